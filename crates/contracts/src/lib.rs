@@ -1,0 +1,21 @@
+//! The contract between the daemon, its clients and its workers: types generated from `proto/`, their JSON form and
+//! their validation.
+//!
+//! This crate is the only one that knows how the contract is written as JSON. It does no I/O, reads no clock and holds
+//! no policy. Begin reading with `proto/capataz/v1/run_service.proto`, then [`wire`].
+
+#[allow(clippy::all, clippy::pedantic, missing_debug_implementations, rustdoc::all)]
+mod generated {
+    include!("generated/capataz.v1.rs");
+}
+
+/// Generated from `proto/capataz/v1`.
+pub mod v1 {
+    pub use crate::generated::*;
+    pub use crate::wire::{DeliveredEvent, ExportRunResponse, SubscribeResponse};
+}
+
+pub mod wire;
+
+/// The encoded `FileDescriptorSet` of `proto/`, for reflection and for the JSON form.
+pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("generated/descriptor.binpb");

@@ -1,0 +1,10 @@
+//! The durable log of all runs: the port [`Store`], its memory and SQLite adapters, blobs and read models.
+//!
+//! Only the adapters in this crate know SQL. The store knows nothing of what events mean: it keeps the bytes that it is
+//! given, in order, and the few columns that listing needs. It makes no decision and reads no clock.
+//!
+//! Begin reading with [`port`].
+
+pub mod port;
+
+pub use port::*;
