@@ -15,7 +15,10 @@ pub mod v1 {
     pub use crate::wire::{DeliveredEvent, ExportRunResponse, SubscribeResponse};
 }
 
+mod violation;
 pub mod wire;
+
+pub use violation::Violation;
 
 /// The encoded `FileDescriptorSet` of `proto/`, for reflection and for the JSON form.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("generated/descriptor.binpb");
