@@ -1,1 +1,33 @@
-//! Placeholder.
+//! Run state machines: `(state, input, now) -> (events, effects)`.
+//!
+//! This crate decides everything that happens to a run and does nothing: it never reads the clock, draws randomness,
+//! spawns or does I/O, and it knows neither workers' connections nor the store. Time comes in as an argument; what must
+//! happen outside goes out as an [`Effect`].
+//!
+//! - [`RunState`] is the fold of a run's events ([`RunState::apply`]). `apply` records and never decides.
+//! - [`start`] and [`decide`] handle one [`Input`]: they emit events, which are applied at once, and effects, which the
+//!   caller runs only after the events are durable.
+//! - [`RunState::outstanding`] names every unfinished effect from the state alone, so that a restart loses none.
+//!
+//! One activity machine ([`activity`]) schedules, leases, times out, retries, cancels and settles every kind of work; a
+//! kind of run is a thin machine over it ([`mod@plan`] and `decide::advance` for plans). Begin reading with
+//! [`decide`](mod@decide).
+
+pub mod activity;
+mod apply;
+pub mod decide;
+mod effect;
+mod input;
+mod outstanding;
+pub mod plan;
+pub mod planted;
+mod snapshot;
+mod state;
+mod view;
+
+pub use decide::{Decision, Refusal, StartRun, decide, start};
+pub use effect::Effect;
+pub use input::{Input, TaskRef};
+pub use plan::Plan;
+pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
+pub use state::{CorruptLog, Phase, RunState, Timestamp};

@@ -1695,7 +1695,7 @@ pub mod event {
         #[prost(message, tag = "11")]
         WaveStarted(super::WaveStarted),
         #[prost(message, tag = "12")]
-        TaskScheduled(super::TaskScheduled),
+        TaskInputResolved(super::TaskInputResolved),
         #[prost(message, tag = "13")]
         TaskLeased(super::TaskLeased),
         #[prost(message, tag = "14")]
@@ -1736,7 +1736,7 @@ pub mod event {
 pub struct RunAccepted {
     #[prost(enumeration = "RunKind", tag = "1")]
     pub kind: i32,
-    /// With every default filled in.
+    /// With every default filled in: those of all tasks at the plan, a task's own in full at the task.
     #[prost(message, optional, tag = "2")]
     pub plan: ::core::option::Option<Plan>,
     #[prost(btree_map = "string, string", tag = "3")]
@@ -1747,25 +1747,20 @@ pub struct RunAccepted {
     #[prost(message, optional, tag = "4")]
     pub parent: ::core::option::Option<ParentRef>,
 }
+/// Every task of the wave is in its agent's queue (INIT). What a task may wait for a worker, the plan says.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WaveStarted {
     #[prost(uint32, tag = "1")]
     pub wave: u32,
 }
-/// The task is in its agent's queue (INIT), or back there after a lost lease or for a retry (ACTIVE).
+/// The task's input with its references resolved. Tasks whose input holds none have no such event.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct TaskScheduled {
+pub struct TaskInputResolved {
     #[prost(uint32, tag = "1")]
     pub wave: u32,
     #[prost(uint32, tag = "2")]
     pub task: u32,
-    #[prost(uint32, tag = "3")]
-    pub activation: u32,
-    /// Unix milliseconds after which it no longer waits for a worker.
-    #[prost(int64, optional, tag = "4")]
-    pub start_by_ms: ::core::option::Option<i64>,
-    /// The input with its references resolved; absent where the plan's own input holds none.
-    #[prost(message, optional, tag = "5")]
+    #[prost(message, optional, tag = "3")]
     pub input: ::core::option::Option<Payload>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1822,16 +1817,13 @@ pub struct TaskAttemptFailed {
     #[prost(int64, tag = "7")]
     pub retry_at_ms: i64,
 }
+/// The delay is over: the task is in its agent's queue again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TaskRetryDue {
     #[prost(uint32, tag = "1")]
     pub wave: u32,
     #[prost(uint32, tag = "2")]
     pub task: u32,
-    #[prost(uint32, tag = "3")]
-    pub attempt: u32,
-    #[prost(int64, optional, tag = "4")]
-    pub start_by_ms: ::core::option::Option<i64>,
 }
 /// The worker is asked to stop; at grace_until_ms it is no longer waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2640,6 +2632,9 @@ pub struct CancelRunRequest {
     pub if_seq: ::core::option::Option<u64>,
     #[prost(string, tag = "4")]
     pub reason: ::prost::alloc::string::String,
+    /// Do not wait for the grace period of running tasks.
+    #[prost(bool, tag = "5")]
+    pub force: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CancelRunResponse {

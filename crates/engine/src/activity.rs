@@ -1,0 +1,129 @@
+//! The one activity machine: what is known of one task, and the rules that every kind of work shares.
+
+use capataz_contracts::v1;
+use capataz_policy::aggregation::ResultStatus;
+use capataz_policy::lifecycle::TaskState;
+
+use crate::snapshot::as_bytes;
+use crate::state::Timestamp;
+
+/// One task of a wave that has begun.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Activity {
+    pub(crate) state: TaskState,
+    /// 1 for the first; a user's retry begins the next.
+    pub(crate) activation: u32,
+    /// Number of the attempt in work, or of the last one; 0 before the first lease.
+    pub(crate) attempt: u32,
+    pub(crate) step: Step,
+    /// First lease of this activation.
+    pub(crate) started_at: Option<Timestamp>,
+    pub(crate) deadline: Option<Timestamp>,
+    /// TIMEOUT_IMMINENT was given for the present deadline.
+    pub(crate) imminent_given: bool,
+    /// Leases lost in this activation.
+    pub(crate) losses: u32,
+    /// AGENT_ABSENT was given.
+    pub(crate) absence_given: bool,
+    #[serde(with = "as_bytes::list")]
+    pub(crate) attempts: Vec<v1::AttemptRecord>,
+    #[serde(with = "as_bytes::option")]
+    pub(crate) input: Option<v1::Payload>,
+    pub(crate) end: Option<End>,
+    pub(crate) history: Vec<Transition>,
+}
+
+/// A transition of the lifecycle and when it happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Transition {
+    pub(crate) to: TaskState,
+    pub(crate) at: Timestamp,
+}
+
+/// What an activity waits for.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) enum Step {
+    /// A slot of its agent.
+    Queued { start_by: Option<Timestamp> },
+    /// The answer of the lease's holder.
+    Leased(Lease),
+    /// The time of its next attempt.
+    Backoff { retry_at: Timestamp },
+    /// A person's answer to what became of the lease.
+    Asking,
+    /// Nothing: it has settled.
+    Settled,
+}
+
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Lease {
+    /// Fencing token.
+    pub(crate) token: u64,
+    pub(crate) worker: String,
+    pub(crate) since: Timestamp,
+    pub(crate) attempt_deadline: Option<Timestamp>,
+    pub(crate) cancel: Option<PendingCancel>,
+}
+
+/// The holder was asked to stop, and is waited for until then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct PendingCancel {
+    pub(crate) reason: i32,
+    pub(crate) grace_until: Timestamp,
+}
+
+/// How an activation ended.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct End {
+    pub(crate) status: ResultStatus,
+    #[serde(with = "as_bytes::option")]
+    pub(crate) output: Option<v1::Payload>,
+    #[serde(with = "as_bytes::option")]
+    pub(crate) error: Option<v1::Error>,
+    pub(crate) at: Timestamp,
+    /// The lease whose answer this is.
+    pub(crate) lease: Option<u64>,
+}
+
+impl Activity {
+    pub(crate) fn scheduled(at: Timestamp, activation: u32) -> Self {
+        Self {
+            state: TaskState::Init,
+            activation,
+            attempt: 0,
+            step: Step::Queued { start_by: None },
+            started_at: None,
+            deadline: None,
+            imminent_given: false,
+            losses: 0,
+            absence_given: false,
+            attempts: Vec::new(),
+            input: None,
+            end: None,
+            history: vec![Transition { to: TaskState::Init, at }],
+        }
+    }
+
+    pub(crate) fn enter(&mut self, to: TaskState, at: Timestamp) {
+        if self.state != to {
+            self.state = to;
+            self.history.push(Transition { to, at });
+        }
+    }
+
+    pub(crate) fn lease(&self) -> Option<&Lease> {
+        match &self.step {
+            Step::Leased(lease) => Some(lease),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_settled(&self) -> bool {
+        matches!(self.step, Step::Settled)
+    }
+
+    /// Milliseconds since the first lease of this activation.
+    pub(crate) fn elapsed_ms(&self, now: Timestamp) -> i64 {
+        self.started_at.map_or(0, |started| now.0.saturating_sub(started.0))
+    }
+}

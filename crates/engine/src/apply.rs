@@ -1,0 +1,375 @@
+//! The fold: events into state. Records, and decides nothing.
+
+use capataz_contracts::v1::{self, event::Body};
+use capataz_policy::aggregation::{ResultStatus, Tally, TaskOutcome};
+use capataz_policy::lifecycle::TaskState;
+use capataz_policy::severity::Severity;
+
+use crate::activity::{Activity, End, Lease, PendingCancel, Step};
+use crate::input::TaskRef;
+use crate::plan::Plan;
+use crate::state::{AskedQuestion, CorruptLog, Phase, RunState, Timer, Timestamp, WaveState};
+
+impl RunState {
+    /// Folds a run's whole log.
+    ///
+    /// `seed` distinguishes the run from others; any fixed function of its id will do.
+    ///
+    /// # Errors
+    /// The events are not a log that this engine wrote.
+    pub fn fold(seed: u64, events: impl IntoIterator<Item = v1::Event>) -> Result<Self, CorruptLog> {
+        let mut events = events.into_iter();
+        let first = events.next().ok_or(CorruptLog { seq: 0, detail: "the log is empty" })?;
+        let mut state = Self::begin(seed, first)?;
+        for event in events {
+            state.apply(event)?;
+        }
+        Ok(state)
+    }
+
+    pub(crate) fn begin(seed: u64, first: v1::Event) -> Result<Self, CorruptLog> {
+        let (seq, at) = (first.seq, Timestamp(first.at_ms));
+        let Some(Body::RunAccepted(accepted)) = first.body else {
+            return Err(CorruptLog { seq, detail: "the first event is not run_accepted" });
+        };
+        if seq != 1 {
+            return Err(CorruptLog { seq, detail: "the first event is not number 1" });
+        }
+        Ok(Self {
+            seed,
+            seq,
+            created_at: at,
+            last_at: at,
+            plan: Plan::from_materialised(accepted.plan.unwrap_or_default()),
+            labels: accepted.labels,
+            parent: accepted.parent,
+            phase: Phase::Running,
+            paused: false,
+            held_since: None,
+            waves: Vec::new(),
+            questions: Vec::new(),
+            timers: Default::default(),
+            held_timers: Default::default(),
+            refused: Default::default(),
+            requests: Default::default(),
+            settled: 0,
+            leases_since_load: 0,
+        })
+    }
+
+    /// Folds one more event.
+    ///
+    /// # Errors
+    /// The event does not follow the ones before it; the state must not be used further.
+    pub fn apply(&mut self, event: v1::Event) -> Result<(), CorruptLog> {
+        let corrupt = |detail| CorruptLog { seq: event.seq, detail };
+        if event.seq != self.seq + 1 {
+            return Err(corrupt("the sequence number is not the next one"));
+        }
+        let at = Timestamp(event.at_ms);
+        if at < self.last_at {
+            return Err(corrupt("time goes backwards"));
+        }
+        let seq = event.seq;
+        self.seq = seq;
+        self.last_at = at;
+        let body = event.body.ok_or(CorruptLog { seq, detail: "an event of an unknown kind" })?;
+        self.apply_body(seq, at, body).ok_or(CorruptLog { seq, detail: "it names a task or question that is not there" })
+    }
+
+    /// `None` where the event names something that is not there.
+    fn apply_body(&mut self, seq: u64, at: Timestamp, body: Body) -> Option<()> {
+        match body {
+            Body::RunAccepted(_) => return None,
+            Body::WaveStarted(event) => self.begin_wave(event.wave, at)?,
+            Body::TaskInputResolved(event) => {
+                self.activity_mut(task(event.wave, event.task))?.input = event.input;
+            }
+            Body::TaskLeased(event) => self.lease(event, at)?,
+            Body::TaskLeaseLost(event) => {
+                let losses = event.losses;
+                self.queue_again(task(event.wave, event.task), at, |activity| activity.losses = losses)?;
+            }
+            Body::TaskAttemptFailed(event) => self.back_off(event)?,
+            Body::TaskRetryDue(event) => self.queue_again(task(event.wave, event.task), at, |_| ())?,
+            Body::TaskCancelRequested(event) => {
+                let cancel =
+                    PendingCancel { reason: event.reason, grace_until: Timestamp(event.grace_until_ms) };
+                self.change(task(event.wave, event.task), |activity| {
+                    if let Step::Leased(lease) = &mut activity.step {
+                        lease.cancel = Some(cancel);
+                    }
+                })?;
+            }
+            Body::TaskExtended(event) => {
+                self.change(task(event.wave, event.task), |activity| {
+                    activity.deadline = Some(Timestamp(event.deadline_ms));
+                    activity.imminent_given = false;
+                    if let Step::Leased(lease) = &mut activity.step
+                        && event.cancel_withdrawn
+                    {
+                        lease.cancel = None;
+                    }
+                })?;
+                self.remember_request(event.request_id);
+            }
+            Body::TaskSettled(event) => self.settle(event, at)?,
+            Body::TaskReactivated(event) => self.reactivate(event, at)?,
+            Body::ResultRefused(event) => {
+                self.refused.insert(event.lease);
+            }
+            Body::WaveFinished(event) => {
+                self.waves.get_mut(event.wave as usize)?.evaluation = event.evaluation;
+            }
+            Body::QuestionAsked(event) => {
+                let task = event.wave.zip(event.task).map(|(wave, index)| task(wave, index));
+                if let Some(task) = task {
+                    self.change(task, |activity| {
+                        if let Step::Leased(_) = activity.step {
+                            activity.step = Step::Asking;
+                        }
+                    })?;
+                }
+                self.questions.push(AskedQuestion { task, question: event.question? });
+                self.update_hold(at);
+            }
+            Body::QuestionAnswered(event) => {
+                let asked =
+                    self.questions.iter_mut().find(|asked| asked.question.question_id == event.question_id)?;
+                asked.question.answer = Some(event.answer);
+                self.remember_request(event.request_id);
+                self.update_hold(at);
+            }
+            Body::RunPaused(event) => {
+                self.paused = true;
+                self.remember_request(event.request_id);
+                self.update_hold(at);
+            }
+            Body::RunResumed(event) => {
+                self.paused = false;
+                self.remember_request(event.request_id);
+                self.update_hold(at);
+            }
+            Body::RunCancelRequested(event) => {
+                self.phase = Phase::Ending { error: event.error };
+                self.remember_request(event.request_id);
+            }
+            Body::RunFinished(event) => {
+                self.phase = Phase::Finished { outcome: event.outcome, error: event.error, at };
+                self.timers.clear();
+                self.held_timers.clear();
+            }
+            Body::Notice(event) => {
+                let code = event.notice.map(|notice| notice.code).unwrap_or_default();
+                if let (Some(wave), Some(index)) = (event.wave, event.task) {
+                    self.change(task(wave, index), |activity| match code.as_str() {
+                        "TIMEOUT_IMMINENT" => activity.imminent_given = true,
+                        "AGENT_ABSENT" => activity.absence_given = true,
+                        _ => {}
+                    })?;
+                }
+            }
+        }
+        debug_assert_eq!(self.seq, seq);
+        Some(())
+    }
+
+    fn begin_wave(&mut self, wave: u32, at: Timestamp) -> Option<()> {
+        if wave as usize != self.waves.len() {
+            return None;
+        }
+        let tasks = self.plan.wave(wave)?.tasks.len();
+        self.waves.push(WaveState {
+            tasks: (0..tasks).map(|_| Activity::scheduled(at, 1)).collect(),
+            tally: Tally::default(),
+            stopping: false,
+            evaluation: None,
+        });
+        for index in 0..u32::try_from(tasks).ok()? {
+            let task = TaskRef { wave, task: index };
+            if self.plan.timeouts_of(task).schedule_to_start().is_some() {
+                self.queue_again(task, at, |_| ())?;
+            }
+        }
+        Some(())
+    }
+
+    fn lease(&mut self, event: v1::TaskLeased, at: Timestamp) -> Option<()> {
+        self.leases_since_load += 1;
+        self.change(task(event.wave, event.task), |activity| {
+            activity.enter(TaskState::Active, at);
+            activity.attempt = event.attempt;
+            activity.started_at.get_or_insert(at);
+            if let Some(deadline) = event.deadline_ms {
+                activity.deadline = Some(Timestamp(deadline));
+            }
+            activity.step = Step::Leased(Lease {
+                token: event.lease,
+                worker: event.worker,
+                since: at,
+                attempt_deadline: event.attempt_deadline_ms.map(Timestamp),
+                cancel: None,
+            });
+        })
+    }
+
+    fn back_off(&mut self, event: v1::TaskAttemptFailed) -> Option<()> {
+        self.change(task(event.wave, event.task), |activity| {
+            activity.attempts.push(v1::AttemptRecord {
+                attempt: event.attempt,
+                status: v1::AttemptStatus::Failed as i32,
+                error: event.error.map(|error| error.code),
+                duration_ms: event.duration_ms,
+            });
+            activity.attempt = event.attempt + 1;
+            activity.step = Step::Backoff { retry_at: Timestamp(event.retry_at_ms) };
+        })
+    }
+
+    fn queue_again(&mut self, task: TaskRef, at: Timestamp, edit: impl FnOnce(&mut Activity)) -> Option<()> {
+        let wait = self.plan.timeouts_of(task).schedule_to_start();
+        let wait = wait.map(|wait| i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
+        self.change(task, |activity| {
+            edit(activity);
+            activity.step = Step::Queued { start_by: wait.map(|wait| at.plus(wait)) };
+        })
+    }
+
+    fn settle(&mut self, event: v1::TaskSettled, at: Timestamp) -> Option<()> {
+        let task = task(event.wave, event.task);
+        let proto = v1::ResultStatus::try_from(event.status).ok()?;
+        let status = ResultStatus::try_from(proto).ok()?;
+        let state = TaskState::try_from(v1::TaskState::try_from(event.state).ok()?).ok()?;
+        let severity = event.error.as_ref().and_then(severity_of);
+        let end = End { status, output: event.output, error: event.error, at, lease: event.lease };
+        self.change(task, |activity| {
+            activity.enter(state, at);
+            activity.step = Step::Settled;
+            activity.end = Some(end);
+        })?;
+        self.settled += 1;
+        let declared = self.plan.task(task)?;
+        let outcome = TaskOutcome {
+            task: &declared.name,
+            agent: &declared.agent,
+            status,
+            critical: declared.critical,
+            severity,
+        };
+        self.waves.get_mut(task.wave as usize)?.tally.add(&outcome);
+        Some(())
+    }
+
+    fn reactivate(&mut self, event: v1::TaskReactivated, at: Timestamp) -> Option<()> {
+        let task = task(event.wave, event.task);
+        let mut history = std::mem::take(&mut self.activity_mut(task)?.history);
+        self.change(task, |activity| {
+            let input = activity.input.take();
+            let mut fresh = Activity::scheduled(at, event.activation);
+            // FAILED -> ACTIVE: a retry goes on where the task failed.
+            fresh.state = TaskState::Failed;
+            fresh.history = std::mem::take(&mut history);
+            fresh.input = input;
+            fresh.enter(TaskState::Active, at);
+            *activity = fresh;
+        })?;
+        self.settled = self.settled.saturating_sub(1);
+        self.recount(task.wave)?;
+        self.queue_again(task, at, |_| ())?;
+        self.remember_request(event.request_id);
+        Some(())
+    }
+
+    /// Counts a wave's results afresh, after one of them was withdrawn.
+    fn recount(&mut self, wave: u32) -> Option<()> {
+        let declared = &self.plan.wave(wave)?.tasks;
+        let state = self.waves.get_mut(wave as usize)?;
+        state.tally = Tally::default();
+        for (activity, declared) in state.tasks.iter().zip(declared) {
+            if let Some(end) = &activity.end {
+                state.tally.add(&TaskOutcome {
+                    task: &declared.name,
+                    agent: &declared.agent,
+                    status: end.status,
+                    critical: declared.critical,
+                    severity: end.error.as_ref().and_then(severity_of),
+                });
+            }
+        }
+        Some(())
+    }
+
+    /// Remembers that the run's last event carried a user's request out.
+    fn remember_request(&mut self, request_id: String) {
+        if !request_id.is_empty() {
+            let digest = self.requests.get(&request_id).map_or(0, |(digest, _)| *digest);
+            self.requests.insert(request_id, (digest, self.seq));
+        }
+    }
+
+    /// Begins or ends the time in which nothing is leased. Waiting for a worker and for a retry stands still meanwhile.
+    fn update_hold(&mut self, at: Timestamp) {
+        let held = self.paused || self.open_questions().next().is_some();
+        match (self.held_since, held) {
+            (None, true) => self.held_since = Some(at),
+            (Some(since), false) => {
+                self.held_since = None;
+                let waited = at.0.saturating_sub(since.0);
+                let queued: Vec<TaskRef> = self.queued().collect();
+                for task in queued {
+                    self.change(task, |activity| {
+                        if let Step::Queued { start_by: Some(start_by) } = &mut activity.step {
+                            *start_by = start_by.plus(waited);
+                        }
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Edits an activity and keeps the timers in step with it.
+    fn change(&mut self, task: TaskRef, edit: impl FnOnce(&mut Activity)) -> Option<()> {
+        let warns = self.plan.timeouts_of(task).warns_before_deadline();
+        let activity = self.waves.get_mut(task.wave as usize)?.tasks.get_mut(task.task as usize)?;
+        for (held, at, timer) in timers_of(activity, warns).into_iter().flatten() {
+            let timers = if held { &mut self.held_timers } else { &mut self.timers };
+            timers.remove(&(at, task, timer));
+        }
+        edit(activity);
+        for (held, at, timer) in timers_of(activity, warns).into_iter().flatten() {
+            let timers = if held { &mut self.held_timers } else { &mut self.timers };
+            timers.insert((at, task, timer));
+        }
+        Some(())
+    }
+}
+
+/// An activity's timers: whether they stand still while the run is held, when they are due, and what they are.
+fn timers_of(activity: &Activity, warns: bool) -> [Option<(bool, Timestamp, Timer)>; 3] {
+    let own = match &activity.step {
+        Step::Queued { start_by } => start_by.map(|at| (true, at, Timer::StartBy)),
+        Step::Backoff { retry_at } => Some((true, *retry_at, Timer::Retry)),
+        Step::Leased(Lease { cancel: Some(cancel), .. }) => Some((false, cancel.grace_until, Timer::Grace)),
+        Step::Leased(lease) => lease.attempt_deadline.map(|at| (false, at, Timer::AttemptDeadline)),
+        Step::Asking | Step::Settled => None,
+    };
+    let cancelled = matches!(&activity.step, Step::Leased(Lease { cancel: Some(_), .. }));
+    if cancelled || matches!(activity.step, Step::Asking | Step::Settled) {
+        return [own, None, None];
+    }
+    let deadline = activity.deadline.map(|at| (false, at, Timer::Deadline));
+    let imminent = activity
+        .deadline
+        .filter(|_| warns && !activity.imminent_given)
+        .map(|at| (false, at.plus(-capataz_policy::timeout::IMMINENT_MS), Timer::Imminent));
+    [own, deadline, imminent]
+}
+
+fn task(wave: u32, task: u32) -> TaskRef {
+    TaskRef { wave, task }
+}
+
+fn severity_of(error: &v1::Error) -> Option<Severity> {
+    v1::Severity::try_from(error.severity).ok().and_then(|severity| Severity::try_from(severity).ok())
+}

@@ -1,0 +1,32 @@
+//! Everything that a run can ask of the world.
+
+use capataz_contracts::v1;
+
+use crate::input::TaskRef;
+
+/// The closed list of outward effects. Each is keyed by run, task and lease, and may be repeated without harm.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// The task waits for a slot of its agent.
+    Enqueue { task: TaskRef },
+    /// The task no longer waits.
+    Dequeue { task: TaskRef },
+    /// The run holds still: none of its tasks is to be leased.
+    Hold,
+    /// The run goes on: its queued tasks wait for slots again.
+    Release,
+    /// Give the task to the worker that has the lease.
+    Assign { task: TaskRef, lease: u64 },
+    /// Ask the worker to stop.
+    Cancel { task: TaskRef, lease: u64, reason: v1::CancelReason, grace_ms: i64 },
+    /// Tell the worker its new deadline.
+    Extend { task: TaskRef, lease: u64, deadline_ms: i64, cancel_withdrawn: bool },
+    /// Tell the worker that its answer counts.
+    Accept { task: TaskRef, lease: u64 },
+    /// Tell the worker that its answer does not count.
+    Refuse { task: TaskRef, lease: u64, worker: String, reason: v1::RefusalReason },
+    /// The worker is no longer waited for: end the work by force.
+    Revoke { task: TaskRef, lease: u64 },
+    /// The run has ended: answer those who wait for it.
+    Finish,
+}

@@ -1,0 +1,48 @@
+//! Everything that can happen to a run.
+
+use std::fmt;
+
+use capataz_contracts::v1;
+
+/// A task by its place in the plan; both indexes from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+pub struct TaskRef {
+    pub wave: u32,
+    pub task: u32,
+}
+
+impl fmt::Display for TaskRef {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "waves[{}].tasks[{}]", self.wave, self.task)
+    }
+}
+
+/// The closed list of what [`decide`](crate::decide()) handles; each variant in a file of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// A worker has a free slot for a queued task.
+    Lease { task: TaskRef, worker: String },
+    /// The holder of a lease is gone, silent, or gave the task back unbegun.
+    LeaseLost { task: TaskRef, lease: u64, reason: v1::LeaseLossReason },
+    /// A worker answers its assignment.
+    Report { task: TaskRef, lease: u64, worker: String, report: Report },
+    /// No worker that serves the agent is connected.
+    AgentAbsent { task: TaskRef },
+    /// At least one deadline of the run has passed.
+    Tick,
+    Cancel { reason: String, force: bool, request_id: String },
+    Pause { request_id: String },
+    Resume { request_id: String },
+    Extend { task: String, by_ms: i64, request_id: String },
+    Retry { task: String, request_id: String },
+    Resolve { question_id: String, answer: String, request_id: String },
+}
+
+/// How an assignment ended, in the words of its worker.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Report {
+    Completed(v1::Payload),
+    Failed(v1::Error),
+    /// The answer to a cancel.
+    Cancelled(Option<v1::Payload>),
+}

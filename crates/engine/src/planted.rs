@@ -1,0 +1,54 @@
+//! Faults that the simulator plants into this production code to prove that it would catch them.
+//!
+//! Without the feature `planted-faults` [`is`] is a constant `false` and every fault is compiled away.
+
+/// A fault that a correct build never has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Fault {
+    AcknowledgeBeforeCommit = 1,
+    NoFenceCheck,
+    TokenReusedAfterRecovery,
+    TimerNotRearmed,
+    SeamOffByOne,
+    AppendRepeatedAfterUnknown,
+    SnapshotMissesField,
+    LateResultAfterCancelAccepted,
+}
+
+impl Fault {
+    pub const ALL: [Fault; 8] = [
+        Fault::AcknowledgeBeforeCommit,
+        Fault::NoFenceCheck,
+        Fault::TokenReusedAfterRecovery,
+        Fault::TimerNotRearmed,
+        Fault::SeamOffByOne,
+        Fault::AppendRepeatedAfterUnknown,
+        Fault::SnapshotMissesField,
+        Fault::LateResultAfterCancelAccepted,
+    ];
+}
+
+#[cfg(feature = "planted-faults")]
+static ACTIVE: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
+
+/// Plants one fault, or none, for the whole process.
+#[cfg(feature = "planted-faults")]
+pub fn plant(fault: Option<Fault>) {
+    ACTIVE.store(fault.map_or(0, |fault| fault as u8), std::sync::atomic::Ordering::SeqCst);
+}
+
+/// Whether this fault is planted.
+#[cfg(feature = "planted-faults")]
+#[must_use]
+pub fn is(fault: Fault) -> bool {
+    ACTIVE.load(std::sync::atomic::Ordering::Relaxed) == fault as u8
+}
+
+/// Whether this fault is planted: never.
+#[cfg(not(feature = "planted-faults"))]
+#[must_use]
+#[inline(always)]
+pub const fn is(_: Fault) -> bool {
+    false
+}

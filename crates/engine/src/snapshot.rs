@@ -1,0 +1,157 @@
+//! A run's state as bytes: a cache of the fold, keyed by [`SNAPSHOT_FORMAT`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use capataz_contracts::v1;
+
+use crate::input::TaskRef;
+use crate::plan::Plan;
+use crate::planted::{self, Fault};
+use crate::state::{AskedQuestion, Phase, RunState, Timer, Timestamp, WaveState};
+
+/// Grows with every change of the state's encoding; a snapshot of another format is discarded.
+pub const SNAPSHOT_FORMAT: u32 = 1;
+
+/// The bytes are no snapshot of this format; the caller folds the log instead.
+#[derive(Debug, thiserror::Error)]
+#[error("the snapshot cannot be read")]
+pub struct SnapshotError(#[from] postcard::Error);
+
+/// What a snapshot holds. The plan is kept as its event holds it.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Encoded {
+    seed: u64,
+    seq: u64,
+    created_at: Timestamp,
+    last_at: Timestamp,
+    labels: BTreeMap<String, String>,
+    #[serde(with = "as_bytes::option")]
+    parent: Option<v1::ParentRef>,
+    #[serde(with = "as_bytes::one")]
+    plan: v1::Plan,
+    phase: Phase,
+    paused: bool,
+    held_since: Option<Timestamp>,
+    waves: Vec<WaveState>,
+    questions: Vec<AskedQuestion>,
+    timers: BTreeSet<(Timestamp, TaskRef, Timer)>,
+    held_timers: BTreeSet<(Timestamp, TaskRef, Timer)>,
+    refused: BTreeSet<u64>,
+    requests: BTreeMap<String, (u64, u64)>,
+    settled: u32,
+}
+
+impl RunState {
+    /// Encodes the state.
+    ///
+    /// # Errors
+    /// Never for a state that [`RunState::apply`] built; the encoder's type has an error.
+    pub fn snapshot(&self) -> Result<Vec<u8>, SnapshotError> {
+        let mut encoded = Encoded {
+            seed: self.seed,
+            seq: self.seq,
+            created_at: self.created_at,
+            last_at: self.last_at,
+            labels: self.labels.clone(),
+            parent: self.parent.clone(),
+            plan: self.plan.to_proto(),
+            phase: self.phase.clone(),
+            paused: self.paused,
+            held_since: self.held_since,
+            waves: self.waves.clone(),
+            questions: self.questions.clone(),
+            timers: self.timers.clone(),
+            held_timers: self.held_timers.clone(),
+            refused: self.refused.clone(),
+            requests: self.requests.clone(),
+            settled: self.settled,
+        };
+        if planted::is(Fault::SnapshotMissesField) {
+            encoded.timers.clear();
+        }
+        Ok(postcard::to_stdvec(&encoded)?)
+    }
+
+    /// Reads a snapshot of this format.
+    ///
+    /// # Errors
+    /// The bytes are something else.
+    pub fn from_snapshot(bytes: &[u8]) -> Result<Self, SnapshotError> {
+        let encoded: Encoded = postcard::from_bytes(bytes)?;
+        Ok(Self {
+            seed: encoded.seed,
+            seq: encoded.seq,
+            created_at: encoded.created_at,
+            last_at: encoded.last_at,
+            plan: Plan::from_materialised(encoded.plan),
+            labels: encoded.labels,
+            parent: encoded.parent,
+            phase: encoded.phase,
+            paused: encoded.paused,
+            held_since: encoded.held_since,
+            waves: encoded.waves,
+            questions: encoded.questions,
+            timers: encoded.timers,
+            held_timers: encoded.held_timers,
+            refused: encoded.refused,
+            requests: encoded.requests,
+            settled: encoded.settled,
+            leases_since_load: 0,
+        })
+    }
+}
+
+/// Messages of the contract within a snapshot, as their protobuf bytes.
+pub(crate) mod as_bytes {
+    use prost::Message;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(crate) mod one {
+        use super::{Deserialize, Deserializer, Error, Message, Serialize, Serializer};
+
+        pub(crate) fn serialize<M: Message, S: Serializer>(message: &M, serializer: S) -> Result<S::Ok, S::Error> {
+            message.encode_to_vec().serialize(serializer)
+        }
+
+        pub(crate) fn deserialize<'de, M: Message + Default, D: Deserializer<'de>>(
+            deserializer: D,
+        ) -> Result<M, D::Error> {
+            let bytes = Vec::<u8>::deserialize(deserializer)?;
+            M::decode(bytes.as_slice()).map_err(D::Error::custom)
+        }
+    }
+
+    pub(crate) mod option {
+        use super::{Deserialize, Deserializer, Error, Message, Serialize, Serializer};
+
+        pub(crate) fn serialize<M: Message, S: Serializer>(
+            message: &Option<M>,
+            serializer: S,
+        ) -> Result<S::Ok, S::Error> {
+            message.as_ref().map(Message::encode_to_vec).serialize(serializer)
+        }
+
+        pub(crate) fn deserialize<'de, M: Message + Default, D: Deserializer<'de>>(
+            deserializer: D,
+        ) -> Result<Option<M>, D::Error> {
+            let bytes = Option::<Vec<u8>>::deserialize(deserializer)?;
+            bytes.map(|bytes| M::decode(bytes.as_slice())).transpose().map_err(D::Error::custom)
+        }
+    }
+
+    pub(crate) mod list {
+        use super::{Deserialize, Deserializer, Error, Message, Serialize, Serializer};
+
+        pub(crate) fn serialize<M: Message, S: Serializer>(messages: &[M], serializer: S) -> Result<S::Ok, S::Error> {
+            messages.iter().map(Message::encode_to_vec).collect::<Vec<_>>().serialize(serializer)
+        }
+
+        pub(crate) fn deserialize<'de, M: Message + Default, D: Deserializer<'de>>(
+            deserializer: D,
+        ) -> Result<Vec<M>, D::Error> {
+            let list = Vec::<Vec<u8>>::deserialize(deserializer)?;
+            list.iter().map(|bytes| M::decode(bytes.as_slice())).collect::<Result<_, _>>().map_err(D::Error::custom)
+        }
+    }
+}

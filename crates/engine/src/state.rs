@@ -1,0 +1,204 @@
+//! The state of a run: the fold of its events.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use capataz_contracts::v1;
+use capataz_policy::aggregation::Tally;
+
+use crate::activity::{Activity, Step};
+use crate::input::TaskRef;
+use crate::plan::Plan;
+
+/// Unix milliseconds. Within a run it never goes backwards.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize, serde::Deserialize,
+)]
+pub struct Timestamp(pub i64);
+
+impl Timestamp {
+    #[must_use]
+    pub fn plus(self, milliseconds: i64) -> Self {
+        Self(self.0.saturating_add(milliseconds))
+    }
+}
+
+/// The log does not follow the rules by which it was written: it is damaged, or of a newer version.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("event {seq} does not fit the run before it: {detail}")]
+pub struct CorruptLog {
+    pub seq: u64,
+    pub detail: &'static str,
+}
+
+/// Where the run stands as a whole.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub enum Phase {
+    Running,
+    /// Ends as soon as nothing runs any more.
+    Ending {
+        /// The run aborts itself because of this error; `None` where a user cancelled.
+        #[serde(with = "crate::snapshot::as_bytes::option")]
+        error: Option<v1::Error>,
+    },
+    Finished {
+        outcome: i32,
+        #[serde(with = "crate::snapshot::as_bytes::option")]
+        error: Option<v1::Error>,
+        at: Timestamp,
+    },
+}
+
+/// A run. Built by [`start`](crate::start()) and [`RunState::apply`] alone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunState {
+    /// Distinguishes this run's jitter from that of others.
+    pub(crate) seed: u64,
+    /// Sequence number of the newest event.
+    pub(crate) seq: u64,
+    pub(crate) created_at: Timestamp,
+    pub(crate) last_at: Timestamp,
+    pub(crate) plan: Plan,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) parent: Option<v1::ParentRef>,
+    pub(crate) phase: Phase,
+    pub(crate) paused: bool,
+    /// Since when no task is leased: paused by a user or by a question.
+    pub(crate) held_since: Option<Timestamp>,
+    /// The waves that have begun, in order; the last one is in work until the run ends.
+    pub(crate) waves: Vec<WaveState>,
+    pub(crate) questions: Vec<AskedQuestion>,
+    /// Deadlines that run on while the run is held.
+    pub(crate) timers: BTreeSet<(Timestamp, TaskRef, Timer)>,
+    /// Deadlines that stand still while the run is held.
+    pub(crate) held_timers: BTreeSet<(Timestamp, TaskRef, Timer)>,
+    /// Leases whose late results were refused and recorded.
+    pub(crate) refused: BTreeSet<u64>,
+    /// Requests that were carried out: digest of the request, and the run's `seq` after it.
+    pub(crate) requests: BTreeMap<String, (u64, u64)>,
+    pub(crate) settled: u32,
+    /// Leases given by this process; only a planted fault reads it.
+    pub(crate) leases_since_load: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+pub(crate) enum Timer {
+    StartBy,
+    Retry,
+    Imminent,
+    AttemptDeadline,
+    Deadline,
+    Grace,
+}
+
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct WaveState {
+    pub(crate) tasks: Vec<Activity>,
+    pub(crate) tally: Tally,
+    /// The policy has decided and the rest of the wave was told to stop.
+    pub(crate) stopping: bool,
+    #[serde(with = "crate::snapshot::as_bytes::option")]
+    pub(crate) evaluation: Option<v1::Evaluation>,
+}
+
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct AskedQuestion {
+    pub(crate) task: Option<TaskRef>,
+    #[serde(with = "crate::snapshot::as_bytes::one")]
+    pub(crate) question: v1::Question,
+}
+
+impl RunState {
+    /// Sequence number of the newest event.
+    #[must_use]
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    #[must_use]
+    pub fn labels(&self) -> &BTreeMap<String, String> {
+        &self.labels
+    }
+
+    #[must_use]
+    pub fn created_at(&self) -> Timestamp {
+        self.created_at
+    }
+
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        matches!(self.phase, Phase::Finished { .. })
+    }
+
+    /// Whether a task of this run may be leased now.
+    #[must_use]
+    pub fn may_lease(&self) -> bool {
+        matches!(self.phase, Phase::Running) && self.held_since.is_none()
+    }
+
+    /// The next time at which [`Input::Tick`](crate::Input::Tick) is due.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        let running = self.timers.first().map(|(at, ..)| *at);
+        let held = match self.held_since {
+            Some(_) => None,
+            None => self.held_timers.first().map(|(at, ..)| *at),
+        };
+        match (running, held) {
+            (Some(running), Some(held)) => Some(running.min(held)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// Whether the task waits for a slot of its agent.
+    #[must_use]
+    pub fn is_queued(&self, task: TaskRef) -> bool {
+        self.activity(task).is_some_and(|activity| matches!(activity.step, Step::Queued { .. }))
+    }
+
+    /// Every task that waits for a slot, in order.
+    pub fn queued(&self) -> impl Iterator<Item = TaskRef> {
+        self.activities().filter(|(_, activity)| matches!(activity.step, Step::Queued { .. })).map(|(task, _)| task)
+    }
+
+    /// Every live lease: task, fencing token, worker.
+    pub fn leases(&self) -> impl Iterator<Item = (TaskRef, u64, &str)> {
+        self.activities()
+            .filter_map(|(task, activity)| activity.lease().map(|lease| (task, lease.token, lease.worker.as_str())))
+    }
+
+    /// The token and worker of the task's live lease.
+    #[must_use]
+    pub fn lease_of(&self, task: TaskRef) -> Option<(u64, &str)> {
+        let lease = self.activity(task)?.lease()?;
+        Some((lease.token, &lease.worker))
+    }
+
+    pub(crate) fn activity(&self, task: TaskRef) -> Option<&Activity> {
+        self.waves.get(task.wave as usize)?.tasks.get(task.task as usize)
+    }
+
+    pub(crate) fn activity_mut(&mut self, task: TaskRef) -> Option<&mut Activity> {
+        self.waves.get_mut(task.wave as usize)?.tasks.get_mut(task.task as usize)
+    }
+
+    /// Activities of the wave in work; those of earlier waves have all settled.
+    pub(crate) fn activities(&self) -> impl Iterator<Item = (TaskRef, &Activity)> {
+        let wave = self.current_wave();
+        self.waves.last().into_iter().flat_map(move |state| {
+            state.tasks.iter().zip(0u32..).map(move |(activity, task)| (TaskRef { wave, task }, activity))
+        })
+    }
+
+    pub(crate) fn current_wave(&self) -> u32 {
+        u32::try_from(self.waves.len().saturating_sub(1)).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn open_questions(&self) -> impl Iterator<Item = &AskedQuestion> {
+        self.questions.iter().filter(|asked| asked.question.answer.is_none())
+    }
+}
