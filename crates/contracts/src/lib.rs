@@ -2,7 +2,7 @@
 //! their validation.
 //!
 //! This crate is the only one that knows how the contract is written as JSON. It does no I/O, reads no clock and holds
-//! no policy. Begin reading with `proto/capataz/v1/run_service.proto`, then [`wire`].
+//! no policy. Begin reading with `proto/capataz/v1/run_service.proto`, then [`json`] and [`validate`].
 
 #[allow(clippy::all, clippy::pedantic, missing_debug_implementations, rustdoc::all)]
 mod generated {
@@ -15,9 +15,18 @@ pub mod v1 {
     pub use crate::wire::{DeliveredEvent, ExportRunResponse, SubscribeResponse};
 }
 
+mod canonical;
+pub mod duration;
+pub mod json;
+mod path;
+pub mod plan_file;
+pub mod reference;
+pub mod validate;
+pub mod version;
 mod violation;
 pub mod wire;
 
+pub use canonical::canonical;
 pub use violation::Violation;
 
 /// The encoded `FileDescriptorSet` of `proto/`, for reflection and for the JSON form.

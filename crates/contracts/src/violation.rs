@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-/// One rule that a document breaks. Checks report all of them at once, in the document's order.
+use crate::path::Path;
+
+/// One rule that a document breaks. Checks report all of them at once, in the order in which they met them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// Where, in the document's own names: `waves[0].tasks[2].retry.max_attempts`. Empty for the document itself.
@@ -30,3 +32,41 @@ impl fmt::Display for Violation {
 }
 
 impl std::error::Error for Violation {}
+
+/// The most violations of one document that are reported; how many there are beyond them is counted.
+const REPORTED: usize = 100;
+
+/// Collects the violations of one document, within bounded memory.
+#[derive(Debug, Default)]
+pub(crate) struct Violations {
+    reported: Vec<Violation>,
+    beyond: usize,
+}
+
+impl Violations {
+    pub fn push(&mut self, path: &Path<'_>, rule: &'static str, message: impl Into<String>) {
+        if self.is_full() {
+            self.beyond += 1;
+        } else {
+            self.reported.push(Violation::new(path.to_string(), rule, message));
+        }
+    }
+
+    /// Whether a further violation would only be counted, so that nobody need work out its message.
+    pub fn is_full(&self) -> bool {
+        self.reported.len() >= REPORTED
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.reported.is_empty()
+    }
+
+    /// The violations; where there are too many, the last one says how many more (rule `truncated`).
+    pub fn into_vec(self) -> Vec<Violation> {
+        let mut violations = self.reported;
+        if self.beyond > 0 {
+            violations.push(Violation::new("", "truncated", format!("… and {} more", self.beyond)));
+        }
+        violations
+    }
+}

@@ -1682,7 +1682,7 @@ pub struct Event {
     pub at_ms: i64,
     #[prost(
         oneof = "event::Body",
-        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29"
+        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30"
     )]
     pub body: ::core::option::Option<event::Body>,
 }
@@ -1730,6 +1730,8 @@ pub mod event {
         RunFinished(super::RunFinished),
         #[prost(message, tag = "29")]
         Notice(super::Notice),
+        #[prost(message, tag = "30")]
+        WaveDecided(super::WaveDecided),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1852,6 +1854,8 @@ pub struct TaskExtended {
     pub cancel_withdrawn: bool,
     #[prost(string, tag = "5")]
     pub request_id: ::prost::alloc::string::String,
+    #[prost(int64, tag = "6")]
+    pub by_ms: i64,
 }
 /// The one end of an activation.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1905,6 +1909,14 @@ pub struct ResultRefused {
     pub worker: ::prost::alloc::string::String,
     #[prost(enumeration = "RefusalReason", tag = "5")]
     pub reason: i32,
+}
+/// The outcome of the wave cannot change any more: what still runs or waits in it is cancelled.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WaveDecided {
+    #[prost(uint32, tag = "1")]
+    pub wave: u32,
+    #[prost(message, optional, tag = "2")]
+    pub evaluation: ::core::option::Option<Evaluation>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WaveFinished {

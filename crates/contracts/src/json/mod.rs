@@ -1,0 +1,121 @@
+//! The contract's JSON form, strict in both directions and driven by the descriptor of `proto/`.
+//!
+//! - A field has its proto name; the camelCase of it is read as the same field.
+//! - An enum value is its name without the enum's prefix, in the case that the enum declares; any case is read.
+//! - 64-bit integers are numbers. Bytes are standard base64. A number that is not finite is `null`.
+//! - `null` is an absent field. What has presence is printed where it is set, anything else where it is not its default.
+//! - A duration `x_ms` is a number of milliseconds; `x` with a text such as `"1h 30m"` is read too ([`crate::duration`]).
+//! - A payload of media type `application/json` is its value. Others are `{"$media_type", "$base64"}`, or with `$text`
+//!   for `text/*`, or with `$blob` for a blob. A JSON payload that would be taken for one of these is printed as `$text`.
+//!
+//! Printing what was parsed gives the same JSON value for every document that this module printed. Fields and enum
+//! values that the descriptor does not know are not printed by name: unknown fields are left out, an unknown enum value is its
+//! number, which is not read back.
+
+mod payload;
+mod print;
+mod read;
+mod schema;
+mod text;
+mod well_known;
+
+use std::sync::LazyLock;
+
+use prost::Message;
+use prost_reflect::{DescriptorPool, DynamicMessage};
+use serde_json::Value;
+
+pub(crate) use payload::depth_is_within;
+pub use payload::{BLOB, JSON_MEDIA_TYPE, is_json};
+pub use text::{from_slice, from_str};
+
+use crate::path::Path;
+use crate::{FILE_DESCRIPTOR_SET, Violation};
+use read::{Reader, Sender};
+use schema::Schema;
+
+/// How deep messages, lists and payload values may be nested. No contract of ours comes near it.
+pub const MAX_DEPTH: usize = 64;
+
+#[expect(clippy::expect_used, reason = "the descriptor is a constant of this crate, and a test decodes it")]
+static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
+    let pool = DescriptorPool::decode(FILE_DESCRIPTOR_SET).expect("the committed descriptor is valid");
+    Schema::new(&pool)
+});
+
+/// Reads the message `full_name`, for example `capataz.v1.Plan`, that a client sent; `M` is its generated type.
+///
+/// # Errors
+/// All violations of the JSON form, with their paths. Rules: `unknown_key`, `duplicate_key`, `type`, `enum`, `range`, `oneof`,
+/// `output_only`, `duration`, `base64`, `payload`, `depth`, and `internal` where `M` is not `full_name`.
+pub fn parse<M: Message + Default>(full_name: &str, value: &Value) -> Result<M, Vec<Violation>> {
+    parse_from(Sender::Client, full_name, value)
+}
+
+/// Reads a message that [`print()`] printed: as [`parse`], but fields that only the daemon sets are accepted.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_printed<M: Message + Default>(full_name: &str, value: &Value) -> Result<M, Vec<Violation>> {
+    parse_from(Sender::Daemon, full_name, value)
+}
+
+fn parse_from<M: Message + Default>(
+    sender: Sender,
+    full_name: &str,
+    value: &Value,
+) -> Result<M, Vec<Violation>> {
+    let internal = |message: String| vec![Violation::new("", "internal", message)];
+    let Some(shape) = SCHEMA.message(full_name) else {
+        return Err(internal(format!("there is no message {full_name}")));
+    };
+    let mut reader = Reader::new(&SCHEMA, sender);
+    let message = reader.message(shape, value, &Path::Root, 0);
+    match (message, reader.into_violations()) {
+        (Some(message), violations) if violations.is_empty() => message
+            .transcode_to()
+            .map_err(|error| internal(format!("the value does not fit {full_name}: {error}"))),
+        (_, violations) => Err(violations),
+    }
+}
+
+/// `message`, whose name is `full_name`, as JSON.
+///
+/// A name that the descriptor does not have, and a message nested deeper than protobuf can be decoded (100 levels), give
+/// `null`; neither comes from the wire.
+pub fn print<M: Message>(full_name: &str, message: &M) -> Value {
+    print_bytes(full_name, &message.encode_to_vec()).unwrap_or_default()
+}
+
+/// The encoded message `full_name` as JSON.
+///
+/// # Errors
+/// The bytes are not such a message, or there is none of that name.
+pub fn print_bytes(full_name: &str, bytes: &[u8]) -> Result<Value, Violation> {
+    let Some(shape) = SCHEMA.message(full_name) else {
+        return Err(Violation::new("", "internal", format!("there is no message {full_name}")));
+    };
+    let message = DynamicMessage::decode(shape.descriptor.clone(), bytes)
+        .map_err(|error| Violation::new("", "encoding", format!("not a {full_name}: {error}")))?;
+    Ok(print::message(&SCHEMA, shape, &message))
+}
+
+/// An event, as stored and streamed, as JSON.
+///
+/// # Errors
+/// The bytes are not an event: the log is damaged.
+pub fn print_event_bytes(event: &[u8]) -> Result<Value, Violation> {
+    print_bytes("capataz.v1.Event", event)
+}
+
+/// What a value is, for a message.
+fn describe(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}

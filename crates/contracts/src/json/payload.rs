@@ -1,0 +1,158 @@
+//! Payloads: JSON ones are their value, others an object of reserved keys.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use prost_reflect::{DynamicMessage, Value as Field};
+use serde_json::{Map, Value, json};
+
+use super::MAX_DEPTH;
+use super::read::Reader;
+use super::schema::MessageShape;
+use crate::path::{Path, shown};
+use crate::v1;
+use crate::v1::payload::Data;
+
+pub const FULL_NAME: &str = "capataz.v1.Payload";
+
+/// The media type whose payloads are JSON values.
+pub const JSON_MEDIA_TYPE: &str = "application/json";
+
+const MEDIA_TYPE: &str = "$media_type";
+const BASE64: &str = "$base64";
+const TEXT: &str = "$text";
+/// The key under which the JSON form names a blob.
+pub const BLOB: &str = "$blob";
+
+/// Whether payloads of `media_type` are JSON: `application/json` in any letter case, with or without parameters.
+pub fn is_json(media_type: &str) -> bool {
+    let essence = media_type.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case(JSON_MEDIA_TYPE)
+}
+
+/// Whether no value in `value` is nested deeper than `limit` levels. Walks without recursion.
+pub(crate) fn depth_is_within(value: &Value, limit: usize) -> bool {
+    let mut open = vec![(value, 1)];
+    while let Some((value, depth)) = open.pop() {
+        let below = depth + 1;
+        match value {
+            Value::Array(_) | Value::Object(_) if depth > limit => return false,
+            Value::Array(items) => open.extend(items.iter().map(|item| (item, below))),
+            Value::Object(object) => open.extend(object.values().map(|item| (item, below))),
+            _ => {}
+        }
+    }
+    true
+}
+
+fn is_reserved(object: &Map<String, Value>) -> bool {
+    [BASE64, TEXT, BLOB].iter().any(|key| object.contains_key(*key))
+}
+
+pub fn print(message: &DynamicMessage) -> Value {
+    // The descriptor is that of the generated type, so this does not fail.
+    let Ok(payload) = message.transcode_to::<v1::Payload>() else { return Value::Null };
+    let media_type = payload.media_type;
+    let other = |key: &str, value: Value| json!({ MEDIA_TYPE: media_type, key: value });
+    match payload.data {
+        None => Value::Null,
+        Some(Data::Blob(blob)) => other(BLOB, json!({ "blake3": blob.blake3, "size": blob.size })),
+        Some(Data::Inline(bytes)) => {
+            if media_type == JSON_MEDIA_TYPE
+                && let Some(value) = bare(&bytes)
+            {
+                return value;
+            }
+            let is_text = media_type == JSON_MEDIA_TYPE || media_type.starts_with("text/");
+            match std::str::from_utf8(&bytes) {
+                Ok(text) if is_text => other(TEXT, text.into()),
+                _ => other(BASE64, STANDARD.encode(&bytes).into()),
+            }
+        }
+    }
+}
+
+/// The JSON value in `bytes`, where it can stand for itself.
+fn bare(bytes: &[u8]) -> Option<Value> {
+    let value: Value = serde_json::from_slice(bytes).ok()?;
+    let reserved = value.as_object().is_some_and(is_reserved);
+    (!reserved && depth_is_within(&value, MAX_DEPTH)).then_some(value)
+}
+
+impl Reader<'_> {
+    pub(super) fn payload(
+        &mut self,
+        shape: &MessageShape,
+        value: &Value,
+        path: &Path<'_>,
+        depth: usize,
+    ) -> Option<DynamicMessage> {
+        let mut payload = DynamicMessage::new(shape.descriptor.clone());
+        let (media_type, number, data) = match value {
+            Value::Object(object) if is_reserved(object) => self.reserved(object, path, depth)?,
+            _ => {
+                if !depth_is_within(value, MAX_DEPTH) {
+                    let message = format!("a JSON value is nested at most {MAX_DEPTH} levels deep");
+                    self.violations.push(path, "depth", message);
+                    return None;
+                }
+                (JSON_MEDIA_TYPE.to_owned(), INLINE, Field::Bytes(value.to_string().into()))
+            }
+        };
+        payload.set_field_by_number(MEDIA_TYPE_NUMBER, Field::String(media_type));
+        payload.set_field_by_number(number, data);
+        Some(payload)
+    }
+
+    fn reserved(
+        &mut self,
+        object: &Map<String, Value>,
+        path: &Path<'_>,
+        depth: usize,
+    ) -> Option<(String, u32, Field)> {
+        let mut media_type = None;
+        let mut data: Option<(u32, Option<Field>)> = None;
+        for (key, value) in object {
+            let path = &path.key(key);
+            let read = match (key.as_str(), value) {
+                (MEDIA_TYPE, Value::String(text)) => {
+                    media_type = Some(text.clone());
+                    continue;
+                }
+                (BASE64, Value::String(text)) => {
+                    (INLINE, self.bytes(text, path).map(|bytes| Field::Bytes(bytes.into())))
+                }
+                (TEXT, Value::String(text)) => (INLINE, Some(Field::Bytes(text.clone().into()))),
+                (BLOB, _) => {
+                    let schema = self.schema;
+                    let shape = schema.message("capataz.v1.BlobRef")?;
+                    (BLOB_NUMBER, self.message(shape, value, path, depth + 1).map(Field::Message))
+                }
+                (MEDIA_TYPE | BASE64 | TEXT, _) => {
+                    self.wrong_type("a string", value, path);
+                    continue;
+                }
+                _ => {
+                    let message = format!(
+                        "`{}` does not go with a reserved key; a JSON value that has reserved keys is written under `{TEXT}`",
+                        shown(key)
+                    );
+                    self.violations.push(path, "payload", message);
+                    continue;
+                }
+            };
+            if data.replace(read).is_some() {
+                let message = format!("only one of `{BASE64}`, `{TEXT}` and `{BLOB}` can be set");
+                self.violations.push(path, "payload", message);
+            }
+        }
+        if !object.contains_key(MEDIA_TYPE) {
+            self.violations.push(path, "payload", format!("`{MEDIA_TYPE}` is missing"));
+        }
+        let (number, data) = data?;
+        Some((media_type?, number, data?))
+    }
+}
+
+const MEDIA_TYPE_NUMBER: u32 = 1;
+const INLINE: u32 = 2;
+const BLOB_NUMBER: u32 = 3;

@@ -1,0 +1,208 @@
+//! What the walkers need to know of each message, worked out once from the descriptor.
+
+use std::collections::BTreeMap;
+
+use prost_reflect::{
+    Cardinality, DescriptorPool, DynamicMessage, EnumDescriptor, ExtensionDescriptor, FieldDescriptor, Kind,
+    MessageDescriptor,
+};
+
+#[derive(Debug)]
+pub struct Schema {
+    messages: BTreeMap<String, MessageShape>,
+}
+
+#[derive(Debug)]
+pub struct MessageShape {
+    pub descriptor: MessageDescriptor,
+    pub fields: Vec<FieldShape>,
+    /// What each key of the JSON object means: an index into `fields`, and how its value is written.
+    pub keys: BTreeMap<String, (usize, Form)>,
+}
+
+#[derive(Debug)]
+pub struct FieldShape {
+    pub descriptor: FieldDescriptor,
+    /// The key that is printed.
+    pub name: String,
+    pub shape: Shape,
+    pub multiplicity: Multiplicity,
+    pub oneof: Option<String>,
+    pub duration: bool,
+    pub output_only: bool,
+}
+
+/// How the value under a key is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    Plain,
+    /// A text with units, for a field of milliseconds.
+    Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Multiplicity {
+    One,
+    List,
+    /// Keyed by the shape.
+    Map(Shape),
+}
+
+/// The shape of one value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shape {
+    Bool,
+    I32,
+    I64,
+    U32,
+    U64,
+    F32,
+    F64,
+    Text,
+    Bytes,
+    /// Values as printed, with their numbers. The number 0 is the unspecified one.
+    Enum(Vec<(String, i32)>),
+    /// By its full name.
+    Message(String),
+}
+
+/// The custom options of `options.proto`, where the pool has them.
+struct Options {
+    json_case: Option<ExtensionDescriptor>,
+    duration: Option<ExtensionDescriptor>,
+    output_only: Option<ExtensionDescriptor>,
+}
+
+impl Options {
+    fn flag(options: &DynamicMessage, option: Option<&ExtensionDescriptor>) -> bool {
+        option.is_some_and(|option| options.get_extension(option).as_bool() == Some(true))
+    }
+}
+
+impl Schema {
+    pub fn new(pool: &DescriptorPool) -> Self {
+        let options = Options {
+            json_case: pool.get_extension_by_name("capataz.v1.json_case"),
+            duration: pool.get_extension_by_name("capataz.v1.duration"),
+            output_only: pool.get_extension_by_name("capataz.v1.output_only"),
+        };
+        let messages = pool
+            .all_messages()
+            .map(|message| (message.full_name().to_owned(), MessageShape::new(message, &options)))
+            .collect();
+        Self { messages }
+    }
+
+    pub fn message(&self, full_name: &str) -> Option<&MessageShape> {
+        self.messages.get(full_name)
+    }
+}
+
+impl MessageShape {
+    fn new(descriptor: MessageDescriptor, options: &Options) -> Self {
+        let fields: Vec<FieldShape> =
+            descriptor.fields().map(|field| FieldShape::new(field, options)).collect();
+        let mut keys: BTreeMap<String, (usize, Form)> = BTreeMap::new();
+        // Own names first: an alias never takes the name of another field.
+        for (index, field) in fields.iter().enumerate() {
+            keys.insert(field.name.clone(), (index, Form::Plain));
+        }
+        for (index, field) in fields.iter().enumerate() {
+            if let Some(base) = field.name.strip_suffix("_ms").filter(|_| field.duration) {
+                keys.entry(base.to_owned()).or_insert((index, Form::Duration));
+                keys.entry(camel_case(base)).or_insert((index, Form::Duration));
+            }
+            keys.entry(field.descriptor.json_name().to_owned()).or_insert((index, Form::Plain));
+        }
+        Self { descriptor, fields, keys }
+    }
+}
+
+impl FieldShape {
+    fn new(descriptor: FieldDescriptor, options: &Options) -> Self {
+        let field_options = descriptor.options();
+        let (multiplicity, shape) = match descriptor.kind() {
+            Kind::Message(entry) if descriptor.is_map() => (
+                Multiplicity::Map(Shape::new(entry.map_entry_key_field().kind(), options)),
+                Shape::new(entry.map_entry_value_field().kind(), options),
+            ),
+            kind if descriptor.cardinality() == Cardinality::Repeated => {
+                (Multiplicity::List, Shape::new(kind, options))
+            }
+            kind => (Multiplicity::One, Shape::new(kind, options)),
+        };
+        let oneof = descriptor.containing_oneof().filter(|oneof| !oneof.is_synthetic());
+        Self {
+            name: descriptor.name().to_owned(),
+            shape,
+            multiplicity,
+            oneof: oneof.map(|oneof| oneof.name().to_owned()),
+            duration: Options::flag(&field_options, options.duration.as_ref()),
+            output_only: Options::flag(&field_options, options.output_only.as_ref()),
+            descriptor,
+        }
+    }
+}
+
+impl Shape {
+    fn new(kind: Kind, options: &Options) -> Self {
+        match kind {
+            Kind::Bool => Shape::Bool,
+            Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => Shape::I32,
+            Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => Shape::I64,
+            Kind::Uint32 | Kind::Fixed32 => Shape::U32,
+            Kind::Uint64 | Kind::Fixed64 => Shape::U64,
+            Kind::Float => Shape::F32,
+            Kind::Double => Shape::F64,
+            Kind::String => Shape::Text,
+            Kind::Bytes => Shape::Bytes,
+            Kind::Enum(descriptor) => Shape::Enum(enum_values(&descriptor, options)),
+            Kind::Message(descriptor) => Shape::Message(descriptor.full_name().to_owned()),
+        }
+    }
+}
+
+fn enum_values(descriptor: &EnumDescriptor, options: &Options) -> Vec<(String, i32)> {
+    // EnumCase.ENUM_CASE_UPPER
+    const UPPER: i32 = 1;
+    let upper = options
+        .json_case
+        .as_ref()
+        .is_some_and(|option| descriptor.options().get_extension(option).as_enum_number() == Some(UPPER));
+    let prefix = format!("{}_", screaming_snake_case(descriptor.name()));
+    descriptor
+        .values()
+        .map(|value| {
+            let name = value.name().strip_prefix(&prefix).unwrap_or(value.name());
+            let name = if upper { name.to_ascii_uppercase() } else { name.to_ascii_lowercase() };
+            (name, value.number())
+        })
+        .collect()
+}
+
+/// `RunKind` to `RUN_KIND`.
+fn screaming_snake_case(name: &str) -> String {
+    let mut result = String::with_capacity(name.len() + 4);
+    for (index, c) in name.chars().enumerate() {
+        if c.is_ascii_uppercase() && index > 0 {
+            result.push('_');
+        }
+        result.push(c.to_ascii_uppercase());
+    }
+    result
+}
+
+/// `base_delay` to `baseDelay`, as protobuf's json_name does it.
+fn camel_case(name: &str) -> String {
+    let mut result = String::with_capacity(name.len());
+    let mut upper = false;
+    for c in name.chars() {
+        if c == '_' {
+            upper = true;
+        } else {
+            result.push(if upper { c.to_ascii_uppercase() } else { c });
+            upper = false;
+        }
+    }
+    result
+}

@@ -1,0 +1,240 @@
+//! References from a task's JSON input to the outputs of earlier tasks.
+//!
+//! `${tasks.NAME.output}` is the whole output, `${tasks.NAME.output.a.0}` a value within it: objects by key, lists by
+//! index from 0. NAME ends at the first `.output`, so a task whose own name holds `.output` cannot be referred to.
+//! Every `${` begins a reference; `$${` stands for the characters `${`. Only strings are looked at, not keys.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use crate::json::depth_is_within;
+use crate::path::{Path, shown};
+use crate::violation::{Violation, Violations};
+
+/// A piece of a string.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Segment<'a> {
+    /// Characters that stand for themselves, escapes already undone.
+    Text(&'a str),
+    /// A value of another task's output.
+    Ref { task: &'a str, path: Vec<&'a str> },
+}
+
+/// A `${` that begins no reference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MalformedReference {
+    /// The reference as written, cut where it is long.
+    pub text: String,
+    reason: &'static str,
+}
+
+impl fmt::Display for MalformedReference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { text, reason } = self;
+        write!(
+            f,
+            "`{text}` is not a reference: {reason}; write ${{tasks.NAME.output}}, or $${{ for the characters themselves"
+        )
+    }
+}
+
+impl std::error::Error for MalformedReference {}
+
+/// How deep the value is nested at most that [`resolve`] gives: what a JSON reader with the usual limit still reads.
+const DEEPEST: usize = 126;
+
+/// Splits a string into text and references. The empty string has no segments.
+///
+/// # Errors
+/// The first `${` that is neither escaped nor the beginning of a reference.
+pub fn scan(text: &str) -> Result<Vec<Segment<'_>>, MalformedReference> {
+    let mut segments = Vec::new();
+    let mut rest = text;
+    while let Some(start) = rest.find("${") {
+        let (before, opening) = rest.split_at(start);
+        if let Some(plain) = before.strip_suffix('$') {
+            push_text(&mut segments, plain);
+            let (escaped, after) = opening.split_at("${".len());
+            push_text(&mut segments, escaped);
+            rest = after;
+            continue;
+        }
+        push_text(&mut segments, before);
+        let malformed = |reason| MalformedReference { text: shown(opening), reason };
+        let end = opening.find('}').ok_or_else(|| malformed("the `}` is missing"))?;
+        let (reference, after) = opening.split_at(end + 1);
+        let inner = reference.get(2..end).unwrap_or_default();
+        segments.push(
+            parse_inner(inner).map_err(|reason| MalformedReference { text: shown(reference), reason })?,
+        );
+        rest = after;
+    }
+    push_text(&mut segments, rest);
+    Ok(segments)
+}
+
+fn push_text<'a>(segments: &mut Vec<Segment<'a>>, text: &'a str) {
+    if !text.is_empty() {
+        segments.push(Segment::Text(text));
+    }
+}
+
+fn parse_inner(inner: &str) -> Result<Segment<'_>, &'static str> {
+    let inner = inner.strip_prefix("tasks.").ok_or("it does not begin with `tasks.`")?;
+    // A name has at least one character, so an `output` at the very beginning belongs to it.
+    let (name_end, after) = inner
+        .match_indices(".output")
+        .map(|(start, found)| (start, start + found.len()))
+        .find(|(start, end)| *start > 0 && matches!(inner.as_bytes().get(*end), None | Some(b'.')))
+        .ok_or("`.output` is missing after the task's name")?;
+    let task = inner.get(..name_end).unwrap_or_default();
+    if !is_task_name(task) {
+        return Err("the task's name has other characters than letters, digits, `.`, `_` and `-`");
+    }
+    let path = match inner.get(after..).and_then(|rest| rest.strip_prefix('.')) {
+        None => Vec::new(),
+        Some(path) => path.split('.').collect(),
+    };
+    if path.iter().any(|segment| segment.is_empty()) {
+        return Err("a part of its path is empty");
+    }
+    let forbidden = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '{' | '$' | '"');
+    if path.iter().any(|segment| segment.contains(forbidden)) {
+        return Err("its path has white space, quotes, `{` or `$`");
+    }
+    Ok(Segment::Ref { task, path })
+}
+
+/// Letters, digits, `.`, `_`, `-`; 1 to 128 characters.
+pub(crate) fn is_task_name(name: &str) -> bool {
+    (1..=128).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
+}
+
+/// Whether [`resolve`] would change the value: it holds a reference, an escape, or a malformed reference.
+pub fn needs_resolving(template: &Value) -> bool {
+    let mut open = vec![template];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::String(text) if text.contains("${") => return true,
+            Value::Array(items) => open.extend(items),
+            Value::Object(object) => open.extend(object.values()),
+            _ => {}
+        }
+    }
+    false
+}
+
+/// The value of `template` with each reference replaced; `lookup` gives a task's output.
+///
+/// A string that is exactly one reference becomes the value itself. Elsewhere values become text: strings as they are,
+/// others as compact JSON. The template must be nested as JSON readers allow it; `lookup` is called once for each
+/// reference.
+///
+/// # Errors
+/// All that cannot be replaced, with the path of the string. Rules: `malformed_reference`; `unknown_task` where
+/// `lookup` knows no output; `missing_path` where the output has no such value; `depth` where the result would be
+/// nested too deep for a JSON reader.
+pub fn resolve(
+    template: &Value,
+    lookup: &mut dyn FnMut(&str) -> Option<Value>,
+) -> Result<Value, Vec<Violation>> {
+    let mut violations = Violations::default();
+    if !depth_is_within(template, DEEPEST) {
+        violations.push(&Path::Root, "depth", "the input is nested too deep");
+        return Err(violations.into_vec());
+    }
+    let value = resolve_value(template, &Path::Root, lookup, &mut violations);
+    if violations.is_empty() && !depth_is_within(&value, DEEPEST) {
+        violations.push(&Path::Root, "depth", "the input with its references replaced is nested too deep");
+    }
+    if violations.is_empty() { Ok(value) } else { Err(violations.into_vec()) }
+}
+
+fn resolve_value(
+    template: &Value,
+    path: &Path<'_>,
+    lookup: &mut dyn FnMut(&str) -> Option<Value>,
+    violations: &mut Violations,
+) -> Value {
+    match template {
+        Value::String(text) if text.contains("${") => resolve_text(text, path, lookup, violations),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .map(|(index, item)| resolve_value(item, &path.index(index), lookup, violations))
+            .collect(),
+        Value::Object(object) => Value::Object(
+            object
+                .iter()
+                .map(|(key, item)| (key.clone(), resolve_value(item, &path.key(key), lookup, violations)))
+                .collect::<Map<_, _>>(),
+        ),
+        other => other.clone(),
+    }
+}
+
+fn resolve_text(
+    text: &str,
+    path: &Path<'_>,
+    lookup: &mut dyn FnMut(&str) -> Option<Value>,
+    violations: &mut Violations,
+) -> Value {
+    let segments = match scan(text) {
+        Ok(segments) => segments,
+        Err(error) => {
+            violations.push(path, "malformed_reference", error.to_string());
+            return Value::Null;
+        }
+    };
+    let mut find = |task: &str, within: &[&str]| {
+        let found = find_output(task, within, lookup);
+        found.map_err(|(rule, message)| violations.push(path, rule, message)).unwrap_or_default()
+    };
+    if let [Segment::Ref { task, path: within }] = segments.as_slice() {
+        return find(task, within);
+    }
+    let mut result = String::with_capacity(text.len());
+    for segment in &segments {
+        match segment {
+            Segment::Text(text) => result.push_str(text),
+            Segment::Ref { task, path: within } => match find(task, within) {
+                Value::String(text) => result.push_str(&text),
+                other => result.push_str(&other.to_string()),
+            },
+        }
+    }
+    Value::String(result)
+}
+
+fn find_output(
+    task: &str,
+    within: &[&str],
+    lookup: &mut dyn FnMut(&str) -> Option<Value>,
+) -> Result<Value, (&'static str, String)> {
+    let mut value =
+        lookup(task).ok_or_else(|| ("unknown_task", format!("there is no output of the task `{task}`")))?;
+    for segment in within {
+        let inner = match &mut value {
+            Value::Object(object) => object.remove(*segment),
+            Value::Array(items) => index(segment).and_then(|index| items.get_mut(index)).map(Value::take),
+            _ => None,
+        };
+        value = inner.ok_or_else(|| {
+            let message = format!(
+                "the output of the task `{task}` has no `{}` (in `{}`)",
+                shown(segment),
+                within.join(".")
+            );
+            ("missing_path", message)
+        })?;
+    }
+    Ok(value)
+}
+
+/// A list index as it is written: `0`, `12`, not `+1` or `01`.
+fn index(segment: &str) -> Option<usize> {
+    let canonical = segment == "0" || !segment.starts_with(['0', '+']);
+    if canonical { segment.parse().ok() } else { None }
+}

@@ -1,0 +1,71 @@
+//! A worker's first frame.
+
+use std::collections::BTreeSet;
+
+use super::{defaulted_enum, name};
+use crate::path::{Path, shown};
+use crate::reference::is_task_name;
+use crate::violation::{Violation, Violations};
+use crate::{v1, version};
+
+/// The version of the worker protocol that this crate describes.
+pub const PROTOCOL: u32 = 1;
+
+const AGENTS_MAX: usize = 1_000;
+const SLOTS_MAX: u32 = 10_000;
+
+/// Checks a worker's first frame: who it is, what it serves and how much.
+///
+/// Another protocol is the rule `incompatible_version`, so that the worker can be told apart from a broken one.
+pub fn hello(hello: &v1::Hello) -> Vec<Violation> {
+    let mut violations = Violations::default();
+    let root = &Path::Root;
+    if hello.protocol != PROTOCOL {
+        let message = format!("the worker speaks protocol {}, the daemon {PROTOCOL}", hello.protocol);
+        violations.push(&root.key("protocol"), "incompatible_version", message);
+    }
+    if !is_task_name(&hello.worker_id) {
+        let message = "a worker's id has 1 to 128 letters, digits, `.`, `_` and `-`";
+        violations.push(&root.key("worker_id"), "characters", message);
+    }
+    if !(1..=SLOTS_MAX).contains(&hello.slots) {
+        violations.push(
+            &root.key("slots"),
+            "range",
+            format!("{} is not between 1 and {SLOTS_MAX}", hello.slots),
+        );
+    }
+    let held_max = usize::try_from(hello.slots).unwrap_or(usize::MAX).saturating_mul(2);
+    if hello.held.len() > held_max {
+        let message = format!("{} leases held; with these slots at most {held_max}", hello.held.len());
+        violations.push(&root.key("held"), "limit", message);
+    }
+    agents(&hello.agents, &root.key("agents"), &mut violations);
+    violations.into_vec()
+}
+
+fn agents(agents: &[v1::Agent], path: &Path<'_>, violations: &mut Violations) {
+    if agents.is_empty() {
+        violations.push(path, "required", "a worker serves at least one agent");
+    }
+    if agents.len() > AGENTS_MAX {
+        violations.push(path, "limit", format!("{} agents; at most {AGENTS_MAX} are allowed", agents.len()));
+        return;
+    }
+    let mut names = BTreeSet::new();
+    for (index, agent) in agents.iter().enumerate() {
+        let path = &path.index(index);
+        name(&agent.name, "the agent's name", &path.key("name"), violations);
+        if !names.insert(agent.name.as_str()) {
+            let message = format!("there is another agent named `{}`", shown(&agent.name));
+            violations.push(&path.key("name"), "duplicate", message);
+        }
+        defaulted_enum::<v1::AgentKind>(agent.kind, &path.key("kind"), violations);
+        // Empty is the default, 1.0.0.
+        if !agent.contract_version.is_empty()
+            && let Err(violation) = version::parse(&agent.contract_version)
+        {
+            violations.push(&path.key("contract_version"), violation.rule, violation.message);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The rules of the contract that types cannot state. Each check reports all violations at once, at most 100 and then
+//! how many more (rule `truncated`).
+//!
+//! Policies are not validated here: retry, timeout and aggregation rules belong to the policies themselves, and whether
+//! an agent exists to the registry.
+
+mod hello;
+mod payload;
+mod plan;
+mod references;
+mod request;
+
+pub use hello::{PROTOCOL, hello};
+pub use payload::{INLINE_MAX, payload};
+pub use plan::{PlanLimits, plan};
+pub use request::{labels, start_run};
+
+use crate::path::Path;
+use crate::violation::Violations;
+
+/// The longest name of anything.
+const NAME_MAX: usize = 128;
+
+/// 1 to 128 characters, none of them a control character.
+fn name(name: &str, what: &str, path: &Path<'_>, violations: &mut Violations) {
+    // Characters are counted only up to the limit: a name can be as long as a message.
+    if name.is_empty() {
+        violations.push(path, "required", format!("{what} is missing"));
+    } else if name.chars().nth(NAME_MAX).is_some() {
+        violations.push(path, "length", format!("{what} is longer than {NAME_MAX} characters"));
+    } else if name.chars().any(char::is_control) {
+        violations.push(path, "characters", format!("{what} has control characters"));
+    }
+}
+
+/// An optional enum that is set must be a known value, and not the unspecified one.
+fn optional_enum<E: TryFrom<i32>>(value: Option<i32>, path: &Path<'_>, violations: &mut Violations) {
+    match value {
+        None => {}
+        Some(0) => violations.push(path, "enum", "set, but to no value; leave it out"),
+        Some(number) if E::try_from(number).is_err() => {
+            violations.push(path, "enum", format!("there is no value {number}"));
+        }
+        Some(_) => {}
+    }
+}
+
+/// An enum that has a default where it is unspecified.
+fn defaulted_enum<E: TryFrom<i32>>(value: i32, path: &Path<'_>, violations: &mut Violations) {
+    if E::try_from(value).is_err() {
+        violations.push(path, "enum", format!("there is no value {value}"));
+    }
+}

@@ -1,0 +1,67 @@
+//! Requests that start runs.
+
+use std::collections::BTreeMap;
+
+use super::{PlanLimits, name, plan};
+use crate::path::Path;
+use crate::v1;
+use crate::violation::{Violation, Violations};
+
+const LABELS_MAX: usize = 32;
+const LABEL_KEY_MAX: usize = 63;
+const LABEL_VALUE_MAX_BYTES: usize = 256;
+const IDEMPOTENCY_KEY_MAX_BYTES: usize = 256;
+
+/// Checks a request that starts a run, its plan included.
+pub fn start_run(request: &v1::StartRunRequest, limits: &PlanLimits) -> Vec<Violation> {
+    let mut violations = Violations::default();
+    let root = &Path::Root;
+    if let Some(key) = &request.idempotency_key
+        && !(1..=IDEMPOTENCY_KEY_MAX_BYTES).contains(&key.len())
+    {
+        let message =
+            format!("an idempotency key has 1 to {IDEMPOTENCY_KEY_MAX_BYTES} bytes, not {}", key.len());
+        violations.push(&root.key("idempotency_key"), "length", message);
+    }
+    check_labels(&request.labels, &root.key("labels"), &mut violations);
+    if let Some(parent) = &request.parent {
+        let path = &root.key("parent");
+        name(&parent.run_id, "the parent's run", &path.key("run_id"), &mut violations);
+        name(&parent.task, "the parent's task", &path.key("task"), &mut violations);
+    }
+    match &request.plan {
+        Some(plan) => plan::check(plan, limits, &root.key("plan"), &mut violations),
+        None => violations.push(&root.key("plan"), "required", "the plan is missing"),
+    }
+    violations.into_vec()
+}
+
+/// Checks labels: at most 32; keys of 1 to 63 characters `a-z 0-9 . _ / -`; values of at most 256 bytes.
+pub fn labels(labels: &BTreeMap<String, String>) -> Vec<Violation> {
+    let mut violations = Violations::default();
+    check_labels(labels, &Path::Key(&Path::Root, "labels"), &mut violations);
+    violations.into_vec()
+}
+
+fn check_labels(labels: &BTreeMap<String, String>, path: &Path<'_>, violations: &mut Violations) {
+    if labels.len() > LABELS_MAX {
+        violations.push(path, "limit", format!("{} labels; at most {LABELS_MAX} are allowed", labels.len()));
+        return;
+    }
+    let allowed = |byte: u8| {
+        byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'_' | b'/' | b'-')
+    };
+    for (key, value) in labels {
+        let path = &path.key(key);
+        if !(1..=LABEL_KEY_MAX).contains(&key.len()) || !key.bytes().all(allowed) {
+            let message =
+                format!("a label's key has 1 to {LABEL_KEY_MAX} characters of a-z, 0-9, `.`, `_`, `/`, `-`");
+            violations.push(path, "label", message);
+        }
+        if value.len() > LABEL_VALUE_MAX_BYTES {
+            let message =
+                format!("a label's value has at most {LABEL_VALUE_MAX_BYTES} bytes, not {}", value.len());
+            violations.push(path, "length", message);
+        }
+    }
+}
