@@ -3,8 +3,11 @@
 //! Only the adapters in this crate know SQL. The store knows nothing of what events mean: it keeps the bytes that it is
 //! given, in order, and the few columns that listing needs. It makes no decision and reads no clock.
 //!
-//! Begin reading with [`port`].
+//! Begin reading with [`port`]; [`memory`] is its plainest implementation.
 
+pub mod memory;
+mod page;
 pub mod port;
 
+pub use memory::MemoryStore;
 pub use port::*;

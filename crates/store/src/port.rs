@@ -20,6 +20,11 @@ use bytes::Bytes;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct RunId(pub uuid::Uuid);
 
+impl RunId {
+    pub const MIN: Self = Self(uuid::Uuid::nil());
+    pub const MAX: Self = Self(uuid::Uuid::max());
+}
+
 impl fmt::Display for RunId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.hyphenated().fmt(formatter)
@@ -69,10 +74,27 @@ pub struct Append {
     /// The events, each with a varint length before it.
     pub events: Bytes,
     pub create: Option<Create>,
-    /// The columns of the read model after these events; `None` leaves them.
+    /// The columns of the read model after these events; `None` leaves them. A run created without has the status and
+    /// counts 0 and was updated when it was created.
     pub summary: Option<Summary>,
     /// Hashes of blobs that these events name for the first time.
     pub blobs: Vec<BlobHash>,
+}
+
+impl Append {
+    /// Sequence number of the last event.
+    pub fn last_seq(&self) -> u64 {
+        self.first_seq.saturating_add(u64::from(self.count)).saturating_sub(1)
+    }
+
+    /// Whether it holds an event, its numbers fit into 63 bits, and it creates the run exactly where it begins it.
+    /// Anything else is answered with [`AppendOutcome::Conflict`].
+    pub fn is_well_formed(&self) -> bool {
+        self.count >= 1
+            && self.first_seq >= 1
+            && self.last_seq() < i64::MAX as u64
+            && self.create.is_some() == (self.first_seq == 1)
+    }
 }
 
 /// What is fixed when a run is created.
@@ -110,10 +132,14 @@ pub struct Summary {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AppendOutcome {
     Committed(Position),
-    /// The run's log does not end at `first_seq - 1`, or the run to be created is there.
+    /// The run's log does not end at `first_seq - 1`, the run to be created is there, or the append is not well formed.
     Conflict,
-    /// The idempotency key belongs to a run; nothing was written.
-    KeyTaken { run: RunId, same_request: bool },
+    /// The idempotency key belongs to a run, which retention may have removed since; nothing was written. It precedes
+    /// [`AppendOutcome::Conflict`]: a repeated creation finds the run of its key.
+    KeyTaken {
+        run: RunId,
+        same_request: bool,
+    },
     /// Another epoch owns the shard. Every append of the same commit has this outcome.
     Fenced,
 }
@@ -123,7 +149,11 @@ pub enum AppendOutcome {
 pub enum StoreError {
     /// Input or output failed: disk full, read-only folder, broken disk.
     #[error("the store could not {operation}")]
-    Io { operation: &'static str, #[source] source: Box<dyn std::error::Error + Send + Sync> },
+    Io {
+        operation: &'static str,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The file is no database, or damaged.
     #[error("the database is damaged: {detail}")]
     Corrupt { detail: String },
@@ -192,12 +222,27 @@ pub struct AgentRow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlobHash(pub [u8; 32]);
 
+impl BlobHash {
+    /// The hash of `content`.
+    pub fn of(content: &[u8]) -> Self {
+        Self(*blake3::hash(content).as_bytes())
+    }
+}
+
+/// 64 lower-case hexadecimal digits.
+impl fmt::Display for BlobHash {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(formatter, "{byte:02x}"))
+    }
+}
+
 /// What one sweep of retention removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Swept {
     pub runs: u64,
     pub keys: u64,
     pub blobs: u64,
+    /// Of events and blobs.
     pub bytes: u64,
 }
 
@@ -206,13 +251,13 @@ pub struct Swept {
 pub struct Retention {
     /// Runs that finished before this go.
     pub finished_before: Option<Millis>,
-    /// While the log is larger, the runs that finished first go.
+    /// While the events of the shard have more bytes, the runs that finished first go.
     pub max_log_bytes: Option<u64>,
-    /// Keys of runs that finished before this go.
+    /// Keys of runs that finished before this go, whether the run is still kept or not.
     pub keys_before: Millis,
     /// Blobs that no run names and that were put before this go.
     pub blobs_before: Millis,
-    /// At most so many runs in one sweep, so that the writer is never held for long.
+    /// At most so many runs, so many keys and so many blobs in one sweep, so that the writer is never held for long.
     pub batch: u32,
 }
 
@@ -280,6 +325,9 @@ pub struct Bounds {
 }
 
 /// The one writer of a shard under one epoch.
+///
+/// After an error, and (but for [`ShardWriter::commit`], which answers [`AppendOutcome::Fenced`]) once another epoch
+/// owns the shard, every method answers [`StoreError::Closed`] and writes nothing.
 pub trait ShardWriter: Send {
     fn epoch(&self) -> Epoch;
 
@@ -289,7 +337,8 @@ pub trait ShardWriter: Send {
     /// The outcome is unknown; this writer must not be used again.
     fn commit(&mut self, appends: &[Append]) -> Result<Vec<AppendOutcome>, StoreError>;
 
-    /// Writes a snapshot; a cache, not necessarily durable at once.
+    /// Writes a snapshot, which replaces the run's earlier one; a cache, not necessarily durable at once. The snapshot
+    /// of a run that is not in the store is dropped.
     fn put_snapshot(&mut self, run: RunId, snapshot: &Snapshot) -> Result<(), StoreError>;
 
     /// Remembers agents; an agent of the same name is replaced.
@@ -298,6 +347,8 @@ pub trait ShardWriter: Send {
     /// Forgets an agent; whether there was one.
     fn forget_agent(&mut self, name: &str) -> Result<bool, StoreError>;
 
-    /// Removes whole finished runs, keys and blobs, a bounded number at a time.
+    /// Removes whole finished runs, keys and blobs, a bounded number at a time, those that finished (or were put) first
+    /// going first. A run takes its events, snapshot, labels and claims on blobs with it; its key stays until
+    /// [`Retention::keys_before`].
     fn sweep(&mut self, retention: &Retention) -> Result<Swept, StoreError>;
 }

@@ -1,0 +1,210 @@
+//! [`MemoryStore`]: the whole port over ordered maps, for simulations and tests.
+//!
+//! It is deterministic (no hashing order, clock or randomness) and nothing of it survives the process. What a crash
+//! leaves is modelled by the caller: [`MemoryStore::checkpoint`] is an independent copy of the durable state.
+
+mod state;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+
+use crate::port::{
+    AgentRow, Append, AppendOutcome, BlobHash, Bounds, Epoch, LogRow, Millis, Position, Retention, RunId,
+    RunQuery, RunRow, ShardId, ShardWriter, Snapshot, Store, StoreError, Swept,
+};
+use state::State;
+
+/// A store in memory. Clones share their content.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryStore {
+    shared: Arc<Mutex<Shared>>,
+}
+
+/// How a commit goes wrong, for simulations of unknown outcomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The commit fails and left nothing.
+    Lost,
+    /// The commit fails although everything in it is durable.
+    Kept,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: State,
+    fault: Option<Fault>,
+    closed: bool,
+}
+
+impl MemoryStore {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An independent store with the same content, as a process finds it that starts after a crash at this moment.
+    ///
+    /// Writers of the original write to the original only; pending faults and closing are not copied.
+    pub fn checkpoint(&self) -> Self {
+        let state = self.lock().state.clone();
+        Self { shared: Arc::new(Mutex::new(Shared { state, fault: None, closed: false })) }
+    }
+
+    /// Lets the next [`ShardWriter::commit`] of any shard fail.
+    pub fn fail_next_commit(&self, fault: Fault) {
+        self.lock().fault = Some(fault);
+    }
+
+    /// Every later call, also through writers and clones, answers [`StoreError::Closed`].
+    pub fn close(&self) {
+        self.lock().closed = true;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<T>(&self, action: impl FnOnce(&mut State) -> T) -> Result<T, StoreError> {
+        let mut shared = self.lock();
+        if shared.closed {
+            return Err(StoreError::Closed);
+        }
+        Ok(action(&mut shared.state))
+    }
+}
+
+impl Store for MemoryStore {
+    fn claim(&self, shard: ShardId) -> Result<Box<dyn ShardWriter>, StoreError> {
+        let epoch = self.with(|state| state.claim(shard))?;
+        Ok(Box::new(MemoryWriter { store: self.clone(), shard, epoch, failed: false }))
+    }
+
+    fn read_log(
+        &self,
+        shard: ShardId,
+        after: Position,
+        max_rows: usize,
+        max_bytes: usize,
+    ) -> Result<Vec<LogRow>, StoreError> {
+        self.with(|state| state.read_log(shard, after, max_rows, max_bytes))
+    }
+
+    fn read_run(
+        &self,
+        run: RunId,
+        after_seq: u64,
+        max_rows: usize,
+        max_bytes: usize,
+    ) -> Result<Vec<LogRow>, StoreError> {
+        self.with(|state| state.read_run(run, after_seq, max_rows, max_bytes))
+    }
+
+    fn bounds(&self, shard: ShardId) -> Result<Bounds, StoreError> {
+        self.with(|state| state.bounds(shard))
+    }
+
+    fn get_run(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
+        self.with(|state| state.get_run(run))
+    }
+
+    fn list_runs(&self, query: &RunQuery) -> Result<Vec<RunRow>, StoreError> {
+        self.with(|state| state.list_runs(query))
+    }
+
+    fn unfinished(
+        &self,
+        shard: ShardId,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Result<Vec<RunId>, StoreError> {
+        self.with(|state| state.unfinished(shard, after, limit))
+    }
+
+    fn snapshot(&self, run: RunId) -> Result<Option<Snapshot>, StoreError> {
+        self.with(|state| state.snapshots.get(&run).cloned())
+    }
+
+    fn agents(&self) -> Result<Vec<AgentRow>, StoreError> {
+        self.with(|state| state.agents.values().cloned().collect())
+    }
+
+    fn put_blob(&self, content: &[u8], now: Millis) -> Result<BlobHash, StoreError> {
+        let hash = BlobHash::of(content);
+        self.with(|state| state.put_blob(hash, content, now))?;
+        Ok(hash)
+    }
+
+    fn read_blob(&self, blob: BlobHash, offset: u64, length: usize) -> Result<Option<Bytes>, StoreError> {
+        self.with(|state| state.read_blob(blob, offset, length))
+    }
+
+    fn blob_size(&self, blob: BlobHash) -> Result<Option<u64>, StoreError> {
+        self.with(|state| state.blob_size(blob))
+    }
+}
+
+/// The writer of one shard of a [`MemoryStore`].
+#[derive(Debug)]
+struct MemoryWriter {
+    store: MemoryStore,
+    shard: ShardId,
+    epoch: Epoch,
+    failed: bool,
+}
+
+impl MemoryWriter {
+    /// Runs `action` where this writer still owns its shard.
+    fn owned<T>(&self, action: impl FnOnce(&mut State) -> T) -> Result<T, StoreError> {
+        if self.failed {
+            return Err(StoreError::Closed);
+        }
+        self.store
+            .with(|state| (state.epoch(self.shard) == self.epoch).then(|| action(state)))?
+            .ok_or(StoreError::Closed)
+    }
+}
+
+impl ShardWriter for MemoryWriter {
+    fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    fn commit(&mut self, appends: &[Append]) -> Result<Vec<AppendOutcome>, StoreError> {
+        let mut shared = self.store.lock();
+        if self.failed || shared.closed {
+            return Err(StoreError::Closed);
+        }
+        let fault = shared.fault.take();
+        self.failed = fault.is_some();
+        if fault == Some(Fault::Lost) {
+            return Err(StoreError::Closed);
+        }
+        if shared.state.epoch(self.shard) != self.epoch {
+            return Ok(appends.iter().map(|_| AppendOutcome::Fenced).collect());
+        }
+        let outcomes = appends.iter().map(|append| shared.state.append(self.shard, append)).collect();
+        match fault {
+            None => Ok(outcomes),
+            Some(_) => Err(StoreError::Closed),
+        }
+    }
+
+    fn put_snapshot(&mut self, run: RunId, snapshot: &Snapshot) -> Result<(), StoreError> {
+        self.owned(|state| state.put_snapshot(run, snapshot))
+    }
+
+    fn put_agents(&mut self, agents: &[AgentRow]) -> Result<(), StoreError> {
+        self.owned(|state| {
+            state.agents.extend(agents.iter().map(|agent| (agent.name.clone(), agent.clone())));
+        })
+    }
+
+    fn forget_agent(&mut self, name: &str) -> Result<bool, StoreError> {
+        self.owned(|state| state.agents.remove(name).is_some())
+    }
+
+    fn sweep(&mut self, retention: &Retention) -> Result<Swept, StoreError> {
+        let shard = self.shard;
+        self.owned(|state| state.sweep(shard, retention))
+    }
+}

@@ -1,0 +1,327 @@
+//! What a [`super::MemoryStore`] holds: a plain value, cloned to model a crash.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+
+use bytes::Bytes;
+
+use crate::page::Page;
+use crate::port::{
+    AgentRow, Append, AppendOutcome, BlobHash, Bounds, Epoch, LogRow, Millis, Position, Retention, RunId,
+    RunQuery, RunRow, ShardId, Snapshot, Summary, Swept,
+};
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct State {
+    shards: BTreeMap<ShardId, Shard>,
+    runs: BTreeMap<RunId, Run>,
+    keys: BTreeMap<Bytes, Key>,
+    pub(super) snapshots: BTreeMap<RunId, Snapshot>,
+    pub(super) agents: BTreeMap<String, AgentRow>,
+    blobs: BTreeMap<BlobHash, Blob>,
+    blob_refs: BTreeSet<(BlobHash, RunId)>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Shard {
+    epoch: u64,
+    log: BTreeMap<Position, LogRow>,
+    log_bytes: u64,
+    newest: Position,
+    removed: Position,
+}
+
+#[derive(Clone, Debug)]
+struct Run {
+    shard: ShardId,
+    row: RunRow,
+    key: Option<Bytes>,
+    /// Where each of its rows lies, by the row's first sequence number.
+    rows: BTreeMap<u64, Position>,
+}
+
+#[derive(Clone, Debug)]
+struct Key {
+    run: RunId,
+    request: [u8; 32],
+    /// When its run finished, once retention has removed the run.
+    retired: Option<Retired>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Retired {
+    shard: ShardId,
+    finished_at: Millis,
+}
+
+#[derive(Clone, Debug)]
+struct Blob {
+    content: Bytes,
+    put_at: Millis,
+}
+
+impl State {
+    pub(super) fn claim(&mut self, shard: ShardId) -> Epoch {
+        let shard = self.shards.entry(shard).or_default();
+        shard.epoch += 1;
+        Epoch(shard.epoch)
+    }
+
+    pub(super) fn epoch(&self, shard: ShardId) -> Epoch {
+        Epoch(self.shards.get(&shard).map_or(0, |shard| shard.epoch))
+    }
+
+    pub(super) fn append(&mut self, shard: ShardId, append: &Append) -> AppendOutcome {
+        if !append.is_well_formed() {
+            return AppendOutcome::Conflict;
+        }
+        if let Some(create) = &append.create {
+            if let Some(key) = &create.key
+                && let Some(taken) = self.keys.get(&key.key)
+            {
+                return AppendOutcome::KeyTaken {
+                    run: taken.run,
+                    same_request: taken.request == key.request,
+                };
+            }
+            if self.runs.contains_key(&append.run) {
+                return AppendOutcome::Conflict;
+            }
+            if let Some(key) = &create.key {
+                let entry = Key { run: append.run, request: key.request, retired: None };
+                self.keys.insert(key.key.clone(), entry);
+            }
+            let row = RunRow {
+                run: append.run,
+                kind: create.kind,
+                name: create.name.clone(),
+                labels: create.labels.clone(),
+                created_at: create.created_at,
+                summary: Summary { updated_at: create.created_at, ..Summary::default() },
+                last_seq: 0,
+            };
+            let key = create.key.as_ref().map(|key| key.key.clone());
+            self.runs.insert(append.run, Run { shard, row, key, rows: BTreeMap::new() });
+        }
+        let Some(run) = self.runs.get_mut(&append.run) else { return AppendOutcome::Conflict };
+        if run.shard != shard || run.row.last_seq + 1 != append.first_seq {
+            return AppendOutcome::Conflict;
+        }
+        let shard = self.shards.entry(shard).or_default();
+        shard.newest.0 += 1;
+        let position = shard.newest;
+        shard.log_bytes += append.events.len() as u64;
+        let row = LogRow {
+            position,
+            run: append.run,
+            first_seq: append.first_seq,
+            count: append.count,
+            events: append.events.clone(),
+        };
+        shard.log.insert(position, row);
+        run.rows.insert(append.first_seq, position);
+        run.row.last_seq = append.last_seq();
+        if let Some(summary) = &append.summary {
+            run.row.summary = summary.clone();
+        }
+        self.blob_refs.extend(append.blobs.iter().map(|blob| (*blob, append.run)));
+        AppendOutcome::Committed(position)
+    }
+
+    pub(super) fn put_snapshot(&mut self, run: RunId, snapshot: &Snapshot) {
+        if self.runs.contains_key(&run) {
+            self.snapshots.insert(run, snapshot.clone());
+        }
+    }
+
+    pub(super) fn read_log(
+        &self,
+        shard: ShardId,
+        after: Position,
+        max_rows: usize,
+        max_bytes: usize,
+    ) -> Vec<LogRow> {
+        let mut page = Page::new(max_rows, max_bytes);
+        let Some(shard) = self.shards.get(&shard) else { return page.into_rows() };
+        for row in shard.log.range((Bound::Excluded(after), Bound::Unbounded)).map(|(_, row)| row) {
+            if !page.admits(row.events.len()) {
+                break;
+            }
+            page.push(row.clone());
+        }
+        page.into_rows()
+    }
+
+    pub(super) fn read_run(
+        &self,
+        run: RunId,
+        after_seq: u64,
+        max_rows: usize,
+        max_bytes: usize,
+    ) -> Vec<LogRow> {
+        let mut page = Page::new(max_rows, max_bytes);
+        let Some(run) = self.runs.get(&run) else { return page.into_rows() };
+        let Some(shard) = self.shards.get(&run.shard) else { return page.into_rows() };
+        let first_row =
+            run.rows.range(..=after_seq.saturating_add(1)).next_back().map_or(0, |(first_seq, _)| *first_seq);
+        for row in run.rows.range(first_row..).filter_map(|(_, position)| shard.log.get(position)) {
+            if row.first_seq + u64::from(row.count) - 1 <= after_seq {
+                continue;
+            }
+            if !page.admits(row.events.len()) {
+                break;
+            }
+            page.push(row.clone());
+        }
+        page.into_rows()
+    }
+
+    pub(super) fn bounds(&self, shard: ShardId) -> Bounds {
+        self.shards
+            .get(&shard)
+            .map(|shard| Bounds { newest: shard.newest, removed: shard.removed })
+            .unwrap_or_default()
+    }
+
+    pub(super) fn get_run(&self, run: RunId) -> Option<RunRow> {
+        self.runs.get(&run).map(|run| run.row.clone())
+    }
+
+    pub(super) fn list_runs(&self, query: &RunQuery) -> Vec<RunRow> {
+        let end = query.before.map_or(Bound::Unbounded, Bound::Excluded);
+        self.runs
+            .range((Bound::Unbounded, end))
+            .rev()
+            .map(|(_, run)| &run.row)
+            .filter(|row| {
+                query.labels.iter().all(|(key, value)| row.labels.get(key) == Some(value))
+                    && query.status.is_none_or(|status| status == row.summary.status)
+                    && query.outcome.is_none_or(|outcome| outcome == row.summary.outcome)
+                    && query.kind.is_none_or(|kind| kind == row.kind)
+            })
+            .take(query.limit as usize)
+            .cloned()
+            .collect()
+    }
+
+    pub(super) fn unfinished(&self, shard: ShardId, after: Option<RunId>, limit: usize) -> Vec<RunId> {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.runs
+            .range((start, Bound::Unbounded))
+            .filter(|(_, run)| run.shard == shard && run.row.summary.finished_at.is_none())
+            .map(|(id, _)| *id)
+            .take(limit)
+            .collect()
+    }
+
+    pub(super) fn put_blob(&mut self, hash: BlobHash, content: &[u8], now: Millis) {
+        self.blobs
+            .entry(hash)
+            .and_modify(|blob| blob.put_at = now)
+            .or_insert_with(|| Blob { content: Bytes::copy_from_slice(content), put_at: now });
+    }
+
+    pub(super) fn read_blob(&self, blob: BlobHash, offset: u64, length: usize) -> Option<Bytes> {
+        let content = &self.blobs.get(&blob)?.content;
+        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(content.len());
+        let end = start.saturating_add(length).min(content.len());
+        Some(content.slice(start..end))
+    }
+
+    pub(super) fn blob_size(&self, blob: BlobHash) -> Option<u64> {
+        self.blobs.get(&blob).map(|blob| blob.content.len() as u64)
+    }
+
+    pub(super) fn sweep(&mut self, shard: ShardId, retention: &Retention) -> Swept {
+        let batch = retention.batch as usize;
+        let mut swept = Swept::default();
+        for (finished_at, run) in self.finished(shard).into_iter().take(batch) {
+            let expired = retention.finished_before.is_some_and(|before| finished_at < before);
+            let log_bytes = self.shards.get(&shard).map_or(0, |shard| shard.log_bytes);
+            if !expired && retention.max_log_bytes.is_none_or(|most| log_bytes <= most) {
+                break;
+            }
+            swept.bytes += self.remove_run(run, finished_at);
+            swept.runs += 1;
+        }
+        swept.keys = self.sweep_keys(shard, retention.keys_before, batch);
+        let (blobs, bytes) = self.sweep_blobs(retention.blobs_before, batch);
+        swept.blobs = blobs;
+        swept.bytes += bytes;
+        swept
+    }
+
+    /// Finished runs, in the order in which they finished.
+    fn finished(&self, shard: ShardId) -> BTreeSet<(Millis, RunId)> {
+        self.runs
+            .iter()
+            .filter(|(_, run)| run.shard == shard)
+            .filter_map(|(id, run)| run.row.summary.finished_at.map(|finished_at| (finished_at, *id)))
+            .collect()
+    }
+
+    /// Removes all that is kept for a run but its key; the bytes of its events.
+    fn remove_run(&mut self, id: RunId, finished_at: Millis) -> u64 {
+        let Some(run) = self.runs.remove(&id) else { return 0 };
+        let mut bytes = 0;
+        if let Some(shard) = self.shards.get_mut(&run.shard) {
+            for position in run.rows.values() {
+                let row = shard.log.remove(position);
+                bytes += row.map_or(0, |row| row.events.len() as u64);
+                shard.removed = shard.removed.max(*position);
+            }
+            shard.log_bytes -= bytes;
+        }
+        if let Some(key) = run.key.and_then(|key| self.keys.get_mut(&key)) {
+            key.retired = Some(Retired { shard: run.shard, finished_at });
+        }
+        self.snapshots.remove(&id);
+        self.blob_refs.retain(|(_, run)| *run != id);
+        bytes
+    }
+
+    fn sweep_keys(&mut self, shard: ShardId, before: Millis, batch: usize) -> u64 {
+        let mut expired = BTreeSet::new();
+        for (bytes, key) in &self.keys {
+            // Keys of runs that are gone come first.
+            let (run_kept, finished_at) = match (key.retired, self.runs.get(&key.run)) {
+                (Some(retired), _) if retired.shard == shard => (false, retired.finished_at),
+                (None, Some(run)) if run.shard == shard => match run.row.summary.finished_at {
+                    Some(finished_at) => (true, finished_at),
+                    None => continue,
+                },
+                _ => continue,
+            };
+            if finished_at < before {
+                expired.insert((run_kept, finished_at, key.run, bytes.clone()));
+            }
+        }
+        let mut removed = 0;
+        for (_, _, run, key) in expired.into_iter().take(batch) {
+            self.keys.remove(&key);
+            if let Some(run) = self.runs.get_mut(&run) {
+                run.key = None;
+            }
+            removed += 1;
+        }
+        removed
+    }
+
+    fn sweep_blobs(&mut self, before: Millis, batch: usize) -> (u64, u64) {
+        let unreferenced: BTreeSet<(Millis, BlobHash)> = self
+            .blobs
+            .iter()
+            .filter(|(_, blob)| blob.put_at < before)
+            .filter(|(hash, _)| {
+                self.blob_refs.range((**hash, RunId::MIN)..=(**hash, RunId::MAX)).next().is_none()
+            })
+            .map(|(hash, blob)| (blob.put_at, *hash))
+            .collect();
+        let (mut removed, mut bytes) = (0, 0);
+        for (_, hash) in unreferenced.into_iter().take(batch) {
+            bytes += self.blobs.remove(&hash).map_or(0, |blob| blob.content.len() as u64);
+            removed += 1;
+        }
+        (removed, bytes)
+    }
+}

@@ -1,0 +1,30 @@
+//! The bounds of one page of log rows.
+
+use crate::port::LogRow;
+
+/// Collects rows up to a number of rows and, beyond the first row, a number of bytes of events.
+pub(crate) struct Page {
+    rows: Vec<LogRow>,
+    max_rows: usize,
+    bytes_left: usize,
+}
+
+impl Page {
+    pub(crate) fn new(max_rows: usize, max_bytes: usize) -> Self {
+        Self { rows: Vec::new(), max_rows, bytes_left: max_bytes }
+    }
+
+    /// Whether a row with so many bytes of events still fits.
+    pub(crate) fn admits(&self, bytes: usize) -> bool {
+        self.rows.len() < self.max_rows && (self.rows.is_empty() || bytes <= self.bytes_left)
+    }
+
+    pub(crate) fn push(&mut self, row: LogRow) {
+        self.bytes_left = self.bytes_left.saturating_sub(row.events.len());
+        self.rows.push(row);
+    }
+
+    pub(crate) fn into_rows(self) -> Vec<LogRow> {
+        self.rows
+    }
+}
