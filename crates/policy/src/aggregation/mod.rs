@@ -1,0 +1,87 @@
+//! Whether a wave's results let the run go on (seed 000, contract 5).
+
+mod errors;
+mod policy;
+mod tally;
+
+use serde::{Deserialize, Serialize};
+
+use capataz_contracts::v1;
+
+use crate::severity::Severity;
+
+pub use errors::{critical_agent_failed, optional_agent_failed, partial_success, quorum_not_met};
+pub use policy::{AggregationKind, AggregationPolicy, WaveDecision};
+pub use tally::{ErrorSummary, MOST_NAMES, Tally};
+
+/// How a task ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResultStatus {
+    Success,
+    Error,
+    Timeout,
+    /// Neither a success nor a failure: nobody let it finish.
+    Cancelled,
+}
+
+impl ResultStatus {
+    pub const ALL: [Self; 4] = [Self::Success, Self::Error, Self::Timeout, Self::Cancelled];
+
+    /// Error or timeout.
+    #[must_use]
+    pub const fn is_failure(self) -> bool {
+        matches!(self, Self::Error | Self::Timeout)
+    }
+
+    /// As the contract has it.
+    #[must_use]
+    pub const fn to_proto(self) -> v1::ResultStatus {
+        match self {
+            Self::Success => v1::ResultStatus::Success,
+            Self::Error => v1::ResultStatus::Error,
+            Self::Timeout => v1::ResultStatus::Timeout,
+            Self::Cancelled => v1::ResultStatus::Cancelled,
+        }
+    }
+
+    /// The status with the contract's number; `None` for the unspecified one and for numbers that it does not have.
+    #[must_use]
+    pub fn from_proto(number: i32) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.to_proto() as i32 == number)
+    }
+}
+
+impl From<ResultStatus> for v1::ResultStatus {
+    fn from(status: ResultStatus) -> Self {
+        status.to_proto()
+    }
+}
+
+/// A status that the contract leaves unspecified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the result's status is unspecified")]
+pub struct UnspecifiedStatus;
+
+impl TryFrom<v1::ResultStatus> for ResultStatus {
+    type Error = UnspecifiedStatus;
+
+    fn try_from(status: v1::ResultStatus) -> Result<Self, UnspecifiedStatus> {
+        Self::from_proto(status as i32).ok_or(UnspecifiedStatus)
+    }
+}
+
+/// What the policy needs to know of a task that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskOutcome<'a> {
+    pub task: &'a str,
+    pub agent: &'a str,
+    pub status: ResultStatus,
+    /// Whether the plan marks the task as critical.
+    pub critical: bool,
+    /// Severity of its failure; where absent, the aggregator's rule gives one. Not read for other statuses.
+    pub severity: Option<Severity>,
+}
+
+#[cfg(test)]
+mod tests;

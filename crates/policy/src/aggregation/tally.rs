@@ -1,0 +1,184 @@
+//! A wave's results, counted as they come.
+
+use capataz_contracts::v1;
+use serde::{Deserialize, Serialize};
+
+use super::policy::share;
+use super::{AggregationPolicy, ResultStatus, TaskOutcome};
+use crate::severity::{Severity, aggregators_rule};
+
+/// A list of names in an evaluation ends here; the counts go on. An evaluation is part of every result of a wave, so
+/// that longer lists would make a wave of many failures grow with the square of their number.
+pub const MOST_NAMES: usize = 20;
+
+/// Failures by severity (seed 000: getErrorSummary).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorSummary {
+    pub total: u32,
+    pub critical: u32,
+    pub high: u32,
+    pub medium: u32,
+    pub low: u32,
+    /// Failures of tasks that are marked critical.
+    pub critical_tasks: u32,
+}
+
+impl ErrorSummary {
+    /// Counts one failure.
+    pub fn add(&mut self, severity: Severity, critical_task: bool) {
+        self.total += 1;
+        match severity {
+            Severity::Critical => self.critical += 1,
+            Severity::High => self.high += 1,
+            Severity::Medium => self.medium += 1,
+            Severity::Low => self.low += 1,
+        }
+        self.critical_tasks += u32::from(critical_task);
+    }
+
+    /// Counts the failures of another wave too.
+    pub fn merge(&mut self, other: &Self) {
+        self.total += other.total;
+        self.critical += other.critical;
+        self.high += other.high;
+        self.medium += other.medium;
+        self.low += other.low;
+        self.critical_tasks += other.critical_tasks;
+    }
+
+    /// As the contract has it.
+    #[must_use]
+    pub fn to_proto(&self) -> v1::ErrorSummary {
+        v1::ErrorSummary {
+            total: self.total,
+            critical: self.critical,
+            high: self.high,
+            medium: self.medium,
+            low: self.low,
+            critical_tasks: self.critical_tasks,
+        }
+    }
+}
+
+/// The results of a wave so far. Adding one takes the same time however many there are. Nothing is taken out of it: a
+/// wave in which a task begins anew is counted again from its results.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    successes: u32,
+    errors: u32,
+    timeouts: u32,
+    cancelled: u32,
+    critical_cancelled: u32,
+    /// Names of agents, each once, in the order of their first failures.
+    failed_agents: Vec<String>,
+    /// Names of tasks.
+    critical_failures: Vec<String>,
+    /// Names of tasks.
+    optional_failures: Vec<String>,
+    summary: ErrorSummary,
+}
+
+impl Tally {
+    /// No results yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Counts one more result.
+    pub fn add(&mut self, outcome: TaskOutcome<'_>) {
+        match outcome.status {
+            ResultStatus::Success => self.successes += 1,
+            ResultStatus::Error => self.errors += 1,
+            ResultStatus::Timeout => self.timeouts += 1,
+            ResultStatus::Cancelled => {
+                self.cancelled += 1;
+                self.critical_cancelled += u32::from(outcome.critical);
+            }
+        }
+        if outcome.status.is_failure() {
+            let rule = || aggregators_rule(outcome.status == ResultStatus::Timeout, outcome.critical);
+            self.summary.add(outcome.severity.unwrap_or_else(rule), outcome.critical);
+            if !self.failed_agents.iter().any(|agent| agent == outcome.agent) {
+                push_name(&mut self.failed_agents, outcome.agent);
+            }
+            let failures =
+                if outcome.critical { &mut self.critical_failures } else { &mut self.optional_failures };
+            push_name(failures, outcome.task);
+        }
+    }
+
+    #[must_use]
+    pub fn successes(&self) -> u32 {
+        self.successes
+    }
+
+    /// Errors and timeouts.
+    #[must_use]
+    pub fn failures(&self) -> u32 {
+        self.errors + self.timeouts
+    }
+
+    #[must_use]
+    pub fn timeouts(&self) -> u32 {
+        self.timeouts
+    }
+
+    #[must_use]
+    pub fn cancelled(&self) -> u32 {
+        self.cancelled
+    }
+
+    /// Results of any kind.
+    #[must_use]
+    pub fn total(&self) -> u32 {
+        self.successes + self.errors + self.timeouts + self.cancelled
+    }
+
+    /// The failures by severity.
+    #[must_use]
+    pub fn summary(&self) -> ErrorSummary {
+        self.summary
+    }
+
+    /// Whether a task that is marked critical ended without success.
+    #[must_use]
+    pub fn is_critical_path_broken(&self) -> bool {
+        self.summary.critical_tasks > 0 || self.critical_cancelled > 0
+    }
+
+    /// What the policy says of the results so far. Its lists hold at most [`MOST_NAMES`] names each.
+    #[must_use]
+    pub fn evaluation(&self, policy: &AggregationPolicy) -> v1::Evaluation {
+        let should_continue = policy.should_continue(self);
+        v1::Evaluation {
+            should_continue,
+            policy: policy.kind().to_proto() as i32,
+            successes: self.successes(),
+            total: self.total(),
+            success_rate: share(self.successes(), self.total()),
+            threshold: policy.threshold(),
+            quorum_met: policy.threshold().map(|_| should_continue),
+            reason: policy.reason(self, should_continue),
+            failed_agents: self.failed_agents.clone(),
+            critical_failures: self.critical_failures.clone(),
+            optional_failures: self.optional_failures.clone(),
+        }
+    }
+}
+
+impl<'a> FromIterator<TaskOutcome<'a>> for Tally {
+    fn from_iter<I: IntoIterator<Item = TaskOutcome<'a>>>(outcomes: I) -> Self {
+        let mut tally = Self::default();
+        for outcome in outcomes {
+            tally.add(outcome);
+        }
+        tally
+    }
+}
+
+fn push_name(names: &mut Vec<String>, name: &str) {
+    if names.len() < MOST_NAMES {
+        names.push(name.to_owned());
+    }
+}

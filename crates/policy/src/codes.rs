@@ -1,0 +1,199 @@
+//! Every stable code of the error contracts, each with its severity, whether it is tried again, and one line of advice.
+//!
+//! A code never changes its meaning. The pages under `docs/errors` and the `ErrorInfo.reason` of the API are made from
+//! this table.
+
+use capataz_contracts::v1;
+
+use crate::severity::Severity;
+
+/// One stable code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Code {
+    pub code: &'static str,
+    /// The severity of the errors that the daemon makes with this code.
+    pub severity: Severity,
+    /// Whether the standard lists have a failed attempt with this code repeated (seed 000, contract 4).
+    pub retryable: bool,
+    /// Whether the code alone gives this severity to a failure that an agent reports. False for names that the seed
+    /// has in other lists than that of severities: there the message decides.
+    pub classifies: bool,
+    /// What a person can do, in one line.
+    pub advice: &'static str,
+}
+
+/// The entry of `code`.
+#[must_use]
+pub fn lookup(code: &str) -> Option<&'static Code> {
+    CODES.iter().find(|entry| entry.code == code)
+}
+
+/// An error with the severity of its code, and the flag that goes with that severity.
+pub(crate) fn error(code: &'static str, message: String) -> v1::Error {
+    let severity = lookup(code).map_or(Severity::UNKNOWN, |entry| entry.severity);
+    v1::Error {
+        code: code.to_owned(),
+        message,
+        severity: severity.to_proto() as i32,
+        can_continue: Some(severity.flags().can_continue),
+        ..v1::Error::default()
+    }
+}
+
+pub(crate) fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
+}
+
+const CLASSIFIES: bool = true;
+const BY_MESSAGE: bool = false;
+const RETRIED: bool = true;
+const FINAL: bool = false;
+
+macro_rules! codes {
+    ($($code:ident: $severity:ident, $retryable:ident, $classifies:ident, $advice:literal;)*) => {
+        $(
+            #[doc = $advice]
+            pub const $code: &str = stringify!($code);
+        )*
+
+        /// The table, grouped by contract.
+        pub const CODES: &[Code] = &[$(
+            Code {
+                code: $code,
+                severity: Severity::$severity,
+                retryable: $retryable,
+                classifies: $classifies,
+                advice: $advice,
+            },
+        )*];
+    };
+}
+
+codes! {
+    // Seed 000, contract 6: the table of severities.
+    STATE_CORRUPTED: Critical, FINAL, CLASSIFIES, "Restore the state from its backup or start again from a clean one.";
+    STATE_MISSING: Critical, FINAL, CLASSIFIES, "Create the state anew before going on.";
+    CONFIG_INVALID: Critical, FINAL, CLASSIFIES, "Correct the configuration that the message names.";
+    AGENT_NOT_FOUND: Critical, FINAL, CLASSIFIES, "Correct the agent's name, declare it, or connect a worker that serves it.";
+    INCOMPATIBLE_VERSION: Critical, FINAL, CLASSIFIES, "Use a contract version with the same major number.";
+    GIT_DETACHED_HEAD: Critical, FINAL, CLASSIFIES, "Check out a branch before going on.";
+    GIT_CONFLICTS: Critical, FINAL, CLASSIFIES, "Resolve the merge conflicts before going on.";
+    SESSION_CORRUPTED: Critical, FINAL, CLASSIFIES, "Restore the session from its backup, or start a new one.";
+    TESTS_FAILED: High, FINAL, CLASSIFIES, "Look at the failed tests before going on.";
+    BUILD_FAILED: High, FINAL, CLASSIFIES, "Look at the build's output before going on.";
+    VALIDATION_FAILED: High, FINAL, CLASSIFIES, "Correct what the listed violations name.";
+    TASK_TIMEOUT: High, FINAL, CLASSIFIES, "Extend the timeout, keep the partial output, retry, or abort.";
+    RETRY_EXHAUSTED: High, FINAL, CLASSIFIES, "Look at the last error; retry by hand once its cause is gone.";
+    API_ERROR: High, FINAL, CLASSIFIES, "Look at the answer of the service that failed.";
+    PERMISSION_DENIED: High, FINAL, CLASSIFIES, "Give the agent the permission that it lacks.";
+    QUORUM_NOT_MET: High, FINAL, CLASSIFIES, "Look at the failed tasks; retry them or lower the threshold.";
+    CRITICAL_AGENT_FAILED: High, FINAL, CLASSIFIES, "Look at the critical task's error and retry it.";
+    INVALID_STATE_TRANSITION: High, FINAL, CLASSIFIES, "Take the steps that the suggested action lists.";
+    LINT_WARNINGS: Medium, FINAL, CLASSIFIES, "Look at the warnings when there is time.";
+    DEPRECATION_WARNING: Medium, FINAL, CLASSIFIES, "Plan the move away from what is deprecated.";
+    COVERAGE_LOW: Medium, FINAL, CLASSIFIES, "Add tests where the coverage is missing.";
+    UNUSED_FILES: Medium, FINAL, CLASSIFIES, "Remove what is not used.";
+    OPTIONAL_AGENT_FAILED: Medium, FINAL, CLASSIFIES, "Nothing needs to be done; the run goes on without it.";
+    SLOW_OPERATION: Medium, FINAL, CLASSIFIES, "Look for what makes it slow, or raise its timeout.";
+    PARTIAL_SUCCESS: Medium, FINAL, CLASSIFIES, "Look at the listed failures; the run went on in spite of them.";
+    RETRY_SUCCESS: Low, FINAL, CLASSIFIES, "Nothing needs to be done.";
+    OPERATION_COMPLETE: Low, FINAL, CLASSIFIES, "Nothing needs to be done.";
+    SUGGESTION: Low, FINAL, CLASSIFIES, "Take it or leave it.";
+    IMPROVEMENT_HINT: Low, FINAL, CLASSIFIES, "Take it or leave it.";
+    UNKNOWN_ERROR: High, FINAL, BY_MESSAGE, "Have the agent report a code and a message.";
+
+    // Contract 1.
+    AGENTS_VALIDATION_FAILED: Critical, FINAL, BY_MESSAGE, "Correct each of the listed names.";
+    COMMAND_NOT_FOUND: Critical, FINAL, BY_MESSAGE, "Correct the command's name, or declare it.";
+    RESOURCE_NOT_FOUND: Critical, FINAL, BY_MESSAGE, "Correct the resource's name, or declare it.";
+    AGENT_ABSENT: Medium, FINAL, CLASSIFIES, "Connect a worker that serves the agent; its tasks wait until then.";
+
+    // Contract 2.
+    TASK_NOT_FOUND: Critical, FINAL, BY_MESSAGE, "Use the name of a task of this run.";
+    INCOMPLETE_LIFECYCLE: Medium, FINAL, CLASSIFIES, "Look at why the task ended without ever having been active.";
+
+    // Contract 3.
+    TIMEOUT_IMMINENT: Medium, FINAL, CLASSIFIES, "Extend the timeout if the task should get more time.";
+    SCHEDULE_TO_START_TIMEOUT: High, FINAL, CLASSIFIES, "Connect more workers for the agent, or let the task wait longer.";
+
+    // Contract 4.
+    NON_RETRYABLE_ERROR: High, FINAL, CLASSIFIES, "Remove the cause by hand; the same attempt would fail again.";
+    TOTAL_TIMEOUT_EXCEEDED: High, FINAL, CLASSIFIES, "Raise the retry policy's total limit, or retry by hand.";
+    TIMEOUT: High, RETRIED, BY_MESSAGE, "Raise the limit of one attempt, or look at the system's load.";
+    NETWORK_ERROR: High, RETRIED, BY_MESSAGE, "Check the network connection and the service's availability.";
+    RATE_LIMIT: High, RETRIED, BY_MESSAGE, "Wait before the next attempt, or send fewer requests.";
+    SERVICE_UNAVAILABLE: High, RETRIED, BY_MESSAGE, "Check that the service is up.";
+    CONNECTION_RESET: High, RETRIED, BY_MESSAGE, "Check the network connection and the service's log.";
+    ECONNREFUSED: High, RETRIED, BY_MESSAGE, "Check that the service listens at this address.";
+    ETIMEDOUT: High, RETRIED, BY_MESSAGE, "Check the network connection and the service's load.";
+    PARSE_ERROR: High, FINAL, BY_MESSAGE, "Correct the document that could not be read.";
+    VALIDATION_ERROR: High, FINAL, BY_MESSAGE, "Correct the input that was refused.";
+    LOGIC_ERROR: High, FINAL, BY_MESSAGE, "Correct the agent; the same input fails again.";
+    FILE_NOT_FOUND: High, FINAL, BY_MESSAGE, "Create the file, or correct its path.";
+    INVALID_ARGUMENT: High, FINAL, BY_MESSAGE, "Correct the argument that the message names.";
+
+    // Contract 7.
+    JSON_PARSE_ERROR: Critical, FINAL, BY_MESSAGE, "Correct the JSON, or restore the backup.";
+    INVALID_STATE_TYPE: Critical, FINAL, BY_MESSAGE, "The state must be a JSON object.";
+    REPAIR_FAILED: Critical, FINAL, BY_MESSAGE, "Restore the backup, or start a new session.";
+    SESSION_VALIDATION_FAILED: High, FINAL, BY_MESSAGE, "Correct what the listed violations name.";
+    SESSION_NOT_FOUND: High, FINAL, BY_MESSAGE, "Use the id of a session that exists, or start a new one.";
+    SESSION_INVALID: High, FINAL, BY_MESSAGE, "Correct what the listed violations name; nothing was written.";
+
+    // The daemon's own failures of tasks and runs.
+    WORKER_LOST: High, FINAL, CLASSIFIES, "Look at the worker's log; it went away several times with this task.";
+    OUTCOME_UNKNOWN: High, FINAL, CLASSIFIES, "Find out what the lost worker did, then answer the question.";
+    TASK_CANCELLED: Medium, FINAL, CLASSIFIES, "Retry the task if its result is still wanted.";
+    RUN_LIMIT_EXCEEDED: High, FINAL, CLASSIFIES, "Split the run, or raise the limit on its events and bytes.";
+    OUTPUT_TOO_LARGE: High, FINAL, CLASSIFIES, "Let the agent hand over large outputs as blobs.";
+    INVALID_OUTPUT: High, FINAL, CLASSIFIES, "Correct the agent: its output breaks what it declares.";
+    AGENT_COMMAND_FAILED: High, FINAL, CLASSIFIES, "Look at the exit code and the task's log.";
+    AGENT_COMMAND_NOT_STARTED: High, FINAL, CLASSIFIES, "Check the agent's command, its folder and its permissions.";
+    INPUT_UNRESOLVED: High, FINAL, CLASSIFIES, "Check what the input refers to; the earlier task has no such output.";
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::retry::RetryPolicy;
+
+    #[test]
+    fn each_code_is_listed_once_in_upper_case_with_one_line_of_advice() {
+        let mut seen = BTreeSet::new();
+        for entry in CODES {
+            assert!(seen.insert(entry.code), "{} is listed twice", entry.code);
+            assert!(
+                entry.code.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_'),
+                "{}",
+                entry.code
+            );
+            assert!(entry.advice.ends_with('.') && !entry.advice.contains('\n'), "{}", entry.code);
+            assert_eq!(lookup(entry.code), Some(entry));
+        }
+        assert_eq!(lookup("no such code"), None);
+    }
+
+    #[test]
+    fn the_table_agrees_with_the_retry_lists() {
+        for entry in CODES {
+            // A notice never is the failure of an attempt.
+            if entry.code != TIMEOUT_IMMINENT {
+                assert_eq!(
+                    RetryPolicy::default().is_retryable(entry.code),
+                    entry.retryable,
+                    "{}",
+                    entry.code
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_error_has_the_severity_of_its_code() {
+        let error = error(AGENT_NOT_FOUND, "gone".to_owned());
+        assert_eq!(error.severity, v1::Severity::Critical as i32);
+        assert_eq!(error.can_continue, Some(false));
+    }
+}

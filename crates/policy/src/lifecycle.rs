@@ -1,0 +1,471 @@
+//! Which states a task goes through (seed 000, contract 2).
+#![expect(clippy::result_large_err, reason = "a refusal is the contract's own error, and rare")]
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use capataz_contracts::v1;
+use serde::{Deserialize, Serialize};
+
+use crate::codes::{self, owned};
+use crate::registry;
+
+/// Where a task stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum TaskState {
+    /// Never leased in this activation.
+    Init,
+    /// From its first lease on, automatic retries included.
+    Active,
+    Complete,
+    /// Error, timeout, or cancelled after its start.
+    Failed,
+    RolledBack,
+    /// Will never run (again): cancelled before its start, or given up.
+    Deleted,
+}
+
+/// The name is that of no state.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown task state {0:?}: must be INIT, ACTIVE, COMPLETE, FAILED, ROLLED_BACK or DELETED")]
+pub struct UnknownTaskState(pub String);
+
+impl TaskState {
+    pub const ALL: [Self; 6] =
+        [Self::Init, Self::Active, Self::Complete, Self::Failed, Self::RolledBack, Self::Deleted];
+
+    /// The states that may follow this one.
+    #[must_use]
+    pub const fn allowed(self) -> &'static [Self] {
+        match self {
+            Self::Init => &[Self::Active, Self::Failed, Self::Deleted],
+            Self::Active => &[Self::Complete, Self::Failed, Self::RolledBack],
+            Self::Complete => &[Self::RolledBack],
+            Self::Failed => &[Self::Active, Self::Deleted],
+            Self::RolledBack => &[Self::Init],
+            Self::Deleted => &[],
+        }
+    }
+
+    /// In upper case.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Init => "INIT",
+            Self::Active => "ACTIVE",
+            Self::Complete => "COMPLETE",
+            Self::Failed => "FAILED",
+            Self::RolledBack => "ROLLED_BACK",
+            Self::Deleted => "DELETED",
+        }
+    }
+
+    /// As the contract has it.
+    #[must_use]
+    pub const fn to_proto(self) -> v1::TaskState {
+        match self {
+            Self::Init => v1::TaskState::Init,
+            Self::Active => v1::TaskState::Active,
+            Self::Complete => v1::TaskState::Complete,
+            Self::Failed => v1::TaskState::Failed,
+            Self::RolledBack => v1::TaskState::RolledBack,
+            Self::Deleted => v1::TaskState::Deleted,
+        }
+    }
+
+    /// The state with the contract's number; `None` for the unspecified one and for numbers that it does not have.
+    #[must_use]
+    pub fn from_proto(number: i32) -> Option<Self> {
+        v1::TaskState::try_from(number).ok().and_then(|state| Self::try_from(state).ok())
+    }
+}
+
+impl fmt::Display for TaskState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for TaskState {
+    type Err = UnknownTaskState;
+
+    /// Upper or lower case, and the names of the seed's prose: `in_progress`, `completed`, `error`.
+    fn from_str(name: &str) -> Result<Self, UnknownTaskState> {
+        const ALIASES: [(&str, TaskState); 3] = [
+            ("in_progress", TaskState::Active),
+            ("completed", TaskState::Complete),
+            ("error", TaskState::Failed),
+        ];
+        let names = TaskState::ALL.into_iter().map(|state| (state.as_str(), state));
+        names
+            .chain(ALIASES)
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, state)| state)
+            .ok_or_else(|| UnknownTaskState(name.to_owned()))
+    }
+}
+
+impl From<TaskState> for v1::TaskState {
+    fn from(state: TaskState) -> Self {
+        state.to_proto()
+    }
+}
+
+impl TryFrom<v1::TaskState> for TaskState {
+    type Error = UnknownTaskState;
+
+    fn try_from(state: v1::TaskState) -> Result<Self, UnknownTaskState> {
+        match state {
+            v1::TaskState::Unspecified => Err(UnknownTaskState(String::new())),
+            v1::TaskState::Init => Ok(Self::Init),
+            v1::TaskState::Active => Ok(Self::Active),
+            v1::TaskState::Complete => Ok(Self::Complete),
+            v1::TaskState::Failed => Ok(Self::Failed),
+            v1::TaskState::RolledBack => Ok(Self::RolledBack),
+            v1::TaskState::Deleted => Ok(Self::Deleted),
+        }
+    }
+}
+
+/// The new state.
+///
+/// # Errors
+/// INVALID_STATE_TRANSITION (HIGH) where `to` may not follow `from`: `reason` names what may, `suggested_action` the
+/// shortest steps that lead there, as `INIT -> ACTIVE -> COMPLETE`. Forcing it is never offered.
+pub fn transition(from: TaskState, to: TaskState) -> Result<TaskState, v1::Error> {
+    if from.allowed().contains(&to) {
+        return Ok(to);
+    }
+    let allowed = match from.allowed() {
+        [] => format!("nothing may follow {from}"),
+        allowed => format!("{from} may be followed by {}", joined(allowed, ", ")),
+    };
+    let steps = steps_to(from, to).filter(|steps| !steps.is_empty());
+    let (suggested_action, options): (_, &[&str]) = match steps {
+        Some(mut steps) => {
+            steps.insert(0, from);
+            (Some(joined(&steps, " -> ")), &["correct", "abort"])
+        }
+        None => (None, &["abort"]),
+    };
+    Err(v1::Error {
+        options: owned(options),
+        suggested_action,
+        reason: Some(allowed),
+        ..codes::error(codes::INVALID_STATE_TRANSITION, format!("invalid transition: {from} -> {to}"))
+    })
+}
+
+/// The fewest states to enter, one after the other, to come from one state to another: none where it is there already,
+/// `None` where no steps lead there.
+#[must_use]
+pub fn steps_to(from: TaskState, to: TaskState) -> Option<Vec<TaskState>> {
+    let mut seen = BTreeSet::from([from]);
+    let mut ways = VecDeque::from([Vec::new()]);
+    while let Some(way) = ways.pop_front() {
+        let here = way.last().copied().unwrap_or(from);
+        if here == to {
+            return Some(way);
+        }
+        for &next in here.allowed() {
+            if seen.insert(next) {
+                let mut longer = way.clone();
+                longer.push(next);
+                ways.push_back(longer);
+            }
+        }
+    }
+    None
+}
+
+fn joined(states: &[TaskState], separator: &str) -> String {
+    states.iter().map(|state| state.as_str()).collect::<Vec<_>>().join(separator)
+}
+
+/// One step of a task's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transition {
+    /// `None` for the first.
+    pub from: Option<TaskState>,
+    pub to: TaskState,
+    /// Unix milliseconds.
+    pub at_ms: i64,
+}
+
+/// The states that a task went through, with their times. Never empty.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct History {
+    transitions: Vec<Transition>,
+}
+
+impl History {
+    /// A task that is registered, in INIT.
+    #[must_use]
+    pub fn new(at_ms: i64) -> Self {
+        Self { transitions: vec![Transition { from: None, to: TaskState::Init, at_ms }] }
+    }
+
+    /// Where the task stands now.
+    #[must_use]
+    pub fn state(&self) -> TaskState {
+        self.transitions.last().map_or(TaskState::Init, |transition| transition.to)
+    }
+
+    /// The steps, the first one from nothing to INIT.
+    #[must_use]
+    pub fn transitions(&self) -> &[Transition] {
+        &self.transitions
+    }
+
+    /// Takes one step.
+    ///
+    /// # Errors
+    /// Those of [`transition`]; the history stays as it was.
+    pub fn record(&mut self, to: TaskState, at_ms: i64) -> Result<TaskState, v1::Error> {
+        let from = self.state();
+        transition(from, to)?;
+        self.transitions.push(Transition { from: Some(from), to, at_ms });
+        Ok(to)
+    }
+
+    /// From the first step to the last.
+    #[must_use]
+    pub fn duration(&self) -> Duration {
+        match (self.transitions.first(), self.transitions.last()) {
+            (Some(first), Some(last)) => {
+                let milliseconds = last.at_ms.saturating_sub(first.at_ms);
+                Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0))
+            }
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Checks that a finished task has been at work.
+    ///
+    /// # Errors
+    /// INCOMPLETE_LIFECYCLE (MEDIUM) where the task ended COMPLETE or FAILED, or was rolled back, and never was ACTIVE.
+    /// A deleted task was not meant to run.
+    pub fn validate(&self, task: &str) -> Result<(), v1::Error> {
+        let finished =
+            matches!(self.state(), TaskState::Complete | TaskState::Failed | TaskState::RolledBack);
+        if !finished || self.transitions.iter().any(|transition| transition.to == TaskState::Active) {
+            return Ok(());
+        }
+        let actual: Vec<_> = self.transitions.iter().map(|transition| transition.to).collect();
+        let (state, expected) = (self.state(), joined(&[TaskState::Init, TaskState::Active], " -> "));
+        Err(v1::Error {
+            reason: Some(format!("expected {expected} first, but it went {}", joined(&actual, " -> "))),
+            ..codes::error(
+                codes::INCOMPLETE_LIFECYCLE,
+                format!("task {task:?} is {state} but never was ACTIVE"),
+            )
+        })
+    }
+
+    /// As the contract has it.
+    #[must_use]
+    pub fn to_proto(&self) -> Vec<v1::Transition> {
+        let transitions = self.transitions.iter().map(|transition| v1::Transition {
+            from: transition.from.map(|state| state.to_proto() as i32),
+            to: transition.to.to_proto() as i32,
+            at_ms: transition.at_ms,
+        });
+        transitions.collect()
+    }
+}
+
+/// How many tasks are where, and the names of those that are looked for first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatusCounts {
+    pub total: u32,
+    /// Only states that a task is in.
+    pub by_state: BTreeMap<TaskState, u32>,
+    pub active: Vec<String>,
+    pub failed: Vec<String>,
+}
+
+/// Counts tasks, given with their names, by state.
+pub fn status_counts<'a>(tasks: impl IntoIterator<Item = (&'a str, TaskState)>) -> StatusCounts {
+    let mut counts = StatusCounts::default();
+    for (name, state) in tasks {
+        counts.total += 1;
+        *counts.by_state.entry(state).or_default() += 1;
+        match state {
+            TaskState::Active => counts.active.push(name.to_owned()),
+            TaskState::Failed => counts.failed.push(name.to_owned()),
+            _ => {}
+        }
+    }
+    counts
+}
+
+/// No task has this name (CRITICAL). Suggests the nearest of the known names, by the rule for agents.
+pub fn task_not_found(name: &str, known: impl IntoIterator<Item = impl AsRef<str>>) -> v1::Error {
+    v1::Error {
+        suggestions: registry::suggest_agents(name, known),
+        ..codes::error(codes::TASK_NOT_FOUND, format!("there is no task {name:?}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::TaskState::{Active, Complete, Deleted, Failed, Init, RolledBack};
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_the_allowed_states_and_the_shortest_way() {
+        #[track_caller]
+        fn check(from: TaskState, to: TaskState, reason: &str, way: Option<&str>, options: &[&str]) {
+            let error = transition(from, to).err().unwrap_or_default();
+            assert_eq!(error.code, "INVALID_STATE_TRANSITION");
+            assert_eq!(error.severity, v1::Severity::High as i32);
+            assert_eq!(error.can_continue, Some(true));
+            assert_eq!(error.message, format!("invalid transition: {from} -> {to}"));
+            assert_eq!(error.reason.as_deref(), Some(reason));
+            assert_eq!(error.suggested_action.as_deref(), way);
+            assert_eq!(error.options, options);
+        }
+        let both: &[&str] = &["correct", "abort"];
+        let init = "INIT may be followed by ACTIVE, FAILED, DELETED";
+        check(Init, Complete, init, Some("INIT -> ACTIVE -> COMPLETE"), both);
+        let complete = "COMPLETE may be followed by ROLLED_BACK";
+        check(Complete, Active, complete, Some("COMPLETE -> ROLLED_BACK -> INIT -> ACTIVE"), both);
+        check(Init, Init, init, None, &["abort"]);
+        check(Deleted, Active, "nothing may follow DELETED", None, &["abort"]);
+    }
+
+    #[test]
+    fn a_failed_task_is_rolled_back_by_way_of_active() {
+        assert_eq!(steps_to(Failed, RolledBack), Some(vec![Active, RolledBack]));
+        assert_eq!(steps_to(Active, Active), Some(Vec::new()));
+        assert_eq!(steps_to(Deleted, Init), None);
+    }
+
+    #[test]
+    fn the_prose_names_are_accepted_as_aliases() {
+        #[track_caller]
+        fn check(name: &str, expected: Option<TaskState>) {
+            assert_eq!(name.parse().ok(), expected, "{name}");
+        }
+        check("init", Some(Init));
+        check("In_Progress", Some(Active));
+        check("completed", Some(Complete));
+        check("COMPLETE", Some(Complete));
+        check("error", Some(Failed));
+        check("rolled_back", Some(RolledBack));
+        check("done", None);
+        check("", None);
+    }
+
+    #[test]
+    fn names_and_contract_numbers_read_back() {
+        for state in TaskState::ALL {
+            assert_eq!(state.to_string().parse(), Ok(state));
+            assert_eq!(TaskState::from_proto(state.to_proto() as i32), Some(state));
+            assert_eq!(serde_json::to_value(state).ok(), Some(state.as_str().into()));
+        }
+        assert_eq!(TaskState::from_proto(0), None);
+    }
+
+    #[test]
+    fn a_refused_step_leaves_the_history_as_it_was() {
+        let mut history = History::new(1_000);
+        assert!(history.record(Complete, 1_500).is_err());
+        assert_eq!(history, History::new(1_000));
+        assert_eq!(history.record(Active, 2_000).ok(), Some(Active));
+        assert_eq!(history.record(Complete, 4_500).ok(), Some(Complete));
+        assert_eq!(history.state(), Complete);
+        assert_eq!(history.duration(), Duration::from_millis(3_500));
+        assert!(history.validate("build").is_ok());
+        let steps: Vec<_> = history.to_proto().iter().map(|step| (step.from, step.to, step.at_ms)).collect();
+        assert_eq!(steps, [(None, 1, 1_000), (Some(1), 2, 2_000), (Some(2), 3, 4_500)]);
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_gives_no_negative_duration() {
+        let mut history = History::new(1_000);
+        assert!(history.record(Active, 10).is_ok());
+        assert_eq!(history.duration(), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_task_that_fails_without_having_been_active_has_an_incomplete_lifecycle() {
+        let mut history = History::new(0);
+        assert!(history.validate("build").is_ok());
+        assert!(history.record(Failed, 1).is_ok());
+        let error = history.validate("build").err().unwrap_or_default();
+        assert_eq!(
+            (error.code.as_str(), error.severity),
+            ("INCOMPLETE_LIFECYCLE", v1::Severity::Medium as i32)
+        );
+        assert_eq!(error.message, "task \"build\" is FAILED but never was ACTIVE");
+        assert_eq!(
+            error.reason.as_deref(),
+            Some("expected INIT -> ACTIVE first, but it went INIT -> FAILED")
+        );
+        assert!(history.record(Deleted, 2).is_ok());
+        assert!(history.validate("build").is_ok());
+    }
+
+    #[test]
+    fn tasks_are_counted_by_state() {
+        let counts = status_counts([("a", Active), ("b", Failed), ("c", Active), ("d", Init)]);
+        assert_eq!(counts.total, 4);
+        assert_eq!(counts.by_state, BTreeMap::from([(Active, 2), (Failed, 1), (Init, 1)]));
+        assert_eq!(
+            (counts.active.as_slice(), counts.failed.as_slice()),
+            (&["a".into(), "c".into()][..], &["b".into()][..])
+        );
+    }
+
+    #[test]
+    fn an_unknown_task_is_critical_and_gets_near_names() {
+        let error = task_not_found("biuld", ["build", "deploy-to-production"]);
+        assert_eq!((error.code.as_str(), error.severity), ("TASK_NOT_FOUND", v1::Severity::Critical as i32));
+        assert_eq!(error.can_continue, Some(false));
+        assert_eq!(error.suggestions, ["build"]);
+    }
+
+    fn states() -> impl Strategy<Value = TaskState> {
+        proptest::sample::select(TaskState::ALL.to_vec())
+    }
+
+    proptest! {
+        #[test]
+        fn a_suggested_way_can_be_gone_and_none_is_shorter(from in states(), to in states()) {
+            let Some(way) = steps_to(from, to) else { return Ok(()) };
+            let mut here = from;
+            for step in &way {
+                prop_assert_eq!(transition(here, *step).ok(), Some(*step));
+                here = *step;
+            }
+            prop_assert_eq!(here, to);
+            // Every state but the last is one step farther than the rest of the way says.
+            if let Some((first, rest)) = way.split_first() {
+                prop_assert_eq!(steps_to(*first, to).map(|steps| steps.len()), Some(rest.len()));
+                for other in from.allowed() {
+                    prop_assert!(steps_to(*other, to).is_none_or(|steps| steps.len() >= rest.len()));
+                }
+            }
+        }
+
+        #[test]
+        fn a_history_holds_only_allowed_steps(attempts in proptest::collection::vec(states(), 0..30)) {
+            let mut history = History::new(0);
+            for (at_ms, to) in (1..).zip(attempts) {
+                let before = history.state();
+                prop_assert_eq!(history.record(to, at_ms).is_ok(), before.allowed().contains(&to));
+            }
+            for pair in history.transitions().windows(2) {
+                let [one, next] = pair else { continue };
+                prop_assert_eq!(next.from, Some(one.to));
+                prop_assert!(one.to.allowed().contains(&next.to));
+            }
+        }
+    }
+}

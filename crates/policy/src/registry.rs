@@ -1,0 +1,371 @@
+//! Whether what a plan names exists (seed 000, contract 1). Nothing starts before all of it does.
+#![expect(clippy::result_large_err, reason = "a refusal is the contract's own error, and rare")]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use capataz_contracts::v1;
+
+use crate::codes::{self, owned};
+
+/// The farthest name that is suggested for an agent, a resource or a task.
+const AGENT_DISTANCE: usize = 5;
+/// The farthest name that is suggested for a command.
+const COMMAND_DISTANCE: usize = 4;
+const MOST_SUGGESTIONS: usize = 3;
+/// Longer names get no suggestions: comparing takes time in proportion to both lengths, and the input is anybody's.
+const LONGEST_COMPARED: usize = 256;
+/// In one batch, only so many unknown names get suggestions, for the same reason.
+const MOST_SUGGESTED_FOR: usize = 100;
+const COMMAND_PREFIX: &str = "/elsabro:";
+
+/// The nearest of `names`, at most three, within a distance of 5, case ignored; the nearest first, ties by name.
+pub fn suggest_agents(input: &str, names: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<String> {
+    suggest(input, names, AGENT_DISTANCE)
+}
+
+/// The nearest of `names`, at most three, within a distance of 4, case and the input's prefix `/elsabro:` ignored; the
+/// nearest first, ties by name.
+pub fn suggest_commands(input: &str, names: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<String> {
+    suggest(command_name(input), names, COMMAND_DISTANCE)
+}
+
+fn suggest(input: &str, names: impl IntoIterator<Item = impl AsRef<str>>, farthest: usize) -> Vec<String> {
+    let length = input.chars().count();
+    if length > LONGEST_COMPARED {
+        return Vec::new();
+    }
+    let lowered = input.to_lowercase();
+    let lowered_length = lowered.chars().count();
+    let mut near = BTreeSet::new();
+    for name in names {
+        let lowered_name = name.as_ref().to_lowercase();
+        // The difference in length is a lower bound of the distance.
+        if lowered_name.chars().count().abs_diff(lowered_length) > farthest {
+            continue;
+        }
+        let distance = strsim::levenshtein(&lowered, &lowered_name);
+        if distance <= farthest {
+            near.insert((distance, name.as_ref().to_owned()));
+        }
+    }
+    near.into_iter().take(MOST_SUGGESTIONS).map(|(_, name)| name).collect()
+}
+
+fn command_name(input: &str) -> &str {
+    input.strip_prefix(COMMAND_PREFIX).unwrap_or(input)
+}
+
+/// What is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Registry {
+    /// Each agent's category by its name.
+    pub agents: BTreeMap<String, String>,
+    /// Without the prefix `/elsabro:`.
+    pub commands: BTreeSet<String>,
+    /// Skills and profiles.
+    pub resources: BTreeSet<String>,
+}
+
+impl Registry {
+    /// The agent's category.
+    ///
+    /// # Errors
+    /// AGENT_NOT_FOUND (CRITICAL) with the nearest names.
+    pub fn check_agent(&self, name: &str) -> Result<&str, v1::Error> {
+        self.find_agent(name).ok_or_else(|| agent_not_found(name, suggest_agents(name, self.agents.keys())))
+    }
+
+    /// The command's name without its prefix.
+    ///
+    /// # Errors
+    /// COMMAND_NOT_FOUND (CRITICAL) with the nearest names.
+    pub fn check_command<'a>(&self, name: &'a str) -> Result<&'a str, v1::Error> {
+        self.find_command(name).ok_or_else(|| command_not_found(name, suggest_commands(name, &self.commands)))
+    }
+
+    /// The resource's name.
+    ///
+    /// # Errors
+    /// RESOURCE_NOT_FOUND (CRITICAL) with the nearest names.
+    pub fn check_resource<'a>(&self, name: &'a str) -> Result<&'a str, v1::Error> {
+        self.find_resource(name)
+            .ok_or_else(|| resource_not_found(name, suggest_agents(name, &self.resources)))
+    }
+
+    /// Checks all names of a plan. Each name counts once, however often it is given.
+    pub fn check_all(
+        &self,
+        agents: impl IntoIterator<Item = impl AsRef<str>>,
+        commands: impl IntoIterator<Item = impl AsRef<str>>,
+        resources: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> Batch {
+        let mut batch = Batch::default();
+        for name in distinct(agents) {
+            let nearest = |name: &str| suggest_agents(name, self.agents.keys());
+            batch.count(&name, self.find_agent(&name).is_some(), nearest, agent_not_found);
+        }
+        batch.agents = (batch.total, batch.invalid);
+        for name in distinct(commands) {
+            let nearest = |name: &str| suggest_commands(name, &self.commands);
+            batch.count(&name, self.find_command(&name).is_some(), nearest, command_not_found);
+        }
+        for name in distinct(resources) {
+            let nearest = |name: &str| suggest_agents(name, &self.resources);
+            batch.count(&name, self.find_resource(&name).is_some(), nearest, resource_not_found);
+        }
+        batch.can_proceed = batch.invalid == 0;
+        batch
+    }
+
+    fn find_agent(&self, name: &str) -> Option<&str> {
+        self.agents.get(name).map(String::as_str)
+    }
+
+    fn find_command<'a>(&self, name: &'a str) -> Option<&'a str> {
+        Some(command_name(name)).filter(|&command| self.commands.contains(command))
+    }
+
+    fn find_resource<'a>(&self, name: &'a str) -> Option<&'a str> {
+        Some(name).filter(|&resource| self.resources.contains(resource))
+    }
+}
+
+fn distinct(names: impl IntoIterator<Item = impl AsRef<str>>) -> BTreeSet<String> {
+    names.into_iter().map(|name| name.as_ref().to_owned()).collect()
+}
+
+/// What came of checking all names of a plan.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Batch {
+    /// Distinct names that were checked.
+    pub total: u32,
+    pub valid: u32,
+    pub invalid: u32,
+    /// One error for each unknown name: agents, commands, resources, each by name. In a batch with more than a hundred
+    /// of them, the later ones come without suggestions.
+    pub details: Vec<v1::Error>,
+    pub can_proceed: bool,
+    /// Agents that were checked, and those among them that are unknown; they come first in `details`.
+    agents: (u32, u32),
+}
+
+impl Batch {
+    fn count(
+        &mut self,
+        name: &str,
+        known: bool,
+        nearest: impl Fn(&str) -> Vec<String>,
+        unknown: fn(&str, Vec<String>) -> v1::Error,
+    ) {
+        self.total += 1;
+        if known {
+            self.valid += 1;
+        } else {
+            let suggestions =
+                if self.details.len() < MOST_SUGGESTED_FOR { nearest(name) } else { Vec::new() };
+            self.details.push(unknown(name, suggestions));
+            self.invalid += 1;
+        }
+    }
+
+    /// Why nothing may start; `None` where it may. One unknown name is its own error. Several unknown agents are
+    /// AGENTS_VALIDATION_FAILED with every unknown name in `details`. Otherwise the first one speaks, with the others
+    /// in its `details`.
+    #[must_use]
+    pub fn error(&self) -> Option<v1::Error> {
+        let (first, others) = self.details.split_first()?;
+        let (agents, unknown_agents) = self.agents;
+        if unknown_agents > 1 {
+            return Some(v1::Error {
+                details: self.details.clone(),
+                ..codes::error(
+                    codes::AGENTS_VALIDATION_FAILED,
+                    format!("{unknown_agents} of {agents} agents are unknown"),
+                )
+            });
+        }
+        Some(v1::Error { details: others.to_vec(), ..first.clone() })
+    }
+}
+
+fn agent_not_found(name: &str, suggestions: Vec<String>) -> v1::Error {
+    let action = "correct the agent's name, declare it, or connect a worker that serves it";
+    not_found(codes::AGENT_NOT_FOUND, "agent", name, suggestions, action)
+}
+
+fn command_not_found(name: &str, suggestions: Vec<String>) -> v1::Error {
+    let action = "correct the command's name, or declare it";
+    not_found(codes::COMMAND_NOT_FOUND, "command", name, suggestions, action)
+}
+
+fn resource_not_found(name: &str, suggestions: Vec<String>) -> v1::Error {
+    let action = "correct the resource's name, or declare it";
+    not_found(codes::RESOURCE_NOT_FOUND, "resource", name, suggestions, action)
+}
+
+fn not_found(
+    code: &'static str,
+    kind: &str,
+    name: &str,
+    suggestions: Vec<String>,
+    action: &str,
+) -> v1::Error {
+    v1::Error {
+        options: owned(&["abort"]),
+        suggestions,
+        suggested_action: Some(action.to_owned()),
+        ..codes::error(code, format!("there is no {kind} {name:?}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NOTHING: [&str; 0] = [];
+
+    fn registry() -> Registry {
+        let agents = ["elsabro-executor", "elsabro-verifier", "elsabro-analyst", "Explore", "Plan"];
+        Registry {
+            agents: agents.map(|name| (name.to_owned(), "implementation".to_owned())).into(),
+            commands: ["plan", "execute", "verify", "verify-work"].map(str::to_owned).into(),
+            resources: ["profile-balanced"].map(str::to_owned).into(),
+        }
+    }
+
+    #[test]
+    fn the_nearest_names_come_first_and_ties_by_name() {
+        #[track_caller]
+        fn check(input: &str, names: &[&str], expected: &[&str]) {
+            assert_eq!(suggest_agents(input, names), expected, "{input}");
+        }
+        check("elsabro-executer", &["elsabro-executor", "elsabro-analyst"], &["elsabro-executor"]);
+        check("elsabro-nonexistent", &["elsabro-executor", "elsabro-verifier"], &[]);
+        check("EXPLORE", &["Explore"], &["Explore"]);
+        check("ab", &["ad", "ac", "abcd", "ab", "aa"], &["ab", "aa", "ac"]);
+        check("", &["abcde", "abcdef"], &["abcde"]);
+        check("año", &["ano"], &["ano"]);
+    }
+
+    #[test]
+    fn commands_are_compared_without_their_prefix_and_more_strictly() {
+        #[track_caller]
+        fn check(input: &str, names: &[&str], expected: &[&str]) {
+            assert_eq!(suggest_commands(input, names), expected, "{input}");
+        }
+        check("/elsabro:exeucte", &["execute", "plan"], &["execute"]);
+        check("abcde", &["a", "", "abcdefghi", "abcdefghij"], &["a", "abcdefghi"]);
+        check("/other:execute", &["execute"], &[]);
+    }
+
+    #[test]
+    fn very_long_names_get_no_suggestions() {
+        let long = "a".repeat(256);
+        assert_eq!(suggest_agents(&long, [&long]).len(), 1);
+        let longer = "a".repeat(257);
+        assert_eq!(suggest_agents(&longer, [&longer]), NOTHING);
+    }
+
+    #[test]
+    fn one_name_is_checked_with_its_own_code() {
+        let registry = registry();
+        assert_eq!(registry.check_agent("Plan").ok(), Some("implementation"));
+        assert_eq!(registry.check_command("/elsabro:plan").ok(), Some("plan"));
+        assert_eq!(registry.check_command("plan").ok(), Some("plan"));
+        assert_eq!(registry.check_resource("profile-balanced").ok(), Some("profile-balanced"));
+
+        #[track_caller]
+        fn check(error: Option<v1::Error>, code: &str, message: &str, suggestions: &[&str]) {
+            let error = error.unwrap_or_default();
+            assert_eq!((error.code.as_str(), error.message.as_str()), (code, message));
+            assert_eq!(error.suggestions, suggestions);
+            assert_eq!((error.severity, error.can_continue), (v1::Severity::Critical as i32, Some(false)));
+        }
+        let agent = registry.check_agent("plan").err();
+        check(agent, "AGENT_NOT_FOUND", "there is no agent \"plan\"", &["Plan", "Explore"]);
+        let command = registry.check_command("/elsabro:verfy").err();
+        check(command, "COMMAND_NOT_FOUND", "there is no command \"/elsabro:verfy\"", &["verify"]);
+        let resource = registry.check_resource("profile-balance").err();
+        check(
+            resource,
+            "RESOURCE_NOT_FOUND",
+            "there is no resource \"profile-balance\"",
+            &["profile-balanced"],
+        );
+    }
+
+    #[test]
+    fn a_batch_of_known_names_can_proceed() {
+        let batch =
+            registry().check_all(["Plan", "Plan", "Explore"], ["/elsabro:plan"], ["profile-balanced"]);
+        assert_eq!((batch.total, batch.valid, batch.invalid, batch.can_proceed), (4, 4, 0, true));
+        assert_eq!(batch.error(), None);
+    }
+
+    #[test]
+    fn one_unknown_agent_speaks_for_itself_and_several_are_listed() {
+        #[track_caller]
+        fn check(agents: &[&str], commands: &[&str], resources: &[&str], code: &str, details: &[&str]) {
+            let batch = registry().check_all(agents, commands, resources);
+            assert!(!batch.can_proceed);
+            let error = batch.error().unwrap_or_default();
+            let listed: Vec<_> = error.details.iter().map(|detail| detail.code.as_str()).collect();
+            assert_eq!((error.code.as_str(), listed.as_slice()), (code, details));
+            assert_eq!((error.severity, error.can_continue), (v1::Severity::Critical as i32, Some(false)));
+        }
+        let (agent, command, resource) = ("AGENT_NOT_FOUND", "COMMAND_NOT_FOUND", "RESOURCE_NOT_FOUND");
+        check(&["Plan", "x", "x"], &[], &[], agent, &[]);
+        check(&["x", "y", "Plan"], &[], &[], "AGENTS_VALIDATION_FAILED", &[agent, agent]);
+        check(&["x", "y"], &["z"], &[], "AGENTS_VALIDATION_FAILED", &[agent, agent, command]);
+        check(&["x"], &["z"], &["q"], agent, &[command, resource]);
+        check(&[], &["z", "y"], &[], command, &[command]);
+        check(&[], &[], &["z"], resource, &[]);
+    }
+
+    #[test]
+    fn the_top_error_of_several_agents_counts_agents_alone() {
+        let error = registry().check_all(["x", "y", "Plan"], ["z"], NOTHING).error().unwrap_or_default();
+        assert_eq!(error.message, "2 of 3 agents are unknown");
+    }
+
+    #[test]
+    fn a_batch_lists_every_unknown_name_and_suggests_for_the_first_hundred() {
+        let names: Vec<_> = (100..350).map(|number| format!("plan{number}")).collect();
+        let batch = registry().check_all(&names, NOTHING, NOTHING);
+        assert_eq!(batch.details.len(), 250);
+        assert_eq!(batch.details.iter().filter(|detail| !detail.suggestions.is_empty()).count(), 100);
+    }
+
+    proptest! {
+        #[test]
+        fn suggestions_are_near_few_sorted_and_known(
+            input in "[a-cA-C-]{0,8}", names in proptest::collection::btree_set("[a-cA-C-]{0,8}", 0..12),
+        ) {
+            let distance = |name: &String| strsim::levenshtein(&input.to_lowercase(), &name.to_lowercase());
+            let suggestions = suggest_agents(&input, &names);
+            let keys: Vec<_> = suggestions.iter().map(|name| (distance(name), name.clone())).collect();
+            prop_assert!(keys.is_sorted());
+            prop_assert!(suggestions.len() <= 3);
+            let near = names.iter().filter(|name| distance(name) <= 5).count();
+            prop_assert_eq!(suggestions.len(), near.min(3));
+            let nearest = names.iter().map(|name| (distance(name), name.clone())).min();
+            prop_assert_eq!(keys.first(), nearest.as_ref().filter(|(distance, _)| *distance <= 5));
+        }
+
+        #[test]
+        fn a_batch_agrees_with_the_single_checks(
+            agents in proptest::collection::btree_set("[a-c]{1,2}", 0..6),
+            known in proptest::collection::btree_set("[a-c]{1,2}", 0..6),
+        ) {
+            let known = known.into_iter().map(|name| (name, "utility".to_owned())).collect();
+            let registry = Registry { agents: known, ..Registry::default() };
+            let batch = registry.check_all(&agents, NOTHING, NOTHING);
+            let errors: Vec<_> = agents.iter().filter_map(|name| registry.check_agent(name).err()).collect();
+            prop_assert_eq!(&batch.details, &errors);
+            prop_assert_eq!(batch.total, batch.valid + batch.invalid);
+            prop_assert_eq!(batch.can_proceed, batch.error().is_none());
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! The one place that uses the `backoff` crate.
+
+use std::time::Duration;
+
+use backoff::ExponentialBackoffBuilder;
+use backoff::backoff::Backoff as _;
+
+use super::{MOST_ATTEMPTS, whole_milliseconds};
+
+/// min(`base` × `multiplier`^(`failed_attempt` − 1), `max`), rounded to whole milliseconds.
+///
+/// Only the interval that the schedule has reached is read. What a step returns is dropped: it is that interval plus a
+/// random fraction of a nanosecond.
+pub(super) fn delay(base: Duration, multiplier: f64, max: Duration, failed_attempt: u32) -> Duration {
+    let mut schedule = ExponentialBackoffBuilder::new()
+        .with_initial_interval(base.min(max))
+        .with_multiplier(multiplier)
+        .with_max_interval(max)
+        .with_randomization_factor(0.0)
+        .with_max_elapsed_time(None)
+        .build();
+    for _ in 1..failed_attempt.min(MOST_ATTEMPTS) {
+        schedule.next_backoff();
+    }
+    whole_milliseconds(schedule.current_interval)
+}

@@ -1,0 +1,102 @@
+//! What is reported once an operation has failed for good, or has succeeded after all.
+
+use std::time::Duration;
+
+use capataz_contracts::v1;
+
+use crate::codes::{self, owned};
+use crate::text;
+
+/// The last attempt failed too (HIGH). Wraps the last error.
+#[must_use]
+pub fn exhausted_error(last: &v1::Error, attempts: Vec<v1::AttemptRecord>, max_attempts: u32) -> v1::Error {
+    let message = match max_attempts {
+        1 => "the only attempt failed".to_owned(),
+        _ => format!("all {max_attempts} attempts failed"),
+    };
+    v1::Error {
+        options: owned(&["debug", "retry_manual", "skip", "abort"]),
+        suggested_action: Some(suggested_action(&last.code).to_owned()),
+        cause: Some(Box::new(last.clone())),
+        attempts,
+        ..codes::error(codes::RETRY_EXHAUSTED, message)
+    }
+}
+
+/// The attempt failed in a way that another one would not change (HIGH). Wraps the original error.
+#[must_use]
+pub fn non_retryable_error(original: &v1::Error, attempts: Vec<v1::AttemptRecord>) -> v1::Error {
+    v1::Error {
+        options: owned(&["fix_manual", "skip", "abort"]),
+        reason: Some("this kind of failure is not resolved by another attempt".to_owned()),
+        cause: Some(Box::new(original.clone())),
+        attempts,
+        ..codes::error(codes::NON_RETRYABLE_ERROR, format!("not retryable: {}", name(original)))
+    }
+}
+
+/// No time is left for another attempt (HIGH). Wraps the last error.
+#[must_use]
+pub fn total_timeout_exceeded_error(
+    last: &v1::Error,
+    attempts: Vec<v1::AttemptRecord>,
+    total_timeout: Duration,
+) -> v1::Error {
+    let limit = text::duration(total_timeout);
+    v1::Error {
+        options: owned(&["debug", "retry_manual", "skip", "abort"]),
+        suggested_action: Some(suggested_action(codes::TOTAL_TIMEOUT_EXCEEDED).to_owned()),
+        cause: Some(Box::new(last.clone())),
+        attempts,
+        ..codes::error(
+            codes::TOTAL_TIMEOUT_EXCEEDED,
+            format!("another attempt would begin after the total timeout of {limit}"),
+        )
+    }
+}
+
+/// One attempt took longer than the policy allows (HIGH); it is retried like any failure with the code TIMEOUT.
+#[must_use]
+pub fn attempt_timeout_error(timeout_per_attempt: Duration) -> v1::Error {
+    let limit = text::duration(timeout_per_attempt);
+    codes::error(codes::TIMEOUT, format!("the attempt exceeded its timeout of {limit}"))
+}
+
+/// The task succeeded after failed attempts (LOW).
+#[must_use]
+pub fn retry_success_notice(task: &str, failed_attempts: u32) -> v1::Error {
+    let plural = if failed_attempts == 1 { "" } else { "s" };
+    let message = format!("task {task:?} succeeded after {failed_attempts} failed attempt{plural}");
+    codes::error(codes::RETRY_SUCCESS, message)
+}
+
+/// The error that the engine's own verdicts wrap; the error itself where it wraps none.
+#[must_use]
+pub fn original(error: &v1::Error) -> &v1::Error {
+    const WRAPPERS: &[&str] =
+        &[codes::RETRY_EXHAUSTED, codes::NON_RETRYABLE_ERROR, codes::TOTAL_TIMEOUT_EXCEEDED];
+    let mut innermost = error;
+    while let Some(cause) = innermost.cause.as_deref().filter(|_| WRAPPERS.contains(&innermost.code.as_str()))
+    {
+        innermost = cause;
+    }
+    innermost
+}
+
+/// What to try about a failure with this code.
+#[must_use]
+pub fn suggested_action(code: &str) -> &'static str {
+    if code.contains("TIMEOUT") {
+        "extend the timeout or check system load"
+    } else if code.contains("NETWORK") {
+        "check the network connection and the service's availability"
+    } else if code.contains("RATE_LIMIT") {
+        "wait before retrying or reduce the request rate"
+    } else {
+        "investigate the root cause"
+    }
+}
+
+fn name(error: &v1::Error) -> &str {
+    if error.code.is_empty() { &error.message } else { &error.code }
+}

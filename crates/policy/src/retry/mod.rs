@@ -1,0 +1,345 @@
+//! Whether and when a failed attempt is made again (seed 000, contract 4).
+
+mod backoff_delays;
+mod errors;
+
+use std::time::Duration;
+
+use capataz_contracts::{Violation, v1};
+use serde::{Deserialize, Serialize};
+
+use crate::check::{DAY, Fields, LONGEST_LIMIT, MILLISECOND, milliseconds};
+use crate::codes;
+
+pub use errors::{
+    attempt_timeout_error, exhausted_error, non_retryable_error, original, retry_success_notice,
+    suggested_action, total_timeout_exceeded_error,
+};
+
+/// Codes that are retried, by substring.
+pub const RETRYABLE: &[&str] = &[
+    codes::TIMEOUT,
+    codes::NETWORK_ERROR,
+    codes::RATE_LIMIT,
+    codes::SERVICE_UNAVAILABLE,
+    codes::CONNECTION_RESET,
+    codes::ECONNREFUSED,
+    codes::ETIMEDOUT,
+];
+
+/// Codes that are not retried, by substring; they go before the retryable ones.
+pub const NON_RETRYABLE: &[&str] = &[
+    codes::PARSE_ERROR,
+    codes::VALIDATION_ERROR,
+    codes::LOGIC_ERROR,
+    codes::FILE_NOT_FOUND,
+    codes::PERMISSION_DENIED,
+    codes::INVALID_ARGUMENT,
+];
+
+/// The engine's own verdicts over all attempts of a task, by their whole code: no list brings these back.
+pub const NEVER_RETRIED: &[&str] = &[
+    codes::TASK_TIMEOUT,
+    codes::TOTAL_TIMEOUT_EXCEEDED,
+    codes::RETRY_EXHAUSTED,
+    codes::SCHEDULE_TO_START_TIMEOUT,
+];
+
+/// Most attempts that a policy may ask for.
+pub const MOST_ATTEMPTS: u32 = 100;
+/// No wait before another attempt is longer.
+pub const LONGEST_DELAY: Duration = DAY;
+
+const DEFAULT_ATTEMPTS: u32 = 3;
+const DEFAULT_BASE_DELAY: Duration = Duration::from_secs(1);
+const DEFAULT_MULTIPLIER: f64 = 2.0;
+const DEFAULT_MAX_DELAY: Duration = Duration::from_secs(30);
+const SEED_TIMEOUT_PER_ATTEMPT: Duration = Duration::from_secs(30);
+const SEED_TOTAL_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How often, after which delays and for which codes an attempt is made again. Its values are checked: there is at
+/// least one attempt, and no delay is longer than [`LONGEST_DELAY`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RetryPolicy {
+    max_attempts: u32,
+    base_delay: Duration,
+    multiplier: f64,
+    max_delay: Duration,
+    timeout_per_attempt: Option<Duration>,
+    total_timeout: Option<Duration>,
+    jitter: bool,
+    delays: Vec<Duration>,
+    retryable: Vec<String>,
+    non_retryable: Vec<String>,
+}
+
+/// What follows a failed attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RetryDecision {
+    /// Another attempt, after this wait.
+    Retry { delay: Duration },
+    /// The code would be retried, but that was the last attempt.
+    Exhausted,
+    /// Another attempt would fail the same way, or nothing is known of the code.
+    NonRetryable { reason: String },
+    /// The next attempt would begin after the policy's total limit.
+    TotalTimeoutExceeded,
+}
+
+impl Default for RetryPolicy {
+    /// Three attempts, 1 s and 2 s apart. The limits of time are the task's (the seed's own are in [`Self::seed`]).
+    fn default() -> Self {
+        Self {
+            max_attempts: DEFAULT_ATTEMPTS,
+            base_delay: DEFAULT_BASE_DELAY,
+            multiplier: DEFAULT_MULTIPLIER,
+            max_delay: DEFAULT_MAX_DELAY,
+            timeout_per_attempt: None,
+            total_timeout: None,
+            jitter: false,
+            delays: Vec::new(),
+            retryable: Vec::new(),
+            non_retryable: Vec::new(),
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// One attempt and no other.
+    #[must_use]
+    pub fn once() -> Self {
+        Self { max_attempts: 1, ..Self::default() }
+    }
+
+    /// The seed's full default, with 30 s for each attempt and 120 s for all.
+    #[must_use]
+    pub fn seed() -> Self {
+        Self {
+            timeout_per_attempt: Some(SEED_TIMEOUT_PER_ATTEMPT),
+            total_timeout: Some(SEED_TOTAL_TIMEOUT),
+            ..Self::default()
+        }
+    }
+
+    /// Reads a policy, with the default for whatever is absent or refused; `path` is where it is in its document.
+    ///
+    /// A table of delays without `max_attempts` allows one attempt more than it has entries, and a longer
+    /// `max_attempts` is cut to that. Where only one of base and maximum is given, the other one's default follows it.
+    pub fn from_proto(policy: &v1::RetryPolicy, path: &str, violations: &mut Vec<Violation>) -> Self {
+        let fields = &mut Fields::of(path, violations);
+        let delays = read_delays(policy, fields);
+        let (base_delay, max_delay) = read_base_and_max(policy, fields);
+        let limits = MILLISECOND..=LONGEST_LIMIT;
+        let timeout_per_attempt = policy
+            .timeout_per_attempt_ms
+            .and_then(|limit| fields.duration("timeout_per_attempt_ms", limit, limits.clone()));
+        let total_timeout =
+            policy.total_timeout_ms.and_then(|limit| fields.duration("total_timeout_ms", limit, limits));
+        Self {
+            max_attempts: read_max_attempts(policy, &delays, fields),
+            base_delay,
+            multiplier: read_multiplier(policy, fields),
+            max_delay,
+            timeout_per_attempt,
+            total_timeout,
+            jitter: policy.jitter.unwrap_or(false),
+            delays,
+            retryable: read_codes("retryable", &policy.retryable, fields),
+            non_retryable: read_codes("non_retryable", &policy.non_retryable, fields),
+        }
+    }
+
+    /// The policy with every default written out; reading it gives the same policy.
+    #[must_use]
+    pub fn to_proto(&self) -> v1::RetryPolicy {
+        v1::RetryPolicy {
+            max_attempts: Some(self.max_attempts),
+            base_delay_ms: Some(milliseconds(self.base_delay)),
+            backoff_multiplier: Some(self.multiplier),
+            max_delay_ms: Some(milliseconds(self.max_delay)),
+            timeout_per_attempt_ms: self.timeout_per_attempt.map(milliseconds),
+            total_timeout_ms: self.total_timeout.map(milliseconds),
+            jitter: Some(self.jitter),
+            delays_ms: self.delays.iter().copied().map(milliseconds).collect(),
+            retryable: self.retryable.clone(),
+            non_retryable: self.non_retryable.clone(),
+        }
+    }
+
+    /// Attempts in all, the first one included.
+    #[must_use]
+    pub fn max_attempts(&self) -> u32 {
+        self.max_attempts
+    }
+
+    /// Limit of one attempt, where there is one.
+    #[must_use]
+    pub fn timeout_per_attempt(&self) -> Option<Duration> {
+        self.timeout_per_attempt
+    }
+
+    /// No attempt begins later than this after the first one, where there is such a limit.
+    #[must_use]
+    pub fn total_timeout(&self) -> Option<Duration> {
+        self.total_timeout
+    }
+
+    /// Whether [`Self::delay`] wants a draw.
+    #[must_use]
+    pub fn jitter(&self) -> bool {
+        self.jitter
+    }
+
+    /// The wait between the failed attempt (1 for the first) and the next one, in whole milliseconds. With jitter it is
+    /// the given part of it, `jitter_draw` being in [0, 1); without a draw it is all of it.
+    #[must_use]
+    pub fn delay(&self, failed_attempt: u32, jitter_draw: Option<f64>) -> Duration {
+        let delay = match self.delays.last() {
+            Some(last) => *usize::try_from(failed_attempt.saturating_sub(1))
+                .ok()
+                .and_then(|index| self.delays.get(index))
+                .unwrap_or(last),
+            None => backoff_delays::delay(self.base_delay, self.multiplier, self.max_delay, failed_attempt),
+        };
+        match jitter_draw {
+            Some(draw) if self.jitter && (0.0..1.0).contains(&draw) => {
+                whole_milliseconds(delay.mul_f64(draw))
+            }
+            _ => delay,
+        }
+    }
+
+    /// Whether an attempt that failed with `code` is worth another one.
+    #[must_use]
+    pub fn is_retryable(&self, code: &str) -> bool {
+        self.refusal(code).is_none()
+    }
+
+    /// What follows attempt number `attempt`, which failed with `code` when `elapsed` had passed since the first one
+    /// began. The failing side's `retry_after` makes the wait longer, never shorter, up to [`LONGEST_DELAY`].
+    #[must_use]
+    pub fn decide(
+        &self,
+        code: &str,
+        attempt: u32,
+        elapsed: Duration,
+        retry_after: Option<Duration>,
+        jitter_draw: Option<f64>,
+    ) -> RetryDecision {
+        if let Some(reason) = self.refusal(code) {
+            return RetryDecision::NonRetryable { reason };
+        }
+        if attempt >= self.max_attempts {
+            return RetryDecision::Exhausted;
+        }
+        let asked = retry_after.unwrap_or(Duration::ZERO).min(LONGEST_DELAY);
+        let delay = self.delay(attempt, jitter_draw).max(asked);
+        match self.total_timeout {
+            Some(limit) if elapsed.saturating_add(delay) > limit => RetryDecision::TotalTimeoutExceeded,
+            _ => RetryDecision::Retry { delay },
+        }
+    }
+
+    /// Why `code` is not retried; `None` where it is.
+    fn refusal(&self, code: &str) -> Option<String> {
+        if NEVER_RETRIED.contains(&code) {
+            return Some(format!("{code} already is the end of all attempts"));
+        }
+        if let Some(entry) = named(NON_RETRYABLE, &self.non_retryable, code) {
+            return Some(format!("{entry} is a kind of failure that another attempt does not resolve"));
+        }
+        if named(RETRYABLE, &self.retryable, code).is_some() {
+            return None;
+        }
+        Some("only failures that are known to pass are retried".to_owned())
+    }
+}
+
+/// The entry that `code` contains, of the standard list or of the policy's own.
+fn named<'a>(standard: &[&'a str], own: &'a [String], code: &str) -> Option<&'a str> {
+    standard.iter().copied().chain(own.iter().map(String::as_str)).find(|entry| code.contains(entry))
+}
+
+fn whole_milliseconds(duration: Duration) -> Duration {
+    Duration::from_millis(u64::try_from((duration.as_nanos() + 500_000) / 1_000_000).unwrap_or(u64::MAX))
+}
+
+fn read_delays(policy: &v1::RetryPolicy, fields: &mut Fields<'_>) -> Vec<Duration> {
+    let most = MOST_ATTEMPTS as usize - 1;
+    if policy.delays_ms.len() > most {
+        let given = policy.delays_ms.len();
+        fields.refuse("delays_ms", "range", format!("must have at most {most} entries, not {given}"));
+        return Vec::new();
+    }
+    let entries = policy.delays_ms.iter().enumerate();
+    entries
+        .filter_map(|(index, delay)| {
+            fields.duration(&format!("delays_ms[{index}]"), *delay, Duration::ZERO..=LONGEST_DELAY)
+        })
+        .collect()
+}
+
+fn read_max_attempts(policy: &v1::RetryPolicy, delays: &[Duration], fields: &mut Fields<'_>) -> u32 {
+    let by_table = u32::try_from(delays.len()).ok().filter(|&length| length > 0).map(|length| length + 1);
+    match policy.max_attempts {
+        None => by_table.unwrap_or(DEFAULT_ATTEMPTS),
+        Some(attempts) if (1..=MOST_ATTEMPTS).contains(&attempts) => {
+            by_table.map_or(attempts, |most| attempts.min(most))
+        }
+        Some(attempts) => {
+            fields.refuse(
+                "max_attempts",
+                "range",
+                format!("must be from 1 to {MOST_ATTEMPTS} attempts in all, not {attempts}"),
+            );
+            DEFAULT_ATTEMPTS
+        }
+    }
+}
+
+fn read_base_and_max(policy: &v1::RetryPolicy, fields: &mut Fields<'_>) -> (Duration, Duration) {
+    let range = Duration::ZERO..=LONGEST_DELAY;
+    let base = policy.base_delay_ms.and_then(|delay| fields.duration("base_delay_ms", delay, range.clone()));
+    let max = policy.max_delay_ms.and_then(|delay| fields.duration("max_delay_ms", delay, range));
+    match (base, max) {
+        (Some(base), Some(max)) if max < base => {
+            let (base_ms, max_ms) = (base.as_millis(), max.as_millis());
+            let message =
+                format!("must not be shorter than base_delay_ms: {max_ms} ms is less than {base_ms} ms");
+            fields.refuse("max_delay_ms", "order", message);
+            (base, base)
+        }
+        (Some(base), Some(max)) => (base, max),
+        (Some(base), None) => (base, DEFAULT_MAX_DELAY.max(base)),
+        (None, Some(max)) => (DEFAULT_BASE_DELAY.min(max), max),
+        (None, None) => (DEFAULT_BASE_DELAY, DEFAULT_MAX_DELAY),
+    }
+}
+
+fn read_multiplier(policy: &v1::RetryPolicy, fields: &mut Fields<'_>) -> f64 {
+    match policy.backoff_multiplier {
+        None => DEFAULT_MULTIPLIER,
+        Some(multiplier) if multiplier.is_finite() && multiplier >= 1.0 => multiplier,
+        Some(multiplier) => {
+            let message = format!("must be a finite number of at least 1, not {multiplier}");
+            fields.refuse("backoff_multiplier", "range", message);
+            DEFAULT_MULTIPLIER
+        }
+    }
+}
+
+/// An empty entry is part of every code, which nobody means.
+fn read_codes(field: &str, entries: &[String], fields: &mut Fields<'_>) -> Vec<String> {
+    let mut codes = Vec::with_capacity(entries.len());
+    for (index, entry) in entries.iter().enumerate() {
+        if entry.trim().is_empty() {
+            fields.refuse(&format!("{field}[{index}]"), "not_blank", "must not be blank".to_owned());
+        } else {
+            codes.push(entry.clone());
+        }
+    }
+    codes
+}
+
+#[cfg(test)]
+mod tests;

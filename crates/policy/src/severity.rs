@@ -1,0 +1,378 @@
+//! How bad a failure is (seed 000, contract 6).
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::LazyLock;
+
+use capataz_contracts::v1;
+use regex::{RegexSet, RegexSetBuilder};
+use serde::{Deserialize, Serialize};
+
+use crate::codes;
+
+/// Severity of an error, the mildest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Severity {
+    /// Only recorded.
+    Low,
+    /// The run continues by itself; listed at the end.
+    Medium,
+    /// Should stop; a person may let it go on.
+    High,
+    /// Nothing can go on.
+    Critical,
+}
+
+/// What a severity means for the run and for the person who watches it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flags {
+    pub can_continue: bool,
+    pub notify_immediately: bool,
+    pub requires_user_action: bool,
+    /// The word that opens a display: ERROR, WARNING or INFO.
+    pub icon: &'static str,
+}
+
+/// The name is none of LOW, MEDIUM, HIGH, CRITICAL.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown severity {0:?}: must be LOW, MEDIUM, HIGH or CRITICAL")]
+pub struct UnknownSeverity(pub String);
+
+impl Severity {
+    /// What is unknown is taken for serious (seed 000, contract 6: fail-safe).
+    pub const UNKNOWN: Self = Self::High;
+    /// The mildest first.
+    pub const ALL: [Self; 4] = [Self::Low, Self::Medium, Self::High, Self::Critical];
+
+    /// 1 for LOW to 4 for CRITICAL.
+    #[must_use]
+    pub const fn level(self) -> u8 {
+        match self {
+            Self::Low => 1,
+            Self::Medium => 2,
+            Self::High => 3,
+            Self::Critical => 4,
+        }
+    }
+
+    /// The four flags of the severity.
+    #[must_use]
+    pub const fn flags(self) -> Flags {
+        match self {
+            Self::Critical => Flags {
+                can_continue: false,
+                notify_immediately: true,
+                requires_user_action: true,
+                icon: "ERROR",
+            },
+            Self::High => Flags {
+                can_continue: true,
+                notify_immediately: true,
+                requires_user_action: true,
+                icon: "ERROR",
+            },
+            Self::Medium => Flags {
+                can_continue: true,
+                notify_immediately: false,
+                requires_user_action: false,
+                icon: "WARNING",
+            },
+            Self::Low => Flags {
+                can_continue: true,
+                notify_immediately: false,
+                requires_user_action: false,
+                icon: "INFO",
+            },
+        }
+    }
+
+    /// In upper case.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Low => "LOW",
+            Self::Medium => "MEDIUM",
+            Self::High => "HIGH",
+            Self::Critical => "CRITICAL",
+        }
+    }
+
+    /// As the contract has it.
+    #[must_use]
+    pub const fn to_proto(self) -> v1::Severity {
+        match self {
+            Self::Low => v1::Severity::Low,
+            Self::Medium => v1::Severity::Medium,
+            Self::High => v1::Severity::High,
+            Self::Critical => v1::Severity::Critical,
+        }
+    }
+
+    /// The severity with the contract's number; `None` for the unspecified one and for numbers that it does not have.
+    #[must_use]
+    pub fn from_proto(number: i32) -> Option<Self> {
+        v1::Severity::try_from(number).ok().and_then(|severity| Self::try_from(severity).ok())
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Severity {
+    type Err = UnknownSeverity;
+
+    /// Upper or lower case.
+    fn from_str(name: &str) -> Result<Self, UnknownSeverity> {
+        Self::ALL
+            .into_iter()
+            .find(|severity| severity.as_str().eq_ignore_ascii_case(name))
+            .ok_or_else(|| UnknownSeverity(name.to_owned()))
+    }
+}
+
+impl From<Severity> for v1::Severity {
+    fn from(severity: Severity) -> Self {
+        severity.to_proto()
+    }
+}
+
+impl TryFrom<v1::Severity> for Severity {
+    type Error = UnknownSeverity;
+
+    fn try_from(severity: v1::Severity) -> Result<Self, UnknownSeverity> {
+        match severity {
+            v1::Severity::Unspecified => Err(UnknownSeverity(String::new())),
+            v1::Severity::Low => Ok(Self::Low),
+            v1::Severity::Medium => Ok(Self::Medium),
+            v1::Severity::High => Ok(Self::High),
+            v1::Severity::Critical => Ok(Self::Critical),
+        }
+    }
+}
+
+/// An error with its severity.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Classified {
+    pub code: String,
+    pub message: String,
+    pub severity: Severity,
+    /// Neither the code nor the message was known where this is false, and the severity is a guess to warn of.
+    pub known: bool,
+}
+
+/// Patterns over the message, the first that matches decides.
+const PATTERNS: [(&str, Severity); 4] = [
+    ("corrupt|invalid.*state|missing.*critical", Severity::Critical),
+    ("test.*fail|build.*fail|timeout|exhausted", Severity::High),
+    ("warning|deprecated|slow", Severity::Medium),
+    ("info|success|hint", Severity::Low),
+];
+
+// A test compiles the constants; the empty set is never reached.
+static COMPILED: LazyLock<RegexSet> = LazyLock::new(|| {
+    RegexSetBuilder::new(PATTERNS.map(|(pattern, _)| pattern))
+        .case_insensitive(true)
+        .build()
+        .unwrap_or_else(|_| RegexSet::empty())
+});
+
+fn by_code(code: &str) -> Option<Severity> {
+    codes::lookup(code).filter(|entry| entry.classifies).map(|entry| entry.severity)
+}
+
+fn by_message(message: &str) -> Option<Severity> {
+    let first = COMPILED.matches(message).iter().next()?;
+    PATTERNS.get(first).map(|(_, severity)| *severity)
+}
+
+fn known_severity(code: &str, message: &str) -> Option<Severity> {
+    by_code(code).or_else(|| by_message(message))
+}
+
+/// The severity by the table of codes, else by the first pattern that the message matches, else HIGH and not known.
+#[must_use]
+pub fn classify(code: &str, message: &str) -> Classified {
+    let severity = known_severity(code, message);
+    let code = if code.trim().is_empty() { codes::UNKNOWN_ERROR } else { code };
+    Classified {
+        code: code.to_owned(),
+        message: message.to_owned(),
+        severity: severity.unwrap_or(Severity::UNKNOWN),
+        known: severity.is_some(),
+    }
+}
+
+/// The same for a bare text, whose code is the text itself in upper case with underscores for white space.
+#[must_use]
+pub fn classify_text(text: &str) -> Classified {
+    if text.trim().is_empty() {
+        return classify("", text);
+    }
+    let mut code = String::with_capacity(text.len());
+    for character in text.chars() {
+        if !character.is_whitespace() {
+            code.extend(character.to_uppercase());
+        } else if !code.ends_with(GAP) {
+            code.push(GAP);
+        }
+    }
+    classify(&code.replace(GAP, "_"), text)
+}
+
+/// Stands for a run of white space while the code is built, so that an underscore of the text itself stays one.
+const GAP: char = ' ';
+
+/// The order for a list: the most severe first.
+#[must_use]
+pub fn compare(one: Severity, other: Severity) -> Ordering {
+    other.cmp(&one)
+}
+
+/// The most severe of them; LOW of none.
+pub fn highest(severities: impl IntoIterator<Item = Severity>) -> Severity {
+    severities.into_iter().max().unwrap_or(Severity::Low)
+}
+
+/// Severity of a failed task: the one that the plan declares, else by code or pattern of the original error (never of
+/// RETRY_EXHAUSTED or another one around it), else by the aggregator's rule (seed 000, contract 5).
+#[must_use]
+pub fn of_failed_task(
+    declared: Option<Severity>,
+    original_code: &str,
+    message: &str,
+    timed_out: bool,
+    critical_agent: bool,
+) -> Severity {
+    declared
+        .or_else(|| known_severity(original_code, message))
+        .unwrap_or_else(|| aggregators_rule(timed_out, critical_agent))
+}
+
+/// The severity of a failure of which nothing else is known (seed 000, contract 5).
+#[must_use]
+pub(crate) fn aggregators_rule(timed_out: bool, critical_agent: bool) -> Severity {
+    match (timed_out, critical_agent) {
+        (true, _) => Severity::High,
+        (false, true) => Severity::Critical,
+        (false, false) => Severity::Medium,
+    }
+}
+
+/// Whether a failure with this code and message of its own ends the run at once, whatever the policy. That its agent
+/// is critical does not: that acts through `critical_path` alone.
+#[must_use]
+pub fn aborts_run(code: &str, message: &str) -> bool {
+    known_severity(code, message) == Some(Severity::Critical)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pattern_compiles() {
+        assert_eq!(COMPILED.len(), PATTERNS.len());
+    }
+
+    #[test]
+    fn the_code_decides_before_the_message_and_the_first_pattern_before_later_ones() {
+        #[track_caller]
+        fn check(code: &str, message: &str, severity: Severity, known: bool) {
+            let classified = classify(code, message);
+            assert_eq!((classified.severity, classified.known), (severity, known), "{code}: {message}");
+        }
+        check("LINT_WARNINGS", "state corrupt", Severity::Medium, true);
+        check("E1", "The file is CORRUPT, see the hint", Severity::Critical, true);
+        check("E1", "Invalid session State", Severity::Critical, true);
+        check("E1", "missing a critical part", Severity::Critical, true);
+        check("E1", "2 tests failed with a warning", Severity::High, true);
+        check("E1", "timeout", Severity::High, true);
+        check("E1", "a slow disk", Severity::Medium, true);
+        check("E1", "hint: use fewer", Severity::Low, true);
+        check("E1", "exit code 1", Severity::High, false);
+        check("NETWORK_ERROR", "slow network", Severity::Medium, true);
+        check("RESOURCE_NOT_FOUND", "no such page", Severity::High, false);
+        check("lint_warnings", "", Severity::High, false);
+    }
+
+    #[test]
+    fn a_bare_text_is_its_own_code() {
+        #[track_caller]
+        fn check(text: &str, code: &str, severity: Severity) {
+            let classified = classify_text(text);
+            assert_eq!((classified.code.as_str(), classified.severity), (code, severity));
+            assert_eq!(classified.message, text);
+        }
+        check("tests failed", "TESTS_FAILED", Severity::High);
+        check("quorum \t\n not met", "QUORUM_NOT_MET", Severity::High);
+        check("git_ conflicts", "GIT__CONFLICTS", Severity::High);
+        check("", "UNKNOWN_ERROR", Severity::High);
+        check("  ", "UNKNOWN_ERROR", Severity::High);
+    }
+
+    #[test]
+    fn nothing_at_all_is_an_unknown_error() {
+        let classified = classify("", "");
+        assert_eq!(classified.code, "UNKNOWN_ERROR");
+        assert_eq!((classified.severity, classified.known), (Severity::High, false));
+    }
+
+    #[test]
+    fn a_failed_task_has_its_declared_severity_then_its_codes_then_the_aggregators() {
+        #[track_caller]
+        fn check(
+            declared: Option<Severity>,
+            code: &str,
+            timed_out: bool,
+            critical: bool,
+            expected: Severity,
+        ) {
+            assert_eq!(
+                of_failed_task(declared, code, "exit code 1", timed_out, critical),
+                expected,
+                "{code}"
+            );
+        }
+        check(Some(Severity::Low), "STATE_CORRUPTED", true, true, Severity::Low);
+        check(None, "COVERAGE_LOW", true, true, Severity::Medium);
+        check(None, "TASK_TIMEOUT", true, true, Severity::High);
+        check(None, "E1", true, true, Severity::High);
+        check(None, "E1", false, true, Severity::Critical);
+        check(None, "E1", false, false, Severity::Medium);
+    }
+
+    #[test]
+    fn only_a_failure_that_is_critical_by_itself_aborts_the_run() {
+        assert!(aborts_run("STATE_CORRUPTED", ""));
+        assert!(aborts_run("E1", "the index is corrupt"));
+        assert!(!aborts_run("E1", "exit code 1"));
+        assert!(!aborts_run("CRITICAL_AGENT_FAILED", "corrupt"));
+        assert!(!aborts_run("COMMAND_NOT_FOUND", "exit code 127"));
+    }
+
+    #[test]
+    fn severities_are_ordered_by_level() {
+        let mut all = [Severity::Low, Severity::Critical, Severity::Medium, Severity::High];
+        all.sort_by(|one, other| compare(*one, *other));
+        assert_eq!(all.map(Severity::level), [4, 3, 2, 1]);
+        assert_eq!(highest(all), Severity::Critical);
+        assert_eq!(highest([]), Severity::Low);
+    }
+
+    #[test]
+    fn names_and_contract_numbers_read_back() {
+        for severity in Severity::ALL {
+            assert_eq!(severity.to_string().parse(), Ok(severity));
+            assert_eq!(severity.as_str().to_lowercase().parse(), Ok(severity));
+            assert_eq!(Severity::from_proto(severity.to_proto() as i32), Some(severity));
+        }
+        assert!("severe".parse::<Severity>().is_err());
+        assert_eq!(Severity::from_proto(0), None);
+        assert_eq!(Severity::from_proto(99), None);
+    }
+}

@@ -1,0 +1,230 @@
+//! How long a task may take, and what is said when it takes too long (seed 000, contract 3).
+
+use std::time::Duration;
+
+use capataz_contracts::{Violation, v1};
+use serde::{Deserialize, Serialize};
+
+use crate::check::{Fields, LONGEST_LIMIT, MILLISECOND, milliseconds};
+use crate::codes::{self, owned};
+use crate::text;
+
+/// Between two health checks of an active task.
+pub const HEALTH_CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// So many health checks in a row without a frame from the worker, and its lease is lost.
+pub const MISSED_HEALTH_CHECKS: u32 = 3;
+/// With less than this left, TIMEOUT_IMMINENT is given.
+pub const IMMINENT: Duration = Duration::from_secs(60);
+/// What one answer "extend" adds.
+pub const EXTENSION: Duration = Duration::from_secs(15 * 60);
+
+/// Answers to TASK_TIMEOUT until the grace period ends.
+pub const OPTIONS: &[&str] = &["extend", "terminate", "retry", "abort"];
+/// Answers to TASK_TIMEOUT once the task has been ended: nothing is left to extend.
+pub const OPTIONS_AFTER_GRACE: &[&str] = &["terminate", "retry", "abort"];
+
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+const DEFAULT_GRACE: Duration = Duration::from_secs(10);
+const LONGEST_GRACE: Duration = Duration::from_secs(60 * 60);
+
+/// The limits of time of a task, over all of its attempts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimeoutPolicy {
+    timeout: Duration,
+    grace: Duration,
+    schedule_to_start: Option<Duration>,
+}
+
+impl Default for TimeoutPolicy {
+    /// 30 min, 10 s of grace, and any time to wait for a worker.
+    fn default() -> Self {
+        Self { timeout: DEFAULT_TIMEOUT, grace: DEFAULT_GRACE, schedule_to_start: None }
+    }
+}
+
+impl TimeoutPolicy {
+    /// Reads a policy, with the default for whatever is absent or refused; `path` is where it is in its document.
+    pub fn from_proto(policy: &v1::TimeoutPolicy, path: &str, violations: &mut Vec<Violation>) -> Self {
+        let fields = &mut Fields::of(path, violations);
+        let limits = MILLISECOND..=LONGEST_LIMIT;
+        let timeout =
+            policy.timeout_ms.and_then(|limit| fields.duration("timeout_ms", limit, limits.clone()));
+        let grace = policy
+            .grace_ms
+            .and_then(|grace| fields.duration("grace_ms", grace, Duration::ZERO..=LONGEST_GRACE));
+        let schedule_to_start = policy
+            .schedule_to_start_ms
+            .and_then(|limit| fields.duration("schedule_to_start_ms", limit, limits));
+        Self {
+            timeout: timeout.unwrap_or(DEFAULT_TIMEOUT),
+            grace: grace.unwrap_or(DEFAULT_GRACE),
+            schedule_to_start,
+        }
+    }
+
+    /// The policy with every default written out; reading it gives the same policy.
+    #[must_use]
+    pub fn to_proto(&self) -> v1::TimeoutPolicy {
+        v1::TimeoutPolicy {
+            timeout_ms: Some(milliseconds(self.timeout)),
+            grace_ms: Some(milliseconds(self.grace)),
+            schedule_to_start_ms: self.schedule_to_start.map(milliseconds),
+        }
+    }
+
+    /// From the first lease of the task over all of its attempts.
+    #[must_use]
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Between the polite cancel and the forced end.
+    #[must_use]
+    pub fn grace(&self) -> Duration {
+        self.grace
+    }
+
+    /// How long the task may wait for a worker, where that is limited.
+    #[must_use]
+    pub fn schedule_to_start(&self) -> Option<Duration> {
+        self.schedule_to_start
+    }
+
+    /// When TIMEOUT_IMMINENT is due for a deadline, both in Unix milliseconds. `None` for timeouts so short that it
+    /// would be due at the start.
+    #[must_use]
+    pub fn imminent_at(&self, deadline_ms: i64) -> Option<i64> {
+        (self.timeout > IMMINENT).then(|| deadline_ms.saturating_sub(milliseconds(IMMINENT)))
+    }
+}
+
+/// The task did not end within its timeout (HIGH). `last_health_check_ms` is the Unix time of the worker's last frame.
+#[must_use]
+pub fn task_timeout_error(
+    task: &str,
+    configured: Duration,
+    elapsed: Duration,
+    last_health_check_ms: Option<i64>,
+    partial_output: Option<v1::Payload>,
+) -> v1::Error {
+    let (limit, taken) = (text::duration(configured), text::duration(elapsed));
+    v1::Error {
+        options: owned(OPTIONS),
+        timeout: Some(v1::TimeoutDetail {
+            configured_timeout_ms: milliseconds(configured),
+            elapsed_ms: milliseconds(elapsed),
+            last_health_check_ms,
+            partial_output,
+        }),
+        ..codes::error(
+            codes::TASK_TIMEOUT,
+            format!("task {task:?} exceeded its timeout of {limit}: it has taken {taken}"),
+        )
+    }
+}
+
+/// The task has little time left (MEDIUM).
+#[must_use]
+pub fn timeout_imminent_notice(task: &str, remaining: Duration) -> v1::Error {
+    let left = text::duration(remaining);
+    v1::Error {
+        options: owned(&["extend"]),
+        ..codes::error(codes::TIMEOUT_IMMINENT, format!("task {task:?} has {left} left before its timeout"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MINUTE_MS: i64 = 60_000;
+
+    #[track_caller]
+    fn read(policy: v1::TimeoutPolicy, refused: &[&str]) -> TimeoutPolicy {
+        let mut violations = Vec::new();
+        let policy = TimeoutPolicy::from_proto(&policy, "tasks[0].timeouts", &mut violations);
+        let paths: Vec<_> = violations.iter().map(|violation| violation.path.as_str()).collect();
+        assert_eq!(paths, refused);
+        policy
+    }
+
+    fn of(timeout_ms: i64) -> v1::TimeoutPolicy {
+        v1::TimeoutPolicy { timeout_ms: Some(timeout_ms), ..v1::TimeoutPolicy::default() }
+    }
+
+    #[test]
+    fn an_absent_policy_is_half_an_hour_with_ten_seconds_of_grace() {
+        let policy = read(v1::TimeoutPolicy::default(), &[]);
+        assert_eq!(policy, TimeoutPolicy::default());
+        assert_eq!(policy.timeout(), Duration::from_secs(1_800));
+        assert_eq!(policy.grace(), Duration::from_secs(10));
+        assert_eq!(policy.schedule_to_start(), None);
+    }
+
+    #[test]
+    fn limits_have_bounds() {
+        let month = 30 * 24 * 60 * MINUTE_MS;
+        read(of(1), &[]);
+        read(of(month), &[]);
+        read(of(0), &["tasks[0].timeouts.timeout_ms"]);
+        read(of(month + 1), &["tasks[0].timeouts.timeout_ms"]);
+        read(v1::TimeoutPolicy { grace_ms: Some(0), schedule_to_start_ms: Some(1), ..of(1) }, &[]);
+        read(
+            v1::TimeoutPolicy {
+                grace_ms: Some(60 * MINUTE_MS + 1),
+                schedule_to_start_ms: Some(0),
+                ..of(i64::MIN)
+            },
+            &[
+                "tasks[0].timeouts.timeout_ms",
+                "tasks[0].timeouts.grace_ms",
+                "tasks[0].timeouts.schedule_to_start_ms",
+            ],
+        );
+    }
+
+    #[test]
+    fn the_warning_comes_a_minute_before_the_deadline_of_longer_timeouts() {
+        assert_eq!(read(of(MINUTE_MS), &[]).imminent_at(1_000_000), None);
+        assert_eq!(read(of(MINUTE_MS + 1), &[]).imminent_at(1_000_000), Some(940_000));
+        assert_eq!(TimeoutPolicy::default().imminent_at(i64::MIN), Some(i64::MIN));
+    }
+
+    #[test]
+    fn a_timeout_says_how_long_it_took_and_what_can_be_done() {
+        let elapsed = Duration::from_millis(1_905_000);
+        let error =
+            task_timeout_error("explore-codebase", Duration::from_secs(1_800), elapsed, Some(17), None);
+        assert_eq!(
+            error.message,
+            "task \"explore-codebase\" exceeded its timeout of 30m: it has taken 31m 45s"
+        );
+        assert_eq!(error.severity, v1::Severity::High as i32);
+        assert_eq!(error.can_continue, Some(true));
+        assert_eq!(error.options, ["extend", "terminate", "retry", "abort"]);
+        let detail = error.timeout.unwrap_or_default();
+        assert_eq!((detail.configured_timeout_ms, detail.elapsed_ms), (1_800_000, 1_905_000));
+        assert_eq!(detail.last_health_check_ms, Some(17));
+    }
+
+    #[test]
+    fn the_warning_is_medium() {
+        let notice = timeout_imminent_notice("build", IMMINENT);
+        assert_eq!(notice.message, "task \"build\" has 1m left before its timeout");
+        assert_eq!(notice.severity, v1::Severity::Medium as i32);
+        assert_eq!(notice.can_continue, Some(true));
+    }
+
+    proptest! {
+        #[test]
+        fn any_message_reads_into_a_policy_that_reads_back(
+            timeout_ms: Option<i64>, grace_ms: Option<i64>, schedule_to_start_ms: Option<i64>,
+        ) {
+            let policy = v1::TimeoutPolicy { timeout_ms, grace_ms, schedule_to_start_ms };
+            let policy = TimeoutPolicy::from_proto(&policy, "", &mut Vec::new());
+            prop_assert_eq!(read(policy.to_proto(), &[]), policy);
+        }
+    }
+}

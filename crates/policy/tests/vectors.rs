@@ -1,0 +1,277 @@
+//! The facts of the error contracts, as tables. The fixtures are copies; where the originals are at hand, they are
+//! checked too.
+#![expect(clippy::expect_used, reason = "a test that cannot read its facts has failed")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use capataz_contracts::v1;
+use capataz_policy::aggregation::{
+    AggregationKind, AggregationPolicy, ResultStatus, Tally, TaskOutcome, WaveDecision,
+};
+use capataz_policy::codes;
+use capataz_policy::lifecycle::{self, TaskState};
+use capataz_policy::registry::{Registry, suggest_agents, suggest_commands};
+use capataz_policy::retry::{NON_RETRYABLE, RETRYABLE, RetryDecision, RetryPolicy, suggested_action};
+use capataz_policy::severity::{Severity, classify};
+use serde_json::Value;
+
+const ORIGINALS: &str = "../../../shared/vectors/error-contracts";
+
+/// Runs the check on the committed copy, and on the original where there is one.
+fn each_copy(name: &str, check: impl Fn(&Value)) {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    check(&read(&manifest.join("tests/fixtures").join(name)));
+    let original: PathBuf = manifest.join(ORIGINALS).join(name);
+    if original.exists() {
+        check(&read(&original));
+    } else {
+        println!("skipped: there is no original of {name}");
+    }
+}
+
+fn read(path: &Path) -> Value {
+    let text = fs::read_to_string(path).expect("the facts can be read");
+    serde_json::from_str(&text).expect("the facts are JSON")
+}
+
+fn words(value: &Value) -> Vec<&str> {
+    value.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+fn milliseconds(value: &Value) -> Duration {
+    Duration::from_millis(value.as_u64().expect("a number of milliseconds"))
+}
+
+#[test]
+fn severities_have_the_flags_and_the_codes_of_the_table() {
+    each_copy("severity.json", |facts| {
+        let levels = facts["levels"].as_object().expect("levels");
+        assert_eq!(levels.len(), Severity::ALL.len());
+        for (name, level) in levels {
+            let severity: Severity = name.parse().expect("a severity");
+            let flags = severity.flags();
+            assert_eq!(level["level"], severity.level());
+            assert_eq!(level["canContinue"], flags.can_continue);
+            assert_eq!(level["notifyImmediately"], flags.notify_immediately);
+            assert_eq!(level["requiresUserAction"], flags.requires_user_action);
+            assert_eq!(level["icon"], flags.icon);
+        }
+        let mut critical = BTreeSet::new();
+        for (name, codes) in facts["codes"].as_object().expect("codes") {
+            let severity: Severity = name.parse().expect("a severity");
+            for code in words(codes) {
+                let classified = classify(code, "no pattern is in here");
+                assert_eq!((classified.severity, classified.known), (severity, true), "{code}");
+                assert_eq!(codes::lookup(code).map(|entry| entry.severity), Some(severity), "{code}");
+                if severity == Severity::Critical {
+                    critical.insert(code);
+                }
+            }
+        }
+        // No other code that an agent reports aborts a run by itself.
+        let aborting =
+            codes::CODES.iter().filter(|entry| entry.classifies && entry.severity == Severity::Critical);
+        assert_eq!(aborting.map(|entry| entry.code).collect::<BTreeSet<_>>(), critical);
+        assert_eq!(facts["unknown"], Severity::UNKNOWN.as_str());
+        assert_eq!(classify("E1", "exit code 1").severity, Severity::UNKNOWN);
+    });
+}
+
+#[test]
+fn patterns_match_the_message_in_their_order() {
+    each_copy("severity.json", |facts| {
+        for pattern in facts["patterns"].as_array().into_iter().flatten() {
+            let severity: Severity = pattern[1].as_str().expect("a name").parse().expect("a severity");
+            for alternative in pattern[0].as_str().expect("a pattern").split('|') {
+                let message = alternative.replace(".*", " the ").to_uppercase();
+                let classified = classify("E1", &message);
+                assert_eq!((classified.severity, classified.known), (severity, true), "{message}");
+            }
+        }
+    });
+}
+
+#[test]
+fn tasks_move_as_the_table_says() {
+    each_copy("lifecycle.json", |facts| {
+        assert_eq!(words(&facts["states"]), TaskState::ALL.map(TaskState::as_str));
+        for from in TaskState::ALL {
+            let allowed = words(&facts["transitions"][from.as_str()]);
+            assert_eq!(from.allowed().iter().map(|state| state.as_str()).collect::<Vec<_>>(), allowed);
+            for to in TaskState::ALL {
+                let moved = lifecycle::transition(from, to).ok();
+                assert_eq!(moved, allowed.contains(&to.as_str()).then_some(to), "{from} -> {to}");
+            }
+        }
+    });
+}
+
+#[test]
+fn the_seeds_retry_policy_has_its_numbers() {
+    each_copy("retry.json", |facts| {
+        let default = &facts["default"];
+        let seed = RetryPolicy::seed();
+        assert_eq!(default["maxAttempts"], seed.max_attempts());
+        assert_eq!(milliseconds(&default["baseDelayMs"]), seed.delay(1, None));
+        let factor = default["backoffMultiplier"].as_f64().expect("a factor");
+        assert_eq!(seed.delay(1, None).mul_f64(factor), seed.delay(2, None));
+        assert_eq!(milliseconds(&default["maxDelayMs"]), seed.delay(99, None));
+        assert_eq!(Some(milliseconds(&default["timeoutPerAttemptMs"])), seed.timeout_per_attempt());
+        assert_eq!(Some(milliseconds(&default["totalTimeoutMs"])), seed.total_timeout());
+    });
+}
+
+#[test]
+fn codes_are_retried_as_the_lists_say() {
+    each_copy("retry.json", |facts| {
+        assert_eq!(words(&facts["retryable"]), RETRYABLE);
+        assert_eq!(words(&facts["nonRetryable"]), NON_RETRYABLE);
+        let policy = RetryPolicy::default();
+        for code in RETRYABLE {
+            assert!(policy.is_retryable(&format!("MY_{code}_7")), "{code}");
+            for other in NON_RETRYABLE {
+                assert!(!policy.is_retryable(&format!("{code}_{other}")), "{code} {other}");
+            }
+        }
+        assert_eq!(facts["unknownIsRetryable"], policy.is_retryable("SOMETHING_ELSE"));
+        for (part, action) in facts["suggestedAction"].as_object().expect("actions") {
+            assert_eq!(action, suggested_action(&format!("MY_{part}_7")));
+        }
+    });
+}
+
+#[test]
+fn a_phase_is_retried_after_its_table_of_delays() {
+    each_copy("retry.json", |facts| {
+        let phase = &facts["phase"];
+        let delays: Vec<_> = phase["delaysMs"].as_array().into_iter().flatten().map(milliseconds).collect();
+        let delays_ms =
+            phase["delaysMs"].as_array().into_iter().flatten().filter_map(Value::as_i64).collect();
+        let mut violations = Vec::new();
+        let policy = v1::RetryPolicy { delays_ms, ..v1::RetryPolicy::default() };
+        let policy = RetryPolicy::from_proto(&policy, "retry", &mut violations);
+        assert_eq!(violations, []);
+        assert_eq!(phase["maxRetries"], policy.max_attempts() - 1);
+        for (delay, attempt) in delays.into_iter().zip(1..) {
+            let decision = policy.decide("TIMEOUT", attempt, Duration::ZERO, None, None);
+            assert_eq!(decision, RetryDecision::Retry { delay });
+        }
+        let decision = policy.decide("TIMEOUT", policy.max_attempts(), Duration::ZERO, None, None);
+        assert_eq!(decision, RetryDecision::Exhausted);
+    });
+}
+
+fn kind(name: &str) -> AggregationKind {
+    AggregationKind::ALL.into_iter().find(|kind| kind.as_str() == name).expect("a policy")
+}
+
+#[test]
+fn waves_are_decided_as_the_cases_say() {
+    each_copy("aggregation.json", |facts| {
+        assert_eq!(words(&facts["policies"]), AggregationKind::ALL.map(AggregationKind::as_str));
+        let default = AggregationPolicy::default();
+        assert_eq!(facts["default"], default.kind().as_str());
+        assert_eq!(facts["quorumThreshold"].as_f64(), default.threshold());
+        for case in facts["cases"].as_array().into_iter().flatten() {
+            let kind = kind(case["policy"].as_str().expect("a policy"));
+            let policy =
+                v1::AggregationPolicy { kind: kind.to_proto() as i32, ..v1::AggregationPolicy::default() };
+            let policy = AggregationPolicy::from_proto(&policy, "", &mut Vec::new());
+            let critical = words(&case["critical"]);
+            let agents = words(&case["agents"]);
+            let statuses = case["statuses"].as_array().into_iter().flatten();
+            let outcomes = statuses.enumerate().map(|(index, status)| {
+                let agent = agents.get(index).copied().unwrap_or("builder");
+                TaskOutcome {
+                    task: agent,
+                    agent,
+                    status: serde_json::from_value::<ResultStatus>(status.clone()).expect("a status"),
+                    critical: critical.contains(&agent),
+                    severity: None,
+                }
+            });
+            let tally: Tally = outcomes.collect();
+            let evaluation = tally.evaluation(&policy);
+            assert_eq!(case["shouldContinue"], evaluation.should_continue, "{case}");
+            let should_continue = evaluation.should_continue;
+            let size = usize::try_from(tally.total()).unwrap_or(usize::MAX);
+            assert_eq!(policy.decide(&tally, size), WaveDecision::Decided { should_continue });
+            if let Some(rate) = case["rate"].as_str() {
+                assert!(evaluation.reason.contains(rate), "{} has no {rate}", evaluation.reason);
+            }
+        }
+    });
+}
+
+#[test]
+fn the_seeds_names_are_suggested_within_their_distances() {
+    each_copy("registry.json", |facts| {
+        let agents: BTreeSet<_> =
+            facts["agents"].as_object().into_iter().flatten().flat_map(|(_, names)| words(names)).collect();
+        let commands: BTreeSet<_> = words(&facts["commands"]).into_iter().collect();
+        assert_eq!((agents.len(), commands.len()), (18, 27));
+        assert_eq!(facts["suggest"]["agentMaxDistance"], 5);
+        assert_eq!(facts["suggest"]["commandMaxDistance"], 4);
+        assert_eq!(facts["suggest"]["max"], 3);
+
+        #[track_caller]
+        fn check(found: Vec<String>, expected: &[&str]) {
+            assert_eq!(found, expected);
+        }
+        check(suggest_agents("elsabro-nonexistent", &agents), &[]);
+        check(suggest_agents("elsabro-executer", &agents), &["elsabro-executor", "elsabro-debugger"]);
+        check(suggest_agents("ELSABRO-QUICK-DEV", &agents), &["elsabro-quick-dev", "elsabro-yolo-dev"]);
+        check(suggest_agents("explor", &agents), &["Explore", "Plan"]);
+        check(suggest_commands("/elsabro:verifi", &commands), &["verify"]);
+        check(suggest_commands("/elsabro:Add-Todos", &commands), &["add-todo"]);
+    });
+}
+
+/// Reads `[[agents]]` tables and the list of commands; the profile uses no more of TOML than that.
+fn profile() -> (BTreeMap<String, String>, BTreeSet<String>) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../profiles/elsabro.toml");
+    let text = fs::read_to_string(path).expect("the profile can be read");
+    let value = |line: &str, key: &str| {
+        let (found, value) = line.split_once(" = ")?;
+        (found == key).then(|| value.trim_matches('"').to_owned())
+    };
+    let mut agents = BTreeMap::new();
+    let mut name = String::new();
+    let mut commands = BTreeSet::new();
+    let mut in_commands = false;
+    for line in text.lines().map(str::trim) {
+        in_commands = in_commands && line != "]" || line == "commands = [";
+        if let Some(found) = value(line, "name") {
+            name = found;
+        } else if let Some(category) = value(line, "category") {
+            agents.insert(std::mem::take(&mut name), category);
+        } else if in_commands && line.starts_with('"') {
+            commands.extend(line.split(',').map(|word| word.trim().trim_matches('"').to_owned()));
+        }
+    }
+    commands.remove("");
+    (agents, commands)
+}
+
+#[test]
+fn the_profile_declares_the_seeds_agents_and_commands() {
+    let (agents, commands) = profile();
+    each_copy("registry.json", |facts| {
+        let mut expected = BTreeMap::new();
+        for (category, names) in facts["agents"].as_object().expect("agents") {
+            expected.extend(words(names).into_iter().map(|name| (name.to_owned(), category.clone())));
+        }
+        assert_eq!(agents, expected);
+        assert_eq!(commands, words(&facts["commands"]).into_iter().map(str::to_owned).collect());
+
+        let registry = Registry { agents: expected, commands: commands.clone(), ..Registry::default() };
+        let plan = ["elsabro-executor", "feature-dev:code-explorer", "elsabro-nonexistent"];
+        let batch = registry.check_all(plan, ["/elsabro:execute"], [""; 0]);
+        assert_eq!((batch.total, batch.valid, batch.invalid, batch.can_proceed), (4, 3, 1, false));
+        let error = batch.error().expect("an unknown agent");
+        assert_eq!((error.code.as_str(), error.suggestions.len()), ("AGENT_NOT_FOUND", 0));
+    });
+}
