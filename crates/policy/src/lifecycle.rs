@@ -133,12 +133,15 @@ impl TryFrom<v1::TaskState> for TaskState {
 /// The new state.
 ///
 /// # Errors
-/// INVALID_STATE_TRANSITION (HIGH) where `to` may not follow `from`: `reason` names what may, `suggested_action` the
-/// shortest steps that lead there, as `INIT -> ACTIVE -> COMPLETE`. Forcing it is never offered.
+/// [`refused`] where `to` may not follow `from`.
 pub fn transition(from: TaskState, to: TaskState) -> Result<TaskState, v1::Error> {
-    if from.allowed().contains(&to) {
-        return Ok(to);
-    }
+    if from.allowed().contains(&to) { Ok(to) } else { Err(refused(from, to)) }
+}
+
+/// INVALID_STATE_TRANSITION (HIGH): `reason` names the states that may follow, `suggested_action` the shortest steps
+/// that lead to the wanted one, as `INIT -> ACTIVE -> COMPLETE`. Forcing it is never offered.
+#[must_use]
+pub fn refused(from: TaskState, to: TaskState) -> v1::Error {
     let allowed = match from.allowed() {
         [] => format!("nothing may follow {from}"),
         allowed => format!("{from} may be followed by {}", joined(allowed, ", ")),
@@ -151,12 +154,12 @@ pub fn transition(from: TaskState, to: TaskState) -> Result<TaskState, v1::Error
         }
         None => (None, &["abort"]),
     };
-    Err(v1::Error {
+    v1::Error {
         options: owned(options),
         suggested_action,
         reason: Some(allowed),
         ..codes::error(codes::INVALID_STATE_TRANSITION, format!("invalid transition: {from} -> {to}"))
-    })
+    }
 }
 
 /// The fewest states to enter, one after the other, to come from one state to another: none where it is there already,

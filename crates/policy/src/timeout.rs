@@ -90,11 +90,16 @@ impl TimeoutPolicy {
         self.schedule_to_start
     }
 
-    /// When TIMEOUT_IMMINENT is due for a deadline, both in Unix milliseconds. `None` for timeouts so short that it
-    /// would be due at the start.
+    /// Whether TIMEOUT_IMMINENT is ever given: not for a timeout so short that it would be due at the start.
+    #[must_use]
+    pub fn warns_before_deadline(&self) -> bool {
+        self.timeout > IMMINENT
+    }
+
+    /// When TIMEOUT_IMMINENT is due for a deadline, both in Unix milliseconds; `None` where it is never given.
     #[must_use]
     pub fn imminent_at(&self, deadline_ms: i64) -> Option<i64> {
-        (self.timeout > IMMINENT).then(|| deadline_ms.saturating_sub(milliseconds(IMMINENT)))
+        self.warns_before_deadline().then(|| deadline_ms.saturating_sub(milliseconds(IMMINENT)))
     }
 }
 

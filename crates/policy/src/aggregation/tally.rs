@@ -86,7 +86,7 @@ impl Tally {
     }
 
     /// Counts one more result.
-    pub fn add(&mut self, outcome: TaskOutcome<'_>) {
+    pub fn add(&mut self, outcome: &TaskOutcome<'_>) {
         match outcome.status {
             ResultStatus::Success => self.successes += 1,
             ResultStatus::Error => self.errors += 1,
@@ -171,7 +171,7 @@ impl<'a> FromIterator<TaskOutcome<'a>> for Tally {
     fn from_iter<I: IntoIterator<Item = TaskOutcome<'a>>>(outcomes: I) -> Self {
         let mut tally = Self::default();
         for outcome in outcomes {
-            tally.add(outcome);
+            tally.add(&outcome);
         }
         tally
     }

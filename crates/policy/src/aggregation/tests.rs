@@ -152,7 +152,7 @@ fn names_are_listed_up_to_twenty_and_agents_once() {
     let mut tally = Tally::new();
     for name in &names {
         let agent = if name.ends_with('7') { name } else { "builder" };
-        tally.add(TaskOutcome { task: name, agent, status: Error, critical: false, severity: None });
+        tally.add(&TaskOutcome { task: name, agent, status: Error, critical: false, severity: None });
     }
     let evaluation = tally.evaluation(&AggregationPolicy::default());
     assert_eq!(evaluation.optional_failures, names[..20]);
@@ -300,7 +300,7 @@ proptest! {
         with_names(&drawn, |outcomes| {
             let mut tally = Tally::new();
             for (index, outcome) in outcomes.iter().enumerate() {
-                tally.add(*outcome);
+                tally.add(outcome);
                 let so_far = outcomes.iter().take(index + 1);
                 let evaluation = tally.evaluation(&policy);
                 prop_assert_eq!(&policy.evaluate(so_far.copied()), &evaluation);

@@ -186,7 +186,7 @@ impl RetryPolicy {
 
     /// Whether [`Self::delay`] wants a draw.
     #[must_use]
-    pub fn jitter(&self) -> bool {
+    pub fn jitters(&self) -> bool {
         self.jitter
     }
 
