@@ -8,6 +8,8 @@
 pub mod memory;
 mod page;
 pub mod port;
+pub mod sqlite;
 
 pub use memory::MemoryStore;
 pub use port::*;
+pub use sqlite::{SqliteOptions, SqliteStore};

@@ -1,0 +1,154 @@
+//! Contents of blobs: one file each, named by its hash, in `blobs/ab/`. A blob is there when its file is; the row in
+//! the database knows its age and is written before the file and deleted after it, so that no file is without a row.
+
+use std::fs::{self, File};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use rusqlite::params;
+
+use super::connection::{create_folder, sync_folder};
+use super::error::{failed, integer, io_failed};
+use super::gate::{Durability, Gate};
+use super::writer::cached;
+use crate::port::{BlobHash, Millis, StoreError};
+
+const PUT: &str = "write a blob";
+const READ: &str = "read a blob";
+
+pub(super) struct Blobs {
+    folder: PathBuf,
+    temporary: PathBuf,
+    /// Begins the names of temporary files; no two stores have the same.
+    mark: String,
+    next_temporary: AtomicU64,
+    /// Held while a file and its row change together; taken before the gate.
+    changes: Mutex<()>,
+}
+
+impl Blobs {
+    pub(super) fn open(data: &Path) -> Result<Self, StoreError> {
+        let folder = data.join("blobs");
+        let temporary = folder.join("tmp");
+        create_folder(&folder)?;
+        create_folder(&temporary)?;
+        let mark = format!("{:016x}-", RandomState::new().build_hasher().finish());
+        Ok(Self { folder, temporary, mark, next_temporary: AtomicU64::new(0), changes: Mutex::new(()) })
+    }
+
+    /// Removes what an interrupted process left. Called where a shard is taken over: nobody else writes from then on.
+    pub(super) fn remove_temporary(&self) {
+        let entries = fs::read_dir(&self.temporary).into_iter().flatten().flatten();
+        for entry in entries.filter(|entry| !entry.file_name().to_string_lossy().starts_with(&self.mark)) {
+            if let Err(error) = fs::remove_file(entry.path()) {
+                tracing::warn!(error = &error as &dyn std::error::Error, "a temporary blob stays");
+            }
+        }
+    }
+
+    /// Keeps others from putting and removing blobs while it is held.
+    pub(super) fn hold(&self) -> impl Sized + '_ {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn put(&self, gate: &Gate, content: &[u8], now: Millis) -> Result<BlobHash, StoreError> {
+        let hash = BlobHash::of(content);
+        let path = self.path(hash);
+        // The bulk is written before the lock is taken; a sweep may still remove the blob before that.
+        let mut written = if self.has(&path, content)? { None } else { Some(self.write_temporary(content)?) };
+        let _no_changes = self.hold();
+        let present = self.has(&path, content)?;
+        if !present && written.is_none() {
+            written = Some(self.write_temporary(content)?);
+        }
+        gate.transact(PUT, Durability::Now, |connection| {
+            cached(
+                connection,
+                "INSERT INTO blobs (hash, size, put_at, refs)
+                 VALUES (?1, ?2, ?3, (SELECT count(*) FROM blob_refs WHERE hash = ?1))
+                 ON CONFLICT (hash) DO UPDATE SET put_at = excluded.put_at",
+            )
+            .and_then(|mut statement| {
+                statement.execute(params![hash.0, integer(content.len() as u64), now.0])
+            })
+            .map_err(failed(PUT))
+        })?;
+        if let Some(written) = written {
+            let folder = path.parent().unwrap_or(&self.folder);
+            create_folder(folder)?;
+            fs::rename(written, &path).map_err(io_failed(PUT))?;
+            sync_folder(folder)?;
+        }
+        Ok(hash)
+    }
+
+    pub(super) fn size(&self, blob: BlobHash) -> Result<Option<u64>, StoreError> {
+        found(fs::metadata(self.path(blob)).map(|metadata| metadata.len()))
+    }
+
+    pub(super) fn read(
+        &self,
+        blob: BlobHash,
+        offset: u64,
+        length: usize,
+    ) -> Result<Option<Bytes>, StoreError> {
+        let read = || {
+            let mut file = File::open(self.path(blob))?;
+            let left = file.metadata()?.len().saturating_sub(offset);
+            let length = usize::try_from(left).unwrap_or(usize::MAX).min(length);
+            let mut content = Vec::with_capacity(length);
+            if length > 0 {
+                file.seek(SeekFrom::Start(offset))?;
+                file.take(length as u64).read_to_end(&mut content)?;
+            }
+            Ok(Bytes::from(content))
+        };
+        found(read())
+    }
+
+    /// Removes the file; its row is the caller's.
+    pub(super) fn remove(&self, blob: BlobHash) -> Result<(), StoreError> {
+        match fs::remove_file(self.path(blob)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(io_failed("remove a blob")(error)),
+            _ => Ok(()),
+        }
+    }
+
+    fn has(&self, path: &Path, content: &[u8]) -> Result<bool, StoreError> {
+        let size = found(fs::metadata(path).map(|metadata| metadata.len()))?;
+        Ok(size == Some(content.len() as u64))
+    }
+
+    fn write_temporary(&self, content: &[u8]) -> Result<PathBuf, StoreError> {
+        let number = self.next_temporary.fetch_add(1, Ordering::Relaxed);
+        let path = self.temporary.join(format!("{}{number}", self.mark));
+        let write = || {
+            let mut file = File::create_new(&path)?;
+            file.write_all(content)?;
+            file.sync_all()
+        };
+        write().map_err(|error| {
+            // Nothing is lost when this fails as well: the next start removes it.
+            drop(fs::remove_file(&path));
+            io_failed(PUT)(error)
+        })?;
+        Ok(path)
+    }
+
+    fn path(&self, blob: BlobHash) -> PathBuf {
+        let name = blob.to_string();
+        self.folder.join(name.get(..2).unwrap_or_default()).join(&name)
+    }
+}
+
+fn found<T>(result: std::io::Result<T>) -> Result<Option<T>, StoreError> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(io_failed(READ)(error)),
+    }
+}

@@ -1,0 +1,95 @@
+//! How the three kinds of connections are opened, and proof that their settings took effect.
+
+use std::fs;
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::SqliteOptions;
+use super::error::{failed, integer, io_failed};
+use crate::port::StoreError;
+
+/// More than the statements of the hot path.
+const STATEMENTS: usize = 64;
+
+/// Value of `PRAGMA synchronous` with which a commit is on the disk when it returns.
+const FULL: i64 = 2;
+
+/// Makes the data folder, for its owner only, where it is missing.
+pub(super) fn create_folder(folder: &Path) -> Result<(), StoreError> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder).map_err(io_failed("make the data folder"))?;
+    folder.parent().map_or(Ok(()), sync_folder)
+}
+
+/// Makes new and removed names in a folder durable.
+pub(super) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
+    // The parent of a relative name is empty: the current folder.
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(io_failed("sync a folder"))
+}
+
+/// A connection that writes or checkpoints; makes the file where it is missing.
+pub(super) fn open_writing(database: &Path, options: &SqliteOptions) -> Result<Connection, StoreError> {
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(database, flags).map_err(failed("open the database"))?;
+    common(&connection, options, options.cache_bytes)?;
+    write_settings(&connection, options).map_err(failed("set up the database"))?;
+    assert_durable(&connection)?;
+    Ok(connection)
+}
+
+/// A connection that only reads.
+pub(super) fn open_reading(database: &Path, options: &SqliteOptions) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection =
+        Connection::open_with_flags(database, flags).map_err(failed("open the database for reading"))?;
+    common(&connection, options, options.cache_bytes / 4)?;
+    Ok(connection)
+}
+
+fn common(connection: &Connection, options: &SqliteOptions, cache_bytes: u64) -> Result<(), StoreError> {
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    let set = || {
+        connection.busy_timeout(options.busy_timeout)?;
+        connection.pragma_update(None, "mmap_size", 0)?;
+        connection.pragma_update(None, "foreign_keys", false)?;
+        connection.pragma_update(None, "trusted_schema", false)?;
+        // Negative: in KiB.
+        connection.pragma_update(None, "cache_size", -integer(cache_bytes / 1024))
+    };
+    set().map_err(failed("set up a connection"))
+}
+
+fn write_settings(connection: &Connection, options: &SqliteOptions) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "journal_mode", "wal")?;
+    connection.pragma_update(None, "synchronous", FULL)?;
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    connection.pragma_update(None, "journal_size_limit", integer(options.wal_limit_bytes))?;
+    connection.pragma_update(None, "temp_store", "memory")?;
+    if let Some(pages) = options.max_pages {
+        connection.pragma_update(None, "max_page_count", pages)?;
+    }
+    Ok(())
+}
+
+/// The settings that every promise of durability rests on, as SQLite reports them.
+fn assert_durable(connection: &Connection) -> Result<(), StoreError> {
+    let read = failed("read the settings of the database");
+    let journal: String =
+        connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).map_err(&read)?;
+    let synchronous: i64 =
+        connection.pragma_query_value(None, "synchronous", |row| row.get(0)).map_err(&read)?;
+    if journal == "wal" && synchronous == FULL {
+        return Ok(());
+    }
+    let found = format!("journal_mode is {journal}, synchronous is {synchronous}");
+    Err(StoreError::Io { operation: "make the database durable", source: found.into() })
+}

@@ -1,0 +1,112 @@
+//! The one connection that writes, and the transactions on it.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rusqlite::Connection;
+
+use super::error::failed;
+use super::maintenance::Gauge;
+use super::{SqliteOptions, connection, probe, schema};
+use crate::port::StoreError;
+
+/// Serialises writers within the process; SQLite's own lock then never waits but for other processes.
+pub(super) struct Gate {
+    database: PathBuf,
+    options: SqliteOptions,
+    gauge: Arc<Gauge>,
+    /// `None` after a failed transaction: what the connection believes is no longer trusted.
+    connection: Mutex<Option<Connection>>,
+}
+
+/// Whether a transaction is on the disk when it returns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Durability {
+    Now,
+    /// With the next transaction that is durable now; order is kept.
+    Later,
+}
+
+impl Gate {
+    /// Opens and migrates the database.
+    pub(super) fn open(
+        database: PathBuf,
+        options: SqliteOptions,
+        gauge: Arc<Gauge>,
+    ) -> Result<Self, StoreError> {
+        let mut connection = connection::open_writing(&database, &options)?;
+        schema::migrate(&mut connection)?;
+        probe::check_tables(&connection)?;
+        observe(&mut connection, &gauge)?;
+        Ok(Self { database, options, gauge, connection: Mutex::new(Some(connection)) })
+    }
+
+    /// Runs `action` in a transaction. An error of it, or of the commit, takes everything back as far as is known.
+    pub(super) fn transact<T>(
+        &self,
+        operation: &'static str,
+        durability: Durability,
+        action: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut guard = self.lock();
+        let connection = match guard.take() {
+            Some(connection) => connection,
+            None => {
+                let mut connection = connection::open_writing(&self.database, &self.options)?;
+                observe(&mut connection, &self.gauge)?;
+                connection
+            }
+        };
+        let result = match durability {
+            Durability::Now => in_transaction(&connection, operation, action),
+            Durability::Later => {
+                connection.pragma_update(None, "synchronous", "normal").map_err(failed(operation))?;
+                let result = in_transaction(&connection, operation, action);
+                connection.pragma_update(None, "synchronous", "full").map_err(failed(operation))?;
+                result
+            }
+        };
+        if result.is_ok() {
+            *guard = Some(connection);
+        }
+        result
+    }
+
+    /// Keeps writers out while it is held.
+    pub(super) fn hold(&self) -> impl Sized + '_ {
+        self.lock()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Connection>> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn in_transaction<T>(
+    connection: &Connection,
+    operation: &'static str,
+    action: impl FnOnce(&Connection) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let execute = |sql: &str| {
+        connection
+            .prepare_cached(sql)
+            .and_then(|mut statement| statement.execute([]))
+            .map_err(failed(operation))
+    };
+    execute("BEGIN IMMEDIATE")?;
+    // Without a commit the connection is closed by the caller, which takes the transaction back.
+    let value = action(connection)?;
+    execute("COMMIT")?;
+    Ok(value)
+}
+
+/// Lets the gauge see how long the write-ahead log is after each commit.
+fn observe(connection: &mut Connection, gauge: &Arc<Gauge>) -> Result<(), StoreError> {
+    let gauge = Arc::clone(gauge);
+    connection
+        .wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, pages| {
+            gauge.observe(u32::try_from(pages).unwrap_or(0));
+            Ok(())
+        }))
+        .map_err(failed("watch the write-ahead log"))
+}

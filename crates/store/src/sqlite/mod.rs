@@ -1,0 +1,204 @@
+//! [`SqliteStore`]: the embedded adapter, one database file and a folder of blobs.
+//!
+//! All writes go through one connection behind [`gate::Gate`], so that they never wait for each other inside SQLite.
+//! Reads have connections of their own and never hold up the writer. Checkpoints run on a thread of their own
+//! ([`maintenance`]). There is one shard, [`SqliteStore::SHARD`].
+//!
+//! The file never shrinks: space that retention frees is used again.
+
+mod blobs;
+mod connection;
+mod error;
+mod gate;
+mod labels;
+mod maintenance;
+mod probe;
+mod reader;
+mod retention;
+mod schema;
+mod writer;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::port::{
+    AgentRow, BlobHash, Bounds, LogRow, Millis, Position, RunId, RunQuery, RunRow, ShardId, ShardWriter,
+    Snapshot, Store, StoreError,
+};
+use blobs::Blobs;
+use gate::Gate;
+use maintenance::{Gauge, Maintenance};
+use reader::Readers;
+
+/// Name of the database file in the data folder.
+pub const DATABASE_FILE: &str = "capataz.db";
+
+/// What may be set; the defaults suit a daemon.
+#[derive(Clone, Debug)]
+pub struct SqliteOptions {
+    /// How long to wait for another process that holds the database.
+    pub busy_timeout: Duration,
+    /// A checkpoint starts when the write-ahead log has grown by so many bytes.
+    pub checkpoint_bytes: u64,
+    /// The file of the write-ahead log is cut when it is larger and not in use.
+    pub wal_limit_bytes: u64,
+    /// Page cache of the writer; each reader has a quarter of it. There is no memory mapping: a failing disk would end
+    /// the process instead of the call, and the system's own cache serves as well.
+    pub cache_bytes: u64,
+    /// Reading connections that are kept open between reads.
+    pub idle_readers: usize,
+    /// Runs of which the writer knows the end without asking the database: at most twice as many.
+    pub known_runs: usize,
+    /// The database may not have more pages (of 4 KiB); a test's way to a full disk.
+    pub max_pages: Option<u32>,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        Self {
+            busy_timeout: Duration::from_secs(5),
+            checkpoint_bytes: 8 << 20,
+            wal_limit_bytes: 64 << 20,
+            cache_bytes: 16 << 20,
+            idle_readers: 4,
+            known_runs: 32_768,
+            max_pages: None,
+        }
+    }
+}
+
+/// A store in a data folder. Clones share their connections; the last one to go, writers included, closes the files.
+#[derive(Clone)]
+pub struct SqliteStore {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    folder: PathBuf,
+    // Dropped first: its thread uses the gate.
+    _maintenance: Maintenance,
+    readers: Readers,
+    gate: Arc<Gate>,
+    blobs: Blobs,
+    known_runs: usize,
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("SqliteStore").field("folder", &self.shared.folder).finish_non_exhaustive()
+    }
+}
+
+impl SqliteStore {
+    /// The only shard of the embedded store: no other can be claimed, and reads find nothing there.
+    pub const SHARD: ShardId = ShardId(0);
+
+    /// Opens the database in the data folder; makes both where they are missing, and brings an older format up to date.
+    ///
+    /// The time does not depend on the size of the database: it is probed, not checked as a whole.
+    ///
+    /// # Errors
+    /// [`StoreError::TooNew`] for a format of a newer version, [`StoreError::Corrupt`] for a file that is no database of
+    /// this program or whose end is missing, [`StoreError::Io`] where the folder cannot be written.
+    pub fn open(folder: &Path, options: SqliteOptions) -> Result<Self, StoreError> {
+        connection::create_folder(folder)?;
+        let database = folder.join(DATABASE_FILE);
+        probe::check_length(&database)?;
+        let gauge = Arc::new(Gauge::new(&options));
+        let gate = Arc::new(Gate::open(database.clone(), options.clone(), Arc::clone(&gauge))?);
+        let maintenance = Maintenance::start(&database, &options, gauge, Arc::clone(&gate))?;
+        let shared = Shared {
+            folder: folder.to_owned(),
+            _maintenance: maintenance,
+            blobs: Blobs::open(folder)?,
+            readers: Readers::new(database, &options),
+            gate,
+            known_runs: options.known_runs,
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+}
+
+impl Store for SqliteStore {
+    fn claim(&self, shard: ShardId) -> Result<Box<dyn ShardWriter>, StoreError> {
+        if shard != Self::SHARD {
+            let source = format!("there is no shard {}: the embedded store has one", shard.0);
+            return Err(StoreError::Io { operation: "claim the shard", source: source.into() });
+        }
+        Ok(Box::new(writer::SqliteWriter::claim(Arc::clone(&self.shared))?))
+    }
+
+    fn read_log(
+        &self,
+        shard: ShardId,
+        after: Position,
+        max_rows: usize,
+        max_bytes: usize,
+    ) -> Result<Vec<LogRow>, StoreError> {
+        if shard != Self::SHARD {
+            return Ok(Vec::new());
+        }
+        self.shared.readers.read_log(after, max_rows, max_bytes)
+    }
+
+    fn read_run(
+        &self,
+        run: RunId,
+        after_seq: u64,
+        max_rows: usize,
+        max_bytes: usize,
+    ) -> Result<Vec<LogRow>, StoreError> {
+        self.shared.readers.read_run(run, after_seq, max_rows, max_bytes)
+    }
+
+    fn bounds(&self, shard: ShardId) -> Result<Bounds, StoreError> {
+        if shard != Self::SHARD {
+            return Ok(Bounds::default());
+        }
+        self.shared.readers.bounds()
+    }
+
+    fn get_run(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
+        self.shared.readers.get_run(run)
+    }
+
+    fn list_runs(&self, query: &RunQuery) -> Result<Vec<RunRow>, StoreError> {
+        self.shared.readers.list_runs(query)
+    }
+
+    fn unfinished(
+        &self,
+        shard: ShardId,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Result<Vec<RunId>, StoreError> {
+        if shard != Self::SHARD {
+            return Ok(Vec::new());
+        }
+        self.shared.readers.unfinished(after, limit)
+    }
+
+    fn snapshot(&self, run: RunId) -> Result<Option<Snapshot>, StoreError> {
+        self.shared.readers.snapshot(run)
+    }
+
+    fn agents(&self) -> Result<Vec<AgentRow>, StoreError> {
+        self.shared.readers.agents()
+    }
+
+    fn put_blob(&self, content: &[u8], now: Millis) -> Result<BlobHash, StoreError> {
+        self.shared.blobs.put(&self.shared.gate, content, now)
+    }
+
+    fn read_blob(&self, blob: BlobHash, offset: u64, length: usize) -> Result<Option<Bytes>, StoreError> {
+        self.shared.blobs.read(blob, offset, length)
+    }
+
+    fn blob_size(&self, blob: BlobHash) -> Result<Option<u64>, StoreError> {
+        self.shared.blobs.size(blob)
+    }
+}

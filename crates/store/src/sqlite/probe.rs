@@ -1,0 +1,89 @@
+//! Quick looks at a database when it is opened. Their cost does not depend on its size: damage in the middle is found
+//! by the read that meets it.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::error::{failed, io_failed};
+use crate::port::StoreError;
+
+const HEADER: usize = 100;
+const MAGIC: &[u8] = b"SQLite format 3\0";
+/// Bytes before each page in the write-ahead log.
+const FRAME_HEADER: u64 = 24;
+
+/// Compares the length of the file with what its header says.
+///
+/// Pages may be missing from the file as long as the write-ahead log has them.
+pub(super) fn check_length(database: &Path) -> Result<(), StoreError> {
+    let look = io_failed("look at the database file");
+    let length = file_length(database).map_err(&look)?;
+    let mut wal = database.as_os_str().to_owned();
+    wal.push("-wal");
+    let wal_length = file_length(Path::new(&wal)).map_err(&look)?;
+    if length == 0 {
+        // A database is never empty once it has a write-ahead log, and SQLite would throw that away.
+        return if wal_length == 0 {
+            Ok(())
+        } else {
+            corrupt("the file is empty, but its write-ahead log is not")
+        };
+    }
+    let mut header = [0; HEADER];
+    match File::open(database).and_then(|mut file| file.read_exact(&mut header)) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+            return corrupt("the file ends within its header");
+        }
+        Err(error) => return Err(look(error)),
+    }
+    if !header.starts_with(MAGIC) {
+        return corrupt("the file is no SQLite database");
+    }
+    let page = match number(&header, 16, 2) {
+        1 => 65_536,
+        bytes => bytes,
+    };
+    // The number of pages counts only where it was written together with the change counter.
+    let pages = number(&header, 28, 4);
+    if page == 0 || number(&header, 24, 4) != number(&header, 92, 4) {
+        return Ok(());
+    }
+    let in_wal = wal_length / (page + FRAME_HEADER);
+    if length / page + in_wal < pages {
+        return corrupt(&format!("the file has {} of its {pages} pages", length / page));
+    }
+    Ok(())
+}
+
+/// Reads the end of each table, where the newest rows are.
+pub(super) fn check_tables(connection: &Connection) -> Result<(), StoreError> {
+    let mut statement = connection
+        .prepare(
+            "SELECT (SELECT max(position) FROM log), (SELECT max(run) FROM runs), (SELECT max(key) FROM keys),
+                (SELECT max(run) FROM log), (SELECT max(key) FROM run_labels), (SELECT max(shard) FROM shards),
+                (SELECT max(name) FROM agents), (SELECT max(hash) FROM blobs), (SELECT max(id) FROM snapshots)",
+        )
+        .map_err(failed("probe the database"))?;
+    statement.query_row([], |_| Ok(())).map_err(failed("probe the database"))
+}
+
+fn file_length(path: &Path) -> std::io::Result<u64> {
+    match std::fs::metadata(path) {
+        Ok(metadata) => Ok(metadata.len()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
+/// A big-endian number of the header.
+fn number(header: &[u8; HEADER], at: usize, length: usize) -> u64 {
+    header.iter().skip(at).take(length).fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+fn corrupt(detail: &str) -> Result<(), StoreError> {
+    Err(StoreError::Corrupt { detail: detail.to_owned() })
+}

@@ -1,0 +1,202 @@
+//! The sweep: what it takes, in two transactions. Runs and keys go first; blobs that are unreferenced once that is
+//! durable go second, so that no kept run ever names a file that is gone.
+
+use std::sync::Arc;
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, params};
+
+use super::error::{integer, unsigned};
+use super::gate::Durability;
+use super::reader::run_id;
+use super::writer::{SqliteWriter, cached};
+use super::{SqliteStore, labels};
+use crate::port::{BlobHash, Millis, Retention, RunId, StoreError, Swept};
+
+/// A finished run that may go.
+struct Candidate {
+    finished_at: i64,
+    run: RunId,
+    key: Option<Vec<u8>>,
+    labels: Vec<u8>,
+}
+
+impl SqliteWriter {
+    pub(super) fn sweep_all(&mut self, retention: &Retention) -> Result<Swept, StoreError> {
+        let mut swept = self.owned("remove old runs", Durability::Now, |writer, connection| {
+            let mut swept = writer.sweep_runs(connection, retention)?;
+            swept.keys = sweep_keys(connection, retention)?;
+            Ok(swept)
+        })?;
+        let (blobs, bytes) = self.sweep_blobs(retention)?;
+        swept.blobs = blobs;
+        swept.bytes += bytes;
+        Ok(swept)
+    }
+
+    fn sweep_runs(&mut self, connection: &Connection, retention: &Retention) -> rusqlite::Result<Swept> {
+        let mut swept = Swept::default();
+        let mut removed = 0;
+        let too_large = |bytes: u64| retention.max_log_bytes.is_some_and(|most| bytes > most);
+        let expires = retention.finished_before.map_or(i64::MIN, |before| before.0);
+        let before = if too_large(self.appended - self.removed_bytes) { i64::MAX } else { expires };
+        for candidate in candidates(connection, before, retention.batch)? {
+            if candidate.finished_at >= expires && !too_large(self.appended - self.removed_bytes) {
+                break;
+            }
+            let (position, bytes) = remove_run(connection, &candidate)?;
+            self.tails.forget(candidate.run);
+            self.removed_bytes += bytes;
+            removed = removed.max(position);
+            swept.bytes += bytes;
+            swept.runs += 1;
+        }
+        if swept.runs > 0 {
+            cached(
+                connection,
+                "UPDATE shards SET removed = max(removed, ?), removed_bytes = ?, appended = ? WHERE shard = ?",
+            )?
+            .execute(params![
+                integer(removed),
+                integer(self.removed_bytes),
+                integer(self.appended),
+                SqliteStore::SHARD.0
+            ])?;
+        }
+        Ok(swept)
+    }
+
+    fn sweep_blobs(&mut self, retention: &Retention) -> Result<(u64, u64), StoreError> {
+        let shared = Arc::clone(&self.shared);
+        // No blob may be put between the decision that it goes and its going.
+        let _no_puts = shared.blobs.hold();
+        let mut files = Ok(());
+        let swept = self.owned("remove old blobs", Durability::Now, |_, connection| {
+            let (mut count, mut bytes) = (0, 0);
+            for (hash, size) in unreferenced(connection, retention.blobs_before, retention.batch)? {
+                // The file first: a row without a file is swept again, a file without a row would stay forever.
+                files = shared.blobs.remove(hash);
+                if files.is_err() {
+                    break;
+                }
+                cached(connection, "DELETE FROM blobs WHERE hash = ?")?.execute([hash.0])?;
+                count += 1;
+                bytes += size;
+            }
+            Ok((count, bytes))
+        })?;
+        files.map(|()| swept)
+    }
+}
+
+/// The first `batch` runs that finished before `before`, in the order in which they finished.
+fn candidates(connection: &Connection, before: i64, batch: u32) -> rusqlite::Result<Vec<Candidate>> {
+    let mut candidates = Vec::new();
+    for without_key in [false, true] {
+        let mut statement = cached(
+            connection,
+            "SELECT finished_at, run, key, labels FROM runs INDEXED BY runs_finished
+             WHERE finished_at IS NOT NULL AND (key IS NULL) = ? AND finished_at < ?
+             ORDER BY finished_at, run LIMIT ?",
+        )?;
+        let rows = statement.query_map(params![without_key, before, batch], |row| {
+            let labels = match row.get_ref(3)? {
+                ValueRef::Null => Vec::new(),
+                column => column.as_blob()?.to_vec(),
+            };
+            Ok(Candidate { finished_at: row.get(0)?, run: run_id(row, 1)?, key: row.get(2)?, labels })
+        })?;
+        for candidate in rows {
+            candidates.push(candidate?);
+        }
+    }
+    candidates.sort_by_key(|candidate| (candidate.finished_at, candidate.run));
+    candidates.truncate(batch as usize);
+    Ok(candidates)
+}
+
+/// Its highest position, and the bytes of its events.
+fn remove_run(connection: &Connection, candidate: &Candidate) -> rusqlite::Result<(u64, u64)> {
+    let run = candidate.run.0.as_bytes();
+    let (mut position, mut bytes) = (0, 0);
+    {
+        let mut statement = cached(connection, "SELECT position, length(events) FROM log WHERE run = ?")?;
+        let mut rows = statement.query([run])?;
+        while let Some(row) = rows.next()? {
+            position = position.max(unsigned(row, 0)?);
+            bytes += unsigned(row, 1)?;
+        }
+    }
+    cached(connection, "DELETE FROM log WHERE run = ?")?.execute([run])?;
+    cached(connection, "DELETE FROM snapshots WHERE run = ?")?.execute([run])?;
+    cached(
+        connection,
+        "UPDATE blobs SET refs = refs - 1 WHERE hash IN (SELECT hash FROM blob_refs WHERE run = ?)",
+    )?
+    .execute([run])?;
+    cached(connection, "DELETE FROM blob_refs WHERE run = ?")?.execute([run])?;
+    for (key, value) in labels::decode(&candidate.labels).unwrap_or_default() {
+        cached(connection, "DELETE FROM run_labels WHERE key = ? AND value = ? AND run = ?")?
+            .execute(params![key, value, run])?;
+    }
+    if let Some(key) = &candidate.key {
+        cached(connection, "INSERT INTO retired_keys (finished_at, run, key) VALUES (?, ?, ?)")?
+            .execute(params![candidate.finished_at, run, key])?;
+    }
+    cached(connection, "DELETE FROM runs WHERE run = ?")?.execute([run])?;
+    Ok((position, bytes))
+}
+
+/// Keys whose run is gone come first.
+fn sweep_keys(connection: &Connection, retention: &Retention) -> rusqlite::Result<u64> {
+    let before = retention.keys_before.0;
+    let retired = expired_keys(
+        connection,
+        "SELECT finished_at, run, key FROM retired_keys WHERE finished_at < ? ORDER BY finished_at, run LIMIT ?",
+        before,
+        retention.batch,
+    )?;
+    for (finished_at, run, key) in &retired {
+        cached(connection, "DELETE FROM keys WHERE key = ?")?.execute([key])?;
+        cached(connection, "DELETE FROM retired_keys WHERE finished_at = ? AND run = ?")?
+            .execute(params![finished_at, run.0.as_bytes()])?;
+    }
+    let room = retention.batch.saturating_sub(u32::try_from(retired.len()).unwrap_or(u32::MAX));
+    let held = expired_keys(
+        connection,
+        "SELECT finished_at, run, key FROM runs INDEXED BY runs_finished
+         WHERE finished_at IS NOT NULL AND (key IS NULL) = 0 AND finished_at < ? ORDER BY finished_at, run LIMIT ?",
+        before,
+        room,
+    )?;
+    for (_, run, key) in &held {
+        cached(connection, "DELETE FROM keys WHERE key = ?")?.execute([key])?;
+        cached(connection, "UPDATE runs SET key = NULL WHERE run = ?")?.execute([run.0.as_bytes()])?;
+    }
+    Ok((retired.len() + held.len()) as u64)
+}
+
+fn expired_keys(
+    connection: &Connection,
+    sql: &str,
+    before: i64,
+    limit: u32,
+) -> rusqlite::Result<Vec<(i64, RunId, Vec<u8>)>> {
+    cached(connection, sql)?
+        .query_map(params![before, limit], |row| Ok((row.get(0)?, run_id(row, 1)?, row.get(2)?)))?
+        .collect()
+}
+
+fn unreferenced(
+    connection: &Connection,
+    before: Millis,
+    batch: u32,
+) -> rusqlite::Result<Vec<(BlobHash, u64)>> {
+    cached(
+        connection,
+        "SELECT hash, size FROM blobs INDEXED BY blobs_unreferenced WHERE refs = 0 AND put_at < ?
+         ORDER BY put_at, hash LIMIT ?",
+    )?
+    .query_map(params![before.0, batch], |row| Ok((BlobHash(row.get(0)?), unsigned(row, 1)?)))?
+    .collect()
+}

@@ -1,0 +1,339 @@
+//! [`SqliteWriter`]: commits. The hot path is one insert into the log and one write to the run's row per append; the
+//! order of the writes is such that a refusal is known before anything of the append is written.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
+
+use super::error::{failed, integer, unsigned};
+use super::gate::Durability;
+use super::reader::run_id;
+use super::{Shared, SqliteStore, labels};
+use crate::port::{
+    AgentRow, Append, AppendOutcome, Create, Epoch, IdempotencyKey, Position, Retention, RunId, ShardWriter,
+    Snapshot, StoreError, Summary, Swept,
+};
+
+const COMMIT: &str = "commit appends";
+
+/// The writer of the embedded store's shard.
+pub(super) struct SqliteWriter {
+    pub(super) shared: Arc<Shared>,
+    pub(super) epoch: Epoch,
+    /// The last position that was used.
+    position: u64,
+    /// Bytes of events ever appended.
+    pub(super) appended: u64,
+    /// Bytes of events that retention has removed.
+    pub(super) removed_bytes: u64,
+    pub(super) tails: Tails,
+    /// A transaction failed: what is kept here may differ from the database.
+    pub(super) failed: bool,
+}
+
+impl SqliteWriter {
+    pub(super) fn claim(shared: Arc<Shared>) -> Result<Self, StoreError> {
+        let writer = shared.gate.transact("claim the shard", Durability::Now, |connection| {
+            take_over(connection, &shared).map_err(failed("claim the shard"))
+        })?;
+        writer.shared.blobs.remove_temporary();
+        Ok(writer)
+    }
+
+    /// Runs `action` in a transaction of its own, where this writer still owns the shard.
+    pub(super) fn owned<T>(
+        &mut self,
+        operation: &'static str,
+        durability: Durability,
+        action: impl FnOnce(&mut Self, &Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        if self.failed {
+            return Err(StoreError::Closed);
+        }
+        let shared = Arc::clone(&self.shared);
+        let result = shared.gate.transact(operation, durability, |connection| {
+            if !owns(connection, self.epoch).map_err(failed(operation))? {
+                return Ok(None);
+            }
+            action(self, connection).map(Some).map_err(failed(operation))
+        });
+        self.failed = result.is_err();
+        result?.ok_or(StoreError::Closed)
+    }
+
+    fn append(&mut self, connection: &Connection, append: &Append) -> rusqlite::Result<AppendOutcome> {
+        if !append.is_well_formed() {
+            return Ok(AppendOutcome::Conflict);
+        }
+        match &append.create {
+            Some(create) => {
+                if let Some(refused) = self.create(connection, append, create)? {
+                    return Ok(refused);
+                }
+            }
+            None => {
+                if self.last_seq(connection, append.run)? != Some(append.first_seq - 1) {
+                    return Ok(AppendOutcome::Conflict);
+                }
+                update_run(connection, append)?;
+            }
+        }
+        self.position += 1;
+        self.appended += append.events.len() as u64;
+        cached(
+            connection,
+            "INSERT INTO log (position, run, first_seq, count, appended, events) VALUES (?, ?, ?, ?, ?, ?)",
+        )?
+        .execute(params![
+            integer(self.position),
+            append.run.0.as_bytes(),
+            integer(append.first_seq),
+            append.count,
+            integer(self.appended),
+            &append.events[..],
+        ])?;
+        for blob in &append.blobs {
+            let new = cached(connection, "INSERT OR IGNORE INTO blob_refs (run, hash) VALUES (?, ?)")?
+                .execute(params![append.run.0.as_bytes(), blob.0])?;
+            if new == 1 {
+                cached(connection, "UPDATE blobs SET refs = refs + 1 WHERE hash = ?")?.execute([blob.0])?;
+            }
+        }
+        if append.summary.as_ref().is_some_and(|summary| summary.finished_at.is_some()) {
+            self.tails.forget(append.run);
+        } else {
+            self.tails.set(append.run, append.last_seq());
+        }
+        Ok(AppendOutcome::Committed(Position(self.position)))
+    }
+
+    /// Writes all of a new run but its events; `Some` where it is refused and nothing was written.
+    fn create(
+        &mut self,
+        connection: &Connection,
+        append: &Append,
+        create: &Create,
+    ) -> rusqlite::Result<Option<AppendOutcome>> {
+        let run = append.run.0.as_bytes();
+        if let Some(key) = &create.key {
+            let new = cached(connection, "INSERT OR IGNORE INTO keys (key, request, run) VALUES (?, ?, ?)")?
+                .execute(params![&key.key[..], key.request, run])?;
+            if new == 0 {
+                return key_taken(connection, key).map(Some);
+            }
+        }
+        let default = Summary { updated_at: create.created_at, ..Summary::default() };
+        let summary = append.summary.as_ref().unwrap_or(&default);
+        let key = create.key.as_ref().map(|key| &key.key[..]);
+        let new = cached(
+            connection,
+            "INSERT OR IGNORE INTO runs (run, kind, status, outcome, created_at, updated_at, finished_at, tasks_total,
+                tasks_settled, last_seq, key, name, labels)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        )?
+        .execute(params![
+            run,
+            create.kind,
+            summary.status,
+            summary.outcome,
+            create.created_at.0,
+            summary.updated_at.0,
+            summary.finished_at.map(|at| at.0),
+            summary.tasks_total,
+            summary.tasks_settled,
+            integer(append.last_seq()),
+            key,
+            create.name,
+            labels::encode(&create.labels),
+        ])?;
+        if new == 0 {
+            if let Some(key) = key {
+                cached(connection, "DELETE FROM keys WHERE key = ?")?.execute([key])?;
+            }
+            return Ok(Some(AppendOutcome::Conflict));
+        }
+        for (key, value) in &create.labels {
+            cached(connection, "INSERT INTO run_labels (key, value, run) VALUES (?, ?, ?)")?
+                .execute(params![key, value, run])?;
+        }
+        Ok(None)
+    }
+
+    fn last_seq(&self, connection: &Connection, run: RunId) -> rusqlite::Result<Option<u64>> {
+        if let Some(last_seq) = self.tails.get(run) {
+            return Ok(Some(last_seq));
+        }
+        cached(connection, "SELECT last_seq FROM runs WHERE run = ?")?
+            .query_row([run.0.as_bytes()], |row| unsigned(row, 0))
+            .optional()
+    }
+}
+
+impl ShardWriter for SqliteWriter {
+    fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    fn commit(&mut self, appends: &[Append]) -> Result<Vec<AppendOutcome>, StoreError> {
+        if self.failed {
+            return Err(StoreError::Closed);
+        }
+        if appends.is_empty() {
+            return Ok(Vec::new());
+        }
+        let shared = Arc::clone(&self.shared);
+        let result = shared.gate.transact(COMMIT, Durability::Now, |connection| {
+            let mut commit = || -> rusqlite::Result<Vec<AppendOutcome>> {
+                if !owns(connection, self.epoch)? {
+                    return Ok(appends.iter().map(|_| AppendOutcome::Fenced).collect());
+                }
+                appends.iter().map(|append| self.append(connection, append)).collect()
+            };
+            commit().map_err(failed(COMMIT))
+        });
+        self.failed = result.is_err();
+        result
+    }
+
+    fn put_snapshot(&mut self, run: RunId, snapshot: &Snapshot) -> Result<(), StoreError> {
+        self.owned("write a snapshot", Durability::Later, |_, connection| {
+            cached(
+                connection,
+                "INSERT INTO snapshots (run, seq, format, state)
+                 SELECT ?1, ?2, ?3, ?4 WHERE EXISTS (SELECT 1 FROM runs WHERE run = ?1)
+                 ON CONFLICT (run) DO UPDATE SET seq = excluded.seq, format = excluded.format, state = excluded.state",
+            )?
+            .execute(params![run.0.as_bytes(), integer(snapshot.seq), snapshot.format, &snapshot.state[..]])
+            .map(drop)
+        })
+    }
+
+    fn put_agents(&mut self, agents: &[AgentRow]) -> Result<(), StoreError> {
+        self.owned("write agents", Durability::Now, |_, connection| {
+            let mut insert = cached(
+                connection,
+                "INSERT OR REPLACE INTO agents (name, last_seen, agent) VALUES (?, ?, ?)",
+            )?;
+            for agent in agents {
+                insert.execute(params![agent.name, agent.last_seen.0, &agent.agent[..]])?;
+            }
+            Ok(())
+        })
+    }
+
+    fn forget_agent(&mut self, name: &str) -> Result<bool, StoreError> {
+        self.owned("forget an agent", Durability::Now, |_, connection| {
+            cached(connection, "DELETE FROM agents WHERE name = ?")?
+                .execute([name])
+                .map(|removed| removed > 0)
+        })
+    }
+
+    fn sweep(&mut self, retention: &Retention) -> Result<Swept, StoreError> {
+        self.sweep_all(retention)
+    }
+}
+
+/// A statement that is parsed once per connection.
+pub(super) fn cached<'connection>(
+    connection: &'connection Connection,
+    sql: &str,
+) -> rusqlite::Result<CachedStatement<'connection>> {
+    connection.prepare_cached(sql)
+}
+
+fn take_over(connection: &Connection, shared: &Arc<Shared>) -> rusqlite::Result<SqliteWriter> {
+    let (epoch, removed, removed_bytes, appended) = connection.query_row(
+        "INSERT INTO shards (shard, epoch) VALUES (?, 1) ON CONFLICT (shard) DO UPDATE SET epoch = epoch + 1
+         RETURNING epoch, removed, removed_bytes, appended",
+        [SqliteStore::SHARD.0],
+        |row| Ok((unsigned(row, 0)?, unsigned(row, 1)?, unsigned(row, 2)?, unsigned(row, 3)?)),
+    )?;
+    let last = connection
+        .query_row("SELECT position, appended FROM log ORDER BY position DESC LIMIT 1", [], |row| {
+            Ok((unsigned(row, 0)?, unsigned(row, 1)?))
+        })
+        .optional()?
+        .unwrap_or_default();
+    Ok(SqliteWriter {
+        shared: Arc::clone(shared),
+        epoch: Epoch(epoch),
+        // Where retention removed the newest rows, their positions are not used again.
+        position: last.0.max(removed),
+        appended: last.1.max(appended),
+        removed_bytes,
+        tails: Tails::new(shared.known_runs),
+        failed: false,
+    })
+}
+
+fn owns(connection: &Connection, epoch: Epoch) -> rusqlite::Result<bool> {
+    let current = cached(connection, "SELECT epoch FROM shards WHERE shard = ?")?
+        .query_row([SqliteStore::SHARD.0], |row| unsigned(row, 0))?;
+    Ok(current == epoch.0)
+}
+
+fn key_taken(connection: &Connection, key: &IdempotencyKey) -> rusqlite::Result<AppendOutcome> {
+    cached(connection, "SELECT run, request FROM keys WHERE key = ?")?.query_row([&key.key[..]], |row| {
+        let request: [u8; 32] = row.get(1)?;
+        Ok(AppendOutcome::KeyTaken { run: run_id(row, 0)?, same_request: request == key.request })
+    })
+}
+
+fn update_run(connection: &Connection, append: &Append) -> rusqlite::Result<()> {
+    let run = append.run.0.as_bytes();
+    let updated = match &append.summary {
+        Some(summary) => cached(
+            connection,
+            "UPDATE runs SET status = ?, outcome = ?, updated_at = ?, finished_at = ?, tasks_total = ?,
+                tasks_settled = ?, last_seq = ? WHERE run = ?",
+        )?
+        .execute(params![
+            summary.status,
+            summary.outcome,
+            summary.updated_at.0,
+            summary.finished_at.map(|at| at.0),
+            summary.tasks_total,
+            summary.tasks_settled,
+            integer(append.last_seq()),
+            run,
+        ])?,
+        None => cached(connection, "UPDATE runs SET last_seq = ? WHERE run = ?")?
+            .execute(params![integer(append.last_seq()), run])?,
+    };
+    match updated {
+        1 => Ok(()),
+        _ => Err(rusqlite::Error::QueryReturnedNoRows),
+    }
+}
+
+/// Where the logs of the runs end that were written to last: two generations, so that it stays bounded without a list
+/// of uses.
+pub(super) struct Tails {
+    young: HashMap<RunId, u64>,
+    old: HashMap<RunId, u64>,
+    generation: usize,
+}
+
+impl Tails {
+    fn new(generation: usize) -> Self {
+        Self { young: HashMap::new(), old: HashMap::new(), generation }
+    }
+
+    fn get(&self, run: RunId) -> Option<u64> {
+        self.young.get(&run).or_else(|| self.old.get(&run)).copied()
+    }
+
+    fn set(&mut self, run: RunId, last_seq: u64) {
+        if self.young.len() >= self.generation {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(run, last_seq);
+    }
+
+    pub(super) fn forget(&mut self, run: RunId) {
+        self.young.remove(&run);
+        self.old.remove(&run);
+    }
+}
