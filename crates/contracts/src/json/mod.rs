@@ -3,19 +3,23 @@
 //! - A field has its proto name; the camelCase of it is read as the same field.
 //! - An enum value is its name without the enum's prefix, in the case that the enum declares; any case is read.
 //! - 64-bit integers are numbers. Bytes are standard base64. A number that is not finite is `null`.
-//! - `null` is an absent field. What has presence is printed where it is set, anything else where it is not its default.
-//! - A duration `x_ms` is a number of milliseconds; `x` with a text such as `"1h 30m"` is read too ([`crate::duration`]).
+//! - `null` is an absent field. What has presence is printed where it is set, all else where it is not its default.
+//! - A duration `x_ms` is a number of milliseconds; `x` with a text such as `"1h 30m"` is read too
+//!   ([`crate::duration`]).
 //! - A payload of media type `application/json` is its value. Others are `{"$media_type", "$base64"}`, or with `$text`
-//!   for `text/*`, or with `$blob` for a blob. A JSON payload that would be taken for one of these is printed as `$text`.
+//!   for `text/*`, or with `$blob` for a blob. A JSON payload that would be taken for one of these is printed as
+//!   `$text`. A payload without data, and the JSON payload `null`, are `null`.
 //!
-//! Printing what was parsed gives the same JSON value for every document that this module printed. Fields and enum
-//! values that the descriptor does not know are not printed by name: unknown fields are left out, an unknown enum value is its
-//! number, which is not read back.
+//! Printing what was parsed gives the same JSON value for every document that this module printed. What the descriptor
+//! does not know has no name: unknown fields are left out, and an unknown enum value is its number, which is not read
+//! back.
 
 mod payload;
 mod print;
 mod read;
 mod schema;
+#[cfg(test)]
+mod tests;
 mod text;
 mod well_known;
 
@@ -46,8 +50,8 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
 /// Reads the message `full_name`, for example `capataz.v1.Plan`, that a client sent; `M` is its generated type.
 ///
 /// # Errors
-/// All violations of the JSON form, with their paths. Rules: `unknown_key`, `duplicate_key`, `type`, `enum`, `range`, `oneof`,
-/// `output_only`, `duration`, `base64`, `payload`, `depth`, and `internal` where `M` is not `full_name`.
+/// All violations of the JSON form, with their paths. Rules: `unknown_key`, `duplicate_key`, `type`, `enum`, `range`,
+/// `oneof`, `output_only`, `duration`, `base64`, `payload`, `depth`, and `internal` where `M` is not `full_name`.
 pub fn parse<M: Message + Default>(full_name: &str, value: &Value) -> Result<M, Vec<Violation>> {
     parse_from(Sender::Client, full_name, value)
 }
@@ -70,19 +74,20 @@ fn parse_from<M: Message + Default>(
         return Err(internal(format!("there is no message {full_name}")));
     };
     let mut reader = Reader::new(&SCHEMA, sender);
-    let message = reader.message(shape, value, &Path::Root, 0);
-    match (message, reader.into_violations()) {
-        (Some(message), violations) if violations.is_empty() => message
-            .transcode_to()
-            .map_err(|error| internal(format!("the value does not fit {full_name}: {error}"))),
-        (_, violations) => Err(violations),
+    let mut bytes = Vec::new();
+    reader.message(shape, value, &Path::Root, 0, &mut bytes);
+    let violations = reader.into_violations();
+    if !violations.is_empty() {
+        return Err(violations);
     }
+    M::decode(bytes.as_slice())
+        .map_err(|error| internal(format!("the value does not fit {full_name}: {error}")))
 }
 
 /// `message`, whose name is `full_name`, as JSON.
 ///
-/// A name that the descriptor does not have, and a message nested deeper than protobuf can be decoded (100 levels), give
-/// `null`; neither comes from the wire.
+/// A name that the descriptor does not have, and a message nested deeper than protobuf can be decoded (100 levels),
+/// give `null`; neither comes from the wire.
 pub fn print<M: Message>(full_name: &str, message: &M) -> Value {
     print_bytes(full_name, &message.encode_to_vec()).unwrap_or_default()
 }

@@ -2,15 +2,20 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use prost_reflect::{DynamicMessage, Value as Field};
+use prost::encoding;
+use prost_reflect::DynamicMessage;
 use serde_json::{Map, Value, json};
 
 use super::MAX_DEPTH;
 use super::read::Reader;
-use super::schema::MessageShape;
 use crate::path::{Path, shown};
 use crate::v1;
 use crate::v1::payload::Data;
+
+/// Fields of the message.
+const MEDIA_TYPE_NUMBER: u32 = 1;
+const INLINE_NUMBER: u32 = 2;
+const BLOB_NUMBER: u32 = 3;
 
 pub const FULL_NAME: &str = "capataz.v1.Payload";
 
@@ -79,80 +84,52 @@ fn bare(bytes: &[u8]) -> Option<Value> {
 }
 
 impl Reader<'_> {
-    pub(super) fn payload(
-        &mut self,
-        shape: &MessageShape,
-        value: &Value,
-        path: &Path<'_>,
-        depth: usize,
-    ) -> Option<DynamicMessage> {
-        let mut payload = DynamicMessage::new(shape.descriptor.clone());
-        let (media_type, number, data) = match value {
-            Value::Object(object) if is_reserved(object) => self.reserved(object, path, depth)?,
-            _ => {
-                if !depth_is_within(value, MAX_DEPTH) {
-                    let message = format!("a JSON value is nested at most {MAX_DEPTH} levels deep");
-                    self.violations.push(path, "depth", message);
-                    return None;
-                }
-                (JSON_MEDIA_TYPE.to_owned(), INLINE, Field::Bytes(value.to_string().into()))
+    /// Appends the encoding of the payload to `out`.
+    pub(super) fn payload(&mut self, value: &Value, path: &Path<'_>, depth: usize, out: &mut Vec<u8>) {
+        match value {
+            Value::Object(object) if is_reserved(object) => self.reserved(object, path, depth, out),
+            _ if !depth_is_within(value, MAX_DEPTH) => {
+                let message = format!("a JSON value is nested at most {MAX_DEPTH} levels deep");
+                self.violations.push(path, "depth", message);
             }
-        };
-        payload.set_field_by_number(MEDIA_TYPE_NUMBER, Field::String(media_type));
-        payload.set_field_by_number(number, data);
-        Some(payload)
-    }
-
-    fn reserved(
-        &mut self,
-        object: &Map<String, Value>,
-        path: &Path<'_>,
-        depth: usize,
-    ) -> Option<(String, u32, Field)> {
-        let mut media_type = None;
-        let mut data: Option<(u32, Option<Field>)> = None;
-        for (key, value) in object {
-            let path = &path.key(key);
-            let read = match (key.as_str(), value) {
-                (MEDIA_TYPE, Value::String(text)) => {
-                    media_type = Some(text.clone());
-                    continue;
-                }
-                (BASE64, Value::String(text)) => {
-                    (INLINE, self.bytes(text, path).map(|bytes| Field::Bytes(bytes.into())))
-                }
-                (TEXT, Value::String(text)) => (INLINE, Some(Field::Bytes(text.clone().into()))),
-                (BLOB, _) => {
-                    let schema = self.schema;
-                    let shape = schema.message("capataz.v1.BlobRef")?;
-                    (BLOB_NUMBER, self.message(shape, value, path, depth + 1).map(Field::Message))
-                }
-                (MEDIA_TYPE | BASE64 | TEXT, _) => {
-                    self.wrong_type("a string", value, path);
-                    continue;
-                }
-                _ => {
-                    let message = format!(
-                        "`{}` does not go with a reserved key; a JSON value that has reserved keys is written under `{TEXT}`",
-                        shown(key)
-                    );
-                    self.violations.push(path, "payload", message);
-                    continue;
-                }
-            };
-            if data.replace(read).is_some() {
-                let message = format!("only one of `{BASE64}`, `{TEXT}` and `{BLOB}` can be set");
-                self.violations.push(path, "payload", message);
+            _ => {
+                encoding::string::encode(MEDIA_TYPE_NUMBER, &JSON_MEDIA_TYPE.to_owned(), out);
+                encoding::string::encode(INLINE_NUMBER, &value.to_string(), out);
             }
         }
+    }
+
+    fn reserved(&mut self, object: &Map<String, Value>, path: &Path<'_>, depth: usize, out: &mut Vec<u8>) {
         if !object.contains_key(MEDIA_TYPE) {
             self.violations.push(path, "payload", format!("`{MEDIA_TYPE}` is missing"));
         }
-        let (number, data) = data?;
-        Some((media_type?, number, data?))
+        if [BASE64, TEXT, BLOB].iter().filter(|key| object.contains_key(**key)).count() > 1 {
+            let message = format!("only one of `{BASE64}`, `{TEXT}` and `{BLOB}` can be set");
+            self.violations.push(path, "payload", message);
+        }
+        for (key, value) in object {
+            let path = &path.key(key);
+            match (key.as_str(), value) {
+                (MEDIA_TYPE, Value::String(text)) => encoding::string::encode(MEDIA_TYPE_NUMBER, text, out),
+                (BASE64, Value::String(text)) => {
+                    let bytes = self.bytes(text, path);
+                    encoding::bytes::encode(INLINE_NUMBER, &bytes, out);
+                }
+                (TEXT, Value::String(text)) => encoding::string::encode(INLINE_NUMBER, text, out),
+                (MEDIA_TYPE | BASE64 | TEXT, _) => self.wrong_type("a string", value, path),
+                (BLOB, _) => {
+                    let schema = self.schema;
+                    let Some(shape) = schema.message("capataz.v1.BlobRef") else { continue };
+                    let mut blob = Vec::new();
+                    self.message(shape, value, path, depth + 1, &mut blob);
+                    encoding::bytes::encode(BLOB_NUMBER, &blob, out);
+                }
+                _ => {
+                    let message =
+                        format!("`{}` does not go with a reserved key such as `{TEXT}`", shown(key));
+                    self.violations.push(path, "payload", message);
+                }
+            }
+        }
     }
 }
-
-const MEDIA_TYPE_NUMBER: u32 = 1;
-const INLINE: u32 = 2;
-const BLOB_NUMBER: u32 = 3;

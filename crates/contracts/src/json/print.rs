@@ -43,7 +43,6 @@ fn one(schema: &Schema, shape: &Shape, value: &Field) -> Value {
         Field::I64(value) => (*value).into(),
         Field::U32(value) => (*value).into(),
         Field::U64(value) => (*value).into(),
-        Field::F32(value) => Number::from_f64(f64::from(*value)).map_or(Value::Null, Value::Number),
         Field::F64(value) => Number::from_f64(*value).map_or(Value::Null, Value::Number),
         Field::String(text) => Value::String(text.clone()),
         Field::Bytes(bytes) => Value::String(STANDARD.encode(bytes)),
@@ -54,8 +53,8 @@ fn one(schema: &Schema, shape: &Shape, value: &Field) -> Value {
             }
             _ => Value::Null,
         },
-        // A list of lists does not exist in protobuf.
-        Field::List(_) | Field::Map(_) => Value::Null,
+        // A list of lists does not exist in protobuf, nor a float in the contract.
+        Field::F32(_) | Field::List(_) | Field::Map(_) => Value::Null,
     }
 }
 

@@ -1,10 +1,11 @@
-//! JSON to message. Goes on after each violation, so that one pass finds them all.
+//! JSON to the message's encoding. Goes on after each violation, so that one pass finds them all; what was written by
+//! then is of no use, and nobody decodes it.
 
 use std::collections::BTreeMap;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use prost_reflect::{DynamicMessage, MapKey, Value as Field};
+use prost::encoding;
 use serde_json::{Map, Value};
 
 use super::schema::{FieldShape, Form, MessageShape, Multiplicity, Schema, Shape};
@@ -21,6 +22,10 @@ pub enum Sender {
     Daemon,
 }
 
+/// The fields of a map's entry.
+const MAP_KEY: u32 = 1;
+const MAP_VALUE: u32 = 2;
+
 pub struct Reader<'s> {
     pub(super) schema: &'s Schema,
     pub(super) violations: Violations,
@@ -36,30 +41,27 @@ impl<'s> Reader<'s> {
         self.violations.into_vec()
     }
 
-    /// The message of `shape`; `None` where a violation stood in the way, which is then recorded.
+    /// Appends the encoding of the message to `out`.
     pub fn message(
         &mut self,
         shape: &MessageShape,
         value: &Value,
         path: &Path<'_>,
         depth: usize,
-    ) -> Option<DynamicMessage> {
+        out: &mut Vec<u8>,
+    ) {
         if depth > MAX_DEPTH {
             self.violations.push(path, "depth", format!("nested deeper than {MAX_DEPTH} levels"));
-            return None;
+            return;
         }
-        match shape.descriptor.full_name() {
-            payload::FULL_NAME => return self.payload(shape, value, path, depth),
-            name if well_known::is(name) => {
-                return well_known::read(&shape.descriptor, value, path, &mut self.violations);
+        match (shape.descriptor.full_name(), value) {
+            (payload::FULL_NAME, _) => self.payload(value, path, depth, out),
+            (name, _) if well_known::is(name) => {
+                well_known::read(name, value, path, &mut self.violations, out)
             }
-            _ => {}
+            (_, Value::Object(object)) => self.fields(shape, object, path, depth, out),
+            (_, _) => self.wrong_type("an object", value, path),
         }
-        let Value::Object(object) = value else {
-            self.wrong_type("an object", value, path);
-            return None;
-        };
-        Some(self.fields(shape, object, path, depth))
     }
 
     fn fields(
@@ -68,17 +70,16 @@ impl<'s> Reader<'s> {
         object: &Map<String, Value>,
         path: &Path<'_>,
         depth: usize,
-    ) -> DynamicMessage {
-        let mut message = DynamicMessage::new(shape.descriptor.clone());
+        out: &mut Vec<u8>,
+    ) {
         let mut fields_seen: BTreeMap<usize, &str> = BTreeMap::new();
         let mut oneofs_seen: BTreeMap<&str, &str> = BTreeMap::new();
         for (key, value) in object {
             let path = &path.key(key);
-            let known = shape
-                .keys
-                .get(key)
-                .and_then(|(index, form)| Some((*index, *form, shape.fields.get(*index)?)));
-            let Some((index, form, field)) = known else {
+            let known = shape.keys.get(key);
+            let Some((index, form, field)) =
+                known.and_then(|(index, form)| Some((*index, *form, shape.fields.get(*index)?)))
+            else {
                 self.unknown_key(shape, key, path);
                 continue;
             };
@@ -101,112 +102,112 @@ impl<'s> Reader<'s> {
                 self.violations.push(path, "oneof", message);
                 continue;
             }
-            let read = match form {
-                Form::Plain => self.field(field, value, path, depth + 1),
-                Form::Duration => self.duration(field, value, path),
-            };
-            if let Some(read) = read {
-                message.set_field(&field.descriptor, read);
+            match form {
+                Form::Plain => self.field(field, value, path, depth + 1, out),
+                Form::Duration => self.duration(field, value, path, out),
             }
         }
-        message
     }
 
-    fn field(&mut self, field: &FieldShape, value: &Value, path: &Path<'_>, depth: usize) -> Option<Field> {
-        match &field.multiplicity {
-            Multiplicity::One => {
-                let read = self.one(&field.shape, value, path, depth)?;
-                if field.duration && read.as_i64().is_some_and(|ms| ms < 0) {
-                    self.violations.push(path, "duration", duration::DurationError::Negative.to_string());
-                    return None;
-                }
-                Some(read)
+    fn field(&mut self, field: &FieldShape, value: &Value, path: &Path<'_>, depth: usize, out: &mut Vec<u8>) {
+        let number = field.descriptor.number();
+        match (&field.multiplicity, value) {
+            (Multiplicity::One, Value::String(_)) if field.duration => {
+                let base = field.name.trim_end_matches("_ms");
+                let message =
+                    format!("expected a number of milliseconds; a string with units goes under `{base}`");
+                self.violations.push(path, "type", message);
             }
-            Multiplicity::List => {
-                let Value::Array(items) = value else {
-                    self.wrong_type("a list", value, path);
-                    return None;
-                };
-                let mut list = Vec::with_capacity(items.len());
+            (Multiplicity::One, _) if field.duration && value.as_i64().is_some_and(|ms| ms < 0) => {
+                self.violations.push(path, "duration", duration::DurationError::Negative.to_string());
+            }
+            (Multiplicity::One, _) => self.one(&field.shape, value, path, depth, number, out),
+            (Multiplicity::List, Value::Array(items)) => {
                 for (index, item) in items.iter().enumerate() {
-                    list.extend(self.one(&field.shape, item, &path.index(index), depth));
+                    self.one(&field.shape, item, &path.index(index), depth, number, out);
                 }
-                Some(Field::List(list))
             }
-            Multiplicity::Map(keys) => {
-                let Value::Object(object) = value else {
-                    self.wrong_type("an object", value, path);
-                    return None;
-                };
-                let mut entries = Vec::with_capacity(object.len());
+            (Multiplicity::Map(keys), Value::Object(object)) => {
                 for (key, item) in object {
                     let path = &path.key(key);
-                    let map_key = map_key(keys, key);
-                    if map_key.is_none() {
-                        self.violations.push(
-                            path,
-                            "type",
-                            format!("the key {:?} has another type", shown(key)),
-                        );
-                    }
-                    entries.extend(map_key.zip(self.one(&field.shape, item, path, depth)));
+                    let mut entry = Vec::new();
+                    self.map_key(keys, key, path, &mut entry);
+                    self.one(&field.shape, item, path, depth, MAP_VALUE, &mut entry);
+                    encoding::bytes::encode(number, &entry, out);
                 }
-                Some(Field::Map(entries.into_iter().collect()))
             }
+            (Multiplicity::List, _) => self.wrong_type("a list", value, path),
+            (Multiplicity::Map(_), _) => self.wrong_type("an object", value, path),
         }
     }
 
-    fn one(&mut self, shape: &Shape, value: &Value, path: &Path<'_>, depth: usize) -> Option<Field> {
+    /// Appends the field `number` with this one value.
+    fn one(
+        &mut self,
+        shape: &Shape,
+        value: &Value,
+        path: &Path<'_>,
+        depth: usize,
+        number: u32,
+        out: &mut Vec<u8>,
+    ) {
         match (shape, value) {
-            (Shape::Bool, Value::Bool(value)) => Some(Field::Bool(*value)),
-            (Shape::Text, Value::String(text)) => Some(Field::String(text.clone())),
+            (Shape::Bool, Value::Bool(value)) => encoding::bool::encode(number, value, out),
+            (Shape::Text, Value::String(text)) => encoding::string::encode(number, text, out),
             (Shape::Bytes, Value::String(text)) => {
-                self.bytes(text, path).map(|bytes| Field::Bytes(bytes.into()))
+                let bytes = self.bytes(text, path);
+                encoding::bytes::encode(number, &bytes, out);
             }
-            (Shape::Enum(values), Value::String(text)) => self.enum_value(values, text, path),
+            (Shape::Enum(values), Value::String(text)) => {
+                let value = self.enum_value(values, text, path);
+                encoding::int32::encode(number, &value, out);
+            }
             (Shape::I32, Value::Number(_)) => {
-                self.integer(value, path, i32::MIN.into(), i32::MAX.into(), Field::I32)
+                let value = self.integer(value, path, i32::MIN.into(), i32::MAX.into());
+                encoding::int32::encode(number, &value, out);
             }
             (Shape::I64, Value::Number(_)) => {
-                self.integer(value, path, i64::MIN.into(), i64::MAX.into(), Field::I64)
+                let value = self.integer(value, path, i64::MIN.into(), i64::MAX.into());
+                encoding::int64::encode(number, &value, out);
             }
-            (Shape::U32, Value::Number(_)) => self.integer(value, path, 0, u32::MAX.into(), Field::U32),
-            (Shape::U64, Value::Number(_)) => self.integer(value, path, 0, u64::MAX.into(), Field::U64),
-            (Shape::F64, Value::Number(number)) => number.as_f64().map(Field::F64),
-            (Shape::F32, Value::Number(number)) => {
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    reason = "JSON has no 32-bit numbers to read from"
-                )]
-                let narrow = number.as_f64().map(|wide| wide as f32).filter(|narrow| narrow.is_finite());
-                if narrow.is_none() {
-                    self.violations.push(path, "range", format!("{number} is out of range"));
-                }
-                narrow.map(Field::F32)
+            (Shape::U32, Value::Number(_)) => {
+                let value = self.integer(value, path, 0, u32::MAX.into());
+                encoding::uint32::encode(number, &value, out);
+            }
+            (Shape::U64, Value::Number(_)) => {
+                let value = self.integer(value, path, 0, u64::MAX.into());
+                encoding::uint64::encode(number, &value, out);
+            }
+            (Shape::F64, Value::Number(value)) => {
+                encoding::double::encode(number, &value.as_f64().unwrap_or_default(), out);
             }
             (Shape::Message(name), _) => {
                 let schema = self.schema;
-                let shape = schema.message(name)?;
-                self.message(shape, value, path, depth).map(Field::Message)
+                let Some(shape) = schema.message(name) else {
+                    self.violations.push(path, "internal", format!("there is no message {name}"));
+                    return;
+                };
+                let mut inner = Vec::new();
+                self.message(shape, value, path, depth, &mut inner);
+                encoding::bytes::encode(number, &inner, out);
             }
-            (_, _) => {
-                self.wrong_type(expected(shape), value, path);
-                None
+            (Shape::Unsupported, _) => {
+                self.violations.push(path, "internal", "the JSON form does not know this type of field");
             }
+            (_, _) => self.wrong_type(expected(shape), value, path),
         }
     }
 
-    fn integer<T: TryFrom<i128>>(
+    fn integer<T: TryFrom<i128> + Default>(
         &mut self,
         value: &Value,
         path: &Path<'_>,
         least: i128,
         most: i128,
-        field: fn(T) -> Field,
-    ) -> Option<Field> {
+    ) -> T {
         let whole = value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from));
         if let Some(read) = whole.and_then(|whole| T::try_from(whole).ok()) {
-            return Some(field(read));
+            return read;
         }
         // Digits beyond 64 bits arrive as a double.
         let beyond = value.as_f64().is_some_and(|double| double.abs() >= 9_223_372_036_854_775_808.0);
@@ -215,39 +216,38 @@ impl<'s> Reader<'s> {
         } else {
             self.violations.push(path, "type", format!("expected an integer, found {value}"));
         }
-        None
+        T::default()
     }
 
-    fn enum_value(&mut self, values: &[(String, i32)], text: &str, path: &Path<'_>) -> Option<Field> {
-        let found = values.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
-        if found.is_none() {
-            let allowed: Vec<&str> =
-                values.iter().filter(|(_, number)| *number != 0).map(|(name, _)| name.as_str()).collect();
-            let message = format!("{:?} is none of {}", shown(text), allowed.join(", "));
-            self.violations.push(path, "enum", message);
+    fn enum_value(&mut self, values: &[(String, i32)], text: &str, path: &Path<'_>) -> i32 {
+        if let Some((_, number)) = values.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)) {
+            return *number;
         }
-        found.map(|(_, number)| Field::EnumNumber(*number))
+        let allowed: Vec<&str> =
+            values.iter().filter(|(_, number)| *number != 0).map(|(name, _)| name.as_str()).collect();
+        self.violations.push(path, "enum", format!("{:?} is none of {}", shown(text), allowed.join(", ")));
+        0
     }
 
-    fn duration(&mut self, field: &FieldShape, value: &Value, path: &Path<'_>) -> Option<Field> {
-        let parsed = match value {
-            Value::String(text) => duration::parse(text).map_err(|error| error.to_string()),
+    fn duration(&mut self, field: &FieldShape, value: &Value, path: &Path<'_>, out: &mut Vec<u8>) {
+        let refused = match value {
+            Value::String(text) => match duration::parse(text) {
+                Ok(ms) => return encoding::int64::encode(field.descriptor.number(), &ms, out),
+                Err(error) => error.to_string(),
+            },
             Value::Number(_) => {
-                Err(format!("write a unit, such as \"90s\", or milliseconds under `{}`", field.name))
+                format!("write a unit, such as \"90s\", or milliseconds under `{}`", field.name)
             }
-            _ => {
-                self.wrong_type("a string such as \"90s\"", value, path);
-                return None;
-            }
+            _ => return self.wrong_type("a string such as \"90s\"", value, path),
         };
-        parsed.map(Field::I64).map_err(|message| self.violations.push(path, "duration", message)).ok()
+        self.violations.push(path, "duration", refused);
     }
 
-    pub(super) fn bytes(&mut self, text: &str, path: &Path<'_>) -> Option<Vec<u8>> {
-        STANDARD
-            .decode(text)
-            .map_err(|error| self.violations.push(path, "base64", format!("not base64: {error}")))
-            .ok()
+    pub(super) fn bytes(&mut self, text: &str, path: &Path<'_>) -> Vec<u8> {
+        STANDARD.decode(text).unwrap_or_else(|error| {
+            self.violations.push(path, "base64", format!("not base64: {error}"));
+            Vec::new()
+        })
     }
 
     pub(super) fn wrong_type(&mut self, expected: &str, value: &Value, path: &Path<'_>) {
@@ -255,51 +255,48 @@ impl<'s> Reader<'s> {
         self.violations.push(path, "type", message);
     }
 
+    fn map_key(&mut self, shape: &Shape, key: &str, path: &Path<'_>, out: &mut Vec<u8>) {
+        // All keys of the contract are strings.
+        match shape {
+            Shape::Text => encoding::string::encode(MAP_KEY, &key.to_owned(), out),
+            _ => self.violations.push(path, "internal", "the JSON form does not know this type of key"),
+        }
+    }
+
     fn unknown_key(&mut self, shape: &MessageShape, key: &str, path: &Path<'_>) {
         let mut message = format!("there is no key `{}` here", shown(key));
-        if let Some(nearest) = nearest(shape, key).filter(|_| !self.violations.is_full()) {
+        if !self.violations.is_full()
+            && let Some(nearest) = nearest(shape, key)
+        {
             message.push_str(&format!("; did you mean `{nearest}`?"));
         }
         self.violations.push(path, "unknown_key", message);
     }
 }
 
-/// The known key that differs least from `key`, where it differs by less than half.
+/// The known key that differs least from `key`, where it differs by less than half; a field's own name before an alias.
 fn nearest<'s>(shape: &'s MessageShape, key: &str) -> Option<&'s str> {
     const LONGEST: usize = 64;
+    if key.len() > LONGEST {
+        return None;
+    }
     let lower = key.to_ascii_lowercase();
-    (key.len() <= LONGEST)
-        .then(|| {
-            shape
-                .keys
-                .keys()
-                .map(|known| (strsim::levenshtein(&lower, &known.to_ascii_lowercase()), known.as_str()))
-                .min()
-        })
-        .flatten()
-        .filter(|(distance, known)| distance * 2 < known.len().max(2))
-        .map(|(_, known)| known)
+    let rank = |known: &'s str| {
+        let distance = strsim::osa_distance(&lower, &known.to_ascii_lowercase());
+        let alias = known.contains(|c: char| c.is_ascii_uppercase());
+        (distance, alias, known)
+    };
+    let (distance, _, known) = shape.keys.keys().map(|known| rank(known)).min()?;
+    (distance * 2 < known.len()).then_some(known)
 }
 
 fn expected(shape: &Shape) -> &'static str {
     match shape {
         Shape::Bool => "a boolean",
         Shape::I32 | Shape::I64 | Shape::U32 | Shape::U64 => "an integer",
-        Shape::F32 | Shape::F64 => "a number",
+        Shape::F64 => "a number",
         Shape::Text | Shape::Enum(_) => "a string",
         Shape::Bytes => "base64 in a string",
-        Shape::Message(_) => "an object",
-    }
-}
-
-fn map_key(shape: &Shape, key: &str) -> Option<MapKey> {
-    match shape {
-        Shape::Text => Some(MapKey::String(key.to_owned())),
-        Shape::Bool => key.parse().ok().map(MapKey::Bool),
-        Shape::I32 => key.parse().ok().map(MapKey::I32),
-        Shape::I64 => key.parse().ok().map(MapKey::I64),
-        Shape::U32 => key.parse().ok().map(MapKey::U32),
-        Shape::U64 => key.parse().ok().map(MapKey::U64),
-        Shape::F32 | Shape::F64 | Shape::Bytes | Shape::Enum(_) | Shape::Message(_) => None,
+        Shape::Message(_) | Shape::Unsupported => "an object",
     }
 }

@@ -56,7 +56,6 @@ pub enum Shape {
     I64,
     U32,
     U64,
-    F32,
     F64,
     Text,
     Bytes,
@@ -64,6 +63,8 @@ pub enum Shape {
     Enum(Vec<(String, i32)>),
     /// By its full name.
     Message(String),
+    /// The contract has none: floats, and integers in their less common encodings.
+    Unsupported,
 }
 
 /// The custom options of `options.proto`, where the pool has them.
@@ -148,16 +149,16 @@ impl Shape {
     fn new(kind: Kind, options: &Options) -> Self {
         match kind {
             Kind::Bool => Shape::Bool,
-            Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => Shape::I32,
-            Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => Shape::I64,
-            Kind::Uint32 | Kind::Fixed32 => Shape::U32,
-            Kind::Uint64 | Kind::Fixed64 => Shape::U64,
-            Kind::Float => Shape::F32,
+            Kind::Int32 => Shape::I32,
+            Kind::Int64 => Shape::I64,
+            Kind::Uint32 => Shape::U32,
+            Kind::Uint64 => Shape::U64,
             Kind::Double => Shape::F64,
             Kind::String => Shape::Text,
             Kind::Bytes => Shape::Bytes,
             Kind::Enum(descriptor) => Shape::Enum(enum_values(&descriptor, options)),
             Kind::Message(descriptor) => Shape::Message(descriptor.full_name().to_owned()),
+            _ => Shape::Unsupported,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `google.protobuf.Struct`, `Value` and `ListValue` as the JSON that they stand for.
 
-use prost_reflect::{DynamicMessage, Kind, MapKey, MessageDescriptor, Value as Field};
+use prost::encoding;
+use prost_reflect::{DynamicMessage, ReflectMessage, Value as Field};
 use serde_json::{Map, Number, Value};
 
 use super::{depth_is_within, describe};
@@ -18,30 +19,26 @@ pub fn is(full_name: &str) -> bool {
     matches!(full_name, STRUCT | VALUE | LIST)
 }
 
-pub fn read(
-    descriptor: &MessageDescriptor,
-    value: &Value,
-    path: &Path<'_>,
-    violations: &mut Violations,
-) -> Option<DynamicMessage> {
-    let expected = match (descriptor.full_name(), value) {
+/// Appends the encoding of the message to `out`.
+pub fn read(full_name: &str, value: &Value, path: &Path<'_>, violations: &mut Violations, out: &mut Vec<u8>) {
+    let expected = match (full_name, value) {
         (STRUCT, Value::Object(_)) | (LIST, Value::Array(_)) | (VALUE, _) => None,
         (STRUCT, _) => Some("an object"),
         (_, _) => Some("a list"),
     };
     if let Some(expected) = expected {
         violations.push(path, "type", format!("expected {expected}, found {}", describe(value)));
-        return None;
-    }
-    if !depth_is_within(value, MAX_DEPTH) {
+    } else if !depth_is_within(value, MAX_DEPTH) {
         violations.push(
             path,
             "depth",
             format!("a JSON value is nested at most {MAX_DEPTH} levels deep here"),
         );
-        return None;
+    } else if full_name == VALUE {
+        write_value(value, out);
+    } else {
+        write_content(value, out);
     }
-    build(descriptor, value)
 }
 
 /// Fields of `Value`.
@@ -54,44 +51,47 @@ mod kind {
     pub const LIST: u32 = 6;
 }
 
-/// The one field of `Struct` and of `ListValue`.
+/// The one field of `Struct` and of `ListValue`, and the fields of the entries of the former.
 const CONTENT: u32 = 1;
+const ENTRY_KEY: u32 = 1;
+const ENTRY_VALUE: u32 = 2;
 
-fn build(descriptor: &MessageDescriptor, value: &Value) -> Option<DynamicMessage> {
-    let mut message = DynamicMessage::new(descriptor.clone());
-    let (number, field) = match (descriptor.full_name(), value) {
-        (STRUCT, Value::Object(object)) => {
-            let Kind::Message(entry) = descriptor.get_field(CONTENT)?.kind() else { return None };
-            let Kind::Message(inner) = entry.map_entry_value_field().kind() else { return None };
-            let entries = object
-                .iter()
-                .map(|(key, item)| Some((MapKey::String(key.clone()), Field::Message(build(&inner, item)?))))
-                .collect::<Option<_>>()?;
-            (CONTENT, Field::Map(entries))
+fn write_value(value: &Value, out: &mut Vec<u8>) {
+    match value {
+        Value::Null => encoding::int32::encode(kind::NULL, &0, out),
+        Value::Bool(value) => encoding::bool::encode(kind::BOOL, value, out),
+        Value::Number(number) => {
+            encoding::double::encode(kind::NUMBER, &number.as_f64().unwrap_or_default(), out);
         }
-        (LIST, Value::Array(items)) => {
-            let Kind::Message(inner) = descriptor.get_field(CONTENT)?.kind() else { return None };
-            let items = items.iter().map(|item| build(&inner, item).map(Field::Message));
-            (CONTENT, Field::List(items.collect::<Option<_>>()?))
-        }
-        (_, Value::Null) => (kind::NULL, Field::EnumNumber(0)),
-        (_, Value::Bool(value)) => (kind::BOOL, Field::Bool(*value)),
-        (_, Value::Number(number)) => (kind::NUMBER, Field::F64(number.as_f64()?)),
-        (_, Value::String(text)) => (kind::TEXT, Field::String(text.clone())),
-        (_, Value::Object(_)) => (kind::STRUCT, nested(descriptor, kind::STRUCT, value)?),
-        (_, Value::Array(_)) => (kind::LIST, nested(descriptor, kind::LIST, value)?),
-    };
-    message.set_field_by_number(number, field);
-    Some(message)
+        Value::String(text) => encoding::string::encode(kind::TEXT, text, out),
+        Value::Object(_) => write_nested(kind::STRUCT, value, write_content, out),
+        Value::Array(_) => write_nested(kind::LIST, value, write_content, out),
+    }
 }
 
-fn nested(descriptor: &MessageDescriptor, number: u32, value: &Value) -> Option<Field> {
-    let Kind::Message(inner) = descriptor.get_field(number)?.kind() else { return None };
-    build(&inner, value).map(Field::Message)
+/// The content of a `Struct` or `ListValue`.
+fn write_content(value: &Value, out: &mut Vec<u8>) {
+    match value {
+        Value::Object(object) => {
+            for (key, item) in object {
+                let mut entry = Vec::new();
+                encoding::string::encode(ENTRY_KEY, key, &mut entry);
+                write_nested(ENTRY_VALUE, item, write_value, &mut entry);
+                encoding::bytes::encode(CONTENT, &entry, out);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| write_nested(CONTENT, item, write_value, out)),
+        _ => {}
+    }
+}
+
+fn write_nested(number: u32, value: &Value, write: fn(&Value, &mut Vec<u8>), out: &mut Vec<u8>) {
+    let mut inner = Vec::new();
+    write(value, &mut inner);
+    encoding::bytes::encode(number, &inner, out);
 }
 
 pub fn print(message: &DynamicMessage) -> Value {
-    use prost_reflect::ReflectMessage;
     match message.descriptor().full_name() {
         STRUCT | LIST => {
             message.get_field_by_number(CONTENT).map_or(Value::Null, |content| print_field(&content))
@@ -125,4 +125,61 @@ fn print_number(number: f64) -> Value {
         return Value::from(number as i64);
     }
     Number::from_f64(number).map_or(Value::Null, Value::Number)
+}
+
+#[cfg(test)]
+mod tests {
+    use prost_reflect::MessageDescriptor;
+    use serde_json::json;
+
+    use super::*;
+
+    fn written(descriptor: &MessageDescriptor, value: &Value) -> Result<DynamicMessage, &'static str> {
+        let mut violations = Violations::default();
+        let mut bytes = Vec::new();
+        read(descriptor.full_name(), value, &Path::Root, &mut violations, &mut bytes);
+        match violations.into_vec().first() {
+            Some(violation) => Err(violation.rule),
+            None => DynamicMessage::decode(descriptor.clone(), bytes.as_slice()).map_err(|_| "decode"),
+        }
+    }
+
+    #[track_caller]
+    fn check(descriptor: &MessageDescriptor, value: &Value) {
+        assert_eq!(written(descriptor, value).map(|message| print(&message)).as_ref(), Ok(value));
+    }
+
+    #[test]
+    fn natural_json() {
+        let descriptor = prost_types::Value::default().descriptor();
+        for value in [
+            json!(null),
+            json!(true),
+            json!(-7),
+            json!(0.5),
+            json!(1e300),
+            json!("x"),
+            json!([]),
+            json!({"a": [1, {"b": null}]}),
+        ] {
+            check(&descriptor, &value);
+        }
+        check(&prost_types::Struct::default().descriptor(), &json!({"a": {"b": [1, 2.5]}, "c": ""}));
+        check(&prost_types::ListValue::default().descriptor(), &json!([1, "two", [3], {}]));
+    }
+
+    #[test]
+    fn another_type() {
+        let rule = |descriptor, value| written(&descriptor, &value).err();
+        assert_eq!(rule(prost_types::Struct::default().descriptor(), json!([1])), Some("type"));
+        assert_eq!(rule(prost_types::ListValue::default().descriptor(), json!({})), Some("type"));
+    }
+
+    #[test]
+    fn what_is_not_too_deep_can_be_decoded() {
+        let descriptor = prost_types::Struct::default().descriptor();
+        let nested = |levels: usize| (1..levels).fold(json!({}), |inner, _| json!({ "a": inner }));
+        check(&descriptor, &nested(MAX_DEPTH));
+        assert_eq!(written(&descriptor, &nested(MAX_DEPTH + 1)), Err("depth"));
+    }
 }

@@ -1,6 +1,6 @@
 //! What goes into an agent and comes out of it.
 
-use serde::de::IgnoredAny;
+use serde_json::Value;
 
 use crate::json::is_json;
 use crate::path::Path;
@@ -33,7 +33,8 @@ pub fn check(payload: &v1::Payload, inline_max: usize, path: &Path<'_>, violatio
             violations.push(path, "size", message);
         }
         Data::Inline(bytes) if is_json(&payload.media_type) => {
-            if let Err(error) = serde_json::from_slice::<IgnoredAny>(bytes) {
+            // Into a value and not `IgnoredAny`, which passes over broken UTF-8 and any depth.
+            if let Err(error) = serde_json::from_slice::<Value>(bytes) {
                 violations.push(path, "payload", format!("not JSON: {error}"));
             }
         }

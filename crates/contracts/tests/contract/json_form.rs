@@ -1,0 +1,263 @@
+use capataz_contracts::{json, v1};
+use serde_json::{Value, json};
+
+use crate::in_short;
+
+/// Parses a plan; expects the violations as `path rule`.
+#[track_caller]
+fn check(document: Value, expected: &[&str]) {
+    let violations = json::parse::<v1::Plan>("capataz.v1.Plan", &document).err().unwrap_or_default();
+    assert_eq!(in_short(&violations), expected, "{violations:#?}");
+}
+
+#[track_caller]
+fn message(document: Value) -> String {
+    let violations = json::parse::<v1::Plan>("capataz.v1.Plan", &document).unwrap_err();
+    violations.iter().map(|violation| violation.message.as_str()).collect::<Vec<_>>().join("\n")
+}
+
+#[track_caller]
+fn retry(document: Value) -> v1::RetryPolicy {
+    json::parse("capataz.v1.RetryPolicy", &document).unwrap()
+}
+
+#[track_caller]
+fn payload(document: Value) -> v1::Payload {
+    json::parse("capataz.v1.Payload", &document).unwrap()
+}
+
+/// Parses a payload; expects the violations as `path rule`.
+#[track_caller]
+fn check_payload(document: Value, expected: &[&str]) {
+    let violations = json::parse::<v1::Payload>("capataz.v1.Payload", &document).err().unwrap_or_default();
+    assert_eq!(in_short(&violations), expected, "{violations:#?}");
+}
+
+fn inline(media_type: &str, bytes: &'static [u8]) -> v1::Payload {
+    v1::Payload { media_type: media_type.to_owned(), data: Some(v1::payload::Data::Inline(bytes.into())) }
+}
+
+#[test]
+fn all_violations_are_found_in_one_pass() {
+    check(
+        json!({
+            "name": 7,
+            "on_high": "explode",
+            "policy": {"kind": "quorum", "quorum_threshold": "half"},
+            "wave": [],
+            "waves": [{"tasks": [
+                {"name": "a", "agent": "x"},
+                {"name": "b", "critical": "yes", "retry": {"max_attempts": -1, "base_delay": 5}},
+            ]}],
+        }),
+        &[
+            "name type",
+            "on_high enum",
+            "policy.quorum_threshold type",
+            "wave unknown_key",
+            "waves[0].tasks[1].critical type",
+            "waves[0].tasks[1].retry.base_delay duration",
+            "waves[0].tasks[1].retry.max_attempts range",
+        ],
+    );
+}
+
+#[test]
+fn an_unknown_key_suggests_the_nearest_one() {
+    assert!(message(json!({"nmae": "x"})).ends_with("did you mean `name`?"));
+    assert!(message(json!({"timeout": {}})).ends_with("did you mean `timeouts`?"));
+    assert!(!message(json!({"zzzzzz": 1})).contains("did you mean"));
+    check(json!({"a b": null}), &["[\"a b\"] unknown_key"]);
+}
+
+#[test]
+fn an_enum_names_what_is_allowed() {
+    assert_eq!(message(json!({"on_high": "stop"})), "\"stop\" is none of continue, pause");
+    let severity = |text: &str| json!({"waves": [{"tasks": [{"severity": text}]}]});
+    assert_eq!(message(severity("fatal")), "\"fatal\" is none of LOW, MEDIUM, HIGH, CRITICAL");
+    check(severity("HIGH"), &[]);
+    check(severity("high"), &[]);
+    check(json!({"on_high": "Pause"}), &[]);
+    check(json!({"on_high": 2}), &["on_high type"]);
+    check(json!({"on_high": "ON_HIGH_PAUSE"}), &["on_high enum"]);
+}
+
+#[test]
+fn wrong_types() {
+    check(json!([]), &[" type"]);
+    check(json!({"waves": {}}), &["waves type"]);
+    check(json!({"waves": [null, 3]}), &["waves[0] type", "waves[1] type"]);
+    check(json!({"commands": ["a", 1]}), &["commands[1] type"]);
+    check(json!({"waves": null, "name": null}), &[]);
+}
+
+#[test]
+fn integers_have_their_range() {
+    let attempts = |number: Value| json!({"retry": {"max_attempts": number}});
+    check(attempts(json!(4_294_967_295_u32)), &[]);
+    check(attempts(json!(4_294_967_296_u64)), &["retry.max_attempts range"]);
+    check(attempts(json!(1e30)), &["retry.max_attempts range"]);
+    check(attempts(json!(2.5)), &["retry.max_attempts type"]);
+    check(attempts(json!(2.0)), &["retry.max_attempts type"]);
+    check(attempts(json!("3")), &["retry.max_attempts type"]);
+    check(json!({"retry": {"delays_ms": [1, 9_223_372_036_854_775_808_u64]}}), &["retry.delays_ms[1] range"]);
+    check(json!({"policy": {"quorum_threshold": 1}}), &[]);
+}
+
+#[test]
+fn camel_case_names_the_same_field() {
+    let policy = retry(json!({"maxAttempts": 3, "baseDelayMs": 1000, "maxDelay": "30s", "delaysMs": [1]}));
+    assert_eq!(policy.max_attempts, Some(3));
+    assert_eq!(policy.base_delay_ms, Some(1_000));
+    assert_eq!(policy.max_delay_ms, Some(30_000));
+    assert_eq!(policy.delays_ms, [1]);
+    check(json!({"retry": {"maxAttempts": 3, "max_attempts": 3}}), &["retry.max_attempts duplicate_key"]);
+}
+
+#[test]
+fn durations() {
+    assert_eq!(retry(json!({"base_delay": "1h 30m"})).base_delay_ms, Some(5_400_000));
+    assert_eq!(retry(json!({"base_delay_ms": 250})).base_delay_ms, Some(250));
+    assert_eq!(retry(json!({"base_delay": null, "base_delay_ms": 0})).base_delay_ms, Some(0));
+    let timeouts = |key: &str, value: Value| json!({"timeouts": {(key): value}});
+    check(timeouts("timeout", json!("250ms")), &[]);
+    check(timeouts("timeout", json!("90")), &["timeouts.timeout duration"]);
+    check(timeouts("timeout", json!(90)), &["timeouts.timeout duration"]);
+    check(timeouts("timeout", json!("-1s")), &["timeouts.timeout duration"]);
+    check(timeouts("timeout", json!("0.5ms")), &["timeouts.timeout duration"]);
+    check(timeouts("timeout", json!("999999999999d")), &["timeouts.timeout duration"]);
+    check(timeouts("timeout", json!([])), &["timeouts.timeout type"]);
+    check(timeouts("timeout_ms", json!(-1)), &["timeouts.timeout_ms duration"]);
+    check(timeouts("timeout_ms", json!("90s")), &["timeouts.timeout_ms type"]);
+    check(json!({"timeouts": {"timeout": "1s", "timeout_ms": 1}}), &["timeouts.timeout_ms duplicate_key"]);
+}
+
+#[test]
+fn a_oneof_has_one_member() {
+    let parse = |document: Value| json::parse::<v1::ConnectRequest>("capataz.v1.ConnectRequest", &document);
+    let violations = parse(json!({"ack": {}, "drain": {}, "heartbeat": {}})).unwrap_err();
+    assert_eq!(in_short(&violations), ["drain oneof", "heartbeat oneof"]);
+    let frame = parse(json!({"ack": null, "heartbeat": {}})).unwrap().frame;
+    assert!(matches!(frame, Some(v1::connect_request::Frame::Heartbeat(_))));
+}
+
+#[test]
+fn only_the_daemon_sets_output_only_fields() {
+    let document = json!({"agent": {"name": "a"}, "last_seen_ms": 5});
+    let violations = json::parse::<v1::AgentStatus>("capataz.v1.AgentStatus", &document).unwrap_err();
+    assert_eq!(in_short(&violations), ["last_seen_ms output_only"]);
+    let printed: v1::AgentStatus = json::parse_printed("capataz.v1.AgentStatus", &document).unwrap();
+    assert_eq!(json::print("capataz.v1.AgentStatus", &printed), document);
+}
+
+#[test]
+fn bytes_are_base64() {
+    let parse = |text: &str| {
+        let document = json!({"cursor": text});
+        json::parse::<v1::SubscribeRequest>("capataz.v1.SubscribeRequest", &document)
+    };
+    assert_eq!(parse("AAH/").unwrap().cursor.as_ref(), [0, 1, 255]);
+    assert_eq!(in_short(&parse("A*").unwrap_err()), ["cursor base64"]);
+}
+
+#[test]
+fn a_json_payload_is_its_value() {
+    for value in
+        [json!({"b": 1, "a": [1.0, null]}), json!([]), json!("text"), json!(0), json!({"$media_type": "x"})]
+    {
+        let read = payload(value.clone());
+        assert_eq!(read.media_type, "application/json");
+        assert_eq!(json::print("capataz.v1.Payload", &read), value);
+    }
+}
+
+#[test]
+fn other_payloads_say_what_they_are() {
+    let text = json!({"$media_type": "text/plain", "$text": "hola"});
+    assert_eq!(payload(text.clone()), inline("text/plain", b"hola"));
+    assert_eq!(json::print("capataz.v1.Payload", &inline("text/plain", b"hola")), text);
+
+    let bytes = json!({"$media_type": "image/png", "$base64": "AAE="});
+    assert_eq!(payload(bytes.clone()), inline("image/png", &[0, 1]));
+    assert_eq!(json::print("capataz.v1.Payload", &inline("image/png", &[0, 1])), bytes);
+
+    let blob =
+        json!({"$media_type": "image/png", "$blob": {"blake3": "ab", "size": 9_007_199_254_740_993_u64}});
+    assert_eq!(json::print("capataz.v1.Payload", &payload(blob.clone())), blob);
+}
+
+#[test]
+fn a_json_payload_that_looks_reserved_is_printed_as_text() {
+    let value = inline("application/json", br#"{"$base64":1}"#);
+    let printed = json::print("capataz.v1.Payload", &value);
+    assert_eq!(printed, json!({"$media_type": "application/json", "$text": "{\"$base64\":1}"}));
+    assert_eq!(payload(printed), value);
+}
+
+#[test]
+fn reserved_keys_stand_alone() {
+    check_payload(json!({"$base64": "AA=="}), &[" payload"]);
+    check_payload(json!({"$media_type": "a/b", "$base64": "AA==", "$text": ""}), &[" payload"]);
+    check_payload(json!({"$media_type": "a/b", "$text": "", "other": 1}), &["other payload"]);
+    check_payload(json!({"$media_type": 1, "$text": 2}), &["$media_type type", "$text type"]);
+    check_payload(json!({"$media_type": "a/b", "$base64": "?"}), &["$base64 base64"]);
+    check_payload(
+        json!({"$media_type": "a/b", "$blob": {"blake3": "x", "size": -1, "hash": ""}}),
+        &["$blob.hash unknown_key", "$blob.size range"],
+    );
+    check_payload(json!({"nested": {"$base64": 1}}), &[]);
+}
+
+#[test]
+fn what_is_set_is_printed_and_what_is_not_is_left_out() {
+    let mut task = v1::Task { name: "a".to_owned(), ..Default::default() };
+    assert_eq!(json::print("capataz.v1.Task", &task), json!({"name": "a"}));
+    task.retry = Some(v1::RetryPolicy { max_attempts: Some(0), jitter: Some(false), ..Default::default() });
+    task.severity = Some(v1::Severity::Low.into());
+    task.effect = Some(v1::Effect::AtMostOnce.into());
+    assert_eq!(
+        json::print("capataz.v1.Task", &task),
+        json!({
+            "name": "a",
+            "retry": {"max_attempts": 0, "jitter": false},
+            "severity": "LOW",
+            "effect": "at_most_once",
+        })
+    );
+}
+
+#[test]
+fn an_event_is_printed_from_its_stored_bytes() {
+    use prost::Message;
+    let body = v1::event::Body::RunPaused(v1::RunPaused { request_id: "r".to_owned() });
+    let event = v1::Event { seq: u64::MAX, at_ms: -1, body: Some(body) };
+    assert_eq!(
+        json::print_event_bytes(&event.encode_to_vec()).unwrap(),
+        json!({"seq": u64::MAX, "at_ms": -1, "run_paused": {"request_id": "r"}})
+    );
+    assert_eq!(json::print_event_bytes(&[0xff]).unwrap_err().rule, "encoding");
+}
+
+#[test]
+fn numbers_that_json_does_not_have_are_null() {
+    let frame = v1::ProgressFrame { fraction: Some(f64::NAN), ..Default::default() };
+    assert_eq!(json::print("capataz.v1.ProgressFrame", &frame), json!({"fraction": null}));
+}
+
+#[test]
+fn a_name_that_is_no_message() {
+    let violations = json::parse::<v1::Plan>("capataz.v1.Nothing", &json!({})).unwrap_err();
+    assert_eq!(in_short(&violations), [" internal"]);
+    assert_eq!(json::print("capataz.v1.Nothing", &v1::Plan::default()), Value::Null);
+}
+
+#[test]
+fn json_text_is_read_strictly() {
+    let syntax = |text: &str| json::from_str(text).unwrap_err().message;
+    assert!(syntax(r#"{"a": 1, "a": 2}"#).starts_with("the key `a` is written twice at line 1"));
+    assert!(syntax("{\n  \"a\": }").contains("line 2 column 8"));
+    assert!(syntax("{} {}").contains("trailing"));
+    assert!(syntax("").contains("EOF"));
+    assert_eq!(json::from_str("\u{feff}[1]").unwrap(), json!([1]));
+    assert_eq!(json::from_slice(b"[\"\xff\"]").unwrap_err().rule, "syntax");
+}

@@ -1,0 +1,105 @@
+use std::collections::BTreeMap;
+
+use capataz_contracts::validate::{PlanLimits, hello, labels, start_run};
+use capataz_contracts::{canonical, json, v1};
+use serde_json::{Value, json};
+
+use crate::in_short;
+
+fn request(document: Value) -> v1::StartRunRequest {
+    json::parse("capataz.v1.StartRunRequest", &document).unwrap()
+}
+
+fn a_plan() -> Value {
+    json!({"name": "p", "waves": [{"tasks": [{"name": "a", "agent": "x", "input": {"k": [1, 2], "a": 0}}]}]})
+}
+
+/// Validates a request; expects the violations as `path rule`.
+#[track_caller]
+fn check(document: Value, expected: &[&str]) {
+    let violations = start_run(&request(document), &PlanLimits::default());
+    assert_eq!(in_short(&violations), expected, "{violations:#?}");
+}
+
+#[test]
+fn requests_that_start_runs() {
+    check(json!({"plan": a_plan()}), &[]);
+    check(json!({}), &["plan required"]);
+    check(json!({"plan": {"name": "p"}}), &["plan.waves required"]);
+    check(json!({"plan": a_plan(), "idempotency_key": "x".repeat(256)}), &[]);
+    check(json!({"plan": a_plan(), "idempotency_key": "x".repeat(257)}), &["idempotency_key length"]);
+    check(json!({"plan": a_plan(), "idempotency_key": ""}), &["idempotency_key length"]);
+    check(json!({"plan": a_plan(), "parent": {}}), &["parent.run_id required", "parent.task required"]);
+}
+
+#[test]
+fn label_rules() {
+    check(json!({"plan": a_plan(), "labels": {"team/a.b_c-1": "x".repeat(256)}}), &[]);
+    check(
+        json!({"plan": a_plan(), "labels": {"": "x", "Team": "x", "k": "x".repeat(257)}}),
+        &["labels[\"\"] label", "labels.Team label", "labels.k length"],
+    );
+    let many: BTreeMap<String, String> =
+        (0..33).map(|number| (format!("k{number}"), String::new())).collect();
+    assert_eq!(in_short(&labels(&many)), ["labels limit"]);
+    let long = BTreeMap::from([("k".repeat(64), String::new())]);
+    assert_eq!(in_short(&labels(&long)).len(), 1);
+}
+
+fn a_hello() -> v1::Hello {
+    let agent = |name: &str| v1::Agent { name: name.to_owned(), ..Default::default() };
+    v1::Hello {
+        worker_id: "w-1".to_owned(),
+        agents: vec![agent("a"), agent("b")],
+        slots: 1,
+        held: vec![v1::LeaseRef::default(); 2],
+        protocol: 1,
+    }
+}
+
+/// Validates a good hello with one change; expects the violations as `path rule`.
+#[track_caller]
+fn check_hello(change: impl FnOnce(&mut v1::Hello), expected: &[&str]) {
+    let mut frame = a_hello();
+    change(&mut frame);
+    assert_eq!(in_short(&hello(&frame)), expected);
+}
+
+#[test]
+fn hellos() {
+    check_hello(|_| {}, &[]);
+    check_hello(|frame| frame.protocol = 2, &["protocol incompatible_version"]);
+    check_hello(|frame| frame.protocol = 0, &["protocol incompatible_version"]);
+    check_hello(|frame| frame.worker_id = String::new(), &["worker_id characters"]);
+    check_hello(|frame| frame.worker_id = "a b".to_owned(), &["worker_id characters"]);
+    check_hello(|frame| frame.worker_id = "w".repeat(129), &["worker_id characters"]);
+    check_hello(|frame| frame.slots = 0, &["slots range", "held limit"]);
+    check_hello(|frame| frame.slots = 10_001, &["slots range"]);
+    check_hello(|frame| frame.held.push(v1::LeaseRef::default()), &["held limit"]);
+    check_hello(|frame| frame.agents.clear(), &["agents required"]);
+    check_hello(|frame| frame.agents = vec![frame.agents[0].clone(); 1_001], &["agents limit"]);
+    check_hello(|frame| frame.agents[1].name = "a".to_owned(), &["agents[1].name duplicate"]);
+    check_hello(|frame| frame.agents[1].name.clear(), &["agents[1].name required"]);
+    check_hello(|frame| frame.agents[0].contract_version = "2.1.0-rc.1".to_owned(), &[]);
+    check_hello(
+        |frame| frame.agents[0].contract_version = "2".to_owned(),
+        &["agents[0].contract_version semver"],
+    );
+    check_hello(|frame| frame.agents[0].kind = 77, &["agents[0].kind enum"]);
+}
+
+#[test]
+fn equal_requests_have_one_encoding() {
+    let one = request(json!({"plan": a_plan(), "labels": {"a": "1", "b": "2"}, "idempotency_key": "x"}));
+    let mut two = request(json!({"plan": a_plan(), "labels": {"b": "2", "a": "1"}, "idempotency_key": "y"}));
+    let spaced = r#" { "k" : [ 1 , 2 ] , "a" : 0 } "#;
+    let input = two.plan.as_mut().unwrap().waves[0].tasks[0].input.as_mut().unwrap();
+    input.data = Some(v1::payload::Data::Inline(spaced.into()));
+    assert_eq!(canonical(&one), canonical(&two));
+
+    let input = two.plan.as_mut().unwrap().waves[0].tasks[0].input.as_mut().unwrap();
+    input.data = Some(v1::payload::Data::Inline(spaced.replace('2', "3").into()));
+    assert_ne!(canonical(&one), canonical(&two));
+    let other = request(json!({"plan": a_plan(), "labels": {"a": "1"}}));
+    assert_ne!(canonical(&one), canonical(&other));
+}
