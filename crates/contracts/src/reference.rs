@@ -44,6 +44,9 @@ impl std::error::Error for MalformedReference {}
 /// How deep the value is nested at most that [`resolve`] gives: what a JSON reader with the usual limit still reads.
 const DEEPEST: usize = 126;
 
+/// The most bytes that references put into one input: as much as a blob can hold.
+const LARGEST: usize = 256 * 1024 * 1024;
+
 /// Splits a string into text and references. The empty string has no segments.
 ///
 /// # Errors
@@ -129,83 +132,118 @@ pub fn needs_resolving(template: &Value) -> bool {
 /// The value of `template` with each reference replaced; `lookup` gives a task's output.
 ///
 /// A string that is exactly one reference becomes the value itself. Elsewhere values become text: strings as they are,
-/// others as compact JSON. The template must be nested as JSON readers allow it; `lookup` is called once for each
-/// reference.
+/// others as compact JSON. `lookup` is called once for each reference.
 ///
 /// # Errors
 /// All that cannot be replaced, with the path of the string. Rules: `malformed_reference`; `unknown_task` where
-/// `lookup` knows no output; `missing_path` where the output has no such value; `depth` where the result would be
-/// nested too deep for a JSON reader.
+/// `lookup` knows no output; `missing_path` where the output has no such value; `size` where the values together are
+/// larger than 256 MiB; `depth` where template or result are nested too deep for a JSON reader.
 pub fn resolve(
     template: &Value,
     lookup: &mut dyn FnMut(&str) -> Option<Value>,
 ) -> Result<Value, Vec<Violation>> {
-    let mut violations = Violations::default();
+    let mut resolver = Resolver { lookup, violations: Violations::default(), size: 0 };
     if !depth_is_within(template, DEEPEST) {
-        violations.push(&Path::Root, "depth", "the input is nested too deep");
-        return Err(violations.into_vec());
+        resolver.violations.push(&Path::Root, "depth", "the input is nested too deep");
+        return Err(resolver.violations.into_vec());
     }
-    let value = resolve_value(template, &Path::Root, lookup, &mut violations);
-    if violations.is_empty() && !depth_is_within(&value, DEEPEST) {
-        violations.push(&Path::Root, "depth", "the input with its references replaced is nested too deep");
+    let value = resolver.value(template, &Path::Root);
+    if resolver.violations.is_empty() && !depth_is_within(&value, DEEPEST) {
+        let message = "the input with its references replaced is nested too deep";
+        resolver.violations.push(&Path::Root, "depth", message);
     }
-    if violations.is_empty() { Ok(value) } else { Err(violations.into_vec()) }
+    if resolver.violations.is_empty() { Ok(value) } else { Err(resolver.violations.into_vec()) }
 }
 
-fn resolve_value(
-    template: &Value,
-    path: &Path<'_>,
-    lookup: &mut dyn FnMut(&str) -> Option<Value>,
-    violations: &mut Violations,
-) -> Value {
-    match template {
-        Value::String(text) if text.contains("${") => resolve_text(text, path, lookup, violations),
-        Value::Array(items) => items
-            .iter()
-            .enumerate()
-            .map(|(index, item)| resolve_value(item, &path.index(index), lookup, violations))
-            .collect(),
-        Value::Object(object) => Value::Object(
-            object
-                .iter()
-                .map(|(key, item)| (key.clone(), resolve_value(item, &path.key(key), lookup, violations)))
-                .collect::<Map<_, _>>(),
-        ),
-        other => other.clone(),
-    }
+struct Resolver<'l> {
+    lookup: &'l mut dyn FnMut(&str) -> Option<Value>,
+    violations: Violations,
+    /// Bytes that the values took which were put in so far.
+    size: usize,
 }
 
-fn resolve_text(
-    text: &str,
-    path: &Path<'_>,
-    lookup: &mut dyn FnMut(&str) -> Option<Value>,
-    violations: &mut Violations,
-) -> Value {
-    let segments = match scan(text) {
-        Ok(segments) => segments,
-        Err(error) => {
-            violations.push(path, "malformed_reference", error.to_string());
+impl Resolver<'_> {
+    fn value(&mut self, template: &Value, path: &Path<'_>) -> Value {
+        match template {
+            Value::String(text) if text.contains("${") => self.text(text, path),
+            Value::Array(items) => {
+                items.iter().enumerate().map(|(index, item)| self.value(item, &path.index(index))).collect()
+            }
+            Value::Object(object) => Value::Object(
+                object
+                    .iter()
+                    .map(|(key, item)| (key.clone(), self.value(item, &path.key(key))))
+                    .collect::<Map<_, _>>(),
+            ),
+            other => other.clone(),
+        }
+    }
+
+    fn text(&mut self, text: &str, path: &Path<'_>) -> Value {
+        let segments = match scan(text) {
+            Ok(segments) => segments,
+            Err(error) => {
+                self.violations.push(path, "malformed_reference", error.to_string());
+                return Value::Null;
+            }
+        };
+        if let [Segment::Ref { task, path: within }] = segments.as_slice() {
+            return self.find(task, within, path);
+        }
+        let mut result = String::with_capacity(text.len());
+        for segment in &segments {
+            match segment {
+                Segment::Text(text) => result.push_str(text),
+                Segment::Ref { task, path: within } => match self.find(task, within, path) {
+                    Value::String(text) => result.push_str(&text),
+                    other => result.push_str(&other.to_string()),
+                },
+            }
+        }
+        Value::String(result)
+    }
+
+    /// The value that a reference in the string at `path` stands for; `null` where there is none, which is recorded.
+    fn find(&mut self, task: &str, within: &[&str], path: &Path<'_>) -> Value {
+        if self.size > LARGEST {
             return Value::Null;
         }
-    };
-    let mut find = |task: &str, within: &[&str]| {
-        let found = find_output(task, within, lookup);
-        found.map_err(|(rule, message)| violations.push(path, rule, message)).unwrap_or_default()
-    };
-    if let [Segment::Ref { task, path: within }] = segments.as_slice() {
-        return find(task, within);
+        let value = match find_output(task, within, self.lookup) {
+            Ok(value) => value,
+            Err((rule, message)) => {
+                self.violations.push(path, rule, message);
+                return Value::Null;
+            }
+        };
+        self.size = self.size.saturating_add(size_of_value(&value));
+        if self.size > LARGEST {
+            let message =
+                "the values of the references are too large together; refer to parts of the outputs";
+            self.violations.push(path, "size", message);
+        }
+        value
     }
-    let mut result = String::with_capacity(text.len());
-    for segment in &segments {
-        match segment {
-            Segment::Text(text) => result.push_str(text),
-            Segment::Ref { task, path: within } => match find(task, within) {
-                Value::String(text) => result.push_str(&text),
-                other => result.push_str(&other.to_string()),
-            },
+}
+
+/// About as many bytes as the value takes as text.
+fn size_of_value(value: &Value) -> usize {
+    // A number, a comma, a pair of brackets: what each value takes beside its characters.
+    const EACH: usize = 4;
+    let mut size = 0_usize;
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
+        size = size.saturating_add(EACH);
+        match value {
+            Value::String(text) => size = size.saturating_add(text.len()),
+            Value::Array(items) => open.extend(items),
+            Value::Object(object) => {
+                size = object.keys().fold(size, |size, key| size.saturating_add(key.len()));
+                open.extend(object.values());
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
-    Value::String(result)
+    size
 }
 
 fn find_output(

@@ -4,6 +4,7 @@ use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::aggregation::{ResultStatus, Tally, TaskOutcome};
 use capataz_policy::lifecycle::TaskState;
 use capataz_policy::severity::Severity;
+use capataz_policy::timeout::TimeoutPolicy;
 
 use crate::activity::{Activity, End, Lease, PendingCancel, Step};
 use crate::input::TaskRef;
@@ -24,7 +25,13 @@ impl RunState {
         for event in events {
             state.apply(event)?;
         }
+        state.loaded();
         Ok(state)
+    }
+
+    /// The state was read from the log, and the process that wrote it may be gone.
+    pub fn loaded(&mut self) {
+        self.leases_since_load = 0;
     }
 
     pub(crate) fn begin(seed: u64, first: v1::Event) -> Result<Self, CorruptLog> {
@@ -111,13 +118,15 @@ impl RunState {
                         lease.cancel = None;
                     }
                 })?;
-                self.remember_request(event.request_id);
+                let digest = digest::extend(task(event.wave, event.task), event.by_ms);
+                self.remember_request(event.request_id, digest);
             }
             Body::TaskSettled(event) => self.settle(event, at)?,
             Body::TaskReactivated(event) => self.reactivate(event, at)?,
             Body::ResultRefused(event) => {
                 self.refused.insert(event.lease);
             }
+            Body::WaveDecided(event) => self.waves.get_mut(event.wave as usize)?.stopping = true,
             Body::WaveFinished(event) => {
                 self.waves.get_mut(event.wave as usize)?.evaluation = event.evaluation;
             }
@@ -136,23 +145,24 @@ impl RunState {
             Body::QuestionAnswered(event) => {
                 let asked =
                     self.questions.iter_mut().find(|asked| asked.question.question_id == event.question_id)?;
+                let digest = digest::resolve(&event.question_id, &event.answer);
                 asked.question.answer = Some(event.answer);
-                self.remember_request(event.request_id);
+                self.remember_request(event.request_id, digest);
                 self.update_hold(at);
             }
             Body::RunPaused(event) => {
                 self.paused = true;
-                self.remember_request(event.request_id);
+                self.remember_request(event.request_id, digest::PAUSE.to_owned());
                 self.update_hold(at);
             }
             Body::RunResumed(event) => {
                 self.paused = false;
-                self.remember_request(event.request_id);
+                self.remember_request(event.request_id, digest::RESUME.to_owned());
                 self.update_hold(at);
             }
             Body::RunCancelRequested(event) => {
                 self.phase = Phase::Ending { error: event.error };
-                self.remember_request(event.request_id);
+                self.remember_request(event.request_id, digest::CANCEL.to_owned());
             }
             Body::RunFinished(event) => {
                 self.phase = Phase::Finished { outcome: event.outcome, error: event.error, at };
@@ -237,9 +247,8 @@ impl RunState {
 
     fn settle(&mut self, event: v1::TaskSettled, at: Timestamp) -> Option<()> {
         let task = task(event.wave, event.task);
-        let proto = v1::ResultStatus::try_from(event.status).ok()?;
-        let status = ResultStatus::try_from(proto).ok()?;
-        let state = TaskState::try_from(v1::TaskState::try_from(event.state).ok()?).ok()?;
+        let status = ResultStatus::from_proto(event.status)?;
+        let state = TaskState::from_proto(event.state)?;
         let severity = event.error.as_ref().and_then(severity_of);
         let end = End { status, output: event.output, error: event.error, at, lease: event.lease };
         self.change(task, |activity| {
@@ -276,7 +285,7 @@ impl RunState {
         self.settled = self.settled.saturating_sub(1);
         self.recount(task.wave)?;
         self.queue_again(task, at, |_| ())?;
-        self.remember_request(event.request_id);
+        self.remember_request(event.request_id, digest::retry(task));
         Some(())
     }
 
@@ -300,9 +309,8 @@ impl RunState {
     }
 
     /// Remembers that the run's last event carried a user's request out.
-    fn remember_request(&mut self, request_id: String) {
+    fn remember_request(&mut self, request_id: String, digest: String) {
         if !request_id.is_empty() {
-            let digest = self.requests.get(&request_id).map_or(0, |(digest, _)| *digest);
             self.requests.insert(request_id, (digest, self.seq));
         }
     }
@@ -330,14 +338,14 @@ impl RunState {
 
     /// Edits an activity and keeps the timers in step with it.
     fn change(&mut self, task: TaskRef, edit: impl FnOnce(&mut Activity)) -> Option<()> {
-        let warns = self.plan.timeouts_of(task).warns_before_deadline();
+        let timeouts = self.plan.timeouts_of(task);
         let activity = self.waves.get_mut(task.wave as usize)?.tasks.get_mut(task.task as usize)?;
-        for (held, at, timer) in timers_of(activity, warns).into_iter().flatten() {
+        for (held, at, timer) in timers_of(activity, timeouts).into_iter().flatten() {
             let timers = if held { &mut self.held_timers } else { &mut self.timers };
             timers.remove(&(at, task, timer));
         }
         edit(activity);
-        for (held, at, timer) in timers_of(activity, warns).into_iter().flatten() {
+        for (held, at, timer) in timers_of(activity, timeouts).into_iter().flatten() {
             let timers = if held { &mut self.held_timers } else { &mut self.timers };
             timers.insert((at, task, timer));
         }
@@ -346,7 +354,7 @@ impl RunState {
 }
 
 /// An activity's timers: whether they stand still while the run is held, when they are due, and what they are.
-fn timers_of(activity: &Activity, warns: bool) -> [Option<(bool, Timestamp, Timer)>; 3] {
+fn timers_of(activity: &Activity, timeouts: &TimeoutPolicy) -> [Option<(bool, Timestamp, Timer)>; 3] {
     let own = match &activity.step {
         Step::Queued { start_by } => start_by.map(|at| (true, at, Timer::StartBy)),
         Step::Backoff { retry_at } => Some((true, *retry_at, Timer::Retry)),
@@ -361,8 +369,9 @@ fn timers_of(activity: &Activity, warns: bool) -> [Option<(bool, Timestamp, Time
     let deadline = activity.deadline.map(|at| (false, at, Timer::Deadline));
     let imminent = activity
         .deadline
-        .filter(|_| warns && !activity.imminent_given)
-        .map(|at| (false, at.plus(-capataz_policy::timeout::IMMINENT_MS), Timer::Imminent));
+        .filter(|_| !activity.imminent_given)
+        .and_then(|at| timeouts.imminent_at(at.0))
+        .map(|at| (false, Timestamp(at), Timer::Imminent));
     [own, deadline, imminent]
 }
 
@@ -371,5 +380,26 @@ fn task(wave: u32, task: u32) -> TaskRef {
 }
 
 fn severity_of(error: &v1::Error) -> Option<Severity> {
-    v1::Severity::try_from(error.severity).ok().and_then(|severity| Severity::try_from(severity).ok())
+    Severity::from_proto(error.severity)
+}
+
+/// What a user's request asked for, to tell a repeated request from another one with the same id.
+pub(crate) mod digest {
+    use crate::input::TaskRef;
+
+    pub(crate) const CANCEL: &str = "cancel";
+    pub(crate) const PAUSE: &str = "pause";
+    pub(crate) const RESUME: &str = "resume";
+
+    pub(crate) fn extend(task: TaskRef, by_ms: i64) -> String {
+        format!("extend {task} {by_ms}")
+    }
+
+    pub(crate) fn retry(task: TaskRef) -> String {
+        format!("retry {task}")
+    }
+
+    pub(crate) fn resolve(question_id: &str, answer: &str) -> String {
+        format!("resolve {question_id} {answer}")
+    }
 }

@@ -1,5 +1,6 @@
 //! Everything that can happen to a run.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use capataz_contracts::v1;
@@ -28,14 +29,22 @@ pub enum Input {
     Report { task: TaskRef, lease: u64, worker: String, report: Report },
     /// No worker that serves the agent is connected.
     AgentAbsent { task: TaskRef },
-    /// At least one deadline of the run has passed.
-    Tick,
+    /// At least one deadline of the run has passed. `observed` tells of the leases in [`RunState::due`](crate::RunState::due).
+    Tick { observed: BTreeMap<TaskRef, Observed> },
     Cancel { reason: String, force: bool, request_id: String },
     Pause { request_id: String },
     Resume { request_id: String },
     Extend { task: String, by_ms: i64, request_id: String },
     Retry { task: String, request_id: String },
     Resolve { question_id: String, answer: String, request_id: String },
+}
+
+/// What the runtime has seen of a lease and does not store.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observed {
+    /// Unix milliseconds of the worker's last frame.
+    pub last_frame_ms: Option<i64>,
+    pub partial_output: Option<v1::Payload>,
 }
 
 /// How an assignment ended, in the words of its worker.

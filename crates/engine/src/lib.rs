@@ -27,7 +27,8 @@ mod view;
 
 pub use decide::{Decision, Refusal, StartRun, decide, start};
 pub use effect::Effect;
-pub use input::{Input, TaskRef};
+pub use input::{Input, Observed, Report, TaskRef};
 pub use plan::Plan;
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
+pub use view::{AssignmentView, ViewOptions};
 pub use state::{CorruptLog, Phase, RunState, Timestamp};

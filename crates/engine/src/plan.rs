@@ -192,14 +192,13 @@ impl Wave {
 impl Task {
     fn from_materialised(task: v1::Task) -> Self {
         let mut ignored = Vec::new();
-        let severity = task.severity.and_then(|number| v1::Severity::try_from(number).ok());
         Self {
             name: task.name,
             agent: task.agent,
             input: task.input,
             critical: task.critical,
             at_most_once: task.effect == Some(v1::Effect::AtMostOnce as i32),
-            severity: severity.and_then(|severity| Severity::try_from(severity).ok()),
+            severity: task.severity.and_then(Severity::from_proto),
             timeouts: task.timeouts.map(|timeouts| TimeoutPolicy::from_proto(&timeouts, "", &mut ignored)),
             retry: task.retry.map(|retry| RetryPolicy::from_proto(&retry, "", &mut ignored)),
         }

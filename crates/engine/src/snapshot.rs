@@ -37,7 +37,7 @@ struct Encoded {
     timers: BTreeSet<(Timestamp, TaskRef, Timer)>,
     held_timers: BTreeSet<(Timestamp, TaskRef, Timer)>,
     refused: BTreeSet<u64>,
-    requests: BTreeMap<String, (u64, u64)>,
+    requests: BTreeMap<String, (String, u64)>,
     settled: u32,
 }
 

@@ -73,8 +73,8 @@ pub struct RunState {
     pub(crate) held_timers: BTreeSet<(Timestamp, TaskRef, Timer)>,
     /// Leases whose late results were refused and recorded.
     pub(crate) refused: BTreeSet<u64>,
-    /// Requests that were carried out: digest of the request, and the run's `seq` after it.
-    pub(crate) requests: BTreeMap<String, (u64, u64)>,
+    /// Requests that were carried out: what they asked for, and the number of the event that records it.
+    pub(crate) requests: BTreeMap<String, (String, u64)>,
     pub(crate) settled: u32,
     /// Leases given by this process; only a planted fault reads it.
     pub(crate) leases_since_load: u64,
@@ -154,6 +154,11 @@ impl RunState {
         }
     }
 
+    /// Tasks with a live lease of which a deadline has passed.
+    pub fn due(&self, now: Timestamp) -> impl Iterator<Item = TaskRef> {
+        self.timers.iter().take_while(move |(at, ..)| *at <= now).map(|(_, task, _)| *task)
+    }
+
     /// Whether the task waits for a slot of its agent.
     #[must_use]
     pub fn is_queued(&self, task: TaskRef) -> bool {
@@ -196,6 +201,11 @@ impl RunState {
 
     pub(crate) fn current_wave(&self) -> u32 {
         u32::try_from(self.waves.len().saturating_sub(1)).unwrap_or(u32::MAX)
+    }
+
+    /// Whether a question may be asked: nothing has decided the wave, and the run is not ending.
+    pub(crate) fn may_ask(&self) -> bool {
+        matches!(self.phase, Phase::Running) && !self.waves.last().is_some_and(|wave| wave.stopping)
     }
 
     pub(crate) fn open_questions(&self) -> impl Iterator<Item = &AskedQuestion> {

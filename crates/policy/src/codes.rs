@@ -29,7 +29,7 @@ pub fn lookup(code: &str) -> Option<&'static Code> {
 }
 
 /// An error with the severity of its code, and the flag that goes with that severity.
-pub(crate) fn error(code: &'static str, message: String) -> v1::Error {
+pub fn error(code: &'static str, message: String) -> v1::Error {
     let severity = lookup(code).map_or(Severity::UNKNOWN, |entry| entry.severity);
     v1::Error {
         code: code.to_owned(),

@@ -5,6 +5,8 @@
 //!
 //! Begin reading with [`port`]; [`memory`] is its plainest implementation.
 
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod memory;
 mod page;
 pub mod port;

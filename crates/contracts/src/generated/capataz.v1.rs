@@ -2167,11 +2167,13 @@ pub struct CursorState {
 pub struct ShardPosition {
     #[prost(uint32, tag = "1")]
     pub shard: u32,
-    /// Position of the append that was read last.
+    /// Every append up to this position was delivered.
     #[prost(uint64, tag = "2")]
     pub position: u64,
-    /// Events of the append after that one which were already sent.
-    #[prost(uint32, tag = "3")]
+    /// The append that was delivered in part, where there is one, and how many of its events.
+    #[prost(uint64, tag = "3")]
+    pub partial: u64,
+    #[prost(uint32, tag = "4")]
     pub sent: u32,
 }
 /// Generated client implementations.

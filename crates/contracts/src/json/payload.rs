@@ -22,11 +22,10 @@ pub const FULL_NAME: &str = "capataz.v1.Payload";
 /// The media type whose payloads are JSON values.
 pub const JSON_MEDIA_TYPE: &str = "application/json";
 
-const MEDIA_TYPE: &str = "$media_type";
+pub(crate) const MEDIA_TYPE: &str = "$media_type";
 const BASE64: &str = "$base64";
 const TEXT: &str = "$text";
-/// The key under which the JSON form names a blob.
-pub const BLOB: &str = "$blob";
+pub(crate) const BLOB: &str = "$blob";
 
 /// Whether payloads of `media_type` are JSON: `application/json` in any letter case, with or without parameters.
 pub fn is_json(media_type: &str) -> bool {

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{defaulted_enum, name};
+use super::{NAME_MAX, defaulted_enum, name};
 use crate::path::{Path, shown};
-use crate::reference::is_task_name;
 use crate::violation::{Violation, Violations};
 use crate::{v1, version};
 
@@ -24,8 +23,8 @@ pub fn hello(hello: &v1::Hello) -> Vec<Violation> {
         let message = format!("the worker speaks protocol {}, the daemon {PROTOCOL}", hello.protocol);
         violations.push(&root.key("protocol"), "incompatible_version", message);
     }
-    if !is_task_name(&hello.worker_id) {
-        let message = "a worker's id has 1 to 128 letters, digits, `.`, `_` and `-`";
+    if !is_worker_id(&hello.worker_id) {
+        let message = "a worker's id has 1 to 128 characters: letters, digits and `. _ - : @ /`";
         violations.push(&root.key("worker_id"), "characters", message);
     }
     if !(1..=SLOTS_MAX).contains(&hello.slots) {
@@ -42,6 +41,13 @@ pub fn hello(hello: &v1::Hello) -> Vec<Violation> {
     }
     agents(&hello.agents, &root.key("agents"), &mut violations);
     violations.into_vec()
+}
+
+/// As hosts, processes and containers are named: `runner@build-3:4711`.
+fn is_worker_id(id: &str) -> bool {
+    let allowed =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-' | b':' | b'@' | b'/');
+    (1..=NAME_MAX).contains(&id.len()) && id.bytes().all(allowed)
 }
 
 fn agents(agents: &[v1::Agent], path: &Path<'_>, violations: &mut Violations) {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::json::is_json;
+use crate::json::{BLOB, MEDIA_TYPE, is_json};
 use crate::path::Path;
 use crate::v1;
 use crate::v1::payload::Data;
@@ -43,7 +43,7 @@ pub fn check(payload: &v1::Payload, inline_max: usize, path: &Path<'_>, violatio
             let hexadecimal = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
             if blob.blake3.len() != HASH_DIGITS || !blob.blake3.bytes().all(hexadecimal) {
                 let message = format!("a BLAKE3 hash has {HASH_DIGITS} lower-case hexadecimal digits");
-                violations.push(&path.key("$blob").key("blake3"), "blob", message);
+                violations.push(&path.key(BLOB).key("blake3"), "blob", message);
             }
         }
     }
@@ -55,6 +55,6 @@ fn media_type(media_type: &str, path: &Path<'_>, violations: &mut Violations) {
         && !media_type.contains(char::is_control);
     if !well_formed {
         let message = "a media type such as `text/plain` is needed, of at most 256 bytes";
-        violations.push(&path.key("$media_type"), "media_type", message);
+        violations.push(&path.key(MEDIA_TYPE), "media_type", message);
     }
 }

@@ -48,12 +48,8 @@ fn toml_and_json_say_the_same() {
         [[waves.tasks]]
         name = "c"
         agent = "verifier"
-        input.$media_type = "text/plain"
-        input.$text = "hola"
-    "#
-    .replace("input.$", "input.\"$")
-    .replace("type =", "type\" =")
-    .replace("text =", "text\" =");
+        input = { "$media_type" = "text/plain", "$text" = "hola" }
+    "#;
     let json = json!({
         "name": "review",
         "on_high": "pause",
@@ -75,7 +71,7 @@ fn toml_and_json_say_the_same() {
             ]},
         ],
     });
-    let plan = parse(&toml, Format::Toml).unwrap();
+    let plan = parse(toml, Format::Toml).unwrap();
     assert_eq!(plan, parse(&json.to_string(), Format::Json).unwrap());
     assert_eq!(json::print("capataz.v1.Plan", &plan), json);
 }

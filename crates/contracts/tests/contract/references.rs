@@ -122,6 +122,19 @@ fn a_result_that_no_reader_could_read_is_refused() {
 }
 
 #[test]
+fn a_result_that_no_blob_could_hold_is_refused() {
+    let large = json!("x".repeat(100 * 1024 * 1024));
+    let mut lookups = 0;
+    let template = json!(vec!["${tasks.a.output}"; 100]);
+    let result = resolve(&template, &mut |_| {
+        lookups += 1;
+        Some(large.clone())
+    });
+    assert_eq!(in_short(&result.unwrap_err()), ["[2] size"]);
+    assert_eq!(lookups, 3);
+}
+
+#[test]
 fn what_needs_resolving() {
     assert!(needs_resolving(&json!({"a": [{"b": "x ${tasks.a.output}"}]})));
     assert!(needs_resolving(&json!("$${x}")));

@@ -71,6 +71,7 @@ fn hellos() {
     check_hello(|frame| frame.protocol = 2, &["protocol incompatible_version"]);
     check_hello(|frame| frame.protocol = 0, &["protocol incompatible_version"]);
     check_hello(|frame| frame.worker_id = String::new(), &["worker_id characters"]);
+    check_hello(|frame| frame.worker_id = "runner@build-3:4711".to_owned(), &[]);
     check_hello(|frame| frame.worker_id = "a b".to_owned(), &["worker_id characters"]);
     check_hello(|frame| frame.worker_id = "w".repeat(129), &["worker_id characters"]);
     check_hello(|frame| frame.slots = 0, &["slots range", "held limit"]);

@@ -152,14 +152,14 @@ fn sweep_keys(connection: &Connection, retention: &Retention) -> rusqlite::Resul
     let before = retention.keys_before.0;
     let retired = expired_keys(
         connection,
-        "SELECT finished_at, run, key FROM retired_keys WHERE finished_at < ? ORDER BY finished_at, run LIMIT ?",
+        "SELECT finished_at, run, key FROM retired_keys WHERE finished_at < ? ORDER BY finished_at, run, key LIMIT ?",
         before,
         retention.batch,
     )?;
     for (finished_at, run, key) in &retired {
         cached(connection, "DELETE FROM keys WHERE key = ?")?.execute([key])?;
-        cached(connection, "DELETE FROM retired_keys WHERE finished_at = ? AND run = ?")?
-            .execute(params![finished_at, run.0.as_bytes()])?;
+        cached(connection, "DELETE FROM retired_keys WHERE finished_at = ? AND run = ? AND key = ?")?
+            .execute(params![finished_at, run.0.as_bytes(), key])?;
     }
     let room = retention.batch.saturating_sub(u32::try_from(retired.len()).unwrap_or(u32::MAX));
     let held = expired_keys(

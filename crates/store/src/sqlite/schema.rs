@@ -66,7 +66,7 @@ CREATE TABLE run_labels (key TEXT, value TEXT, run BLOB, PRIMARY KEY (key, value
 
 CREATE TABLE keys (key BLOB PRIMARY KEY, request BLOB NOT NULL, run BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE retired_keys (
-    finished_at INTEGER, run BLOB, key BLOB NOT NULL, PRIMARY KEY (finished_at, run)
+    finished_at INTEGER, run BLOB, key BLOB, PRIMARY KEY (finished_at, run, key)
 ) WITHOUT ROWID;
 
 CREATE TABLE snapshots (

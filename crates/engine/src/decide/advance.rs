@@ -1,0 +1,216 @@
+//! The plan machine: after each settled task, does the wave go on, has it ended, what comes next?
+
+use capataz_contracts::reference;
+use capataz_contracts::v1::{self, event::Body};
+use capataz_policy::aggregation::{self, AggregationKind, ResultStatus, WaveDecision};
+use capataz_policy::severity::Severity;
+
+use super::turn::Turn;
+use super::{Refusal, cancel, settle};
+use crate::effect::Effect;
+use crate::input::TaskRef;
+use crate::state::Phase;
+
+/// Largest input inline, and largest sum of the inputs that a wave's references make. Bytes.
+const MAX_INLINE: usize = 32 * 1024;
+const MAX_RESOLVED: usize = 16 * 1024 * 1024;
+
+/// Begins a wave: every task waits for a slot, its references resolved.
+pub(super) fn begin_wave(turn: &mut Turn<'_>, wave: u32) {
+    turn.emit(Body::WaveStarted(v1::WaveStarted { wave }));
+    let tasks = turn.state.plan.wave(wave).map_or(0, |declared| declared.tasks.len());
+    let mut resolved_bytes = 0;
+    for index in 0..u32::try_from(tasks).unwrap_or(u32::MAX) {
+        let task = TaskRef { wave, task: index };
+        match resolve_input(turn, task, &mut resolved_bytes) {
+            Ok(None) => {}
+            Ok(Some(input)) => {
+                turn.emit(Body::TaskInputResolved(v1::TaskInputResolved { wave, task: index, input: Some(input) }));
+            }
+            Err(message) => {
+                let error = v1::Error { code: "INPUT_UNRESOLVED".to_owned(), message, ..v1::Error::default() };
+                // Fails alone; the policy decides what that means. It cannot be outdated: the wave has just begun.
+                let failed = settle::fail(turn, task, ResultStatus::Error, error, None);
+                debug_assert!(failed.is_ok());
+                continue;
+            }
+        }
+        if turn.state.may_lease() && turn.state.is_queued(task) {
+            turn.effect(Effect::Enqueue { task });
+        }
+    }
+}
+
+/// The input with its references resolved; `None` where it holds none.
+fn resolve_input(
+    turn: &Turn<'_>,
+    task: TaskRef,
+    resolved_bytes: &mut usize,
+) -> Result<Option<v1::Payload>, String> {
+    let Some(input) = turn.state.plan.task(task).and_then(|declared| declared.input.as_ref()) else {
+        return Ok(None);
+    };
+    let Some(v1::payload::Data::Inline(bytes)) = &input.data else { return Ok(None) };
+    if task.wave == 0 || input.media_type != "application/json" || !may_hold_references(bytes) {
+        return Ok(None);
+    }
+    let template: serde_json::Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    // The whole input is one whole output: it is passed on as it is, a blob included.
+    if let Some(name) = whole_output(&template) {
+        return output_of(turn, name).map(|output| Some(output.clone())).ok_or_else(|| no_output(name));
+    }
+    let mut lookup = |name: &str| {
+        let output = output_of(turn, name)?;
+        match &output.data {
+            Some(v1::payload::Data::Inline(bytes)) if output.media_type == "application/json" => {
+                serde_json::from_slice(bytes).ok()
+            }
+            Some(v1::payload::Data::Inline(bytes)) => {
+                std::str::from_utf8(bytes).ok().map(|text| serde_json::Value::String(text.to_owned()))
+            }
+            _ => None,
+        }
+    };
+    let value = reference::resolve(&template, &mut lookup).map_err(|violations| {
+        violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    })?;
+    let bytes = serde_json::to_vec(&value).map_err(|error| error.to_string())?;
+    *resolved_bytes += bytes.len();
+    if bytes.len() > MAX_INLINE || *resolved_bytes > MAX_RESOLVED {
+        return Err(format!(
+            "the resolved input has {} bytes, at most {MAX_INLINE} for a task and {MAX_RESOLVED} for a wave",
+            bytes.len()
+        ));
+    }
+    Ok(Some(v1::Payload {
+        media_type: input.media_type.clone(),
+        data: Some(v1::payload::Data::Inline(bytes.into())),
+    }))
+}
+
+/// A cheap look before the input is parsed.
+fn may_hold_references(input: &[u8]) -> bool {
+    input.windows(2).any(|pair| pair == b"${")
+}
+
+/// The task whose whole output the template is.
+fn whole_output(template: &serde_json::Value) -> Option<&str> {
+    let segments = reference::scan(template.as_str()?).ok()?;
+    match segments.as_slice() {
+        [reference::Segment::Ref { task, path }] if path.is_empty() => Some(*task),
+        _ => None,
+    }
+}
+
+fn no_output(name: &str) -> String {
+    format!("task {name:?} has no output")
+}
+
+fn output_of<'a>(turn: &'a Turn<'_>, name: &str) -> Option<&'a v1::Payload> {
+    let task = turn.state.plan.find(name)?;
+    turn.state.activity(task)?.end.as_ref()?.output.as_ref()
+}
+
+/// Looks at the wave in work after one of its tasks has settled.
+pub(super) fn advance(turn: &mut Turn<'_>) -> Result<(), Refusal> {
+    if turn.state.is_finished() || turn.state.open_questions().next().is_some() {
+        return Ok(());
+    }
+    let wave = turn.state.current_wave();
+    let Some(state) = turn.state.waves.last() else { return Ok(()) };
+    let size = state.tasks.len();
+    let settled = state.tally.total() as usize;
+    if let Phase::Ending { error } = &turn.state.phase {
+        if settled == size {
+            let error = error.clone();
+            let outcome =
+                if error.is_some() { v1::RunOutcome::Failed } else { v1::RunOutcome::Cancelled };
+            finish(turn, outcome, error);
+        }
+        return Ok(());
+    }
+    let policy = turn.state.plan.policy_of(wave);
+    match policy.decide(&state.tally, size) {
+        WaveDecision::CancelRest if settled < size => {
+            if state.stopping {
+                return Ok(());
+            }
+            let evaluation = state.tally.evaluation(policy);
+            cancel::stop_wave(turn, wave, evaluation)
+        }
+        WaveDecision::Wait if settled < size => Ok(()),
+        _ => {
+            finish_wave(turn, wave);
+            Ok(())
+        }
+    }
+}
+
+fn finish_wave(turn: &mut Turn<'_>, wave: u32) {
+    let Some(state) = turn.state.waves.last() else { return };
+    let evaluation = state.tally.evaluation(turn.state.plan.policy_of(wave));
+    let should_continue = evaluation.should_continue;
+    turn.emit(Body::WaveFinished(v1::WaveFinished { wave, evaluation: Some(evaluation.clone()) }));
+    if !should_continue {
+        let error = wave_error(turn, wave, &evaluation);
+        return finish(turn, v1::RunOutcome::Failed, Some(error));
+    }
+    if (wave as usize) + 1 < turn.state.plan.waves.len() {
+        return begin_wave(turn, wave + 1);
+    }
+    let failures = turn.state.waves.iter().any(|wave| wave.tally.failures() > 0);
+    if failures {
+        let (successes, total) = turn.state.waves.iter().fold((0, 0), |(successes, total), wave| {
+            (successes + wave.tally.successes(), total + wave.tally.total())
+        });
+        turn.notice(aggregation::partial_success(successes, total), None);
+        finish(turn, v1::RunOutcome::SucceededWithFailures, None);
+    } else {
+        finish(turn, v1::RunOutcome::Succeeded, None);
+    }
+}
+
+/// Why a wave ends its run.
+fn wave_error(turn: &Turn<'_>, wave: u32, evaluation: &v1::Evaluation) -> v1::Error {
+    match turn.state.plan.policy_of(wave).kind() {
+        AggregationKind::Quorum => aggregation::quorum_not_met(evaluation),
+        AggregationKind::CriticalPath => {
+            let critical = evaluation.critical_failures.first().map_or("", String::as_str);
+            aggregation::critical_agent_failed(critical)
+        }
+        AggregationKind::FailFast | AggregationKind::ContinueAll => first_failure(turn)
+            .unwrap_or_else(|| v1::Error { code: "TASK_FAILED".to_owned(), ..v1::Error::default() }),
+    }
+}
+
+/// The error of the task that failed first.
+fn first_failure(turn: &Turn<'_>) -> Option<v1::Error> {
+    let ended = turn.state.activities().filter_map(|(_, activity)| activity.end.as_ref());
+    let failed = ended.filter(|end| matches!(end.status, ResultStatus::Error | ResultStatus::Timeout));
+    failed.min_by_key(|end| end.at).and_then(|end| end.error.clone())
+}
+
+pub(super) fn finish(turn: &mut Turn<'_>, outcome: v1::RunOutcome, error: Option<v1::Error>) {
+    let mut summary = turn.state.error_summary();
+    if let Some(severity) = error.as_ref().and_then(settle::declared_severity)
+        && turn.state.waves.is_empty()
+    {
+        // An error of the run itself, before any task.
+        summary.total += 1;
+        match severity {
+            Severity::Critical => summary.critical += 1,
+            Severity::High => summary.high += 1,
+            Severity::Medium => summary.medium += 1,
+            Severity::Low => summary.low += 1,
+        }
+    }
+    let begun: usize = turn.state.waves.iter().map(|wave| wave.tasks.len()).sum();
+    let not_started = turn.state.plan.task_count().saturating_sub(u32::try_from(begun).unwrap_or(u32::MAX));
+    turn.emit(Body::RunFinished(v1::RunFinished {
+        outcome: outcome as i32,
+        error,
+        summary: Some(summary),
+        not_started,
+    }));
+    turn.effect(Effect::Finish);
+}

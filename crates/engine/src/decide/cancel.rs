@@ -1,0 +1,117 @@
+//! The run is told to end, ends itself, or a wave no longer needs its rest.
+
+use capataz_contracts::v1::{self, event::Body};
+
+use super::turn::Turn;
+use super::{Refusal, advance, settle};
+use crate::activity::Step;
+use crate::apply::digest;
+use crate::effect::Effect;
+use crate::input::TaskRef;
+use crate::state::Phase;
+
+pub(super) fn handle(
+    turn: &mut Turn<'_>,
+    reason: String,
+    force: bool,
+    request_id: String,
+) -> Result<(), Refusal> {
+    if turn.repeats(&request_id, digest::CANCEL)? {
+        return Ok(());
+    }
+    turn.refuse_finished()?;
+    let error = match &turn.state.phase {
+        Phase::Ending { error } => error.clone(),
+        _ => None,
+    };
+    turn.emit_request(Body::RunCancelRequested(v1::RunCancelRequested { reason, request_id, error }));
+    end_tasks(turn, v1::CancelReason::RunCancelled, force)
+}
+
+/// The run ends itself because of `error`.
+pub(super) fn abort(turn: &mut Turn<'_>, error: v1::Error) -> Result<(), Refusal> {
+    if !matches!(turn.state.phase, Phase::Running) {
+        return advance::advance(turn);
+    }
+    turn.emit(Body::RunCancelRequested(v1::RunCancelRequested {
+        reason: error.code.clone(),
+        request_id: String::new(),
+        error: Some(error),
+    }));
+    end_tasks(turn, v1::CancelReason::Aborted, false)
+}
+
+fn end_tasks(turn: &mut Turn<'_>, reason: v1::CancelReason, force: bool) -> Result<(), Refusal> {
+    // Nobody needs an answer any more.
+    let open: Vec<String> = turn.state.open_questions().map(|asked| asked.question.question_id.clone()).collect();
+    for question_id in open {
+        turn.emit(Body::QuestionAnswered(v1::QuestionAnswered {
+            question_id,
+            answer: WITHDRAWN.to_owned(),
+            request_id: String::new(),
+        }));
+    }
+    turn.effect(Effect::Hold);
+    stop_tasks(turn, reason, force)?;
+    advance::advance(turn)
+}
+
+/// The answer of a question that the run's end has made idle.
+const WITHDRAWN: &str = "withdrawn";
+
+/// The policy has decided: the rest of the wave stops.
+pub(super) fn stop_wave(turn: &mut Turn<'_>, wave: u32, evaluation: v1::Evaluation) -> Result<(), Refusal> {
+    turn.emit(Body::WaveDecided(v1::WaveDecided { wave, evaluation: Some(evaluation) }));
+    stop_tasks(turn, v1::CancelReason::Policy, false)?;
+    advance::advance(turn)
+}
+
+fn stop_tasks(turn: &mut Turn<'_>, reason: v1::CancelReason, force: bool) -> Result<(), Refusal> {
+    let unsettled: Vec<TaskRef> = turn
+        .state
+        .activities()
+        .filter(|(_, activity)| !activity.is_settled())
+        .map(|(task, _)| task)
+        .collect();
+    for task in unsettled {
+        let Some(activity) = turn.state.activity(task) else { continue };
+        match &activity.step {
+            Step::Leased(lease) if !force => {
+                if lease.cancel.is_none() {
+                    request_cancel(turn, task, reason);
+                }
+            }
+            Step::Settled => {}
+            _ => cancel_now(turn, task, reason)?,
+        }
+    }
+    Ok(())
+}
+
+fn cancel_now(turn: &mut Turn<'_>, task: TaskRef, reason: v1::CancelReason) -> Result<(), Refusal> {
+    let error = settle::cancelled_error(reason);
+    let state = settle::cancelled_state(turn, task)?;
+    settle::settle_without_advance(
+        turn,
+        task,
+        state,
+        capataz_policy::aggregation::ResultStatus::Cancelled,
+        None,
+        Some(error),
+        None,
+    )
+}
+
+/// Asks the holder of the task's lease to stop.
+pub(super) fn request_cancel(turn: &mut Turn<'_>, task: TaskRef, reason: v1::CancelReason) {
+    let Some((lease, _)) = turn.state.lease_of(task) else { return };
+    let grace_ms = super::lease::milliseconds(turn.state.plan.timeouts_of(task).grace());
+    turn.emit(Body::TaskCancelRequested(v1::TaskCancelRequested {
+        wave: task.wave,
+        task: task.task,
+        lease,
+        reason: reason as i32,
+        grace_until_ms: turn.now.plus(grace_ms).0,
+    }));
+    turn.effect(Effect::Cancel { task, lease, reason, grace_ms });
+}

@@ -1,0 +1,43 @@
+//! More time for a running task; within the grace period it withdraws the cancel of an exceeded deadline.
+
+use capataz_contracts::v1::{self, event::Body};
+use capataz_policy::lifecycle::TaskState;
+
+use super::Refusal;
+use super::turn::Turn;
+use crate::apply::digest;
+use crate::effect::Effect;
+
+pub(super) fn handle(turn: &mut Turn<'_>, name: &str, by_ms: i64, request_id: String) -> Result<(), Refusal> {
+    let task = turn.find(name)?;
+    if turn.repeats(&request_id, &digest::extend(task, by_ms))? {
+        return Ok(());
+    }
+    turn.refuse_finished()?;
+    let state = turn.state.activity(task).map_or(TaskState::Init, |activity| activity.state);
+    let activity = turn.state.activity(task).filter(|activity| !activity.is_settled());
+    let deadline = activity.and_then(|activity| activity.deadline);
+    let (Some(activity), Some(deadline)) = (activity, deadline) else {
+        return Err(Refusal::transition(state, TaskState::Active));
+    };
+    let cancel = activity.lease().and_then(|lease| lease.cancel);
+    let withdrawn = match cancel.map(|cancel| cancel.reason) {
+        None => false,
+        Some(reason) if reason == v1::CancelReason::Timeout as i32 => true,
+        // Stopped for another reason than its deadline: more time would change nothing.
+        Some(_) => return Err(Refusal::transition(state, TaskState::Active)),
+    };
+    let deadline = deadline.plus(by_ms).max(turn.now.plus(1));
+    turn.emit_request(Body::TaskExtended(v1::TaskExtended {
+        wave: task.wave,
+        task: task.task,
+        deadline_ms: deadline.0,
+        cancel_withdrawn: withdrawn,
+        request_id,
+        by_ms,
+    }));
+    if let Some((lease, _)) = turn.state.lease_of(task) {
+        turn.effect(Effect::Extend { task, lease, deadline_ms: deadline.0, cancel_withdrawn: withdrawn });
+    }
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! A worker takes a task; or there is no worker to take it.
+
+use capataz_contracts::v1::{self, event::Body};
+use capataz_policy::severity::Severity;
+
+use super::Refusal;
+use super::turn::Turn;
+use crate::activity::Step;
+use crate::effect::Effect;
+use crate::input::TaskRef;
+use crate::planted::{self, Fault};
+
+pub(super) fn handle(turn: &mut Turn<'_>, task: TaskRef, worker: String) -> Result<(), Refusal> {
+    if !turn.state.may_lease() || !turn.state.is_queued(task) {
+        return Err(Refusal::Outdated);
+    }
+    let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
+    let attempt = activity.attempt.max(1);
+    let activation = activity.activation;
+    let first = activity.started_at.is_none();
+    let timeout = milliseconds(turn.state.plan.timeouts_of(task).timeout());
+    let per_attempt = turn.state.plan.retry_of(task).timeout_per_attempt().map(milliseconds);
+    // The event's own number: unique and increasing within the run, and never used again after a restart.
+    let mut lease = turn.next_seq();
+    if planted::is(Fault::TokenReusedAfterRecovery) {
+        lease = turn.state.leases_since_load + 1;
+    }
+    turn.emit(Body::TaskLeased(v1::TaskLeased {
+        wave: task.wave,
+        task: task.task,
+        activation,
+        attempt,
+        lease,
+        worker,
+        deadline_ms: first.then(|| turn.now.plus(timeout).0),
+        attempt_deadline_ms: per_attempt.map(|limit| turn.now.plus(limit).0),
+    }));
+    turn.effect(Effect::Assign { task, lease });
+    Ok(())
+}
+
+/// Says once for each task that it waits for a worker that is not there.
+pub(super) fn absent(turn: &mut Turn<'_>, task: TaskRef) -> Result<(), Refusal> {
+    let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
+    if activity.absence_given || !matches!(activity.step, Step::Queued { .. }) {
+        return Err(Refusal::Outdated);
+    }
+    let declared = turn.declared(task)?;
+    let notice = v1::Error {
+        code: "AGENT_ABSENT".to_owned(),
+        message: format!("no worker that serves {:?} is connected; task {:?} waits", declared.agent, declared.name),
+        severity: v1::Severity::from(Severity::Medium) as i32,
+        can_continue: Some(true),
+        ..v1::Error::default()
+    };
+    turn.notice(notice, Some(task));
+    Ok(())
+}
+
+pub(super) fn milliseconds(duration: std::time::Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,58 @@
+//! The holder of a lease is gone. That is no attempt of the task, but it may not go on for ever.
+
+use capataz_contracts::v1::{self, event::Body};
+use capataz_policy::aggregation::ResultStatus;
+use capataz_policy::severity::Severity;
+
+use super::turn::Turn;
+use super::{Refusal, report, resolve, settle};
+use crate::effect::Effect;
+use crate::input::{Observed, TaskRef};
+
+/// Lost leases after which a task fails with WORKER_LOST.
+const MAX_LOSSES: u32 = 5;
+
+pub(super) fn handle(
+    turn: &mut Turn<'_>,
+    task: TaskRef,
+    lease: u64,
+    reason: v1::LeaseLossReason,
+) -> Result<(), Refusal> {
+    let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
+    let Some(held) = activity.lease().filter(|held| held.token == lease) else {
+        return Err(Refusal::Outdated);
+    };
+    let (cancel, worker) = (held.cancel, held.worker.clone());
+    let losses = activity.losses + 1;
+    turn.effect(Effect::Revoke { task, lease });
+    if let Some(cancel) = cancel {
+        return report::stopped(turn, task, cancel.reason, Observed::default(), None);
+    }
+    // A task that was given back unbegun has had no effect and may be repeated in any case.
+    let unbegun = reason == v1::LeaseLossReason::Returned || reason == v1::LeaseLossReason::NotAcknowledged;
+    if turn.declared(task)?.at_most_once && !unbegun {
+        return resolve::ask_outcome(turn, task, lease);
+    }
+    if losses >= MAX_LOSSES {
+        let error = v1::Error {
+            code: "WORKER_LOST".to_owned(),
+            message: format!("{losses} leases were lost, the last one by worker {worker:?}"),
+            severity: v1::Severity::from(Severity::High) as i32,
+            can_continue: Some(true),
+            options: ["retry", "skip", "abort"].map(str::to_owned).to_vec(),
+            ..v1::Error::default()
+        };
+        return settle::fail(turn, task, ResultStatus::Error, error, None);
+    }
+    turn.emit(Body::TaskLeaseLost(v1::TaskLeaseLost {
+        wave: task.wave,
+        task: task.task,
+        lease,
+        reason: reason as i32,
+        losses,
+    }));
+    if turn.state.may_lease() {
+        turn.effect(Effect::Enqueue { task });
+    }
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! Decides what one input does to a run. Each input is handled in a file of its own; this one only dispatches.
+
+mod advance;
+mod cancel;
+mod extend;
+mod lease;
+mod lost;
+mod pause;
+mod report;
+mod resolve;
+mod retry;
+mod settle;
+mod start;
+#[cfg(test)]
+mod tests;
+mod tick;
+mod turn;
+
+use capataz_contracts::v1;
+use capataz_policy::lifecycle::{self, TaskState};
+
+use crate::input::Input;
+use crate::state::{CorruptLog, RunState, Timestamp};
+use turn::Turn;
+
+pub use start::{StartRun, start};
+pub use turn::Decision;
+
+/// Why an input changes nothing. Nothing was emitted.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Refusal {
+    /// The run has ended.
+    #[error("the run has finished")]
+    RunFinished,
+    /// TASK_NOT_FOUND or INVALID_STATE_TRANSITION, with what would be allowed.
+    #[error("{}", .0.message)]
+    Rule(Box<v1::Error>),
+    #[error("there is no question {question_id:?}")]
+    QuestionNotFound { question_id: String },
+    #[error("question {question_id:?} was answered with {answer:?}")]
+    QuestionAnswered { question_id: String, answer: String },
+    #[error("{answer:?} is not among the answers: {}", options.join(", "))]
+    NotAnOption { answer: String, options: Vec<String> },
+    /// The request id was used for another request.
+    #[error("request id {request_id:?} was used for another request")]
+    RequestReused { request_id: String },
+    /// The world moved on before the input arrived; only inputs of the runtime have this.
+    #[error("the input no longer applies")]
+    Outdated,
+    /// The engine wrote an event that it cannot fold: a defect.
+    #[error(transparent)]
+    Corrupt(#[from] CorruptLog),
+}
+
+impl Refusal {
+    /// The task's lifecycle does not allow this step, or its wave is over.
+    fn transition(from: TaskState, to: TaskState) -> Self {
+        Self::Rule(Box::new(lifecycle::refused(from, to)))
+    }
+}
+
+/// Handles one input. The events of the decision are applied to `state` already; its effects may run when they are
+/// durable, except that queueing is the caller's own memory and may follow at once.
+///
+/// # Errors
+/// A [`Refusal`]; then `state` is unchanged, but for [`Refusal::Corrupt`], after which it must not be used.
+pub fn decide(state: &mut RunState, input: Input, now: Timestamp) -> Result<Decision, Refusal> {
+    let mut turn = Turn::new(state, now);
+    match input {
+        Input::Lease { task, worker } => lease::handle(&mut turn, task, worker)?,
+        Input::LeaseLost { task, lease, reason } => lost::handle(&mut turn, task, lease, reason)?,
+        Input::Report { task, lease, worker, report } => {
+            report::handle(&mut turn, task, lease, worker, report)?;
+        }
+        Input::AgentAbsent { task } => lease::absent(&mut turn, task)?,
+        Input::Tick { observed } => tick::handle(&mut turn, observed)?,
+        Input::Cancel { reason, force, request_id } => cancel::handle(&mut turn, reason, force, request_id)?,
+        Input::Pause { request_id } => pause::pause(&mut turn, request_id)?,
+        Input::Resume { request_id } => pause::resume(&mut turn, request_id)?,
+        Input::Extend { task, by_ms, request_id } => extend::handle(&mut turn, &task, by_ms, request_id)?,
+        Input::Retry { task, request_id } => retry::handle(&mut turn, &task, request_id)?,
+        Input::Resolve { question_id, answer, request_id } => {
+            resolve::handle(&mut turn, question_id, answer, request_id)?;
+        }
+    }
+    turn.finish()
+}

@@ -1,0 +1,197 @@
+//! A worker answers an assignment. Only the holder of the live lease is heard.
+
+use std::time::Duration;
+
+use capataz_contracts::v1::{self, event::Body};
+use capataz_policy::aggregation::ResultStatus;
+use capataz_policy::retry::{self, RetryDecision};
+use capataz_policy::severity;
+
+use super::turn::Turn;
+use super::{Refusal, resolve, settle};
+use crate::activity::Activity;
+use crate::effect::Effect;
+use crate::input::{Observed, Report, TaskRef};
+use crate::planted::{self, Fault};
+
+pub(super) fn handle(
+    turn: &mut Turn<'_>,
+    task: TaskRef,
+    lease: u64,
+    worker: String,
+    report: Report,
+) -> Result<(), Refusal> {
+    let Some(activity) = turn.state.activity(task) else {
+        return refuse(turn, task, lease, worker, v1::RefusalReason::UnknownTask);
+    };
+    if let Some(end) = &activity.end
+        && activity.is_settled()
+    {
+        // The answer came before, and its confirmation was lost on the way.
+        if end.lease == Some(lease) {
+            turn.effect(Effect::Accept { task, lease });
+            return Ok(());
+        }
+        return refuse(turn, task, lease, worker, v1::RefusalReason::AlreadySettled);
+    }
+    let holds = activity.lease().is_some_and(|held| held.token == lease && held.worker == worker);
+    let heard = holds || (planted::is(Fault::NoFenceCheck) && activity.lease().is_some());
+    let Some(held) = activity.lease().filter(|_| heard) else {
+        return refuse(turn, task, lease, worker, v1::RefusalReason::StaleLease);
+    };
+    let cancel = held.cancel.filter(|_| !planted::is(Fault::LateResultAfterCancelAccepted));
+    turn.effect(Effect::Accept { task, lease });
+    match (cancel, report) {
+        (Some(cancel), report) => {
+            let partial_output = match report {
+                Report::Completed(output) => Some(output),
+                Report::Cancelled(partial) => partial,
+                Report::Failed(_) => None,
+            };
+            let observed = Observed { last_frame_ms: Some(turn.now.0), partial_output };
+            stopped(turn, task, cancel.reason, observed, Some(lease))
+        }
+        (None, Report::Completed(output)) => settle::complete(turn, task, output, Some(lease)),
+        (None, Report::Failed(error)) => attempt_failed(turn, task, error, Some(lease)),
+        (None, Report::Cancelled(_)) => {
+            let error = v1::Error {
+                code: "TASK_CANCELLED".to_owned(),
+                message: format!("worker {worker:?} cancelled the task by itself"),
+                ..v1::Error::default()
+            };
+            attempt_failed(turn, task, error, Some(lease))
+        }
+    }
+}
+
+/// Refuses an answer and records that, once for each lease.
+fn refuse(
+    turn: &mut Turn<'_>,
+    task: TaskRef,
+    lease: u64,
+    worker: String,
+    reason: v1::RefusalReason,
+) -> Result<(), Refusal> {
+    // A lease that the run never gave is nothing to record: a lying worker must not make the log grow.
+    let given = turn.state.activity(task).is_some() && lease > 0 && lease <= turn.state.seq;
+    if given && !turn.state.refused.contains(&lease) && turn.state.refused.len() < MAX_RECORDED_REFUSALS {
+        turn.emit(Body::ResultRefused(v1::ResultRefused {
+            wave: task.wave,
+            task: task.task,
+            lease,
+            worker: worker.clone(),
+            reason: reason as i32,
+        }));
+    }
+    turn.effect(Effect::Refuse { task, lease, worker, reason });
+    Ok(())
+}
+
+const MAX_RECORDED_REFUSALS: usize = 10_000;
+
+/// An attempt failed: another one follows, or the task has failed.
+pub(super) fn attempt_failed(
+    turn: &mut Turn<'_>,
+    task: TaskRef,
+    error: v1::Error,
+    lease: Option<u64>,
+) -> Result<(), Refusal> {
+    let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
+    let attempt = activity.attempt;
+    let elapsed_ms = activity.elapsed_ms(turn.now);
+    let duration_ms = activity.lease().map_or(0, |held| turn.now.0.saturating_sub(held.since.0));
+    let retry = turn.state.plan.retry_of(task);
+    let retry_after = error.retry_after_ms.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
+    let draw = retry.jitters().then(|| jitter_draw(turn.state.seed, turn.next_seq()));
+    let decision = if severity::aborts_run(&error.code, &error.message) {
+        RetryDecision::NonRetryable { reason: "a CRITICAL failure aborts the run".to_owned() }
+    } else {
+        retry.decide(
+            &error.code,
+            attempt,
+            settle::duration(elapsed_ms),
+            retry_after,
+            draw,
+        )
+    };
+    let (max_attempts, total_timeout) = (retry.max_attempts(), retry.total_timeout());
+    if let RetryDecision::Retry { delay } = decision {
+        let delay_ms = super::lease::milliseconds(delay);
+        turn.emit(Body::TaskAttemptFailed(v1::TaskAttemptFailed {
+            wave: task.wave,
+            task: task.task,
+            attempt,
+            error: Some(error),
+            duration_ms,
+            delay_ms,
+            retry_at_ms: turn.now.plus(delay_ms).0,
+        }));
+        return Ok(());
+    }
+    let attempts = records(activity, attempt, &error, duration_ms);
+    let error = match decision {
+        RetryDecision::Exhausted => retry::exhausted_error(&error, attempts, max_attempts),
+        RetryDecision::TotalTimeoutExceeded => {
+            retry::total_timeout_exceeded_error(&error, attempts, total_timeout.unwrap_or_default())
+        }
+        RetryDecision::NonRetryable { .. } | RetryDecision::Retry { .. } => {
+            retry::non_retryable_error(&error, attempts)
+        }
+    };
+    settle::fail(turn, task, ResultStatus::Error, error, lease)
+}
+
+fn records(activity: &Activity, attempt: u32, error: &v1::Error, duration_ms: i64) -> Vec<v1::AttemptRecord> {
+    let mut attempts = activity.attempts.clone();
+    attempts.push(v1::AttemptRecord {
+        attempt,
+        status: v1::AttemptStatus::Failed as i32,
+        error: Some(error.code.clone()),
+        duration_ms,
+    });
+    attempts
+}
+
+/// The work was asked to stop and has stopped, or is no longer waited for.
+pub(super) fn stopped(
+    turn: &mut Turn<'_>,
+    task: TaskRef,
+    reason: i32,
+    observed: Observed,
+    lease: Option<u64>,
+) -> Result<(), Refusal> {
+    match v1::CancelReason::try_from(reason).unwrap_or(v1::CancelReason::RunCancelled) {
+        v1::CancelReason::Timeout => settle::time_out(turn, task, observed, lease),
+        v1::CancelReason::AttemptTimeout => {
+            // Nobody knows what a worker that did not answer has done.
+            if lease.is_none() && turn.declared(task)?.at_most_once {
+                let token = turn.state.lease_of(task).map_or(0, |(token, _)| token);
+                return resolve::ask_outcome(turn, task, token);
+            }
+            let limit = turn.state.plan.retry_of(task).timeout_per_attempt().unwrap_or_default();
+            let error = retry::attempt_timeout_error(limit);
+            attempt_failed(turn, task, error, lease)
+        }
+        reason => settle::cancel(turn, task, reason, observed.partial_output, lease),
+    }
+}
+
+/// A number in [0, 1) that differs from run to run and from event to event, and is the same in every replay.
+fn jitter_draw(seed: u64, seq: u64) -> f64 {
+    let mut mixed = seed.wrapping_add(seq.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^= mixed >> 31;
+    #[expect(clippy::cast_precision_loss, reason = "53 bits fit a double exactly")]
+    let draw = (mixed >> 11) as f64 / (1u64 << 53) as f64;
+    draw
+}
+
+/// A person lets a task whose outcome is unknown run again, as the same attempt.
+pub(super) fn run_again(turn: &mut Turn<'_>, task: TaskRef) -> Result<(), Refusal> {
+    turn.emit(Body::TaskRetryDue(v1::TaskRetryDue { wave: task.wave, task: task.task }));
+    if turn.state.may_lease() {
+        turn.effect(Effect::Enqueue { task });
+    }
+    Ok(())
+}

@@ -1,0 +1,212 @@
+//! The one end of an activation, and what follows from it.
+
+use std::time::Duration;
+
+use capataz_contracts::v1::{self, event::Body};
+use capataz_policy::aggregation::{self, AggregationKind, ResultStatus, TaskOutcome};
+use capataz_policy::lifecycle::TaskState;
+use capataz_policy::retry;
+use capataz_policy::severity::{self, Severity};
+use capataz_policy::timeout;
+
+use super::turn::Turn;
+use super::{Refusal, advance, cancel, resolve};
+use crate::effect::Effect;
+use crate::input::{Observed, TaskRef};
+
+/// The work is done.
+pub(super) fn complete(
+    turn: &mut Turn<'_>,
+    task: TaskRef,
+    output: v1::Payload,
+    lease: Option<u64>,
+) -> Result<(), Refusal> {
+    let failed_attempts = turn.state.activity(task).ok_or(Refusal::Outdated)?.attempts.len();
+    if failed_attempts > 0 {
+        let name = turn.declared(task)?.name.clone();
+        let failed_attempts = u32::try_from(failed_attempts).unwrap_or(u32::MAX);
+        turn.notice(retry::retry_success_notice(&name, failed_attempts), Some(task));
+    }
+    settle(turn, task, TaskState::Complete, ResultStatus::Success, Some(output), None, lease)
+}
+
+/// The task has failed for good. The error's severity is decided here.
+pub(super) fn fail(
+    turn: &mut Turn<'_>,
+    task: TaskRef,
+    status: ResultStatus,
+    mut error: v1::Error,
+    lease: Option<u64>,
+) -> Result<(), Refusal> {
+    let declared = turn.declared(task)?;
+    let original = retry::original(&error);
+    let severity = severity::of_failed_task(
+        declared.severity.or_else(|| declared_severity(original)),
+        &original.code,
+        &original.message,
+        status == ResultStatus::Timeout,
+        declared.critical,
+    );
+    let aborts = severity::aborts_run(&original.code, &original.message);
+    error.severity = v1::Severity::from(severity) as i32;
+    let optional = status != ResultStatus::Cancelled
+        && !declared.critical
+        && turn.state.plan.policy_of(task.wave).kind() == AggregationKind::CriticalPath;
+    let optional = optional.then(|| aggregation::optional_agent_failed(&declared.name));
+
+    let abort_with = aborts.then(|| error.clone());
+    settle_without_advance(turn, task, TaskState::Failed, status, None, Some(error.clone()), lease)?;
+    if let Some(notice) = optional {
+        turn.notice(notice, Some(task));
+    }
+    if let Some(error) = abort_with {
+        return cancel::abort(turn, error);
+    }
+    let asks = turn.state.plan.pause_on_high && severity == Severity::High && turn.state.may_ask();
+    if asks && status != ResultStatus::Cancelled {
+        resolve::ask_failure(turn, task, error);
+        return Ok(());
+    }
+    advance::advance(turn)
+}
+
+/// The task's time is over.
+pub(super) fn time_out(
+    turn: &mut Turn<'_>,
+    task: TaskRef,
+    observed: Observed,
+    lease: Option<u64>,
+) -> Result<(), Refusal> {
+    let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
+    let elapsed = activity.elapsed_ms(turn.now);
+    let configured = match (activity.deadline, activity.started_at) {
+        (Some(deadline), Some(started)) => deadline.0.saturating_sub(started.0),
+        _ => super::lease::milliseconds(turn.state.plan.timeouts_of(task).timeout()),
+    };
+    let name = &turn.declared(task)?.name;
+    let error = timeout::task_timeout_error(
+        name,
+        duration(configured),
+        duration(elapsed),
+        observed.last_frame_ms,
+        observed.partial_output,
+    );
+    fail(turn, task, ResultStatus::Timeout, error, lease)
+}
+
+/// The task is no longer wanted. One that was never leased is DELETED.
+pub(super) fn cancel(
+    turn: &mut Turn<'_>,
+    task: TaskRef,
+    reason: v1::CancelReason,
+    partial: Option<v1::Payload>,
+    lease: Option<u64>,
+) -> Result<(), Refusal> {
+    let state = cancelled_state(turn, task)?;
+    settle(turn, task, state, ResultStatus::Cancelled, partial, Some(cancelled_error(reason)), lease)
+}
+
+/// Where a task goes that is no longer wanted: DELETED where it was never leased.
+pub(super) fn cancelled_state(turn: &Turn<'_>, task: TaskRef) -> Result<TaskState, Refusal> {
+    let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
+    Ok(if activity.state == TaskState::Init { TaskState::Deleted } else { TaskState::Failed })
+}
+
+pub(super) fn cancelled_error(reason: v1::CancelReason) -> v1::Error {
+    let why = match reason {
+        v1::CancelReason::Policy => "the wave's policy has decided without it",
+        v1::CancelReason::Aborted => "the run aborts",
+        _ => "the run was cancelled",
+    };
+    v1::Error {
+        code: "TASK_CANCELLED".to_owned(),
+        message: format!("cancelled: {why}"),
+        severity: v1::Severity::from(Severity::Medium) as i32,
+        can_continue: Some(true),
+        ..v1::Error::default()
+    }
+}
+
+fn settle(
+    turn: &mut Turn<'_>,
+    task: TaskRef,
+    state: TaskState,
+    status: ResultStatus,
+    output: Option<v1::Payload>,
+    error: Option<v1::Error>,
+    lease: Option<u64>,
+) -> Result<(), Refusal> {
+    settle_without_advance(turn, task, state, status, output, error, lease)?;
+    advance::advance(turn)
+}
+
+pub(super) fn settle_without_advance(
+    turn: &mut Turn<'_>,
+    task: TaskRef,
+    state: TaskState,
+    status: ResultStatus,
+    output: Option<v1::Payload>,
+    error: Option<v1::Error>,
+    lease: Option<u64>,
+) -> Result<(), Refusal> {
+    let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
+    if activity.is_settled() {
+        return Err(Refusal::Outdated);
+    }
+    let was_queued = turn.state.is_queued(task);
+    let activation = activity.activation;
+    let attempts = activity.attempt;
+    let duration_ms = activity.elapsed_ms(turn.now);
+    let live = activity.lease().map(|held| held.token);
+    let evaluation = evaluation_with(turn, task, status, error.as_ref())?;
+    if was_queued {
+        turn.effect(Effect::Dequeue { task });
+    }
+    if let Some(token) = live.filter(|_| lease.is_none()) {
+        turn.effect(Effect::Revoke { task, lease: token });
+    }
+    turn.emit(Body::TaskSettled(v1::TaskSettled {
+        wave: task.wave,
+        task: task.task,
+        activation,
+        state: v1::TaskState::from(state) as i32,
+        status: v1::ResultStatus::from(status) as i32,
+        output,
+        error,
+        attempts,
+        duration_ms,
+        lease,
+        evaluation: Some(evaluation),
+    }));
+    Ok(())
+}
+
+/// The policy's view of the wave once this result is counted.
+fn evaluation_with(
+    turn: &Turn<'_>,
+    task: TaskRef,
+    status: ResultStatus,
+    error: Option<&v1::Error>,
+) -> Result<v1::Evaluation, Refusal> {
+    let declared = turn.declared(task)?;
+    let wave = turn.state.waves.get(task.wave as usize).ok_or(Refusal::Outdated)?;
+    let outcome = TaskOutcome {
+        task: &declared.name,
+        agent: &declared.agent,
+        status,
+        critical: declared.critical,
+        severity: error.and_then(declared_severity),
+    };
+    let mut tally = wave.tally.clone();
+    tally.add(&outcome);
+    Ok(tally.evaluation(turn.state.plan.policy_of(task.wave)))
+}
+
+pub(crate) fn declared_severity(error: &v1::Error) -> Option<Severity> {
+    Severity::from_proto(error.severity)
+}
+
+/// Milliseconds as a duration; none below zero.
+pub(super) fn duration(milliseconds: i64) -> Duration {
+    Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0))
+}

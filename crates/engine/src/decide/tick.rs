@@ -1,0 +1,94 @@
+//! Deadlines that have passed.
+
+use std::collections::BTreeMap;
+
+use capataz_contracts::v1::{self, event::Body};
+use capataz_policy::aggregation::ResultStatus;
+use capataz_policy::severity::Severity;
+use capataz_policy::timeout;
+
+use super::turn::Turn;
+use super::{Refusal, cancel, report, settle};
+use crate::activity::Step;
+use crate::effect::Effect;
+use crate::input::{Observed, TaskRef};
+use crate::state::Timer;
+
+pub(super) fn handle(turn: &mut Turn<'_>, mut observed: BTreeMap<TaskRef, Observed>) -> Result<(), Refusal> {
+    turn.refuse_finished()?;
+    while let Some((task, timer)) = due(turn) {
+        fire(turn, task, timer, &mut observed)?;
+        if turn.state.is_finished() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The earliest timer that is due.
+fn due(turn: &Turn<'_>) -> Option<(TaskRef, Timer)> {
+    let running = turn.state.timers.first();
+    let held = turn.state.held_timers.first().filter(|_| turn.state.held_since.is_none());
+    let first = match (running, held) {
+        (Some(running), Some(held)) => Some(running.min(held)),
+        (one, other) => one.or(other),
+    };
+    first.filter(|(at, ..)| *at <= turn.now).map(|(_, task, timer)| (*task, *timer))
+}
+
+fn fire(
+    turn: &mut Turn<'_>,
+    task: TaskRef,
+    timer: Timer,
+    observed: &mut BTreeMap<TaskRef, Observed>,
+) -> Result<(), Refusal> {
+    match timer {
+        Timer::StartBy => {
+            let waited = turn.state.plan.timeouts_of(task).schedule_to_start().unwrap_or_default();
+            let agent = &turn.declared(task)?.agent;
+            let error = v1::Error {
+                code: "SCHEDULE_TO_START_TIMEOUT".to_owned(),
+                message: format!("no worker took the task within {waited:?}; agent {agent:?}"),
+                severity: v1::Severity::from(Severity::High) as i32,
+                can_continue: Some(true),
+                options: ["retry", "skip", "abort"].map(str::to_owned).to_vec(),
+                ..v1::Error::default()
+            };
+            settle::fail(turn, task, ResultStatus::Timeout, error, None)
+        }
+        Timer::Retry => {
+            turn.emit(Body::TaskRetryDue(v1::TaskRetryDue { wave: task.wave, task: task.task }));
+            if turn.state.may_lease() {
+                turn.effect(Effect::Enqueue { task });
+            }
+            Ok(())
+        }
+        Timer::Imminent => {
+            let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
+            let remaining = activity.deadline.map_or(0, |deadline| deadline.0.saturating_sub(turn.now.0));
+            let name = turn.declared(task)?.name.clone();
+            turn.notice(timeout::timeout_imminent_notice(&name, settle::duration(remaining)), Some(task));
+            Ok(())
+        }
+        Timer::AttemptDeadline => {
+            cancel::request_cancel(turn, task, v1::CancelReason::AttemptTimeout);
+            Ok(())
+        }
+        Timer::Deadline => {
+            let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
+            if matches!(activity.step, Step::Leased(_)) {
+                cancel::request_cancel(turn, task, v1::CancelReason::Timeout);
+                return Ok(());
+            }
+            settle::time_out(turn, task, Observed::default(), None)
+        }
+        Timer::Grace => {
+            let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
+            let Some(cancel) = activity.lease().and_then(|lease| lease.cancel) else {
+                return Err(Refusal::Outdated);
+            };
+            let observed = observed.remove(&task).unwrap_or_default();
+            report::stopped(turn, task, cancel.reason, observed, None)
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! One turn of a run: events are emitted, applied and encoded in one step, so that the rest of the turn sees them.
+
+use bytes::{Bytes, BytesMut};
+use capataz_contracts::v1::{self, event::Body};
+use prost::Message;
+
+use super::Refusal;
+use crate::effect::Effect;
+use crate::input::TaskRef;
+use crate::plan::Task;
+use crate::state::{CorruptLog, RunState, Timestamp};
+
+/// What one input did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Decision {
+    /// Sequence number of the first event.
+    pub first_seq: u64,
+    /// Number of events; 0 where the input was a repetition.
+    pub count: u32,
+    /// The events, each with a varint length before it.
+    pub events: Bytes,
+    pub effects: Vec<Effect>,
+    /// Number of the event that records the user's request, now or when it first came.
+    pub request_seq: Option<u64>,
+}
+
+pub(crate) struct Turn<'a> {
+    pub(crate) state: &'a mut RunState,
+    pub(crate) now: Timestamp,
+    buffer: BytesMut,
+    first_seq: u64,
+    count: u32,
+    effects: Vec<Effect>,
+    request_seq: Option<u64>,
+    fault: Option<CorruptLog>,
+}
+
+impl<'a> Turn<'a> {
+    /// Time never goes backwards within a run, whatever the clock does.
+    pub(crate) fn new(state: &'a mut RunState, now: Timestamp) -> Self {
+        let now = now.max(state.last_at);
+        let first_seq = state.seq + 1;
+        Self {
+            state,
+            now,
+            buffer: BytesMut::new(),
+            first_seq,
+            count: 0,
+            effects: Vec::new(),
+            request_seq: None,
+            fault: None,
+        }
+    }
+
+    /// The turn of a run that has just begun with `accepted`, its first event.
+    pub(crate) fn beginning(state: &'a mut RunState, accepted: BytesMut) -> Self {
+        let mut turn = Self::new(state, Timestamp::default());
+        turn.first_seq = 1;
+        turn.count = 1;
+        turn.buffer = accepted;
+        turn
+    }
+
+    /// Number that the next event will have.
+    pub(crate) fn next_seq(&self) -> u64 {
+        self.state.seq + 1
+    }
+
+    pub(crate) fn emit(&mut self, body: Body) {
+        if self.fault.is_some() {
+            return;
+        }
+        let event = v1::Event { seq: self.next_seq(), at_ms: self.now.0, body: Some(body) };
+        encode(&event, &mut self.buffer);
+        self.count += 1;
+        self.fault = self.state.apply(event).err();
+    }
+
+    /// Emits the event that records a user's request.
+    pub(crate) fn emit_request(&mut self, body: Body) {
+        self.request_seq = Some(self.next_seq());
+        self.emit(body);
+    }
+
+    pub(crate) fn request_seq(&self) -> Option<u64> {
+        self.request_seq
+    }
+
+    pub(crate) fn set_request_seq(&mut self, seq: Option<u64>) {
+        self.request_seq = seq;
+    }
+
+    pub(crate) fn effect(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
+    pub(crate) fn notice(&mut self, notice: v1::Error, task: Option<TaskRef>) {
+        self.emit(Body::Notice(v1::Notice {
+            notice: Some(notice),
+            wave: task.map(|task| task.wave),
+            task: task.map(|task| task.task),
+        }));
+    }
+
+    /// Whether this user's request was carried out before.
+    pub(crate) fn repeats(&mut self, request_id: &str, digest: &str) -> Result<bool, Refusal> {
+        let Some((before, seq)) = self.state.requests.get(request_id) else { return Ok(false) };
+        if before != digest {
+            return Err(Refusal::RequestReused { request_id: request_id.to_owned() });
+        }
+        self.request_seq = Some(*seq);
+        Ok(true)
+    }
+
+    /// Finds a task of the wave in work by its name.
+    pub(crate) fn find(&self, name: &str) -> Result<TaskRef, Refusal> {
+        self.state.plan.find(name).ok_or_else(|| {
+            let known: Vec<&str> = self.state.plan.references().map(|(_, task)| task.name.as_str()).collect();
+            Refusal::Rule(Box::new(capataz_policy::lifecycle::task_not_found(name, known)))
+        })
+    }
+
+    pub(crate) fn declared(&self, task: TaskRef) -> Result<&Task, Refusal> {
+        self.state.plan.task(task).ok_or(Refusal::Outdated)
+    }
+
+    pub(crate) fn refuse_finished(&self) -> Result<(), Refusal> {
+        if self.state.is_finished() { Err(Refusal::RunFinished) } else { Ok(()) }
+    }
+
+    pub(crate) fn finish(self) -> Result<Decision, Refusal> {
+        if let Some(fault) = self.fault {
+            return Err(fault.into());
+        }
+        Ok(Decision {
+            first_seq: self.first_seq,
+            count: self.count,
+            events: self.buffer.freeze(),
+            effects: self.effects,
+            request_seq: self.request_seq,
+        })
+    }
+}
+
+/// Appends an event with its length before it.
+pub(crate) fn encode(event: &v1::Event, buffer: &mut BytesMut) {
+    let length = event.encoded_len();
+    buffer.reserve(length + prost::length_delimiter_len(length));
+    prost::encoding::encode_varint(length as u64, buffer);
+    event.encode_raw(buffer);
+}

@@ -1,0 +1,37 @@
+//! Every unfinished effect of a run, from its state alone: what a restart has to do again.
+
+use capataz_contracts::v1;
+
+use crate::activity::Step;
+use crate::effect::Effect;
+use crate::state::RunState;
+
+impl RunState {
+    /// The effects that are not finished. Running them again does no harm: a worker knows its leases.
+    #[must_use]
+    pub fn outstanding(&self) -> Vec<Effect> {
+        if self.is_finished() {
+            return vec![Effect::Finish];
+        }
+        let may_lease = self.may_lease();
+        let mut effects = Vec::new();
+        for (task, activity) in self.activities() {
+            match &activity.step {
+                Step::Queued { .. } if may_lease => effects.push(Effect::Enqueue { task }),
+                Step::Leased(lease) => {
+                    effects.push(Effect::Assign { task, lease: lease.token });
+                    if let Some(cancel) = lease.cancel {
+                        effects.push(Effect::Cancel {
+                            task,
+                            lease: lease.token,
+                            reason: v1::CancelReason::try_from(cancel.reason).unwrap_or_default(),
+                            grace_ms: cancel.grace_until.0.saturating_sub(self.last_at.0).max(0),
+                        });
+                    }
+                }
+                Step::Queued { .. } | Step::Backoff { .. } | Step::Asking | Step::Settled => {}
+            }
+        }
+        effects
+    }
+}

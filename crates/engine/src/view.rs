@@ -1,0 +1,240 @@
+//! A run as its readers see it.
+
+use capataz_contracts::v1;
+
+use crate::activity::{Activity, Step};
+use crate::input::TaskRef;
+use crate::plan::{Plan, Task};
+use crate::state::{Phase, RunState};
+
+/// Which parts of a run a reader wants.
+#[derive(Clone, Copy, Debug)]
+pub struct ViewOptions {
+    pub tasks: bool,
+    pub outputs: bool,
+    pub offset: usize,
+    pub limit: usize,
+}
+
+/// What an assignment holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AssignmentView<'a> {
+    pub agent: &'a str,
+    pub name: &'a str,
+    pub activation: u32,
+    pub attempt: u32,
+    pub input: Option<&'a v1::Payload>,
+    pub deadline_ms: i64,
+}
+
+impl RunState {
+    #[must_use]
+    pub fn status(&self) -> v1::RunStatus {
+        match &self.phase {
+            Phase::Finished { .. } => v1::RunStatus::Finished,
+            Phase::Ending { .. } => v1::RunStatus::Cancelling,
+            Phase::Running if self.open_questions().next().is_some() => v1::RunStatus::Waiting,
+            Phase::Running if self.paused => v1::RunStatus::Paused,
+            Phase::Running => v1::RunStatus::Running,
+        }
+    }
+
+    #[must_use]
+    pub fn outcome(&self) -> Option<v1::RunOutcome> {
+        match &self.phase {
+            Phase::Finished { outcome, .. } => v1::RunOutcome::try_from(*outcome).ok(),
+            _ => None,
+        }
+    }
+
+    /// Unix milliseconds of the run's end.
+    #[must_use]
+    pub fn finished_at_ms(&self) -> Option<i64> {
+        match &self.phase {
+            Phase::Finished { at, .. } => Some(at.0),
+            _ => None,
+        }
+    }
+
+    /// Unix milliseconds of the newest event.
+    #[must_use]
+    pub fn updated_at_ms(&self) -> i64 {
+        self.last_at.0
+    }
+
+    /// Tasks that have settled, of how many.
+    #[must_use]
+    pub fn progress(&self) -> (u32, u32) {
+        (self.settled, self.plan.task_count())
+    }
+
+    /// What the holder of the task's lease is given.
+    #[must_use]
+    pub fn assignment(&self, task: TaskRef) -> Option<AssignmentView<'_>> {
+        let declared = self.plan.task(task)?;
+        let activity = self.activity(task)?;
+        Some(AssignmentView {
+            agent: &declared.agent,
+            name: &declared.name,
+            activation: activity.activation,
+            attempt: activity.attempt,
+            input: activity.input.as_ref().or(declared.input.as_ref()),
+            deadline_ms: activity.deadline.map_or(0, |deadline| deadline.0),
+        })
+    }
+
+    /// When the task was first leased, and its deadline. Unix milliseconds.
+    #[must_use]
+    pub fn running_times(&self, task: TaskRef) -> Option<(i64, i64)> {
+        let activity = self.activity(task)?;
+        Some((activity.started_at?.0, activity.deadline?.0))
+    }
+
+    /// The run as a read model.
+    #[must_use]
+    pub fn view(&self, run_id: String, options: ViewOptions) -> v1::Run {
+        let error = match &self.phase {
+            Phase::Finished { error, .. } | Phase::Ending { error } => error.clone(),
+            Phase::Running => None,
+        };
+        v1::Run {
+            run_id,
+            kind: v1::RunKind::Plan as i32,
+            name: self.plan.name.clone(),
+            status: self.status() as i32,
+            outcome: self.outcome().map(|outcome| outcome as i32),
+            labels: self.labels.clone(),
+            created_at_ms: self.created_at.0,
+            updated_at_ms: self.last_at.0,
+            finished_at_ms: self.finished_at_ms(),
+            seq: self.seq,
+            parent: self.parent.clone(),
+            wave: self.current_wave(),
+            waves: if options.tasks { self.wave_views(options) } else { Vec::new() },
+            questions: self.questions.iter().map(|asked| asked.question.clone()).collect(),
+            error,
+            summary: Some(self.error_summary()),
+            tasks_total: self.plan.task_count(),
+            tasks_settled: self.settled,
+        }
+    }
+
+    fn wave_views(&self, options: ViewOptions) -> Vec<v1::WaveView> {
+        let mut skip = options.offset;
+        let mut room = options.limit;
+        let mut views = Vec::with_capacity(self.plan.waves.len());
+        for (wave, wave_index) in self.plan.waves.iter().zip(0u32..) {
+            let state = self.waves.get(wave_index as usize);
+            let policy = self.plan.policy_of(wave_index);
+            let mut tasks = Vec::new();
+            for (task, task_index) in wave.tasks.iter().zip(0u32..) {
+                if skip > 0 {
+                    skip -= 1;
+                } else if room > 0 {
+                    room -= 1;
+                    let place = TaskRef { wave: wave_index, task: task_index };
+                    tasks.push(task_view(&self.plan, place, task, self.activity(place), options.outputs));
+                }
+            }
+            views.push(v1::WaveView {
+                name: wave.name.clone(),
+                policy: v1::AggregationKind::from(policy.kind()) as i32,
+                tasks,
+                evaluation: state.and_then(|state| {
+                    let counted = state.tally.total() > 0;
+                    state.evaluation.clone().or_else(|| counted.then(|| state.tally.evaluation(policy)))
+                }),
+            });
+        }
+        views
+    }
+
+    /// Errors of the run's tasks by severity.
+    #[must_use]
+    pub fn error_summary(&self) -> v1::ErrorSummary {
+        let mut summary = v1::ErrorSummary::default();
+        for wave in &self.waves {
+            let part = wave.tally.summary();
+            summary.total += part.total;
+            summary.critical += part.critical;
+            summary.high += part.high;
+            summary.medium += part.medium;
+            summary.low += part.low;
+            summary.critical_tasks += part.critical_tasks;
+        }
+        summary
+    }
+
+    /// The end of a finished run, with the outputs of its tasks up to `max_output` bytes in all.
+    #[must_use]
+    pub fn result(&self, max_output: usize) -> Option<v1::RunResult> {
+        let Phase::Finished { outcome, error, at } = &self.phase else { return None };
+        let mut room = max_output;
+        let tasks = self.plan.references().map(|(place, task)| {
+            let activity = self.activity(place);
+            let end = activity.and_then(|activity| activity.end.as_ref());
+            let output = end.and_then(|end| end.output.as_ref());
+            let error = end.and_then(|end| end.error.as_ref());
+            let bytes = output.map_or(0, prost::Message::encoded_len) + error.map_or(0, prost::Message::encoded_len);
+            let fits = bytes <= room;
+            if fits {
+                room -= bytes;
+            }
+            v1::TaskResult {
+                name: task.name.clone(),
+                state: activity.map_or(v1::TaskState::Init, |activity| activity.state.into()) as i32,
+                status: end.map_or(0, |end| v1::ResultStatus::from(end.status) as i32),
+                output: output.filter(|_| fits).cloned(),
+                error: error.filter(|_| fits).cloned(),
+                output_omitted: !fits,
+            }
+        });
+        Some(v1::RunResult {
+            outcome: *outcome,
+            error: error.clone(),
+            summary: Some(self.error_summary()),
+            tasks: tasks.collect(),
+            duration_ms: at.0.saturating_sub(self.created_at.0),
+        })
+    }
+}
+
+fn task_view(
+    plan: &Plan,
+    place: TaskRef,
+    task: &Task,
+    activity: Option<&Activity>,
+    outputs: bool,
+) -> v1::TaskView {
+    let mut view = v1::TaskView {
+        name: task.name.clone(),
+        agent: task.agent.clone(),
+        state: v1::TaskState::Init as i32,
+        max_attempts: plan.retry_of(place).max_attempts(),
+        critical: task.critical,
+        ..v1::TaskView::default()
+    };
+    let Some(activity) = activity else { return view };
+    view.state = v1::TaskState::from(activity.state) as i32;
+    view.attempt = activity.attempt;
+    view.activation = activity.activation;
+    view.started_at_ms = activity.started_at.map(|at| at.0);
+    view.deadline_ms = activity.deadline.map(|at| at.0);
+    view.worker = activity.lease().map(|lease| lease.worker.clone());
+    if let Step::Backoff { retry_at } = activity.step {
+        view.retry_at_ms = Some(retry_at.0);
+    }
+    let mut from = None;
+    for step in &activity.history {
+        let to = v1::TaskState::from(step.to) as i32;
+        view.history.push(v1::Transition { from, to, at_ms: step.at.0 });
+        from = Some(to);
+    }
+    if let Some(end) = &activity.end {
+        view.status = Some(v1::ResultStatus::from(end.status) as i32);
+        view.settled_at_ms = Some(end.at.0);
+        view.error.clone_from(&end.error);
+        view.output = end.output.clone().filter(|_| outputs);
+    }
+    view
+}

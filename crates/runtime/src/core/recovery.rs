@@ -1,0 +1,71 @@
+//! After a start, or after a commit whose outcome is unknown: memory is rebuilt from what the store holds.
+
+use capataz_contracts::v1;
+use capataz_engine::TaskRef;
+use capataz_store::BlobHash;
+
+use super::{AppendId, Core, KnownAgent, Mode, Recovered, RunSlot};
+
+impl Core {
+    /// Makes agents of the configuration known.
+    pub fn learn(&mut self, agents: Vec<KnownAgent>) {
+        for agent in agents {
+            self.agents.learn(agent);
+        }
+    }
+
+    pub(super) fn recovered(&mut self, recovered: Recovered) {
+        if self.mode == Mode::Fenced {
+            return;
+        }
+        self.mode = Mode::Running;
+        for agent in recovered.agents {
+            self.agents.learn(agent);
+        }
+        for (run, state) in recovered.runs {
+            if state.is_finished() {
+                continue;
+            }
+            let leases: Vec<(TaskRef, u64, String)> =
+                state.leases().map(|(task, token, worker)| (task, token, worker.to_owned())).collect();
+            let quiet_until = self.quiet_after_recovery(!leases.is_empty());
+            let snapshot_seq = state.seq();
+            let projected = (v1::RunStatus::Unspecified, 0);
+            self.runs.insert(
+                run,
+                RunSlot {
+                    state,
+                    last_append: AppendId(0),
+                    projected,
+                    waiters: Vec::new(),
+                    wake_at: None,
+                    quiet_until,
+                    snapshot_seq,
+                },
+            );
+            for (task, token, worker) in leases {
+                self.recover_lease(run, task, token, worker);
+            }
+            let may_lease = self.runs.get(&run).is_some_and(|slot| slot.state.may_lease());
+            if may_lease {
+                self.enqueue_all(run);
+            }
+            self.arm(run);
+        }
+    }
+}
+
+/// The hash that a reference names; `None` where it is no hash.
+pub(crate) fn blob_hash(blob: &v1::BlobRef) -> Option<BlobHash> {
+    let text = blob.blake3.as_bytes();
+    if text.len() != 64 {
+        return None;
+    }
+    let mut hash = [0u8; 32];
+    for (byte, pair) in hash.iter_mut().zip(text.chunks_exact(2)) {
+        let [high, low] = pair else { return None };
+        let digit = |character: u8| char::from(character).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+        *byte = digit(*high)? * 16 + digit(*low)?;
+    }
+    Some(BlobHash(hash))
+}

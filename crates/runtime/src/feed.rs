@@ -1,0 +1,309 @@
+//! Event streams: the newest events in memory, the others in the log, and no gap at the seam.
+//!
+//! [`Ring`] keeps what was published last, up to a number of bytes. A [`Reader`] is one subscriber's place: it reads
+//! from the ring while it is recent enough, from the log while it is not, and never holds more than one page. Nothing
+//! is queued for a subscriber, so that a slow one costs no memory and slows nobody.
+//!
+//! Both are sans-IO but for the store's reads, and the simulator drives them as the shell does.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+use capataz_contracts::v1::{self, event::Body};
+use capataz_engine::planted::{self, Fault};
+use capataz_store::{LogRow, Position, RunId, RunRow, ShardId, Store, StoreError};
+use prost::Message;
+
+use crate::core::Published;
+
+/// Rows and bytes that one read of the log takes at most.
+const PAGE_ROWS: usize = 512;
+const PAGE_BYTES: usize = 1024 * 1024;
+/// Bytes of events in one batch; a response stays below gRPC's 4 MiB.
+const BATCH_BYTES: usize = 1024 * 1024;
+/// Runs whose labels a reader remembers.
+const KNOWN_RUNS: usize = 4096;
+
+/// The newest published appends.
+#[derive(Debug)]
+pub struct Ring {
+    /// Everything after this position is in the ring.
+    after: Position,
+    entries: VecDeque<Arc<Published>>,
+    bytes: usize,
+    max_bytes: usize,
+}
+
+impl Ring {
+    /// An empty ring: what is at or before `after` is in the log.
+    #[must_use]
+    pub fn new(after: Position, max_bytes: usize) -> Self {
+        Self { after, entries: VecDeque::new(), bytes: 0, max_bytes }
+    }
+
+    pub fn push(&mut self, published: Published) {
+        self.bytes += published.events.len();
+        self.entries.push_back(Arc::new(published));
+        while self.bytes > self.max_bytes && self.entries.len() > 1 {
+            if let Some(oldest) = self.entries.pop_front() {
+                self.bytes -= oldest.events.len();
+                self.after = oldest.position;
+            }
+        }
+    }
+
+    /// Position of the newest entry.
+    #[must_use]
+    pub fn newest(&self) -> Position {
+        self.entries.back().map_or(self.after, |entry| entry.position)
+    }
+
+    /// Up to `limit` entries after `position`; `None` where some of them are in the log alone.
+    #[must_use]
+    pub fn after(&self, position: Position, limit: usize) -> Option<Vec<Arc<Published>>> {
+        let missed_by_one = planted::is(Fault::SeamOffByOne) && position.0 + 1 == self.after.0;
+        if position < self.after && !missed_by_one {
+            return None;
+        }
+        let start = self.entries.partition_point(|entry| entry.position <= position);
+        Some(self.entries.range(start..).take(limit).cloned().collect())
+    }
+}
+
+/// What a subscriber wants to see; all that is set must match.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    pub run: Option<RunId>,
+    pub labels: BTreeMap<String, String>,
+    pub kind: Option<i32>,
+    pub min_severity: i32,
+}
+
+/// One event on its way to a subscriber, as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivered {
+    pub run: RunId,
+    pub event: Bytes,
+    /// Resume here for what comes after this event.
+    pub cursor: Cursor,
+}
+
+/// A place in a shard's order of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Cursor {
+    /// Every append up to this position was delivered.
+    pub position: Position,
+    /// The append that was delivered in part, where there is one, and how many of its events.
+    pub partial: Position,
+    pub sent: u32,
+}
+
+impl Cursor {
+    /// Behind the append at this position.
+    #[must_use]
+    pub fn behind(position: Position) -> Self {
+        Self { position, partial: Position(0), sent: 0 }
+    }
+}
+
+/// What one step of a reader found.
+#[derive(Debug, Default)]
+pub struct Step {
+    pub events: Vec<Delivered>,
+    /// The reader has seen all that there is.
+    pub at_end: bool,
+    /// The run that the filter names has finished, and its last event was delivered.
+    pub finished: bool,
+}
+
+/// One subscriber's place in the stream.
+#[derive(Debug)]
+pub struct Reader {
+    shard: ShardId,
+    filter: Filter,
+    cursor: Cursor,
+    max_batch: usize,
+    /// The run's own history is read first, by its index; sequence number of the last event that was read.
+    history_of_run: Option<u64>,
+    known: BTreeMap<RunId, Option<RunRow>>,
+    finished: bool,
+}
+
+impl Reader {
+    #[must_use]
+    pub fn new(shard: ShardId, filter: Filter, cursor: Cursor, max_batch: usize) -> Self {
+        let history_of_run = filter.run.map(|_| 0);
+        Self { shard, filter, cursor, max_batch, history_of_run, known: BTreeMap::new(), finished: false }
+    }
+
+    /// Where a new subscriber would resume.
+    #[must_use]
+    pub fn cursor(&self) -> Cursor {
+        self.cursor
+    }
+
+    /// Reads on from memory; `None` where the log has to be read.
+    #[must_use]
+    pub fn read_ring(&mut self, ring: &Ring) -> Option<Step> {
+        if self.history_of_run.is_some() || !self.filter.labels.is_empty() || self.filter.kind.is_some() {
+            // The run list has to be asked as well, unless there is nothing new at all.
+            let idle = self.history_of_run.is_none() && self.cursor.position >= ring.newest();
+            return idle.then(|| Step { at_end: true, finished: self.finished, ..Step::default() });
+        }
+        let entries = ring.after(self.cursor.position, PAGE_ROWS)?;
+        let mut step = Step { at_end: true, ..Step::default() };
+        let mut bytes = 0;
+        for entry in entries {
+            if !self.take(entry.position, entry.run, &entry.events, &mut bytes, &mut step) {
+                step.at_end = false;
+                break;
+            }
+        }
+        step.at_end &= self.cursor.position >= ring.newest();
+        step.finished = self.finished;
+        Some(step)
+    }
+
+    /// Reads on from the log. `newest` is the ring's newest position, taken before.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn read_log(&mut self, store: &dyn Store, newest: Position) -> Result<Step, StoreError> {
+        let rows = match (self.filter.run, self.history_of_run) {
+            (Some(run), Some(after_seq)) => store.read_run(run, after_seq, PAGE_ROWS, PAGE_BYTES)?,
+            _ => store.read_log(self.shard, self.cursor.position, PAGE_ROWS, PAGE_BYTES)?,
+        };
+        let mut step = Step::default();
+        if rows.is_empty() {
+            if self.history_of_run.take().is_some() {
+                // All rows of the run up to `newest` were there to be read.
+                if newest > self.cursor.position {
+                    self.cursor = Cursor::behind(newest);
+                }
+                return Ok(step);
+            }
+            step.at_end = true;
+            return Ok(step);
+        }
+        let mut bytes = 0;
+        for row in rows {
+            let LogRow { position, run, first_seq, count, events } = row;
+            let last_seq = first_seq + u64::from(count).saturating_sub(1);
+            if self.history_of_run.is_some() && position <= self.cursor.position {
+                self.history_of_run = Some(last_seq);
+                continue;
+            }
+            if !self.wants(store, run)? {
+                self.cursor = Cursor::behind(position);
+                continue;
+            }
+            if !self.take(position, run, &events, &mut bytes, &mut step) {
+                break;
+            }
+            if self.history_of_run.is_some() {
+                self.history_of_run = Some(last_seq);
+            }
+        }
+        step.finished = self.finished;
+        Ok(step)
+    }
+
+    fn wants(&mut self, store: &dyn Store, run: RunId) -> Result<bool, StoreError> {
+        if self.filter.run.is_some_and(|wanted| wanted != run) {
+            return Ok(false);
+        }
+        if self.filter.labels.is_empty() && self.filter.kind.is_none() {
+            return Ok(true);
+        }
+        if !self.known.contains_key(&run) {
+            if self.known.len() >= KNOWN_RUNS {
+                self.known.clear();
+            }
+            self.known.insert(run, store.get_run(run)?);
+        }
+        let Some(Some(row)) = self.known.get(&run) else { return Ok(false) };
+        let labels = self.filter.labels.iter().all(|(key, value)| row.labels.get(key) == Some(value));
+        Ok(labels && self.filter.kind.is_none_or(|kind| kind == row.kind))
+    }
+
+    /// Takes an append's events into the step, as far as there is room. Whether all of them were taken.
+    fn take(
+        &mut self,
+        position: Position,
+        run: RunId,
+        events: &Bytes,
+        bytes: &mut usize,
+        step: &mut Step,
+    ) -> bool {
+        if self.filter.run.is_some_and(|wanted| wanted != run) {
+            self.cursor = Cursor::behind(position);
+            return true;
+        }
+        let skip = if self.cursor.partial == position { self.cursor.sent } else { 0 };
+        let mut index = 0;
+        for event in split(events) {
+            index += 1;
+            if index <= skip {
+                continue;
+            }
+            if step.events.len() >= self.max_batch || (*bytes > 0 && *bytes + event.len() > BATCH_BYTES) {
+                return false;
+            }
+            self.cursor.partial = position;
+            self.cursor.sent = index;
+            if !self.matches(&event) {
+                continue;
+            }
+            *bytes += event.len();
+            step.events.push(Delivered { run, event, cursor: self.cursor });
+        }
+        self.cursor = Cursor::behind(position);
+        if let Some(last) = step.events.last_mut()
+            && (last.cursor.partial, last.cursor.sent) == (position, index)
+        {
+            last.cursor = self.cursor;
+        }
+        true
+    }
+
+    /// Whether the event passes the filter; also sees a run's end.
+    fn matches(&mut self, event: &Bytes) -> bool {
+        if self.filter.run.is_none() && self.filter.min_severity <= v1::Severity::Low as i32 {
+            return true;
+        }
+        // An event that this version cannot read is nobody's to hide.
+        let Ok(event) = v1::Event::decode(event.clone()) else { return true };
+        if let Some(Body::RunFinished(_)) = &event.body {
+            self.finished = true;
+        }
+        severity_of(&event) >= self.filter.min_severity
+    }
+}
+
+/// The events of an append; bytes that are no events end the iteration.
+pub fn split(events: &Bytes) -> impl Iterator<Item = Bytes> + use<> {
+    let mut rest = events.clone();
+    std::iter::from_fn(move || {
+        if !rest.has_remaining() {
+            return None;
+        }
+        let length = prost::decode_length_delimiter(&mut rest).ok()?;
+        (length <= rest.remaining()).then(|| rest.split_to(length))
+    })
+}
+
+/// Severity of an event: that of the error in it, else LOW.
+#[must_use]
+pub fn severity_of(event: &v1::Event) -> i32 {
+    let error = match &event.body {
+        Some(Body::TaskAttemptFailed(body)) => body.error.as_ref(),
+        Some(Body::TaskSettled(body)) => body.error.as_ref(),
+        Some(Body::RunCancelRequested(body)) => body.error.as_ref(),
+        Some(Body::RunFinished(body)) => body.error.as_ref(),
+        Some(Body::Notice(body)) => body.notice.as_ref(),
+        Some(Body::QuestionAsked(body)) => body.question.as_ref().and_then(|question| question.error.as_ref()),
+        _ => None,
+    };
+    error.map_or(0, |error| error.severity).max(v1::Severity::Low as i32)
+}

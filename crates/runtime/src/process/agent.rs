@@ -1,0 +1,220 @@
+//! What a process agent is, as `capataz.toml` declares it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use capataz_contracts::Violation;
+use serde::Deserialize;
+
+use super::environment::Template;
+
+/// What a command gets from the daemon's environment where its agent does not say.
+pub const DEFAULT_PASS_ENV: &[&str] = &["PATH", "HOME", "LANG", "TMPDIR"];
+
+/// Bytes of stdout that a command may write where its agent does not say.
+pub const DEFAULT_MAX_OUTPUT: u64 = 1024 * 1024;
+
+/// The highest `max_output`: the same as for one blob. The output is held in memory until the task ends.
+pub const MAX_MAX_OUTPUT: u64 = 256 * 1024 * 1024;
+
+/// A command that serves tasks: one entry of `[[agents]]`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessAgent {
+    pub name: String,
+    #[serde(default)]
+    pub category: String,
+    /// Program and arguments, handed over as they are: there is no shell and no substitution. A program without a slash
+    /// is looked for in the `PATH` that the command gets.
+    pub command: Vec<String>,
+    /// Working directory, absolute. Absent: the daemon's.
+    #[serde(default)]
+    pub cwd: Option<PathBuf>,
+    /// Variables for the command, over those of `pass_env`. A value may contain `${secret:NAME}`.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Names of the variables that the command gets from the daemon's environment. A list here replaces
+    /// [`DEFAULT_PASS_ENV`].
+    #[serde(default = "default_pass_env")]
+    pub pass_env: Vec<String>,
+    /// How stdout is read.
+    #[serde(default)]
+    pub output: OutputFormat,
+    /// Most commands of this agent at one time, at least 1.
+    #[serde(default = "default_max_concurrency")]
+    pub max_concurrency: u32,
+    /// Exit codes that mean "try again": they become the code SERVICE_UNAVAILABLE.
+    #[serde(default)]
+    pub retryable_exit_codes: Vec<i32>,
+    /// Most bytes of stdout. More than these end the command with OUTPUT_TOO_LARGE.
+    #[serde(default = "default_max_output")]
+    pub max_output: u64,
+}
+
+/// How a command's stdout is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputFormat {
+    /// One JSON value; nothing at all is `null`.
+    #[default]
+    Json,
+    /// Text. Bytes that are not UTF-8 are replaced.
+    Text,
+}
+
+fn default_pass_env() -> Vec<String> {
+    DEFAULT_PASS_ENV.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn default_max_concurrency() -> u32 {
+    1
+}
+
+fn default_max_output() -> u64 {
+    DEFAULT_MAX_OUTPUT
+}
+
+impl ProcessAgent {
+    /// An agent with every default.
+    pub fn new(name: impl Into<String>, command: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self {
+            name: name.into(),
+            category: String::new(),
+            command: command.into_iter().map(Into::into).collect(),
+            cwd: None,
+            env: BTreeMap::new(),
+            pass_env: default_pass_env(),
+            output: OutputFormat::default(),
+            max_concurrency: default_max_concurrency(),
+            retryable_exit_codes: Vec::new(),
+            max_output: DEFAULT_MAX_OUTPUT,
+        }
+    }
+
+    /// Everything that is wrong with the declaration, in the order of the fields; paths are relative to the agent.
+    pub fn validate(&self) -> Vec<Violation> {
+        let mut violations = Vec::new();
+        let mut refuse = |path: String, rule, message: &str| {
+            violations.push(Violation::new(path, rule, message));
+        };
+        if self.name.is_empty() {
+            refuse("name".into(), "required", "an agent needs a name");
+        }
+        match self.command.first() {
+            None => refuse("command".into(), "required", "a command needs at least the program"),
+            Some(program) if program.is_empty() => {
+                refuse("command[0]".into(), "required", "the program's name is empty");
+            }
+            Some(_) => {}
+        }
+        for (index, argument) in self.command.iter().enumerate() {
+            let path = format!("command[{index}]");
+            if argument.contains('\0') {
+                refuse(path, "no_nul", "an argument cannot contain a zero byte");
+            } else if Template::mentions_secret(argument) {
+                refuse(
+                    path,
+                    "secret_in_command",
+                    "everybody can read arguments; give the secret through `env`",
+                );
+            }
+        }
+        if let Some(cwd) = &self.cwd
+            && !cwd.is_absolute()
+        {
+            refuse("cwd".into(), "absolute_path", "the working directory must be an absolute path");
+        }
+        for (name, value) in &self.env {
+            let path = format!("env.{name}");
+            if !is_variable_name(name) {
+                refuse(path, "variable_name", NOT_A_NAME);
+            } else if value.contains('\0') {
+                refuse(path, "no_nul", "a value cannot contain a zero byte");
+            } else if let Err(problem) = Template::parse(value) {
+                refuse(path, "secret_reference", &problem);
+            }
+        }
+        for (index, name) in self.pass_env.iter().enumerate() {
+            if !is_variable_name(name) {
+                refuse(format!("pass_env[{index}]"), "variable_name", NOT_A_NAME);
+            }
+        }
+        if self.max_concurrency == 0 {
+            refuse("max_concurrency".into(), "range", "at least 1");
+        }
+        let mut seen = BTreeSet::new();
+        for (index, code) in self.retryable_exit_codes.iter().enumerate() {
+            let path = format!("retryable_exit_codes[{index}]");
+            if !(1..=255).contains(code) {
+                refuse(path, "range", "an exit code that means a failure is between 1 and 255");
+            } else if !seen.insert(code) {
+                refuse(path, "unique", "the code is listed twice");
+            }
+        }
+        if !(1..=MAX_MAX_OUTPUT).contains(&self.max_output) {
+            let range = format!("between 1 and {MAX_MAX_OUTPUT} bytes");
+            refuse("max_output".into(), "range", &range);
+        }
+        violations
+    }
+}
+
+const NOT_A_NAME: &str = "not the name of a variable: it is empty or contains `=` or a zero byte";
+
+fn is_variable_name(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['=', '\0'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: serde_json::Value) -> Result<ProcessAgent, serde_json::Error> {
+        serde_json::from_value(json)
+    }
+
+    #[test]
+    fn everything_but_name_and_command_has_a_default() {
+        let agent = read(serde_json::json!({"name": "echo", "command": ["cat"]})).ok();
+        assert_eq!(agent, Some(ProcessAgent::new("echo", ["cat"])));
+        assert_eq!(agent.map(|agent| agent.validate()), Some(Vec::new()));
+    }
+
+    #[test]
+    fn an_unknown_field_is_refused() {
+        let error = read(serde_json::json!({"name": "echo", "command": ["cat"], "shell": true})).err();
+        assert!(error.is_some_and(|error| error.to_string().contains("shell")));
+    }
+
+    #[track_caller]
+    fn check(change: impl FnOnce(&mut ProcessAgent), expected: &[(&str, &str)]) {
+        let mut agent = ProcessAgent::new("echo", ["cat"]);
+        change(&mut agent);
+        let violations = agent.validate();
+        let found: Vec<_> =
+            violations.iter().map(|violation| (violation.path.as_str(), violation.rule)).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn each_rule_names_its_field() {
+        check(|agent| agent.name.clear(), &[("name", "required")]);
+        check(|agent| agent.command.clear(), &[("command", "required")]);
+        check(|agent| agent.command = vec![String::new()], &[("command[0]", "required")]);
+        check(|agent| agent.command.push("a\0b".into()), &[("command[1]", "no_nul")]);
+        check(|agent| agent.command.push("${secret:K}".into()), &[("command[1]", "secret_in_command")]);
+        check(|agent| agent.cwd = Some("here".into()), &[("cwd", "absolute_path")]);
+        check(|agent| drop(agent.env.insert("A=B".into(), String::new())), &[("env.A=B", "variable_name")]);
+        check(
+            |agent| drop(agent.env.insert("A".into(), "${secret:K".into())),
+            &[("env.A", "secret_reference")],
+        );
+        check(|agent| agent.pass_env.push(String::new()), &[("pass_env[4]", "variable_name")]);
+        check(|agent| agent.max_concurrency = 0, &[("max_concurrency", "range")]);
+        check(
+            |agent| agent.retryable_exit_codes = vec![0, 75, 75],
+            &[("retryable_exit_codes[0]", "range"), ("retryable_exit_codes[2]", "unique")],
+        );
+        check(|agent| agent.max_output = 0, &[("max_output", "range")]);
+    }
+}

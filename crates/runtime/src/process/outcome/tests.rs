@@ -1,0 +1,85 @@
+use super::*;
+
+fn agent() -> ProcessAgent {
+    ProcessAgent { retryable_exit_codes: vec![75], ..ProcessAgent::new("a", ["prog"]) }
+}
+
+fn seen(ending: Ending, stdout: &str, log: &'static str) -> Observation {
+    Observation {
+        ending: Some(ending),
+        stdout: stdout.into(),
+        log: Bytes::from_static(log.as_bytes()),
+        ..Default::default()
+    }
+}
+
+#[track_caller]
+fn check_failure(observation: Observation, code: &str, message: &str) -> Box<v1::Error> {
+    match ProcessOutcome::of(&agent(), &Redactor::default(), observation) {
+        ProcessOutcome::Failed { error, .. } => {
+            assert_eq!((error.code.as_str(), error.message.as_str()), (code, message));
+            error
+        }
+        other => unreachable!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_exit_code_and_the_last_line_make_the_message() {
+    let exited = |code| Ending::Exited { code };
+    check_failure(seen(exited(3), "", "first\nsecond\n"), AGENT_COMMAND_FAILED, "exit code 3: second");
+    check_failure(seen(exited(3), "[1]", ""), AGENT_COMMAND_FAILED, "exit code 3");
+    check_failure(seen(exited(75), "", "busy"), SERVICE_UNAVAILABLE, "exit code 75: busy");
+}
+
+#[test]
+fn a_reported_error_wins_over_the_exit_code() {
+    let stdout =
+        r#"{"error": {"code": "QUOTA", "message": "later", "severity": "low", "retry_after_ms": 1500}}"#;
+    let error = check_failure(seen(Ending::Exited { code: 75 }, stdout, "x"), "QUOTA", "later");
+    assert_eq!((error.severity(), error.retry_after_ms), (v1::Severity::Low, Some(1500)));
+
+    let stdout = r#"{"error": {"code": "QUOTA", "severity": 4, "retry_after_ms": -1}}"#;
+    let error = check_failure(seen(Ending::Exited { code: 1 }, stdout, "x"), "QUOTA", "");
+    assert_eq!((error.severity(), error.retry_after_ms), (v1::Severity::Critical, None));
+
+    let stdout = r#"{"error": {"code": "not a code"}}"#;
+    check_failure(seen(Ending::Exited { code: 1 }, stdout, "x"), AGENT_COMMAND_FAILED, "exit code 1: x");
+}
+
+#[test]
+fn signals_and_reasons_have_names() {
+    check_failure(
+        seen(Ending::Signalled { signal: 9 }, "", ""),
+        AGENT_COMMAND_FAILED,
+        "ended by signal 9 (SIGKILL)",
+    );
+    check_failure(seen(Ending::Signalled { signal: 40 }, "", ""), AGENT_COMMAND_FAILED, "ended by signal 40");
+    let missing = seen(Ending::NotStarted { errno: 2 }, "", "");
+    check_failure(missing, AGENT_COMMAND_NOT_STARTED, "cannot start `prog`: No such file or directory");
+}
+
+#[test]
+fn what_was_found_is_shown_without_control_characters() {
+    let found = seen(Ending::Exited { code: 0 }, "\u{1b}[2J oops", "");
+    check_failure(found, INVALID_OUTPUT, "stdout is not one JSON value; it begins: \\u{1b}[2J oops");
+    let long = seen(Ending::Exited { code: 0 }, &"ñ".repeat(5000), "");
+    check_failure(
+        long,
+        INVALID_OUTPUT,
+        &format!("stdout is not one JSON value; it begins: {}", "ñ".repeat(200)),
+    );
+}
+
+#[test]
+fn a_cancelled_command_keeps_only_valid_output() {
+    let cancelled =
+        |stdout: &str| Observation { cancelled: true, ..seen(Ending::Signalled { signal: 15 }, stdout, "") };
+    let partial = |stdout| match ProcessOutcome::of(&agent(), &Redactor::default(), cancelled(stdout)) {
+        ProcessOutcome::Cancelled { partial, .. } => partial.map(|output| output.bytes),
+        other => unreachable!("{other:?}"),
+    };
+    assert_eq!(partial("{\"half\": true}\n"), Some(Bytes::from_static(b"{\"half\": true}")));
+    assert_eq!(partial("{\"half\":"), None);
+    assert_eq!(partial(""), None);
+}

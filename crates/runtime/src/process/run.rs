@@ -1,0 +1,391 @@
+//! The daemon's side: starts the shim, hands the input over, reads what comes back.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fmt;
+use std::future::pending;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::agent::ProcessAgent;
+use super::environment::{Environment, SecretResolver};
+use super::orphans::LOCK_EXTENSION;
+use super::outcome::{Ending, Observation, ProcessOutcome};
+use super::protocol::{KILL, MAX_INPUT, REPORT_BYTES, Report, TERMINATE};
+use super::stderr::StderrReader;
+
+/// Shortest time between two progress updates of one command.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
+
+/// How long a command that was killed, or the rest of one that ended, may take to disappear before its task goes on
+/// without it. Its shim goes on killing and keeps its lock.
+const DISAPPEAR_LIMIT: Duration = Duration::from_secs(10);
+
+/// Bytes that are read at once from each of the command's pipes.
+const READ_SIZE: usize = 16 * 1024;
+
+/// How the daemon starts its shim: itself again, with arguments that lead to [`shim_main`](super::shim_main).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShimCommand {
+    pub program: PathBuf,
+    /// What comes before the shim's own arguments.
+    pub args: Vec<OsString>,
+}
+
+impl Default for ShimCommand {
+    /// The running executable with the subcommand `__shim`. By this path it is found even after its file was replaced,
+    /// so that both sides are always of one version.
+    fn default() -> Self {
+        Self { program: "/proc/self/exe".into(), args: vec!["__shim".into()] }
+    }
+}
+
+/// What all runs of all agents share.
+#[derive(Clone)]
+pub struct ProcessContext {
+    pub shim: ShimCommand,
+    /// The folder for the lock files, `<data>/shims`. Made when needed.
+    pub shims_folder: PathBuf,
+    pub secrets: Arc<dyn SecretResolver>,
+}
+
+impl fmt::Debug for ProcessContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { shim, shims_folder, secrets: _ } = self;
+        f.debug_struct("ProcessContext")
+            .field("shim", shim)
+            .field("shims_folder", shims_folder)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the caller asks of a running command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// SIGTERM to the command's group now; after `grace`, SIGKILL.
+    Cancel { grace: Duration },
+    /// SIGKILL now.
+    Kill,
+}
+
+/// What a command does at the moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgressUpdate {
+    /// The latest line of its stderr, at most 1 KiB.
+    pub line: String,
+}
+
+/// Runs the agent's command once, with `input` (JSON) on its stdin, to its end.
+///
+/// `control` may be dropped: the command then runs to its own end. `progress` is called at most five times a second,
+/// with the latest line. Dropping the future kills the command with everything that it started; it may still be alive
+/// for a moment then. Memory is bounded by the input, the agent's `max_output` and a few hundred KiB.
+pub async fn run(
+    agent: &ProcessAgent,
+    context: &ProcessContext,
+    input: Bytes,
+    mut control: mpsc::Receiver<Control>,
+    progress: impl Fn(ProgressUpdate) + Send,
+) -> ProcessOutcome {
+    let inherited = |name: &str| std::env::var_os(name);
+    let environment = match Environment::of_agent(agent, inherited, &*context.secrets) {
+        Ok(environment) => environment,
+        Err(problem) => return ProcessOutcome::not_started(&problem),
+    };
+    if input.len() as u64 > MAX_INPUT {
+        return ProcessOutcome::input_too_large(input.len());
+    }
+    let shim = match Shim::start(agent, context, &environment) {
+        Ok(shim) => shim,
+        Err(error) => {
+            let ending = Ending::Refused { errno: error.raw_os_error().unwrap_or(0) };
+            let observation = Observation { ending: Some(ending), ..Observation::default() };
+            return ProcessOutcome::of(agent, &environment.secrets, observation);
+        }
+    };
+    let secrets = environment.secrets.clone();
+    drop(environment);
+    let mut watch = Watch {
+        agent,
+        input: Some(input),
+        outgoing: VecDeque::new(),
+        command: None,
+        kill_at: None,
+        give_up_at: None,
+        killed: false,
+        seen: Observation::default(),
+        stderr: StderrReader::new(secrets.clone()),
+        progress,
+        progress_at: Instant::now(),
+        line: None,
+    };
+    watch.follow(shim, &mut control).await;
+    let observation = Observation { log: watch.stderr.into_log(), ..watch.seen };
+    ProcessOutcome::of(agent, &secrets, observation)
+}
+
+/// A started shim and the daemon's ends of everything that leads to it.
+struct Shim {
+    process: Child,
+    reader: OwnedReadHalf,
+    writer: OwnedWriteHalf,
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+}
+
+impl Shim {
+    fn start(agent: &ProcessAgent, context: &ProcessContext, environment: &Environment) -> io::Result<Self> {
+        let lock_name = format!("{}.{LOCK_EXTENSION}", uuid::Uuid::now_v7());
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        let (reader, writer) = UnixStream::from_std(ours)?.into_split();
+        let mut command = Command::new(&context.shim.program);
+        command
+            .args(&context.shim.args)
+            .arg(context.shims_folder.join(lock_name))
+            .arg(agent.cwd.as_deref().unwrap_or("".as_ref()))
+            .args(&agent.command)
+            .env_clear()
+            .envs(&environment.variables)
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        // `command` holds the shim's end of the socket; it goes with this scope, so that end of file is seen.
+        let mut process = command.spawn()?;
+        let (stdout, stderr) = (process.stdout.take(), process.stderr.take());
+        Ok(Self { process, reader, writer, stdout, stderr })
+    }
+}
+
+/// What is known of one run so far, and what is to be done next. Only [`Watch::follow`] waits.
+struct Watch<'a, P> {
+    agent: &'a ProcessAgent,
+    /// The input until the shim is ready for it.
+    input: Option<Bytes>,
+    /// What the shim is still to be told.
+    outgoing: VecDeque<Bytes>,
+    /// Set while the command runs.
+    command: Option<Pid>,
+    kill_at: Option<Instant>,
+    give_up_at: Option<Instant>,
+    killed: bool,
+    seen: Observation,
+    stderr: StderrReader,
+    progress: P,
+    /// When the next update may be given.
+    progress_at: Instant,
+    line: Option<String>,
+}
+
+impl<P: Fn(ProgressUpdate) + Send> Watch<'_, P> {
+    async fn follow(&mut self, shim: Shim, control: &mut mpsc::Receiver<Control>) {
+        let Shim { mut process, reader, mut writer, mut stdout, mut stderr } = shim;
+        let mut reader = Some(reader);
+        let mut report = Vec::with_capacity(REPORT_BYTES);
+        let mut stdout_chunk = vec![0; READ_SIZE];
+        let mut stderr_chunk = vec![0; READ_SIZE];
+        let mut control_open = true;
+        while reader.is_some() || stdout.is_some() || stderr.is_some() {
+            tokio::select! {
+                received = read_report(&mut reader, &mut report) => match received {
+                    Some(report) => self.on_report(report),
+                    None => {
+                        reader = None;
+                        self.on_shim_gone();
+                    }
+                },
+                written = write_next(&mut writer, &mut self.outgoing) => {
+                    if written.is_err() {
+                        // Nobody is there; the reader will see it.
+                        self.outgoing.clear();
+                    }
+                }
+                length = read_some(&mut stdout, &mut stdout_chunk) => match stdout_chunk.get(..length) {
+                    Some(chunk) if length > 0 && self.on_stdout(chunk) => {}
+                    _ => stdout = None,
+                },
+                length = read_some(&mut stderr, &mut stderr_chunk) => match stderr_chunk.get(..length) {
+                    Some(chunk) if length > 0 => self.on_stderr(chunk),
+                    _ => stderr = None,
+                },
+                command = control.recv(), if control_open => match command {
+                    Some(command) => {
+                        self.on_control(command);
+                        if self.input.is_some() {
+                            // Never told to start, the shim ends by itself.
+                            return;
+                        }
+                    }
+                    None => control_open = false,
+                },
+                () = at(self.kill_at) => self.kill(),
+                () = at(self.line.is_some().then_some(self.progress_at)) => self.give_progress(),
+                () = at(self.give_up_at) => {
+                    tracing::warn!(agent = self.agent.name, "what the command started cannot be ended; going on without");
+                    return;
+                }
+            }
+        }
+        // The shim has closed everything; it is a matter of its last instructions.
+        let limit = self.give_up_at.unwrap_or_else(|| Instant::now() + DISAPPEAR_LIMIT);
+        let _ = timeout_at(limit, process.wait()).await;
+    }
+
+    fn on_report(&mut self, report: Report) {
+        let ending = match report {
+            Report::Ready => {
+                if let Some(input) = self.input.take() {
+                    let length = (input.len() as u64).to_le_bytes();
+                    self.outgoing.push_back(Bytes::copy_from_slice(&length));
+                    self.outgoing.push_back(input);
+                }
+                return;
+            }
+            Report::Started { pid } => {
+                self.command = Pid::from_raw(pid);
+                self.seen.started = true;
+                return;
+            }
+            Report::Refused { errno } => Ending::Refused { errno },
+            Report::NoWorkingDirectory { errno } => Ending::NoWorkingDirectory { errno },
+            Report::NotStarted { errno } => Ending::NotStarted { errno },
+            Report::Exited { code } => Ending::Exited { code },
+            Report::Signalled { signal } => Ending::Signalled { signal },
+        };
+        self.command = None;
+        self.kill_at = None;
+        self.seen.ending = Some(ending);
+        self.await_disappearance();
+    }
+
+    fn on_shim_gone(&mut self) {
+        self.outgoing.clear();
+        self.kill_at = None;
+        if let Some(command) = self.command.take() {
+            // Somebody killed the shim while the command ran; at least the command's own group can be ended from here.
+            let _ = kill_process_group(command, Signal::KILL);
+        }
+        self.await_disappearance();
+    }
+
+    /// False: enough was read.
+    fn on_stdout(&mut self, chunk: &[u8]) -> bool {
+        let limit = usize::try_from(self.agent.max_output).unwrap_or(usize::MAX);
+        if chunk.len() > limit.saturating_sub(self.seen.stdout.len()) {
+            self.seen.stdout_too_large = true;
+            self.seen.stdout = Vec::new();
+            self.kill();
+            return false;
+        }
+        self.seen.stdout.extend_from_slice(chunk);
+        true
+    }
+
+    fn on_stderr(&mut self, chunk: &[u8]) {
+        self.stderr.push(chunk);
+        if let Some(line) = self.stderr.take_latest_line() {
+            self.line = Some(line);
+            if Instant::now() >= self.progress_at {
+                self.give_progress();
+            }
+        }
+    }
+
+    fn give_progress(&mut self) {
+        if let Some(line) = self.line.take() {
+            self.progress_at = Instant::now() + PROGRESS_INTERVAL;
+            (self.progress)(ProgressUpdate { line });
+        }
+    }
+
+    fn on_control(&mut self, control: Control) {
+        if self.seen.ending.is_some() {
+            // The command was faster.
+            return;
+        }
+        self.seen.cancelled = true;
+        match control {
+            Control::Cancel { grace } => {
+                self.outgoing.push_back(Bytes::from_static(&[TERMINATE]));
+                // A grace beyond the end of time is one without end.
+                let until = Instant::now().checked_add(grace);
+                self.kill_at = self.kill_at.into_iter().chain(until).min();
+            }
+            Control::Kill => self.kill(),
+        }
+    }
+
+    fn kill(&mut self) {
+        self.kill_at = None;
+        if !self.killed {
+            self.killed = true;
+            self.outgoing.push_back(Bytes::from_static(&[KILL]));
+            self.await_disappearance();
+        }
+    }
+
+    fn await_disappearance(&mut self) {
+        self.give_up_at.get_or_insert_with(|| Instant::now() + DISAPPEAR_LIMIT);
+    }
+}
+
+/// The next report; nothing when the shim is gone. What is read of a report stays in `partial` between calls. Waits for
+/// ever where there is no reader.
+async fn read_report(reader: &mut Option<OwnedReadHalf>, partial: &mut Vec<u8>) -> Option<Report> {
+    let Some(reader) = reader else { return pending().await };
+    loop {
+        let mut chunk = [0; REPORT_BYTES];
+        let room = chunk.get_mut(partial.len()..)?;
+        match reader.read(room).await {
+            Ok(0) | Err(_) => return None,
+            Ok(length) => partial.extend(room.iter().take(length)),
+        }
+        if let Ok(report) = <[u8; REPORT_BYTES]>::try_from(partial.as_slice()) {
+            partial.clear();
+            if let Some(report) = Report::decode(report) {
+                return Some(report);
+            }
+        }
+    }
+}
+
+/// Writes once of what is to be sent. Waits for ever where there is nothing.
+async fn write_next(writer: &mut OwnedWriteHalf, outgoing: &mut VecDeque<Bytes>) -> io::Result<()> {
+    while outgoing.front().is_some_and(Bytes::is_empty) {
+        outgoing.pop_front();
+    }
+    match outgoing.front_mut() {
+        Some(next) => writer.write_buf(next).await.map(drop),
+        None => pending().await,
+    }
+}
+
+/// Reads once; 0 at the end and for an error. Waits for ever where there is no source.
+async fn read_some(source: &mut Option<impl AsyncRead + Unpin>, chunk: &mut [u8]) -> usize {
+    match source {
+        Some(source) => source.read(chunk).await.unwrap_or(0),
+        None => pending().await,
+    }
+}
+
+/// Waits until then, or for ever.
+async fn at(when: Option<Instant>) {
+    match when {
+        Some(when) => sleep_until(when).await,
+        None => pending().await,
+    }
+}

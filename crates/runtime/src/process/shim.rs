@@ -1,0 +1,313 @@
+//! The shim's side: starts the command, passes the input and the signals on, ends everything when the daemon is gone.
+//!
+//! One thread, no runtime. Its stdout and stderr are the command's; it writes nothing to them itself.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, Command, ExitCode, Stdio};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, getpid, kill_process, kill_process_group, pidfd_open,
+    set_child_subreaper, waitpid,
+};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::descendants;
+use super::protocol::{HEADER_BYTES, KILL, MAX_INPUT, Report, TERMINATE};
+
+/// How often processes that lost their parent and ended are reaped while the command runs. Nothing waits for it; it
+/// only bounds how many dead entries gather in the process table.
+const REAP_INTERVAL: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+/// Exit status of a shim that was called wrongly or could not do its work.
+const SHIM_FAILED: u8 = 125;
+
+/// The main function of the shim. Arguments: the lock file, the working directory (empty: the daemon's), the program and
+/// its arguments. Its stdin must be the socket to the daemon; its environment becomes the command's.
+///
+/// The exit status follows the shells' custom: the command's exit code, or 128 and the number of the signal that ended
+/// it. The daemon does not use it; it is told through the socket.
+pub fn shim_main(args: impl Iterator<Item = OsString>) -> ExitCode {
+    let Some(invocation) = Invocation::parse(args) else { return ExitCode::from(SHIM_FAILED) };
+    let Ok(control) = io::stdin().as_fd().try_clone_to_owned() else { return ExitCode::from(SHIM_FAILED) };
+    let mut control = UnixStream::from(control);
+    let ending = match Lock::take(&invocation.lock) {
+        Ok(lock) => {
+            let ending = supervise(&invocation, &mut control);
+            descendants::end_all();
+            lock.remove();
+            ending
+        }
+        Err(error) => Err(refused(&error)),
+    };
+    match ending {
+        Ok(status) => {
+            let code =
+                status.exit_status().or_else(|| status.terminating_signal().map(|signal| 128 + signal));
+            ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(SHIM_FAILED))
+        }
+        Err(report) => {
+            tell(&mut control, report);
+            ExitCode::from(SHIM_FAILED)
+        }
+    }
+}
+
+struct Invocation {
+    lock: PathBuf,
+    working_directory: Option<PathBuf>,
+    program: OsString,
+    arguments: Vec<OsString>,
+}
+
+impl Invocation {
+    fn parse(mut args: impl Iterator<Item = OsString>) -> Option<Self> {
+        Some(Self {
+            lock: args.next()?.into(),
+            working_directory: args.next().map(PathBuf::from).filter(|path| !path.as_os_str().is_empty()),
+            program: args.next()?,
+            arguments: args.collect(),
+        })
+    }
+}
+
+/// The file whose lock says: something that an earlier daemon started may be alive.
+struct Lock<'a> {
+    path: &'a Path,
+    _file: File,
+}
+
+impl<'a> Lock<'a> {
+    fn take(path: &'a Path) -> io::Result<Self> {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(Self { path, _file: file })
+    }
+
+    fn remove(self) {
+        // A file that stays is found without a holder and removed at the daemon's next start.
+        let _ = fs::remove_file(self.path);
+    }
+}
+
+/// Runs the command to its end. What it started may be alive afterwards.
+///
+/// # Errors
+/// The report that says why the command did not run.
+fn supervise(invocation: &Invocation, control: &mut UnixStream) -> Result<WaitStatus, Report> {
+    outlive_signals().map_err(|error| refused(&error))?;
+    set_child_subreaper(Some(getpid())).map_err(|errno| refused(&errno.into()))?;
+    tell(control, Report::Ready);
+
+    // The daemon sends nothing before it knows that the lock is held. A daemon that dies earlier leaves end of file
+    // here, and the command never starts.
+    let mut header = [0; HEADER_BYTES];
+    control.read_exact(&mut header).map_err(|error| refused(&error))?;
+    let input_length = u64::from_le_bytes(header);
+    if input_length > MAX_INPUT {
+        return Err(refused(&Errno::FBIG.into()));
+    }
+
+    let (command, stdin) = start(invocation)?;
+    tell(control, Report::Started { pid: command.as_raw_nonzero().get() });
+    let watched =
+        Supervised::new(command, stdin, input_length, control).and_then(|mut watched| watched.watch());
+    // While the command is not reaped, its process id, which is its group's too, cannot belong to anything else.
+    let status = match watched {
+        Ok(Some(status)) => status,
+        Ok(None) => {
+            kill_group(command);
+            await_end(command).map_err(|errno| refused(&errno.into()))?
+        }
+        Err(error) => {
+            kill_group(command);
+            return Err(refused(&error));
+        }
+    };
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => tell(control, Report::Exited { code }),
+        (None, signal) => tell(control, Report::Signalled { signal: signal.unwrap_or(0) }),
+    }
+    Ok(status)
+}
+
+fn start(invocation: &Invocation) -> Result<(Pid, Option<ChildStdin>), Report> {
+    let mut command = Command::new(&invocation.program);
+    command.args(&invocation.arguments).stdin(Stdio::piped()).process_group(0);
+    if let Some(folder) = &invocation.working_directory {
+        // Asked beforehand: the system's answer to a start would not say whether the folder or the program is missing.
+        match fs::metadata(folder) {
+            Ok(metadata) if metadata.is_dir() => {}
+            Ok(_) => return Err(Report::NoWorkingDirectory { errno: Errno::NOTDIR.raw_os_error() }),
+            Err(error) => return Err(Report::NoWorkingDirectory { errno: errno_of(&error) }),
+        }
+        command.current_dir(folder);
+    }
+    match command.spawn() {
+        Ok(mut child) => Ok((Pid::from_child(&child), child.stdin.take())),
+        Err(error) => Err(Report::NotStarted { errno: errno_of(&error) }),
+    }
+}
+
+struct Supervised<'a> {
+    command: Pid,
+    command_end: OwnedFd,
+    control: &'a mut UnixStream,
+    /// The command's stdin, until all input is written or nobody reads it any more.
+    stdin: Option<ChildStdin>,
+    /// Input that came from the daemon and is not written yet.
+    pending: VecDeque<u8>,
+    /// Bytes of input still to come from the daemon; what follows them are commands.
+    input_left: u64,
+}
+
+impl<'a> Supervised<'a> {
+    fn new(
+        command: Pid,
+        stdin: Option<ChildStdin>,
+        input_left: u64,
+        control: &'a mut UnixStream,
+    ) -> io::Result<Self> {
+        control.set_nonblocking(true)?;
+        if let Some(stdin) = &stdin {
+            rustix::io::ioctl_fionbio(stdin, true)?;
+        }
+        let command_end = pidfd_open(command, PidfdFlags::empty())?;
+        Ok(Self { command, command_end, control, stdin, pending: VecDeque::new(), input_left })
+    }
+
+    /// Returns when the command has ended or the daemon is gone: with the command's status where it is reaped already.
+    fn watch(&mut self) -> io::Result<Option<WaitStatus>> {
+        loop {
+            self.close_finished_stdin();
+            let awaited = match (&self.stdin, self.pending.is_empty()) {
+                (Some(stdin), false) => Some(stdin),
+                _ => None,
+            };
+            let mut polled = vec![
+                PollFd::new(&self.command_end, PollFlags::IN),
+                PollFd::new(&*self.control, PollFlags::IN),
+            ];
+            polled.extend(awaited.map(|stdin| PollFd::new(stdin, PollFlags::OUT)));
+            match poll(&mut polled, Some(&REAP_INTERVAL)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            let ready: Vec<bool> = polled.iter().map(|entry| !entry.revents().is_empty()).collect();
+            if ready.first() == Some(&true) {
+                return Ok(None);
+            }
+            if ready.get(2) == Some(&true) {
+                self.write_input();
+            }
+            if ready.get(1) == Some(&true) && !self.read_control()? {
+                return Ok(None);
+            }
+            if let Some(status) = descendants::reap_ended(self.command) {
+                return Ok(Some(status));
+            }
+        }
+    }
+
+    fn close_finished_stdin(&mut self) {
+        if self.input_left == 0 && self.pending.is_empty() {
+            self.stdin = None;
+        }
+    }
+
+    fn write_input(&mut self) {
+        let Some(stdin) = &mut self.stdin else { return };
+        match stdin.write(self.pending.as_slices().0) {
+            Ok(written) => drop(self.pending.drain(..written)),
+            Err(error) if is_temporary(&error) => {}
+            // The command closed its stdin: it does not want the rest.
+            Err(_) => {
+                self.stdin = None;
+                self.pending = VecDeque::new();
+            }
+        }
+    }
+
+    /// Reads once from the daemon. False: the daemon is gone.
+    fn read_control(&mut self) -> io::Result<bool> {
+        let mut chunk = [0; 16 * 1024];
+        let received = match self.control.read(&mut chunk) {
+            Ok(0) => return Ok(false),
+            Ok(length) => chunk.get(..length).unwrap_or_default(),
+            Err(error) if is_temporary(&error) => return Ok(true),
+            Err(_) => return Ok(false),
+        };
+        let input_length = usize::try_from(self.input_left).unwrap_or(usize::MAX).min(received.len());
+        let (input, commands) = received.split_at(input_length);
+        self.input_left -= input.len() as u64;
+        if self.stdin.is_some() {
+            self.pending.extend(input);
+        }
+        for command in commands {
+            match *command {
+                // The group stays valid: nothing reaps the command while this loop goes on.
+                TERMINATE => drop(kill_process_group(self.command, Signal::TERM)),
+                KILL => kill_group(self.command),
+                _ => {}
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// SIGKILL to the command and to its group, which the command may have left.
+fn kill_group(command: Pid) {
+    let _ = kill_process_group(command, Signal::KILL);
+    let _ = kill_process(command, Signal::KILL);
+}
+
+fn await_end(command: Pid) -> Result<WaitStatus, Errno> {
+    loop {
+        match waitpid(Some(command), WaitOptions::empty()) {
+            Ok(Some((_, status))) => return Ok(status),
+            Ok(None) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// Makes the signals that ask a program to end harmless for the shim: a service manager may send them to every process
+/// of the service at once, and a shim that dies first cannot end the others. The handlers do nothing and last for the
+/// whole process; the command starts with the system's defaults.
+fn outlive_signals() -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let _entered = runtime.enter();
+    for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup(), SignalKind::quit()] {
+        drop(signal(kind)?);
+    }
+    Ok(())
+}
+
+/// Tells the daemon. Nobody may be there to hear it; then end of file says so soon enough.
+fn tell(control: &mut UnixStream, report: Report) {
+    let _ = control.write_all(&report.encode());
+}
+
+fn refused(error: &io::Error) -> Report {
+    Report::Refused { errno: errno_of(error) }
+}
+
+fn errno_of(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(0)
+}
+
+fn is_temporary(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}

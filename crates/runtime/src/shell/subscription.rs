@@ -1,0 +1,152 @@
+//! A subscriber of the event stream.
+
+use std::sync::Arc;
+
+use capataz_contracts::v1;
+use capataz_store::StoreError;
+use tokio::sync::{broadcast, watch};
+
+use super::shard::{Shard, SharedFeed};
+use crate::feed::{Cursor, Filter, Reader, Step};
+
+/// Why a subscription cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum CursorError {
+    /// Retention has removed events after the cursor.
+    #[error("events after the cursor were removed by retention")]
+    TooOld { oldest: Cursor },
+    /// The cursor speaks of events that the log does not have.
+    #[error("the cursor lies after the newest event")]
+    FromTheFuture,
+    #[error("the log cannot be read")]
+    Store(#[source] StoreError),
+}
+
+/// Yields every durable event after its cursor exactly once: history, then live.
+#[derive(Debug)]
+pub struct Subscription {
+    reader: Option<Reader>,
+    shard: Shard,
+    feed: Feed,
+    newest: watch::Receiver<capataz_store::Position>,
+    progress: Option<broadcast::Receiver<v1::ProgressFrame>>,
+}
+
+struct Feed(Arc<SharedFeed>);
+
+impl std::fmt::Debug for Feed {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Feed")
+    }
+}
+
+/// What a subscriber gets next.
+#[derive(Debug)]
+pub enum Item {
+    Step(Step, Cursor),
+    Progress(v1::ProgressFrame),
+}
+
+impl Subscription {
+    /// Begins after `cursor`; `None` begins with what comes next, `Some` of the default with the oldest event.
+    ///
+    /// # Errors
+    /// The cursor has missed events, or the store cannot be read.
+    pub async fn begin(
+        shard: &Shard,
+        filter: Filter,
+        cursor: Option<Cursor>,
+        max_batch: usize,
+        progress: bool,
+    ) -> Result<Self, CursorError> {
+        let feed = Arc::clone(shard.feed());
+        let store = Arc::clone(shard.store());
+        let id = shard.id();
+        let bounds = blocking(move || store.bounds(id)).await.map_err(CursorError::Store)?;
+        let oldest = Cursor::behind(bounds.removed);
+        let cursor = match cursor {
+            None => Cursor::behind(bounds.newest),
+            Some(cursor) if cursor == Cursor::default() => oldest,
+            Some(cursor) if cursor.position < bounds.removed => return Err(CursorError::TooOld { oldest }),
+            Some(cursor) if cursor.position > bounds.newest => return Err(CursorError::FromTheFuture),
+            Some(cursor) => cursor,
+        };
+        Ok(Self {
+            reader: Some(Reader::new(id, filter, cursor, max_batch)),
+            shard: shard.clone(),
+            newest: feed.newest.subscribe(),
+            progress: progress.then(|| feed.progress.subscribe()),
+            feed: Feed(feed),
+        })
+    }
+
+    /// The next events, or the news that there are none now; waits at the end of the log for what comes.
+    /// `idle` says that the caller has been told of the end already.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn next(&mut self, idle: bool) -> Result<Item, StoreError> {
+        loop {
+            self.newest.mark_unchanged();
+            let (step, cursor) = self.step().await?;
+            if !step.events.is_empty() || step.finished || (step.at_end && !idle) {
+                return Ok(Item::Step(step, cursor));
+            }
+            if !step.at_end {
+                if cursor.position.0 % 4096 == 0 {
+                    return Ok(Item::Step(step, cursor));
+                }
+                continue;
+            }
+            let progress = self.progress.as_mut();
+            tokio::select! {
+                changed = self.newest.changed() => {
+                    if changed.is_err() {
+                        return Err(StoreError::Closed);
+                    }
+                }
+                frame = next_progress(progress) => return Ok(Item::Progress(frame)),
+            }
+        }
+    }
+
+    async fn step(&mut self) -> Result<(Step, Cursor), StoreError> {
+        let Some(mut reader) = self.reader.take() else { return Err(StoreError::Closed) };
+        let (from_ring, newest) = {
+            let ring = self.feed.0.ring();
+            (reader.read_ring(&ring), ring.newest())
+        };
+        if let Some(step) = from_ring {
+            let cursor = reader.cursor();
+            self.reader = Some(reader);
+            return Ok((step, cursor));
+        }
+        let store = Arc::clone(self.shard.store());
+        let (reader, step) = blocking(move || {
+            let step = reader.read_log(&*store, newest);
+            Ok((reader, step))
+        })
+        .await?;
+        let cursor = reader.cursor();
+        self.reader = Some(reader);
+        Ok((step?, cursor))
+    }
+}
+
+async fn next_progress(progress: Option<&mut broadcast::Receiver<v1::ProgressFrame>>) -> v1::ProgressFrame {
+    let Some(progress) = progress else { return std::future::pending().await };
+    loop {
+        match progress.recv().await {
+            Ok(frame) => return frame,
+            // Progress that was missed is no longer progress.
+            Err(broadcast::error::RecvError::Lagged(_)) => {}
+            Err(broadcast::error::RecvError::Closed) => return std::future::pending().await,
+        }
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    read: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    tokio::task::spawn_blocking(read).await.unwrap_or(Err(StoreError::Closed))
+}

@@ -1,0 +1,248 @@
+//! Random operations on an adapter and on [`MemoryStore`] side by side: they must answer alike.
+
+use super::*;
+use crate::port::{
+    AgentRow, Append, BlobHash, Millis, Position, Retention, RunQuery, ShardWriter, Snapshot, Summary,
+};
+
+const SEEDS: u64 = 12;
+const STEPS: usize = 150;
+/// Few of everything, so that operations meet.
+const RUNS: u64 = 12;
+const KEYS: u64 = 6;
+const BLOBS: u64 = 5;
+const TIMES: u64 = 40;
+
+pub fn agrees_with_the_model<S: Subject>() {
+    for seed in 0..SEEDS {
+        let mut pair = Pair::<S>::fresh(seed);
+        for step in 0..STEPS {
+            let what = pair.step();
+            pair.compare(&format!("seed {seed}, step {step}: {what}"));
+        }
+    }
+}
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) % bound
+    }
+
+    fn one_in(&mut self, count: u64) -> bool {
+        self.below(count) == 0
+    }
+
+    fn time(&mut self) -> Millis {
+        Millis(self.below(TIMES) as i64)
+    }
+
+    fn labels(&mut self) -> Vec<(&'static str, &'static str)> {
+        let mut labels = Vec::new();
+        if self.one_in(2) {
+            labels.push(("team", if self.one_in(2) { "a" } else { "b" }));
+        }
+        if self.one_in(3) {
+            labels.push(("tier", if self.one_in(2) { "a" } else { "x" }));
+        }
+        labels
+    }
+
+    fn summary(&mut self) -> Summary {
+        Summary {
+            status: self.below(3) as i32,
+            outcome: self.below(2) as i32,
+            updated_at: self.time(),
+            finished_at: self.one_in(3).then(|| self.time()),
+            tasks_total: self.below(9) as u32,
+            tasks_settled: self.below(9) as u32,
+        }
+    }
+
+    fn retention(&mut self) -> Retention {
+        Retention {
+            finished_before: self.one_in(2).then(|| self.time()),
+            max_log_bytes: self.one_in(2).then(|| self.below(2_000)),
+            keys_before: if self.one_in(2) { self.time() } else { Millis(i64::MIN) },
+            blobs_before: if self.one_in(2) { self.time() } else { Millis(i64::MIN) },
+            batch: self.below(4) as u32,
+        }
+    }
+
+    fn query(&mut self) -> RunQuery {
+        let labels = if self.one_in(2) { self.labels() } else { Vec::new() };
+        RunQuery {
+            labels: labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+            status: self.one_in(4).then(|| self.below(3) as i32),
+            outcome: self.one_in(4).then(|| self.below(2) as i32),
+            kind: self.one_in(4).then(|| self.below(2) as i32),
+            before: self.one_in(3).then(|| run_id(self.below(RUNS))),
+            limit: self.below(8) as u32,
+        }
+    }
+}
+
+fn blob_content(number: u64) -> Vec<u8> {
+    vec![number as u8; 10 + number as usize]
+}
+
+struct Pair<S: Subject> {
+    random: Random,
+    model: MemoryStore,
+    model_writer: Box<dyn ShardWriter>,
+    subject: Option<S>,
+    store: Option<S::Adapter>,
+    writer: Option<Box<dyn ShardWriter>>,
+}
+
+impl<S: Subject> Pair<S> {
+    fn fresh(seed: u64) -> Self {
+        let model = MemoryStore::new();
+        let (subject, store, writer) = claimed::<S>();
+        Self {
+            random: Random(seed),
+            model_writer: model.claim(SHARD).unwrap(),
+            model,
+            subject: Some(subject),
+            store: Some(store),
+            writer: Some(writer),
+        }
+    }
+
+    /// An append that mostly fits.
+    fn append(&mut self) -> Append {
+        let number = self.random.below(RUNS);
+        let known = self.model.get_run(run_id(number)).unwrap();
+        let length = self.random.below(60) as usize;
+        let mut append = match known {
+            Some(row) if !self.random.one_in(8) => {
+                let wrong = u64::from(self.random.one_in(10));
+                more(number, row.last_seq + 1 + wrong, 1 + self.random.below(3) as u32)
+            }
+            _ if self.random.one_in(12) => more(number, 1 + self.random.below(3), 1),
+            _ => {
+                let mut append = creation(number);
+                if let Some(create) = &mut append.create {
+                    create.kind = self.random.below(2) as i32;
+                }
+                if self.random.one_in(2) {
+                    append = append.key(&format!("k{}", self.random.below(KEYS)), self.random.below(2) as u8);
+                }
+                self.random.labels().into_iter().fold(append, |append, (key, value)| append.label(key, value))
+            }
+        };
+        append = append.events(vec![number as u8; length]);
+        if self.random.one_in(2) {
+            append = append.summary(self.random.summary());
+        }
+        if self.random.one_in(4) {
+            append = append.names(BlobHash::of(&blob_content(self.random.below(BLOBS))));
+        }
+        append
+    }
+
+    /// One operation on both; what it was.
+    fn step(&mut self) -> String {
+        let choice = self.random.below(100);
+        let writer = self.writer.as_mut().unwrap();
+        match choice {
+            0..60 => {
+                let appends: Vec<Append> = (0..=self.random.below(3)).map(|_| self.append()).collect();
+                let expected = self.model_writer.commit(&appends).unwrap();
+                assert_eq!(self.writer.as_mut().unwrap().commit(&appends).unwrap(), expected, "{appends:#?}");
+                format!("{expected:?} for {appends:#?}")
+            }
+            60..68 => {
+                let run = run_id(self.random.below(RUNS));
+                let format = self.random.below(3) as u32;
+                let snapshot = Snapshot { seq: self.random.below(9), format, state: vec![7; 9].into() };
+                self.model_writer.put_snapshot(run, &snapshot).unwrap();
+                writer.put_snapshot(run, &snapshot).unwrap();
+                format!("snapshot of {run}")
+            }
+            68..72 => {
+                let name = format!("agent {}", self.random.below(3));
+                let agent = AgentRow { name, agent: vec![1; 3].into(), last_seen: self.random.time() };
+                self.model_writer.put_agents(std::slice::from_ref(&agent)).unwrap();
+                writer.put_agents(std::slice::from_ref(&agent)).unwrap();
+                format!("{agent:?}")
+            }
+            72..74 => {
+                let name = format!("agent {}", self.random.below(3));
+                assert_eq!(
+                    writer.forget_agent(&name).unwrap(),
+                    self.model_writer.forget_agent(&name).unwrap()
+                );
+                format!("forget {name}")
+            }
+            74..82 => {
+                let content = blob_content(self.random.below(BLOBS));
+                let now = self.random.time();
+                self.model.put_blob(&content, now).unwrap();
+                self.store.as_ref().unwrap().put_blob(&content, now).unwrap();
+                format!("put {} at {now:?}", BlobHash::of(&content))
+            }
+            82..94 => {
+                let retention = self.random.retention();
+                let expected = self.model_writer.sweep(&retention).unwrap();
+                assert_eq!(writer.sweep(&retention).unwrap(), expected, "{retention:?}");
+                format!("{expected:?} by {retention:?}")
+            }
+            94..97 => {
+                let mut old_model =
+                    std::mem::replace(&mut self.model_writer, self.model.claim(SHARD).unwrap());
+                let new = self.store.as_ref().unwrap().claim(SHARD).unwrap();
+                let mut old = self.writer.replace(new).unwrap();
+                let append = [self.append()];
+                assert_eq!(old.commit(&append).unwrap(), old_model.commit(&append).unwrap());
+                "claim".to_owned()
+            }
+            _ => {
+                self.writer = None;
+                self.store = None;
+                let subject = self.subject.take().unwrap().reopened();
+                let store = subject.store();
+                self.writer = Some(store.claim(SHARD).unwrap());
+                self.store = Some(store);
+                self.subject = Some(subject);
+                self.model = self.model.checkpoint();
+                self.model_writer = self.model.claim(SHARD).unwrap();
+                "reopen".to_owned()
+            }
+        }
+    }
+
+    fn compare(&mut self, context: &str) {
+        let Self { random, model, store, .. } = self;
+        let store = store.as_ref().unwrap();
+        assert_eq!(store.bounds(SHARD).unwrap(), model.bounds(SHARD).unwrap(), "{context}");
+        let after = Position(random.below(model.bounds(SHARD).unwrap().newest.0 + 2));
+        let (rows, bytes) = (random.below(40) as usize, random.below(900) as usize);
+        let expected = model.read_log(SHARD, after, rows, bytes).unwrap();
+        assert_eq!(store.read_log(SHARD, after, rows, bytes).unwrap(), expected, "{context}");
+        let run = run_id(random.below(RUNS));
+        let after = random.below(12);
+        let expected = model.read_run(run, after, rows, bytes).unwrap();
+        assert_eq!(store.read_run(run, after, rows, bytes).unwrap(), expected, "{context}");
+        assert_eq!(store.get_run(run).unwrap(), model.get_run(run).unwrap(), "{context}");
+        assert_eq!(store.snapshot(run).unwrap(), model.snapshot(run).unwrap(), "{context}");
+        let query = random.query();
+        let expected = model.list_runs(&query).unwrap();
+        assert_eq!(store.list_runs(&query).unwrap(), expected, "{context}, {query:?}");
+        let after = random.one_in(2).then_some(run);
+        let limit = random.below(6) as usize;
+        let expected = model.unfinished(SHARD, after, limit).unwrap();
+        assert_eq!(store.unfinished(SHARD, after, limit).unwrap(), expected, "{context}");
+        assert_eq!(store.agents().unwrap(), model.agents().unwrap(), "{context}");
+        let blob = BlobHash::of(&blob_content(random.below(BLOBS)));
+        let expected = model.read_blob(blob, 3, 9).unwrap();
+        assert_eq!(store.read_blob(blob, 3, 9).unwrap(), expected, "{context}");
+        assert_eq!(store.blob_size(blob).unwrap(), model.blob_size(blob).unwrap(), "{context}");
+    }
+}

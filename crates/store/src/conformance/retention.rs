@@ -1,0 +1,172 @@
+//! What a sweep takes and what it leaves.
+
+use super::*;
+use crate::port::{
+    Append, AppendOutcome, BlobHash, Bounds, Millis, Position, Retention, RunQuery, Snapshot, Swept,
+};
+
+/// Run `number` from its creation to its end at `at`, as two appends with 100 bytes of events each.
+fn whole_run(number: u64, at: i64) -> [Append; 2] {
+    [creation(number).events(vec![1; 100]), finish(number, 3, at).events(vec![2; 100])]
+}
+
+fn older_than(at: i64) -> Retention {
+    Retention { finished_before: Some(Millis(at)), ..keep() }
+}
+
+fn bounds(newest: u64, removed: u64) -> Bounds {
+    Bounds { newest: Position(newest), removed: Position(removed) }
+}
+
+pub fn retention_by_age_takes_finished_runs_only<S: Subject>() {
+    let (_subject, store, mut writer) = claimed::<S>();
+    accept(&mut *writer, &[creation(9)]);
+    accept(&mut *writer, &whole_run(1, 10));
+    accept(&mut *writer, &whole_run(2, 20));
+    accept(&mut *writer, &[creation(8)]);
+    assert_eq!(writer.sweep(&keep()).unwrap(), Swept::default());
+    assert_eq!(writer.sweep(&older_than(10)).unwrap(), Swept::default());
+    assert_eq!(writer.sweep(&older_than(11)).unwrap(), Swept { runs: 1, bytes: 200, ..Swept::default() });
+    assert_eq!(store.bounds(SHARD).unwrap(), bounds(6, 3));
+    let rows: Vec<u64> = whole_log(&store).iter().map(|row| row.position.0).collect();
+    assert_eq!(rows, [1, 4, 5, 6]);
+    assert_eq!(writer.sweep(&older_than(i64::MAX)).unwrap().runs, 1);
+    assert_eq!(listed(&store, &everything()), ids(&[9, 8]));
+    assert_eq!(store.bounds(SHARD).unwrap(), bounds(6, 5));
+    // What is kept goes on; what is gone does not.
+    assert_eq!(commit_one(&mut *writer, more(9, 3, 1)), AppendOutcome::Committed(Position(7)));
+    assert_eq!(commit_one(&mut *writer, more(1, 4, 1)), AppendOutcome::Conflict);
+    assert_eq!(commit_one(&mut *writer, creation(1)), AppendOutcome::Committed(Position(8)));
+}
+
+pub fn retention_by_size_takes_the_first_finished<S: Subject>() {
+    let (subject, _, mut writer) = claimed::<S>();
+    accept(&mut *writer, &[creation(9).events(vec![0; 1_000])]);
+    for (number, at) in [(1, 30), (2, 10), (3, 20), (4, 40)] {
+        accept(&mut *writer, &whole_run(number, at));
+    }
+    let at_most = |bytes| Retention { max_log_bytes: Some(bytes), ..keep() };
+    assert_eq!(writer.sweep(&at_most(1_800)).unwrap().runs, 0);
+    assert_eq!(writer.sweep(&at_most(1_799)).unwrap(), Swept { runs: 1, bytes: 200, ..Swept::default() });
+    drop(writer);
+    let subject = subject.reopened();
+    let store = subject.store();
+    let mut writer = store.claim(SHARD).unwrap();
+    assert_eq!(listed(&store, &everything()), ids(&[9, 4, 3, 1]));
+    assert_eq!(writer.sweep(&at_most(1_600)).unwrap().runs, 0);
+    assert_eq!(writer.sweep(&at_most(1_300)).unwrap().runs, 2);
+    assert_eq!(listed(&store, &everything()), ids(&[9, 4]));
+    // Both rules at once; the unfinished run stays whatever its size.
+    assert_eq!(writer.sweep(&Retention { finished_before: Some(Millis(5)), ..at_most(0) }).unwrap().runs, 1);
+    assert_eq!(writer.sweep(&at_most(0)).unwrap().runs, 0);
+    assert_eq!(listed(&store, &everything()), ids(&[9]));
+}
+
+pub fn retention_is_bounded<S: Subject>() {
+    let (_subject, store, mut writer) = claimed::<S>();
+    for number in 0..7 {
+        let [first, last] = whole_run(number, 10);
+        let first = first.key(&format!("k{number}"), 1);
+        accept(&mut *writer, &[first, last]);
+        store.put_blob(&number.to_le_bytes(), Millis(10)).unwrap();
+    }
+    let all = Retention { keys_before: Millis(11), blobs_before: Millis(11), batch: 3, ..older_than(11) };
+    let sizes = |swept: Swept| (swept.runs, swept.keys, swept.blobs, swept.bytes);
+    assert_eq!(sizes(writer.sweep(&Retention { batch: 0, ..all }).unwrap()), (0, 0, 0, 0));
+    assert_eq!(sizes(writer.sweep(&all).unwrap()), (3, 3, 3, 624));
+    assert_eq!(sizes(writer.sweep(&all).unwrap()), (3, 3, 3, 624));
+    assert_eq!(sizes(writer.sweep(&all).unwrap()), (1, 1, 1, 208));
+    assert_eq!(sizes(writer.sweep(&all).unwrap()), (0, 0, 0, 0));
+    assert_eq!(whole_log(&store), []);
+}
+
+pub fn retention_takes_all_of_a_run<S: Subject>() {
+    let (_subject, store, mut writer) = claimed::<S>();
+    let blob = store.put_blob(b"evidence", Millis(1)).unwrap();
+    let [first, last] = whole_run(1, 10);
+    accept(&mut *writer, &[first.label("team", "a").names(blob), last]);
+    let snapshot = Snapshot { seq: 3, format: 1, state: b"state".as_slice().into() };
+    writer.put_snapshot(run_id(1), &snapshot).unwrap();
+    let all = Retention { blobs_before: Millis(i64::MAX), ..older_than(11) };
+    let swept = writer.sweep(&all).unwrap();
+    assert_eq!(swept, Swept { runs: 1, keys: 0, blobs: 1, bytes: 208 });
+    assert_eq!(store.get_run(run_id(1)).unwrap(), None);
+    assert_eq!(store.read_run(run_id(1), 0, ALL, ALL).unwrap(), []);
+    assert_eq!(store.snapshot(run_id(1)).unwrap(), None);
+    assert_eq!(store.blob_size(blob).unwrap(), None);
+    let labelled = RunQuery { labels: [("team".to_owned(), "a".to_owned())].into(), ..everything() };
+    assert_eq!(listed(&store, &labelled), []);
+    // The same id again has nothing of the run that was.
+    accept(&mut *writer, &[creation(1)]);
+    assert_eq!(listed(&store, &labelled), []);
+    assert_eq!(store.snapshot(run_id(1)).unwrap(), None);
+}
+
+pub fn keys_outlive_their_run<S: Subject>() {
+    let (subject, store, mut writer) = claimed::<S>();
+    let [first, last] = whole_run(1, 10);
+    accept(&mut *writer, &[first.key("k", 1), last]);
+    assert_eq!(writer.sweep(&Retention { keys_before: Millis(10), ..older_than(11) }).unwrap().keys, 0);
+    drop((store, writer));
+    let subject = subject.reopened();
+    let mut writer = subject.store().claim(SHARD).unwrap();
+    let taken = AppendOutcome::KeyTaken { run: run_id(1), same_request: true };
+    assert_eq!(commit_one(&mut *writer, creation(2).key("k", 1)), taken);
+    assert_eq!(writer.sweep(&Retention { keys_before: Millis(11), ..keep() }).unwrap().keys, 1);
+    accept(&mut *writer, &[creation(2).key("k", 1)]);
+}
+
+pub fn keys_go_before_their_run_where_asked<S: Subject>() {
+    let (_subject, store, mut writer) = claimed::<S>();
+    let [first, last] = whole_run(1, 10);
+    accept(&mut *writer, &[first.key("k", 1), last, creation(2).key("j", 1)]);
+    let keys = Retention { keys_before: Millis(i64::MAX), ..keep() };
+    assert_eq!(writer.sweep(&keys).unwrap(), Swept { keys: 1, ..Swept::default() });
+    assert_eq!(writer.sweep(&keys).unwrap(), Swept::default(), "the other run is not finished");
+    accept(&mut *writer, &[creation(3).key("k", 1), finish(3, 3, 30)]);
+    // The first run goes; the key that it once had is another's.
+    assert_eq!(writer.sweep(&Retention { keys_before: Millis(20), ..older_than(20) }).unwrap().runs, 1);
+    let taken = AppendOutcome::KeyTaken { run: run_id(3), same_request: true };
+    assert_eq!(commit_one(&mut *writer, creation(4).key("k", 1)), taken);
+    assert_eq!(listed(&store, &everything()), ids(&[3, 2]));
+}
+
+pub fn blobs_go_when_old_and_unreferenced<S: Subject>() {
+    let (_subject, store, mut writer) = claimed::<S>();
+    let put = |content: &[u8], at| store.put_blob(content, Millis(at)).unwrap();
+    let (loose, shared, renewed) = (put(b"loose", 10), put(b"shared", 10), put(b"renewed", 10));
+    // Named before it is put, and named twice by the same run.
+    let early = BlobHash::of(b"early");
+    accept(&mut *writer, &[creation(1).names(shared).names(early).names(shared), creation(2).names(shared)]);
+    put(b"early", 10);
+    put(b"renewed", 50);
+    let before = |at| Retention { blobs_before: Millis(at), ..keep() };
+    assert_eq!(writer.sweep(&before(10)).unwrap().blobs, 0);
+    assert_eq!(writer.sweep(&before(11)).unwrap(), Swept { blobs: 1, bytes: 5, ..Swept::default() });
+    assert_eq!(store.blob_size(loose).unwrap(), None);
+    assert_eq!(store.blob_size(renewed).unwrap(), Some(7));
+    accept(&mut *writer, &[finish(1, 3, 20)]);
+    let swept = writer.sweep(&Retention { finished_before: Some(Millis(21)), ..before(11) }).unwrap();
+    assert_eq!((swept.runs, swept.blobs), (1, 1), "run 2 still names the shared blob");
+    assert_eq!(store.blob_size(early).unwrap(), None);
+    assert_eq!(store.blob_size(shared).unwrap(), Some(6));
+    // What went may come again.
+    assert_eq!(put(b"loose", 60), loose);
+    assert_eq!(store.blob_size(loose).unwrap(), Some(5));
+    assert_eq!(writer.sweep(&before(60)).unwrap().blobs, 1, "the renewed one");
+}
+
+pub fn positions_are_not_used_again_after_retention<S: Subject>() {
+    let (subject, store, mut writer) = claimed::<S>();
+    accept(&mut *writer, &[creation(1)]);
+    accept(&mut *writer, &whole_run(2, 10));
+    writer.sweep(&older_than(11)).unwrap();
+    assert_eq!(store.bounds(SHARD).unwrap(), bounds(3, 3));
+    drop((store, writer));
+    let subject = subject.reopened();
+    let store = subject.store();
+    assert_eq!(store.bounds(SHARD).unwrap(), bounds(3, 3));
+    let mut writer = store.claim(SHARD).unwrap();
+    assert_eq!(commit_one(&mut *writer, more(1, 3, 1)), AppendOutcome::Committed(Position(4)));
+    assert_eq!(store.bounds(SHARD).unwrap(), bounds(4, 3));
+}
