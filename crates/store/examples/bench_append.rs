@@ -115,7 +115,7 @@ fn end(number: u64) -> Append {
 
 /// A key without order, as clients choose them.
 fn scattered_key(number: u64) -> Bytes {
-    Bytes::copy_from_slice(blake3::hash(&number.to_le_bytes()).to_hex().as_str()[..36].as_bytes())
+    Bytes::copy_from_slice(&blake3::hash(&number.to_le_bytes()).to_hex().as_bytes()[..36])
 }
 
 /// Processor time of this process; zero where the system does not tell.
