@@ -156,7 +156,9 @@ proptest! {
     #[test]
     fn escaped_text_resolves_to_itself(input in "[a${}]{0,20}") {
         // A `$` right before an escape would be one more `$`: `$${` cannot be told from an escaped `${`.
-        prop_assume!(!input.contains("$${"));
+        if input.contains("$${") {
+            return Ok(());
+        }
         let escaped = input.replace("${", "$${");
         prop_assert_eq!(resolve(&json!(escaped), &mut |_| None), Ok(json!(input)));
     }
