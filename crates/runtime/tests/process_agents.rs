@@ -6,6 +6,7 @@ mod process_support;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -263,9 +264,10 @@ async fn nothing_survives_a_dropped_future() {
     {
         let agent = sh(&script);
         let (_sender, receiver) = mpsc::channel(1);
-        let run = capataz_runtime::process::run(&agent, &bench.context, Bytes::new(), receiver, |_| {});
+        let mut run =
+            pin!(capataz_runtime::process::run(&agent, &bench.context, Bytes::new(), receiver, |_| {}));
         tokio::select! {
-            outcome = run => panic!("{outcome:?}"),
+            outcome = &mut run => panic!("{outcome:?}"),
             () = eventually(|| bench.is_marked("ready")) => {}
         }
         assert!(left_behind(&bench).into_iter().all(is_alive));
@@ -284,7 +286,10 @@ async fn a_killed_shim_takes_its_commands_group_with_it() {
         .run_while(&sh(&script), async |_commands, bench| {
             eventually(|| bench.is_marked("ready")).await;
             let command = bench.marked("ready");
-            process_support::kill(process_support::parent(command).unwrap());
+            let shim = process_support::parent(command).unwrap();
+            // It sleeps once it has told the daemon about its command.
+            eventually(|| process_support::is_asleep(shim)).await;
+            process_support::kill(shim);
             command
         })
         .await;

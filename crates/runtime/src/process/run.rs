@@ -92,7 +92,8 @@ pub struct ProgressUpdate {
 ///
 /// `control` may be dropped: the command then runs to its own end. `progress` is called at most five times a second,
 /// with the latest line. Dropping the future kills the command with everything that it started; it may still be alive
-/// for a moment then. Memory is bounded by the input, the agent's `max_output` and a few hundred KiB.
+/// for a moment then. Memory is bounded by the input (the shim holds what the command has not read yet), the agent's
+/// `max_output` and a few hundred KiB.
 pub async fn run(
     agent: &ProcessAgent,
     context: &ProcessContext,

@@ -100,6 +100,10 @@ pub fn is_alive(pid: i32) -> bool {
     fields(pid).is_some_and(|fields| !matches!(fields.first().map(String::as_str), Some("Z" | "X")))
 }
 
+pub fn is_asleep(pid: i32) -> bool {
+    fields(pid).is_some_and(|fields| fields.first().map(String::as_str) == Some("S"))
+}
+
 pub fn parent(pid: i32) -> Option<i32> {
     fields(pid)?.get(1)?.parse().ok()
 }
