@@ -1,0 +1,491 @@
+//! The calls of the daemon's API.
+
+use std::future::Future;
+use std::time::Duration;
+
+use bytes::Bytes;
+use capataz_contracts::v1;
+use capataz_contracts::v1::agent_service_client::AgentServiceClient;
+use capataz_contracts::v1::blob_service_client::BlobServiceClient;
+use capataz_contracts::v1::run_service_client::RunServiceClient;
+use tokio::time::Instant;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Response, Status};
+use uuid::Uuid;
+
+use crate::retry::Attempts;
+use crate::{ClientError, EventStream, RetryOptions};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A peer that is gone without a word is noticed after the sum of the two.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The daemon's limit on one waiting call (`ExecuteRunRequest.timeout_ms`).
+const WAIT_MAX: Duration = Duration::from_secs(60 * 60);
+/// Below the contract's 1 MiB for a frame, so that other calls on the connection get their turn.
+const BLOB_CHUNK_MAX: usize = 512 * 1024;
+/// The daemon's limit on one blob.
+const BLOB_MAX: usize = 256 * 1024 * 1024;
+
+/// A connection to one daemon. Clones are cheap and share it; it is made again by itself when it breaks.
+///
+/// Calls that carry an idempotency key or a `request_id` are repeated as [`RetryOptions`] say; all others are made
+/// once, except [`wait_run`](Self::wait_run) and [`put_blob`](Self::put_blob), which can be repeated as they are.
+#[derive(Clone, Debug)]
+pub struct Client {
+    channel: Channel,
+    retry: RetryOptions,
+}
+
+impl Client {
+    /// Connects to `http://host:port` or `unix:/path/of/the.sock`. Without a scheme it is taken as `http`.
+    ///
+    /// # Errors
+    /// The endpoint is not an address, or nobody listens there.
+    pub async fn connect(endpoint: &str) -> Result<Self, ClientError> {
+        let channel = transport(endpoint)?.connect().await?;
+        Ok(Self { channel, retry: RetryOptions::default() })
+    }
+
+    /// Connects with the first call. Must be called within a Tokio runtime.
+    ///
+    /// # Errors
+    /// The endpoint is not an address.
+    pub fn lazy(endpoint: &str) -> Result<Self, ClientError> {
+        let channel = transport(endpoint)?.connect_lazy();
+        Ok(Self { channel, retry: RetryOptions::default() })
+    }
+
+    /// How calls with a key are repeated.
+    #[must_use]
+    pub fn with_retry(mut self, retry: RetryOptions) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// The connection, for services that this crate has no methods for.
+    #[must_use]
+    pub fn channel(&self) -> Channel {
+        self.channel.clone()
+    }
+
+    /// Starts a run; answers when it is durable. Repeated only with an idempotency key.
+    ///
+    /// # Errors
+    /// The daemon refuses the run, or is not reached.
+    pub async fn start_run(&self, request: v1::StartRunRequest) -> Result<v1::StartRunResponse, ClientError> {
+        let keyed = request.idempotency_key.is_some();
+        self.run_call(keyed, request, |mut runs, request| async move { runs.start_run(request).await }).await
+    }
+
+    /// Starts a run and waits for its end, without limit where `timeout` is `None`. The response has no result where the
+    /// run has not ended in time; the run goes on.
+    ///
+    /// With an idempotency key the call is repeated also when the connection breaks after the run was accepted: the
+    /// daemon then goes on to wait for the same run. Without a key such a break is an error.
+    ///
+    /// # Errors
+    /// The daemon refuses the run, or is not reached.
+    pub async fn execute_run(
+        &self,
+        request: v1::StartRunRequest,
+        timeout: Option<Duration>,
+    ) -> Result<v1::ExecuteRunResponse, ClientError> {
+        let keyed = request.idempotency_key.is_some();
+        let patience = Patience::new(timeout);
+        let started = self.run_call(keyed, request, |mut runs, start| async move {
+            let timeout_ms = Some(patience.next_wait_ms());
+            runs.execute_run(v1::ExecuteRunRequest { start: Some(start), timeout_ms }).await
+        });
+        let mut response = started.await?;
+        if response.result.is_none() && !patience.is_over() {
+            response.result = self.wait(&response.run_id, patience).await?;
+        }
+        Ok(response)
+    }
+
+    /// Starts several runs, at most 1,000; each start stands for itself. Repeated only where all have an idempotency
+    /// key.
+    ///
+    /// # Errors
+    /// The daemon refuses the request as a whole, or is not reached. Refusals of single runs are in the items.
+    pub async fn start_runs(
+        &self,
+        runs: Vec<v1::StartRunRequest>,
+    ) -> Result<Vec<v1::StartRunsItem>, ClientError> {
+        let keyed = runs.iter().all(|run| run.idempotency_key.is_some());
+        let request = v1::StartRunsRequest { runs };
+        let response = self
+            .run_call(keyed, request, |mut runs, request| async move { runs.start_runs(request).await })
+            .await?;
+        Ok(response.items)
+    }
+
+    /// Waits for a run's end, without limit where `timeout` is `None`; `Ok(None)` where it has not ended in time. A
+    /// broken connection is taken up again.
+    ///
+    /// # Errors
+    /// There is no such run, or the daemon is not reached.
+    pub async fn wait_run(
+        &self,
+        run_id: &str,
+        timeout: Option<Duration>,
+    ) -> Result<Option<v1::RunResult>, ClientError> {
+        self.wait(run_id, Patience::new(timeout)).await
+    }
+
+    async fn wait(&self, run_id: &str, patience: Patience) -> Result<Option<v1::RunResult>, ClientError> {
+        loop {
+            let response = self
+                .run_call(true, run_id.to_owned(), |mut runs, run_id| async move {
+                    let timeout_ms = Some(patience.next_wait_ms());
+                    runs.wait_run(v1::WaitRunRequest { run_id, timeout_ms }).await
+                })
+                .await?;
+            if response.result.is_some() || patience.is_over() {
+                return Ok(response.result);
+            }
+        }
+    }
+
+    /// A run as it stands.
+    ///
+    /// # Errors
+    /// There is no such run, or the daemon is not reached.
+    pub async fn get_run(&self, request: v1::GetRunRequest) -> Result<v1::GetRunResponse, ClientError> {
+        self.run_call(false, request, |mut runs, request| async move { runs.get_run(request).await }).await
+    }
+
+    /// One page of runs, newest first.
+    ///
+    /// # Errors
+    /// The daemon refuses the filter or the page token, or is not reached.
+    pub async fn list_runs(&self, request: v1::ListRunsRequest) -> Result<v1::ListRunsResponse, ClientError> {
+        self.run_call(false, request, |mut runs, request| async move { runs.list_runs(request).await }).await
+    }
+
+    /// Cancels a run.
+    ///
+    /// # Errors
+    /// The daemon refuses the request, or is not reached.
+    pub async fn cancel_run(
+        &self,
+        mut request: v1::CancelRunRequest,
+    ) -> Result<v1::CancelRunResponse, ClientError> {
+        fill(&mut request.request_id);
+        self.run_call(true, request, |mut runs, request| async move { runs.cancel_run(request).await }).await
+    }
+
+    /// Pauses a run: running tasks go on, no further ones begin.
+    ///
+    /// # Errors
+    /// The daemon refuses the request, or is not reached.
+    pub async fn pause_run(
+        &self,
+        mut request: v1::PauseRunRequest,
+    ) -> Result<v1::PauseRunResponse, ClientError> {
+        fill(&mut request.request_id);
+        self.run_call(true, request, |mut runs, request| async move { runs.pause_run(request).await }).await
+    }
+
+    /// Lets a paused run go on.
+    ///
+    /// # Errors
+    /// The daemon refuses the request, or is not reached.
+    pub async fn resume_run(
+        &self,
+        mut request: v1::ResumeRunRequest,
+    ) -> Result<v1::ResumeRunResponse, ClientError> {
+        fill(&mut request.request_id);
+        self.run_call(true, request, |mut runs, request| async move { runs.resume_run(request).await }).await
+    }
+
+    /// Gives a task more time.
+    ///
+    /// # Errors
+    /// The daemon refuses the request, or is not reached.
+    pub async fn extend_task(
+        &self,
+        mut request: v1::ExtendTaskRequest,
+    ) -> Result<v1::ExtendTaskResponse, ClientError> {
+        fill(&mut request.request_id);
+        self.run_call(true, request, |mut runs, request| async move { runs.extend_task(request).await }).await
+    }
+
+    /// Begins a failed task anew.
+    ///
+    /// # Errors
+    /// The daemon refuses the request, or is not reached.
+    pub async fn retry_task(
+        &self,
+        mut request: v1::RetryTaskRequest,
+    ) -> Result<v1::RetryTaskResponse, ClientError> {
+        fill(&mut request.request_id);
+        self.run_call(true, request, |mut runs, request| async move { runs.retry_task(request).await }).await
+    }
+
+    /// Answers a run's question.
+    ///
+    /// # Errors
+    /// The question was answered before, the answer is none of its options, or the daemon is not reached.
+    pub async fn resolve(&self, mut request: v1::ResolveRequest) -> Result<v1::ResolveResponse, ClientError> {
+        fill(&mut request.request_id);
+        self.run_call(true, request, |mut runs, request| async move { runs.resolve(request).await }).await
+    }
+
+    /// All events of a run as they were stored.
+    ///
+    /// # Errors
+    /// There is no such run, or the daemon is not reached.
+    pub async fn export_run(&self, run_id: &str) -> Result<ExportStream, ClientError> {
+        let request = v1::ExportRunRequest { run_id: run_id.to_owned() };
+        let stream = RunServiceClient::new(self.channel()).export_run(request).await?.into_inner();
+        Ok(ExportStream { stream, events: Vec::new().into_iter() })
+    }
+
+    /// The agents that are known, with their load.
+    ///
+    /// # Errors
+    /// The daemon is not reached.
+    pub async fn list_agents(&self) -> Result<Vec<v1::AgentStatus>, ClientError> {
+        let request = v1::ListAgentsRequest {};
+        Ok(AgentServiceClient::new(self.channel()).list_agents(request).await?.into_inner().agents)
+    }
+
+    /// Checks names as a start would, without starting anything.
+    ///
+    /// # Errors
+    /// The daemon is not reached. Unknown names are not an error: the response lists them.
+    pub async fn check_agents(
+        &self,
+        request: v1::CheckAgentsRequest,
+    ) -> Result<v1::CheckAgentsResponse, ClientError> {
+        Ok(AgentServiceClient::new(self.channel()).check_agents(request).await?.into_inner())
+    }
+
+    /// Stores a blob. Its content is its key, so the call is repeated like one with a key.
+    ///
+    /// # Errors
+    /// The content is larger than 256 MiB, or the daemon is not reached.
+    pub async fn put_blob(&self, content: Bytes) -> Result<v1::BlobRef, ClientError> {
+        self.put_blob_with(&self.retry, content).await
+    }
+
+    pub(crate) async fn put_blob_with(
+        &self,
+        retry: &RetryOptions,
+        content: Bytes,
+    ) -> Result<v1::BlobRef, ClientError> {
+        let response = repeated(retry, true, content, |content| {
+            let mut blobs = BlobServiceClient::new(self.channel());
+            async move { blobs.put_blob(tokio_stream::iter(Chunks(content).with_at_least_one())).await }
+        })
+        .await?;
+        response
+            .blob
+            .ok_or_else(|| ClientError::new(Code::Internal, "the daemon stored a blob without naming it"))
+    }
+
+    /// The content of a blob.
+    ///
+    /// # Errors
+    /// There is no such blob, or the daemon is not reached.
+    pub async fn get_blob(&self, blake3: &str) -> Result<Bytes, ClientError> {
+        let request = v1::GetBlobRequest { blake3: blake3.to_owned() };
+        let mut stream = BlobServiceClient::new(self.channel()).get_blob(request).await?.into_inner();
+        let mut content = Vec::new();
+        while let Some(response) = stream.message().await? {
+            if content.len() + response.chunk.len() > BLOB_MAX {
+                return Err(ClientError::new(Code::OutOfRange, "the blob is larger than blobs can be"));
+            }
+            content.extend_from_slice(&response.chunk);
+        }
+        Ok(content.into())
+    }
+
+    /// Subscribes to events. Nothing is sent before the first [`EventStream::next`].
+    pub fn subscribe(&self, request: v1::SubscribeRequest) -> EventStream {
+        EventStream::new(self.clone(), request)
+    }
+
+    async fn run_call<Q, R, F, A>(&self, keyed: bool, request: Q, call: F) -> Result<R, ClientError>
+    where
+        Q: Clone,
+        F: Fn(RunServiceClient<Channel>, Q) -> A,
+        A: Future<Output = Result<Response<R>, Status>>,
+    {
+        repeated(&self.retry, keyed, request, |request| call(RunServiceClient::new(self.channel()), request))
+            .await
+    }
+}
+
+/// Makes a call, and makes it again with the same request where it is safe and may help.
+async fn repeated<Q, R, F, A>(
+    retry: &RetryOptions,
+    keyed: bool,
+    request: Q,
+    call: F,
+) -> Result<R, ClientError>
+where
+    Q: Clone,
+    F: Fn(Q) -> A,
+    A: Future<Output = Result<Response<R>, Status>>,
+{
+    if !keyed {
+        return Ok(call(request).await?.into_inner());
+    }
+    let mut attempts = Attempts::new(retry);
+    loop {
+        match call(request.clone()).await {
+            Ok(response) => return Ok(response.into_inner()),
+            Err(status) => attempts.after(status.into()).await?,
+        }
+    }
+}
+
+/// A run's events, decoded one after the other; made by [`Client::export_run`].
+#[derive(Debug)]
+pub struct ExportStream {
+    stream: tonic::Streaming<v1::ExportRunResponse>,
+    events: std::vec::IntoIter<Bytes>,
+}
+
+impl ExportStream {
+    /// The next event; `None` after the last one. A broken connection is an error: begin again.
+    ///
+    /// # Errors
+    /// The connection broke, or the log is damaged.
+    pub async fn next(&mut self) -> Option<Result<v1::Event, ClientError>> {
+        let encoded = self.next_encoded().await?;
+        Some(encoded.and_then(|encoded| {
+            prost::Message::decode(encoded)
+                .map_err(|error| ClientError::with_source(Code::DataLoss, "an event cannot be read", error))
+        }))
+    }
+
+    /// The next event as the bytes that were stored.
+    ///
+    /// # Errors
+    /// The connection broke.
+    pub async fn next_encoded(&mut self) -> Option<Result<Bytes, ClientError>> {
+        loop {
+            if let Some(event) = self.events.next() {
+                return Some(Ok(event));
+            }
+            match self.stream.message().await {
+                Ok(Some(response)) => self.events = response.events.into_iter(),
+                Ok(None) => return None,
+                Err(status) => return Some(Err(status.into())),
+            }
+        }
+    }
+}
+
+fn transport(endpoint: &str) -> Result<Endpoint, ClientError> {
+    let invalid = |message: String| ClientError::new(Code::InvalidArgument, message);
+    let is_socket = endpoint.starts_with("unix:");
+    let address = if is_socket || endpoint.contains("://") {
+        endpoint.to_owned()
+    } else {
+        format!("http://{endpoint}")
+    };
+    if !is_socket && !address.starts_with("http://") {
+        return Err(invalid(format!("`{endpoint}`: endpoints are `http://host:port` or `unix:/path`")));
+    }
+    let mut transport = Endpoint::from_shared(address)
+        .map_err(|error| ClientError::with_source(Code::InvalidArgument, format!("`{endpoint}`"), error))?;
+    if is_socket {
+        // The daemon refuses hosts that are not local names.
+        transport = transport.origin(tonic::codegen::http::Uri::from_static("http://localhost"));
+    } else if transport.uri().host().is_none_or(str::is_empty) {
+        return Err(invalid(format!("`{endpoint}` names no host")));
+    }
+    Ok(transport
+        .connect_timeout(CONNECT_TIMEOUT)
+        .tcp_nodelay(true)
+        .http2_keep_alive_interval(KEEP_ALIVE_INTERVAL)
+        .keep_alive_timeout(KEEP_ALIVE_TIMEOUT))
+}
+
+fn fill(request_id: &mut String) {
+    if request_id.is_empty() {
+        *request_id = Uuid::now_v7().to_string();
+    }
+}
+
+/// How long the caller still waits; `None`: without limit.
+#[derive(Clone, Copy)]
+struct Patience(Option<Instant>);
+
+impl Patience {
+    fn new(timeout: Option<Duration>) -> Self {
+        // What is beyond the clock's range is as good as no limit.
+        Self(timeout.and_then(|timeout| Instant::now().checked_add(timeout)))
+    }
+
+    fn next_wait_ms(self) -> i64 {
+        let wait =
+            self.0.map_or(WAIT_MAX, |until| until.saturating_duration_since(Instant::now())).min(WAIT_MAX);
+        // Rounded up, so that the last of several waits does not end before the time.
+        i64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
+    }
+
+    fn is_over(self) -> bool {
+        self.0.is_some_and(|until| until <= Instant::now())
+    }
+}
+
+/// A blob cut into frames.
+struct Chunks(Bytes);
+
+impl Chunks {
+    /// An empty blob also is one frame.
+    fn with_at_least_one(self) -> impl Iterator<Item = v1::PutBlobRequest> + Send {
+        let empty = self.0.is_empty().then(v1::PutBlobRequest::default);
+        empty.into_iter().chain(self)
+    }
+}
+
+impl Iterator for Chunks {
+    type Item = v1::PutBlobRequest;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let length = self.0.len().min(BLOB_CHUNK_MAX);
+        (length > 0).then(|| v1::PutBlobRequest { chunk: self.0.split_to(length) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn endpoints() {
+        for valid in [
+            "http://127.0.0.1:7411",
+            "localhost:7411",
+            "[::1]:7411",
+            "unix:/run/c.sock",
+            "unix:///run/c.sock",
+        ] {
+            assert!(Client::lazy(valid).is_ok(), "{valid}");
+        }
+        for invalid in ["", "http://", "https://example.org", "ftp://x", "http://a b"] {
+            let error = Client::lazy(invalid).err().map(|error| error.grpc_code());
+            assert_eq!(error, Some(Code::InvalidArgument), "{invalid}");
+        }
+    }
+
+    #[test]
+    fn a_blob_is_cut_into_frames() {
+        let lengths = |content: usize| -> Vec<usize> {
+            let chunks = Chunks(Bytes::from(vec![0; content])).with_at_least_one();
+            chunks.map(|request| request.chunk.len()).collect()
+        };
+        assert_eq!(lengths(0), [0]);
+        assert_eq!(lengths(5), [5]);
+        assert_eq!(lengths(BLOB_CHUNK_MAX), [BLOB_CHUNK_MAX]);
+        assert_eq!(lengths(2 * BLOB_CHUNK_MAX + 1), [BLOB_CHUNK_MAX, BLOB_CHUNK_MAX, 1]);
+    }
+}
