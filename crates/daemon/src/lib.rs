@@ -1,1 +1,225 @@
-//! Placeholder.
+//! The Capataz daemon as a library: configuration, gRPC services, wiring.
+//!
+//! This is the only crate that knows gRPC status codes. It decides nothing about runs: it validates what comes in, asks
+//! the shard, and says the answer in the protocol's words. Begin reading with [`Daemon::start`].
+
+mod config;
+mod guard;
+mod lock;
+mod services;
+mod status;
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use capataz_contracts::v1;
+use capataz_runtime::core::{Known, KnownAgent};
+use capataz_runtime::process::{ProcessContext, ShimCommand, await_orphans};
+use capataz_runtime::shell::{ProcessHost, Shard, ShardOptions, StartError, now};
+use capataz_store::{Millis, Retention, ShardId, SqliteOptions, SqliteStore, Store, StoreError};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+pub use capataz_runtime::process::{OutputFormat, ProcessAgent};
+pub use config::{Config, ConfigError, DeclaredAgent, Overrides, RetentionConfig};
+pub use lock::LockError;
+
+/// SQLite has one shard.
+const SHARD: ShardId = ShardId(0);
+
+/// How long a draining daemon waits for running tasks.
+const DRAIN: Duration = Duration::from_secs(30);
+
+/// How long a starting daemon waits for the commands of the one before it to be gone.
+const ORPHANS: Duration = Duration::from_secs(15);
+
+/// Why the daemon did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    #[error("the database in {} could not be opened", data_dir.display())]
+    Store {
+        data_dir: PathBuf,
+        #[source]
+        source: StoreError,
+    },
+    #[error("the shard did not start")]
+    Shard(#[from] StartError),
+    #[error("cannot listen on {address}")]
+    Listen {
+        address: String,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("commands of an earlier daemon are still running")]
+    Orphans(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("{address} is not a loopback address; listening there needs TLS and tokens, which this version does not have")]
+    NotLoopback { address: String },
+    #[error("the gRPC server could not be set up")]
+    Server(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// A running daemon.
+#[derive(Debug)]
+pub struct Daemon {
+    address: SocketAddr,
+    data_dir: PathBuf,
+    shard: Shard,
+    host: Option<ProcessHost>,
+    stop: watch::Sender<bool>,
+    server: JoinHandle<Result<(), tonic::transport::Error>>,
+    sweeper: JoinHandle<()>,
+    _lock: lock::DataLock,
+}
+
+impl Daemon {
+    /// Opens the data folder, recovers every unfinished run, and listens.
+    ///
+    /// # Errors
+    /// Another daemon has the data folder; the database cannot be read; the address cannot be listened on.
+    pub async fn start(config: Config) -> Result<Self, DaemonError> {
+        let address = config.socket_address()?;
+        let lock = lock::DataLock::take(&config.data_dir)?;
+        let store = open_store(config.data_dir.clone()).await?;
+        let shims_folder = config.data_dir.join("shims");
+        wait_for_orphans(shims_folder.clone()).await?;
+        let shard =
+            Shard::start(SHARD, Arc::clone(&store), known(&config), ShardOptions::default()).await?;
+        let host = (!config.agents.is_empty()).then(|| {
+            let context = ProcessContext {
+                shim: config.shim.clone().unwrap_or_else(ShimCommand::default),
+                shims_folder,
+                secrets: Arc::new(|name: &str| std::env::var(format!("CAPATAZ_SECRET_{name}")).ok()),
+            };
+            ProcessHost::start(shard.clone(), config.agents.clone(), context)
+        });
+        let (stop, stopped) = watch::channel(false);
+        let (address, server) = services::serve(address, shard.clone(), stopped).await?;
+        let sweeper = tokio::spawn(sweep(shard.clone(), config.retention.clone()));
+        tracing::info!(%address, data_dir = %config.data_dir.display(), "the daemon is ready");
+        Ok(Self { address, data_dir: config.data_dir, shard, host, stop, server, sweeper, _lock: lock })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    #[must_use]
+    pub fn data_dir(&self) -> &Path {
+        &self.data_dir
+    }
+
+    /// Serves until `shutdown` ends, another daemon takes the data over, or the server fails; then drains.
+    pub async fn wait(mut self, shutdown: impl Future<Output = ()>) {
+        tokio::select! {
+            () = shutdown => {}
+            () = self.shard.fenced() => {}
+            ended = &mut self.server => {
+                if let Ok(Err(error)) = ended {
+                    tracing::error!(%error, "the server failed");
+                }
+            }
+        }
+        self.shutdown().await;
+    }
+
+    /// Takes no new runs, lets running tasks end for a while, writes what is in flight, and stops.
+    pub async fn shutdown(self) {
+        self.sweeper.abort();
+        self.shard.stop(DRAIN).await;
+        drop(self.host);
+        self.stop.send_replace(true);
+        let _ = tokio::time::timeout(Duration::from_secs(2), self.server).await;
+    }
+}
+
+/// The hidden subcommand under which process agents run; see `capataz_runtime::process`.
+pub fn shim_main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    capataz_runtime::process::shim_main(arguments)
+}
+
+async fn open_store(data_dir: PathBuf) -> Result<Arc<dyn Store>, DaemonError> {
+    let folder = data_dir.clone();
+    let opened = tokio::task::spawn_blocking(move || SqliteStore::open(&folder, SqliteOptions::default())).await;
+    match opened.unwrap_or(Err(StoreError::Closed)) {
+        Ok(store) => Ok(Arc::new(store)),
+        Err(source) => Err(DaemonError::Store { data_dir, source }),
+    }
+}
+
+/// No command of an earlier daemon may still work on a task when its next lease begins.
+async fn wait_for_orphans(shims: PathBuf) -> Result<(), DaemonError> {
+    let awaited = tokio::task::spawn_blocking(move || await_orphans(&shims, ORPHANS)).await;
+    match awaited {
+        Ok(Ok(0)) => Ok(()),
+        Ok(Ok(count)) => {
+            tracing::info!(count, "commands of an earlier daemon have ended");
+            Ok(())
+        }
+        Ok(Err(error)) => Err(DaemonError::Orphans(error.into())),
+        Err(error) => Err(DaemonError::Orphans(error.into())),
+    }
+}
+
+fn known(config: &Config) -> Known {
+    let process = config.agents.iter().map(|agent| KnownAgent {
+        agent: v1::Agent {
+            name: agent.name.clone(),
+            category: agent.category.clone(),
+            kind: v1::AgentKind::Task as i32,
+            contract_version: "1.0.0".to_owned(),
+            max_concurrency: agent.max_concurrency,
+            ..v1::Agent::default()
+        },
+        source: v1::AgentSource::Process,
+        last_seen: None,
+    });
+    let declared = config.declared_agents.iter().map(|agent| KnownAgent {
+        agent: v1::Agent {
+            name: agent.name.clone(),
+            category: agent.category.clone(),
+            kind: v1::AgentKind::Task as i32,
+            contract_version: "1.0.0".to_owned(),
+            ..v1::Agent::default()
+        },
+        source: v1::AgentSource::Declared,
+        last_seen: None,
+    });
+    Known {
+        agents: process.chain(declared).collect(),
+        commands: config.commands.iter().cloned().collect(),
+        resources: config.resources.iter().cloned().collect(),
+    }
+}
+
+/// Removes what is over its time, a little at a time.
+async fn sweep(shard: Shard, retention: RetentionConfig) {
+    let mut pulse = tokio::time::interval(Duration::from_secs(60));
+    pulse.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        pulse.tick().await;
+        let now = now().0;
+        let before = |age: Duration| Millis(now.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX)));
+        let rule = Retention {
+            finished_before: retention.finished_runs.map(before),
+            max_log_bytes: retention.max_log_bytes,
+            keys_before: before(retention.idempotency_keys),
+            blobs_before: before(retention.unused_blobs),
+            batch: 256,
+        };
+        match shard.sweep(rule).await {
+            Ok(swept) if swept != capataz_store::Swept::default() => {
+                tracing::info!(runs = swept.runs, keys = swept.keys, blobs = swept.blobs, bytes = swept.bytes, "retention");
+            }
+            Ok(_) => {}
+            Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "retention failed"),
+        }
+    }
+}

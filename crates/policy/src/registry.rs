@@ -147,6 +147,8 @@ pub struct Batch {
     pub can_proceed: bool,
     /// Agents that were checked, and those among them that are unknown; they come first in `details`.
     agents: (u32, u32),
+    /// The unknown names, each beside its error in `details`.
+    unknown: Vec<String>,
 }
 
 impl Batch {
@@ -164,7 +166,28 @@ impl Batch {
             let suggestions =
                 if self.details.len() < MOST_SUGGESTED_FOR { nearest(name) } else { Vec::new() };
             self.details.push(unknown(name, suggestions));
+            self.unknown.push(name.to_owned());
             self.invalid += 1;
+        }
+    }
+
+    /// The batch as the contract has it.
+    #[must_use]
+    pub fn to_proto(&self) -> v1::CheckAgentsResponse {
+        let details = self.details.iter().zip(&self.unknown).map(|(error, name)| v1::NameCheck {
+            kind: kind_of(&error.code).to_owned(),
+            name: name.clone(),
+            valid: false,
+            category: None,
+            suggestions: error.suggestions.clone(),
+            code: Some(error.code.clone()),
+        });
+        v1::CheckAgentsResponse {
+            total: self.total,
+            valid: self.valid,
+            invalid: self.invalid,
+            details: details.collect(),
+            can_proceed: self.can_proceed,
         }
     }
 
@@ -185,6 +208,14 @@ impl Batch {
             });
         }
         Some(v1::Error { details: others.to_vec(), ..first.clone() })
+    }
+}
+
+fn kind_of(code: &str) -> &'static str {
+    match code {
+        codes::COMMAND_NOT_FOUND => "command",
+        codes::RESOURCE_NOT_FOUND => "resource",
+        _ => "agent",
     }
 }
 

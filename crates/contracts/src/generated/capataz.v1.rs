@@ -91,6 +91,7 @@ pub struct CheckAgentsResponse {
     pub valid: u32,
     #[prost(uint32, tag = "3")]
     pub invalid: u32,
+    /// The names that are unknown.
     #[prost(message, repeated, tag = "4")]
     pub details: ::prost::alloc::vec::Vec<NameCheck>,
     #[prost(bool, tag = "5")]
@@ -583,7 +584,7 @@ pub struct BlobRef {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PutBlobRequest {
-    /// At most 1 MiB in each frame, at most 256 MiB in all.
+    /// At most 1 MiB in each frame, at most 64 MiB in all.
     #[prost(bytes = "bytes", tag = "1")]
     pub chunk: ::prost::bytes::Bytes,
 }

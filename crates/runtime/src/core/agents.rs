@@ -21,6 +21,16 @@ pub struct KnownAgent {
     pub last_seen: Option<Millis>,
 }
 
+/// What plans may name.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    pub agents: Vec<KnownAgent>,
+    /// Without the prefix `/elsabro:`.
+    pub commands: BTreeSet<String>,
+    /// Skills and profiles.
+    pub resources: BTreeSet<String>,
+}
+
 /// An agent with its load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentSnapshot {
@@ -77,21 +87,30 @@ impl Agents {
         news
     }
 
+    pub(super) fn learn_names(&mut self, commands: BTreeSet<String>, resources: BTreeSet<String>) {
+        self.registry.commands.extend(commands);
+        self.registry.resources.extend(resources);
+    }
+
     pub(super) fn registry(&self) -> &Registry {
         &self.registry
     }
 
     /// The error for the names that nobody knows.
-    pub(super) fn unknown(&self, names: &BTreeSet<String>) -> Option<v1::Error> {
+    pub(super) fn unknown(
+        &self,
+        names: &BTreeSet<String>,
+        commands: &[String],
+        resources: &[String],
+    ) -> Option<v1::Error> {
         let known = |name: &String| {
             self.ids.get(name).and_then(|id| self.entries.get(id.0)).is_some_and(|entry| entry.known.is_some())
         };
-        if names.iter().all(known) {
+        if commands.is_empty() && resources.is_empty() && names.iter().all(known) {
             return None;
         }
         let names: Vec<String> = names.iter().cloned().collect();
-        let none: [&str; 0] = [];
-        self.registry.check_all(&names, &none, &none).error()
+        self.registry.check_all(&names, commands, resources).error()
     }
 
     pub(super) fn is_absent(&self, name: &str) -> bool {

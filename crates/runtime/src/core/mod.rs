@@ -26,7 +26,8 @@ use capataz_contracts::v1;
 use capataz_engine::{Refusal, RunState, StartRun, TaskRef, Timestamp};
 use capataz_store::{AgentRow, Append, AppendOutcome, Epoch, IdempotencyKey, Millis, Position, RunId, Snapshot};
 
-pub use agents::{AgentSnapshot, KnownAgent};
+pub use agents::{AgentSnapshot, Known, KnownAgent};
+pub use recovery::blob_hash;
 use agents::{AgentId, Agents};
 use commits::{Batch, Pending};
 use leases::Held;
@@ -132,6 +133,8 @@ pub struct StartRequest {
     pub start: StartRun,
     /// Every agent that the plan names.
     pub agents: BTreeSet<String>,
+    pub commands: Vec<String>,
+    pub resources: Vec<String>,
     pub key: Option<IdempotencyKey>,
     /// Answer when the run has finished, not when it is accepted.
     pub wait: bool,

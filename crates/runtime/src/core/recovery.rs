@@ -4,14 +4,15 @@ use capataz_contracts::v1;
 use capataz_engine::TaskRef;
 use capataz_store::BlobHash;
 
-use super::{AppendId, Core, KnownAgent, Mode, Recovered, RunSlot};
+use super::{AppendId, Core, Known, Mode, Recovered, RunSlot};
 
 impl Core {
-    /// Makes agents of the configuration known.
-    pub fn learn(&mut self, agents: Vec<KnownAgent>) {
-        for agent in agents {
+    /// Makes known what the configuration names.
+    pub fn learn(&mut self, known: Known) {
+        for agent in known.agents {
             self.agents.learn(agent);
         }
+        self.agents.learn_names(known.commands, known.resources);
     }
 
     pub(super) fn recovered(&mut self, recovered: Recovered) {
@@ -56,7 +57,8 @@ impl Core {
 }
 
 /// The hash that a reference names; `None` where it is no hash.
-pub(crate) fn blob_hash(blob: &v1::BlobRef) -> Option<BlobHash> {
+#[must_use]
+pub fn blob_hash(blob: &v1::BlobRef) -> Option<BlobHash> {
     let text = blob.blake3.as_bytes();
     if text.len() != 64 {
         return None;

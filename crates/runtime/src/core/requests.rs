@@ -37,7 +37,7 @@ impl Core {
         if self.runs.len() >= self.config.max_unfinished_runs || self.overloaded() {
             return self.reply(reply, Answer::Overloaded { retry_after_ms: RETRY_AFTER_MS });
         }
-        if let Some(error) = self.agents.unknown(&request.agents) {
+        if let Some(error) = self.agents.unknown(&request.agents, &request.commands, &request.resources) {
             return self.reply(reply, Answer::UnknownAgents(Box::new(error)));
         }
         let run = request.run;

@@ -3,10 +3,12 @@
 //! Three threads do the work of a shard: the shard's own (core and timers), the writer's (group commit), and the
 //! caller's runtime (sockets). Between them go bounded channels; where one is full, callers are told to come back.
 
+mod host;
 mod shard;
 mod subscription;
 mod writer;
 
+pub use host::{HOST_WORKER, ProcessHost, hex};
 pub use shard::{Shard, ShardOptions, StartError, WorkerLink, WorkerSender};
 pub use subscription::{CursorError, Item, Subscription};
 pub use writer::load;

@@ -11,7 +11,7 @@ use capataz_store::{Position, Retention, RunId, ShardId, Store, StoreError, Swep
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use super::writer::{self, Work, Writer, Written};
-use crate::core::{Answer, CloseReason, ConnectionId, Core, CoreConfig, Input, KnownAgent, Output, ReplyId, Request};
+use crate::core::{Answer, CloseReason, ConnectionId, Core, CoreConfig, Input, Known, Output, ReplyId, Request};
 use crate::feed::Ring;
 
 /// Sizes of the shell's channels and memory.
@@ -55,7 +55,7 @@ enum Message {
     Core(Input),
     Request { reply: ReplyId, request: Request, sender: oneshot::Sender<Answer> },
     Connect { connection: ConnectionId, frames: mpsc::Sender<connect_response::Frame> },
-    Learn(Vec<KnownAgent>),
+    Learn(Known),
     Stop,
 }
 
@@ -140,14 +140,14 @@ impl Drop for WorkerSender {
 }
 
 impl Shard {
-    /// Claims the shard, reads its unfinished runs and starts its threads. `agents` are those of the configuration.
+    /// Claims the shard, reads its unfinished runs and starts its threads. `known` is what the configuration names.
     ///
     /// # Errors
     /// The store cannot be read, or a thread cannot be started.
     pub async fn start(
         shard: ShardId,
         store: Arc<dyn Store>,
-        agents: Vec<KnownAgent>,
+        known: Known,
         options: ShardOptions,
     ) -> Result<Self, StartError> {
         let (inbox, messages) = mpsc::channel(options.inbox);
@@ -192,14 +192,14 @@ impl Shard {
             threads: Mutex::new(vec![thread, driver_thread]),
         };
         let handle = Self { inner: Arc::new(inner) };
-        handle.learn(agents).await;
+        handle.learn(known).await;
         ready.await.map_err(|_| StartError::Gone)?.map_err(StartError::Store)?;
         Ok(handle)
     }
 
-    /// Makes agents of the configuration known.
-    pub async fn learn(&self, agents: Vec<KnownAgent>) {
-        let _ = self.inner.inbox.send(Message::Learn(agents)).await;
+    /// Makes known what the configuration names.
+    pub async fn learn(&self, known: Known) {
+        let _ = self.inner.inbox.send(Message::Learn(known)).await;
     }
 
     #[must_use]
@@ -393,7 +393,7 @@ impl Driver {
             Message::Connect { connection, frames } => {
                 self.connections.insert(connection, frames);
             }
-            Message::Learn(agents) => self.core.learn(agents),
+            Message::Learn(known) => self.core.learn(known),
             Message::Stop => {}
         }
     }

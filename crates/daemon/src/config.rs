@@ -1,0 +1,243 @@
+//! What the daemon is told: defaults, then `capataz.toml`, then `CAPATAZ_*`, then flags.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use capataz_contracts::duration;
+use capataz_runtime::process::{ProcessAgent, ShimCommand};
+use figment::Figment;
+use figment::providers::{Env, Format, Serialized, Toml};
+use serde::{Deserialize, Deserializer};
+
+use crate::DaemonError;
+
+/// The file that is read from the working folder where no other is named.
+const FILE: &str = "capataz.toml";
+
+/// The daemon's configuration. Unknown keys are errors.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Address and port; port 0 takes a free one. Only loopback addresses.
+    pub listen: String,
+    /// Folder of the database, blobs and locks.
+    pub data_dir: PathBuf,
+    /// Process agents.
+    #[serde(default)]
+    pub agents: Vec<ProcessAgent>,
+    /// Agents that plans may name before any worker has served them.
+    #[serde(default)]
+    pub declared_agents: Vec<DeclaredAgent>,
+    /// Commands and resources that plans may name.
+    #[serde(default)]
+    pub commands: Vec<String>,
+    #[serde(default)]
+    pub resources: Vec<String>,
+    #[serde(default)]
+    pub retention: RetentionConfig,
+    /// How process agents' shims are started; for programs that embed the daemon.
+    #[serde(skip)]
+    pub shim: Option<ShimCommand>,
+    /// Where each value came from.
+    #[serde(skip)]
+    origins: Vec<(String, String, String)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeclaredAgent {
+    pub name: String,
+    #[serde(default)]
+    pub category: String,
+}
+
+/// When things go. Durations are strings with units, such as "30d".
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RetentionConfig {
+    /// Finished runs, with all of their events. Absent: never.
+    #[serde(deserialize_with = "optional_duration")]
+    pub finished_runs: Option<Duration>,
+    /// Bytes of events beyond which the runs that finished first go.
+    pub max_log_bytes: Option<u64>,
+    /// Idempotency keys, counted from their run's end.
+    #[serde(deserialize_with = "required_duration")]
+    pub idempotency_keys: Duration,
+    /// Blobs that no run names.
+    #[serde(deserialize_with = "required_duration")]
+    pub unused_blobs: Duration,
+}
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+impl Default for RetentionConfig {
+    fn default() -> Self {
+        Self {
+            finished_runs: Some(30 * DAY),
+            max_log_bytes: None,
+            idempotency_keys: DAY,
+            unused_blobs: DAY,
+        }
+    }
+}
+
+/// What the command line says.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    pub listen: Option<String>,
+    pub data_dir: Option<PathBuf>,
+}
+
+/// The configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("{}: no such file", .0.display())]
+    Missing(PathBuf),
+    /// Each line names the key and where its value came from.
+    #[error("{}", .0.join("\n"))]
+    Invalid(Vec<String>),
+}
+
+impl Config {
+    /// Reads the configuration. Without `file`, `capataz.toml` of the working folder is read where it is there.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    pub fn load(file: Option<&Path>, overrides: Overrides) -> Result<Self, ConfigError> {
+        if let Some(file) = file
+            && !file.is_file()
+        {
+            return Err(ConfigError::Missing(file.to_owned()));
+        }
+        let mut figment = Figment::new()
+            .merge(Serialized::default("listen", "127.0.0.1:7411"))
+            .merge(Serialized::default("data_dir", default_data_dir()))
+            .merge(Toml::file(file.unwrap_or(Path::new(FILE))))
+            .merge(Env::prefixed("CAPATAZ_").only(&["listen", "data_dir"]));
+        if let Some(listen) = overrides.listen {
+            figment = figment.merge(Serialized::global("listen", listen));
+        }
+        if let Some(data_dir) = overrides.data_dir {
+            figment = figment.merge(Serialized::global("data_dir", data_dir));
+        }
+        let mut config: Self =
+            figment.extract().map_err(|error| ConfigError::Invalid(error.into_iter().map(|error| error.to_string()).collect()))?;
+        config.origins = origins(&figment, &config);
+        config.check()?;
+        Ok(config)
+    }
+
+    /// A configuration for a program that embeds the daemon: a free loopback port, and nothing else.
+    #[must_use]
+    pub fn embedded(data_dir: PathBuf) -> Self {
+        Self {
+            listen: "127.0.0.1:0".to_owned(),
+            data_dir,
+            agents: Vec::new(),
+            declared_agents: Vec::new(),
+            commands: Vec::new(),
+            resources: Vec::new(),
+            retention: RetentionConfig::default(),
+            shim: None,
+            origins: Vec::new(),
+        }
+    }
+
+    /// Effective values: key, value, origin.
+    #[must_use]
+    pub fn describe(&self) -> &[(String, String, String)] {
+        &self.origins
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        let mut problems = Vec::new();
+        for (index, agent) in self.agents.iter().enumerate() {
+            let found = agent.validate();
+            problems.extend(found.iter().map(|violation| format!("agents[{index}].{violation}")));
+        }
+        let names = self.agents.iter().map(|agent| &agent.name).chain(self.declared_agents.iter().map(|agent| &agent.name));
+        let mut seen = std::collections::BTreeSet::new();
+        for name in names {
+            if !seen.insert(name) {
+                problems.push(format!("agents: {name:?} is there twice"));
+            }
+        }
+        if let Err(error) = self.socket_address() {
+            problems.push(format!("listen: {error}"));
+        }
+        if problems.is_empty() { Ok(()) } else { Err(ConfigError::Invalid(problems)) }
+    }
+
+    pub(crate) fn socket_address(&self) -> Result<SocketAddr, DaemonError> {
+        let text = self.listen.replace("localhost:", "127.0.0.1:");
+        let address: SocketAddr = text.parse().map_err(|error| DaemonError::Listen {
+            address: self.listen.clone(),
+            source: std::io::Error::new(std::io::ErrorKind::InvalidInput, error),
+        })?;
+        if address.ip().is_loopback() {
+            Ok(address)
+        } else {
+            Err(DaemonError::NotLoopback { address: self.listen.clone() })
+        }
+    }
+}
+
+/// The folder for data by the XDG rules.
+fn default_data_dir() -> PathBuf {
+    let from = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    from("XDG_DATA_HOME")
+        .or_else(|| from("HOME").map(|home| home.join(".local/share")))
+        .unwrap_or_else(|| PathBuf::from("."))
+        .join("capataz")
+}
+
+fn origins(figment: &Figment, config: &Config) -> Vec<(String, String, String)> {
+    let retention = &config.retention;
+    let days = |age: Duration| duration::format(i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
+    let names = |names: Vec<&str>| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    let values = [
+        ("listen", config.listen.clone()),
+        ("data_dir", config.data_dir.display().to_string()),
+        ("agents", names(config.agents.iter().map(|agent| agent.name.as_str()).collect())),
+        ("declared_agents", names(config.declared_agents.iter().map(|agent| agent.name.as_str()).collect())),
+        ("commands", names(config.commands.iter().map(String::as_str).collect())),
+        ("resources", names(config.resources.iter().map(String::as_str).collect())),
+        ("retention.finished_runs", retention.finished_runs.map_or_else(|| "never".to_owned(), days)),
+        ("retention.max_log_bytes", retention.max_log_bytes.map_or_else(|| "no limit".to_owned(), |bytes| bytes.to_string())),
+        ("retention.idempotency_keys", days(retention.idempotency_keys)),
+        ("retention.unused_blobs", days(retention.unused_blobs)),
+    ];
+    values
+        .into_iter()
+        .map(|(key, value)| {
+            let origin = figment.find_metadata(key).map_or_else(
+                || "default".to_owned(),
+                |metadata| match &metadata.source {
+                    Some(source) if metadata.name.contains("TOML") => source.to_string(),
+                    _ if metadata.name.contains("environment") => "environment".to_owned(),
+                    _ if metadata.name.contains("Serialized") || metadata.name.contains("type") => "default or flag".to_owned(),
+                    _ => metadata.name.to_string(),
+                },
+            );
+            (key.to_owned(), value, origin)
+        })
+        .collect()
+}
+
+fn required_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let milliseconds = duration::parse(&text).map_err(serde::de::Error::custom)?;
+    Ok(Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0)))
+}
+
+fn optional_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    match text.as_deref() {
+        None | Some("never") => Ok(None),
+        Some(text) => {
+            let milliseconds = duration::parse(text).map_err(serde::de::Error::custom)?;
+            Ok(Some(Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0))))
+        }
+    }
+}

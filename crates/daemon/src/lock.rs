@@ -1,0 +1,50 @@
+//! One daemon for one data folder.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+/// Why the data folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    #[error("another daemon{} uses the data folder {}; stop it, or choose another folder with --data-dir", by(.process), .data_dir.display())]
+    Taken { data_dir: PathBuf, process: Option<u32> },
+    #[error("the data folder {} cannot be used", .data_dir.display())]
+    Io {
+        data_dir: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+fn by(process: &Option<u32>) -> String {
+    process.map_or_else(String::new, |process| format!(" (process {process})"))
+}
+
+/// Held as long as the daemon runs; the system lets it go whatever becomes of the process.
+#[derive(Debug)]
+pub(crate) struct DataLock {
+    _file: File,
+}
+
+impl DataLock {
+    pub(crate) fn take(data_dir: &Path) -> Result<Self, LockError> {
+        let io = |source| LockError::Io { data_dir: data_dir.to_owned(), source };
+        std::fs::create_dir_all(data_dir).map_err(io)?;
+        let path = data_dir.join("daemon.lock");
+        let mut file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(io)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut text = String::new();
+                let _ = file.read_to_string(&mut text);
+                return Err(LockError::Taken { data_dir: data_dir.to_owned(), process: text.trim().parse().ok() });
+            }
+            Err(TryLockError::Error(error)) => return Err(io(error)),
+        }
+        // Who has it is a help for people; a folder that cannot be written to fails when the database is opened.
+        let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
+        Ok(Self { _file: file })
+    }
+}

@@ -1,0 +1,185 @@
+//! EventService: cursors and filters in, stored bytes out.
+
+use bytes::Bytes;
+use capataz_contracts::v1::event_service_server::EventService;
+use capataz_contracts::{v1, validate};
+use capataz_runtime::feed::{Cursor, Filter};
+use capataz_runtime::shell::{CursorError, Item, Shard, Subscription};
+use capataz_store::Position;
+use prost::Message;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Code, Request, Response, Status};
+
+use crate::status;
+
+const MAX_BATCH: u32 = 256;
+/// Responses that may wait for a subscriber to read them.
+const AHEAD: usize = 2;
+
+pub(super) struct Events {
+    shard: Shard,
+}
+
+impl Events {
+    pub(super) fn new(shard: Shard) -> Self {
+        Self { shard }
+    }
+}
+
+#[tonic::async_trait]
+impl EventService for Events {
+    type SubscribeStream = ReceiverStream<Result<v1::SubscribeResponse, Status>>;
+
+    async fn subscribe(
+        &self,
+        request: Request<v1::SubscribeRequest>,
+    ) -> Result<Response<Self::SubscribeStream>, Status> {
+        let request = request.into_inner();
+        let shard = self.shard.id().0;
+        let cursor = cursor_of(&request, shard)?;
+        let filter = filter_of(request.filter.unwrap_or_default())?;
+        if request.until_finished && filter.run.is_none() {
+            return Err(status::invalid_field("until_finished", "only_with", "only with a filter that names a run"));
+        }
+        if let Some(run) = filter.run {
+            let store = std::sync::Arc::clone(self.shard.store());
+            let known = tokio::task::spawn_blocking(move || store.get_run(run)).await;
+            match known {
+                Ok(Ok(Some(_))) => {}
+                Ok(Ok(None)) => return Err(status::not_found(&run.to_string())),
+                Ok(Err(error)) => return Err(status::store(&error)),
+                Err(_) => return Err(status::unavailable()),
+            }
+        }
+        let max_batch = match request.max_batch {
+            0 => MAX_BATCH,
+            size => size.min(MAX_BATCH),
+        };
+        let run = filter.run;
+        let subscription =
+            Subscription::begin(&self.shard, filter, cursor, max_batch as usize, request.progress)
+                .await
+                .map_err(|error| refused(&error, shard))?;
+        let (sender, receiver) = mpsc::channel(AHEAD);
+        let until = request.until_finished.then_some(run).flatten();
+        tokio::spawn(deliver(subscription, self.shard.clone(), until, sender));
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+}
+
+/// Delivers until the subscriber is gone, or the run that it waits for has ended.
+async fn deliver(
+    mut subscription: Subscription,
+    shard: Shard,
+    until: Option<capataz_store::RunId>,
+    sender: mpsc::Sender<Result<v1::SubscribeResponse, Status>>,
+) {
+    let id = shard.id().0;
+    let mut caught_up = false;
+    loop {
+        let item = tokio::select! {
+            item = subscription.next(caught_up) => item,
+            () = sender.closed() => return,
+        };
+        let (response, ends) = match item {
+            Err(error) => {
+                let _ = sender.send(Err(status::store(&error))).await;
+                return;
+            }
+            Ok(Item::Progress(frame)) => (v1::SubscribeResponse { progress: vec![frame], ..Default::default() }, false),
+            Ok(Item::Step(step, cursor)) => {
+                let first_time = step.at_end && !caught_up;
+                caught_up |= step.at_end;
+                let mut ends = step.finished && until.is_some();
+                if first_time && !ends && until.is_some() {
+                    // Resumed behind the run's last event.
+                    ends = is_over(&shard, until, &step).await;
+                }
+                let events = step.events.into_iter().map(|event| v1::DeliveredEvent {
+                    run_id: event.run.to_string(),
+                    event: event.event,
+                    cursor: encode(event.cursor, id),
+                });
+                let response = v1::SubscribeResponse {
+                    events: events.collect(),
+                    cursor: encode(cursor, id),
+                    caught_up: first_time,
+                    progress: Vec::new(),
+                };
+                (response, ends)
+            }
+        };
+        if sender.send(Ok(response)).await.is_err() || ends {
+            return;
+        }
+    }
+}
+
+/// Whether the run had ended before this step, whose events are all that was left of it.
+async fn is_over(shard: &Shard, run: Option<capataz_store::RunId>, step: &capataz_runtime::feed::Step) -> bool {
+    let Some(run) = run else { return false };
+    if !step.events.is_empty() {
+        return false;
+    }
+    let store = std::sync::Arc::clone(shard.store());
+    let row = tokio::task::spawn_blocking(move || store.get_run(run)).await;
+    matches!(row, Ok(Ok(Some(row))) if row.summary.finished_at.is_some())
+}
+
+fn encode(cursor: Cursor, shard: u32) -> Bytes {
+    let position = v1::ShardPosition {
+        shard,
+        position: cursor.position.0,
+        partial: cursor.partial.0,
+        sent: cursor.sent,
+    };
+    v1::CursorState { positions: vec![position] }.encode_to_vec().into()
+}
+
+/// `None` begins with what comes next.
+fn cursor_of(request: &v1::SubscribeRequest, shard: u32) -> Result<Option<Cursor>, Status> {
+    if request.cursor.is_empty() {
+        return Ok(if request.from_now { None } else { Some(Cursor::default()) });
+    }
+    if request.from_now {
+        return Err(status::invalid_field("from_now", "only_with", "not together with a cursor"));
+    }
+    let wrong = || status::invalid_field("cursor", "cursor", "is no cursor of this daemon");
+    let state = v1::CursorState::decode(request.cursor.clone()).map_err(|_| wrong())?;
+    match state.positions.as_slice() {
+        [position] if position.shard == shard => Ok(Some(Cursor {
+            position: Position(position.position),
+            partial: Position(position.partial),
+            sent: position.sent,
+        })),
+        _ => Err(wrong()),
+    }
+}
+
+fn filter_of(filter: v1::EventFilter) -> Result<Filter, Status> {
+    let violations = validate::labels(&filter.labels);
+    if !violations.is_empty() {
+        return Err(status::invalid(&violations));
+    }
+    let run = match filter.run_id {
+        None => None,
+        Some(id) => Some(
+            id.parse().map_err(|_| status::invalid_field("filter.run_id", "uuid", format!("{id:?} is no run id")))?,
+        ),
+    };
+    Ok(Filter { run, labels: filter.labels, kind: filter.kind, min_severity: filter.min_severity.unwrap_or(0) })
+}
+
+fn refused(error: &CursorError, shard: u32) -> Status {
+    match error {
+        CursorError::TooOld { oldest } => {
+            let mut refusal = status::status(Code::OutOfRange, "CURSOR_TOO_OLD", error.to_string());
+            let oldest = tonic::metadata::MetadataValue::from_bytes(&encode(*oldest, shard));
+            refusal.metadata_mut().insert_bin("capataz-oldest-cursor-bin", oldest);
+            refusal
+        }
+        CursorError::FromTheFuture => status::status(Code::OutOfRange, "CURSOR_UNKNOWN", error.to_string()),
+        CursorError::Store(error) => status::store(error),
+    }
+}

@@ -1,0 +1,73 @@
+//! The gRPC services, and the port that they share with health and reflection.
+
+mod agents;
+mod blobs;
+mod events;
+mod runs;
+mod workers;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use capataz_contracts::FILE_DESCRIPTOR_SET;
+use capataz_contracts::v1::agent_service_server::AgentServiceServer;
+use capataz_contracts::v1::blob_service_server::BlobServiceServer;
+use capataz_contracts::v1::event_service_server::EventServiceServer;
+use capataz_contracts::v1::run_service_server::RunServiceServer;
+use capataz_contracts::v1::worker_service_server::WorkerServiceServer;
+use capataz_runtime::shell::Shard;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+
+use crate::{DaemonError, guard};
+
+/// Listens and serves until `stopped` turns true.
+pub(crate) async fn serve(
+    address: SocketAddr,
+    shard: Shard,
+    mut stopped: watch::Receiver<bool>,
+) -> Result<(SocketAddr, JoinHandle<Result<(), tonic::transport::Error>>), DaemonError> {
+    let listen = |source| DaemonError::Listen { address: address.to_string(), source };
+    let listener = TcpListener::bind(address).await.map_err(listen)?;
+    let address = listener.local_addr().map_err(listen)?;
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    let set_up = |error: tonic_reflection::server::Error| DaemonError::Server(error.into());
+    let reflection_v1 = reflection().build_v1().map_err(set_up)?;
+    // Python's client and others still ask for the older one.
+    let reflection_v1alpha = reflection().build_v1alpha().map_err(set_up)?;
+    let (health, health_service) = tonic_health::server::health_reporter();
+    health.set_serving::<RunServiceServer<runs::Runs>>().await;
+    health.set_serving::<WorkerServiceServer<workers::Workers>>().await;
+    health.set_serving::<EventServiceServer<events::Events>>().await;
+
+    let router = Server::builder()
+        .http2_keepalive_interval(Some(Duration::from_secs(10)))
+        .http2_keepalive_timeout(Some(Duration::from_secs(10)))
+        .layer(tower::util::MapRequestLayer::new(guard::mark))
+        .layer(tonic::service::InterceptorLayer::new(guard::refuse_marked))
+        .add_service(RunServiceServer::new(runs::Runs::new(shard.clone())))
+        .add_service(EventServiceServer::new(events::Events::new(shard.clone())))
+        .add_service(WorkerServiceServer::new(workers::Workers::new(shard.clone())))
+        .add_service(AgentServiceServer::new(agents::Agents::new(shard.clone())))
+        .add_service(BlobServiceServer::new(blobs::Blobs::new(shard)))
+        .add_service(health_service)
+        .add_service(reflection_v1)
+        .add_service(reflection_v1alpha);
+    let server = tokio::spawn(async move {
+        router
+            .serve_with_incoming_shutdown(incoming, async move {
+                let _ = stopped.wait_for(|stopped| *stopped).await;
+            })
+            .await
+    });
+    Ok((address, server))
+}

@@ -1,0 +1,409 @@
+//! RunService.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use capataz_contracts::v1::run_service_server::RunService;
+use capataz_contracts::validate::{self, PlanLimits};
+use capataz_contracts::{Violation, canonical, v1};
+use capataz_engine::{Input, Plan, StartRun, ViewOptions};
+use capataz_runtime::core::{Answer, Request as Ask, StartRequest, blob_hash};
+use capataz_runtime::feed;
+use capataz_runtime::shell::{Shard, load};
+use capataz_store::{IdempotencyKey, RunId, RunQuery, RunRow};
+use prost::Message;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status};
+
+use crate::status;
+
+/// Longest wait of one call.
+const MAX_WAIT: Duration = Duration::from_secs(60 * 60);
+/// Bytes of an accepted plan: its event has to fit into one message.
+const MAX_PLAN_BYTES: usize = 3 * 1024 * 1024;
+/// Starts in one batch.
+const MAX_STARTS: usize = 1_000;
+const MAX_TASK_PAGE: u32 = 1_000;
+const DEFAULT_PAGE: u32 = 50;
+const MAX_PAGE: u32 = 500;
+/// Bytes of one answer, below gRPC's 4 MiB.
+const MAX_ANSWER_BYTES: usize = 3 * 1024 * 1024;
+
+pub(super) struct Runs {
+    shard: Shard,
+}
+
+impl Runs {
+    pub(super) fn new(shard: Shard) -> Self {
+        Self { shard }
+    }
+
+    async fn start(&self, request: v1::StartRunRequest) -> Result<(RunId, bool), Status> {
+        let start = prepare(request, false)?;
+        let run = start.run;
+        match self.shard.request(Ask::Start(Box::new(start))).await {
+            Answer::Started { .. } => Ok((run, true)),
+            Answer::Existing { run } => Ok((run, false)),
+            answer => Err(status::answer(&answer)),
+        }
+    }
+
+    /// The result of a run, once it has finished; `None` where that takes longer than `limit`.
+    async fn wait(&self, run: RunId, limit: Duration) -> Result<Option<v1::RunResult>, Status> {
+        let deadline = tokio::time::Instant::now() + limit;
+        loop {
+            let asked = tokio::time::timeout_at(deadline, self.shard.request(Ask::Wait { run })).await;
+            let Ok(answer) = asked else { return Ok(None) };
+            match answer {
+                Answer::Finished { result, .. } => return Ok(Some(*result)),
+                Answer::NotActive { .. } => match self.finished(run).await? {
+                    Some(result) => return Ok(Some(result)),
+                    // It is neither in work nor finished: the shard is being read again.
+                    None => tokio::time::sleep(Duration::from_millis(20)).await,
+                },
+                answer => return Err(status::answer(&answer)),
+            }
+            if tokio::time::Instant::now() >= deadline {
+                return Ok(None);
+            }
+        }
+    }
+
+    async fn finished(&self, run: RunId) -> Result<Option<v1::RunResult>, Status> {
+        let store = Arc::clone(self.shard.store());
+        blocking(move || {
+            let Some(row) = store.get_run(run).map_err(|error| status::store(&error))? else {
+                return Err(status::not_found(&run.to_string()));
+            };
+            if row.summary.finished_at.is_none() {
+                return Ok(None);
+            }
+            let state = load(&*store, run).map_err(|error| status::store(&error))?;
+            Ok(state.result(1024 * 1024))
+        })
+        .await
+    }
+
+    async fn row(&self, run: RunId) -> Result<RunRow, Status> {
+        let store = Arc::clone(self.shard.store());
+        blocking(move || store.get_run(run).map_err(|error| status::store(&error))?.ok_or_else(|| status::not_found(&run.to_string())))
+            .await
+    }
+
+    /// Carries a user's command out.
+    async fn command(&self, run_id: &str, request_id: &str, if_seq: Option<u64>, input: Input) -> Result<(u64, i64, u32), Status> {
+        let run = parse_run(run_id)?;
+        if request_id.is_empty() || request_id.len() > 256 {
+            return Err(status::invalid_field("request_id", "length", "1 to 256 bytes; choose a new one for each request"));
+        }
+        match self.shard.request(Ask::Command { run, if_seq, input }).await {
+            Answer::Done { seq, deadline_ms, activation } => Ok((seq, deadline_ms, activation)),
+            answer @ Answer::NotActive { .. } => {
+                // Finished, or never there.
+                let row = self.row(run).await?;
+                if row.summary.finished_at.is_none() {
+                    return Err(status::unavailable());
+                }
+                self.repeated(run, request_id).await?.ok_or_else(|| status::answer(&answer))
+            }
+            answer => Err(status::answer(&answer)),
+        }
+    }
+
+    /// A request that was carried out before the run's end has the answer that it had then.
+    async fn repeated(&self, run: RunId, request_id: &str) -> Result<Option<(u64, i64, u32)>, Status> {
+        let store = Arc::clone(self.shard.store());
+        let request_id = request_id.to_owned();
+        blocking(move || {
+            let state = load(&*store, run).map_err(|error| status::store(&error))?;
+            Ok(state.request_seq(&request_id).map(|seq| (seq, 0, 0)))
+        })
+        .await
+    }
+}
+
+/// Validates a start and fills its defaults in. Nothing is stored where it is refused.
+fn prepare(mut request: v1::StartRunRequest, wait: bool) -> Result<StartRequest, Status> {
+    let mut violations = validate::start_run(&request, &PlanLimits::default());
+    let canonical = request.idempotency_key.as_ref().map(|_| canonical(&request));
+    let mut plan = request.plan.take().unwrap_or_default();
+    if violations.is_empty() {
+        if let Err(more) = Plan::materialise(&mut plan) {
+            violations.extend(more.into_iter().map(|violation| Violation { path: format!("plan.{}", violation.path), ..violation }));
+        }
+        let size = plan.encoded_len();
+        if size > MAX_PLAN_BYTES {
+            let message = format!("{size} bytes with its defaults, at most {MAX_PLAN_BYTES}");
+            violations.push(Violation::new("plan", "size", message));
+        }
+    }
+    if !violations.is_empty() {
+        return Err(status::invalid(&violations));
+    }
+    let tasks = plan.waves.iter().flat_map(|wave| &wave.tasks);
+    let agents: BTreeSet<String> = tasks.clone().map(|task| task.agent.clone()).collect();
+    let blobs = tasks.filter_map(|task| match &task.input.as_ref()?.data {
+        Some(v1::payload::Data::Blob(blob)) => blob_hash(blob),
+        _ => None,
+    });
+    let blobs = blobs.collect();
+    let key = request.idempotency_key.zip(canonical).map(|(key, canonical)| IdempotencyKey {
+        key: key.into_bytes().into(),
+        request: *blake3::hash(&canonical).as_bytes(),
+    });
+    Ok(StartRequest {
+        run: RunId(uuid::Uuid::now_v7()),
+        agents,
+        commands: plan.commands.clone(),
+        resources: plan.resources.clone(),
+        start: StartRun { plan, labels: request.labels, parent: request.parent },
+        key,
+        wait,
+        blobs,
+    })
+}
+
+fn parse_run(run_id: &str) -> Result<RunId, Status> {
+    run_id.parse().map_err(|_| status::invalid_field("run_id", "uuid", format!("{run_id:?} is no run id")))
+}
+
+fn limit(timeout_ms: Option<i64>) -> Result<Duration, Status> {
+    let Some(timeout_ms) = timeout_ms else { return Ok(MAX_WAIT) };
+    match u64::try_from(timeout_ms) {
+        Ok(timeout_ms) => Ok(Duration::from_millis(timeout_ms).min(MAX_WAIT)),
+        Err(_) => Err(status::invalid_field("timeout_ms", "range", "must not be negative")),
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    read: impl FnOnce() -> Result<T, Status> + Send + 'static,
+) -> Result<T, Status> {
+    tokio::task::spawn_blocking(read).await.unwrap_or_else(|_| Err(status::unavailable()))
+}
+
+fn summary(row: RunRow) -> v1::Run {
+    let outcome = Some(row.summary.outcome).filter(|outcome| *outcome != 0);
+    v1::Run {
+        run_id: row.run.to_string(),
+        kind: row.kind,
+        name: row.name,
+        status: row.summary.status,
+        outcome,
+        labels: row.labels,
+        created_at_ms: row.created_at.0,
+        updated_at_ms: row.summary.updated_at.0,
+        finished_at_ms: row.summary.finished_at.map(|at| at.0),
+        seq: row.last_seq,
+        tasks_total: row.summary.tasks_total,
+        tasks_settled: row.summary.tasks_settled,
+        ..v1::Run::default()
+    }
+}
+
+#[tonic::async_trait]
+impl RunService for Runs {
+    async fn start_run(&self, request: Request<v1::StartRunRequest>) -> Result<Response<v1::StartRunResponse>, Status> {
+        let (run, created) = self.start(request.into_inner()).await?;
+        Ok(Response::new(v1::StartRunResponse { run_id: run.to_string(), created }))
+    }
+
+    async fn execute_run(
+        &self,
+        request: Request<v1::ExecuteRunRequest>,
+    ) -> Result<Response<v1::ExecuteRunResponse>, Status> {
+        let request = request.into_inner();
+        let limit = limit(request.timeout_ms)?;
+        let Some(start) = request.start else {
+            return Err(status::invalid_field("start", "required", "is missing"));
+        };
+        let start = prepare(start, true)?;
+        let run = start.run;
+        let began = tokio::time::Instant::now();
+        let asked = tokio::time::timeout(limit, self.shard.request(Ask::Start(Box::new(start)))).await;
+        let (run, created, result) = match asked {
+            Ok(Answer::Finished { run, result }) => (run, true, Some(*result)),
+            Ok(Answer::Existing { run }) => (run, false, self.wait(run, limit.saturating_sub(began.elapsed())).await?),
+            Ok(answer) => return Err(status::answer(&answer)),
+            // Accepted if it is in the store; an answer that says so must not come before that.
+            Err(_) => {
+                self.row(run).await.map_err(|_| status::unavailable())?;
+                (run, true, None)
+            }
+        };
+        Ok(Response::new(v1::ExecuteRunResponse { run_id: run.to_string(), created, result }))
+    }
+
+    async fn start_runs(
+        &self,
+        request: Request<v1::StartRunsRequest>,
+    ) -> Result<Response<v1::StartRunsResponse>, Status> {
+        let runs = request.into_inner().runs;
+        if runs.len() > MAX_STARTS {
+            return Err(status::invalid_field("runs", "length", format!("at most {MAX_STARTS}")));
+        }
+        // All of them are on their way before the first is waited for: they share commits.
+        let started = runs.into_iter().map(|request| self.start(request));
+        let mut items = Vec::new();
+        for outcome in futures_util::future::join_all(started).await {
+            let result = match outcome {
+                Ok((run, created)) => {
+                    v1::start_runs_item::Result::Started(v1::StartRunResponse { run_id: run.to_string(), created })
+                }
+                Err(status) => v1::start_runs_item::Result::Error(status::to_contract(&status)),
+            };
+            items.push(v1::StartRunsItem { result: Some(result) });
+        }
+        Ok(Response::new(v1::StartRunsResponse { items }))
+    }
+
+    async fn wait_run(&self, request: Request<v1::WaitRunRequest>) -> Result<Response<v1::WaitRunResponse>, Status> {
+        let request = request.into_inner();
+        let result = self.wait(parse_run(&request.run_id)?, limit(request.timeout_ms)?).await?;
+        Ok(Response::new(v1::WaitRunResponse { result }))
+    }
+
+    async fn get_run(&self, request: Request<v1::GetRunRequest>) -> Result<Response<v1::GetRunResponse>, Status> {
+        let request = request.into_inner();
+        let run = parse_run(&request.run_id)?;
+        let wanted = match request.task_limit {
+            0 => MAX_TASK_PAGE,
+            limit => limit.min(MAX_TASK_PAGE),
+        };
+        self.row(run).await?;
+        let store = Arc::clone(self.shard.store());
+        let response = blocking(move || {
+            let state = load(&*store, run).map_err(|error| status::store(&error))?;
+            let mut limit = wanted as usize;
+            loop {
+                let options = ViewOptions {
+                    tasks: !request.summary_only,
+                    outputs: request.include_outputs,
+                    offset: request.task_offset as usize,
+                    limit,
+                };
+                let view = state.view(run.to_string(), options);
+                // A page of large outputs is a shorter page.
+                if view.encoded_len() > MAX_ANSWER_BYTES && limit > 1 {
+                    limit /= 2;
+                    continue;
+                }
+                let shown = request.task_offset.saturating_add(u32::try_from(limit).unwrap_or(u32::MAX));
+                let more = !request.summary_only && shown < view.tasks_total;
+                return Ok(v1::GetRunResponse { run: Some(view), next_task_offset: more.then_some(shown) });
+            }
+        })
+        .await?;
+        Ok(Response::new(response))
+    }
+
+    async fn list_runs(&self, request: Request<v1::ListRunsRequest>) -> Result<Response<v1::ListRunsResponse>, Status> {
+        let request = request.into_inner();
+        let violations = validate::labels(&request.labels);
+        if !violations.is_empty() {
+            return Err(status::invalid(&violations));
+        }
+        let before = match request.page_token.as_str() {
+            "" => None,
+            token => Some(token.parse().map_err(|_| status::invalid_field("page_token", "token", "is no page token"))?),
+        };
+        let size = if request.page_size == 0 { DEFAULT_PAGE } else { request.page_size.min(MAX_PAGE) };
+        let query = RunQuery {
+            labels: request.labels,
+            status: request.status,
+            outcome: request.outcome,
+            kind: request.kind,
+            before,
+            limit: size + 1,
+        };
+        let store = Arc::clone(self.shard.store());
+        let mut rows = blocking(move || store.list_runs(&query).map_err(|error| status::store(&error))).await?;
+        let more = rows.len() > size as usize;
+        rows.truncate(size as usize);
+        let next_page_token =
+            if more { rows.last().map(|row| row.run.to_string()).unwrap_or_default() } else { String::new() };
+        let runs = rows.into_iter().map(summary).collect();
+        Ok(Response::new(v1::ListRunsResponse { runs, next_page_token }))
+    }
+
+    async fn cancel_run(&self, request: Request<v1::CancelRunRequest>) -> Result<Response<v1::CancelRunResponse>, Status> {
+        let v1::CancelRunRequest { run_id, request_id, if_seq, reason, force } = request.into_inner();
+        let input = Input::Cancel { reason, force, request_id: request_id.clone() };
+        let (seq, ..) = self.command(&run_id, &request_id, if_seq, input).await?;
+        Ok(Response::new(v1::CancelRunResponse { seq }))
+    }
+
+    async fn pause_run(&self, request: Request<v1::PauseRunRequest>) -> Result<Response<v1::PauseRunResponse>, Status> {
+        let v1::PauseRunRequest { run_id, request_id, if_seq } = request.into_inner();
+        let input = Input::Pause { request_id: request_id.clone() };
+        let (seq, ..) = self.command(&run_id, &request_id, if_seq, input).await?;
+        Ok(Response::new(v1::PauseRunResponse { seq }))
+    }
+
+    async fn resume_run(&self, request: Request<v1::ResumeRunRequest>) -> Result<Response<v1::ResumeRunResponse>, Status> {
+        let v1::ResumeRunRequest { run_id, request_id, if_seq } = request.into_inner();
+        let input = Input::Resume { request_id: request_id.clone() };
+        let (seq, ..) = self.command(&run_id, &request_id, if_seq, input).await?;
+        Ok(Response::new(v1::ResumeRunResponse { seq }))
+    }
+
+    async fn extend_task(
+        &self,
+        request: Request<v1::ExtendTaskRequest>,
+    ) -> Result<Response<v1::ExtendTaskResponse>, Status> {
+        let v1::ExtendTaskRequest { run_id, task, request_id, if_seq, by_ms } = request.into_inner();
+        let default = i64::try_from(capataz_policy::timeout::EXTENSION.as_millis()).unwrap_or(i64::MAX);
+        let by_ms = by_ms.unwrap_or(default);
+        if !(1..=MAX_EXTENSION_MS).contains(&by_ms) {
+            return Err(status::invalid_field("by_ms", "range", format!("1 to {MAX_EXTENSION_MS} (30 days)")));
+        }
+        let input = Input::Extend { task, by_ms, request_id: request_id.clone() };
+        let (seq, deadline_ms, _) = self.command(&run_id, &request_id, if_seq, input).await?;
+        Ok(Response::new(v1::ExtendTaskResponse { seq, deadline_ms }))
+    }
+
+    async fn retry_task(&self, request: Request<v1::RetryTaskRequest>) -> Result<Response<v1::RetryTaskResponse>, Status> {
+        let v1::RetryTaskRequest { run_id, task, request_id, if_seq } = request.into_inner();
+        let input = Input::Retry { task, request_id: request_id.clone() };
+        let (seq, _, activation) = self.command(&run_id, &request_id, if_seq, input).await?;
+        Ok(Response::new(v1::RetryTaskResponse { seq, activation }))
+    }
+
+    async fn resolve(&self, request: Request<v1::ResolveRequest>) -> Result<Response<v1::ResolveResponse>, Status> {
+        let v1::ResolveRequest { run_id, question_id, answer, request_id, if_seq } = request.into_inner();
+        let input = Input::Resolve { question_id, answer, request_id: request_id.clone() };
+        let (seq, ..) = self.command(&run_id, &request_id, if_seq, input).await?;
+        Ok(Response::new(v1::ResolveResponse { seq }))
+    }
+
+    type ExportRunStream = ReceiverStream<Result<v1::ExportRunResponse, Status>>;
+
+    async fn export_run(&self, request: Request<v1::ExportRunRequest>) -> Result<Response<Self::ExportRunStream>, Status> {
+        let run = parse_run(&request.into_inner().run_id)?;
+        self.row(run).await?;
+        let store = Arc::clone(self.shard.store());
+        let (sender, receiver) = mpsc::channel(1);
+        tokio::task::spawn_blocking(move || {
+            let mut after = 0;
+            loop {
+                let rows = match store.read_run(run, after, 256, 1024 * 1024) {
+                    Ok(rows) => rows,
+                    Err(error) => {
+                        let _ = sender.blocking_send(Err(status::store(&error)));
+                        return;
+                    }
+                };
+                let Some(last) = rows.last() else { return };
+                after = last.first_seq + u64::from(last.count).saturating_sub(1);
+                let events = rows.iter().flat_map(|row| feed::split(&row.events)).collect();
+                if sender.blocking_send(Ok(v1::ExportRunResponse { events })).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+}
+
+const MAX_EXTENSION_MS: i64 = 30 * 24 * 60 * 60 * 1000;

@@ -1,0 +1,178 @@
+//! The daemon's answers in gRPC's words: `google.rpc.Status` with `ErrorInfo`, `BadRequest` and `RetryInfo`.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use capataz_contracts::{Violation, v1};
+use capataz_engine::Refusal;
+use capataz_policy::codes;
+use capataz_runtime::core::Answer;
+use capataz_store::StoreError;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+
+const DOMAIN: &str = "capataz";
+
+/// A status with a stable code.
+pub(crate) fn status(grpc: Code, reason: &str, message: impl Into<String>) -> Status {
+    with_details(grpc, reason, message, ErrorDetails::new(), HashMap::new())
+}
+
+fn with_details(
+    grpc: Code,
+    reason: &str,
+    message: impl Into<String>,
+    mut details: ErrorDetails,
+    #[expect(clippy::disallowed_types, reason = "the type of tonic-types")] mut metadata: HashMap<String, String>,
+) -> Status {
+    if let Some(entry) = codes::lookup(reason) {
+        metadata.insert("severity".to_owned(), entry.severity.to_string());
+        metadata.insert("advice".to_owned(), entry.advice.to_owned());
+    }
+    details.set_error_info(reason, DOMAIN, metadata);
+    Status::with_error_details(grpc, message, details)
+}
+
+/// INVALID_ARGUMENT with every violation and its path.
+pub(crate) fn invalid(violations: &[Violation]) -> Status {
+    let mut details = ErrorDetails::new();
+    for violation in violations {
+        details.add_bad_request_violation(violation.path.clone(), format!("{} ({})", violation.message, violation.rule));
+    }
+    let message = match violations {
+        [one] => one.to_string(),
+        many => format!("{} violations, the first: {}", many.len(), many.first().map(ToString::to_string).unwrap_or_default()),
+    };
+    with_details(Code::InvalidArgument, "VALIDATION_ERROR", message, details, HashMap::new())
+}
+
+/// One field's violation.
+pub(crate) fn invalid_field(path: &str, rule: &'static str, message: impl Into<String>) -> Status {
+    invalid(&[Violation::new(path, rule, message)])
+}
+
+pub(crate) fn not_found(run_id: &str) -> Status {
+    status(Code::NotFound, "RUN_NOT_FOUND", format!("there is no run {run_id}"))
+}
+
+pub(crate) fn unavailable() -> Status {
+    let mut details = ErrorDetails::new();
+    details.set_retry_info(Some(Duration::from_millis(250)));
+    with_details(
+        Code::Unavailable,
+        "UNAVAILABLE",
+        "the log is being read again; repeat the call with the same key",
+        details,
+        HashMap::new(),
+    )
+}
+
+fn overloaded(retry_after_ms: i64) -> Status {
+    let mut details = ErrorDetails::new();
+    details.set_retry_info(Some(Duration::from_millis(u64::try_from(retry_after_ms).unwrap_or(250))));
+    with_details(
+        Code::ResourceExhausted,
+        "OVERLOADED",
+        format!("the daemon has more work than it can hold; come back in {retry_after_ms} ms"),
+        details,
+        HashMap::new(),
+    )
+}
+
+pub(crate) fn store(error: &StoreError) -> Status {
+    match error {
+        StoreError::Corrupt { detail } => {
+            status(Code::DataLoss, "STATE_CORRUPTED", format!("the log is damaged: {detail}"))
+        }
+        _ => {
+            tracing::error!(error = error as &dyn std::error::Error, "the store could not be read");
+            unavailable()
+        }
+    }
+}
+
+/// An error of the contract that refuses a call.
+pub(crate) fn contract(grpc: Code, error: &v1::Error) -> Status {
+    let mut metadata = HashMap::new();
+    if !error.suggestions.is_empty() {
+        metadata.insert("suggestions".to_owned(), error.suggestions.join(", "));
+    }
+    if let Some(action) = &error.suggested_action {
+        metadata.insert("suggested_action".to_owned(), action.clone());
+    }
+    if let Some(reason) = &error.reason {
+        metadata.insert("reason".to_owned(), reason.clone());
+    }
+    if !error.options.is_empty() {
+        metadata.insert("options".to_owned(), error.options.join(", "));
+    }
+    let mut details = ErrorDetails::new();
+    let listed = if error.details.is_empty() { std::slice::from_ref(error) } else { &error.details };
+    for one in listed.iter().take(100) {
+        let suggestions = match one.suggestions.as_slice() {
+            [] => String::new(),
+            names => format!("; similar: {}", names.join(", ")),
+        };
+        details.add_bad_request_violation(one.code.clone(), format!("{}{suggestions}", one.message));
+    }
+    with_details(grpc, &error.code, error.message.clone(), details, metadata)
+}
+
+/// Every answer that is no success.
+pub(crate) fn answer(answer: &Answer) -> Status {
+    match answer {
+        Answer::Overloaded { retry_after_ms } => overloaded(*retry_after_ms),
+        Answer::KeyReused { run } => status(
+            Code::AlreadyExists,
+            "IDEMPOTENCY_KEY_REUSED",
+            format!("the idempotency key belongs to another request, that of run {run}"),
+        ),
+        Answer::NotActive { run } => {
+            status(Code::FailedPrecondition, "RUN_FINISHED", format!("run {run} has finished"))
+        }
+        Answer::SeqMismatch { actual } => status(
+            Code::Aborted,
+            "SEQ_MISMATCH",
+            format!("the run is at event {actual}, not at the one that the request expects"),
+        ),
+        Answer::UnknownAgents(error) => contract(Code::NotFound, error),
+        Answer::Refused(refusal) => refused(refusal),
+        Answer::Draining => status(Code::Unavailable, "DRAINING", "the daemon is shutting down"),
+        _ => unavailable(),
+    }
+}
+
+fn refused(refusal: &Refusal) -> Status {
+    let message = refusal.to_string();
+    match refusal {
+        Refusal::RunFinished => status(Code::FailedPrecondition, "RUN_FINISHED", message),
+        Refusal::Rule(error) if error.code == "TASK_NOT_FOUND" => contract(Code::NotFound, error),
+        Refusal::Rule(error) => contract(Code::FailedPrecondition, error),
+        Refusal::QuestionNotFound { .. } => status(Code::NotFound, "QUESTION_NOT_FOUND", message),
+        Refusal::QuestionAnswered { .. } => status(Code::FailedPrecondition, "QUESTION_ANSWERED", message),
+        Refusal::NotAnOption { .. } => invalid_field("answer", "option", message),
+        Refusal::RequestReused { .. } => status(Code::AlreadyExists, "REQUEST_ID_REUSED", message),
+        Refusal::Outdated | Refusal::Corrupt(_) => unavailable(),
+    }
+}
+
+/// A status as an error of the contract, for answers that hold several.
+pub(crate) fn to_contract(status: &Status) -> v1::Error {
+    let details = status.get_error_details();
+    let code = details.error_info().map_or_else(|| format!("{:?}", status.code()), |info| info.reason.clone());
+    let violations = details.bad_request().map(|bad| bad.field_violations.as_slice()).unwrap_or_default();
+    v1::Error {
+        severity: codes::lookup(&code).map_or(0, |entry| entry.severity.to_proto() as i32),
+        message: status.message().to_owned(),
+        details: violations
+            .iter()
+            .map(|violation| v1::Error {
+                code: code.clone(),
+                message: format!("{}: {}", violation.field, violation.description),
+                ..v1::Error::default()
+            })
+            .collect(),
+        code,
+        ..v1::Error::default()
+    }
+}
