@@ -23,6 +23,8 @@ const READ: &str = "read a blob";
 pub(super) struct Blobs {
     folder: PathBuf,
     temporary: PathBuf,
+    /// Locked, shared with other stores on the folder, for as long as temporary files of this one may exist.
+    _in_use: File,
     /// Begins the names of temporary files; no two stores have the same.
     mark: String,
     next_temporary: AtomicU64,
@@ -36,18 +38,16 @@ impl Blobs {
         let temporary = folder.join("tmp");
         create_folder(&folder)?;
         create_folder(&temporary)?;
+        let in_use = claim_temporary(&folder, &temporary).map_err(io_failed("set up the folder of blobs"))?;
         let mark = format!("{:016x}-", RandomState::new().build_hasher().finish());
-        Ok(Self { folder, temporary, mark, next_temporary: AtomicU64::new(0), changes: Mutex::new(()) })
-    }
-
-    /// Removes what an interrupted process left. Called where a shard is taken over: nobody else writes from then on.
-    pub(super) fn remove_temporary(&self) {
-        let entries = fs::read_dir(&self.temporary).into_iter().flatten().flatten();
-        for entry in entries.filter(|entry| !entry.file_name().to_string_lossy().starts_with(&self.mark)) {
-            if let Err(error) = fs::remove_file(entry.path()) {
-                tracing::warn!(error = &error as &dyn std::error::Error, "a temporary blob stays");
-            }
-        }
+        Ok(Self {
+            folder,
+            temporary,
+            _in_use: in_use,
+            mark,
+            next_temporary: AtomicU64::new(0),
+            changes: Mutex::new(()),
+        })
     }
 
     /// Keeps others from putting and removing blobs while it is held.
@@ -142,6 +142,22 @@ impl Blobs {
     fn path(&self, blob: BlobHash) -> PathBuf {
         let name = blob.to_string();
         self.folder.join(name.get(..2).unwrap_or_default()).join(&name)
+    }
+}
+
+/// Removes what an interrupted process left where no other store is open on the folder; the lock that tells.
+fn claim_temporary(folder: &Path, temporary: &Path) -> std::io::Result<File> {
+    let lock = File::options().create(true).truncate(false).write(true).open(folder.join("in-use"))?;
+    if lock.try_lock().is_ok() {
+        for entry in fs::read_dir(temporary)? {
+            fs::remove_file(entry?.path())?;
+        }
+        lock.unlock()?;
+    }
+    match lock.lock_shared() {
+        // Where the file system has no locks nothing was removed.
+        Err(error) if error.kind() != ErrorKind::Unsupported => Err(error),
+        _ => Ok(lock),
     }
 }
 

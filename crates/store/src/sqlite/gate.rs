@@ -110,3 +110,46 @@ fn observe(connection: &mut Connection, gauge: &Arc<Gauge>) -> Result<(), StoreE
         }))
         .map_err(failed("watch the write-ahead log"))
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_durable_later_leaves_the_next_transaction_durable_now() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = SqliteOptions::default();
+        let gauge = Arc::new(Gauge::new(&options));
+        let gate = Gate::open(folder.path().join("capataz.db"), options, gauge).unwrap();
+        let synchronous = |durability| {
+            let read = |connection: &Connection| {
+                let value = connection.pragma_query_value(None, "synchronous", |row| row.get::<_, i64>(0));
+                value.map_err(failed("test"))
+            };
+            gate.transact("test", durability, read).unwrap()
+        };
+        assert_eq!(synchronous(Durability::Later), 1);
+        assert_eq!(synchronous(Durability::Now), 2);
+    }
+
+    #[test]
+    fn a_failed_transaction_leaves_nothing_and_the_next_one_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = SqliteOptions::default();
+        let gauge = Arc::new(Gauge::new(&options));
+        let gate = Gate::open(folder.path().join("capataz.db"), options, gauge).unwrap();
+        let insert = |connection: &Connection| {
+            let sql = "INSERT INTO shards (shard, epoch) VALUES (7, 1)";
+            connection.execute(sql, []).map_err(failed("test"))
+        };
+        for _ in 0..2 {
+            let result = gate.transact("test", Durability::Now, |connection| {
+                insert(connection)?;
+                Err::<(), _>(StoreError::Closed)
+            });
+            assert!(matches!(result, Err(StoreError::Closed)));
+        }
+        assert_eq!(gate.transact("test", Durability::Now, insert).unwrap(), 1);
+    }
+}

@@ -138,3 +138,92 @@ fn step(connection: &mut Connection, from: u32, migration: &str) -> rusqlite::Re
     }
     transaction.commit()
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn schema(connection: &Connection) -> Vec<String> {
+        let mut statement = connection.prepare("SELECT sql FROM sqlite_schema ORDER BY name").unwrap();
+        let rows = statement.query_map([], |row| Ok(row.get::<_, Option<String>>(0)?.unwrap_or_default()));
+        rows.unwrap().collect::<Result<_, _>>().unwrap()
+    }
+
+    #[test]
+    fn migrating_again_changes_nothing() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection).unwrap();
+        let fresh = schema(&connection);
+        migrate(&mut connection).unwrap();
+        assert_eq!(schema(&connection), fresh);
+        assert_eq!(version(&connection).unwrap() as usize, MIGRATIONS.len());
+    }
+
+    #[test]
+    fn a_migration_that_fails_leaves_the_format_before_it() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate_with(&mut connection, &[FIRST]).unwrap();
+        let before = schema(&connection);
+        let broken = [FIRST, "CREATE TABLE next (x); SELECT no_such_function()"];
+        assert!(migrate_with(&mut connection, &broken).is_err());
+        assert_eq!(schema(&connection), before);
+        assert_eq!(version(&connection).unwrap(), 1);
+        migrate_with(&mut connection, &[FIRST, "CREATE TABLE next (x)"]).unwrap();
+        assert_eq!(version(&connection).unwrap(), 2);
+        assert!(matches!(migrate(&mut connection), Err(StoreError::TooNew { found: 2, supported: 1 })));
+    }
+
+    #[track_caller]
+    fn check_plan(connection: &Connection, sql: &str, expected: &[&str]) {
+        let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+        let count = statement.parameter_count();
+        let rows =
+            statement.query_map(rusqlite::params_from_iter(vec![1; count]), |row| row.get::<_, String>(3));
+        let plan: Vec<String> = rows.unwrap().collect::<Result<_, _>>().unwrap();
+        assert_eq!(plan, expected, "{sql}");
+    }
+
+    #[test]
+    fn retention_finds_what_it_removes_without_a_scan() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection).unwrap();
+        let runs =
+            "SELECT run FROM runs WHERE finished_at IS NOT NULL AND (key IS NULL) = ? AND finished_at < ?
+            ORDER BY finished_at, run LIMIT ?";
+        check_plan(
+            &connection,
+            runs,
+            &[
+                "SEARCH runs USING COVERING INDEX runs_finished (<expr>=? AND finished_at>? AND finished_at<?)",
+            ],
+        );
+        let blobs = "SELECT hash FROM blobs WHERE refs = 0 AND put_at < ? ORDER BY put_at, hash LIMIT ?";
+        check_plan(&connection, blobs, &["SEARCH blobs USING COVERING INDEX blobs_unreferenced (put_at<?)"]);
+        let keys =
+            "SELECT key FROM retired_keys WHERE finished_at < ? ORDER BY finished_at, run, key LIMIT ?";
+        check_plan(&connection, keys, &["SEARCH retired_keys USING PRIMARY KEY (finished_at<?)"]);
+    }
+
+    #[test]
+    fn listings_are_read_in_the_order_of_an_index() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection).unwrap();
+        check_plan(
+            &connection,
+            "SELECT run FROM runs WHERE status = ? ORDER BY run DESC LIMIT ?",
+            &["SCAN runs"],
+        );
+        let labels = "SELECT runs.run FROM run_labels AS l0 CROSS JOIN run_labels AS l1 CROSS JOIN runs
+            WHERE l0.key = ? AND l0.value = ? AND l1.key = ? AND l1.value = ? AND l1.run = l0.run
+            AND runs.run = l0.run AND l0.run < ? ORDER BY l0.run DESC LIMIT ?";
+        let expected = [
+            "SEARCH l0 USING PRIMARY KEY (key=? AND value=? AND run<?)",
+            "SEARCH l1 USING PRIMARY KEY (key=? AND value=? AND run=?)",
+            "SEARCH runs USING PRIMARY KEY (run=?)",
+        ];
+        check_plan(&connection, labels, &expected);
+        let unfinished = "SELECT run FROM runs WHERE finished_at IS NULL AND run > ? ORDER BY run LIMIT ?";
+        check_plan(&connection, unfinished, &["SEARCH runs USING INDEX runs_unfinished (run>?)"]);
+    }
+}

@@ -34,11 +34,9 @@ pub(super) struct SqliteWriter {
 
 impl SqliteWriter {
     pub(super) fn claim(shared: Arc<Shared>) -> Result<Self, StoreError> {
-        let writer = shared.gate.transact("claim the shard", Durability::Now, |connection| {
+        shared.gate.transact("claim the shard", Durability::Now, |connection| {
             take_over(connection, &shared).map_err(failed("claim the shard"))
-        })?;
-        writer.shared.blobs.remove_temporary();
-        Ok(writer)
+        })
     }
 
     /// Runs `action` in a transaction of its own, where this writer still owns the shard.
