@@ -1,0 +1,152 @@
+//! A daemon of one's own, and workers that do what they are told.
+
+pub mod worker;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use capataz_contracts::v1;
+use capataz_contracts::v1::agent_service_client::AgentServiceClient;
+use capataz_contracts::v1::event_service_client::EventServiceClient;
+use capataz_contracts::v1::run_service_client::RunServiceClient;
+use capataz_daemon::{Config, Daemon};
+use tonic::Status;
+use tonic::transport::Channel;
+use tonic_types::StatusExt;
+
+pub use worker::{Assigned, Worker};
+
+/// Longer than anything that a test waits for, and reached only by a test that fails.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+pub struct Harness {
+    pub daemon: Option<Daemon>,
+    pub runs: RunServiceClient<Channel>,
+    pub events: EventServiceClient<Channel>,
+    pub agents: AgentServiceClient<Channel>,
+    pub channel: Channel,
+    pub folder: tempfile::TempDir,
+}
+
+impl Harness {
+    pub async fn start() -> Self {
+        Self::start_with(|_| ()).await
+    }
+
+    pub async fn start_with(edit: impl FnOnce(&mut Config)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self::start_in(folder, edit).await
+    }
+
+    pub async fn start_in(folder: tempfile::TempDir, edit: impl FnOnce(&mut Config)) -> Self {
+        let mut config = Config::embedded(data_dir(&folder));
+        edit(&mut config);
+        let daemon = Daemon::start(config).await.unwrap();
+        let endpoint = format!("http://{}", daemon.address());
+        let channel = Channel::from_shared(endpoint).unwrap().connect().await.unwrap();
+        Self {
+            daemon: Some(daemon),
+            runs: RunServiceClient::new(channel.clone()),
+            events: EventServiceClient::new(channel.clone()),
+            agents: AgentServiceClient::new(channel.clone()),
+            channel,
+            folder,
+        }
+    }
+
+    /// Stops the daemon in order and starts another one over the same data.
+    pub async fn restart(mut self) -> Self {
+        self.daemon.take().unwrap().shutdown().await;
+        Self::start_in(self.folder, |_| ()).await
+    }
+
+    pub async fn worker(&self, id: &str, agents: &[&str]) -> Worker {
+        Worker::connect(self.channel.clone(), id, agents, Vec::new()).await
+    }
+
+    pub async fn start_run(&self, plan: v1::Plan) -> String {
+        self.try_start(plan).await.unwrap()
+    }
+
+    pub async fn try_start(&self, plan: v1::Plan) -> Result<String, Status> {
+        let request = v1::StartRunRequest { plan: Some(plan), ..Default::default() };
+        Ok(self.runs.clone().start_run(request).await?.into_inner().run_id)
+    }
+
+    pub async fn wait(&self, run_id: &str) -> v1::RunResult {
+        let request = v1::WaitRunRequest { run_id: run_id.to_owned(), timeout_ms: Some(60_000) };
+        self.runs.clone().wait_run(request).await.unwrap().into_inner().result.expect("the run ends in time")
+    }
+
+    pub async fn get(&self, run_id: &str) -> v1::Run {
+        let request =
+            v1::GetRunRequest { run_id: run_id.to_owned(), include_outputs: true, ..Default::default() };
+        self.runs.clone().get_run(request).await.unwrap().into_inner().run.unwrap()
+    }
+
+    pub async fn run_count(&self) -> usize {
+        let request = v1::ListRunsRequest { page_size: 500, ..Default::default() };
+        self.runs.clone().list_runs(request).await.unwrap().into_inner().runs.len()
+    }
+
+    /// Every event of the run, as exported.
+    pub async fn export(&self, run_id: &str) -> Vec<v1::Event> {
+        let request = v1::ExportRunRequest { run_id: run_id.to_owned() };
+        let mut stream = self.runs.clone().export_run(request).await.unwrap().into_inner();
+        let mut events = Vec::new();
+        while let Some(page) = stream.message().await.unwrap() {
+            events.extend(page.decode_events().unwrap());
+        }
+        events
+    }
+}
+
+pub fn data_dir(folder: &tempfile::TempDir) -> PathBuf {
+    folder.path().join("data")
+}
+
+/// A plan from its TOML.
+#[track_caller]
+pub fn plan(toml: &str) -> v1::Plan {
+    match capataz_contracts::plan_file::parse(toml, capataz_contracts::plan_file::Format::Toml) {
+        Ok(plan) => plan,
+        Err(violations) => panic!("{violations:?}"),
+    }
+}
+
+/// A plan of one wave whose tasks are named as their agents.
+pub fn one_wave(agents: &[&str]) -> v1::Plan {
+    let tasks = agents.iter().map(|agent| v1::Task {
+        name: (*agent).to_owned(),
+        agent: (*agent).to_owned(),
+        ..Default::default()
+    });
+    v1::Plan {
+        name: "test".to_owned(),
+        waves: vec![v1::Wave { tasks: tasks.collect(), ..Default::default() }],
+        ..Default::default()
+    }
+}
+
+pub fn json(value: serde_json::Value) -> v1::Payload {
+    v1::Payload {
+        media_type: "application/json".to_owned(),
+        data: Some(v1::payload::Data::Inline(value.to_string().into())),
+    }
+}
+
+pub fn error(code: &str, message: &str) -> v1::Error {
+    v1::Error { code: code.to_owned(), message: message.to_owned(), ..Default::default() }
+}
+
+/// The stable code in a refusal.
+pub fn code_of(status: &Status) -> String {
+    status.get_error_details().error_info().map(|info| info.reason.clone()).unwrap_or_default()
+}
+
+/// The field paths in a refusal.
+pub fn paths_of(status: &Status) -> Vec<String> {
+    let details = status.get_error_details();
+    let violations = details.bad_request().map(|bad| bad.field_violations.clone()).unwrap_or_default();
+    violations.into_iter().map(|violation| violation.field).collect()
+}
