@@ -22,10 +22,13 @@ fn main() {
     let temporary = tempfile::tempdir().unwrap();
     let folder = arguments.next().map_or_else(|| temporary.path().to_owned(), PathBuf::from);
     let seconds = arguments.next().map_or(5, |text| text.parse().unwrap());
-    let mut number = 0;
+    let mut number;
     {
+        let begin = Instant::now();
         let store = SqliteStore::open(&folder, SqliteOptions::default()).unwrap();
         let mut writer = store.claim(ShardId(0)).unwrap();
+        number = store.bounds(ShardId(0)).unwrap().newest.0;
+        println!("{number} rows at the beginning: open and claim {:?}", begin.elapsed());
         for batch in BATCHES {
             let mut waits = Vec::new();
             let (begin, processor) = (Instant::now(), processor_time());

@@ -84,7 +84,7 @@ pub fn retention_takes_all_of_a_run<S: Subject>() {
     let (_subject, store, mut writer) = claimed::<S>();
     let blob = store.put_blob(b"evidence", Millis(1)).unwrap();
     let [first, last] = whole_run(1, 10);
-    accept(&mut *writer, &[first.label("team", "a").names(blob), last]);
+    accept(&mut *writer, &[first.label("team", "a").names(blob), last, more(1, 4, 1).events(Vec::new())]);
     let snapshot = Snapshot { seq: 3, format: 1, state: b"state".as_slice().into() };
     writer.put_snapshot(run_id(1), &snapshot).unwrap();
     let all = Retention { blobs_before: Millis(i64::MAX), ..older_than(11) };
@@ -96,6 +96,7 @@ pub fn retention_takes_all_of_a_run<S: Subject>() {
     assert_eq!(store.blob_size(blob).unwrap(), None);
     let labelled = RunQuery { labels: [("team".to_owned(), "a".to_owned())].into(), ..everything() };
     assert_eq!(listed(&store, &labelled), []);
+    assert_eq!(commit_one(&mut *writer, more(1, 5, 1)), AppendOutcome::Conflict);
     // The same id again has nothing of the run that was.
     accept(&mut *writer, &[creation(1)]);
     assert_eq!(listed(&store, &labelled), []);
