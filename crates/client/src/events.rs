@@ -12,6 +12,7 @@ use crate::retry::Backoff;
 use crate::{Client, ClientError};
 
 /// What an [`EventStream`] yields.
+#[expect(clippy::large_enum_variant, reason = "most deliveries are events")]
 #[derive(Clone, Debug)]
 pub enum Delivery {
     /// A durable event.

@@ -1,0 +1,397 @@
+//! What the worker holds, and what it has to say about it. One lock, taken once for each frame in either direction.
+//!
+//! Results stay here until the daemon confirms them. Everything that is said depends on what is held, so that after a
+//! broken connection it is said again from here; only what is already in the queue of frames is lost with a connection.
+
+#![allow(
+    clippy::disallowed_types,
+    reason = "the order of leases means nothing, and finding one has to be quick"
+)]
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+use capataz_contracts::v1::{self, connect_request::Frame};
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use super::perform::{Outcome, perform};
+use super::{Handler, Task};
+use crate::Client;
+
+/// Between two progress frames of one lease.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+/// Where the daemon gives no sensible interval.
+const HEARTBEAT_DEFAULT: Duration = Duration::from_secs(5);
+
+pub(crate) struct Leases {
+    pub client: Client,
+    slots: usize,
+    state: Mutex<State>,
+    /// Somebody else than the connection has changed what it has to do.
+    pub poked: Notify,
+}
+
+struct State {
+    /// Counts connections, so that the frames of an older one end.
+    session: u64,
+    is_welcome: bool,
+    /// The worker has been told to stop.
+    is_stopping: bool,
+    /// The daemon shuts down.
+    is_daemon_draining: bool,
+    is_closing: bool,
+    held: HashMap<v1::LeaseRef, Held>,
+    running: usize,
+    urgent: VecDeque<Frame>,
+    /// Running leases with progress to be sent now.
+    ready: VecDeque<v1::LeaseRef>,
+    /// Leases whose progress was sent, and when there may be more of it.
+    cooling: VecDeque<(Instant, v1::LeaseRef)>,
+    heartbeat: Duration,
+    last_sent: Instant,
+    waker: Option<Waker>,
+    must_wake: bool,
+}
+
+enum Held {
+    Running(Running),
+    /// The result, until it is confirmed.
+    Settled(Frame),
+}
+
+struct Running {
+    task: Task,
+    handle: AbortHandle,
+    /// All that is known; each frame carries all of it, since the daemon keeps the latest only.
+    progress: v1::Progress,
+    is_news: bool,
+    turn: Turn,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    None,
+    Ready,
+    Cooling,
+}
+
+/// What the stream of frames has to do.
+#[expect(clippy::large_enum_variant, reason = "it lives for one poll")]
+pub(super) enum Next {
+    Frame(Frame),
+    /// Nothing before this moment, unless it is woken.
+    Wait(Option<Instant>),
+    End,
+}
+
+impl Leases {
+    pub(super) fn new(client: Client, slots: u32) -> Self {
+        let state = State {
+            session: 0,
+            is_welcome: false,
+            is_stopping: false,
+            is_daemon_draining: false,
+            is_closing: false,
+            held: HashMap::new(),
+            running: 0,
+            urgent: VecDeque::new(),
+            ready: VecDeque::new(),
+            cooling: VecDeque::new(),
+            heartbeat: HEARTBEAT_DEFAULT,
+            last_sent: Instant::now(),
+            waker: None,
+            must_wake: false,
+        };
+        let slots = usize::try_from(slots).unwrap_or(usize::MAX);
+        Self { client, slots, state: Mutex::new(state), poked: Notify::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the state and wakes the stream of frames where it has something to do.
+    fn update<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = self.lock();
+        let result = change(&mut state);
+        let has_work = !state.urgent.is_empty() || !state.ready.is_empty() || state.is_closing;
+        let waker = if mem::take(&mut state.must_wake) || has_work { state.waker.take() } else { None };
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        result
+    }
+
+    /// Begins a connection with the worker's first frame; frames of the one before it end.
+    pub(super) fn begin(&self, mut hello: v1::Hello) -> u64 {
+        self.update(|state| {
+            state.session += 1;
+            state.is_welcome = false;
+            state.is_daemon_draining = false;
+            state.is_closing = false;
+            state.ready.clear();
+            state.cooling.clear();
+            for held in state.held.values_mut() {
+                if let Held::Running(running) = held {
+                    running.turn = Turn::None;
+                }
+            }
+            hello.held = state.held.keys().cloned().collect();
+            state.urgent = VecDeque::from([Frame::Hello(hello)]);
+            state.must_wake = true;
+            state.session
+        })
+    }
+
+    /// The daemon has answered: what it no longer knows is dropped, and every unconfirmed result is sent again.
+    pub(super) fn welcomed(&self, welcome: v1::Welcome) {
+        let heartbeat = u64::try_from(welcome.heartbeat_interval_ms).unwrap_or_default();
+        let reattached: HashSet<v1::LeaseRef> = welcome.reattached.into_iter().collect();
+        let lost: Vec<Held> = self.update(|state| {
+            state.is_welcome = true;
+            state.heartbeat =
+                if heartbeat == 0 { HEARTBEAT_DEFAULT } else { Duration::from_millis(heartbeat) };
+            state.last_sent = Instant::now();
+            state.must_wake = true;
+            let is_lost = |lease: &v1::LeaseRef, held: &mut Held| {
+                matches!(held, Held::Running(_)) && !reattached.contains(lease)
+            };
+            let lost: Vec<Held> = state.held.extract_if(is_lost).map(|(_, held)| held).collect();
+            state.running -= lost.len();
+            if state.is_stopping {
+                state.urgent.push_back(Frame::Drain(v1::DrainRequested {}));
+            }
+            for (lease, held) in &mut state.held {
+                match held {
+                    Held::Settled(result) => state.urgent.push_back(result.clone()),
+                    Held::Running(running) if running.progress != v1::Progress::default() => {
+                        running.is_news = true;
+                        running.turn = Turn::Ready;
+                        state.ready.push_back(lease.clone());
+                    }
+                    Held::Running(_) => {}
+                }
+            }
+            lost
+        });
+        for held in lost {
+            held.abort();
+        }
+    }
+
+    /// The connection is gone. What happens until the next one is said then.
+    pub(super) fn disconnected(&self) {
+        self.lock().is_welcome = false;
+    }
+
+    /// Begins an assignment, or gives it back where there is no room or no handler for it. `false` where the daemon
+    /// does not take the frames that it asks for, so that answering would need memory without limit.
+    pub(super) fn assigned(
+        self: &Arc<Self>,
+        mut assignment: v1::Assignment,
+        handler: Option<&Handler>,
+    ) -> bool {
+        // The reference is kept once, at the task.
+        let Some(lease) = assignment.lease.take() else { return true };
+        self.update(|state| {
+            if state.urgent.len() > self.slots.saturating_mul(4).saturating_add(1024) {
+                return false;
+            }
+            let is_held = state.held.contains_key(&lease);
+            // Twice the slots is what the daemon lets a worker hold when it says hello.
+            let has_room = !state.is_stopping
+                && state.running < self.slots
+                && state.held.len() < self.slots.saturating_mul(2);
+            let handler = handler.filter(|_| has_room);
+            let frame = match handler {
+                Some(handler) if !is_held => {
+                    let task = Task::new(lease.clone(), assignment, Arc::clone(self));
+                    // It cannot settle before the lock is free and the lease is held.
+                    let handle = tokio::spawn(perform(task.clone(), Arc::clone(handler))).abort_handle();
+                    let progress = v1::Progress::default();
+                    let running = Running { task, handle, progress, is_news: false, turn: Turn::None };
+                    state.held.insert(lease.clone(), Held::Running(running));
+                    state.running += 1;
+                    Frame::Ack(v1::Ack { lease: Some(lease) })
+                }
+                None if !is_held => Frame::Returned(v1::Returned { lease: Some(lease) }),
+                _ => Frame::Ack(v1::Ack { lease: Some(lease) }),
+            };
+            state.urgent.push_back(frame);
+            true
+        })
+    }
+
+    /// The task of a lease that still runs.
+    pub(super) fn running(&self, lease: Option<&v1::LeaseRef>) -> Option<Task> {
+        match self.lock().held.get(lease?)? {
+            Held::Running(running) => Some(running.task.clone()),
+            Held::Settled(_) => None,
+        }
+    }
+
+    pub(super) fn confirmed(&self, lease: Option<v1::LeaseRef>) {
+        let Some(lease) = lease else { return };
+        let mut state = self.lock();
+        if matches!(state.held.get(&lease), Some(Held::Settled(_))) {
+            state.held.remove(&lease);
+        }
+    }
+
+    pub(super) fn revoked(&self, lease: Option<v1::LeaseRef>) {
+        let Some(lease) = lease else { return };
+        let held = self.update(|state| {
+            let held = state.held.remove(&lease);
+            if let Some(Held::Running(_)) = held {
+                state.running -= 1;
+            }
+            held
+        });
+        if let Some(held) = held {
+            held.abort();
+        }
+    }
+
+    /// Keeps the result of a lease, if it is still held, and sends it.
+    pub(super) fn settle(&self, lease: &v1::LeaseRef, outcome: Outcome) {
+        self.update(|state| {
+            let Some(held) = state.held.get_mut(lease) else { return };
+            let Held::Running(running) = held else { return };
+            let lease = Some(lease.clone());
+            let frame = match outcome {
+                Outcome::Completed(output) => Frame::Completed(v1::Completed { lease, output: Some(output) }),
+                Outcome::Failed(error) => Frame::Failed(v1::Failed { lease, error: Some(*error) }),
+                Outcome::Cancelled(output) => {
+                    let partial_output = output.or_else(|| running.progress.partial_output.take());
+                    Frame::Cancelled(v1::Cancelled { lease, partial_output })
+                }
+            };
+            if state.is_welcome {
+                state.urgent.push_back(frame.clone());
+            }
+            *held = Held::Settled(frame);
+            state.running -= 1;
+        });
+    }
+
+    pub(super) fn progressed(&self, lease: &v1::LeaseRef, change: impl FnOnce(&mut v1::Progress)) {
+        self.update(|state| {
+            let Some(Held::Running(running)) = state.held.get_mut(lease) else { return };
+            change(&mut running.progress);
+            running.is_news = true;
+            if running.turn == Turn::None && state.is_welcome {
+                running.turn = Turn::Ready;
+                state.ready.push_back(lease.clone());
+            }
+        });
+    }
+
+    /// The worker has been told to stop. `false` where nothing is left to do, not even a goodbye.
+    pub(super) fn stop(&self) -> bool {
+        let must_go_on = self.update(|state| {
+            state.is_stopping = true;
+            if state.is_welcome {
+                state.urgent.push_back(Frame::Drain(v1::DrainRequested {}));
+            }
+            state.is_welcome || !state.held.is_empty()
+        });
+        self.poked.notify_one();
+        must_go_on
+    }
+
+    pub(super) fn daemon_drains(&self) {
+        self.lock().is_daemon_draining = true;
+    }
+
+    /// Whether the connection has to be closed, because somebody shuts down and nothing is held any more.
+    pub(super) fn must_close(&self) -> bool {
+        self.update(|state| {
+            let is_draining = state.is_stopping || state.is_daemon_draining;
+            state.is_closing |= is_draining && state.is_welcome && state.held.is_empty();
+            state.is_closing
+        })
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.lock().is_stopping
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().held.is_empty()
+    }
+
+    /// Drops everything.
+    pub(super) fn abandon(&self) {
+        let held = self.update(|state| {
+            state.session += 1;
+            state.running = 0;
+            state.must_wake = true;
+            mem::take(&mut state.held)
+        });
+        for held in held.into_values() {
+            held.abort();
+        }
+    }
+
+    /// What a connection's stream of frames has to do now. Wakes `waker` when there is more.
+    pub(super) fn next(&self, session: u64, waker: &Waker) -> Next {
+        let mut state = self.lock();
+        if state.session != session {
+            return Next::End;
+        }
+        let now = Instant::now();
+        let frame = state.urgent.pop_front().or_else(|| state.next_progress(now)).or_else(|| {
+            let is_due = state.is_welcome && state.last_sent + state.heartbeat <= now;
+            is_due.then_some(Frame::Heartbeat(v1::Heartbeat {}))
+        });
+        if let Some(frame) = frame {
+            state.last_sent = now;
+            return Next::Frame(frame);
+        }
+        if state.is_closing {
+            return Next::End;
+        }
+        if state.waker.as_ref().is_none_or(|before| !before.will_wake(waker)) {
+            state.waker = Some(waker.clone());
+        }
+        let heartbeat = state.is_welcome.then(|| state.last_sent + state.heartbeat);
+        let cooled = state.cooling.front().map(|(at, _)| *at);
+        Next::Wait(heartbeat.into_iter().chain(cooled).min())
+    }
+}
+
+impl State {
+    fn next_progress(&mut self, now: Instant) -> Option<Frame> {
+        while let Some((_, lease)) = self.cooling.pop_front_if(|(at, _)| *at <= now) {
+            let Some(Held::Running(running)) = self.held.get_mut(&lease) else { continue };
+            if running.is_news {
+                running.turn = Turn::Ready;
+                self.ready.push_back(lease);
+            } else {
+                running.turn = Turn::None;
+            }
+        }
+        loop {
+            let lease = self.ready.pop_front()?;
+            let Some(Held::Running(running)) = self.held.get_mut(&lease) else { continue };
+            running.is_news = false;
+            running.turn = Turn::Cooling;
+            self.cooling.push_back((now + PROGRESS_INTERVAL, lease.clone()));
+            return Some(Frame::Progress(v1::Progress { lease: Some(lease), ..running.progress.clone() }));
+        }
+    }
+}
+
+impl Held {
+    fn abort(self) {
+        if let Self::Running(running) = self {
+            running.handle.abort();
+        }
+    }
+}

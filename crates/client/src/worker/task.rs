@@ -1,0 +1,258 @@
+//! A task as its handler sees it.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use capataz_contracts::v1;
+use capataz_contracts::v1::payload::Data;
+use serde::de::DeserializeOwned;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::leases::Leases;
+use super::perform;
+use super::{TaskError, TaskOutput};
+
+/// One piece of work that the daemon has given to this worker. Clones are the same task.
+#[derive(Clone)]
+pub struct Task(Arc<Inner>);
+
+struct Inner {
+    lease: v1::LeaseRef,
+    assignment: v1::Assignment,
+    /// The input, where it came as the name of a blob.
+    fetched: OnceLock<v1::Payload>,
+    control: Mutex<Control>,
+    control_changed: Notify,
+    leases: Arc<Leases>,
+}
+
+struct Control {
+    deadline_ms: i64,
+    cancel: Option<Cancel>,
+}
+
+#[derive(Clone, Copy)]
+struct Cancel {
+    reason: v1::CancelReason,
+    grace_until: Instant,
+}
+
+/// An input that is absent reads as JSON `null`.
+static NO_INPUT: v1::Payload = v1::Payload { media_type: String::new(), data: None };
+
+impl Task {
+    /// The run that the task belongs to.
+    #[must_use]
+    pub fn run_id(&self) -> &str {
+        &self.0.lease.run_id
+    }
+
+    /// The task's name within its run.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.assignment.task_name
+    }
+
+    /// The agent that the task is for.
+    #[must_use]
+    pub fn agent(&self) -> &str {
+        &self.0.assignment.agent
+    }
+
+    /// 1 for the first attempt. A lost connection is no attempt.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.0.assignment.attempt
+    }
+
+    /// How often a user has had the task done, this time included.
+    #[must_use]
+    pub fn activation(&self) -> u32 {
+        self.0.assignment.activation
+    }
+
+    /// The same for each repetition of the same work: give it to whatever must not do the work twice.
+    #[must_use]
+    pub fn idempotency_key(&self) -> &str {
+        &self.0.assignment.idempotency_key
+    }
+
+    /// Names this task as the parent of a run that it starts.
+    #[must_use]
+    pub fn parent_ref(&self) -> v1::ParentRef {
+        v1::ParentRef {
+            run_id: self.run_id().to_owned(),
+            task: self.name().to_owned(),
+            lease: self.0.lease.lease,
+        }
+    }
+
+    /// When the task has to be done; it moves when a user gives it more time.
+    #[must_use]
+    pub fn deadline(&self) -> SystemTime {
+        let deadline = Duration::from_millis(u64::try_from(self.control().deadline_ms).unwrap_or_default());
+        // Beyond what the clock can show there is no deadline to speak of; the epoch would look like a missed one.
+        SystemTime::UNIX_EPOCH.checked_add(deadline).unwrap_or(SystemTime::UNIX_EPOCH + FAR)
+    }
+
+    /// The input. One that came as a blob was fetched before the handler began.
+    #[must_use]
+    pub fn input(&self) -> &v1::Payload {
+        self.0.fetched.get().or(self.0.assignment.input.as_ref()).unwrap_or(&NO_INPUT)
+    }
+
+    /// The bytes of the input.
+    #[must_use]
+    pub fn input_bytes(&self) -> Bytes {
+        match &self.input().data {
+            Some(Data::Inline(bytes)) => bytes.clone(),
+            Some(Data::Blob(_)) | None => Bytes::new(),
+        }
+    }
+
+    /// The input read as JSON.
+    ///
+    /// # Errors
+    /// The input is not JSON (`PARSE_ERROR`), or JSON of another shape (`VALIDATION_ERROR`). Neither is tried again.
+    pub fn input_json<T: DeserializeOwned>(&self) -> Result<T, TaskError> {
+        let bytes = self.input_bytes();
+        let text: &[u8] = if bytes.is_empty() { b"null" } else { &bytes };
+        serde_json::from_slice(text).map_err(|error| {
+            let code = if error.is_data() { "VALIDATION_ERROR" } else { "PARSE_ERROR" };
+            TaskError::new(code, format!("the input cannot be read: {error}"))
+        })
+    }
+
+    /// Says how far the work is: a fraction from 0 to 1, and a message for people. Only the newest of what is said
+    /// within a tenth of a second is sent.
+    pub async fn progress(&self, fraction: f64, message: impl Into<String>) {
+        let mut message = message.into();
+        super::output::truncate(&mut message, super::output::MESSAGE_MAX);
+        self.0.leases.progressed(&self.0.lease, |progress| {
+            progress.fraction = (!fraction.is_nan()).then(|| fraction.clamp(0.0, 1.0));
+            progress.message = Some(message);
+        });
+    }
+
+    /// Leaves what is done so far, which is kept where the task runs out of time or is cancelled. Replaces what was
+    /// left before.
+    ///
+    /// # Errors
+    /// The output is too large to be sent in a frame and could not be stored as a blob.
+    pub async fn partial_output(&self, output: impl Into<TaskOutput>) -> Result<(), TaskError> {
+        let payload = perform::sendable(&self.0.leases.client, output.into().into_payload()).await?;
+        self.0.leases.progressed(&self.0.lease, |progress| progress.partial_output = Some(payload));
+        Ok(())
+    }
+
+    /// Whether the daemon has told the task to stop. A user who gives it more time withdraws that.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.control().cancel.is_some()
+    }
+
+    /// Why the task has to stop.
+    #[must_use]
+    pub fn cancel_reason(&self) -> Option<v1::CancelReason> {
+        self.control().cancel.map(|cancel| cancel.reason)
+    }
+
+    /// Waits until the task is told to stop. A handler that returns then, with or without an output, has stopped in
+    /// time; when the grace period is over its future is dropped.
+    pub async fn cancelled(&self) {
+        loop {
+            let mut changed = std::pin::pin!(self.0.control_changed.notified());
+            changed.as_mut().enable();
+            if self.is_cancelled() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    pub(super) fn new(lease: v1::LeaseRef, assignment: v1::Assignment, leases: Arc<Leases>) -> Self {
+        let control = Mutex::new(Control { deadline_ms: assignment.deadline_ms, cancel: None });
+        Self(Arc::new(Inner {
+            lease,
+            assignment,
+            fetched: OnceLock::new(),
+            control,
+            control_changed: Notify::new(),
+            leases,
+        }))
+    }
+
+    pub(super) fn lease(&self) -> &v1::LeaseRef {
+        &self.0.lease
+    }
+
+    pub(super) fn leases(&self) -> &Arc<Leases> {
+        &self.0.leases
+    }
+
+    /// An input that has to be fetched before the handler begins.
+    pub(super) fn input_blob(&self) -> Option<&v1::BlobRef> {
+        match &self.input().data {
+            Some(Data::Blob(blob)) => Some(blob),
+            Some(Data::Inline(_)) | None => None,
+        }
+    }
+
+    pub(super) fn input_fetched(&self, content: Bytes) {
+        let media_type = self.input().media_type.clone();
+        // Fetched once, before anybody else knows of the task.
+        let _ = self.0.fetched.set(v1::Payload { media_type, data: Some(Data::Inline(content)) });
+    }
+
+    /// A repeated cancel does not prolong the grace, and may end it.
+    pub(super) fn cancel(&self, reason: v1::CancelReason, grace: Duration) {
+        let now = Instant::now();
+        let grace_until = now.checked_add(grace).unwrap_or(now + FAR);
+        let mut control = self.control();
+        let earlier = control.cancel.map_or(grace_until, |cancel| cancel.grace_until.min(grace_until));
+        control.cancel = Some(Cancel { reason, grace_until: earlier });
+        drop(control);
+        self.0.control_changed.notify_waiters();
+    }
+
+    pub(super) fn deadline_extended(&self, deadline_ms: i64, cancel_withdrawn: bool) {
+        let mut control = self.control();
+        control.deadline_ms = deadline_ms;
+        if cancel_withdrawn {
+            control.cancel = None;
+        }
+        drop(control);
+        self.0.control_changed.notify_waiters();
+    }
+
+    pub(super) fn control_changed(&self) -> &Notify {
+        &self.0.control_changed
+    }
+
+    pub(super) fn grace_until(&self) -> Option<Instant> {
+        self.control().cancel.map(|cancel| cancel.grace_until)
+    }
+
+    fn control(&self) -> MutexGuard<'_, Control> {
+        self.0.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Stands for moments that no clock can show.
+const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
+
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task")
+            .field("run_id", &self.run_id())
+            .field("name", &self.name())
+            .field("agent", &self.agent())
+            .field("activation", &self.activation())
+            .field("attempt", &self.attempt())
+            .field("lease", &self.0.lease.lease)
+            .finish_non_exhaustive()
+    }
+}
