@@ -13,7 +13,7 @@ pub struct Activity {
     pub(crate) state: TaskState,
     /// 1 for the first; a user's retry begins the next.
     pub(crate) activation: u32,
-    /// Number of the attempt in work, or of the last one; 0 before the first lease.
+    /// Number of the attempt in work, or of the last one that was; 0 before the first lease.
     pub(crate) attempt: u32,
     pub(crate) step: Step,
     /// First lease of this activation.
@@ -81,8 +81,9 @@ pub struct End {
     #[serde(with = "as_bytes::option")]
     pub(crate) error: Option<v1::Error>,
     pub(crate) at: Timestamp,
-    /// The lease whose answer this is.
+    /// The lease whose answer this is, and its holder.
     pub(crate) lease: Option<u64>,
+    pub(crate) worker: Option<String>,
 }
 
 impl Activity {
@@ -120,6 +121,16 @@ impl Activity {
 
     pub(crate) fn is_settled(&self) -> bool {
         matches!(self.step, Step::Settled)
+    }
+
+    /// Number of the next attempt. A lost lease is none.
+    pub(crate) fn next_attempt(&self) -> u32 {
+        u32::try_from(self.attempts.len()).unwrap_or(u32::MAX).saturating_add(1)
+    }
+
+    /// Whether it was ever at work, in this activation or an earlier one.
+    pub(crate) fn was_active(&self) -> bool {
+        self.history.iter().any(|step| step.to == TaskState::Active)
     }
 
     /// Milliseconds since the first lease of this activation.

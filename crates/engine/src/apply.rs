@@ -1,5 +1,7 @@
 //! The fold: events into state. Records, and decides nothing.
 
+use std::time::Duration;
+
 use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::aggregation::{ResultStatus, Tally, TaskOutcome};
 use capataz_policy::lifecycle::TaskState;
@@ -55,6 +57,7 @@ impl RunState {
             held_since: None,
             waves: Vec::new(),
             questions: Vec::new(),
+            unanswered: Default::default(),
             timers: Default::default(),
             held_timers: Default::default(),
             refused: Default::default(),
@@ -70,7 +73,7 @@ impl RunState {
     /// The event does not follow the ones before it; the state must not be used further.
     pub fn apply(&mut self, event: v1::Event) -> Result<(), CorruptLog> {
         let corrupt = |detail| CorruptLog { seq: event.seq, detail };
-        if event.seq != self.seq + 1 {
+        if self.seq.checked_add(1) != Some(event.seq) {
             return Err(corrupt("the sequence number is not the next one"));
         }
         let at = Timestamp(event.at_ms);
@@ -139,14 +142,15 @@ impl RunState {
                         }
                     })?;
                 }
-                self.questions.push(AskedQuestion { task, question: event.question? });
+                let question = event.question?;
+                self.unanswered.insert(question.question_id.clone(), self.questions.len());
+                self.questions.push(AskedQuestion { task, question });
                 self.update_hold(at);
             }
             Body::QuestionAnswered(event) => {
-                let asked =
-                    self.questions.iter_mut().find(|asked| asked.question.question_id == event.question_id)?;
+                let place = self.unanswered.remove(&event.question_id)?;
                 let digest = digest::resolve(&event.question_id, &event.answer);
-                asked.question.answer = Some(event.answer);
+                self.questions.get_mut(place)?.question.answer = Some(event.answer);
                 self.remember_request(event.request_id, digest);
                 self.update_hold(at);
             }
@@ -205,7 +209,7 @@ impl RunState {
     }
 
     fn lease(&mut self, event: v1::TaskLeased, at: Timestamp) -> Option<()> {
-        self.leases_since_load += 1;
+        self.leases_since_load = self.leases_since_load.saturating_add(1);
         self.change(task(event.wave, event.task), |activity| {
             activity.enter(TaskState::Active, at);
             activity.attempt = event.attempt;
@@ -231,14 +235,13 @@ impl RunState {
                 error: event.error.map(|error| error.code),
                 duration_ms: event.duration_ms,
             });
-            activity.attempt = event.attempt + 1;
             activity.step = Step::Backoff { retry_at: Timestamp(event.retry_at_ms) };
         })
     }
 
     fn queue_again(&mut self, task: TaskRef, at: Timestamp, edit: impl FnOnce(&mut Activity)) -> Option<()> {
         let wait = self.plan.timeouts_of(task).schedule_to_start();
-        let wait = wait.map(|wait| i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
+        let wait = wait.map(milliseconds);
         self.change(task, |activity| {
             edit(activity);
             activity.step = Step::Queued { start_by: wait.map(|wait| at.plus(wait)) };
@@ -250,13 +253,15 @@ impl RunState {
         let status = ResultStatus::from_proto(event.status)?;
         let state = TaskState::from_proto(event.state)?;
         let severity = event.error.as_ref().and_then(severity_of);
-        let end = End { status, output: event.output, error: event.error, at, lease: event.lease };
         self.change(task, |activity| {
+            let holder = activity.lease().filter(|held| Some(held.token) == event.lease);
+            let worker = holder.map(|held| held.worker.clone());
+            let (output, error) = (event.output, event.error);
             activity.enter(state, at);
             activity.step = Step::Settled;
-            activity.end = Some(end);
+            activity.end = Some(End { status, output, error, at, lease: event.lease, worker });
         })?;
-        self.settled += 1;
+        self.settled = self.settled.saturating_add(1);
         let declared = self.plan.task(task)?;
         let outcome = TaskOutcome {
             task: &declared.name,
@@ -317,17 +322,19 @@ impl RunState {
 
     /// Begins or ends the time in which nothing is leased. Waiting for a worker and for a retry stands still meanwhile.
     fn update_hold(&mut self, at: Timestamp) {
-        let held = self.paused || self.open_questions().next().is_some();
+        let held = self.paused || self.is_waiting();
         match (self.held_since, held) {
             (None, true) => self.held_since = Some(at),
             (Some(since), false) => {
                 self.held_since = None;
-                let waited = at.0.saturating_sub(since.0);
                 let queued: Vec<TaskRef> = self.queued().collect();
                 for task in queued {
+                    let wait = self.plan.timeouts_of(task).schedule_to_start().map(milliseconds);
                     self.change(task, |activity| {
-                        if let Step::Queued { start_by: Some(start_by) } = &mut activity.step {
-                            *start_by = start_by.plus(waited);
+                        if let (Step::Queued { start_by: Some(start_by) }, Some(wait)) = (&mut activity.step, wait) {
+                            // A task that began to wait meanwhile has only stood still since then.
+                            let still_since = since.max(start_by.plus(wait.saturating_neg()));
+                            *start_by = start_by.plus(at.0.saturating_sub(still_since.0));
                         }
                     });
                 }
@@ -373,6 +380,10 @@ fn timers_of(activity: &Activity, timeouts: &TimeoutPolicy) -> [Option<(bool, Ti
         .and_then(|at| timeouts.imminent_at(at.0))
         .map(|at| (false, Timestamp(at), Timer::Imminent));
     [own, deadline, imminent]
+}
+
+fn milliseconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 fn task(wave: u32, task: u32) -> TaskRef {

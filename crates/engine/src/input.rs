@@ -20,6 +20,7 @@ impl fmt::Display for TaskRef {
 
 /// The closed list of what [`decide`](crate::decide()) handles; each variant in a file of its own.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "an input lives for one call, and reports are the most frequent ones")]
 pub enum Input {
     /// A worker has a free slot for a queued task.
     Lease { task: TaskRef, worker: String },
@@ -49,6 +50,7 @@ pub struct Observed {
 
 /// How an assignment ended, in the words of its worker.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "a report lives for one call")]
 pub enum Report {
     Completed(v1::Payload),
     Failed(v1::Error),

@@ -20,6 +20,7 @@ pub struct Plan {
     policy: AggregationPolicy,
     timeouts: TimeoutPolicy,
     retry: RetryPolicy,
+    by_name: BTreeMap<String, TaskRef>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -51,12 +52,12 @@ impl Plan {
         let policy = plan.policy.take().unwrap_or_default();
         plan.policy = Some(AggregationPolicy::from_proto(&policy, "policy", &mut violations).to_proto());
         let timeouts = plan.timeouts.take().unwrap_or_default();
-        plan.timeouts = Some(TimeoutPolicy::from_proto(&timeouts, "timeouts", &mut violations).to_proto());
+        // Tasks take the plan's values as they were read: what is wrong with those is said once.
+        let timeouts = TimeoutPolicy::from_proto(&timeouts, "timeouts", &mut violations).to_proto();
+        plan.timeouts = Some(timeouts);
         let retry = plan.retry.take().unwrap_or_default();
         plan.retry = Some(RetryPolicy::from_proto(&retry, "retry", &mut violations).to_proto());
-        if plan.on_high.is_none() {
-            plan.on_high = Some(v1::OnHigh::Continue as i32);
-        }
+        plan.on_high = Some(plan.on_high.filter(|given| *given != 0).unwrap_or(v1::OnHigh::Continue as i32));
         for (wave_index, wave) in plan.waves.iter_mut().enumerate() {
             if wave.name.is_none() {
                 wave.name = Some(format!("wave-{}", wave_index + 1));
@@ -67,6 +68,8 @@ impl Plan {
             }
             for (task_index, task) in wave.tasks.iter_mut().enumerate() {
                 let path = |field: &str| format!("waves[{wave_index}].tasks[{task_index}].{field}");
+                let effect = task.effect.filter(|given| *given != 0);
+                task.effect = Some(effect.unwrap_or(v1::Effect::AtLeastOnce as i32));
                 if let Some(own) = &task.timeouts {
                     let merged = merge_timeouts(own, &timeouts);
                     let parsed = TimeoutPolicy::from_proto(&merged, &path("timeouts"), &mut violations);
@@ -84,14 +87,21 @@ impl Plan {
     #[must_use]
     pub fn from_materialised(plan: v1::Plan) -> Self {
         let mut ignored = Vec::new();
-        Self {
+        let mut parsed = Self {
             name: plan.name,
             pause_on_high: plan.on_high == Some(v1::OnHigh::Pause as i32),
             policy: AggregationPolicy::from_proto(&plan.policy.unwrap_or_default(), "", &mut ignored),
             timeouts: TimeoutPolicy::from_proto(&plan.timeouts.unwrap_or_default(), "", &mut ignored),
             retry: RetryPolicy::from_proto(&plan.retry.unwrap_or_default(), "", &mut ignored),
             waves: plan.waves.into_iter().map(Wave::from_materialised).collect(),
+            by_name: BTreeMap::new(),
+        };
+        let mut by_name = BTreeMap::new();
+        for (reference, task) in parsed.references() {
+            by_name.entry(task.name.clone()).or_insert(reference);
         }
+        parsed.by_name = by_name;
+        parsed
     }
 
     /// The plan as its accepted event holds it.
@@ -141,7 +151,7 @@ impl Plan {
     /// Where the task of this name is.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<TaskRef> {
-        self.references().find(|(_, task)| task.name == name).map(|(reference, _)| reference)
+        self.by_name.get(name).copied()
     }
 
     /// All tasks with their places, in the plan's order.

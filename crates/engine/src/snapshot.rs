@@ -90,6 +90,7 @@ impl RunState {
             paused: encoded.paused,
             held_since: encoded.held_since,
             waves: encoded.waves,
+            unanswered: unanswered(&encoded.questions),
             questions: encoded.questions,
             timers: encoded.timers,
             held_timers: encoded.held_timers,
@@ -99,6 +100,11 @@ impl RunState {
             leases_since_load: 0,
         })
     }
+}
+
+fn unanswered(questions: &[AskedQuestion]) -> BTreeMap<String, usize> {
+    let open = questions.iter().enumerate().filter(|(_, asked)| asked.question.answer.is_none());
+    open.map(|(place, asked)| (asked.question.question_id.clone(), place)).collect()
 }
 
 /// Messages of the contract within a snapshot, as their protobuf bytes.

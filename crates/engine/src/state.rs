@@ -67,6 +67,8 @@ pub struct RunState {
     /// The waves that have begun, in order; the last one is in work until the run ends.
     pub(crate) waves: Vec<WaveState>,
     pub(crate) questions: Vec<AskedQuestion>,
+    /// Places in `questions` of those that nobody has answered, by their ids.
+    pub(crate) unanswered: BTreeMap<String, usize>,
     /// Deadlines that run on while the run is held.
     pub(crate) timers: BTreeSet<(Timestamp, TaskRef, Timer)>,
     /// Deadlines that stand still while the run is held.
@@ -154,7 +156,7 @@ impl RunState {
         }
     }
 
-    /// Tasks with a live lease of which a deadline has passed.
+    /// Tasks of which a deadline has passed that runs on while the run is held; among them every lease whose time is over.
     pub fn due(&self, now: Timestamp) -> impl Iterator<Item = TaskRef> {
         self.timers.iter().take_while(move |(at, ..)| *at <= now).map(|(_, task, _)| *task)
     }
@@ -183,6 +185,12 @@ impl RunState {
         Some((lease.token, &lease.worker))
     }
 
+    /// Number of the event that records this user's request.
+    #[must_use]
+    pub fn request_seq(&self, request_id: &str) -> Option<u64> {
+        self.requests.get(request_id).map(|(_, seq)| *seq)
+    }
+
     pub(crate) fn activity(&self, task: TaskRef) -> Option<&Activity> {
         self.waves.get(task.wave as usize)?.tasks.get(task.task as usize)
     }
@@ -203,12 +211,24 @@ impl RunState {
         u32::try_from(self.waves.len().saturating_sub(1)).unwrap_or(u32::MAX)
     }
 
-    /// Whether a question may be asked: nothing has decided the wave, and the run is not ending.
-    pub(crate) fn may_ask(&self) -> bool {
-        matches!(self.phase, Phase::Running) && !self.waves.last().is_some_and(|wave| wave.stopping)
+    /// Why nothing of the wave in work begins anew; `None` while it may.
+    pub(crate) fn stop_reason(&self) -> Option<v1::CancelReason> {
+        match &self.phase {
+            Phase::Ending { error: Some(_) } => Some(v1::CancelReason::Aborted),
+            Phase::Ending { error: None } | Phase::Finished { .. } => Some(v1::CancelReason::RunCancelled),
+            Phase::Running => {
+                let stopping = self.waves.last().is_some_and(|wave| wave.stopping);
+                stopping.then_some(v1::CancelReason::Policy)
+            }
+        }
     }
 
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.unanswered.is_empty()
+    }
+
+    /// The questions that nobody has answered, in the order of their ids.
     pub(crate) fn open_questions(&self) -> impl Iterator<Item = &AskedQuestion> {
-        self.questions.iter().filter(|asked| asked.question.answer.is_none())
+        self.unanswered.values().filter_map(|place| self.questions.get(*place))
     }
 }

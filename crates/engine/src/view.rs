@@ -33,7 +33,7 @@ impl RunState {
         match &self.phase {
             Phase::Finished { .. } => v1::RunStatus::Finished,
             Phase::Ending { .. } => v1::RunStatus::Cancelling,
-            Phase::Running if self.open_questions().next().is_some() => v1::RunStatus::Waiting,
+            Phase::Running if self.is_waiting() => v1::RunStatus::Waiting,
             Phase::Running if self.paused => v1::RunStatus::Paused,
             Phase::Running => v1::RunStatus::Running,
         }

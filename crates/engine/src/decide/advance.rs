@@ -1,9 +1,9 @@
 //! The plan machine: after each settled task, does the wave go on, has it ended, what comes next?
 
+use capataz_contracts::json::is_json;
 use capataz_contracts::reference;
 use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::aggregation::{self, AggregationKind, ResultStatus, WaveDecision};
-use capataz_policy::severity::Severity;
 
 use super::turn::Turn;
 use super::{Refusal, cancel, settle};
@@ -15,30 +15,43 @@ use crate::state::Phase;
 const MAX_INLINE: usize = 32 * 1024;
 const MAX_RESOLVED: usize = 16 * 1024 * 1024;
 
-/// Begins a wave: every task waits for a slot, its references resolved.
-pub(super) fn begin_wave(turn: &mut Turn<'_>, wave: u32) {
+/// Begins a wave: every task waits for a slot, its references resolved. Whether the wave has ended with that, the next
+/// [`advance`] tells.
+pub(super) fn begin_wave(turn: &mut Turn<'_>, wave: u32) -> Result<(), Refusal> {
     turn.emit(Body::WaveStarted(v1::WaveStarted { wave }));
     let tasks = turn.state.plan.wave(wave).map_or(0, |declared| declared.tasks.len());
     let mut resolved_bytes = 0;
+    let mut unresolved = Vec::new();
     for index in 0..u32::try_from(tasks).unwrap_or(u32::MAX) {
         let task = TaskRef { wave, task: index };
-        match resolve_input(turn, task, &mut resolved_bytes) {
-            Ok(None) => {}
-            Ok(Some(input)) => {
-                turn.emit(Body::TaskInputResolved(v1::TaskInputResolved { wave, task: index, input: Some(input) }));
-            }
-            Err(message) => {
-                let error = v1::Error { code: "INPUT_UNRESOLVED".to_owned(), message, ..v1::Error::default() };
-                // Fails alone; the policy decides what that means. It cannot be outdated: the wave has just begun.
-                let failed = settle::fail(turn, task, ResultStatus::Error, error, None);
-                debug_assert!(failed.is_ok());
-                continue;
-            }
+        if let Err(message) = resolve(turn, task, &mut resolved_bytes) {
+            unresolved.push((task, message));
         }
-        if turn.state.may_lease() && turn.state.is_queued(task) {
+    }
+    // They fail alone; what that means, the policy decides when all of them are known.
+    for (task, message) in unresolved {
+        settle::fail_unresolved(turn, task, message)?;
+    }
+    if turn.state.may_lease() {
+        let queued: Vec<TaskRef> = turn.state.queued().collect();
+        for task in queued {
             turn.effect(Effect::Enqueue { task });
         }
     }
+    Ok(())
+}
+
+/// Records the task's input with its references resolved, where it holds any.
+pub(super) fn resolve(
+    turn: &mut Turn<'_>,
+    task: TaskRef,
+    resolved_bytes: &mut usize,
+) -> Result<(), String> {
+    if let Some(input) = resolve_input(turn, task, resolved_bytes)? {
+        let (wave, task) = (task.wave, task.task);
+        turn.emit(Body::TaskInputResolved(v1::TaskInputResolved { wave, task, input: Some(input) }));
+    }
+    Ok(())
 }
 
 /// The input with its references resolved; `None` where it holds none.
@@ -51,18 +64,25 @@ fn resolve_input(
         return Ok(None);
     };
     let Some(v1::payload::Data::Inline(bytes)) = &input.data else { return Ok(None) };
-    if task.wave == 0 || input.media_type != "application/json" || !may_hold_references(bytes) {
+    if !is_json(&input.media_type) || !may_hold_references(bytes) {
         return Ok(None);
     }
     let template: serde_json::Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    if !reference::needs_resolving(&template) {
+        return Ok(None);
+    }
     // The whole input is one whole output: it is passed on as it is, a blob included.
     if let Some(name) = whole_output(&template) {
-        return output_of(turn, name).map(|output| Some(output.clone())).ok_or_else(|| no_output(name));
+        let output = output_of(turn, name).ok_or_else(|| no_output(name))?;
+        if let Some(v1::payload::Data::Inline(bytes)) = &output.data {
+            take_room(resolved_bytes, bytes.len())?;
+        }
+        return Ok(Some(output.clone()));
     }
     let mut lookup = |name: &str| {
         let output = output_of(turn, name)?;
         match &output.data {
-            Some(v1::payload::Data::Inline(bytes)) if output.media_type == "application/json" => {
+            Some(v1::payload::Data::Inline(bytes)) if is_json(&output.media_type) => {
                 serde_json::from_slice(bytes).ok()
             }
             Some(v1::payload::Data::Inline(bytes)) => {
@@ -75,22 +95,28 @@ fn resolve_input(
         violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     })?;
     let bytes = serde_json::to_vec(&value).map_err(|error| error.to_string())?;
-    *resolved_bytes += bytes.len();
-    if bytes.len() > MAX_INLINE || *resolved_bytes > MAX_RESOLVED {
-        return Err(format!(
-            "the resolved input has {} bytes, at most {MAX_INLINE} for a task and {MAX_RESOLVED} for a wave",
-            bytes.len()
-        ));
-    }
+    take_room(resolved_bytes, bytes.len())?;
     Ok(Some(v1::Payload {
         media_type: input.media_type.clone(),
         data: Some(v1::payload::Data::Inline(bytes.into())),
     }))
 }
 
-/// A cheap look before the input is parsed.
+/// Counts the bytes of one more resolved input.
+fn take_room(resolved_bytes: &mut usize, bytes: usize) -> Result<(), String> {
+    let all = resolved_bytes.saturating_add(bytes);
+    if bytes > MAX_INLINE || all > MAX_RESOLVED {
+        return Err(format!(
+            "the resolved input has {bytes} bytes, at most {MAX_INLINE} for a task and {MAX_RESOLVED} for a wave"
+        ));
+    }
+    *resolved_bytes = all;
+    Ok(())
+}
+
+/// A cheap look before the input is parsed. `$` and `{` may also be written as \u0024 and \u007b.
 fn may_hold_references(input: &[u8]) -> bool {
-    input.windows(2).any(|pair| pair == b"${")
+    input.windows(2).any(|pair| pair == b"${" || pair == b"\\u")
 }
 
 /// The task whose whole output the template is.
@@ -106,54 +132,63 @@ fn no_output(name: &str) -> String {
     format!("task {name:?} has no output")
 }
 
+/// The output of a task that succeeded. What a task left behind that failed or was cancelled is not its output.
 fn output_of<'a>(turn: &'a Turn<'_>, name: &str) -> Option<&'a v1::Payload> {
     let task = turn.state.plan.find(name)?;
-    turn.state.activity(task)?.end.as_ref()?.output.as_ref()
+    let end = turn.state.activity(task)?.end.as_ref()?;
+    end.output.as_ref().filter(|_| end.status == ResultStatus::Success)
 }
 
-/// Looks at the wave in work after one of its tasks has settled.
+/// Looks at the wave in work after something in it has settled or begun anew, and goes on as far as that leads.
 pub(super) fn advance(turn: &mut Turn<'_>) -> Result<(), Refusal> {
-    if turn.state.is_finished() || turn.state.open_questions().next().is_some() {
-        return Ok(());
+    while step(turn)? {}
+    Ok(())
+}
+
+/// Goes on by one step; whether another one may follow.
+fn step(turn: &mut Turn<'_>) -> Result<bool, Refusal> {
+    if turn.is_broken() || turn.state.is_finished() || turn.state.is_waiting() {
+        return Ok(false);
     }
     let wave = turn.state.current_wave();
-    let Some(state) = turn.state.waves.last() else { return Ok(()) };
+    let Some(state) = turn.state.waves.last() else { return Ok(false) };
     let size = state.tasks.len();
     let settled = state.tally.total() as usize;
     if let Phase::Ending { error } = &turn.state.phase {
-        if settled == size {
+        if settled >= size {
             let error = error.clone();
-            let outcome =
-                if error.is_some() { v1::RunOutcome::Failed } else { v1::RunOutcome::Cancelled };
+            let outcome = if error.is_some() { v1::RunOutcome::Failed } else { v1::RunOutcome::Cancelled };
             finish(turn, outcome, error);
         }
-        return Ok(());
+        return Ok(false);
     }
     let policy = turn.state.plan.policy_of(wave);
     match policy.decide(&state.tally, size) {
         WaveDecision::CancelRest if settled < size => {
             if state.stopping {
-                return Ok(());
+                return Ok(false);
             }
             let evaluation = state.tally.evaluation(policy);
-            cancel::stop_wave(turn, wave, evaluation)
+            cancel::stop_wave(turn, wave, evaluation)?;
+            Ok(true)
         }
-        WaveDecision::Wait if settled < size => Ok(()),
+        WaveDecision::Wait if settled < size => Ok(false),
         _ => {
-            finish_wave(turn, wave);
-            Ok(())
+            finish_wave(turn, wave)?;
+            Ok(true)
         }
     }
 }
 
-fn finish_wave(turn: &mut Turn<'_>, wave: u32) {
-    let Some(state) = turn.state.waves.last() else { return };
+fn finish_wave(turn: &mut Turn<'_>, wave: u32) -> Result<(), Refusal> {
+    let Some(state) = turn.state.waves.last() else { return Ok(()) };
     let evaluation = state.tally.evaluation(turn.state.plan.policy_of(wave));
     let should_continue = evaluation.should_continue;
     turn.emit(Body::WaveFinished(v1::WaveFinished { wave, evaluation: Some(evaluation.clone()) }));
     if !should_continue {
         let error = wave_error(turn, wave, &evaluation);
-        return finish(turn, v1::RunOutcome::Failed, Some(error));
+        finish(turn, v1::RunOutcome::Failed, Some(error));
+        return Ok(());
     }
     if (wave as usize) + 1 < turn.state.plan.waves.len() {
         return begin_wave(turn, wave + 1);
@@ -168,6 +203,7 @@ fn finish_wave(turn: &mut Turn<'_>, wave: u32) {
     } else {
         finish(turn, v1::RunOutcome::Succeeded, None);
     }
+    Ok(())
 }
 
 /// Why a wave ends its run.
@@ -191,20 +227,9 @@ fn first_failure(turn: &Turn<'_>) -> Option<v1::Error> {
 }
 
 pub(super) fn finish(turn: &mut Turn<'_>, outcome: v1::RunOutcome, error: Option<v1::Error>) {
-    let mut summary = turn.state.error_summary();
-    if let Some(severity) = error.as_ref().and_then(settle::declared_severity)
-        && turn.state.waves.is_empty()
-    {
-        // An error of the run itself, before any task.
-        summary.total += 1;
-        match severity {
-            Severity::Critical => summary.critical += 1,
-            Severity::High => summary.high += 1,
-            Severity::Medium => summary.medium += 1,
-            Severity::Low => summary.low += 1,
-        }
-    }
-    let begun: usize = turn.state.waves.iter().map(|wave| wave.tasks.len()).sum();
+    let summary = turn.state.error_summary();
+    let activities = turn.state.waves.iter().flat_map(|wave| &wave.tasks);
+    let begun = activities.filter(|activity| activity.was_active()).count();
     let not_started = turn.state.plan.task_count().saturating_sub(u32::try_from(begun).unwrap_or(u32::MAX));
     turn.emit(Body::RunFinished(v1::RunFinished {
         outcome: outcome as i32,

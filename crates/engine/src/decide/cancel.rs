@@ -62,8 +62,7 @@ const WITHDRAWN: &str = "withdrawn";
 /// The policy has decided: the rest of the wave stops.
 pub(super) fn stop_wave(turn: &mut Turn<'_>, wave: u32, evaluation: v1::Evaluation) -> Result<(), Refusal> {
     turn.emit(Body::WaveDecided(v1::WaveDecided { wave, evaluation: Some(evaluation) }));
-    stop_tasks(turn, v1::CancelReason::Policy, false)?;
-    advance::advance(turn)
+    stop_tasks(turn, v1::CancelReason::Policy, false)
 }
 
 fn stop_tasks(turn: &mut Turn<'_>, reason: v1::CancelReason, force: bool) -> Result<(), Refusal> {

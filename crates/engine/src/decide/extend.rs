@@ -17,15 +17,20 @@ pub(super) fn handle(turn: &mut Turn<'_>, name: &str, by_ms: i64, request_id: St
     let state = turn.state.activity(task).map_or(TaskState::Init, |activity| activity.state);
     let activity = turn.state.activity(task).filter(|activity| !activity.is_settled());
     let deadline = activity.and_then(|activity| activity.deadline);
-    let (Some(activity), Some(deadline)) = (activity, deadline) else {
-        return Err(Refusal::transition(state, TaskState::Active));
+    let refused = || {
+        Refusal::transition(state, TaskState::Active, || format!("task {name:?} is {state} and has no time that runs"))
     };
+    let (Some(activity), Some(deadline)) = (activity, deadline) else { return Err(refused()) };
+    // It is told to stop, or will be as soon as somebody holds it: more time would keep the run from its end.
+    if turn.state.stop_reason().is_some() {
+        return Err(refused());
+    }
     let cancel = activity.lease().and_then(|lease| lease.cancel);
     let withdrawn = match cancel.map(|cancel| cancel.reason) {
         None => false,
         Some(reason) if reason == v1::CancelReason::Timeout as i32 => true,
         // Stopped for another reason than its deadline: more time would change nothing.
-        Some(_) => return Err(Refusal::transition(state, TaskState::Active)),
+        Some(_) => return Err(refused()),
     };
     let deadline = deadline.plus(by_ms).max(turn.now.plus(1));
     turn.emit_request(Body::TaskExtended(v1::TaskExtended {

@@ -15,7 +15,7 @@ pub(super) fn handle(turn: &mut Turn<'_>, task: TaskRef, worker: String) -> Resu
         return Err(Refusal::Outdated);
     }
     let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
-    let attempt = activity.attempt.max(1);
+    let attempt = activity.next_attempt();
     let activation = activity.activation;
     let first = activity.started_at.is_none();
     let timeout = milliseconds(turn.state.plan.timeouts_of(task).timeout());

@@ -23,15 +23,14 @@ pub(super) fn handle(
         return Err(Refusal::Outdated);
     };
     let (cancel, worker) = (held.cancel, held.worker.clone());
-    let losses = activity.losses + 1;
-    turn.effect(Effect::Revoke { task, lease });
+    let losses = activity.losses.saturating_add(1);
     if let Some(cancel) = cancel {
         return report::stopped(turn, task, cancel.reason, Observed::default(), None);
     }
     // A task that was given back unbegun has had no effect and may be repeated in any case.
     let unbegun = reason == v1::LeaseLossReason::Returned || reason == v1::LeaseLossReason::NotAcknowledged;
     if turn.declared(task)?.at_most_once && !unbegun {
-        return resolve::ask_outcome(turn, task, lease);
+        return resolve::ask_outcome(turn, task);
     }
     if losses >= MAX_LOSSES {
         let error = v1::Error {
@@ -44,6 +43,7 @@ pub(super) fn handle(
         };
         return settle::fail(turn, task, ResultStatus::Error, error, None);
     }
+    turn.effect(Effect::Revoke { task, lease });
     turn.emit(Body::TaskLeaseLost(v1::TaskLeaseLost {
         wave: task.wave,
         task: task.task,

@@ -54,8 +54,16 @@ pub enum Refusal {
 
 impl Refusal {
     /// The task's lifecycle does not allow this step, or its wave is over.
-    fn transition(from: TaskState, to: TaskState) -> Self {
-        Self::Rule(Box::new(lifecycle::refused(from, to)))
+    ///
+    /// `why` is said where the states would follow each other and something else stands against it.
+    fn transition(from: TaskState, to: TaskState, why: impl FnOnce() -> String) -> Self {
+        let mut error = lifecycle::refused(from, to);
+        if from.allowed().contains(&to) {
+            error.message = why();
+            error.suggested_action = None;
+            error.options = vec!["abort".to_owned()];
+        }
+        Self::Rule(Box::new(error))
     }
 }
 
@@ -66,22 +74,22 @@ impl Refusal {
 /// A [`Refusal`]; then `state` is unchanged, but for [`Refusal::Corrupt`], after which it must not be used.
 pub fn decide(state: &mut RunState, input: Input, now: Timestamp) -> Result<Decision, Refusal> {
     let mut turn = Turn::new(state, now);
+    let handled = dispatch(&mut turn, input);
+    turn.finish(handled)
+}
+
+fn dispatch(turn: &mut Turn<'_>, input: Input) -> Result<(), Refusal> {
     match input {
-        Input::Lease { task, worker } => lease::handle(&mut turn, task, worker)?,
-        Input::LeaseLost { task, lease, reason } => lost::handle(&mut turn, task, lease, reason)?,
-        Input::Report { task, lease, worker, report } => {
-            report::handle(&mut turn, task, lease, worker, report)?;
-        }
-        Input::AgentAbsent { task } => lease::absent(&mut turn, task)?,
-        Input::Tick { observed } => tick::handle(&mut turn, observed)?,
-        Input::Cancel { reason, force, request_id } => cancel::handle(&mut turn, reason, force, request_id)?,
-        Input::Pause { request_id } => pause::pause(&mut turn, request_id)?,
-        Input::Resume { request_id } => pause::resume(&mut turn, request_id)?,
-        Input::Extend { task, by_ms, request_id } => extend::handle(&mut turn, &task, by_ms, request_id)?,
-        Input::Retry { task, request_id } => retry::handle(&mut turn, &task, request_id)?,
-        Input::Resolve { question_id, answer, request_id } => {
-            resolve::handle(&mut turn, question_id, answer, request_id)?;
-        }
+        Input::Lease { task, worker } => lease::handle(turn, task, worker),
+        Input::LeaseLost { task, lease, reason } => lost::handle(turn, task, lease, reason),
+        Input::Report { task, lease, worker, report } => report::handle(turn, task, lease, worker, report),
+        Input::AgentAbsent { task } => lease::absent(turn, task),
+        Input::Tick { observed } => tick::handle(turn, observed),
+        Input::Cancel { reason, force, request_id } => cancel::handle(turn, reason, force, request_id),
+        Input::Pause { request_id } => pause::pause(turn, request_id),
+        Input::Resume { request_id } => pause::resume(turn, request_id),
+        Input::Extend { task, by_ms, request_id } => extend::handle(turn, &task, by_ms, request_id),
+        Input::Retry { task, request_id } => retry::handle(turn, &task, request_id),
+        Input::Resolve { question_id, answer, request_id } => resolve::handle(turn, question_id, answer, request_id),
     }
-    turn.finish()
 }

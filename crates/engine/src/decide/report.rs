@@ -13,14 +13,18 @@ use crate::activity::Activity;
 use crate::effect::Effect;
 use crate::input::{Observed, Report, TaskRef};
 use crate::planted::{self, Fault};
+use crate::state::Timestamp;
 
 pub(super) fn handle(
     turn: &mut Turn<'_>,
     task: TaskRef,
     lease: u64,
     worker: String,
-    report: Report,
+    mut report: Report,
 ) -> Result<(), Refusal> {
+    if let Report::Failed(error) = &mut report {
+        cut_causes(error, MAX_CAUSES);
+    }
     let Some(activity) = turn.state.activity(task) else {
         return refuse(turn, task, lease, worker, v1::RefusalReason::UnknownTask);
     };
@@ -28,20 +32,30 @@ pub(super) fn handle(
         && activity.is_settled()
     {
         // The answer came before, and its confirmation was lost on the way.
-        if end.lease == Some(lease) {
+        if end.lease == Some(lease) && end.worker.as_ref() == Some(&worker) {
             turn.effect(Effect::Accept { task, lease });
             return Ok(());
         }
         return refuse(turn, task, lease, worker, v1::RefusalReason::AlreadySettled);
     }
-    let holds = activity.lease().is_some_and(|held| held.token == lease && held.worker == worker);
+    let is_live = activity.lease().is_some_and(|held| held.token == lease);
+    let holds = is_live && activity.lease().is_some_and(|held| held.worker == worker);
     let heard = holds || (planted::is(Fault::NoFenceCheck) && activity.lease().is_some());
     let Some(held) = activity.lease().filter(|_| heard) else {
-        return refuse(turn, task, lease, worker, v1::RefusalReason::StaleLease);
+        let reason = if is_live { v1::RefusalReason::NotYours } else { v1::RefusalReason::StaleLease };
+        return refuse(turn, task, lease, worker, reason);
     };
     let cancel = held.cancel.filter(|_| !planted::is(Fault::LateResultAfterCancelAccepted));
     turn.effect(Effect::Accept { task, lease });
     match (cancel, report) {
+        // Done, if late for its attempt: another attempt would do it a second time.
+        (Some(cancel), Report::Completed(output))
+            if cancel.reason == v1::CancelReason::AttemptTimeout as i32
+                && turn.state.stop_reason().is_none()
+                && turn.declared(task)?.at_most_once =>
+        {
+            settle::complete(turn, task, output, Some(lease))
+        }
         (Some(cancel), report) => {
             let partial_output = match report {
                 Report::Completed(output) => Some(output),
@@ -74,7 +88,10 @@ fn refuse(
 ) -> Result<(), Refusal> {
     // A lease that the run never gave is nothing to record: a lying worker must not make the log grow.
     let given = turn.state.activity(task).is_some() && lease > 0 && lease <= turn.state.seq;
-    if given && !turn.state.refused.contains(&lease) && turn.state.refused.len() < MAX_RECORDED_REFUSALS {
+    // Nothing follows a run's last event.
+    if given
+        && !turn.state.is_finished()
+        && !turn.state.refused.contains(&lease) && turn.state.refused.len() < MAX_RECORDED_REFUSALS {
         turn.emit(Body::ResultRefused(v1::ResultRefused {
             wave: task.wave,
             task: task.task,
@@ -88,6 +105,21 @@ fn refuse(
 }
 
 const MAX_RECORDED_REFUSALS: usize = 10_000;
+
+/// Deepest chain of causes that is kept of a worker's error. An event nested deeper than its decoder reads would make
+/// the whole log unreadable.
+const MAX_CAUSES: u32 = 16;
+
+fn cut_causes(error: &mut v1::Error, levels: u32) {
+    if levels == 0 {
+        error.cause = None;
+        error.details.clear();
+        return;
+    }
+    for inner in error.cause.as_deref_mut().into_iter().chain(&mut error.details) {
+        cut_causes(inner, levels - 1);
+    }
+}
 
 /// An attempt failed: another one follows, or the task has failed.
 pub(super) fn attempt_failed(
@@ -116,6 +148,10 @@ pub(super) fn attempt_failed(
     };
     let (max_attempts, total_timeout) = (retry.max_attempts(), retry.total_timeout());
     if let RetryDecision::Retry { delay } = decision {
+        if let Some(reason) = turn.state.stop_reason() {
+            return settle::cancel(turn, task, reason, None, lease);
+        }
+        revoke_unanswered(turn, task, lease);
         let delay_ms = super::lease::milliseconds(delay);
         turn.emit(Body::TaskAttemptFailed(v1::TaskAttemptFailed {
             wave: task.wave,
@@ -139,6 +175,15 @@ pub(super) fn attempt_failed(
         }
     };
     settle::fail(turn, task, ResultStatus::Error, error, lease)
+}
+
+/// Ends the lease by force where its holder did not answer.
+pub(super) fn revoke_unanswered(turn: &mut Turn<'_>, task: TaskRef, answered: Option<u64>) {
+    if answered.is_none()
+        && let Some((lease, _)) = turn.state.lease_of(task)
+    {
+        turn.effect(Effect::Revoke { task, lease });
+    }
 }
 
 fn records(activity: &Activity, attempt: u32, error: &v1::Error, duration_ms: i64) -> Vec<v1::AttemptRecord> {
@@ -165,8 +210,7 @@ pub(super) fn stopped(
         v1::CancelReason::AttemptTimeout => {
             // Nobody knows what a worker that did not answer has done.
             if lease.is_none() && turn.declared(task)?.at_most_once {
-                let token = turn.state.lease_of(task).map_or(0, |(token, _)| token);
-                return resolve::ask_outcome(turn, task, token);
+                return resolve::ask_outcome(turn, task);
             }
             let limit = turn.state.plan.retry_of(task).timeout_per_attempt().unwrap_or_default();
             let error = retry::attempt_timeout_error(limit);
@@ -187,8 +231,20 @@ fn jitter_draw(seed: u64, seq: u64) -> f64 {
     draw
 }
 
-/// A person lets a task whose outcome is unknown run again, as the same attempt.
-pub(super) fn run_again(turn: &mut Turn<'_>, task: TaskRef) -> Result<(), Refusal> {
+/// A person lets a task whose outcome is unknown run again, as the same attempt: its worker may know the work by the
+/// same idempotency key. The time that the person took is not the task's.
+pub(super) fn run_again(turn: &mut Turn<'_>, task: TaskRef, asked_at: Timestamp) -> Result<(), Refusal> {
+    let waited = turn.now.0.saturating_sub(asked_at.0);
+    let deadline = turn.state.activity(task).ok_or(Refusal::Outdated)?.deadline;
+    if let Some(deadline) = deadline.filter(|_| waited > 0) {
+        turn.emit(Body::TaskExtended(v1::TaskExtended {
+            wave: task.wave,
+            task: task.task,
+            deadline_ms: deadline.plus(waited).0,
+            by_ms: waited,
+            ..v1::TaskExtended::default()
+        }));
+    }
     turn.emit(Body::TaskRetryDue(v1::TaskRetryDue { wave: task.wave, task: task.task }));
     if turn.state.may_lease() {
         turn.effect(Effect::Enqueue { task });

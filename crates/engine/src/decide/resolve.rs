@@ -10,6 +10,7 @@ use crate::activity::Step;
 use crate::apply::digest;
 use crate::effect::Effect;
 use crate::input::TaskRef;
+use crate::state::Timestamp;
 
 /// Answers to a failure: those of the error that the engine can carry out.
 const RETRY: &[&str] = &["retry", "retry_manual", "fix_manual"];
@@ -19,6 +20,8 @@ const ABORT: &str = "abort";
 const SUCCEEDED: &str = "succeeded";
 const FAILED: &str = "failed";
 const OUTCOME_OPTIONS: &[&str] = &["retry", SUCCEEDED, FAILED, ABORT];
+/// What can still be done once the outcome is known to be a failure.
+const FAILED_OPTIONS: &[&str] = &["retry", "skip", ABORT];
 
 /// Asks what to do about a HIGH failure (seed 000, contract 6).
 pub(super) fn ask_failure(turn: &mut Turn<'_>, task: TaskRef, error: v1::Error) {
@@ -37,7 +40,12 @@ pub(super) fn ask_failure(turn: &mut Turn<'_>, task: TaskRef, error: v1::Error) 
 }
 
 /// Asks what became of a lease whose holder is gone, where the work must not be repeated by itself.
-pub(super) fn ask_outcome(turn: &mut Turn<'_>, task: TaskRef, lease: u64) -> Result<(), Refusal> {
+pub(super) fn ask_outcome(turn: &mut Turn<'_>, task: TaskRef) -> Result<(), Refusal> {
+    if let Some(reason) = turn.state.stop_reason() {
+        return settle::cancel(turn, task, reason, None, None);
+    }
+    let (lease, _) = turn.state.lease_of(task).ok_or(Refusal::Outdated)?;
+    report::revoke_unanswered(turn, task, None);
     let name = turn.declared(task)?.name.clone();
     let error = v1::Error {
         code: "OUTCOME_UNKNOWN".to_owned(),
@@ -89,40 +97,53 @@ pub(super) fn handle(
     if !asked.question.options.contains(&answer) {
         return Err(Refusal::NotAnOption { answer, options: asked.question.options.clone() });
     }
-    let task = asked.task;
+    let (task, asked_at) = (asked.task, Timestamp(asked.question.asked_at_ms));
     let error = asked.question.error.clone().unwrap_or_default();
     turn.emit_request(Body::QuestionAnswered(v1::QuestionAnswered {
         question_id,
         answer: answer.clone(),
         request_id,
     }));
-    pause::release(turn);
     if answer == ABORT {
         return cancel::abort(turn, error);
     }
+    pause::release(turn);
     let Some(task) = task else { return advance::advance(turn) };
     let asking = turn.state.activity(task).is_some_and(|activity| matches!(activity.step, Step::Asking));
-    if asking { resolve_outcome(turn, task, &answer, error) } else { resolve_failure(turn, task, &answer) }
+    if asking {
+        resolve_outcome(turn, task, &answer, error, asked_at)
+    } else {
+        resolve_failure(turn, task, &answer)
+    }
 }
 
 fn resolve_failure(turn: &mut Turn<'_>, task: TaskRef, answer: &str) -> Result<(), Refusal> {
     if RETRY.contains(&answer) {
         let request_seq = turn.request_seq();
-        retry::reactivate(turn, task, String::new());
+        retry::reactivate(turn, task, String::new())?;
         turn.set_request_seq(request_seq);
-        return Ok(());
     }
     advance::advance(turn)
 }
 
-fn resolve_outcome(turn: &mut Turn<'_>, task: TaskRef, answer: &str, error: v1::Error) -> Result<(), Refusal> {
+fn resolve_outcome(
+    turn: &mut Turn<'_>,
+    task: TaskRef,
+    answer: &str,
+    mut error: v1::Error,
+    asked_at: Timestamp,
+) -> Result<(), Refusal> {
     match answer {
         SUCCEEDED => {
             let null =
                 v1::Payload { media_type: "application/json".to_owned(), data: Some(v1::payload::Data::Inline("null".into())) };
             settle::complete(turn, task, null, None)
         }
-        FAILED => settle::fail(turn, task, ResultStatus::Error, error, None),
-        _ => report::run_again(turn, task),
+        FAILED => {
+            error.options = FAILED_OPTIONS.iter().map(|option| (*option).to_owned()).collect();
+            settle::fail_without_advance(turn, task, ResultStatus::Error, error, None, settle::Ask::Never)?;
+            advance::advance(turn)
+        }
+        _ => report::run_again(turn, task, asked_at),
     }
 }

@@ -4,7 +4,7 @@ use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::lifecycle::TaskState;
 
 use super::turn::Turn;
-use super::{Refusal, pause};
+use super::{Refusal, advance, pause, settle};
 use crate::apply::digest;
 use crate::effect::Effect;
 use crate::input::TaskRef;
@@ -20,12 +20,15 @@ pub(super) fn handle(turn: &mut Turn<'_>, name: &str, request_id: String) -> Res
     let stopping = turn.state.waves.last().is_some_and(|wave| wave.stopping);
     let in_work = task.wave == turn.state.current_wave() && matches!(turn.state.phase, Phase::Running) && !stopping;
     if state != TaskState::Failed || !in_work {
-        return Err(Refusal::transition(state, TaskState::Active));
+        return Err(Refusal::transition(state, TaskState::Active, || match state {
+            TaskState::Failed => format!("task {name:?} is FAILED for good: what came of it is decided"),
+            _ => format!("task {name:?} is {state}: only a failed task is run again"),
+        }));
     }
     // The question about this failure is answered by the retry.
     let open = turn.state.open_questions().find(|asked| asked.task == Some(task));
     let open = open.map(|asked| asked.question.question_id.clone());
-    reactivate(turn, task, request_id);
+    reactivate(turn, task, request_id)?;
     if let Some(question_id) = open {
         turn.emit(Body::QuestionAnswered(v1::QuestionAnswered {
             question_id,
@@ -34,18 +37,26 @@ pub(super) fn handle(turn: &mut Turn<'_>, name: &str, request_id: String) -> Res
         }));
         pause::release(turn);
     }
-    Ok(())
+    advance::advance(turn)
 }
 
-pub(super) fn reactivate(turn: &mut Turn<'_>, task: TaskRef, request_id: String) {
-    let activation = turn.state.activity(task).map_or(1, |activity| activity.activation) + 1;
+/// Begins the task anew. Whether its wave is over all the same, the next [`advance::advance`] tells.
+pub(super) fn reactivate(turn: &mut Turn<'_>, task: TaskRef, request_id: String) -> Result<(), Refusal> {
+    let activation = turn.state.activity(task).map_or(1, |activity| activity.activation).saturating_add(1);
     turn.emit_request(Body::TaskReactivated(v1::TaskReactivated {
         wave: task.wave,
         task: task.task,
         activation,
         request_id,
     }));
+    // What an earlier wave did not give before it does not give now; but the template must never reach an agent.
+    if turn.state.activity(task).is_some_and(|activity| activity.input.is_none())
+        && let Err(message) = advance::resolve(turn, task, &mut 0)
+    {
+        return settle::fail_unresolved(turn, task, message);
+    }
     if turn.state.may_lease() {
         turn.effect(Effect::Enqueue { task });
     }
+    Ok(())
 }

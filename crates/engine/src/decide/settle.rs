@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::aggregation::{self, AggregationKind, ResultStatus, TaskOutcome};
-use capataz_policy::lifecycle::TaskState;
+use capataz_policy::codes::INPUT_UNRESOLVED;
+use capataz_policy::lifecycle::{History, TaskState};
 use capataz_policy::retry;
 use capataz_policy::severity::{self, Severity};
 use capataz_policy::timeout;
@@ -30,13 +31,35 @@ pub(super) fn complete(
     settle(turn, task, TaskState::Complete, ResultStatus::Success, Some(output), None, lease)
 }
 
-/// The task has failed for good. The error's severity is decided here.
+/// Whether a failure may become a question.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ask {
+    /// Where it is HIGH and the plan wants that.
+    WhenHigh,
+    /// A person has just said that it failed.
+    Never,
+}
+
+/// The task has failed for good.
 pub(super) fn fail(
+    turn: &mut Turn<'_>,
+    task: TaskRef,
+    status: ResultStatus,
+    error: v1::Error,
+    lease: Option<u64>,
+) -> Result<(), Refusal> {
+    fail_without_advance(turn, task, status, error, lease, Ask::WhenHigh)?;
+    advance::advance(turn)
+}
+
+/// The same, where the caller looks at the wave afterwards. The error's severity is decided here.
+pub(super) fn fail_without_advance(
     turn: &mut Turn<'_>,
     task: TaskRef,
     status: ResultStatus,
     mut error: v1::Error,
     lease: Option<u64>,
+    ask: Ask,
 ) -> Result<(), Refusal> {
     let declared = turn.declared(task)?;
     let original = retry::original(&error);
@@ -49,25 +72,37 @@ pub(super) fn fail(
     );
     let aborts = severity::aborts_run(&original.code, &original.message);
     error.severity = v1::Severity::from(severity) as i32;
-    let optional = status != ResultStatus::Cancelled
-        && !declared.critical
+    let optional = !declared.critical
         && turn.state.plan.policy_of(task.wave).kind() == AggregationKind::CriticalPath;
     let optional = optional.then(|| aggregation::optional_agent_failed(&declared.name));
-
+    let incomplete = never_active(turn, task, &declared.name);
     let abort_with = aborts.then(|| error.clone());
     settle_without_advance(turn, task, TaskState::Failed, status, None, Some(error.clone()), lease)?;
-    if let Some(notice) = optional {
+    for notice in [incomplete, optional].into_iter().flatten() {
         turn.notice(notice, Some(task));
     }
     if let Some(error) = abort_with {
         return cancel::abort(turn, error);
     }
-    let asks = turn.state.plan.pause_on_high && severity == Severity::High && turn.state.may_ask();
-    if asks && status != ResultStatus::Cancelled {
+    let asks = ask == Ask::WhenHigh && turn.state.plan.pause_on_high && severity == Severity::High;
+    if asks && turn.state.stop_reason().is_none() {
         resolve::ask_failure(turn, task, error);
-        return Ok(());
     }
-    advance::advance(turn)
+    Ok(())
+}
+
+/// What the task's input refers to is not there.
+pub(super) fn fail_unresolved(turn: &mut Turn<'_>, task: TaskRef, message: String) -> Result<(), Refusal> {
+    let error = v1::Error { code: INPUT_UNRESOLVED.to_owned(), message, ..v1::Error::default() };
+    fail_without_advance(turn, task, ResultStatus::Error, error, None, Ask::WhenHigh)
+}
+
+/// INCOMPLETE_LIFECYCLE, where a task fails that never was at work (seed 000, contract 2).
+fn never_active(turn: &Turn<'_>, task: TaskRef, name: &str) -> Option<v1::Error> {
+    let activity = turn.state.activity(task).filter(|activity| !activity.was_active())?;
+    let mut history = History::new(activity.history.first().map_or(turn.now.0, |step| step.at.0));
+    history.record(TaskState::Failed, turn.now.0).ok()?;
+    history.validate(name).err()
 }
 
 /// The task's time is over.
@@ -84,13 +119,14 @@ pub(super) fn time_out(
         _ => super::lease::milliseconds(turn.state.plan.timeouts_of(task).timeout()),
     };
     let name = &turn.declared(task)?.name;
-    let error = timeout::task_timeout_error(
+    let mut error = timeout::task_timeout_error(
         name,
         duration(configured),
         duration(elapsed),
         observed.last_frame_ms,
         observed.partial_output,
     );
+    error.options = timeout::OPTIONS_AFTER_GRACE.iter().map(|option| (*option).to_owned()).collect();
     fail(turn, task, ResultStatus::Timeout, error, lease)
 }
 

@@ -36,7 +36,7 @@ pub fn start(seed: u64, request: StartRun, now: Timestamp) -> Result<(RunState, 
     encode(&accepted, &mut buffer);
     let mut state = RunState::begin(seed, accepted)?;
     let mut turn = Turn::beginning(&mut state, buffer);
-    advance::begin_wave(&mut turn, 0);
-    let decision = turn.finish()?;
+    let handled = advance::begin_wave(&mut turn, 0).and_then(|()| advance::advance(&mut turn));
+    let decision = turn.finish(handled)?;
     Ok((state, decision))
 }

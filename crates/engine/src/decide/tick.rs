@@ -12,28 +12,32 @@ use super::{Refusal, cancel, report, settle};
 use crate::activity::Step;
 use crate::effect::Effect;
 use crate::input::{Observed, TaskRef};
-use crate::state::Timer;
+use crate::state::{Timer, Timestamp};
 
 pub(super) fn handle(turn: &mut Turn<'_>, mut observed: BTreeMap<TaskRef, Observed>) -> Result<(), Refusal> {
     turn.refuse_finished()?;
-    while let Some((task, timer)) = due(turn) {
-        fire(turn, task, timer, &mut observed)?;
-        if turn.state.is_finished() {
-            break;
+    let mut before = None;
+    while let Some(next) = due(turn) {
+        // A timer that is still there after it has fired would fire for ever.
+        if turn.is_broken() || before == Some(next) {
+            return Err(Refusal::Outdated);
         }
+        before = Some(next);
+        let (_, task, timer) = next;
+        fire(turn, task, timer, &mut observed)?;
     }
     Ok(())
 }
 
 /// The earliest timer that is due.
-fn due(turn: &Turn<'_>) -> Option<(TaskRef, Timer)> {
+fn due(turn: &Turn<'_>) -> Option<(Timestamp, TaskRef, Timer)> {
     let running = turn.state.timers.first();
     let held = turn.state.held_timers.first().filter(|_| turn.state.held_since.is_none());
     let first = match (running, held) {
         (Some(running), Some(held)) => Some(running.min(held)),
         (one, other) => one.or(other),
     };
-    first.filter(|(at, ..)| *at <= turn.now).map(|(_, task, timer)| (*task, *timer))
+    first.filter(|(at, ..)| *at <= turn.now).copied()
 }
 
 fn fire(
@@ -66,6 +70,10 @@ fn fire(
         Timer::Imminent => {
             let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
             let remaining = activity.deadline.map_or(0, |deadline| deadline.0.saturating_sub(turn.now.0));
+            // Nobody looked in time: there is nothing left to warn of.
+            if remaining <= 0 {
+                return fire(turn, task, Timer::Deadline, observed);
+            }
             let name = turn.declared(task)?.name.clone();
             turn.notice(timeout::timeout_imminent_notice(&name, settle::duration(remaining)), Some(task));
             Ok(())

@@ -54,7 +54,8 @@ impl<'a> Turn<'a> {
 
     /// The turn of a run that has just begun with `accepted`, its first event.
     pub(crate) fn beginning(state: &'a mut RunState, accepted: BytesMut) -> Self {
-        let mut turn = Self::new(state, Timestamp::default());
+        let now = state.last_at;
+        let mut turn = Self::new(state, now);
         turn.first_seq = 1;
         turn.count = 1;
         turn.buffer = accepted;
@@ -112,7 +113,7 @@ impl<'a> Turn<'a> {
         Ok(true)
     }
 
-    /// Finds a task of the wave in work by its name.
+    /// Finds a task of the plan by its name.
     pub(crate) fn find(&self, name: &str) -> Result<TaskRef, Refusal> {
         self.state.plan.find(name).ok_or_else(|| {
             let known: Vec<&str> = self.state.plan.references().map(|(_, task)| task.name.as_str()).collect();
@@ -128,9 +129,22 @@ impl<'a> Turn<'a> {
         if self.state.is_finished() { Err(Refusal::RunFinished) } else { Ok(()) }
     }
 
-    pub(crate) fn finish(self) -> Result<Decision, Refusal> {
+    /// Whether the engine wrote an event that it cannot fold; nothing is emitted after it.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.fault.is_some()
+    }
+
+    pub(crate) fn finish(self, handled: Result<(), Refusal>) -> Result<Decision, Refusal> {
         if let Some(fault) = self.fault {
             return Err(fault.into());
+        }
+        match handled {
+            // The state has gone on without the log.
+            Err(_) if self.count > 0 => {
+                let detail = "a decision was refused after its first event";
+                return Err(CorruptLog { seq: self.state.seq, detail }.into());
+            }
+            handled => handled?,
         }
         Ok(Decision {
             first_seq: self.first_seq,

@@ -1,0 +1,211 @@
+//! What holds after every step of every run.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use capataz_contracts::v1::{self, event::Body};
+use capataz_policy::aggregation::{ResultStatus, TaskOutcome};
+use capataz_policy::severity::Severity;
+use prost::Message;
+
+use crate::decide::Decision;
+use crate::effect::Effect;
+use crate::input::TaskRef;
+use crate::state::RunState;
+
+pub(super) const SEED: u64 = 7;
+
+/// Follows a run from outside: its events as a store would have them, its effects as a runtime would.
+///
+/// An effect is unfinished
+/// - `Enqueue`: until `Assign`, `Dequeue` or `Hold`; `Release` begins it for every task that waits;
+/// - `Assign`: until the lease's `Accept` or `Revoke`;
+/// - `Cancel`: until the lease's `Accept` or `Revoke`, or an `Extend` that withdraws it;
+/// - `Finish`: for ever.
+///
+/// The others (`Extend`, `Accept`, `Refuse`, `Revoke`, `Dequeue`, `Hold`, `Release`) are finished when they are done:
+/// who missed one learns it from the assignment, from its lease, or from the queue.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ledger {
+    pub(super) events: Vec<v1::Event>,
+    settled: BTreeSet<(TaskRef, u32)>,
+    results: BTreeMap<TaskRef, v1::TaskSettled>,
+    live: BTreeMap<TaskRef, u64>,
+    last_token: u64,
+    queued: BTreeSet<TaskRef>,
+    assigned: BTreeMap<TaskRef, u64>,
+    cancelled: BTreeMap<TaskRef, (u64, v1::CancelReason)>,
+    finished: bool,
+}
+
+pub(super) fn snapshot(state: &RunState) -> Vec<u8> {
+    state.snapshot().expect("a state can be encoded")
+}
+
+pub(super) fn events_of(decision: &Decision) -> Vec<v1::Event> {
+    let mut bytes = decision.events.clone();
+    let mut events = Vec::new();
+    while !bytes.is_empty() {
+        events.push(v1::Event::decode_length_delimited(&mut bytes).expect("an event can be read"));
+    }
+    events
+}
+
+impl Ledger {
+    #[track_caller]
+    pub(super) fn observe(&mut self, state: &RunState, decision: &Decision) {
+        let events = events_of(decision);
+        assert_eq!(events.len(), decision.count as usize, "the count is that of the events");
+        if let Some(first) = events.first() {
+            assert_eq!(first.seq, decision.first_seq);
+        }
+        for event in events {
+            self.event(state, event);
+        }
+        assert_eq!(state.seq(), self.events.len() as u64);
+        for effect in &decision.effects {
+            self.effect(state, effect);
+        }
+        self.compare_effects(state);
+        assert_eq!(state.is_finished(), self.finished);
+        assert!(!self.finished || state.next_deadline().is_none(), "a finished run has no timer");
+    }
+
+    /// The log and the snapshot both give this state. Slow; for runs of a few hundred events.
+    #[track_caller]
+    pub(super) fn compare_fold(&self, state: &RunState) {
+        let bytes = snapshot(state);
+        let folded = RunState::fold(SEED, self.events.iter().cloned()).expect("the log can be folded");
+        assert_eq!(snapshot(&folded), bytes, "the fold of the log is the state");
+        let read = RunState::from_snapshot(&bytes).expect("the snapshot can be read");
+        assert_eq!(snapshot(&read), bytes, "a snapshot reads back");
+        assert_eq!(read.outstanding(), state.outstanding());
+        assert_eq!(read.next_deadline(), state.next_deadline());
+    }
+
+    #[track_caller]
+    fn event(&mut self, state: &RunState, event: v1::Event) {
+        assert_eq!(event.seq, self.events.len() as u64 + 1, "no gap in the numbers");
+        let before = self.events.last().map_or(i64::MIN, |event| event.at_ms);
+        assert!(event.at_ms >= before, "time does not go backwards");
+        assert!(!self.finished, "nothing follows run_finished: {event:?}");
+        match event.body.as_ref().expect("an event has a body") {
+            Body::TaskLeased(leased) => {
+                let task = TaskRef { wave: leased.wave, task: leased.task };
+                assert!(leased.lease > self.last_token, "fencing tokens increase");
+                self.last_token = leased.lease;
+                assert_eq!(self.live.insert(task, leased.lease), None, "one live lease for each task");
+            }
+            Body::TaskLeaseLost(v1::TaskLeaseLost { wave, task, .. })
+            | Body::TaskAttemptFailed(v1::TaskAttemptFailed { wave, task, .. }) => {
+                let gone = self.live.remove(&TaskRef { wave: *wave, task: *task });
+                assert!(gone.is_some(), "only a live lease is lost or fails");
+            }
+            Body::QuestionAsked(asked) => {
+                if let (Some(wave), Some(task)) = (asked.wave, asked.task) {
+                    self.live.remove(&TaskRef { wave, task });
+                }
+            }
+            Body::TaskSettled(settled) => {
+                let task = TaskRef { wave: settled.wave, task: settled.task };
+                self.live.remove(&task);
+                assert!(self.settled.insert((task, settled.activation)), "an activation settles once");
+                self.results.insert(task, settled.clone());
+            }
+            Body::TaskReactivated(anew) => {
+                self.results.remove(&TaskRef { wave: anew.wave, task: anew.task });
+            }
+            Body::WaveFinished(wave) => self.compare_evaluation(state, wave),
+            Body::RunFinished(_) => {
+                assert!(self.live.is_empty(), "nothing is leased when the run ends");
+                self.finished = true;
+            }
+            _ => {}
+        }
+        self.events.push(event);
+    }
+
+    /// What the policy says of the settled tasks is what the wave ended with.
+    #[track_caller]
+    fn compare_evaluation(&self, state: &RunState, finished: &v1::WaveFinished) {
+        let plan = state.plan();
+        let outcomes = self.results.range(in_wave(finished.wave)).map(|(task, settled)| {
+            let declared = plan.task(*task).expect("a settled task is in the plan");
+            TaskOutcome {
+                task: &declared.name,
+                agent: &declared.agent,
+                status: ResultStatus::from_proto(settled.status).expect("a result has a status"),
+                critical: declared.critical,
+                severity: settled.error.as_ref().and_then(|error| Severity::from_proto(error.severity)),
+            }
+        });
+        let expected = plan.policy_of(finished.wave).evaluate(outcomes);
+        let actual = finished.evaluation.clone().expect("a finished wave has an evaluation");
+        assert_eq!(sorted(actual), sorted(expected));
+    }
+
+    fn effect(&mut self, state: &RunState, effect: &Effect) {
+        match effect {
+            Effect::Enqueue { task } => {
+                self.queued.insert(*task);
+            }
+            Effect::Dequeue { task } => {
+                self.queued.remove(task);
+            }
+            Effect::Hold => self.queued.clear(),
+            Effect::Release => self.queued.extend(state.queued()),
+            Effect::Assign { task, lease } => {
+                self.queued.remove(task);
+                self.assigned.insert(*task, *lease);
+            }
+            Effect::Cancel { task, lease, reason, .. } => {
+                self.cancelled.insert(*task, (*lease, *reason));
+            }
+            Effect::Extend { task, cancel_withdrawn: true, .. } => {
+                self.cancelled.remove(task);
+            }
+            Effect::Accept { task, lease } | Effect::Revoke { task, lease } => {
+                if self.assigned.get(task) == Some(lease) {
+                    self.assigned.remove(task);
+                    self.cancelled.remove(task);
+                }
+            }
+            Effect::Extend { .. } | Effect::Refuse { .. } | Effect::Finish => {}
+        }
+    }
+
+    /// What the state calls unfinished is exactly what was begun and not finished.
+    #[track_caller]
+    fn compare_effects(&self, state: &RunState) {
+        let mut queued = BTreeSet::new();
+        let mut assigned = BTreeMap::new();
+        let mut cancelled = BTreeMap::new();
+        let mut finished = false;
+        for effect in state.outstanding() {
+            match effect {
+                Effect::Enqueue { task } => assert!(queued.insert(task)),
+                Effect::Assign { task, lease } => assert_eq!(assigned.insert(task, lease), None),
+                Effect::Cancel { task, lease, reason, .. } => {
+                    assert_eq!(cancelled.insert(task, (lease, reason)), None);
+                }
+                Effect::Finish => finished = true,
+                other => panic!("{other:?} is never outstanding"),
+            }
+        }
+        assert_eq!(queued, self.queued, "tasks that wait for a slot");
+        assert_eq!(assigned, self.assigned, "leases");
+        assert_eq!(cancelled, self.cancelled, "cancels");
+        assert_eq!(finished, self.finished);
+    }
+}
+
+fn in_wave(wave: u32) -> std::ops::RangeInclusive<TaskRef> {
+    TaskRef { wave, task: 0 }..=TaskRef { wave, task: u32::MAX }
+}
+
+/// The names come in the order of the results, which a user's retry changes.
+fn sorted(mut evaluation: v1::Evaluation) -> v1::Evaluation {
+    evaluation.failed_agents.sort();
+    evaluation.critical_failures.sort();
+    evaluation.optional_failures.sort();
+    evaluation
+}

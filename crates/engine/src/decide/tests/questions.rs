@@ -1,0 +1,203 @@
+//! What only a person can decide (seed 000, contract 6; at most once).
+
+use super::*;
+
+fn asking(line: &str) -> Bench {
+    Bench::with(line, |plan| plan.on_high = Some(v1::OnHigh::Pause as i32))
+}
+
+/// A run whose only task's outcome is unknown since `START + SECOND`.
+fn unknown() -> Bench {
+    Bench::plan("a@once").lease("a", "w1").after(SECOND).loses("a")
+}
+
+#[test]
+fn a_high_failure_pauses_the_run_and_asks() {
+    let bench = asking("a b c").lease("a", "w1").lease("b", "w2").fails("a", "TESTS_FAILED");
+    let bench = bench.expect_kinds(&["task_settled", "question_asked"]).expect_status(v1::RunStatus::Waiting);
+    assert_eq!(bench.effects().last(), Some(&Effect::Hold));
+    let [question] = bench.run().questions.try_into().unwrap();
+    assert_eq!(question.options, ["fix_manual", "skip", "abort"]);
+    assert_eq!(question.task.as_deref(), Some("a"));
+    assert_eq!(question.question_id, format!("q{}", bench.state.seq()), "the number of the event that asks");
+    let waits = bench.at("c");
+    let bench = bench.input(Input::Lease { task: waits, worker: "w3".to_owned() });
+    assert_eq!(bench.last, Err(Refusal::Outdated), "no new leases");
+    bench.completes("b").expect_succeeded("b");
+}
+
+#[test]
+fn other_failures_do_not_ask() {
+    asking("a b").lease_all().fails("a", "COVERAGE_LOW").expect_kinds(&["task_settled"]);
+    Bench::plan("a b").lease_all().fails("a", "TESTS_FAILED").expect_kinds(&["task_settled"]);
+}
+
+#[test]
+fn skip_leaves_the_failure_to_the_policy() {
+    asking("fail_fast: a b")
+        .lease_all()
+        .fails("a", "TESTS_FAILED")
+        .answer("skip")
+        .expect_kinds(&["question_answered", "wave_decided", "task_cancel_requested"])
+        .stops("b")
+        .expect_outcome(v1::RunOutcome::Failed);
+    asking("a b").lease_all().completes("b").fails("a", "TESTS_FAILED").answer("skip");
+}
+
+#[test]
+fn the_wave_does_not_end_before_the_answer() {
+    asking("a")
+        .lease("a", "w1")
+        .fails("a", "TESTS_FAILED")
+        .after(MINUTE)
+        .expect_status(v1::RunStatus::Waiting)
+        .answer("skip")
+        .expect_outcome(v1::RunOutcome::Failed)
+        .expect_run_error("QUORUM_NOT_MET");
+}
+
+#[test]
+fn retry_runs_the_task_anew() {
+    let bench = asking("a").lease("a", "w1").fails("a", "TESTS_FAILED").answer("fix_manual");
+    let bench = bench.expect_kinds(&["question_answered", "task_reactivated"]).lease("a", "w1");
+    assert_eq!(bench.task("a").activation, 2);
+    bench.completes("a").expect_outcome(v1::RunOutcome::Succeeded);
+}
+
+#[test]
+fn terminate_keeps_a_timeout_as_it_is() {
+    let bench = asking("a b").lease_all().completes("b").after(30 * MINUTE + 10 * SECOND).expect_timed_out("a");
+    assert_eq!(bench.run().questions[0].options, ["terminate", "retry", "abort"]);
+    bench.answer("terminate").expect_outcome(v1::RunOutcome::SucceededWithFailures).expect_timed_out("a");
+}
+
+#[test]
+fn abort_ends_the_run() {
+    let bench = asking("continue_all: a b c").lease("a", "w1").lease("b", "w2").fails("a", "TESTS_FAILED").answer("abort");
+    bench
+        .expect_status(v1::RunStatus::Cancelling)
+        .expect_task("c", v1::TaskState::Deleted, v1::ResultStatus::Cancelled)
+        .stops("b")
+        .expect_outcome(v1::RunOutcome::Failed)
+        .expect_run_error("NON_RETRYABLE_ERROR");
+}
+
+#[test]
+fn a_second_answer_is_refused() {
+    let bench = asking("a b").lease_all().fails("a", "TESTS_FAILED");
+    let [question_id] = bench.open().try_into().unwrap();
+    let bench = bench.answer("skip").input(resolve(&question_id, "abort", ""));
+    let answered = Refusal::QuestionAnswered { question_id, answer: "skip".to_owned() };
+    assert_eq!(bench.expect_refusal(), answered);
+}
+
+#[test]
+fn only_the_options_are_answers_and_only_questions_are_answered() {
+    let bench = asking("a b").lease_all().fails("a", "TESTS_FAILED");
+    let [question_id] = bench.open().try_into().unwrap();
+    let bench = bench.input(resolve(&question_id, "debug", ""));
+    let options = ["fix_manual", "skip", "abort"].map(str::to_owned).to_vec();
+    assert_eq!(bench.last, Err(Refusal::NotAnOption { answer: "debug".to_owned(), options }));
+    let bench = bench.input(resolve("q1", "skip", ""));
+    assert_eq!(bench.expect_refusal(), Refusal::QuestionNotFound { question_id: "q1".to_owned() });
+}
+
+#[test]
+fn parallel_questions_are_answered_each_by_its_id() {
+    let bench = asking("a b c d").lease("a", "w1").lease("b", "w2").lease("c", "w3");
+    let bench = bench.fails("a", "TESTS_FAILED").fails("b", "TESTS_FAILED").completes("c");
+    let mut open = bench.open();
+    open.sort();
+    let [of_a, of_b] = open.try_into().unwrap();
+    let bench = bench.does(resolve(&of_b, "skip", "")).expect_status(v1::RunStatus::Waiting);
+    assert_eq!(bench.effects(), [], "still held by the other one");
+    let bench = bench.does(resolve(&of_a, "fix_manual", "")).expect_status(v1::RunStatus::Running);
+    bench.lease_all().completes("a").completes("d").expect_outcome(v1::RunOutcome::SucceededWithFailures);
+}
+
+#[test]
+fn a_wave_that_is_decided_stops_though_another_of_its_failures_is_run_anew() {
+    let bench = asking("fail_fast: a b").lease_all().fails("a", "TESTS_FAILED").fails("b", "TESTS_FAILED");
+    let mut open = bench.open();
+    open.sort();
+    let [of_a, of_b] = open.try_into().unwrap();
+    let bench = bench.does(resolve(&of_a, "skip", "")).does(resolve(&of_b, "fix_manual", ""));
+    bench
+        .expect_task("b", v1::TaskState::Failed, v1::ResultStatus::Cancelled)
+        .expect_outcome(v1::RunOutcome::Failed);
+}
+
+#[test]
+fn retrying_a_task_answers_the_question_about_it() {
+    let bench = asking("a").lease("a", "w1").fails("a", "TESTS_FAILED").retry("a");
+    let bench = bench.expect_kinds(&["task_reactivated", "question_answered"]).expect_status(v1::RunStatus::Running);
+    assert_eq!(bench.run().questions[0].answer.as_deref(), Some("retry"));
+    bench.lease("a", "w1").completes("a").expect_outcome(v1::RunOutcome::Succeeded);
+}
+
+#[test]
+fn cancelling_the_run_withdraws_its_questions() {
+    let bench = asking("a b").lease("a", "w1").fails("a", "TESTS_FAILED").cancel();
+    assert_eq!(bench.run().questions[0].answer.as_deref(), Some("withdrawn"));
+    bench.expect_outcome(v1::RunOutcome::Cancelled);
+}
+
+#[test]
+fn a_question_does_not_end_a_users_pause() {
+    let bench = asking("a b").lease("a", "w1").fails("a", "TESTS_FAILED").pause().answer("skip");
+    assert_eq!(bench.effects(), []);
+    let bench = bench.expect_status(v1::RunStatus::Paused).resume();
+    assert_eq!(bench.effects(), [Effect::Release]);
+}
+
+#[test]
+fn an_unknown_outcome_may_be_known_to_a_person() {
+    unknown().answer("succeeded").expect_succeeded("a").expect_outcome(v1::RunOutcome::Succeeded);
+    unknown().answer("failed").expect_failed("a", "OUTCOME_UNKNOWN").expect_outcome(v1::RunOutcome::Failed);
+    unknown().answer("abort").expect_outcome(v1::RunOutcome::Failed).expect_run_error("OUTCOME_UNKNOWN");
+}
+
+#[test]
+fn who_says_that_a_task_has_failed_is_not_asked_what_to_do_about_it() {
+    let bench = asking("a@once b").lease("a", "w1").loses("a").answer("failed");
+    assert_eq!(bench.error("a").options, ["retry", "skip", "abort"]);
+    bench.expect_kinds(&["question_answered", "task_settled"]).expect_status(v1::RunStatus::Running);
+}
+
+#[test]
+fn an_unknown_outcome_may_be_tried_again_as_the_same_attempt() {
+    let bench = unknown().answer("retry").lease("a", "w2");
+    let view = bench.task("a");
+    assert_eq!((view.activation, view.attempt), (1, 1));
+    bench.completes("a").expect_outcome(v1::RunOutcome::Succeeded);
+}
+
+#[test]
+fn the_time_that_a_person_takes_is_not_the_tasks() {
+    let bench = unknown().after(60 * MINUTE).answer("retry").lease("a", "w2");
+    assert_eq!(bench.task("a").deadline_ms, Some(START + 90 * MINUTE));
+}
+
+#[test]
+fn the_worker_that_comes_back_while_a_person_is_asked_is_refused() {
+    let bench = Bench::plan("a@once").lease("a", "w1");
+    let (task, lease) = (bench.at("a"), bench.token("a"));
+    let report = Report::Completed(json("1"));
+    let bench = bench.loses("a").does(Input::Report { task, lease, worker: "w1".to_owned(), report });
+    bench.expect_kinds(&["result_refused"]).expect_status(v1::RunStatus::Waiting);
+}
+
+#[test]
+fn ten_thousand_questions_are_withdrawn_at_once() {
+    const TASKS: usize = 10_000;
+    let names: Vec<String> = (0..TASKS).map(|index| format!("t{index}")).collect();
+    let mut plan = plan(&format!("t | {}", names.join(" ")));
+    plan.on_high = Some(v1::OnHigh::Pause as i32);
+    for task in &mut plan.waves[1].tasks {
+        task.input = Some(json("\"${tasks.t.output.missing}\""));
+    }
+    let bench = Bench::start(plan, false).lease("t", "w1").completes("t");
+    assert_eq!(bench.open().len(), TASKS);
+    let bench = bench.cancel().expect_outcome(v1::RunOutcome::Cancelled);
+    assert_eq!(bench.kinds().len(), TASKS + 2);
+}

@@ -1,0 +1,177 @@
+//! Attempts and what follows them (seed 000, contract 4).
+
+use super::*;
+
+fn retry_policy(policy: v1::RetryPolicy) -> impl FnOnce(&mut v1::Plan) {
+    |plan| plan.retry = Some(policy)
+}
+
+#[test]
+fn a_failure_that_may_pass_is_tried_again_after_one_and_two_seconds() {
+    let bench = Bench::plan("a").lease("a", "w1").fails("a", "NETWORK_ERROR").expect_kinds(&["task_attempt_failed"]);
+    assert_eq!(bench.task("a").retry_at_ms, Some(START + SECOND));
+    assert_eq!(bench.task("a").attempt, 1, "the second has not begun");
+    let bench = bench.after(SECOND - 1).expect_unsettled("a");
+    assert_eq!(bench.count("task_retry_due"), 0);
+    let bench = bench.after(1).expect_kinds(&["task_retry_due"]).lease("a", "w2").fails("a", "NETWORK_ERROR");
+    assert_eq!(bench.task("a").retry_at_ms, Some(START + 3 * SECOND));
+    let bench = bench.after(2 * SECOND).lease("a", "w3");
+    assert_eq!(bench.task("a").attempt, 3);
+    let bench = bench.completes("a").expect_outcome(v1::RunOutcome::Succeeded);
+    let [notice] = bench.notices("RETRY_SUCCESS").try_into().unwrap();
+    assert_eq!(notice.notice.unwrap().severity, v1::Severity::Low as i32);
+}
+
+#[test]
+fn success_at_the_first_attempt_is_no_notice() {
+    let bench = Bench::plan("a").lease("a", "w1").completes("a");
+    assert_eq!(bench.count("notice"), 0);
+}
+
+/// Seed 000, scenario 4.
+#[test]
+fn the_third_failure_exhausts_the_attempts() {
+    let bench = Bench::plan("a")
+        .lease("a", "w1")
+        .fails("a", "TIMEOUT")
+        .after(SECOND)
+        .lease("a", "w1")
+        .fails("a", "RATE_LIMIT")
+        .after(2 * SECOND)
+        .lease("a", "w1")
+        .fails("a", "NETWORK_ERROR")
+        .expect_failed("a", "RETRY_EXHAUSTED");
+    let error = bench.error("a");
+    let codes = error.attempts.iter().map(|attempt| (attempt.attempt, attempt.error.as_deref().unwrap()));
+    assert_eq!(codes.collect::<Vec<_>>(), [(1, "TIMEOUT"), (2, "RATE_LIMIT"), (3, "NETWORK_ERROR")]);
+    assert_eq!(error.cause.unwrap().code, "NETWORK_ERROR");
+    assert_eq!(error.options, ["debug", "retry_manual", "skip", "abort"]);
+    assert!(error.suggested_action.is_some());
+}
+
+#[test]
+fn a_failure_that_does_not_pass_is_not_tried_again() {
+    let bench = Bench::plan("a b").lease_all().fails("a", "VALIDATION_ERROR").expect_failed("a", "NON_RETRYABLE_ERROR");
+    let error = bench.error("a");
+    assert_eq!(error.options, ["fix_manual", "skip", "abort"]);
+    assert_eq!(error.attempts.len(), 1);
+    bench.fails("b", "NOBODY_KNOWS_THIS").expect_failed("b", "NON_RETRYABLE_ERROR");
+}
+
+#[test]
+fn a_worker_that_stops_by_itself_has_failed() {
+    let bench = Bench::plan("a").lease("a", "w1").stops("a").expect_failed("a", "NON_RETRYABLE_ERROR");
+    assert_eq!(bench.error("a").cause.unwrap().code, "TASK_CANCELLED");
+}
+
+#[test]
+fn the_severity_is_that_of_the_original_error() {
+    let bench = Bench::plan("a b c").lease_all().fails("a", "COVERAGE_LOW").fails("b", "SOMETHING_ELSE");
+    assert_eq!(bench.error("a").severity, v1::Severity::Medium as i32, "by its code");
+    assert_eq!(bench.error("b").severity, v1::Severity::Medium as i32, "by the aggregator's rule");
+    let bench = bench.fails("c", "TESTS_FAILED");
+    assert_eq!(bench.error("c").severity, v1::Severity::High as i32);
+}
+
+#[test]
+fn the_plan_may_declare_the_severity_of_a_tasks_failures() {
+    let low = |plan: &mut v1::Plan| plan.waves[0].tasks[0].severity = Some(v1::Severity::Low as i32);
+    let bench = Bench::with("a", low).lease("a", "w1").fails("a", "TESTS_FAILED");
+    assert_eq!(bench.error("a").severity, v1::Severity::Low as i32);
+    assert_eq!(bench.run().summary.unwrap().low, 1);
+}
+
+#[test]
+fn the_failing_side_may_ask_for_a_longer_wait() {
+    let error = v1::Error { retry_after_ms: Some(7 * SECOND), ..failure("RATE_LIMIT") };
+    let bench = Bench::plan("a").lease("a", "w1").report("a", Report::Failed(error));
+    assert_eq!(bench.task("a").retry_at_ms, Some(START + 7 * SECOND));
+}
+
+#[test]
+fn an_attempt_that_takes_too_long_is_stopped_and_tried_again() {
+    let limit = v1::RetryPolicy { timeout_per_attempt_ms: Some(30 * SECOND), ..v1::RetryPolicy::default() };
+    let bench = Bench::with("a", retry_policy(limit)).lease("a", "w1").after(30 * SECOND);
+    let (task, lease) = (bench.at("a"), bench.token("a"));
+    let reason = v1::CancelReason::AttemptTimeout;
+    assert_eq!(bench.effects(), [Effect::Cancel { task, lease, reason, grace_ms: 10 * SECOND }]);
+    let bench = bench.stops("a").expect_kinds(&["task_attempt_failed"]).after(SECOND).lease("a", "w2");
+    let lease = bench.token("a");
+    let bench = bench.after(40 * SECOND);
+    assert_eq!(bench.effects(), [Effect::Revoke { task, lease }], "it did not answer within its grace");
+    let bench = bench.after(2 * SECOND).lease("a", "w3").after(40 * SECOND).expect_failed("a", "RETRY_EXHAUSTED");
+    assert_eq!(bench.error("a").cause.unwrap().code, "TIMEOUT");
+}
+
+#[test]
+fn a_result_in_the_grace_of_an_attempt_comes_too_late_for_it() {
+    let limit = v1::RetryPolicy { timeout_per_attempt_ms: Some(SECOND), ..v1::RetryPolicy::default() };
+    Bench::with("a", retry_policy(limit.clone()))
+        .lease("a", "w1")
+        .after(SECOND)
+        .completes("a")
+        .expect_kinds(&["task_attempt_failed"]);
+    // What must not be done twice, and is done, is done.
+    Bench::with("a@once", retry_policy(limit)).lease("a", "w1").after(SECOND).completes("a").expect_succeeded("a");
+}
+
+#[test]
+fn no_attempt_begins_after_the_total_limit() {
+    let limit = v1::RetryPolicy { total_timeout_ms: Some(10 * SECOND), ..v1::RetryPolicy::default() };
+    Bench::with("a", retry_policy(limit))
+        .lease("a", "w1")
+        .after(9 * SECOND + 1)
+        .fails("a", "NETWORK_ERROR")
+        .expect_failed("a", "TOTAL_TIMEOUT_EXCEEDED");
+}
+
+#[test]
+fn a_table_of_delays_counts_instead_of_the_exponential_ones() {
+    let table = v1::RetryPolicy { delays_ms: vec![500], ..v1::RetryPolicy::default() };
+    let bench = Bench::with("a", retry_policy(table)).lease("a", "w1").fails("a", "NETWORK_ERROR");
+    assert_eq!(bench.task("a").retry_at_ms, Some(START + 500));
+    bench.after(500).lease("a", "w1").fails("a", "NETWORK_ERROR").expect_failed("a", "RETRY_EXHAUSTED");
+}
+
+#[test]
+fn jitter_shortens_the_wait_the_same_in_every_replay() {
+    let jitter = || v1::RetryPolicy { jitter: Some(true), ..v1::RetryPolicy::default() };
+    let wait = |bench: Bench| bench.task("a").retry_at_ms.unwrap() - START;
+    let one = wait(Bench::with("a", retry_policy(jitter())).lease("a", "w1").fails("a", "NETWORK_ERROR"));
+    let other = wait(Bench::with("a", retry_policy(jitter())).lease("a", "w1").fails("a", "NETWORK_ERROR"));
+    assert!((0..=SECOND).contains(&one));
+    assert_eq!(one, other);
+}
+
+#[test]
+fn a_critical_failure_aborts_the_run_whatever_the_policy() {
+    let bench = Bench::plan("continue_all: a b c | d").lease("a", "w1").lease("b", "w2").fails("a", "STATE_CORRUPTED");
+    let bench = bench
+        .expect_status(v1::RunStatus::Cancelling)
+        .expect_task("c", v1::TaskState::Deleted, v1::ResultStatus::Cancelled)
+        .stops("b")
+        .expect_outcome(v1::RunOutcome::Failed);
+    let error = bench.run().error.unwrap();
+    assert_eq!(error.severity, v1::Severity::Critical as i32);
+    assert_eq!(error.cause.unwrap().code, "STATE_CORRUPTED");
+}
+
+#[test]
+fn a_critical_failure_is_not_tried_again_even_where_its_code_would_be() {
+    let corrupt = v1::Error { message: "the cache is corrupt".to_owned(), ..failure("NETWORK_ERROR") };
+    let bench = Bench::plan("continue_all: a b").lease_all().report("a", Report::Failed(corrupt));
+    bench.expect_failed("a", "NON_RETRYABLE_ERROR").expect_status(v1::RunStatus::Cancelling);
+}
+
+#[test]
+fn the_task_that_waits_for_its_next_attempt_times_out_all_the_same() {
+    let bench = Bench::with("a", |plan| {
+        plan.timeouts = Some(v1::TimeoutPolicy { timeout_ms: Some(500), ..v1::TimeoutPolicy::default() });
+    });
+    let bench = bench.lease("a", "w1").fails("a", "NETWORK_ERROR").after(500).expect_timed_out("a");
+    let settled = bench.ledger.events.iter().find_map(|event| match event.body.as_ref()? {
+        Body::TaskSettled(settled) => Some(settled),
+        _ => None,
+    });
+    assert_eq!(settled.unwrap().attempts, 1, "the second attempt never began");
+}

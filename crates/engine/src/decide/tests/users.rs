@@ -1,0 +1,165 @@
+//! Commands of users: pause, resume, retry; repeated requests; refusals.
+
+use super::*;
+
+#[test]
+fn a_paused_run_gives_no_leases_and_records_results() {
+    let bench = Bench::plan("a b").lease("a", "w1").pause().expect_status(v1::RunStatus::Paused);
+    assert_eq!(bench.effects(), [Effect::Hold]);
+    let waits = bench.at("b");
+    let bench = bench.input(Input::Lease { task: waits, worker: "w2".to_owned() });
+    assert_eq!(bench.last, Err(Refusal::Outdated));
+    let bench = bench.completes("a").expect_succeeded("a").resume().expect_status(v1::RunStatus::Running);
+    assert_eq!(bench.effects(), [Effect::Release]);
+    bench.lease("b", "w2").completes("b").expect_outcome(v1::RunOutcome::Succeeded);
+}
+
+#[test]
+fn retries_stand_still_while_the_run_is_paused() {
+    let bench = Bench::plan("a").lease("a", "w1").fails("a", "NETWORK_ERROR").pause().after(MINUTE);
+    assert_eq!(bench.count("task_retry_due"), 0);
+    let bench = bench.resume().after(0);
+    assert_eq!(bench.count("task_retry_due"), 1);
+    bench.lease("a", "w1");
+}
+
+#[test]
+fn the_next_wave_of_a_paused_run_waits() {
+    let bench = Bench::plan("a | b").lease("a", "w1").pause().completes("a");
+    assert!(!bench.effects().iter().any(|effect| matches!(effect, Effect::Enqueue { .. })));
+    bench.resume().lease("b", "w1").completes("b").expect_outcome(v1::RunOutcome::Succeeded);
+}
+
+#[test]
+fn a_request_that_is_repeated_is_carried_out_once() {
+    let bench = Bench::plan("a").lease("a", "w1").does(extend("a", 15 * MINUTE, "r1"));
+    let (deadline, seq) = (bench.task("a").deadline_ms, bench.last.as_ref().unwrap().request_seq);
+    assert_eq!(seq, Some(bench.state.seq()));
+    let bench = bench.does(extend("a", 15 * MINUTE, "r1")).expect_kinds(&[]);
+    assert_eq!(bench.last.as_ref().unwrap().request_seq, seq, "the event that it first made");
+    assert_eq!(bench.task("a").deadline_ms, deadline);
+    let bench = bench.does(extend("a", 15 * MINUTE, "r2"));
+    assert_eq!(bench.task("a").deadline_ms, deadline.map(|deadline| deadline + 15 * MINUTE));
+}
+
+#[test]
+fn a_request_id_means_one_request() {
+    let reused = || Err(Refusal::RequestReused { request_id: "r1".to_owned() });
+    let bench = Bench::plan("a b").lease_all().does(extend("a", MINUTE, "r1")).input(extend("a", SECOND, "r1"));
+    assert_eq!(bench.last, reused());
+    let bench = bench.input(extend("b", MINUTE, "r1"));
+    assert_eq!(bench.last, reused());
+    let bench = bench.input(Input::Pause { request_id: "r1".to_owned() });
+    assert_eq!(bench.last, reused());
+}
+
+#[test]
+fn every_command_remembers_its_request() {
+    let asking = |plan: &mut v1::Plan| plan.on_high = Some(v1::OnHigh::Pause as i32);
+    let bench = Bench::with("a b", asking).lease_all().fails("a", "TESTS_FAILED");
+    let [question_id] = bench.open().try_into().unwrap();
+    let commands = [
+        resolve(&question_id, "skip", "r1"),
+        retry("a", "r2"),
+        Input::Pause { request_id: "r3".to_owned() },
+        Input::Resume { request_id: "r4".to_owned() },
+        extend("b", MINUTE, "r5"),
+        Input::Cancel { reason: "enough".to_owned(), force: true, request_id: "r6".to_owned() },
+    ];
+    let mut bench = bench;
+    for command in commands.clone() {
+        bench = bench.does(command);
+    }
+    let first: Vec<_> = bench.ledger.events.iter().map(|event| event.seq).collect();
+    for command in commands {
+        bench = bench.does(command).expect_kinds(&[]);
+        let seq = bench.last.as_ref().unwrap().request_seq.unwrap();
+        assert!(first.contains(&seq), "also after the run's end");
+    }
+    let bench = bench.input(extend("b", MINUTE, "r7"));
+    assert_eq!(bench.expect_refusal(), Refusal::RunFinished);
+}
+
+#[test]
+fn a_users_retry_is_a_new_activation_with_its_own_attempts_and_time() {
+    let bench = Bench::plan("a b").lease_all().fails("a", "NETWORK_ERROR").after(SECOND).lease("a", "w1");
+    let bench = bench.fails("a", "BAD").after(MINUTE).retry("a").expect_kinds(&["task_reactivated"]);
+    assert_eq!(bench.state.progress(), (0, 2));
+    let bench = bench.lease("a", "w1");
+    let view = bench.task("a");
+    assert_eq!((view.activation, view.attempt, view.status), (2, 1, None));
+    assert_eq!(view.deadline_ms, Some(bench.now.0 + 30 * MINUTE));
+    let states: Vec<i32> = view.history.iter().map(|step| step.to).collect();
+    let expected = [v1::TaskState::Init, v1::TaskState::Active, v1::TaskState::Failed, v1::TaskState::Active];
+    assert_eq!(states, expected.map(|state| state as i32));
+    let bench = bench.completes("a").completes("b").expect_outcome(v1::RunOutcome::Succeeded);
+    assert_eq!(bench.run().summary.unwrap().total, 0, "what was made good is no failure of the run");
+    assert_eq!(bench.notices("RETRY_SUCCESS").len(), 0, "that is for automatic attempts");
+}
+
+#[test]
+fn a_late_result_of_the_activation_before_is_refused() {
+    let bench = Bench::plan("a b").lease_all();
+    let (task, lease) = (bench.at("a"), bench.token("a"));
+    let bench = bench.fails("a", "BAD").retry("a");
+    let report = Report::Completed(json("1"));
+    let bench = bench.does(Input::Report { task, lease, worker: "a".to_owned(), report }).expect_unsettled("a");
+    assert_eq!(bench.kinds(), ["result_refused"]);
+}
+
+#[test]
+fn only_a_failed_task_of_the_wave_in_work_is_retried() {
+    let bench = Bench::plan("continue_all: a b | c d").input(retry("a", ""));
+    let refusal = |bench: &Bench| match &bench.last {
+        Err(Refusal::Rule(error)) => {
+            assert_eq!(error.code, "INVALID_STATE_TRANSITION");
+            (error.message.clone(), error.reason.clone().unwrap())
+        }
+        other => panic!("{other:?}"),
+    };
+    let (message, _) = refusal(&bench);
+    assert_eq!(message, "task \"a\" is INIT: only a failed task is run again");
+    let bench = bench.lease_all().fails("a", "BAD").completes("b").input(retry("a", ""));
+    let (message, _) = refusal(&bench);
+    assert_eq!(message, "task \"a\" is FAILED for good: what came of it is decided");
+    let bench = bench.lease("c", "w1").input(retry("c", ""));
+    assert_eq!(refusal(&bench).1, "ACTIVE may be followed by COMPLETE, FAILED, ROLLED_BACK");
+    let bench = bench.completes("c").input(retry("c", ""));
+    let (message, allowed) = refusal(&bench);
+    assert_eq!(message, "invalid transition: COMPLETE -> ACTIVE");
+    assert_eq!(allowed, "COMPLETE may be followed by ROLLED_BACK");
+}
+
+#[test]
+fn a_wave_that_has_been_decided_is_not_reopened() {
+    let bench = Bench::plan("fail_fast: a b").lease_all().fails("a", "BAD").input(retry("a", ""));
+    assert_eq!(bench.expect_rule().code, "INVALID_STATE_TRANSITION");
+}
+
+#[test]
+fn an_unknown_task_gets_suggestions() {
+    let error = Bench::plan("build deploy").input(retry("buidl", "")).expect_rule();
+    assert_eq!((error.code.as_str(), error.suggestions.as_slice()), ("TASK_NOT_FOUND", &["build".to_owned()][..]));
+}
+
+#[test]
+fn a_finished_run_refuses_every_command() {
+    let bench = Bench::plan("a").lease("a", "w1").completes("a").expect_outcome(v1::RunOutcome::Succeeded);
+    let commands = [
+        Input::Pause { request_id: String::new() },
+        Input::Resume { request_id: String::new() },
+        Input::Cancel { reason: String::new(), force: true, request_id: String::new() },
+        Input::Tick { observed: BTreeMap::new() },
+        extend("a", SECOND, ""),
+        retry("a", ""),
+        resolve("q1", "skip", ""),
+    ];
+    let mut bench = bench;
+    for command in commands {
+        bench = bench.input(command);
+        assert_eq!(bench.last, Err(Refusal::RunFinished));
+    }
+    let task = bench.at("a");
+    bench = bench.input(Input::Lease { task, worker: "w1".to_owned() });
+    assert_eq!(bench.last, Err(Refusal::Outdated));
+}

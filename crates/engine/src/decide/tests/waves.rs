@@ -1,0 +1,230 @@
+//! Waves, and what their policies make of their results (seed 000, contract 5).
+
+use v1::RunOutcome::{Failed, Succeeded, SucceededWithFailures};
+
+use super::*;
+
+#[test]
+fn waves_run_in_order_and_a_wave_begins_when_the_one_before_has_ended() {
+    Bench::plan("a b | c | d")
+        .lease_all()
+        .completes("a")
+        .expect_kinds(&["task_settled"])
+        .completes("b")
+        .expect_kinds(&["task_settled", "wave_finished", "wave_started"])
+        .lease("c", "w1")
+        .completes("c")
+        .lease("d", "w1")
+        .completes("d")
+        .expect_kinds(&["task_settled", "wave_finished", "run_finished"])
+        .expect_outcome(Succeeded);
+}
+
+#[test]
+fn a_task_of_a_later_wave_is_not_leased() {
+    let bench = Bench::plan("a | b");
+    let later = bench.at("b");
+    let bench = bench.input(Input::Lease { task: later, worker: "w1".to_owned() });
+    assert_eq!(bench.expect_refusal(), Refusal::Outdated);
+}
+
+#[test]
+fn a_run_of_one_task_is_two_decisions_and_a_lease() {
+    let bench = Bench::plan("a");
+    assert_eq!(bench.kinds(), ["run_accepted", "wave_started"]);
+    assert_eq!(bench.effects(), [Effect::Enqueue { task: bench.at("a") }]);
+    let bench = bench.lease("a", "w1").expect_kinds(&["task_leased"]);
+    let (task, lease) = (bench.at("a"), bench.token("a"));
+    assert_eq!(bench.effects(), [Effect::Assign { task, lease }]);
+    let bench = bench.completes("a").expect_kinds(&["task_settled", "wave_finished", "run_finished"]);
+    assert_eq!(bench.effects(), [Effect::Accept { task, lease }, Effect::Finish]);
+}
+
+#[test]
+fn half_of_the_tasks_is_a_quorum() {
+    Bench::plan("quorum: a b")
+        .lease_all()
+        .fails("a", "BAD")
+        .completes("b")
+        .expect_outcome(SucceededWithFailures)
+        .expect_kinds(&["task_settled", "wave_finished", "notice", "run_finished"]);
+}
+
+/// Seed 000, scenario 5.
+#[test]
+fn one_success_of_four_is_no_quorum_and_is_told_when_all_four_have_ended() {
+    let bench = Bench::plan("a b c d | e")
+        .lease_all()
+        .fails("b", "BAD")
+        .fails("c", "BAD")
+        .fails("d", "BAD")
+        .expect_status(v1::RunStatus::Running)
+        .completes("a")
+        .expect_outcome(Failed)
+        .expect_run_error("QUORUM_NOT_MET");
+    let run = bench.run();
+    let evaluation = run.waves[0].evaluation.clone().unwrap();
+    assert_eq!((evaluation.successes, evaluation.total, evaluation.quorum_met), (1, 4, Some(false)));
+    assert_eq!(evaluation.failed_agents, ["b", "c", "d"]);
+    assert_eq!(run.error.unwrap().severity, v1::Severity::High as i32);
+    assert_eq!(bench.task("e").state, v1::TaskState::Init as i32, "a wave that never began");
+}
+
+#[test]
+fn each_result_carries_the_evaluation_so_far() {
+    let bench = Bench::plan("a b").lease_all().fails("a", "BAD").completes("b");
+    let rates = bench.ledger.events.iter().filter_map(|event| match event.body.as_ref()? {
+        Body::TaskSettled(settled) => Some(settled.evaluation.as_ref()?.success_rate),
+        _ => None,
+    });
+    assert_eq!(rates.collect::<Vec<_>>(), [0.0, 0.5]);
+}
+
+#[test]
+fn fail_fast_stops_the_rest_at_the_first_failure() {
+    let bench = Bench::plan("fail_fast: a b c d | e").lease("a", "w1").lease("b", "w2").lease("c", "w3").completes("c");
+    bench
+        .fails("a", "BAD")
+        .expect_kinds(&["task_settled", "wave_decided", "task_cancel_requested", "task_settled"])
+        .expect_task("d", v1::TaskState::Deleted, v1::ResultStatus::Cancelled)
+        .expect_status(v1::RunStatus::Running)
+        .stops("b")
+        .expect_task("b", v1::TaskState::Failed, v1::ResultStatus::Cancelled)
+        .expect_succeeded("c")
+        .expect_outcome(Failed)
+        .expect_run_error("NON_RETRYABLE_ERROR");
+}
+
+#[test]
+fn the_rest_of_a_failed_wave_is_not_waited_for_beyond_its_grace() {
+    Bench::plan("fail_fast: a b").lease_all().fails("a", "BAD").after(10 * SECOND).expect_outcome(Failed);
+}
+
+#[test]
+fn continue_all_goes_on_whatever_fails() {
+    Bench::plan("continue_all: a b | c")
+        .lease_all()
+        .fails("a", "BAD")
+        .fails("b", "BAD")
+        .lease("c", "w1")
+        .completes("c")
+        .expect_outcome(SucceededWithFailures);
+}
+
+#[test]
+fn on_the_critical_path_only_critical_tasks_count() {
+    let bench = Bench::plan("critical_path: a! b | c").lease_all().fails("b", "BAD").completes("a");
+    let [notice] = bench.notices("OPTIONAL_AGENT_FAILED").try_into().unwrap();
+    assert_eq!(notice.task, Some(bench.at("b").task));
+    bench.lease_all().completes("c").expect_outcome(SucceededWithFailures);
+}
+
+#[test]
+fn a_failed_critical_task_stops_its_wave() {
+    let bench = Bench::plan("critical_path: a! b c").lease("a", "w1").lease("b", "w2").fails("a", "BAD");
+    assert_eq!(bench.error("a").severity, v1::Severity::Critical as i32, "the aggregator's rule");
+    bench.stops("b").expect_outcome(Failed).expect_run_error("CRITICAL_AGENT_FAILED");
+}
+
+#[test]
+fn a_wave_may_have_a_policy_of_its_own() {
+    let own = |plan: &mut v1::Plan| plan.waves[0].policy = Some(policy_named("continue_all"));
+    Bench::with("fail_fast: a b | c", own)
+        .lease_all()
+        .fails("a", "BAD")
+        .fails("b", "BAD")
+        .lease_all()
+        .fails("c", "BAD")
+        .expect_outcome(Failed);
+}
+
+#[test]
+fn stop_when_decided_ends_a_quorum_that_is_met() {
+    Bench::plan("quorum early: a b c d | e")
+        .lease_all()
+        .completes("a")
+        .expect_kinds(&["task_settled"])
+        .completes("b")
+        .expect_kinds(&["task_settled", "wave_decided", "task_cancel_requested", "task_cancel_requested"])
+        .stops("c")
+        .stops("d")
+        .lease_all()
+        .completes("e")
+        .expect_outcome(Succeeded);
+}
+
+#[test]
+fn stop_when_decided_ends_a_quorum_that_cannot_be_met() {
+    Bench::plan("quorum early: a b c d")
+        .lease("a", "w1")
+        .lease("b", "w2")
+        .lease("c", "w3")
+        .fails("a", "BAD")
+        .fails("b", "BAD")
+        .expect_kinds(&["task_settled"])
+        .fails("c", "BAD")
+        .expect_task("d", v1::TaskState::Deleted, v1::ResultStatus::Cancelled)
+        .expect_outcome(Failed)
+        .expect_run_error("QUORUM_NOT_MET");
+}
+
+#[test]
+fn an_early_end_is_evaluated_with_the_tasks_that_it_cancelled() {
+    let bench = Bench::plan("quorum early: a b").lease("a", "w1").completes("a").expect_outcome(Succeeded);
+    let evaluation = bench.run().waves[0].evaluation.clone().unwrap();
+    assert_eq!((evaluation.successes, evaluation.total, evaluation.should_continue), (1, 2, true));
+}
+
+#[test]
+fn the_end_says_how_many_tasks_were_never_started() {
+    let bench = Bench::plan("fail_fast: a b | c d").lease("a", "w1").fails("a", "BAD").expect_outcome(Failed);
+    let Some(Body::RunFinished(finished)) = &bench.ledger.events.last().unwrap().body else { panic!() };
+    assert_eq!(finished.not_started, 3, "b was deleted, c and d had no wave");
+    assert_eq!(finished.summary.as_ref().unwrap().total, 1, "cancelled tasks are no failures");
+}
+
+#[test]
+fn a_wave_of_ten_thousand_tasks_costs_a_few_events_for_each() {
+    const TASKS: usize = 10_000;
+    let names: Vec<String> = (0..TASKS).map(|index| format!("t{index}")).collect();
+    let line = format!("fail_fast: {}", names.join(" "));
+    let bench = Bench::start(plan(&line), false);
+    assert_eq!(bench.kinds(), ["run_accepted", "wave_started"], "one event for the whole wave");
+    assert_eq!(bench.effects().len(), TASKS);
+
+    let bench = bench.lease("t0", "w1").fails("t0", "BAD").expect_outcome(Failed);
+    assert_eq!(bench.kinds().len(), TASKS + 3, "each task settles once; decided, finished, finished");
+    let bytes = bench.last.as_ref().unwrap().events.len();
+    assert!(bytes < TASKS * 400, "{bytes} bytes: no list grows with the wave");
+}
+
+#[test]
+fn ten_thousand_results_cost_one_event_each() {
+    const TASKS: usize = 10_000;
+    let names: Vec<String> = (0..TASKS).map(|index| format!("t{index}")).collect();
+    let mut plan = plan(&names.join(" "));
+    Plan::materialise(&mut plan).unwrap();
+    let request = StartRun { plan, labels: BTreeMap::new(), parent: None };
+    let (mut state, _) = start(SEED, request, Timestamp(START)).unwrap();
+    let queued: Vec<TaskRef> = state.queued().collect();
+    for task in queued {
+        let worker = "w1".to_owned();
+        decide(&mut state, Input::Lease { task, worker: worker.clone() }, Timestamp(START)).unwrap();
+        let (lease, _) = state.lease_of(task).unwrap();
+        let report = Report::Completed(json("1"));
+        decide(&mut state, Input::Report { task, lease, worker, report }, Timestamp(START)).unwrap();
+    }
+    assert_eq!(state.outcome(), Some(Succeeded));
+    assert_eq!(state.seq(), 2 + 2 * TASKS as u64 + 2);
+}
+
+#[test]
+fn a_thousand_waves_that_fail_at_once_do_not_grow_the_stack() {
+    let waves = (1..1_000).map(|index| format!("t{index}"));
+    let line = format!("continue_all: t0 | {}", waves.collect::<Vec<_>>().join(" | "));
+    let mut plan = plan(&line);
+    for wave in plan.waves.iter_mut().skip(1) {
+        wave.tasks[0].input = Some(json("\"${tasks.t0.output.missing}\""));
+    }
+    Bench::start(plan, false).lease("t0", "w1").completes("t0").expect_outcome(SucceededWithFailures);
+}
