@@ -2,7 +2,15 @@
 //!
 //! Begin reading with [`Task`].
 
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a task runner starts programs and tells how long they took"
+)]
+
 mod codegen;
+mod layers;
+mod test;
 
 use std::process::ExitCode;
 
@@ -23,6 +31,10 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Check the dependencies between crates against xtask/layers.txt
+    Layers,
+    /// Formatting, codegen, layers, clippy, all tests, doctests: what CI runs
+    Test,
 }
 
 /// What a task that failed tells the terminal.
@@ -31,6 +43,8 @@ type Outcome = Result<(), Box<dyn std::error::Error>>;
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Codegen { check } => codegen::run(check),
+        Task::Layers => layers::run(),
+        Task::Test => test::run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

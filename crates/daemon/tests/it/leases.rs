@@ -1,1 +1,279 @@
-//! To come.
+//! Workers that come, go, lie and return: what the daemon believes, and what it records.
+
+use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear, event::Body};
+
+use crate::support::{Harness, Worker, error, json, one_wave, plan};
+
+async fn refusal(worker: &mut Worker) -> v1::RefusalReason {
+    worker
+        .hear_until(|frame| match frame {
+            Hear::ResultRefused(refused) => Some(refused.reason()),
+            _ => None,
+        })
+        .await
+}
+
+#[tokio::test]
+async fn a_worker_that_reconnects_keeps_its_task_and_its_attempt() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w1", &["a"]).await;
+    let run = harness.start_run(one_wave(&["a"])).await;
+    let assigned = worker.assignment().await;
+    drop(worker);
+    let worker = Worker::connect(harness.channel.clone(), "w1", &["a"], vec![assigned.lease.clone()]).await;
+    assert_eq!(worker.welcome.reattached, [assigned.lease.clone()]);
+    worker.complete(&assigned.lease, json(serde_json::json!("kept"))).await;
+    let result = harness.wait(&run).await;
+    assert_eq!(result.outcome(), v1::RunOutcome::Succeeded);
+    assert_eq!(harness.get(&run).await.waves[0].tasks[0].attempt, 1);
+}
+
+#[tokio::test]
+async fn a_worker_keeps_its_task_over_a_restart_of_the_daemon() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w1", &["a"]).await;
+    let run = harness.start_run(one_wave(&["a"])).await;
+    let assigned = worker.assignment().await;
+    // A drain would wait for the task: the worker leaves first.
+    drop(worker);
+    let harness = harness.restart().await;
+    let worker = Worker::connect(harness.channel.clone(), "w1", &["a"], vec![assigned.lease.clone()]).await;
+    assert_eq!(worker.welcome.reattached, [assigned.lease.clone()]);
+    worker.complete(&assigned.lease, json(serde_json::json!("kept"))).await;
+    assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Succeeded);
+}
+
+#[tokio::test]
+async fn a_worker_that_restarted_and_forgot_its_task_gets_it_anew_as_the_same_attempt() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w1", &["a"]).await;
+    let run = harness.start_run(one_wave(&["a"])).await;
+    let old = worker.assignment().await;
+    drop(worker);
+    let mut worker = harness.worker("w1", &["a"]).await;
+    let new = worker.assignment().await;
+    assert_eq!((old.assignment.attempt, new.assignment.attempt), (1, 1));
+    assert!(new.lease.lease > old.lease.lease);
+    // The old lease's result comes too late, is refused, and that is recorded once.
+    for _ in 0..2 {
+        worker.complete(&old.lease, json(serde_json::json!("old"))).await;
+        assert_eq!(refusal(&mut worker).await, v1::RefusalReason::StaleLease);
+    }
+    worker.complete(&new.lease, json(serde_json::json!("new"))).await;
+    let result = harness.wait(&run).await;
+    assert_eq!(result.tasks[0].output, Some(json(serde_json::json!("new"))));
+    let refused = harness
+        .export(&run)
+        .await
+        .into_iter()
+        .filter(|event| matches!(event.body, Some(Body::ResultRefused(_))))
+        .count();
+    assert_eq!(refused, 1);
+}
+
+#[tokio::test]
+async fn a_result_twice_counts_once_and_is_confirmed_twice() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w1", &["a", "b"]).await;
+    let run = harness.start_run(one_wave(&["a", "b"])).await;
+    let assigned = worker.assignments(2).await;
+    for answer in ["first", "second"] {
+        worker.complete(&assigned["a"].lease, json(serde_json::json!(answer))).await;
+        worker.hear_until(|frame| matches!(frame, Hear::ResultAccepted(_)).then_some(())).await;
+    }
+    worker.complete(&assigned["b"].lease, json(serde_json::json!(1))).await;
+    let result = harness.wait(&run).await;
+    assert_eq!(result.tasks[0].output, Some(json(serde_json::json!("first"))));
+}
+
+#[tokio::test]
+async fn results_of_unknown_runs_tasks_and_other_workers_are_refused() {
+    let harness = Harness::start().await;
+    let mut holder = harness.worker("holder", &["a"]).await;
+    let run = harness.start_run(one_wave(&["a"])).await;
+    let assigned = holder.assignment().await;
+    let mut liar = harness.worker("liar", &["b"]).await;
+    let lies = [
+        (v1::LeaseRef { run_id: "no run".to_owned(), ..assigned.lease.clone() }, v1::RefusalReason::UnknownTask),
+        (v1::LeaseRef { task: 7, ..assigned.lease.clone() }, v1::RefusalReason::UnknownTask),
+        (v1::LeaseRef { lease: 99, ..assigned.lease.clone() }, v1::RefusalReason::StaleLease),
+        (assigned.lease.clone(), v1::RefusalReason::StaleLease),
+    ];
+    for (lease, expected) in lies {
+        liar.complete(&lease, json(serde_json::json!("a lie"))).await;
+        assert_eq!(refusal(&mut liar).await, expected, "{lease:?}");
+    }
+    holder.complete(&assigned.lease, json(serde_json::json!("the truth"))).await;
+    let result = harness.wait(&run).await;
+    assert_eq!(result.tasks[0].output, Some(json(serde_json::json!("the truth"))));
+}
+
+#[tokio::test]
+async fn a_result_after_the_cancel_does_not_make_the_task_a_success() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w1", &["a"]).await;
+    let run = harness.start_run(one_wave(&["a"])).await;
+    let assigned = worker.assignment().await;
+    let request = v1::CancelRunRequest {
+        run_id: run.clone(),
+        request_id: "c1".to_owned(),
+        reason: "enough".to_owned(),
+        ..Default::default()
+    };
+    harness.runs.clone().cancel_run(request).await.unwrap();
+    worker.hear_until(|frame| matches!(frame, Hear::Cancel(_)).then_some(())).await;
+    worker.complete(&assigned.lease, json(serde_json::json!("too late"))).await;
+    let result = harness.wait(&run).await;
+    assert_eq!(result.outcome(), v1::RunOutcome::Cancelled);
+    assert_eq!(result.tasks[0].status(), v1::ResultStatus::Cancelled);
+}
+
+#[tokio::test]
+async fn an_output_that_is_too_large_or_no_json_fails_its_task() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w1", &["a"]).await;
+    for (output, code) in [
+        (json(serde_json::json!("x".repeat(40_000))), "OUTPUT_TOO_LARGE"),
+        (
+            v1::Payload {
+                media_type: "application/json".to_owned(),
+                data: Some(v1::payload::Data::Inline("{not json".into())),
+            },
+            "INVALID_OUTPUT",
+        ),
+    ] {
+        let run = harness.start_run(one_wave(&["a"])).await;
+        let assigned = worker.assignment().await;
+        worker.complete(&assigned.lease, output).await;
+        let result = harness.wait(&run).await;
+        let error = result.tasks[0].error.clone().unwrap();
+        assert_eq!(error.cause.map(|cause| cause.code), Some(code.to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn a_task_that_is_given_back_unbegun_goes_to_another_worker() {
+    let harness = Harness::start().await;
+    let mut first = harness.worker("w1", &["a"]).await;
+    let run = harness.start_run(one_wave(&["a"])).await;
+    let assigned = first.assignment().await;
+    first.say(Say::Drain(v1::DrainRequested {})).await;
+    first.say(Say::Returned(v1::Returned { lease: Some(assigned.lease.clone()) })).await;
+    let mut second = harness.worker("w2", &["a"]).await;
+    let again = second.assignment().await;
+    assert_eq!(again.assignment.attempt, 1);
+    second.complete(&again.lease, json(serde_json::json!(2))).await;
+    assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Succeeded);
+}
+
+#[tokio::test]
+async fn a_task_that_may_run_once_only_asks_what_became_of_it() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w1", &["pay"]).await;
+    let run = harness
+        .start_run(plan(
+            r#"
+            name = "once"
+            [[tasks]]
+            name = "pay"
+            agent = "pay"
+            effect = "at_most_once"
+            "#,
+        ))
+        .await;
+    worker.assignment().await;
+    drop(worker);
+    // The worker is back and knows nothing.
+    let worker = harness.worker("w1", &["pay"]).await;
+    let question = loop {
+        let view = harness.get(&run).await;
+        if let Some(question) = view.questions.first() {
+            assert_eq!(view.status(), v1::RunStatus::Waiting);
+            break question.clone();
+        }
+        tokio::task::yield_now().await;
+    };
+    let mut answer = v1::ResolveRequest {
+        run_id: run.clone(),
+        question_id: question.question_id.clone(),
+        answer: "maybe".to_owned(),
+        request_id: "a1".to_owned(),
+        if_seq: None,
+    };
+    assert!(harness.runs.clone().resolve(answer.clone()).await.is_err(), "not an option");
+    answer.answer = "succeeded".to_owned();
+    harness.runs.clone().resolve(answer.clone()).await.unwrap();
+    let result = harness.wait(&run).await;
+    assert_eq!(result.outcome(), v1::RunOutcome::Succeeded);
+    answer.request_id = "a2".to_owned();
+    answer.answer = "failed".to_owned();
+    assert!(harness.runs.clone().resolve(answer).await.is_err(), "a second answer is refused");
+    drop(worker);
+}
+
+#[tokio::test]
+async fn two_workers_with_one_id_are_one_worker_the_last() {
+    let harness = Harness::start().await;
+    let mut first = harness.worker("w1", &["a"]).await;
+    let _second = harness.worker("w1", &["a"]).await;
+    assert_eq!(first.hear().await, None);
+}
+
+#[tokio::test]
+async fn an_idempotency_key_names_one_run_whoever_asks_and_how_often() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w1", &["a"]).await;
+    let request = v1::StartRunRequest {
+        plan: Some(one_wave(&["a"])),
+        idempotency_key: Some("order-1".to_owned()),
+        ..Default::default()
+    };
+    let many = (0..20).map(|_| {
+        let mut runs = harness.runs.clone();
+        let request = request.clone();
+        tokio::spawn(async move { runs.start_run(request).await.unwrap().into_inner() })
+    });
+    let mut ids = std::collections::BTreeSet::new();
+    let mut created = 0;
+    for started in many.collect::<Vec<_>>() {
+        let started = started.await.unwrap();
+        ids.insert(started.run_id);
+        created += u32::from(started.created);
+    }
+    assert_eq!((ids.len(), created), (1, 1));
+    let assigned = worker.assignment().await;
+    worker.complete(&assigned.lease, json(serde_json::json!(1))).await;
+    let execute = v1::ExecuteRunRequest { start: Some(request.clone()), timeout_ms: None };
+    let executed = harness.runs.clone().execute_run(execute).await.unwrap().into_inner();
+    assert!(!executed.created && executed.result.is_some());
+    let other = v1::StartRunRequest { plan: Some(one_wave(&["a", "a2"])), ..request };
+    let refusal = harness.runs.clone().start_run(other).await;
+    let refusal = refusal.unwrap_err();
+    assert!(["IDEMPOTENCY_KEY_REUSED", "AGENT_NOT_FOUND"].contains(&crate::support::code_of(&refusal).as_str()));
+    assert_eq!(harness.run_count().await, 1);
+}
+
+#[tokio::test]
+async fn a_repeated_extension_adds_its_time_once() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w1", &["a"]).await;
+    let run = harness.start_run(one_wave(&["a"])).await;
+    let assigned = worker.assignment().await;
+    let extend = |request_id: &str| v1::ExtendTaskRequest {
+        run_id: run.clone(),
+        task: "a".to_owned(),
+        request_id: request_id.to_owned(),
+        if_seq: None,
+        by_ms: None,
+    };
+    let mut deadlines = Vec::new();
+    for id in ["e1", "e1", "e2"] {
+        deadlines.push(harness.runs.clone().extend_task(extend(id)).await.unwrap().into_inner().deadline_ms);
+    }
+    let quarter = 15 * 60 * 1000;
+    assert_eq!(deadlines[0], assigned.assignment.deadline_ms + quarter);
+    assert_eq!(deadlines[1], deadlines[0]);
+    assert_eq!(deadlines[2], deadlines[0] + quarter);
+    worker.fail(&assigned.lease, error("LOGIC_ERROR", "enough")).await;
+    harness.wait(&run).await;
+}

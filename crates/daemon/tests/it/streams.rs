@@ -1,1 +1,193 @@
-//! To come.
+//! Event streams: every event once, whatever is cut, and however slow the subscriber.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use capataz_contracts::v1;
+use tonic::Streaming;
+
+use crate::support::{Harness, Worker, code_of, json, one_wave};
+
+struct Heard {
+    run_id: String,
+    seq: u64,
+    cursor: Bytes,
+}
+
+async fn subscribe(harness: &Harness, request: v1::SubscribeRequest) -> Streaming<v1::SubscribeResponse> {
+    harness.events.clone().subscribe(request).await.unwrap().into_inner()
+}
+
+fn of_run(run_id: &str) -> Option<v1::EventFilter> {
+    Some(v1::EventFilter { run_id: Some(run_id.to_owned()), ..Default::default() })
+}
+
+fn heard(response: v1::SubscribeResponse) -> impl Iterator<Item = Heard> {
+    response.events.into_iter().map(|delivered| Heard {
+        seq: delivered.decode_event().unwrap().seq,
+        run_id: delivered.run_id,
+        cursor: delivered.cursor,
+    })
+}
+
+async fn finished_run(harness: &Harness, worker: &mut Worker) -> String {
+    let run = harness.start_run(one_wave(&["a", "b", "c"])).await;
+    for (_, assigned) in worker.assignments(3).await {
+        worker.complete(&assigned.lease, json(serde_json::json!(1))).await;
+    }
+    harness.wait(&run).await;
+    run
+}
+
+#[tokio::test]
+async fn a_subscriber_cut_after_every_single_event_sees_each_event_once() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w1", &["a", "b", "c"]).await;
+    finished_run(&harness, &mut worker).await;
+    let run = finished_run(&harness, &mut worker).await;
+    finished_run(&harness, &mut worker).await;
+    let expected: Vec<u64> = harness.export(&run).await.iter().map(|event| event.seq).collect();
+    for filter in [of_run(&run), None] {
+        let mut cursor = Bytes::new();
+        let mut seen = Vec::new();
+        // Each subscription hears one event and is cut.
+        loop {
+            let request =
+                v1::SubscribeRequest { cursor: cursor.clone(), filter: filter.clone(), ..Default::default() };
+            let mut stream = subscribe(&harness, request).await;
+            let response = stream.message().await.unwrap().unwrap();
+            let Some(first) = heard(response).next() else { break };
+            cursor = first.cursor;
+            if first.run_id == run {
+                seen.push(first.seq);
+            }
+        }
+        assert_eq!(seen, expected, "with the filter {filter:?}");
+    }
+}
+
+#[tokio::test]
+async fn history_and_live_events_meet_without_a_gap_and_the_end_ends_the_stream() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w1", &["a", "b"]).await;
+    let run = harness.start_run(one_wave(&["a", "b"])).await;
+    let assigned = worker.assignments(2).await;
+    let request = v1::SubscribeRequest { filter: of_run(&run), until_finished: true, ..Default::default() };
+    let mut stream = subscribe(&harness, request).await;
+    let mut seqs = Vec::new();
+    let mut caught_up = 0;
+    while let Some(response) = stream.message().await.unwrap() {
+        if response.caught_up {
+            caught_up += 1;
+            for name in ["a", "b"] {
+                worker.complete(&assigned[name].lease, json(serde_json::json!(1))).await;
+            }
+        }
+        seqs.extend(heard(response).map(|event| event.seq));
+    }
+    assert_eq!(caught_up, 1);
+    let expected: Vec<u64> = harness.export(&run).await.iter().map(|event| event.seq).collect();
+    assert_eq!(seqs, expected);
+    // Resumed behind the last event, a stream that waits for the end has nothing to wait for.
+    let mut cursor = Bytes::new();
+    let mut stream =
+        subscribe(&harness, v1::SubscribeRequest { filter: of_run(&run), until_finished: true, ..Default::default() }).await;
+    while let Some(response) = stream.message().await.unwrap() {
+        cursor = response.cursor;
+    }
+    let request = v1::SubscribeRequest { cursor, filter: of_run(&run), until_finished: true, ..Default::default() };
+    let mut stream = subscribe(&harness, request).await;
+    while let Some(response) = stream.message().await.unwrap() {
+        assert_eq!(response.events.len(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_subscriber_that_reads_nothing_for_100_000_events_gets_all_of_them_afterwards() {
+    let harness = Harness::start().await;
+    let agent = ["a"];
+    let mut worker = harness.worker("w1", &agent).await;
+    let mut idle = subscribe(&harness, v1::SubscribeRequest::default()).await;
+    let tasks: Vec<v1::Task> = (0..5_000)
+        .map(|index| v1::Task { name: format!("t{index}"), agent: "a".to_owned(), ..Default::default() })
+        .collect();
+    let plan = v1::Plan {
+        name: "many".to_owned(),
+        waves: vec![v1::Wave { tasks, ..Default::default() }],
+        ..Default::default()
+    };
+    let mut expected: BTreeMap<String, u64> = BTreeMap::new();
+    let mut events = 0;
+    while events < 100_000 {
+        let run = harness.start_run(plan.clone()).await;
+        for _ in 0..5_000 {
+            let assigned = worker.assignment().await;
+            worker.complete(&assigned.lease, json(serde_json::json!(1))).await;
+        }
+        harness.wait(&run).await;
+        let last = harness.get(&run).await.seq;
+        events += last;
+        expected.insert(run, last);
+    }
+    let mut seen: BTreeMap<String, u64> = BTreeMap::new();
+    while seen != expected {
+        let response = idle.message().await.unwrap().unwrap();
+        for event in heard(response) {
+            let last = seen.entry(event.run_id).or_default();
+            assert_eq!(event.seq, *last + 1);
+            *last = event.seq;
+        }
+    }
+}
+
+#[tokio::test]
+async fn filters_by_label_and_severity_show_what_matches_and_nothing_else() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w1", &["a"]).await;
+    for (team, fails) in [("red", true), ("blue", true), ("red", false)] {
+        let request = v1::StartRunRequest {
+            plan: Some(one_wave(&["a"])),
+            labels: [("team".to_owned(), team.to_owned())].into(),
+            ..Default::default()
+        };
+        let run = harness.runs.clone().start_run(request).await.unwrap().into_inner().run_id;
+        let assigned = worker.assignment().await;
+        if fails {
+            worker.fail(&assigned.lease, crate::support::error("TESTS_FAILED", "3 tests failed")).await;
+        } else {
+            worker.complete(&assigned.lease, json(serde_json::json!(1))).await;
+        }
+        harness.wait(&run).await;
+    }
+    let filter = v1::EventFilter {
+        labels: [("team".to_owned(), "red".to_owned())].into(),
+        min_severity: Some(v1::Severity::High as i32),
+        ..Default::default()
+    };
+    let mut stream = subscribe(&harness, v1::SubscribeRequest { filter: Some(filter), ..Default::default() }).await;
+    let mut runs = std::collections::BTreeSet::new();
+    loop {
+        let response = stream.message().await.unwrap().unwrap();
+        let caught_up = response.caught_up;
+        runs.extend(heard(response).map(|event| event.run_id));
+        if caught_up {
+            break;
+        }
+    }
+    assert_eq!(runs.len(), 1);
+}
+
+#[tokio::test]
+async fn a_cursor_that_is_none_or_from_the_future_is_refused() {
+    let harness = Harness::start().await;
+    for (cursor, code) in [
+        (Bytes::from_static(b"nonsense"), "VALIDATION_ERROR"),
+        (Bytes::from(prost::Message::encode_to_vec(&v1::CursorState {
+            positions: vec![v1::ShardPosition { position: 1_000_000, ..Default::default() }],
+        })), "CURSOR_UNKNOWN"),
+    ] {
+        let request = v1::SubscribeRequest { cursor, ..Default::default() };
+        let refusal = harness.events.clone().subscribe(request).await.unwrap_err();
+        assert_eq!(code_of(&refusal), code);
+    }
+}

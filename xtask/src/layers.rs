@@ -1,0 +1,144 @@
+//! `cargo xtask layers`: the direction of dependencies, checked against a committed list.
+//!
+//! `xtask/layers.txt` has a line for each crate with the project's crates that it may depend on. A new edge shows as a
+//! difference. The pure crates' whole trees are searched for runtimes and databases.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::Outcome;
+use crate::codegen::project_root;
+
+const ALLOWED: &str = "xtask/layers.txt";
+
+/// Crates that decide and do nothing.
+const PURE: &[&str] = &["capataz-contracts", "capataz-policy", "capataz-engine"];
+
+/// What no pure crate may reach by any way.
+const IMPURE: &[&str] = &["tokio", "mio", "rusqlite", "libsqlite3-sys", "hyper", "axum", "reqwest"];
+
+pub fn run() -> Outcome {
+    let root = project_root()?;
+    let graph = Graph::read()?;
+    let allowed = fs::read_to_string(root.join(ALLOWED))?;
+    let mut problems = Vec::new();
+
+    let actual = graph.own_edges();
+    let written: BTreeSet<&str> = allowed.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();
+    let found: BTreeSet<&str> = actual.iter().map(String::as_str).collect();
+    for line in found.difference(&written) {
+        problems.push(format!("not in {ALLOWED}: {line}"));
+    }
+    for line in written.difference(&found) {
+        problems.push(format!("only in {ALLOWED}: {line}"));
+    }
+    for pure in PURE {
+        for reached in graph.reachable(pure) {
+            if IMPURE.contains(&reached.as_str()) {
+                problems.push(format!("{pure} is pure, and reaches {reached}"));
+            }
+        }
+    }
+    problems.extend(graph.without_lints()?);
+    if problems.is_empty() {
+        println!("layers: {} edges between the project's crates, all of them allowed", found.len());
+        return Ok(());
+    }
+    Err(problems.join("\n       ").into())
+}
+
+/// The packages and what each depends on.
+struct Graph {
+    /// Normal and build dependencies by package name.
+    edges: BTreeMap<String, BTreeSet<String>>,
+    /// Dependencies of tests alone.
+    test_edges: BTreeMap<String, BTreeSet<String>>,
+    /// The project's own packages and their manifests.
+    own: BTreeMap<String, String>,
+}
+
+impl Graph {
+    fn read() -> Result<Self, Box<dyn std::error::Error>> {
+        // Default features only: the stubs of `contracts` are for the crates that ask for them.
+        let output = Command::new(env!("CARGO")).args(["metadata", "--format-version", "1", "--locked"]).output()?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
+        }
+        let metadata: Value = serde_json::from_slice(&output.stdout)?;
+        let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
+        let members: BTreeSet<&str> =
+            metadata["workspace_members"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let mut names = BTreeMap::new();
+        let mut own = BTreeMap::new();
+        let mut optional = BTreeSet::new();
+        for package in metadata["packages"].as_array().into_iter().flatten() {
+            let (id, name) = (text(package, "id"), text(package, "name"));
+            if members.contains(id.as_str()) {
+                own.insert(name.clone(), text(package, "manifest_path"));
+                for dependency in package["dependencies"].as_array().into_iter().flatten() {
+                    if dependency["optional"] == Value::Bool(true) {
+                        optional.insert((name.clone(), text(dependency, "name")));
+                    }
+                }
+            }
+            names.insert(id, name);
+        }
+        let mut edges: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        let mut test_edges: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for node in metadata["resolve"]["nodes"].as_array().into_iter().flatten() {
+            let Some(name) = names.get(&text(node, "id")) else { continue };
+            for dependency in node["deps"].as_array().into_iter().flatten() {
+                let Some(target) = names.get(&text(dependency, "pkg")) else { continue };
+                let kinds: Vec<&Value> = dependency["dep_kinds"].as_array().into_iter().flatten().collect();
+                let normal = kinds.iter().any(|kind| kind["kind"].as_str() != Some("dev"));
+                if optional.contains(&(name.clone(), target.clone())) {
+                    continue;
+                }
+                let list = if normal { &mut edges } else { &mut test_edges };
+                list.entry(name.clone()).or_default().insert(target.clone());
+            }
+        }
+        Ok(Self { edges, test_edges, own })
+    }
+
+    fn own_edges(&self) -> Vec<String> {
+        let lists = [("", &self.edges), (" (tests)", &self.test_edges)];
+        let mut lines = Vec::new();
+        for (suffix, edges) in lists {
+            for name in self.own.keys() {
+                for target in edges.get(name).into_iter().flatten().filter(|target| self.own.contains_key(*target)) {
+                    lines.push(format!("{name} -> {target}{suffix}"));
+                }
+            }
+        }
+        lines.sort();
+        lines
+    }
+
+    fn reachable(&self, from: &str) -> BTreeSet<String> {
+        let mut reached = BTreeSet::new();
+        let mut open = vec![from.to_owned()];
+        while let Some(name) = open.pop() {
+            for target in self.edges.get(&name).into_iter().flatten() {
+                if reached.insert(target.clone()) {
+                    open.push(target.clone());
+                }
+            }
+        }
+        reached
+    }
+
+    /// Crates that do not inherit the workspace's lints.
+    fn without_lints(&self) -> Result<Vec<String>, std::io::Error> {
+        let mut problems = Vec::new();
+        for (name, manifest) in &self.own {
+            if !fs::read_to_string(manifest)?.contains("[lints]\nworkspace = true") {
+                problems.push(format!("{name} does not inherit the workspace's lints"));
+            }
+        }
+        Ok(problems)
+    }
+}
