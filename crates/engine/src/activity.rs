@@ -3,6 +3,7 @@
 use capataz_contracts::v1;
 use capataz_policy::aggregation::ResultStatus;
 use capataz_policy::lifecycle::TaskState;
+use capataz_policy::severity::Severity;
 
 use crate::snapshot::as_bytes;
 use crate::state::Timestamp;
@@ -80,6 +81,8 @@ pub struct End {
     pub(crate) output: Option<v1::Payload>,
     #[serde(with = "as_bytes::option")]
     pub(crate) error: Option<v1::Error>,
+    /// Of the failure, for the policy and the summary.
+    pub(crate) severity: Option<Severity>,
     pub(crate) at: Timestamp,
     /// The lease whose answer this is, and its holder.
     pub(crate) lease: Option<u64>,

@@ -84,7 +84,8 @@ impl RunState {
         self.seq = seq;
         self.last_at = at;
         let body = event.body.ok_or(CorruptLog { seq, detail: "an event of an unknown kind" })?;
-        self.apply_body(seq, at, body).ok_or(CorruptLog { seq, detail: "it names a task or question that is not there" })
+        self.apply_body(seq, at, body)
+            .ok_or(CorruptLog { seq, detail: "it names a task or question that is not there" })
     }
 
     /// `None` where the event names something that is not there.
@@ -252,14 +253,14 @@ impl RunState {
         let task = task(event.wave, event.task);
         let status = ResultStatus::from_proto(event.status)?;
         let state = TaskState::from_proto(event.state)?;
-        let severity = event.error.as_ref().and_then(severity_of);
+        let severity = Severity::from_proto(event.severity);
         self.change(task, |activity| {
             let holder = activity.lease().filter(|held| Some(held.token) == event.lease);
             let worker = holder.map(|held| held.worker.clone());
             let (output, error) = (event.output, event.error);
             activity.enter(state, at);
             activity.step = Step::Settled;
-            activity.end = Some(End { status, output, error, at, lease: event.lease, worker });
+            activity.end = Some(End { status, output, error, severity, at, lease: event.lease, worker });
         })?;
         self.settled = self.settled.saturating_add(1);
         let declared = self.plan.task(task)?;
@@ -306,7 +307,7 @@ impl RunState {
                     agent: &declared.agent,
                     status: end.status,
                     critical: declared.critical,
-                    severity: end.error.as_ref().and_then(severity_of),
+                    severity: end.severity,
                 });
             }
         }
@@ -331,7 +332,9 @@ impl RunState {
                 for task in queued {
                     let wait = self.plan.timeouts_of(task).schedule_to_start().map(milliseconds);
                     self.change(task, |activity| {
-                        if let (Step::Queued { start_by: Some(start_by) }, Some(wait)) = (&mut activity.step, wait) {
+                        if let (Step::Queued { start_by: Some(start_by) }, Some(wait)) =
+                            (&mut activity.step, wait)
+                        {
                             // A task that began to wait meanwhile has only stood still since then.
                             let still_since = since.max(start_by.plus(wait.saturating_neg()));
                             *start_by = start_by.plus(at.0.saturating_sub(still_since.0));
@@ -388,10 +391,6 @@ fn milliseconds(duration: Duration) -> i64 {
 
 fn task(wave: u32, task: u32) -> TaskRef {
     TaskRef { wave, task }
-}
-
-fn severity_of(error: &v1::Error) -> Option<Severity> {
-    Severity::from_proto(error.severity)
 }
 
 /// What a user's request asked for, to tell a repeated request from another one with the same id.

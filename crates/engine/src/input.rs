@@ -20,24 +20,64 @@ impl fmt::Display for TaskRef {
 
 /// The closed list of what [`decide`](crate::decide()) handles; each variant in a file of its own.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "an input lives for one call, and reports are the most frequent ones")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "an input lives for one call, and reports are the most frequent ones"
+)]
 pub enum Input {
     /// A worker has a free slot for a queued task.
-    Lease { task: TaskRef, worker: String },
+    Lease {
+        task: TaskRef,
+        worker: String,
+    },
     /// The holder of a lease is gone, silent, or gave the task back unbegun.
-    LeaseLost { task: TaskRef, lease: u64, reason: v1::LeaseLossReason },
+    LeaseLost {
+        task: TaskRef,
+        lease: u64,
+        reason: v1::LeaseLossReason,
+    },
     /// A worker answers its assignment.
-    Report { task: TaskRef, lease: u64, worker: String, report: Report },
+    /// `log` is the end of what the agent logged.
+    Report {
+        task: TaskRef,
+        lease: u64,
+        worker: String,
+        report: Report,
+        log: String,
+    },
     /// No worker that serves the agent is connected.
-    AgentAbsent { task: TaskRef },
+    AgentAbsent {
+        task: TaskRef,
+    },
     /// At least one deadline of the run has passed. `observed` tells of the leases in [`RunState::due`](crate::RunState::due).
-    Tick { observed: BTreeMap<TaskRef, Observed> },
-    Cancel { reason: String, force: bool, request_id: String },
-    Pause { request_id: String },
-    Resume { request_id: String },
-    Extend { task: String, by_ms: i64, request_id: String },
-    Retry { task: String, request_id: String },
-    Resolve { question_id: String, answer: String, request_id: String },
+    Tick {
+        observed: BTreeMap<TaskRef, Observed>,
+    },
+    Cancel {
+        reason: String,
+        force: bool,
+        request_id: String,
+    },
+    Pause {
+        request_id: String,
+    },
+    Resume {
+        request_id: String,
+    },
+    Extend {
+        task: String,
+        by_ms: i64,
+        request_id: String,
+    },
+    Retry {
+        task: String,
+        request_id: String,
+    },
+    Resolve {
+        question_id: String,
+        answer: String,
+        request_id: String,
+    },
 }
 
 /// What the runtime has seen of a lease and does not store.

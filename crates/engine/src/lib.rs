@@ -30,5 +30,5 @@ pub use effect::Effect;
 pub use input::{Input, Observed, Report, TaskRef};
 pub use plan::Plan;
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
-pub use view::{AssignmentView, ViewOptions};
 pub use state::{CorruptLog, Phase, RunState, Timestamp};
+pub use view::{AssignmentView, ViewOptions};

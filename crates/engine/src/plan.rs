@@ -76,7 +76,8 @@ impl Plan {
                     task.timeouts = Some(parsed.to_proto());
                 }
                 if let Some(own) = &task.retry {
-                    task.retry = Some(RetryPolicy::from_proto(own, &path("retry"), &mut violations).to_proto());
+                    task.retry =
+                        Some(RetryPolicy::from_proto(own, &path("retry"), &mut violations).to_proto());
                 }
             }
         }
@@ -104,7 +105,7 @@ impl Plan {
         parsed
     }
 
-    /// The plan as its accepted event holds it.
+    /// The plan as its accepted event holds it, but for the commands and resources, which are checked before the start.
     #[must_use]
     pub fn to_proto(&self) -> v1::Plan {
         let on_high = if self.pause_on_high { v1::OnHigh::Pause } else { v1::OnHigh::Continue };
@@ -237,3 +238,6 @@ fn merge_timeouts(own: &v1::TimeoutPolicy, plan: &v1::TimeoutPolicy) -> v1::Time
         schedule_to_start_ms: own.schedule_to_start_ms.or(plan.schedule_to_start_ms),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -116,7 +116,10 @@ pub(crate) mod as_bytes {
     pub(crate) mod one {
         use super::{Deserialize, Deserializer, Error, Message, Serialize, Serializer};
 
-        pub(crate) fn serialize<M: Message, S: Serializer>(message: &M, serializer: S) -> Result<S::Ok, S::Error> {
+        pub(crate) fn serialize<M: Message, S: Serializer>(
+            message: &M,
+            serializer: S,
+        ) -> Result<S::Ok, S::Error> {
             message.encode_to_vec().serialize(serializer)
         }
 
@@ -149,7 +152,10 @@ pub(crate) mod as_bytes {
     pub(crate) mod list {
         use super::{Deserialize, Deserializer, Error, Message, Serialize, Serializer};
 
-        pub(crate) fn serialize<M: Message, S: Serializer>(messages: &[M], serializer: S) -> Result<S::Ok, S::Error> {
+        pub(crate) fn serialize<M: Message, S: Serializer>(
+            messages: &[M],
+            serializer: S,
+        ) -> Result<S::Ok, S::Error> {
             messages.iter().map(Message::encode_to_vec).collect::<Vec<_>>().serialize(serializer)
         }
 
@@ -157,7 +163,10 @@ pub(crate) mod as_bytes {
             deserializer: D,
         ) -> Result<Vec<M>, D::Error> {
             let list = Vec::<Vec<u8>>::deserialize(deserializer)?;
-            list.iter().map(|bytes| M::decode(bytes.as_slice())).collect::<Result<_, _>>().map_err(D::Error::custom)
+            list.iter()
+                .map(|bytes| M::decode(bytes.as_slice()))
+                .collect::<Result<_, _>>()
+                .map_err(D::Error::custom)
         }
     }
 }

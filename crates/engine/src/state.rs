@@ -169,13 +169,16 @@ impl RunState {
 
     /// Every task that waits for a slot, in order.
     pub fn queued(&self) -> impl Iterator<Item = TaskRef> {
-        self.activities().filter(|(_, activity)| matches!(activity.step, Step::Queued { .. })).map(|(task, _)| task)
+        self.activities()
+            .filter(|(_, activity)| matches!(activity.step, Step::Queued { .. }))
+            .map(|(task, _)| task)
     }
 
     /// Every live lease: task, fencing token, worker.
     pub fn leases(&self) -> impl Iterator<Item = (TaskRef, u64, &str)> {
-        self.activities()
-            .filter_map(|(task, activity)| activity.lease().map(|lease| (task, lease.token, lease.worker.as_str())))
+        self.activities().filter_map(|(task, activity)| {
+            activity.lease().map(|lease| (task, lease.token, lease.worker.as_str()))
+        })
     }
 
     /// The token and worker of the task's live lease.

@@ -175,7 +175,8 @@ impl RunState {
             let end = activity.and_then(|activity| activity.end.as_ref());
             let output = end.and_then(|end| end.output.as_ref());
             let error = end.and_then(|end| end.error.as_ref());
-            let bytes = output.map_or(0, prost::Message::encoded_len) + error.map_or(0, prost::Message::encoded_len);
+            let bytes =
+                output.map_or(0, prost::Message::encoded_len) + error.map_or(0, prost::Message::encoded_len);
             let fits = bytes <= room;
             if fits {
                 room -= bytes;
@@ -234,6 +235,7 @@ fn task_view(
         view.status = Some(v1::ResultStatus::from(end.status) as i32);
         view.settled_at_ms = Some(end.at.0);
         view.error.clone_from(&end.error);
+        view.severity = end.severity.map_or(0, |severity| severity.to_proto() as i32);
         view.output = end.output.clone().filter(|_| outputs);
     }
     view

@@ -293,7 +293,7 @@ pub fn split(events: &Bytes) -> impl Iterator<Item = Bytes> + use<> {
     })
 }
 
-/// Severity of an event: that of the error in it, else LOW.
+/// Severity of an event: the higher of its error's and its task's failure's, else LOW.
 #[must_use]
 pub fn severity_of(event: &v1::Event) -> i32 {
     let error = match &event.body {
@@ -305,5 +305,9 @@ pub fn severity_of(event: &v1::Event) -> i32 {
         Some(Body::QuestionAsked(body)) => body.question.as_ref().and_then(|question| question.error.as_ref()),
         _ => None,
     };
-    error.map_or(0, |error| error.severity).max(v1::Severity::Low as i32)
+    let of_task = match &event.body {
+        Some(Body::TaskSettled(body)) => body.severity,
+        _ => 0,
+    };
+    error.map_or(0, |error| error.severity).max(of_task).max(v1::Severity::Low as i32)
 }

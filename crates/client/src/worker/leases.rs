@@ -25,6 +25,8 @@ use crate::Client;
 
 /// Between two progress frames of one lease.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+/// What the daemon keeps of a task's log.
+const LOG_MAX: usize = 16 * 1024;
 /// Where the daemon gives no sensible interval.
 const HEARTBEAT_DEFAULT: Duration = Duration::from_secs(5);
 
@@ -59,7 +61,7 @@ struct State {
 }
 
 enum Held {
-    Running(Running),
+    Running(Box<Running>),
     /// The result, until it is confirmed.
     Settled(Frame),
 }
@@ -71,6 +73,8 @@ struct Running {
     progress: v1::Progress,
     is_news: bool,
     turn: Turn,
+    /// Up to twice what is sent, so that it is cut seldom.
+    log: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -215,8 +219,9 @@ impl Leases {
                     // It cannot settle before the lock is free and the lease is held.
                     let handle = tokio::spawn(perform(task.clone(), Arc::clone(handler))).abort_handle();
                     let progress = v1::Progress::default();
-                    let running = Running { task, handle, progress, is_news: false, turn: Turn::None };
-                    state.held.insert(lease.clone(), Held::Running(running));
+                    let turn = Turn::None;
+                    let running = Running { task, handle, progress, is_news: false, turn, log: String::new() };
+                    state.held.insert(lease.clone(), Held::Running(Box::new(running)));
                     state.running += 1;
                     Frame::Ack(v1::Ack { lease: Some(lease) })
                 }
@@ -264,12 +269,18 @@ impl Leases {
             let Some(held) = state.held.get_mut(lease) else { return };
             let Held::Running(running) = held else { return };
             let lease = Some(lease.clone());
+            let mut log = mem::take(&mut running.log);
+            keep_end(&mut log);
             let frame = match outcome {
-                Outcome::Completed(output) => Frame::Completed(v1::Completed { lease, output: Some(output) }),
-                Outcome::Failed(error) => Frame::Failed(v1::Failed { lease, error: Some(*error) }),
+                Outcome::Completed(output) => {
+                    Frame::Completed(v1::Completed { lease, output: Some(output), log })
+                }
+                Outcome::Failed(error) => {
+                    Frame::Failed(v1::Failed { lease, error: Some(*error), log })
+                }
                 Outcome::Cancelled(output) => {
                     let partial_output = output.or_else(|| running.progress.partial_output.take());
-                    Frame::Cancelled(v1::Cancelled { lease, partial_output })
+                    Frame::Cancelled(v1::Cancelled { lease, partial_output, log })
                 }
             };
             if state.is_welcome {
@@ -290,6 +301,17 @@ impl Leases {
                 state.ready.push_back(lease.clone());
             }
         });
+    }
+
+    /// Adds a line to what the result will carry.
+    pub(super) fn logged(&self, lease: &v1::LeaseRef, line: &str) {
+        let mut state = self.lock();
+        let Some(Held::Running(running)) = state.held.get_mut(lease) else { return };
+        running.log.push_str(line);
+        running.log.push('\n');
+        if running.log.len() > 2 * LOG_MAX {
+            keep_end(&mut running.log);
+        }
     }
 
     /// The worker has been told to stop. `false` where nothing is left to do, not even a goodbye.
@@ -388,10 +410,158 @@ impl State {
     }
 }
 
+fn keep_end(log: &mut String) {
+    if log.len() > LOG_MAX {
+        log.drain(..log.ceil_char_boundary(log.len() - LOG_MAX));
+    }
+}
+
 impl Held {
     fn abort(self) {
         if let Self::Running(running) = self {
             running.handle.abort();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worker::perform::Outcome;
+
+    /// The leases of a worker that was welcomed, its hello sent; a session's number.
+    async fn welcomed(slots: u32) -> (Arc<Leases>, u64) {
+        let client = Client::lazy("http://127.0.0.1:1");
+        let Ok(client) = client else { unreachable!("an address") };
+        let leases = Arc::new(Leases::new(client, slots));
+        let session = leases.begin(v1::Hello::default());
+        assert!(matches!(frame(&leases, session), Some(Frame::Hello(_))));
+        leases.welcomed(v1::Welcome { heartbeat_interval_ms: 1_000, ..v1::Welcome::default() });
+        (leases, session)
+    }
+
+    fn frame(leases: &Leases, session: u64) -> Option<Frame> {
+        match leases.next(session, Waker::noop()) {
+            Next::Frame(frame) => Some(frame),
+            Next::Wait(_) | Next::End => None,
+        }
+    }
+
+    /// How long the stream would wait, where it has nothing to send.
+    fn wait(leases: &Leases, session: u64) -> Option<Duration> {
+        match leases.next(session, Waker::noop()) {
+            Next::Wait(Some(at)) => Some(at - Instant::now()),
+            Next::Wait(None) | Next::Frame(_) | Next::End => None,
+        }
+    }
+
+    fn lease(lease: u64) -> v1::LeaseRef {
+        v1::LeaseRef { lease, ..v1::LeaseRef::default() }
+    }
+
+    /// Gives the worker a task that never ends by itself, and takes the acknowledgement.
+    fn assign(leases: &Arc<Leases>, session: u64, number: u64) {
+        let handler: Handler = Arc::new(|_| Box::pin(std::future::pending()));
+        let assignment = v1::Assignment { lease: Some(lease(number)), ..v1::Assignment::default() };
+        assert!(leases.assigned(assignment, Some(&handler)));
+        assert!(matches!(frame(leases, session), Some(Frame::Ack(_))));
+    }
+
+    fn progress(leases: &Leases, number: u64, fraction: f64) {
+        leases.progressed(&lease(number), |progress| progress.fraction = Some(fraction));
+    }
+
+    fn progress_frame(number: u64, fraction: f64) -> Option<Frame> {
+        let fraction = Some(fraction);
+        Some(Frame::Progress(v1::Progress {
+            lease: Some(lease(number)),
+            fraction,
+            ..v1::Progress::default()
+        }))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_heartbeat_is_sent_only_where_nothing_else_was() {
+        let (leases, session) = welcomed(1).await;
+        assert_eq!(wait(&leases, session), Some(Duration::from_secs(1)));
+        tokio::time::advance(Duration::from_millis(600)).await;
+        assign(&leases, session, 1);
+        tokio::time::advance(Duration::from_millis(600)).await;
+        assert_eq!(wait(&leases, session), Some(Duration::from_millis(400)));
+        tokio::time::advance(Duration::from_millis(400)).await;
+        assert!(matches!(frame(&leases, session), Some(Frame::Heartbeat(_))));
+        assert_eq!(wait(&leases, session), Some(Duration::from_secs(1)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn progress_is_limited_for_each_lease_and_comes_after_all_else() {
+        let (leases, session) = welcomed(2).await;
+        assign(&leases, session, 1);
+        assign(&leases, session, 2);
+        progress(&leases, 1, 0.1);
+        progress(&leases, 1, 0.2);
+        progress(&leases, 2, 0.3);
+        leases.settle(&lease(2), Outcome::Cancelled(None));
+        assert!(matches!(frame(&leases, session), Some(Frame::Cancelled(_))));
+        assert_eq!(frame(&leases, session), progress_frame(1, 0.2));
+        assert_eq!(frame(&leases, session), None);
+
+        progress(&leases, 1, 0.4);
+        progress(&leases, 1, 0.5);
+        assert_eq!(wait(&leases, session), Some(PROGRESS_INTERVAL));
+        tokio::time::advance(PROGRESS_INTERVAL).await;
+        assert_eq!(frame(&leases, session), progress_frame(1, 0.5));
+        tokio::time::advance(PROGRESS_INTERVAL).await;
+        assert_eq!(frame(&leases, session), None);
+        progress(&leases, 1, 0.6);
+        assert_eq!(frame(&leases, session), progress_frame(1, 0.6));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_new_connection_hears_all_that_the_old_one_did_not() {
+        let (leases, old) = welcomed(2).await;
+        assign(&leases, old, 1);
+        assign(&leases, old, 2);
+        leases.disconnected();
+        progress(&leases, 1, 0.5);
+        leases.settle(&lease(2), Outcome::Completed(v1::Payload::default()));
+        assert_eq!(frame(&leases, old), None);
+
+        let session = leases.begin(v1::Hello::default());
+        assert!(matches!(leases.next(old, Waker::noop()), Next::End));
+        let Some(Frame::Hello(hello)) = frame(&leases, session) else { unreachable!("hello comes first") };
+        assert_eq!(hello.held.len(), 2);
+        // Nothing before the welcome.
+        assert_eq!(frame(&leases, session), None);
+        leases.welcomed(v1::Welcome { reattached: vec![lease(1), lease(2)], ..v1::Welcome::default() });
+        assert!(matches!(frame(&leases, session), Some(Frame::Completed(_))));
+        assert_eq!(frame(&leases, session), progress_frame(1, 0.5));
+        leases.confirmed(Some(lease(1)));
+        leases.confirmed(Some(lease(2)));
+        assert!(leases.running(Some(&lease(1))).is_some());
+        assert!(!leases.is_empty());
+        leases.revoked(Some(lease(1)));
+        assert!(leases.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_of_the_log_comes_with_the_result() {
+        let (leases, session) = welcomed(1).await;
+        assign(&leases, session, 1);
+        for number in 0..10_000 {
+            leases.logged(&lease(1), &format!("line {number} — of many"));
+        }
+        leases.settle(&lease(1), Outcome::Completed(v1::Payload::default()));
+        let Some(Frame::Completed(completed)) = frame(&leases, session) else { unreachable!("no result") };
+        assert!(completed.log.len() <= LOG_MAX && completed.log.len() > LOG_MAX - 4);
+        assert!(completed.log.ends_with("line 9998 — of many\nline 9999 — of many\n"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_daemon_that_reads_nothing_gets_no_endless_queue() {
+        let (leases, _) = welcomed(1).await;
+        let assignment = v1::Assignment { lease: Some(lease(1)), ..v1::Assignment::default() };
+        let taken = (0..100_000).take_while(|_| leases.assigned(assignment.clone(), None)).count();
+        assert!(taken < 2_000, "{taken}");
     }
 }

@@ -1416,6 +1416,9 @@ pub struct TaskView {
     pub error: ::core::option::Option<Error>,
     #[prost(message, repeated, tag = "16")]
     pub history: ::prost::alloc::vec::Vec<Transition>,
+    /// Of the failure, where there is one.
+    #[prost(enumeration = "Severity", tag = "17")]
+    pub severity: i32,
 }
 /// One step of a task's lifecycle.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1819,6 +1822,9 @@ pub struct TaskAttemptFailed {
     pub delay_ms: i64,
     #[prost(int64, tag = "7")]
     pub retry_at_ms: i64,
+    /// The end of what the agent logged, at most 16 KiB.
+    #[prost(string, tag = "8")]
+    pub log: ::prost::alloc::string::String,
 }
 /// The delay is over: the task is in its agent's queue again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1884,6 +1890,13 @@ pub struct TaskSettled {
     pub lease: ::core::option::Option<u64>,
     #[prost(message, optional, tag = "11")]
     pub evaluation: ::core::option::Option<Evaluation>,
+    /// Severity of the task's failure for the policy and the summary: the task's declared one, else that of the original
+    /// error. The error has the severity of its own code.
+    #[prost(enumeration = "Severity", tag = "12")]
+    pub severity: i32,
+    /// The end of what the agent logged, at most 16 KiB.
+    #[prost(string, tag = "13")]
+    pub log: ::prost::alloc::string::String,
 }
 /// A user's retry: a new activation, with its own attempts and its own timeout.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4038,6 +4051,9 @@ pub struct Completed {
     pub lease: ::core::option::Option<LeaseRef>,
     #[prost(message, optional, tag = "2")]
     pub output: ::core::option::Option<Payload>,
+    /// The end of what the agent logged; at most 16 KiB are kept.
+    #[prost(string, tag = "3")]
+    pub log: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Failed {
@@ -4045,6 +4061,8 @@ pub struct Failed {
     pub lease: ::core::option::Option<LeaseRef>,
     #[prost(message, optional, tag = "2")]
     pub error: ::core::option::Option<Error>,
+    #[prost(string, tag = "3")]
+    pub log: ::prost::alloc::string::String,
 }
 /// The answer to a cancel: the work has stopped.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4053,6 +4071,8 @@ pub struct Cancelled {
     pub lease: ::core::option::Option<LeaseRef>,
     #[prost(message, optional, tag = "2")]
     pub partial_output: ::core::option::Option<Payload>,
+    #[prost(string, tag = "3")]
+    pub log: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Returned {

@@ -19,6 +19,8 @@ use crate::status;
 const HELLO: Duration = Duration::from_secs(10);
 /// Bytes of a partial output or of an error's texts.
 const MAX_TEXT: usize = 64 * 1024;
+/// Bytes of a log that are kept with its task.
+const MAX_LOG: usize = 16 * 1024;
 
 pub(super) struct Workers {
     shard: Shard,
@@ -83,10 +85,13 @@ async fn listen(said: &mut Streaming<v1::ConnectRequest>, sender: &WorkerSender)
 fn checked(frame: Said) -> Said {
     match frame {
         Said::Completed(completed) => match completed.output.as_ref().and_then(wrong) {
-            Some(error) => Said::Failed(v1::Failed { lease: completed.lease, error: Some(error) }),
-            None => Said::Completed(completed),
+            Some(error) => {
+                Said::Failed(v1::Failed { lease: completed.lease, error: Some(error), log: tail(completed.log) })
+            }
+            None => Said::Completed(v1::Completed { log: tail(completed.log), ..completed }),
         },
         Said::Cancelled(mut cancelled) => {
+            cancelled.log = tail(cancelled.log);
             cancelled.partial_output = cancelled.partial_output.filter(|output| wrong(output).is_none());
             Said::Cancelled(cancelled)
         }
@@ -96,7 +101,7 @@ fn checked(frame: Said) -> Said {
             progress.partial_output = progress.partial_output.filter(|output| size(output) <= MAX_TEXT);
             Said::Progress(progress)
         }
-        Said::Failed(v1::Failed { lease, error }) => {
+        Said::Failed(v1::Failed { lease, error, log }) => {
             let given = error.unwrap_or_default();
             // Only what a worker may say: the rest of an error is the daemon's.
             let error = v1::Error {
@@ -108,7 +113,7 @@ fn checked(frame: Said) -> Said {
                 suggested_action: given.suggested_action.map(|action| cut(action, 1024)),
                 ..v1::Error::default()
             };
-            Said::Failed(v1::Failed { lease, error: Some(error) })
+            Said::Failed(v1::Failed { lease, error: Some(error), log: tail(log) })
         }
         frame => frame,
     }
@@ -130,6 +135,15 @@ fn size(output: &v1::Payload) -> usize {
         Some(v1::payload::Data::Inline(bytes)) => bytes.len(),
         _ => 0,
     }
+}
+
+/// The end of a log.
+fn tail(log: String) -> String {
+    if log.len() <= MAX_LOG {
+        return log;
+    }
+    let start = log.ceil_char_boundary(log.len() - MAX_LOG);
+    log.get(start..).unwrap_or_default().to_owned()
 }
 
 fn cut(mut text: String, bytes: usize) -> String {

@@ -97,7 +97,7 @@ async fn results_of_unknown_runs_tasks_and_other_workers_are_refused() {
         (v1::LeaseRef { run_id: "no run".to_owned(), ..assigned.lease.clone() }, v1::RefusalReason::UnknownTask),
         (v1::LeaseRef { task: 7, ..assigned.lease.clone() }, v1::RefusalReason::UnknownTask),
         (v1::LeaseRef { lease: 99, ..assigned.lease.clone() }, v1::RefusalReason::StaleLease),
-        (assigned.lease.clone(), v1::RefusalReason::StaleLease),
+        (assigned.lease.clone(), v1::RefusalReason::NotYours),
     ];
     for (lease, expected) in lies {
         liar.complete(&lease, json(serde_json::json!("a lie"))).await;

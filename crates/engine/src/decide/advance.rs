@@ -42,11 +42,7 @@ pub(super) fn begin_wave(turn: &mut Turn<'_>, wave: u32) -> Result<(), Refusal> 
 }
 
 /// Records the task's input with its references resolved, where it holds any.
-pub(super) fn resolve(
-    turn: &mut Turn<'_>,
-    task: TaskRef,
-    resolved_bytes: &mut usize,
-) -> Result<(), String> {
+pub(super) fn resolve(turn: &mut Turn<'_>, task: TaskRef, resolved_bytes: &mut usize) -> Result<(), String> {
     if let Some(input) = resolve_input(turn, task, resolved_bytes)? {
         let (wave, task) = (task.wave, task.task);
         turn.emit(Body::TaskInputResolved(v1::TaskInputResolved { wave, task, input: Some(input) }));
@@ -91,9 +87,8 @@ fn resolve_input(
             _ => None,
         }
     };
-    let value = reference::resolve(&template, &mut lookup).map_err(|violations| {
-        violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
-    })?;
+    let value = reference::resolve(&template, &mut lookup)
+        .map_err(|violations| violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
     let bytes = serde_json::to_vec(&value).map_err(|error| error.to_string())?;
     take_room(resolved_bytes, bytes.len())?;
     Ok(Some(v1::Payload {

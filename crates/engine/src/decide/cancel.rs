@@ -43,7 +43,8 @@ pub(super) fn abort(turn: &mut Turn<'_>, error: v1::Error) -> Result<(), Refusal
 
 fn end_tasks(turn: &mut Turn<'_>, reason: v1::CancelReason, force: bool) -> Result<(), Refusal> {
     // Nobody needs an answer any more.
-    let open: Vec<String> = turn.state.open_questions().map(|asked| asked.question.question_id.clone()).collect();
+    let open: Vec<String> =
+        turn.state.open_questions().map(|asked| asked.question.question_id.clone()).collect();
     for question_id in open {
         turn.emit(Body::QuestionAnswered(v1::QuestionAnswered {
             question_id,
@@ -88,17 +89,8 @@ fn stop_tasks(turn: &mut Turn<'_>, reason: v1::CancelReason, force: bool) -> Res
 }
 
 fn cancel_now(turn: &mut Turn<'_>, task: TaskRef, reason: v1::CancelReason) -> Result<(), Refusal> {
-    let error = settle::cancelled_error(reason);
-    let state = settle::cancelled_state(turn, task)?;
-    settle::settle_without_advance(
-        turn,
-        task,
-        state,
-        capataz_policy::aggregation::ResultStatus::Cancelled,
-        None,
-        Some(error),
-        None,
-    )
+    let ending = settle::cancelled(turn, task, reason)?;
+    settle::settle_without_advance(turn, task, ending)
 }
 
 /// Asks the holder of the task's lease to stop.

@@ -18,7 +18,9 @@ pub(super) fn handle(turn: &mut Turn<'_>, name: &str, by_ms: i64, request_id: St
     let activity = turn.state.activity(task).filter(|activity| !activity.is_settled());
     let deadline = activity.and_then(|activity| activity.deadline);
     let refused = || {
-        Refusal::transition(state, TaskState::Active, || format!("task {name:?} is {state} and has no time that runs"))
+        Refusal::transition(state, TaskState::Active, || {
+            format!("task {name:?} is {state} and has no time that runs")
+        })
     };
     let (Some(activity), Some(deadline)) = (activity, deadline) else { return Err(refused()) };
     // It is told to stop, or will be as soon as somebody holds it: more time would keep the run from its end.

@@ -48,7 +48,10 @@ pub(super) fn absent(turn: &mut Turn<'_>, task: TaskRef) -> Result<(), Refusal> 
     let declared = turn.declared(task)?;
     let notice = v1::Error {
         code: "AGENT_ABSENT".to_owned(),
-        message: format!("no worker that serves {:?} is connected; task {:?} waits", declared.agent, declared.name),
+        message: format!(
+            "no worker that serves {:?} is connected; task {:?} waits",
+            declared.agent, declared.name
+        ),
         severity: v1::Severity::from(Severity::Medium) as i32,
         can_continue: Some(true),
         ..v1::Error::default()

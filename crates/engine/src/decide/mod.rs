@@ -82,7 +82,10 @@ fn dispatch(turn: &mut Turn<'_>, input: Input) -> Result<(), Refusal> {
     match input {
         Input::Lease { task, worker } => lease::handle(turn, task, worker),
         Input::LeaseLost { task, lease, reason } => lost::handle(turn, task, lease, reason),
-        Input::Report { task, lease, worker, report } => report::handle(turn, task, lease, worker, report),
+        Input::Report { task, lease, worker, report, log } => {
+            turn.log = log;
+            report::handle(turn, task, lease, worker, report)
+        }
         Input::AgentAbsent { task } => lease::absent(turn, task),
         Input::Tick { observed } => tick::handle(turn, observed),
         Input::Cancel { reason, force, request_id } => cancel::handle(turn, reason, force, request_id),
@@ -90,6 +93,8 @@ fn dispatch(turn: &mut Turn<'_>, input: Input) -> Result<(), Refusal> {
         Input::Resume { request_id } => pause::resume(turn, request_id),
         Input::Extend { task, by_ms, request_id } => extend::handle(turn, &task, by_ms, request_id),
         Input::Retry { task, request_id } => retry::handle(turn, &task, request_id),
-        Input::Resolve { question_id, answer, request_id } => resolve::handle(turn, question_id, answer, request_id),
+        Input::Resolve { question_id, answer, request_id } => {
+            resolve::handle(turn, question_id, answer, request_id)
+        }
     }
 }

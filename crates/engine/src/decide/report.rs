@@ -91,7 +91,9 @@ fn refuse(
     // Nothing follows a run's last event.
     if given
         && !turn.state.is_finished()
-        && !turn.state.refused.contains(&lease) && turn.state.refused.len() < MAX_RECORDED_REFUSALS {
+        && !turn.state.refused.contains(&lease)
+        && turn.state.refused.len() < MAX_RECORDED_REFUSALS
+    {
         turn.emit(Body::ResultRefused(v1::ResultRefused {
             wave: task.wave,
             task: task.task,
@@ -138,13 +140,7 @@ pub(super) fn attempt_failed(
     let decision = if severity::aborts_run(&error.code, &error.message) {
         RetryDecision::NonRetryable { reason: "a CRITICAL failure aborts the run".to_owned() }
     } else {
-        retry.decide(
-            &error.code,
-            attempt,
-            settle::duration(elapsed_ms),
-            retry_after,
-            draw,
-        )
+        retry.decide(&error.code, attempt, settle::duration(elapsed_ms), retry_after, draw)
     };
     let (max_attempts, total_timeout) = (retry.max_attempts(), retry.total_timeout());
     if let RetryDecision::Retry { delay } = decision {
@@ -153,6 +149,7 @@ pub(super) fn attempt_failed(
         }
         revoke_unanswered(turn, task, lease);
         let delay_ms = super::lease::milliseconds(delay);
+        let log = std::mem::take(&mut turn.log);
         turn.emit(Body::TaskAttemptFailed(v1::TaskAttemptFailed {
             wave: task.wave,
             task: task.task,
@@ -161,6 +158,7 @@ pub(super) fn attempt_failed(
             duration_ms,
             delay_ms,
             retry_at_ms: turn.now.plus(delay_ms).0,
+            log,
         }));
         return Ok(());
     }

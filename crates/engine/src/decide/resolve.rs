@@ -49,7 +49,9 @@ pub(super) fn ask_outcome(turn: &mut Turn<'_>, task: TaskRef) -> Result<(), Refu
     let name = turn.declared(task)?.name.clone();
     let error = v1::Error {
         code: "OUTCOME_UNKNOWN".to_owned(),
-        message: format!("the worker of task {name:?} is gone, and the task must run at most once (lease {lease})"),
+        message: format!(
+            "the worker of task {name:?} is gone, and the task must run at most once (lease {lease})"
+        ),
         severity: v1::Severity::from(Severity::High) as i32,
         can_continue: Some(true),
         options: OUTCOME_OPTIONS.iter().map(|option| (*option).to_owned()).collect(),
@@ -135,8 +137,10 @@ fn resolve_outcome(
 ) -> Result<(), Refusal> {
     match answer {
         SUCCEEDED => {
-            let null =
-                v1::Payload { media_type: "application/json".to_owned(), data: Some(v1::payload::Data::Inline("null".into())) };
+            let null = v1::Payload {
+                media_type: "application/json".to_owned(),
+                data: Some(v1::payload::Data::Inline("null".into())),
+            };
             settle::complete(turn, task, null, None)
         }
         FAILED => {

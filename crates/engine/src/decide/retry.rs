@@ -18,7 +18,8 @@ pub(super) fn handle(turn: &mut Turn<'_>, name: &str, request_id: String) -> Res
     turn.refuse_finished()?;
     let state = turn.state.activity(task).map_or(TaskState::Init, |activity| activity.state);
     let stopping = turn.state.waves.last().is_some_and(|wave| wave.stopping);
-    let in_work = task.wave == turn.state.current_wave() && matches!(turn.state.phase, Phase::Running) && !stopping;
+    let in_work =
+        task.wave == turn.state.current_wave() && matches!(turn.state.phase, Phase::Running) && !stopping;
     if state != TaskState::Failed || !in_work {
         return Err(Refusal::transition(state, TaskState::Active, || match state {
             TaskState::Failed => format!("task {name:?} is FAILED for good: what came of it is decided"),

@@ -28,7 +28,15 @@ pub(super) fn complete(
         let failed_attempts = u32::try_from(failed_attempts).unwrap_or(u32::MAX);
         turn.notice(retry::retry_success_notice(&name, failed_attempts), Some(task));
     }
-    settle(turn, task, TaskState::Complete, ResultStatus::Success, Some(output), None, lease)
+    let ending = Ending {
+        state: TaskState::Complete,
+        status: ResultStatus::Success,
+        output: Some(output),
+        error: None,
+        severity: None,
+        lease,
+    };
+    settle(turn, task, ending)
 }
 
 /// Whether a failure may become a question.
@@ -71,13 +79,23 @@ pub(super) fn fail_without_advance(
         declared.critical,
     );
     let aborts = severity::aborts_run(&original.code, &original.message);
-    error.severity = v1::Severity::from(severity) as i32;
-    let optional = !declared.critical
-        && turn.state.plan.policy_of(task.wave).kind() == AggregationKind::CriticalPath;
+    // The error is as bad as its own code says, or as the failure beneath it, unless the plan has said how bad it is.
+    let own = declared_severity(&error).filter(|_| declared.severity.is_none());
+    error.severity = own.map_or(severity, |own| own.max(severity)).to_proto() as i32;
+    let optional =
+        !declared.critical && turn.state.plan.policy_of(task.wave).kind() == AggregationKind::CriticalPath;
     let optional = optional.then(|| aggregation::optional_agent_failed(&declared.name));
     let incomplete = never_active(turn, task, &declared.name);
     let abort_with = aborts.then(|| error.clone());
-    settle_without_advance(turn, task, TaskState::Failed, status, None, Some(error.clone()), lease)?;
+    let ending = Ending {
+        state: TaskState::Failed,
+        status,
+        output: None,
+        error: Some(error.clone()),
+        severity: Some(severity),
+        lease,
+    };
+    settle_without_advance(turn, task, ending)?;
     for notice in [incomplete, optional].into_iter().flatten() {
         turn.notice(notice, Some(task));
     }
@@ -138,17 +156,25 @@ pub(super) fn cancel(
     partial: Option<v1::Payload>,
     lease: Option<u64>,
 ) -> Result<(), Refusal> {
-    let state = cancelled_state(turn, task)?;
-    settle(turn, task, state, ResultStatus::Cancelled, partial, Some(cancelled_error(reason)), lease)
+    let ending = Ending { output: partial, lease, ..cancelled(turn, task, reason)? };
+    settle(turn, task, ending)
 }
 
-/// Where a task goes that is no longer wanted: DELETED where it was never leased.
-pub(super) fn cancelled_state(turn: &Turn<'_>, task: TaskRef) -> Result<TaskState, Refusal> {
+/// The end of a task that is no longer wanted: DELETED where it was never leased.
+pub(super) fn cancelled(turn: &Turn<'_>, task: TaskRef, reason: v1::CancelReason) -> Result<Ending, Refusal> {
     let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
-    Ok(if activity.state == TaskState::Init { TaskState::Deleted } else { TaskState::Failed })
+    let never_leased = activity.state == TaskState::Init;
+    Ok(Ending {
+        state: if never_leased { TaskState::Deleted } else { TaskState::Failed },
+        status: ResultStatus::Cancelled,
+        output: None,
+        error: Some(cancelled_error(reason)),
+        severity: Some(Severity::Medium),
+        lease: None,
+    })
 }
 
-pub(super) fn cancelled_error(reason: v1::CancelReason) -> v1::Error {
+fn cancelled_error(reason: v1::CancelReason) -> v1::Error {
     let why = match reason {
         v1::CancelReason::Policy => "the wave's policy has decided without it",
         v1::CancelReason::Aborted => "the run aborts",
@@ -163,27 +189,27 @@ pub(super) fn cancelled_error(reason: v1::CancelReason) -> v1::Error {
     }
 }
 
-fn settle(
-    turn: &mut Turn<'_>,
-    task: TaskRef,
-    state: TaskState,
-    status: ResultStatus,
-    output: Option<v1::Payload>,
-    error: Option<v1::Error>,
-    lease: Option<u64>,
-) -> Result<(), Refusal> {
-    settle_without_advance(turn, task, state, status, output, error, lease)?;
+/// How an activation ends.
+pub(super) struct Ending {
+    pub(super) state: TaskState,
+    pub(super) status: ResultStatus,
+    pub(super) output: Option<v1::Payload>,
+    pub(super) error: Option<v1::Error>,
+    /// Of the failure, for the policy and the summary.
+    pub(super) severity: Option<Severity>,
+    /// The lease whose answer this is.
+    pub(super) lease: Option<u64>,
+}
+
+fn settle(turn: &mut Turn<'_>, task: TaskRef, ending: Ending) -> Result<(), Refusal> {
+    settle_without_advance(turn, task, ending)?;
     advance::advance(turn)
 }
 
 pub(super) fn settle_without_advance(
     turn: &mut Turn<'_>,
     task: TaskRef,
-    state: TaskState,
-    status: ResultStatus,
-    output: Option<v1::Payload>,
-    error: Option<v1::Error>,
-    lease: Option<u64>,
+    ending: Ending,
 ) -> Result<(), Refusal> {
     let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
     if activity.is_settled() {
@@ -194,44 +220,42 @@ pub(super) fn settle_without_advance(
     let attempts = activity.attempt;
     let duration_ms = activity.elapsed_ms(turn.now);
     let live = activity.lease().map(|held| held.token);
-    let evaluation = evaluation_with(turn, task, status, error.as_ref())?;
+    let evaluation = evaluation_with(turn, task, &ending)?;
     if was_queued {
         turn.effect(Effect::Dequeue { task });
     }
-    if let Some(token) = live.filter(|_| lease.is_none()) {
+    if let Some(token) = live.filter(|_| ending.lease.is_none()) {
         turn.effect(Effect::Revoke { task, lease: token });
     }
+    let log = std::mem::take(&mut turn.log);
     turn.emit(Body::TaskSettled(v1::TaskSettled {
         wave: task.wave,
         task: task.task,
         activation,
-        state: v1::TaskState::from(state) as i32,
-        status: v1::ResultStatus::from(status) as i32,
-        output,
-        error,
+        state: v1::TaskState::from(ending.state) as i32,
+        status: v1::ResultStatus::from(ending.status) as i32,
+        output: ending.output,
+        error: ending.error,
         attempts,
         duration_ms,
-        lease,
+        lease: ending.lease,
         evaluation: Some(evaluation),
+        severity: ending.severity.map_or(0, |severity| severity.to_proto() as i32),
+        log,
     }));
     Ok(())
 }
 
 /// The policy's view of the wave once this result is counted.
-fn evaluation_with(
-    turn: &Turn<'_>,
-    task: TaskRef,
-    status: ResultStatus,
-    error: Option<&v1::Error>,
-) -> Result<v1::Evaluation, Refusal> {
+fn evaluation_with(turn: &Turn<'_>, task: TaskRef, ending: &Ending) -> Result<v1::Evaluation, Refusal> {
     let declared = turn.declared(task)?;
     let wave = turn.state.waves.get(task.wave as usize).ok_or(Refusal::Outdated)?;
     let outcome = TaskOutcome {
         task: &declared.name,
         agent: &declared.agent,
-        status,
+        status: ending.status,
         critical: declared.critical,
-        severity: error.and_then(declared_severity),
+        severity: ending.severity,
     };
     let mut tally = wave.tally.clone();
     tally.add(&outcome);

@@ -27,6 +27,8 @@ pub struct Decision {
 pub(crate) struct Turn<'a> {
     pub(crate) state: &'a mut RunState,
     pub(crate) now: Timestamp,
+    /// What came with the report of this turn; goes into the event that records the report.
+    pub(crate) log: String,
     buffer: BytesMut,
     first_seq: u64,
     count: u32,
@@ -43,6 +45,7 @@ impl<'a> Turn<'a> {
         Self {
             state,
             now,
+            log: String::new(),
             buffer: BytesMut::new(),
             first_seq,
             count: 0,

@@ -51,14 +51,14 @@ impl Core {
             Said::Progress(progress) => self.progress(id, progress),
             Said::Completed(completed) => {
                 let output = completed.output.unwrap_or_else(null);
-                self.report(id, completed.lease, Report::Completed(output));
+                self.report(id, completed.lease, Report::Completed(output), completed.log);
             }
             Said::Failed(failed) => {
                 let error = failed.error.unwrap_or_default();
-                self.report(id, failed.lease, Report::Failed(error));
+                self.report(id, failed.lease, Report::Failed(error), failed.log);
             }
             Said::Cancelled(cancelled) => {
-                self.report(id, cancelled.lease, Report::Cancelled(cancelled.partial_output));
+                self.report(id, cancelled.lease, Report::Cancelled(cancelled.partial_output), cancelled.log);
             }
             Said::Returned(returned) => {
                 if let Some((run, task, lease)) = parse(returned.lease)
@@ -235,7 +235,7 @@ impl Core {
         }));
     }
 
-    fn report(&mut self, id: ConnectionId, lease: Option<v1::LeaseRef>, report: Report) {
+    fn report(&mut self, id: ConnectionId, lease: Option<v1::LeaseRef>, report: Report, log: String) {
         let Some(reference) = lease else { return };
         let Some(worker) = self.connections.get(&id).map(|connection| connection.worker.clone()) else { return };
         let unknown = |reference: v1::LeaseRef, reason: v1::RefusalReason| {
@@ -258,7 +258,7 @@ impl Core {
             self.batch(run).blobs.push(hash);
         }
         self.reporting = Some(id);
-        self.input(run, engine::Input::Report { task, lease: token, worker, report }, None);
+        self.input(run, engine::Input::Report { task, lease: token, worker, report, log }, None);
         self.reporting = None;
     }
 

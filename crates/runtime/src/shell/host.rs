@@ -22,6 +22,8 @@ pub const HOST_WORKER: &str = "capataz-process-host";
 
 /// Below the core's heartbeat, with room for a busy machine.
 const HEARTBEAT: Duration = Duration::from_secs(2);
+/// Bytes of a command's log that are kept with its task.
+const LOG_BYTES: usize = 16 * 1024;
 /// Progress lines that may wait; the newest counts.
 const PROGRESS_BACKLOG: usize = 64;
 
@@ -212,12 +214,13 @@ async fn execute(
     let lease = assignment.lease.clone();
     let Some(agent) = agent else {
         let error = failure("AGENT_NOT_FOUND", format!("agent {:?} is not configured any more", assignment.agent));
-        return Say::Failed(v1::Failed { lease, error: Some(error) });
+        return Say::Failed(v1::Failed { lease, error: Some(error), log: String::new() });
     };
     let input = match read_input(&store, assignment.input).await {
         Ok(input) => input,
         Err(message) => {
-            return Say::Failed(v1::Failed { lease, error: Some(failure("INPUT_UNRESOLVED", message)) });
+            let error = Some(failure("INPUT_UNRESOLVED", message));
+            return Say::Failed(v1::Failed { lease, error, log: String::new() });
         }
     };
     let of_lease = lease.clone();
@@ -230,17 +233,21 @@ async fn execute(
         });
     };
     match process::run(&agent, &context, input, orders, report).await {
-        ProcessOutcome::Completed { output, .. } => match payload(&store, output).await {
-            Ok(output) => Say::Completed(v1::Completed { lease, output: Some(output) }),
-            Err(message) => Say::Failed(v1::Failed { lease, error: Some(failure("API_ERROR", message)) }),
+        ProcessOutcome::Completed { output, log } => match payload(&store, output).await {
+            Ok(output) => Say::Completed(v1::Completed { lease, output: Some(output), log: text(&log) }),
+            Err(message) => {
+                Say::Failed(v1::Failed { lease, error: Some(failure("API_ERROR", message)), log: text(&log) })
+            }
         },
-        ProcessOutcome::Failed { error, .. } => Say::Failed(v1::Failed { lease, error: Some(*error) }),
-        ProcessOutcome::Cancelled { partial, .. } => {
+        ProcessOutcome::Failed { error, log } => {
+            Say::Failed(v1::Failed { lease, error: Some(*error), log: text(&log) })
+        }
+        ProcessOutcome::Cancelled { partial, log } => {
             let partial_output = match partial {
                 Some(partial) => payload(&store, partial).await.ok(),
                 None => None,
             };
-            Say::Cancelled(v1::Cancelled { lease, partial_output })
+            Say::Cancelled(v1::Cancelled { lease, partial_output, log: text(&log) })
         }
     }
 }
@@ -286,6 +293,12 @@ pub fn hex(hash: BlobHash) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+/// The end of a log that is kept with the task.
+fn text(log: &Bytes) -> String {
+    let kept = log.slice(log.len().saturating_sub(LOG_BYTES)..);
+    String::from_utf8_lossy(&kept).into_owned()
 }
 
 fn failure(code: &str, message: String) -> v1::Error {

@@ -14,13 +14,13 @@ use tonic::Status;
 use tonic::transport::Channel;
 use tonic_types::StatusExt;
 
-pub use worker::{Assigned, Worker};
+pub use worker::Worker;
 
 /// Longer than anything that a test waits for, and reached only by a test that fails.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Harness {
-    pub daemon: Option<Daemon>,
+    pub daemon: Daemon,
     pub runs: RunServiceClient<Channel>,
     pub events: EventServiceClient<Channel>,
     pub agents: AgentServiceClient<Channel>,
@@ -45,7 +45,7 @@ impl Harness {
         let endpoint = format!("http://{}", daemon.address());
         let channel = Channel::from_shared(endpoint).unwrap().connect().await.unwrap();
         Self {
-            daemon: Some(daemon),
+            daemon,
             runs: RunServiceClient::new(channel.clone()),
             events: EventServiceClient::new(channel.clone()),
             agents: AgentServiceClient::new(channel.clone()),
@@ -54,10 +54,17 @@ impl Harness {
         }
     }
 
+    /// Stops the daemon in order; its folder.
+    pub async fn stop(self) -> tempfile::TempDir {
+        let Self { daemon, folder, runs, events, agents, channel } = self;
+        drop((runs, events, agents, channel));
+        daemon.shutdown().await;
+        folder
+    }
+
     /// Stops the daemon in order and starts another one over the same data.
-    pub async fn restart(mut self) -> Self {
-        self.daemon.take().unwrap().shutdown().await;
-        Self::start_in(self.folder, |_| ()).await
+    pub async fn restart(self) -> Self {
+        Self::start_in(self.stop().await, |_| ()).await
     }
 
     pub async fn worker(&self, id: &str, agents: &[&str]) -> Worker {

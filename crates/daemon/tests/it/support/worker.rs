@@ -84,16 +84,6 @@ impl Worker {
         }
     }
 
-    /// The assignment of the task of this name; others are acknowledged and left to run.
-    pub async fn assignment_of(&mut self, task: &str) -> Assigned {
-        loop {
-            let assigned = self.assignment().await;
-            if assigned.assignment.task_name == task {
-                return assigned;
-            }
-        }
-    }
-
     /// As many assignments as asked for, by the names of their tasks.
     pub async fn assignments(&mut self, count: usize) -> std::collections::BTreeMap<String, Assigned> {
         let mut assigned = std::collections::BTreeMap::new();
@@ -105,11 +95,11 @@ impl Worker {
     }
 
     pub async fn complete(&self, lease: &v1::LeaseRef, output: v1::Payload) {
-        self.say(Say::Completed(v1::Completed { lease: Some(lease.clone()), output: Some(output) })).await;
+        self.say(Say::Completed(v1::Completed { lease: Some(lease.clone()), output: Some(output), ..Default::default() })).await;
     }
 
     pub async fn fail(&self, lease: &v1::LeaseRef, error: v1::Error) {
-        self.say(Say::Failed(v1::Failed { lease: Some(lease.clone()), error: Some(error) })).await;
+        self.say(Say::Failed(v1::Failed { lease: Some(lease.clone()), error: Some(error), ..Default::default() })).await;
     }
 
     /// The next frame that `wanted` recognises; others are passed over.

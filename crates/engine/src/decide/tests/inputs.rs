@@ -59,7 +59,10 @@ fn a_reference_may_be_written_with_json_escapes() {
 
 #[test]
 fn json_with_parameters_is_json() {
-    let input = v1::Payload { media_type: "application/json; charset=utf-8".to_owned(), ..json(r#"["${tasks.a.output}"]"#) };
+    let input = v1::Payload {
+        media_type: "application/json; charset=utf-8".to_owned(),
+        ..json(r#"["${tasks.a.output}"]"#)
+    };
     let bench = with_payload(json("7"), input);
     assert_eq!(bench.count("task_input_resolved"), 1);
 }
@@ -83,7 +86,8 @@ fn a_text_output_is_a_text_and_as_a_whole_itself() {
 #[test]
 fn a_large_output_is_passed_on_by_its_hash() {
     let blob = v1::BlobRef { blake3: "0".repeat(64), size: 1 << 20 };
-    let output = v1::Payload { media_type: "video/mp4".to_owned(), data: Some(v1::payload::Data::Blob(blob)) };
+    let output =
+        v1::Payload { media_type: "video/mp4".to_owned(), data: Some(v1::payload::Data::Blob(blob)) };
     let bench = with_payload(output.clone(), json(r#""${tasks.a.output}""#));
     assert_eq!(bench.state.assignment(bench.at("b")).unwrap().input, Some(&output));
     let bench = with_payload(output, json(r#"["${tasks.a.output}"]"#));
@@ -103,7 +107,10 @@ fn a_failed_or_cancelled_task_has_no_output() {
     let input = |plan: &mut v1::Plan| plan.waves[1].tasks[0].input = Some(json(r#""${tasks.a.output}""#));
     let bench = Bench::with("a c | b", input).lease_all().completes("c").fails("a", "BAD");
     check_unresolved(&bench);
-    let bench = Bench::with("quorum early: a c | b", input).lease_all().completes("c").completes_with("a", "\"late\"");
+    let bench = Bench::with("quorum early: a c | b", input)
+        .lease_all()
+        .completes("c")
+        .completes_with("a", "\"late\"");
     assert_eq!(bench.task("a").output, Some(json("\"late\"")), "it is kept, for people");
     check_unresolved(&bench);
 }
@@ -116,10 +123,11 @@ fn all_inputs_that_cannot_be_resolved_fail_before_the_policy_decides() {
         }
     });
     let bench = bench.lease("a", "w1").completes("a").expect_outcome(v1::RunOutcome::Failed);
-    bench
-        .expect_failed("b", "INPUT_UNRESOLVED")
-        .expect_failed("c", "INPUT_UNRESOLVED")
-        .expect_task("d", v1::TaskState::Deleted, v1::ResultStatus::Cancelled);
+    bench.expect_failed("b", "INPUT_UNRESOLVED").expect_failed("c", "INPUT_UNRESOLVED").expect_task(
+        "d",
+        v1::TaskState::Deleted,
+        v1::ResultStatus::Cancelled,
+    );
 }
 
 #[test]
@@ -145,14 +153,21 @@ fn a_template_never_reaches_a_worker_even_when_a_user_retries() {
 
 #[test]
 fn a_resolved_input_serves_every_attempt_and_activation() {
-    let bench = given("7", r#"["${tasks.a.output}"]"#).lease("b", "w1").fails("b", "NETWORK_ERROR").after(SECOND);
+    let bench =
+        given("7", r#"["${tasks.a.output}"]"#).lease("b", "w1").fails("b", "NETWORK_ERROR").after(SECOND);
     let input = |bench: &Bench| bench.state.assignment(bench.at("b")).unwrap().input.cloned();
     let bench = bench.lease("b", "w1");
     assert_eq!(input(&bench), Some(json("[7]")));
     let bench = Bench::with("continue_all: a | b c", |plan| {
         plan.waves[1].tasks[0].input = Some(json(r#"["${tasks.a.output}"]"#));
     });
-    let bench = bench.lease("a", "w1").completes_with("a", "7").lease_all().fails("b", "BAD").retry("b").lease("b", "w1");
+    let bench = bench
+        .lease("a", "w1")
+        .completes_with("a", "7")
+        .lease_all()
+        .fails("b", "BAD")
+        .retry("b")
+        .lease("b", "w1");
     assert_eq!(input(&bench), Some(json("[7]")));
     assert_eq!(bench.count("task_input_resolved"), 1);
 }
@@ -190,7 +205,7 @@ fn ten_thousand_references_are_found_by_name() {
         decide(&mut bench.state, Input::Lease { task, worker: worker.clone() }, bench.now).unwrap();
         let (lease, _) = bench.state.lease_of(task).unwrap();
         let report = Report::Completed(json("1"));
-        bench.last = decide(&mut bench.state, Input::Report { task, lease, worker, report }, bench.now);
+        bench.last = decide(&mut bench.state, reported(task, lease, &worker, report), bench.now);
     }
     assert_eq!(bench.kinds().iter().filter(|kind| **kind == "task_input_resolved").count(), 10_000);
 }

@@ -5,7 +5,7 @@ use v1::LeaseLossReason::{Disconnected, NotAcknowledged, Returned};
 use v1::RefusalReason::{AlreadySettled, NotYours, StaleLease, UnknownTask};
 
 fn completed(task: TaskRef, lease: u64, worker: &str) -> Input {
-    Input::Report { task, lease, worker: worker.to_owned(), report: Report::Completed(json("1")) }
+    reported(task, lease, worker, Report::Completed(json("1")))
 }
 
 #[track_caller]
@@ -55,7 +55,8 @@ fn a_worker_lost_in_the_grace_has_stopped() {
 fn the_late_result_of_an_old_lease_is_refused_and_recorded_once() {
     let bench = Bench::plan("a").lease("a", "w1");
     let (task, old) = (bench.at("a"), bench.token("a"));
-    let bench = bench.loses("a").lease("a", "w2").does(completed(task, old, "w1")).expect_kinds(&["result_refused"]);
+    let bench =
+        bench.loses("a").lease("a", "w2").does(completed(task, old, "w1")).expect_kinds(&["result_refused"]);
     check_refused(&bench, task, old, "w1", StaleLease);
     let bench = bench.does(completed(task, old, "w1")).expect_kinds(&[]);
     check_refused(&bench, task, old, "w1", StaleLease);
@@ -179,7 +180,8 @@ fn what_was_given_back_unbegun_may_be_given_to_another_worker() {
 #[test]
 fn nobody_knows_what_an_attempt_has_done_that_did_not_answer_its_cancel() {
     let limit = |plan: &mut v1::Plan| {
-        plan.retry = Some(v1::RetryPolicy { timeout_per_attempt_ms: Some(SECOND), ..v1::RetryPolicy::default() });
+        plan.retry =
+            Some(v1::RetryPolicy { timeout_per_attempt_ms: Some(SECOND), ..v1::RetryPolicy::default() });
     };
     let bench = Bench::with("a@once", limit).lease("a", "w1");
     let (task, lease) = (bench.at("a"), bench.token("a"));
@@ -194,7 +196,11 @@ fn nobody_knows_what_an_attempt_has_done_that_did_not_answer_its_cancel() {
 fn a_very_deep_error_does_not_make_the_log_unreadable() {
     let mut error = failure("BAD");
     for depth in 0..97 {
-        error = v1::Error { cause: Some(Box::new(error.clone())), details: vec![failure("DETAIL")], ..failure("BAD") };
+        error = v1::Error {
+            cause: Some(Box::new(error.clone())),
+            details: vec![failure("DETAIL")],
+            ..failure("BAD")
+        };
         assert!(depth < 97);
     }
     let bench = Bench::with("a", |plan| plan.on_high = Some(v1::OnHigh::Pause as i32));

@@ -135,7 +135,7 @@ impl Ledger {
                 agent: &declared.agent,
                 status: ResultStatus::from_proto(settled.status).expect("a result has a status"),
                 critical: declared.critical,
-                severity: settled.error.as_ref().and_then(|error| Severity::from_proto(error.severity)),
+                severity: Severity::from_proto(settled.severity),
             }
         });
         let expected = plan.policy_of(finished.wave).evaluate(outcomes);

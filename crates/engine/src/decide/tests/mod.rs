@@ -58,15 +58,15 @@ fn plan(line: &str) -> v1::Plan {
             ..v1::Task::default()
         }
     };
-    let waves = waves.split('|').map(|wave| v1::Wave {
-        tasks: wave.split_whitespace().map(task).collect(),
-        ..v1::Wave::default()
-    });
+    let waves = waves
+        .split('|')
+        .map(|wave| v1::Wave { tasks: wave.split_whitespace().map(task).collect(), ..v1::Wave::default() });
     v1::Plan { name: "test".to_owned(), policy, waves: waves.collect(), ..v1::Plan::default() }
 }
 
 fn policy_named(name: &str) -> v1::AggregationPolicy {
-    let (name, stop_when_decided) = name.strip_suffix(" early").map_or((name, None), |name| (name, Some(true)));
+    let (name, stop_when_decided) =
+        name.strip_suffix(" early").map_or((name, None), |name| (name, Some(true)));
     let kind = match name {
         "quorum" => v1::AggregationKind::Quorum,
         "fail_fast" => v1::AggregationKind::FailFast,
@@ -167,7 +167,9 @@ impl Bench {
                 }
             }
             Err(Refusal::Corrupt(corrupt)) => panic!("{corrupt}"),
-            Err(_) => assert_eq!(before, self.small.then(|| snapshot(&self.state)), "a refusal changes nothing"),
+            Err(_) => {
+                assert_eq!(before, self.small.then(|| snapshot(&self.state)), "a refusal changes nothing")
+            }
         }
         self
     }
@@ -203,8 +205,8 @@ impl Bench {
     fn report(self, task: &str, report: Report) -> Self {
         let task = self.at(task);
         let (lease, worker) = self.state.lease_of(task).expect("the task is leased");
-        let worker = worker.to_owned();
-        self.does(Input::Report { task, lease, worker, report })
+        let input = reported(task, lease, worker, report);
+        self.does(input)
     }
 
     #[track_caller]
@@ -306,6 +308,10 @@ impl Bench {
         let [question_id] = self.open().try_into().expect("one question is open");
         self.does(resolve(&question_id, answer, ""))
     }
+}
+
+fn reported(task: TaskRef, lease: u64, worker: &str, report: Report) -> Input {
+    Input::Report { task, lease, worker: worker.to_owned(), report, log: String::new() }
 }
 
 fn extend(task: &str, by_ms: i64, request_id: &str) -> Input {

@@ -20,26 +20,74 @@ const STEPS: usize = 200;
 /// One thing that happens. The numbers choose among what there is when it happens; some choose what there is not.
 #[derive(Clone, Debug)]
 enum Step {
-    Lease { task: u8, worker: u8 },
-    LeaseWaiting { task: u8, worker: u8 },
-    Complete { task: u8 },
-    Fail { task: u8, code: u8, retry_after_ms: Option<i64> },
-    Stop { task: u8, partial: bool },
+    Lease {
+        task: u8,
+        worker: u8,
+    },
+    LeaseWaiting {
+        task: u8,
+        worker: u8,
+    },
+    Complete {
+        task: u8,
+    },
+    Fail {
+        task: u8,
+        code: u8,
+        retry_after_ms: Option<i64>,
+    },
+    Stop {
+        task: u8,
+        partial: bool,
+    },
     /// A report with any token by any worker.
-    Claim { task: u8, token: u8, worker: u8 },
-    Lose { task: u8, reason: i32 },
-    LoseAny { task: u8, token: u8 },
-    Absent { task: u8 },
+    Claim {
+        task: u8,
+        token: u8,
+        worker: u8,
+    },
+    Lose {
+        task: u8,
+        reason: i32,
+    },
+    LoseAny {
+        task: u8,
+        token: u8,
+    },
+    Absent {
+        task: u8,
+    },
     /// Time passes, or goes backwards, with a tick or without one.
-    Pass { milliseconds: i64, tick: bool },
+    Pass {
+        milliseconds: i64,
+        tick: bool,
+    },
     /// To the next deadline.
     Meet,
-    Pause { request: u8 },
-    Resume { request: u8 },
-    Cancel { force: bool, request: u8 },
-    Extend { task: u8, by_ms: i64, request: u8 },
-    Retry { task: u8, request: u8 },
-    Answer { question: u8, answer: u8, request: u8 },
+    Pause {
+        request: u8,
+    },
+    Resume {
+        request: u8,
+    },
+    Cancel {
+        force: bool,
+        request: u8,
+    },
+    Extend {
+        task: u8,
+        by_ms: i64,
+        request: u8,
+    },
+    Retry {
+        task: u8,
+        request: u8,
+    },
+    Answer {
+        question: u8,
+        answer: u8,
+        request: u8,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -47,26 +95,26 @@ fn step() -> impl Strategy<Value = Step> {
     let worker = 0u8..3;
     let request = 0u8..40;
     prop_oneof![
-        8 => (task.clone(), worker.clone()).prop_map(|(task, worker)| Step::LeaseWaiting { task, worker }),
-        1 => (task.clone(), worker.clone()).prop_map(|(task, worker)| Step::Lease { task, worker }),
-        6 => task.clone().prop_map(|task| Step::Complete { task }),
-        6 => (task.clone(), 0u8..8, prop::option::of(any::<i64>()))
+        40 => (task.clone(), worker.clone()).prop_map(|(task, worker)| Step::LeaseWaiting { task, worker }),
+        3 => (task.clone(), worker.clone()).prop_map(|(task, worker)| Step::Lease { task, worker }),
+        10 => task.clone().prop_map(|task| Step::Complete { task }),
+        30 => (task.clone(), prop_oneof![30 => 0u8..5, 1 => 5u8..8], prop::option::weighted(0.1, any::<i64>()))
             .prop_map(|(task, code, retry_after_ms)| Step::Fail { task, code, retry_after_ms }),
-        2 => (task.clone(), any::<bool>()).prop_map(|(task, partial)| Step::Stop { task, partial }),
-        2 => (task.clone(), any::<u8>(), worker).prop_map(|(task, token, worker)| Step::Claim { task, token, worker }),
-        3 => (task.clone(), 0i32..6).prop_map(|(task, reason)| Step::Lose { task, reason }),
-        1 => (task.clone(), any::<u8>()).prop_map(|(task, token)| Step::LoseAny { task, token }),
-        1 => task.clone().prop_map(|task| Step::Absent { task }),
-        4 => (prop_oneof![-2_000i64..20_000, -MINUTE..60 * MINUTE], any::<bool>())
+        10 => (task.clone(), any::<bool>()).prop_map(|(task, partial)| Step::Stop { task, partial }),
+        10 => (task.clone(), any::<u8>(), worker).prop_map(|(task, token, worker)| Step::Claim { task, token, worker }),
+        20 => (task.clone(), 0i32..6).prop_map(|(task, reason)| Step::Lose { task, reason }),
+        4 => (task.clone(), any::<u8>()).prop_map(|(task, token)| Step::LoseAny { task, token }),
+        3 => task.clone().prop_map(|task| Step::Absent { task }),
+        20 => (prop_oneof![9 => -2_000i64..4_000, 1 => -MINUTE..60 * MINUTE], any::<bool>())
             .prop_map(|(milliseconds, tick)| Step::Pass { milliseconds, tick }),
-        5 => Just(Step::Meet),
-        1 => request.clone().prop_map(|request| Step::Pause { request }),
-        2 => request.clone().prop_map(|request| Step::Resume { request }),
+        15 => Just(Step::Meet),
+        4 => request.clone().prop_map(|request| Step::Pause { request }),
+        10 => request.clone().prop_map(|request| Step::Resume { request }),
         1 => (any::<bool>(), request.clone()).prop_map(|(force, request)| Step::Cancel { force, request }),
-        2 => (task.clone(), prop_oneof![Just(15 * MINUTE), any::<i64>()], request.clone())
+        10 => (task.clone(), prop_oneof![4 => Just(15 * MINUTE), 1 => any::<i64>()], request.clone())
             .prop_map(|(task, by_ms, request)| Step::Extend { task, by_ms, request }),
-        2 => (task, request.clone()).prop_map(|(task, request)| Step::Retry { task, request }),
-        4 => (any::<u8>(), 0u8..6, request)
+        15 => (task, request.clone()).prop_map(|(task, request)| Step::Retry { task, request }),
+        30 => (any::<u8>(), prop_oneof![20 => 0u8..3, 1 => 3u8..6], request)
             .prop_map(|(question, answer, request)| Step::Answer { question, answer, request }),
     ]
 }
@@ -82,14 +130,18 @@ fn policy() -> impl Strategy<Value = v1::AggregationPolicy> {
 }
 
 fn timeouts() -> impl Strategy<Value = v1::TimeoutPolicy> {
-    let timeout = prop::option::of(prop_oneof![1i64..5_000, MINUTE..10 * MINUTE]);
-    (timeout, prop::option::of(0i64..20_000), prop::option::of(1i64..30_000)).prop_map(
-        |(timeout_ms, grace_ms, schedule_to_start_ms)| v1::TimeoutPolicy { timeout_ms, grace_ms, schedule_to_start_ms },
+    let timeout = prop::option::of(prop_oneof![1 => 1i64..5_000, 3 => MINUTE..10 * MINUTE]);
+    (timeout, prop::option::of(0i64..20_000), prop::option::weighted(0.2, 1i64..30_000)).prop_map(
+        |(timeout_ms, grace_ms, schedule_to_start_ms)| v1::TimeoutPolicy {
+            timeout_ms,
+            grace_ms,
+            schedule_to_start_ms,
+        },
     )
 }
 
 fn retries() -> impl Strategy<Value = v1::RetryPolicy> {
-    let limits = (prop::option::of(1i64..5_000), prop::option::of(1i64..20_000));
+    let limits = (prop::option::of(1i64..5_000), prop::option::weighted(0.2, 1i64..60_000));
     let delays = prop::collection::vec(0i64..3_000, 0..3);
     (prop::option::of(1u32..5), prop::option::of(0i64..1_000), limits, any::<bool>(), delays).prop_map(
         |(max_attempts, base_delay_ms, (timeout_per_attempt_ms, total_timeout_ms), jitter, delays_ms)| {
@@ -122,7 +174,7 @@ fn any_plan() -> impl Strategy<Value = v1::Plan> {
     let waves = prop::collection::vec(wave, 1..4);
     let defaults = (
         prop::option::of(policy()),
-        prop::option::of(timeouts()),
+        prop::option::weighted(0.4, timeouts()),
         prop::option::of(retries()),
         prop::option::of(1i32..=2),
     );
@@ -167,7 +219,8 @@ impl Bench {
             }
             Step::Meet => self.state.next_deadline().map(|next| {
                 self.now = self.now.max(next);
-                let observed = Observed { last_frame_ms: Some(self.now.0), partial_output: Some(json("\"part\"")) };
+                let observed =
+                    Observed { last_frame_ms: Some(self.now.0), partial_output: Some(json("\"part\"")) };
                 let due = self.state.due(self.now).map(|task| (task, observed.clone())).collect();
                 Input::Tick { observed: due }
             }),
@@ -207,7 +260,7 @@ impl Bench {
             chosen.cloned()
         };
         let report = |index: u8, report: Report| {
-            held(index).map(|(task, lease, worker)| Input::Report { task, lease, worker, report })
+            held(index).map(|(task, lease, worker)| reported(task, lease, &worker, report))
         };
         let request_id = |request: u8| if request < 30 { String::new() } else { format!("r{request}") };
         Some(match *step {
@@ -224,11 +277,12 @@ impl Bench {
                 let error = v1::Error { retry_after_ms, ..failure(CODES[usize::from(code)]) };
                 report(task, Report::Failed(error))?
             }
-            Step::Stop { task, partial } => report(task, Report::Cancelled(partial.then(|| json("\"half\""))))?,
+            Step::Stop { task, partial } => {
+                report(task, Report::Cancelled(partial.then(|| json("\"half\""))))?
+            }
             Step::Claim { task, token, worker } => {
                 let report = Report::Completed(json("\"stolen\""));
-                let worker = WORKERS[usize::from(worker)].to_owned();
-                Input::Report { task: any(task), lease: self.some_token(token), worker, report }
+                reported(any(task), self.some_token(token), WORKERS[usize::from(worker)], report)
             }
             Step::Lose { task, reason } => {
                 let (task, lease, _) = held(task)?;
@@ -248,7 +302,8 @@ impl Bench {
             Step::Extend { task, by_ms, request } => extend(&name(task), by_ms, &request_id(request)),
             Step::Retry { task, request } => retry(&name(task), &request_id(request)),
             Step::Answer { question, answer, request } => {
-                let asked = self.state.questions.get(usize::from(question) % self.state.questions.len().max(1))?;
+                let asked =
+                    self.state.questions.get(usize::from(question) % self.state.questions.len().max(1))?;
                 let options = &asked.question.options;
                 let answer = options.get(usize::from(answer)).map_or("nonsense", String::as_str);
                 resolve(&asked.question.question_id, answer, &request_id(request))
@@ -282,7 +337,8 @@ impl Bench {
                 self = self.both(Input::Resume { request_id: String::new() });
             }
             for question_id in self.open() {
-                let asked = self.state.open_questions().find(|asked| asked.question.question_id == question_id);
+                let asked =
+                    self.state.open_questions().find(|asked| asked.question.question_id == question_id);
                 let options = asked.map(|asked| asked.question.options.clone()).unwrap_or_default();
                 let calm = ["skip", "terminate", "succeeded"];
                 let answer = calm.into_iter().find(|calm| options.iter().any(|option| option == calm));
@@ -296,7 +352,7 @@ impl Bench {
                 self.state.leases().map(|(task, token, worker)| (task, token, worker.to_owned())).collect();
             for (task, lease, worker) in leases {
                 let report = Report::Completed(json("{\"n\":1}"));
-                self = self.both(Input::Report { task, lease, worker, report });
+                self = self.both(reported(task, lease, &worker, report));
             }
             if let Some(next) = self.state.next_deadline() {
                 self.now = self.now.max(next);
@@ -308,8 +364,6 @@ impl Bench {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
-
     #[test]
     fn every_run_keeps_the_rules_and_comes_to_its_end(
         plan in any_plan(),

@@ -66,14 +66,19 @@ fn retry_runs_the_task_anew() {
 
 #[test]
 fn terminate_keeps_a_timeout_as_it_is() {
-    let bench = asking("a b").lease_all().completes("b").after(30 * MINUTE + 10 * SECOND).expect_timed_out("a");
+    let bench =
+        asking("a b").lease_all().completes("b").after(30 * MINUTE + 10 * SECOND).expect_timed_out("a");
     assert_eq!(bench.run().questions[0].options, ["terminate", "retry", "abort"]);
     bench.answer("terminate").expect_outcome(v1::RunOutcome::SucceededWithFailures).expect_timed_out("a");
 }
 
 #[test]
 fn abort_ends_the_run() {
-    let bench = asking("continue_all: a b c").lease("a", "w1").lease("b", "w2").fails("a", "TESTS_FAILED").answer("abort");
+    let bench = asking("continue_all: a b c")
+        .lease("a", "w1")
+        .lease("b", "w2")
+        .fails("a", "TESTS_FAILED")
+        .answer("abort");
     bench
         .expect_status(v1::RunStatus::Cancelling)
         .expect_task("c", v1::TaskState::Deleted, v1::ResultStatus::Cancelled)
@@ -130,7 +135,8 @@ fn a_wave_that_is_decided_stops_though_another_of_its_failures_is_run_anew() {
 #[test]
 fn retrying_a_task_answers_the_question_about_it() {
     let bench = asking("a").lease("a", "w1").fails("a", "TESTS_FAILED").retry("a");
-    let bench = bench.expect_kinds(&["task_reactivated", "question_answered"]).expect_status(v1::RunStatus::Running);
+    let bench =
+        bench.expect_kinds(&["task_reactivated", "question_answered"]).expect_status(v1::RunStatus::Running);
     assert_eq!(bench.run().questions[0].answer.as_deref(), Some("retry"));
     bench.lease("a", "w1").completes("a").expect_outcome(v1::RunOutcome::Succeeded);
 }
@@ -183,7 +189,7 @@ fn the_worker_that_comes_back_while_a_person_is_asked_is_refused() {
     let bench = Bench::plan("a@once").lease("a", "w1");
     let (task, lease) = (bench.at("a"), bench.token("a"));
     let report = Report::Completed(json("1"));
-    let bench = bench.loses("a").does(Input::Report { task, lease, worker: "w1".to_owned(), report });
+    let bench = bench.loses("a").does(reported(task, lease, "w1", report));
     bench.expect_kinds(&["result_refused"]).expect_status(v1::RunStatus::Waiting);
 }
 

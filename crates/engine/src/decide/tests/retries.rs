@@ -8,7 +8,8 @@ fn retry_policy(policy: v1::RetryPolicy) -> impl FnOnce(&mut v1::Plan) {
 
 #[test]
 fn a_failure_that_may_pass_is_tried_again_after_one_and_two_seconds() {
-    let bench = Bench::plan("a").lease("a", "w1").fails("a", "NETWORK_ERROR").expect_kinds(&["task_attempt_failed"]);
+    let bench =
+        Bench::plan("a").lease("a", "w1").fails("a", "NETWORK_ERROR").expect_kinds(&["task_attempt_failed"]);
     assert_eq!(bench.task("a").retry_at_ms, Some(START + SECOND));
     assert_eq!(bench.task("a").attempt, 1, "the second has not begun");
     let bench = bench.after(SECOND - 1).expect_unsettled("a");
@@ -51,7 +52,10 @@ fn the_third_failure_exhausts_the_attempts() {
 
 #[test]
 fn a_failure_that_does_not_pass_is_not_tried_again() {
-    let bench = Bench::plan("a b").lease_all().fails("a", "VALIDATION_ERROR").expect_failed("a", "NON_RETRYABLE_ERROR");
+    let bench = Bench::plan("a b")
+        .lease_all()
+        .fails("a", "VALIDATION_ERROR")
+        .expect_failed("a", "NON_RETRYABLE_ERROR");
     let error = bench.error("a");
     assert_eq!(error.options, ["fix_manual", "skip", "abort"]);
     assert_eq!(error.attempts.len(), 1);
@@ -67,17 +71,18 @@ fn a_worker_that_stops_by_itself_has_failed() {
 #[test]
 fn the_severity_is_that_of_the_original_error() {
     let bench = Bench::plan("a b c").lease_all().fails("a", "COVERAGE_LOW").fails("b", "SOMETHING_ELSE");
-    assert_eq!(bench.error("a").severity, v1::Severity::Medium as i32, "by its code");
-    assert_eq!(bench.error("b").severity, v1::Severity::Medium as i32, "by the aggregator's rule");
+    assert_eq!(bench.task("a").severity, v1::Severity::Medium as i32, "by its code");
+    assert_eq!(bench.task("b").severity, v1::Severity::Medium as i32, "by the aggregator's rule");
+    assert_eq!(bench.error("b").severity, v1::Severity::High as i32, "NON_RETRYABLE_ERROR itself is HIGH");
     let bench = bench.fails("c", "TESTS_FAILED");
-    assert_eq!(bench.error("c").severity, v1::Severity::High as i32);
+    assert_eq!(bench.task("c").severity, v1::Severity::High as i32);
 }
 
 #[test]
 fn the_plan_may_declare_the_severity_of_a_tasks_failures() {
     let low = |plan: &mut v1::Plan| plan.waves[0].tasks[0].severity = Some(v1::Severity::Low as i32);
     let bench = Bench::with("a", low).lease("a", "w1").fails("a", "TESTS_FAILED");
-    assert_eq!(bench.error("a").severity, v1::Severity::Low as i32);
+    assert_eq!(bench.task("a").severity, v1::Severity::Low as i32);
     assert_eq!(bench.run().summary.unwrap().low, 1);
 }
 
@@ -99,7 +104,8 @@ fn an_attempt_that_takes_too_long_is_stopped_and_tried_again() {
     let lease = bench.token("a");
     let bench = bench.after(40 * SECOND);
     assert_eq!(bench.effects(), [Effect::Revoke { task, lease }], "it did not answer within its grace");
-    let bench = bench.after(2 * SECOND).lease("a", "w3").after(40 * SECOND).expect_failed("a", "RETRY_EXHAUSTED");
+    let bench =
+        bench.after(2 * SECOND).lease("a", "w3").after(40 * SECOND).expect_failed("a", "RETRY_EXHAUSTED");
     assert_eq!(bench.error("a").cause.unwrap().code, "TIMEOUT");
 }
 
@@ -112,7 +118,11 @@ fn a_result_in_the_grace_of_an_attempt_comes_too_late_for_it() {
         .completes("a")
         .expect_kinds(&["task_attempt_failed"]);
     // What must not be done twice, and is done, is done.
-    Bench::with("a@once", retry_policy(limit)).lease("a", "w1").after(SECOND).completes("a").expect_succeeded("a");
+    Bench::with("a@once", retry_policy(limit))
+        .lease("a", "w1")
+        .after(SECOND)
+        .completes("a")
+        .expect_succeeded("a");
 }
 
 #[test]
@@ -145,15 +155,18 @@ fn jitter_shortens_the_wait_the_same_in_every_replay() {
 
 #[test]
 fn a_critical_failure_aborts_the_run_whatever_the_policy() {
-    let bench = Bench::plan("continue_all: a b c | d").lease("a", "w1").lease("b", "w2").fails("a", "STATE_CORRUPTED");
+    let bench = Bench::plan("continue_all: a b c | d")
+        .lease("a", "w1")
+        .lease("b", "w2")
+        .fails("a", "STATE_CORRUPTED");
     let bench = bench
         .expect_status(v1::RunStatus::Cancelling)
         .expect_task("c", v1::TaskState::Deleted, v1::ResultStatus::Cancelled)
         .stops("b")
         .expect_outcome(v1::RunOutcome::Failed);
     let error = bench.run().error.unwrap();
-    assert_eq!(error.severity, v1::Severity::Critical as i32);
     assert_eq!(error.cause.unwrap().code, "STATE_CORRUPTED");
+    assert_eq!(bench.task("a").severity, v1::Severity::Critical as i32);
 }
 
 #[test]
@@ -174,4 +187,21 @@ fn the_task_that_waits_for_its_next_attempt_times_out_all_the_same() {
         _ => None,
     });
     assert_eq!(settled.unwrap().attempts, 1, "the second attempt never began");
+}
+
+#[test]
+fn what_the_agent_logged_goes_with_the_attempt_that_it_tells_of() {
+    let logged = |bench: Bench, report: Report, log: &str| {
+        let (task, lease) = (bench.at("a"), bench.token("a"));
+        bench.does(Input::Report { task, lease, worker: "w1".to_owned(), report, log: log.to_owned() })
+    };
+    let failed = Report::Failed(failure("NETWORK_ERROR"));
+    let bench = logged(Bench::plan("a").lease("a", "w1"), failed, "first").after(SECOND).lease("a", "w1");
+    let bench = logged(bench, Report::Completed(json("1")), "second");
+    let logs = bench.ledger.events.iter().filter_map(|event| match event.body.as_ref()? {
+        Body::TaskAttemptFailed(failed) => Some(failed.log.as_str()),
+        Body::TaskSettled(settled) => Some(settled.log.as_str()),
+        _ => None,
+    });
+    assert_eq!(logs.collect::<Vec<_>>(), ["first", "second"]);
 }

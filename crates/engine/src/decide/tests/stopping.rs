@@ -45,7 +45,8 @@ fn the_grace_ends_by_force() {
 
 #[test]
 fn force_does_not_wait_for_the_grace() {
-    let bench = Bench::plan("a b").lease("a", "w1").cancel_by_force().expect_outcome(v1::RunOutcome::Cancelled);
+    let bench =
+        Bench::plan("a b").lease("a", "w1").cancel_by_force().expect_outcome(v1::RunOutcome::Cancelled);
     assert!(bench.effects().iter().any(|effect| matches!(effect, Effect::Revoke { .. })));
 }
 
@@ -96,9 +97,12 @@ fn a_cancelled_run_asks_nothing() {
 
 #[test]
 fn a_decided_wave_makes_no_further_attempt() {
-    let bench = Bench::with("fail_fast: a b", attempt_limit).lease("a", "w1").after(SECOND / 2).lease("b", "w2");
+    let bench =
+        Bench::with("fail_fast: a b", attempt_limit).lease("a", "w1").after(SECOND / 2).lease("b", "w2");
     let bench = bench.after(SECOND / 2).fails("b", "BAD").stops("a");
-    bench.expect_task("a", v1::TaskState::Failed, v1::ResultStatus::Cancelled).expect_outcome(v1::RunOutcome::Failed);
+    bench
+        .expect_task("a", v1::TaskState::Failed, v1::ResultStatus::Cancelled)
+        .expect_outcome(v1::RunOutcome::Failed);
 }
 
 #[test]
@@ -106,7 +110,8 @@ fn more_time_does_not_keep_a_run_from_its_end() {
     let timeout = |plan: &mut v1::Plan| {
         plan.timeouts = Some(v1::TimeoutPolicy { timeout_ms: Some(SECOND), ..v1::TimeoutPolicy::default() });
     };
-    let bench = Bench::with("a", timeout).lease("a", "w1").after(SECOND).cancel().input(extend("a", MINUTE, ""));
+    let bench =
+        Bench::with("a", timeout).lease("a", "w1").after(SECOND).cancel().input(extend("a", MINUTE, ""));
     assert!(matches!(bench.last, Err(Refusal::Rule(_))));
     bench.after(10 * SECOND).expect_timed_out("a").expect_outcome(v1::RunOutcome::Cancelled);
 }

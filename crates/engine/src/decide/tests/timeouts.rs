@@ -6,7 +6,8 @@ const HALF_AN_HOUR: i64 = 30 * MINUTE;
 
 fn timeouts(timeout_ms: i64, schedule_to_start_ms: Option<i64>) -> impl FnOnce(&mut v1::Plan) {
     move |plan| {
-        let policy = v1::TimeoutPolicy { timeout_ms: Some(timeout_ms), schedule_to_start_ms, ..Default::default() };
+        let policy =
+            v1::TimeoutPolicy { timeout_ms: Some(timeout_ms), schedule_to_start_ms, ..Default::default() };
         plan.timeouts = Some(policy);
     }
 }
@@ -44,7 +45,8 @@ fn a_timeout_warns_cancels_waits_and_then_forces() {
 
 #[test]
 fn a_timeout_of_a_minute_or_less_gives_no_warning() {
-    let bench = Bench::with("a", timeouts(MINUTE, None)).lease("a", "w1").after(2 * MINUTE).expect_timed_out("a");
+    let bench =
+        Bench::with("a", timeouts(MINUTE, None)).lease("a", "w1").after(2 * MINUTE).expect_timed_out("a");
     assert_eq!(bench.notices("TIMEOUT_IMMINENT").len(), 0);
 }
 
@@ -78,7 +80,8 @@ fn a_result_in_the_grace_counts_as_timeout_and_keeps_the_output() {
 
 #[test]
 fn a_partial_answer_to_the_cancel_is_kept() {
-    let bench = short().after(SECOND).report("a", Report::Cancelled(Some(json("\"half\"")))).expect_timed_out("a");
+    let bench =
+        short().after(SECOND).report("a", Report::Cancelled(Some(json("\"half\"")))).expect_timed_out("a");
     assert_eq!(bench.error("a").timeout.unwrap().partial_output, Some(json("\"half\"")));
 }
 
@@ -129,7 +132,8 @@ fn more_time_is_warned_of_again() {
 #[test]
 fn a_late_extension_still_lies_in_the_future() {
     let bench = Bench::with("a", |plan| {
-        let policy = v1::TimeoutPolicy { timeout_ms: Some(SECOND), grace_ms: Some(MINUTE), ..Default::default() };
+        let policy =
+            v1::TimeoutPolicy { timeout_ms: Some(SECOND), grace_ms: Some(MINUTE), ..Default::default() };
         plan.timeouts = Some(policy);
     });
     let bench = bench.lease("a", "w1").after(SECOND).after(30 * SECOND).extend("a", SECOND);
@@ -138,7 +142,10 @@ fn a_late_extension_still_lies_in_the_future() {
 
 #[test]
 fn after_the_end_no_time_can_be_added() {
-    let bench = Bench::with("a b", timeouts(SECOND, None)).lease("a", "w1").after(11 * SECOND).input(extend("a", SECOND, ""));
+    let bench = Bench::with("a b", timeouts(SECOND, None))
+        .lease("a", "w1")
+        .after(11 * SECOND)
+        .input(extend("a", SECOND, ""));
     let error = bench.expect_rule();
     assert_eq!(error.code, "INVALID_STATE_TRANSITION");
     assert_eq!(error.message, "task \"a\" is FAILED and has no time that runs");
@@ -155,7 +162,8 @@ fn a_task_that_nobody_has_taken_has_no_deadline_to_move() {
 fn a_task_may_wait_for_a_worker_only_so_long() {
     let bench = Bench::with("a b", timeouts(MINUTE, Some(5 * SECOND))).lease("b", "w1");
     let bench = bench.after(5 * SECOND - 1).expect_unsettled("a").after(1);
-    let bench = bench.expect_task("a", v1::TaskState::Failed, v1::ResultStatus::Timeout).expect_unsettled("b");
+    let bench =
+        bench.expect_task("a", v1::TaskState::Failed, v1::ResultStatus::Timeout).expect_unsettled("b");
     assert_eq!(bench.error("a").code, "SCHEDULE_TO_START_TIMEOUT");
     assert_eq!(bench.notices("INCOMPLETE_LIFECYCLE").len(), 1, "it failed and never was ACTIVE");
 }

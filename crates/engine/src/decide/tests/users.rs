@@ -45,7 +45,8 @@ fn a_request_that_is_repeated_is_carried_out_once() {
 #[test]
 fn a_request_id_means_one_request() {
     let reused = || Err(Refusal::RequestReused { request_id: "r1".to_owned() });
-    let bench = Bench::plan("a b").lease_all().does(extend("a", MINUTE, "r1")).input(extend("a", SECOND, "r1"));
+    let bench =
+        Bench::plan("a b").lease_all().does(extend("a", MINUTE, "r1")).input(extend("a", SECOND, "r1"));
     assert_eq!(bench.last, reused());
     let bench = bench.input(extend("b", MINUTE, "r1"));
     assert_eq!(bench.last, reused());
@@ -103,7 +104,7 @@ fn a_late_result_of_the_activation_before_is_refused() {
     let (task, lease) = (bench.at("a"), bench.token("a"));
     let bench = bench.fails("a", "BAD").retry("a");
     let report = Report::Completed(json("1"));
-    let bench = bench.does(Input::Report { task, lease, worker: "a".to_owned(), report }).expect_unsettled("a");
+    let bench = bench.does(reported(task, lease, "a", report)).expect_unsettled("a");
     assert_eq!(bench.kinds(), ["result_refused"]);
 }
 
@@ -139,7 +140,10 @@ fn a_wave_that_has_been_decided_is_not_reopened() {
 #[test]
 fn an_unknown_task_gets_suggestions() {
     let error = Bench::plan("build deploy").input(retry("buidl", "")).expect_rule();
-    assert_eq!((error.code.as_str(), error.suggestions.as_slice()), ("TASK_NOT_FOUND", &["build".to_owned()][..]));
+    assert_eq!(
+        (error.code.as_str(), error.suggestions.as_slice()),
+        ("TASK_NOT_FOUND", &["build".to_owned()][..])
+    );
 }
 
 #[test]

@@ -82,7 +82,11 @@ fn each_result_carries_the_evaluation_so_far() {
 
 #[test]
 fn fail_fast_stops_the_rest_at_the_first_failure() {
-    let bench = Bench::plan("fail_fast: a b c d | e").lease("a", "w1").lease("b", "w2").lease("c", "w3").completes("c");
+    let bench = Bench::plan("fail_fast: a b c d | e")
+        .lease("a", "w1")
+        .lease("b", "w2")
+        .lease("c", "w3")
+        .completes("c");
     bench
         .fails("a", "BAD")
         .expect_kinds(&["task_settled", "wave_decided", "task_cancel_requested", "task_settled"])
@@ -122,7 +126,7 @@ fn on_the_critical_path_only_critical_tasks_count() {
 #[test]
 fn a_failed_critical_task_stops_its_wave() {
     let bench = Bench::plan("critical_path: a! b c").lease("a", "w1").lease("b", "w2").fails("a", "BAD");
-    assert_eq!(bench.error("a").severity, v1::Severity::Critical as i32, "the aggregator's rule");
+    assert_eq!(bench.task("a").severity, v1::Severity::Critical as i32, "the aggregator's rule");
     bench.stops("b").expect_outcome(Failed).expect_run_error("CRITICAL_AGENT_FAILED");
 }
 
@@ -212,7 +216,7 @@ fn ten_thousand_results_cost_one_event_each() {
         decide(&mut state, Input::Lease { task, worker: worker.clone() }, Timestamp(START)).unwrap();
         let (lease, _) = state.lease_of(task).unwrap();
         let report = Report::Completed(json("1"));
-        decide(&mut state, Input::Report { task, lease, worker, report }, Timestamp(START)).unwrap();
+        decide(&mut state, reported(task, lease, &worker, report), Timestamp(START)).unwrap();
     }
     assert_eq!(state.outcome(), Some(Succeeded));
     assert_eq!(state.seq(), 2 + 2 * TASKS as u64 + 2);
