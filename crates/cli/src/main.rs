@@ -1,1 +1,81 @@
-fn main() {}
+//! The `capataz` command: a daemon, and everything that a person or a script does with one.
+//!
+//! What it is not: it decides nothing about runs, and it has no second way into the daemon; every command but `serve`,
+//! `demo` and `contract` is a client of the API like any other. Only [`output`] writes to the terminal, and all words
+//! are in [`text`]. Begin reading with [`args`], then [`commands`]; how things look is in [`display`], how a run is
+//! watched in [`watch`].
+
+mod args;
+mod commands;
+mod demo;
+mod display;
+mod exit;
+mod failure;
+mod output;
+mod plan_source;
+mod text;
+mod watch;
+
+use std::process::ExitCode;
+
+use args::{Cli, Command};
+use clap::{CommandFactory, Parser};
+use exit::Exit;
+use failure::Failure;
+use output::Output;
+
+/// The hidden subcommand under which process agents run.
+const SHIM: &str = "__shim";
+
+fn main() -> ExitCode {
+    // Before anything else: what runs an agent's command starts no threads and reads no settings.
+    let mut arguments = std::env::args_os().skip(1);
+    match arguments.next().as_deref().and_then(|first| first.to_str()) {
+        Some(SHIM) => return capataz_daemon::shim_main(arguments),
+        Some(demo::agent::MODE) => return demo::agent::main(arguments),
+        _ => {}
+    }
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help that nobody reads to its end is no failure.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Invalid } else { Exit::Ok }.into();
+        }
+    };
+    let mut out = Output::new(cli.global.json, cli.global.color);
+    let exit = execute(cli, &mut out).unwrap_or_else(|failure| {
+        failure.tell(&mut out);
+        failure.exit()
+    });
+    out.flush();
+    exit.into()
+}
+
+fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
+    let Cli { global, command } = cli;
+    // What needs no runtime does not start one.
+    let command = match command {
+        Command::Contract(command) => return commands::contract::contract(command, out),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "capataz", &mut script);
+            out.raw(&script);
+            return Ok(Exit::Ok);
+        }
+        command => command,
+    };
+    let runtime = tokio::runtime::Runtime::new().map_err(|error| {
+        Failure::failed(text::fill(text::words().serve.no_runtime, &[&error.to_string()]))
+    })?;
+    runtime.block_on(async {
+        match command {
+            Command::Serve(args) => commands::serve::serve(args, out).await,
+            Command::Demo(args) => commands::demo::demo(args, out).await,
+            Command::Run(args) => commands::run::run(args, &global, out).await,
+            Command::Runs(command) => commands::runs::runs(command, &global, out).await,
+            Command::Agents(command) => commands::agents::agents(command, &global, out).await,
+            Command::Contract(_) | Command::Completions { .. } => Ok(Exit::Ok),
+        }
+    })
+}

@@ -1,0 +1,286 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use capataz_contracts::{duration, plan_file, v1};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+mod runs;
+
+pub use runs::{AgentsCommand, CancelArgs, ExtendArgs, ListArgs, ResolveArgs, RunsCommand, WatchArgs};
+
+/// A contract-first daemon for crews of agents: plans of parallel tasks, with declared policies for time, retries and
+/// failure.
+#[derive(Debug, Parser)]
+#[command(name = "capataz", version, arg_required_else_help = true, after_help = EXAMPLES)]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  capataz demo                         see what it does, in ten seconds
+  capataz serve                        start a daemon
+  capataz run plan.toml --watch        run a plan and watch it
+  capataz runs list --status running   what is going on
+
+Exit codes: 0 success, 1 the run failed or the daemon refused, 2 wrong usage or invalid
+input, 3 no daemon, 4 the run still goes on, 5 it waits for an answer, 130 Ctrl-C.";
+
+#[derive(Args, Clone, Debug)]
+pub struct Global {
+    /// Address of the daemon
+    #[arg(
+        long,
+        global = true,
+        env = "CAPATAZ_ADDR",
+        default_value = "http://127.0.0.1:7411",
+        value_name = "URL"
+    )]
+    pub addr: String,
+    /// Print JSON: one document, or one line for each item of a stream
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// When to use colours
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    pub color: Color,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Start a daemon
+    Serve(ServeArgs),
+    /// Watch a daemon run a crew over a folder, with a retry, a timeout and a quorum
+    Demo(DemoArgs),
+    /// Run a plan file
+    Run(RunArgs),
+    /// Look at runs and steer them
+    #[command(subcommand)]
+    Runs(RunsCommand),
+    /// Look at the agents that the daemon knows
+    #[command(subcommand)]
+    Agents(AgentsCommand),
+    /// Check documents without a daemon
+    #[command(subcommand)]
+    Contract(ContractCommand),
+    /// Print a completion script for a shell
+    #[command(
+        after_help = "Example:\n  capataz completions bash > ~/.local/share/bash-completion/completions/capataz"
+    )]
+    Completions { shell: Shell },
+}
+
+/// Settings come from capataz.toml, then CAPATAZ_LISTEN and CAPATAZ_DATA_DIR, then these flags.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  capataz serve --data-dir ./data
+  capataz serve --config crew.toml --check     show the effective settings, start nothing
+  CAPATAZ_LOG=debug capataz serve --log-format json")]
+pub struct ServeArgs {
+    /// Configuration file [default: capataz.toml of the working folder, where it is there]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Address and port to listen on
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<String>,
+    /// Folder of the database
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Print the effective settings and where each comes from, and start nothing
+    #[arg(long)]
+    pub check: bool,
+    /// What to log: error, warn, info, debug, trace, or per module as in `capataz=debug,info`
+    #[arg(long, env = "CAPATAZ_LOG", default_value = "info", value_name = "FILTER")]
+    pub log: String,
+    /// How log lines on stderr are written
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
+    pub log_format: LogFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+/// The daemon runs inside of this command, on a free port, with a new data folder that stays.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  capataz demo
+  capataz demo --path ~/src/project
+  capataz demo --keep                          then, elsewhere: capataz --addr … runs list")]
+pub struct DemoArgs {
+    /// Folder to look at
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub path: PathBuf,
+    /// Keep the daemon until Ctrl-C
+    #[arg(long)]
+    pub keep: bool,
+}
+
+/// Checks the plan, starts a run, waits for its end and reports. Ctrl-C leaves the run to the daemon.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  capataz run examples/plans/quorum-review.toml --watch
+  capataz run plan.toml --detach --label env=ci --key build-4711
+  capataz run plan.toml --timeout 10m --json
+  generate-plan | capataz run - --format json
+
+With --json: one document with run_id, created and result; with --watch, a line for each event;
+with --detach, one document with run_id and created.")]
+pub struct RunArgs {
+    /// Plan in TOML or JSON; `-` for stdin
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Format of the plan [default: by the name's end, else by the contents]
+    #[arg(long, value_enum)]
+    pub format: Option<PlanFormat>,
+    /// Label of the run; may be repeated
+    #[arg(long = "label", short = 'l', value_name = "KEY=VALUE", value_parser = label)]
+    pub labels: Vec<(String, String)>,
+    /// Idempotency key: the same key and plan name the same run
+    #[arg(long, value_name = "KEY")]
+    pub key: Option<String>,
+    /// Show what happens while it happens
+    #[arg(long, short = 'w', conflicts_with = "detach")]
+    pub watch: bool,
+    /// Wait for the end (the default)
+    #[arg(long, conflicts_with = "detach")]
+    pub wait: bool,
+    /// Start the run and do not wait for its end
+    #[arg(long, short = 'd')]
+    pub detach: bool,
+    #[command(flatten)]
+    pub patience: Patience,
+}
+
+#[derive(Args, Clone, Copy, Debug)]
+pub struct Patience {
+    /// How long to wait, such as 90s or 10m; the run goes on afterwards (exit code 4 or 5)
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub timeout: Option<Duration>,
+    /// Stop waiting as soon as the run asks a question (exit code 5)
+    #[arg(long)]
+    pub exit_on_question: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PlanFormat {
+    Toml,
+    Json,
+}
+
+impl From<PlanFormat> for plan_file::Format {
+    fn from(format: PlanFormat) -> Self {
+        match format {
+            PlanFormat::Toml => Self::Toml,
+            PlanFormat::Json => Self::Json,
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ContractCommand {
+    /// Check a plan file: everything that a daemon would refuse, other than names that only it knows
+    #[command(after_help = "\
+Examples:
+  capataz contract check plan.toml
+  capataz contract check - --format json < plan.json
+  capataz contract check plan.toml --json | jq .violations
+
+Exit code 2 where the file breaks a rule.")]
+    Check {
+        /// Plan in TOML or JSON; `-` for stdin
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Format of the file [default: by the name's end, else by the contents]
+        #[arg(long, value_enum)]
+        format: Option<PlanFormat>,
+    },
+}
+
+/// `KEY=VALUE`.
+pub fn label(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("a label is KEY=VALUE")?;
+    let labels = [(key.to_owned(), value.to_owned())].into();
+    match capataz_contracts::validate::labels(&labels).first() {
+        Some(violation) => Err(violation.message.clone()),
+        None => Ok((key.to_owned(), value.to_owned())),
+    }
+}
+
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let milliseconds = duration::parse(text).map_err(|error| error.to_string())?;
+    Ok(Duration::from_millis(u64::try_from(milliseconds).unwrap_or_default()))
+}
+
+/// The enum value that JSON calls `text`.
+fn named<T>(text: &str, prefix: &str, from: fn(&str) -> Option<T>) -> Result<T, String> {
+    from(&format!("{prefix}{}", text.to_ascii_uppercase())).ok_or_else(|| format!("there is no value {text}"))
+}
+
+pub fn status(text: &str) -> Result<v1::RunStatus, String> {
+    named(text, "RUN_STATUS_", v1::RunStatus::from_str_name)
+}
+
+pub fn outcome(text: &str) -> Result<v1::RunOutcome, String> {
+    named(text, "RUN_OUTCOME_", v1::RunOutcome::from_str_name)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    /// Every command that does something shows how.
+    #[test]
+    fn every_command_has_examples() {
+        fn walk(command: &clap::Command, path: &str) {
+            for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help")
+            {
+                let path = format!("{path} {}", sub.get_name());
+                if sub.has_subcommands() {
+                    walk(sub, &path);
+                } else {
+                    let help = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
+                    assert!(help.contains("Example"), "{path} has no examples");
+                }
+            }
+        }
+        walk(&Cli::command(), "capataz");
+    }
+
+    #[test]
+    fn values_are_checked() {
+        assert_eq!(label("env=ci"), Ok(("env".to_owned(), "ci".to_owned())));
+        assert!(label("env").is_err());
+        assert!(label("Env=ci").is_err());
+        assert_eq!(parse_duration("1m 30s"), Ok(Duration::from_secs(90)));
+        assert!(parse_duration("90").is_err());
+        assert_eq!(status("running"), Ok(v1::RunStatus::Running));
+        assert_eq!(outcome("succeeded_with_failures"), Ok(v1::RunOutcome::SucceededWithFailures));
+        assert!(outcome("good").is_err());
+    }
+}

@@ -1,0 +1,210 @@
+//! The commands under `runs` and `agents`.
+
+use std::time::Duration;
+
+use capataz_contracts::v1;
+use clap::{Args, Subcommand};
+
+use super::{Patience, label, outcome, parse_duration, status};
+
+/// RUN is a run's id, the beginning or the end of one among the newest 500 runs, or `latest`.
+#[derive(Debug, Subcommand)]
+pub enum RunsCommand {
+    /// List runs, newest first
+    List(ListArgs),
+    /// Show a run: its waves, tasks, open questions and errors
+    #[command(after_help = "\
+Examples:
+  capataz runs show latest
+  capataz runs show 7f3a --outputs
+  capataz runs show latest --json | jq '.waves[].tasks[].state'")]
+    Show {
+        #[arg(value_name = "RUN")]
+        run: String,
+        /// Also print what the tasks gave back
+        #[arg(long)]
+        outputs: bool,
+    },
+    /// Watch a run until its end, then report
+    Watch(WatchArgs),
+    /// Stop a run: running tasks get their grace period
+    Cancel(CancelArgs),
+    /// Start no new attempts; running tasks go on
+    #[command(after_help = "Example:\n  capataz runs pause latest")]
+    Pause {
+        #[arg(value_name = "RUN")]
+        run: String,
+        #[command(flatten)]
+        mutation: Mutation,
+    },
+    /// Go on after a pause
+    #[command(after_help = "Example:\n  capataz runs resume latest")]
+    Resume {
+        #[arg(value_name = "RUN")]
+        run: String,
+        #[command(flatten)]
+        mutation: Mutation,
+    },
+    /// Give a task more time
+    Extend(ExtendArgs),
+    /// Run a failed task again, with all of its attempts
+    #[command(after_help = "Example:\n  capataz runs retry latest lint")]
+    Retry {
+        #[arg(value_name = "RUN")]
+        run: String,
+        #[arg(value_name = "TASK")]
+        task: String,
+        #[command(flatten)]
+        mutation: Mutation,
+    },
+    /// Answer a question that a run waits for
+    Resolve(ResolveArgs),
+    /// Print what happened in a run, a line for each event
+    #[command(after_help = "\
+Examples:
+  capataz runs logs latest
+  capataz runs logs latest --follow
+  capataz runs logs latest --json | jq .event.task_settled")]
+    Logs {
+        #[arg(value_name = "RUN")]
+        run: String,
+        /// Go on until the run has finished
+        #[arg(long, short = 'f')]
+        follow: bool,
+    },
+    /// Print the events of a run as stored, one JSON document a line
+    #[command(after_help = "Example:\n  capataz runs export latest > run.jsonl")]
+    Export {
+        #[arg(value_name = "RUN")]
+        run: String,
+    },
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  capataz runs list --status waiting
+  capataz runs list --label env=ci --outcome failed --limit 200
+  capataz runs list --json | jq -r '.runs[].run_id'")]
+pub struct ListArgs {
+    /// Only runs with this label; may be repeated
+    #[arg(long = "label", short = 'l', value_name = "KEY=VALUE", value_parser = label)]
+    pub labels: Vec<(String, String)>,
+    /// running, paused, waiting, cancelling or finished
+    #[arg(long, value_parser = status)]
+    pub status: Option<v1::RunStatus>,
+    /// succeeded, succeeded_with_failures, failed, cancelled or blocked
+    #[arg(long, value_parser = outcome)]
+    pub outcome: Option<v1::RunOutcome>,
+    /// The most runs to list
+    #[arg(long, short = 'n', default_value_t = 50, value_name = "N")]
+    pub limit: u32,
+    /// Go on where an earlier list ended
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "TOKEN")]
+    pub page_token: String,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  capataz runs watch latest
+  capataz runs watch 7f3a --timeout 5m
+  capataz runs watch latest --json | jq -c .event
+
+The exit code is that of the run: 0 where it succeeded, 1 where it did not.")]
+pub struct WatchArgs {
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    #[command(flatten)]
+    pub patience: Patience,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  capataz runs cancel latest --reason 'wrong branch'
+  capataz runs cancel 7f3a --force")]
+pub struct CancelArgs {
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// Kept with the run
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub reason: String,
+    /// Do not wait for the grace period of running tasks
+    #[arg(long)]
+    pub force: bool,
+    #[command(flatten)]
+    pub mutation: Mutation,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  capataz runs extend latest index-everything
+  capataz runs extend latest index-everything --by 1h")]
+pub struct ExtendArgs {
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    #[arg(value_name = "TASK")]
+    pub task: String,
+    /// How much more time [default: 15m]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub by: Option<Duration>,
+    #[command(flatten)]
+    pub mutation: Mutation,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  capataz runs show latest                     lists the open questions
+  capataz runs resolve latest q1 retry")]
+pub struct ResolveArgs {
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// Id of the question
+    #[arg(value_name = "QUESTION")]
+    pub question: String,
+    /// One of the question's options
+    #[arg(value_name = "ANSWER")]
+    pub answer: String,
+    #[command(flatten)]
+    pub mutation: Mutation,
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct Mutation {
+    /// The same id does the same thing only once [default: a new one]
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "ID")]
+    pub request_id: String,
+    /// Only if the run's newest event is this one
+    #[arg(long, value_name = "SEQ")]
+    pub if_seq: Option<u64>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum AgentsCommand {
+    /// List the agents and who serves them
+    #[command(after_help = "\
+Examples:
+  capataz agents list
+  capataz agents list --json | jq -r '.agents[].agent.name'")]
+    List,
+    /// Check names as the start of a run would, without starting anything
+    #[command(after_help = "\
+Examples:
+  capataz agents check code-reviewer test-analyzer
+  capataz agents check code-reviewer --command verify --resource profile-balanced
+
+Exit code 1 where a name is unknown.")]
+    Check {
+        #[arg(value_name = "NAME", required_unless_present_any = ["commands", "resources"])]
+        names: Vec<String>,
+        /// Name of a command; may be repeated
+        #[arg(long = "command", value_name = "NAME")]
+        commands: Vec<String>,
+        /// Name of a resource; may be repeated
+        #[arg(long = "resource", value_name = "NAME")]
+        resources: Vec<String>,
+    },
+}

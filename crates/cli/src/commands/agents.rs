@@ -1,0 +1,114 @@
+//! `capataz agents …`.
+
+use capataz_contracts::{json, v1};
+use capataz_policy::codes;
+
+use super::{Daemon, Outcome};
+use crate::args::{AgentsCommand, Global};
+use crate::display::error::{self, Context};
+use crate::display::format;
+use crate::display::paint::Tone;
+use crate::display::table::Table;
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::text::{fill, words};
+use crate::watch::follow::now_ms;
+
+pub async fn agents(command: AgentsCommand, global: &Global, out: &mut Output) -> Outcome {
+    let daemon = Daemon::connect(global).await?;
+    match command {
+        AgentsCommand::List => list(&daemon, out).await,
+        AgentsCommand::Check { names, commands, resources } => {
+            let request = v1::CheckAgentsRequest { agents: names, commands, resources };
+            check(&daemon, request, out).await
+        }
+    }
+}
+
+async fn list(daemon: &Daemon, out: &mut Output) -> Outcome {
+    let agents = daemon.client.list_agents().await.map_err(|error| daemon.failure(error))?;
+    if out.json {
+        let mut document = json::print("capataz.v1.ListAgentsResponse", &v1::ListAgentsResponse { agents });
+        if let Some(object) = document.as_object_mut() {
+            object.entry("agents").or_insert_with(|| serde_json::Value::Array(Vec::new()));
+        }
+        out.document(&document);
+        return Ok(Exit::Ok);
+    }
+    let mut table = Table::new(words().agents.head);
+    for status in &agents {
+        table.row(row(status, now_ms()));
+    }
+    let text = if table.is_empty() { words().agents.none.to_owned() } else { table.render(out.paint) };
+    out.line(&text);
+    Ok(Exit::Ok)
+}
+
+fn row(status: &v1::AgentStatus, now_ms: i64) -> [(String, Tone); 8] {
+    let texts = &words().agents;
+    let agent = status.agent.clone().unwrap_or_default();
+    let kind = match agent.kind() {
+        v1::AgentKind::Unspecified | v1::AgentKind::Task => "task",
+        v1::AgentKind::Spec => "spec",
+        v1::AgentKind::Planner => "planner",
+        v1::AgentKind::Tool => "tool",
+    };
+    let source = match status.source() {
+        v1::AgentSource::Process => texts.process,
+        v1::AgentSource::Worker => texts.worker,
+        v1::AgentSource::Declared => texts.declared,
+        v1::AgentSource::Unspecified => "",
+    };
+    let last_seen = match status.last_seen_ms {
+        _ if status.workers > 0 => texts.now.to_owned(),
+        Some(at) => fill(texts.ago, &[&format::age(now_ms - at)]),
+        None => String::new(),
+    };
+    // Work that nobody is there to take up deserves a look.
+    let absent = status.workers == 0 && status.source() != v1::AgentSource::Process;
+    let queued = if absent && status.queued > 0 { Tone::Warning } else { Tone::Plain };
+    [
+        (agent.name, Tone::Strong),
+        (agent.category, Tone::Plain),
+        (kind.to_owned(), Tone::Plain),
+        (source.to_owned(), Tone::Plain),
+        (status.workers.to_string(), Tone::Plain),
+        (status.running.to_string(), Tone::Plain),
+        (status.queued.to_string(), queued),
+        (last_seen, Tone::Faint),
+    ]
+}
+
+async fn check(daemon: &Daemon, request: v1::CheckAgentsRequest, out: &mut Output) -> Outcome {
+    let response = daemon.client.check_agents(request).await.map_err(|error| daemon.failure(error))?;
+    let exit = if response.can_proceed { Exit::Ok } else { Exit::Failed };
+    if out.json {
+        out.document(&json::print("capataz.v1.CheckAgentsResponse", &response));
+        return Ok(exit);
+    }
+    for detail in &response.details {
+        out.line(&shown(detail, out));
+    }
+    let texts = &words().agents;
+    out.line(&fill(texts.checked, &[&response.valid.to_string(), &response.total.to_string()]));
+    Ok(exit)
+}
+
+/// An unknown name as the error that it would be at the start of a run.
+fn shown(check: &v1::NameCheck, out: &Output) -> String {
+    let category = check.category.as_deref().filter(|category| !category.is_empty());
+    if check.valid {
+        let name = match category {
+            Some(category) => format!("{} {} ({category})", check.kind, check.name),
+            None => format!("{} {}", check.kind, check.name),
+        };
+        return error::ok(&name, out.paint);
+    }
+    let unknown = v1::Error {
+        code: check.code.clone().unwrap_or_else(|| codes::AGENT_NOT_FOUND.to_owned()),
+        message: format!("there is no {} {:?}", check.kind, check.name),
+        suggestions: check.suggestions.clone(),
+        ..v1::Error::default()
+    };
+    error::error(&unknown, &Context::default(), out.paint)
+}

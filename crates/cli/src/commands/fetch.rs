@@ -1,0 +1,77 @@
+//! Reads runs from the daemon.
+
+use capataz_contracts::v1;
+
+use super::Daemon;
+use crate::failure::Failure;
+use crate::text::{fill, words};
+
+/// Tasks in one answer; the daemon's limit.
+const TASKS: u32 = 1_000;
+/// Runs among which a shortened id is looked for: one answer of the daemon.
+const NEWEST: u32 = 500;
+/// Stands for the newest run.
+const LATEST: &str = "latest";
+
+/// The run with all of its tasks.
+pub async fn run(daemon: &Daemon, run_id: &str, include_outputs: bool) -> Result<v1::Run, Failure> {
+    let mut whole: Option<v1::Run> = None;
+    let mut task_offset = 0;
+    loop {
+        let request = v1::GetRunRequest {
+            run_id: run_id.to_owned(),
+            include_outputs,
+            task_offset,
+            task_limit: TASKS,
+            ..v1::GetRunRequest::default()
+        };
+        let response = daemon.client.get_run(request).await.map_err(|error| daemon.failure(error))?;
+        let page = response.run.unwrap_or_default();
+        match &mut whole {
+            None => whole = Some(page),
+            Some(whole) => {
+                for (wave, more) in whole.waves.iter_mut().zip(page.waves) {
+                    wave.tasks.extend(more.tasks);
+                }
+            }
+        }
+        match response.next_task_offset {
+            Some(next) if next > task_offset => task_offset = next,
+            _ => return Ok(whole.unwrap_or_default()),
+        }
+    }
+}
+
+/// The id that `text` means: `latest`, a whole id, or the beginning or end of one.
+pub async fn run_id(daemon: &Daemon, text: &str) -> Result<String, Failure> {
+    if text != LATEST && is_whole(text) {
+        return Ok(text.to_owned());
+    }
+    let page_size = if text == LATEST { 1 } else { NEWEST };
+    let request = v1::ListRunsRequest { page_size, ..v1::ListRunsRequest::default() };
+    let response = daemon.client.list_runs(request).await.map_err(|error| daemon.failure(error))?;
+    let texts = &words().runs;
+    if text == LATEST {
+        let newest = response.runs.into_iter().next();
+        return newest.map(|run| run.run_id).ok_or_else(|| Failure::failed(texts.none_yet));
+    }
+    let fitting: Vec<String> = response
+        .runs
+        .into_iter()
+        .map(|run| run.run_id)
+        .filter(|run_id| run_id.starts_with(text) || run_id.ends_with(text))
+        .collect();
+    match fitting.as_slice() {
+        [one] => Ok(one.clone()),
+        [] => Err(Failure::failed(fill(texts.no_such, &[text, &NEWEST.to_string()]))),
+        several => {
+            let some: Vec<&str> = several.iter().take(3).map(String::as_str).collect();
+            Err(Failure::failed(fill(texts.ambiguous, &[text, &some.join(", ")])))
+        }
+    }
+}
+
+/// Whether this is a UUID and not a part of one.
+fn is_whole(text: &str) -> bool {
+    text.len() == 36 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+}

@@ -1,0 +1,48 @@
+//! What each command does.
+
+pub mod agents;
+pub mod contract;
+pub mod demo;
+mod fetch;
+mod report;
+pub mod run;
+pub mod runs;
+pub mod serve;
+mod steer;
+
+use capataz_client::{Client, ClientError};
+
+use crate::args::Global;
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+pub type Outcome = Result<Exit, Failure>;
+
+/// Names the address in what goes wrong with a call to it.
+#[derive(Clone, Debug)]
+pub struct Daemon {
+    pub client: Client,
+    addr: String,
+}
+
+impl Daemon {
+    /// # Errors
+    /// The address is none, or nobody listens there.
+    pub async fn connect(global: &Global) -> Result<Self, Failure> {
+        Self::connect_to(&global.addr).await
+    }
+
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn connect_to(addr: &str) -> Result<Self, Failure> {
+        match Client::connect(addr).await {
+            Ok(client) => Ok(Self { client, addr: addr.to_owned() }),
+            Err(error) => Err(Failure::Answer { error, addr: addr.to_owned() }),
+        }
+    }
+
+    /// What a refused or failed call is.
+    pub fn failure(&self, error: ClientError) -> Failure {
+        Failure::Answer { error, addr: self.addr.clone() }
+    }
+}

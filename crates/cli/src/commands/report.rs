@@ -1,0 +1,92 @@
+//! What is said when the watching of a run has ended.
+
+use capataz_contracts::v1;
+
+use super::{Daemon, Outcome, fetch};
+use crate::display::frame::visible;
+use crate::display::paint::Tone;
+use crate::display::{format, payload, retry, run as display};
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::text::{fill, words};
+use crate::watch::follow::{End, now_ms};
+use crate::watch::model::Run;
+
+/// Tasks whose attempts are shown.
+const MOST_RETRIES: usize = 3;
+/// Tasks whose outputs are shown.
+const MOST_OUTPUTS: usize = 4;
+
+/// Reports a run that has finished, to a person.
+pub async fn finished(daemon: &Daemon, run_id: &str, model: &Run, out: &mut Output) -> Outcome {
+    let run = fetch::run(daemon, run_id, true).await?;
+    let retries: Vec<String> = model
+        .tasks()
+        .filter(|task| task.attempts.len() > 1)
+        .take(MOST_RETRIES)
+        .map(|task| retry::retry(&task.name, &task.attempts, task.max_attempts, out.paint))
+        .collect();
+    let mut parts = retries;
+    parts.push(display::reports(&run, out.paint));
+    parts.push(display::failures(&run, out.paint));
+    parts.extend(outputs(&run, out));
+    for part in parts.iter().filter(|part| !part.is_empty()) {
+        out.line("");
+        out.line(part);
+    }
+    out.line("");
+    out.line(&display::outcome_line(&run, now_ms(), out.paint));
+    out.line(&fill(words().watch.show_with, &[run_id]));
+    Ok(Exit::of_outcome(run.outcome()))
+}
+
+/// What the tasks of the last wave gave back.
+fn outputs(run: &v1::Run, out: &Output) -> Vec<String> {
+    let Some(wave) = run.waves.last() else { return Vec::new() };
+    let given = wave.tasks.iter().filter_map(|task| task.output.as_ref().map(|output| (task, output)));
+    given
+        .take(MOST_OUTPUTS)
+        .filter_map(|(task, output)| {
+            let title = fill(words().watch.output_of, &[&visible(&task.name)]);
+            let body = match payload::excerpt(output) {
+                Some(excerpt) => excerpt,
+                None if payload::size(output) <= "null".len() as u64 => return None,
+                None => fill(words().watch.output_elsewhere, &[&run.run_id]),
+            };
+            Some(format!("{}\n{body}", out.paint.text(Tone::Strong, &title)))
+        })
+        .collect()
+}
+
+/// Says why nobody waits any more, and how to come back. With JSON the exit code says it.
+pub fn unfinished(
+    run_id: &str,
+    model: &Run,
+    end: End,
+    timeout: Option<std::time::Duration>,
+    out: &mut Output,
+) -> Exit {
+    let texts = &words().watch;
+    let exit = match end {
+        End::Finished | End::Gone => Exit::Unreachable,
+        End::Question => Exit::WaitsForAnswer,
+        End::TimedOut if !model.questions.is_empty() => Exit::WaitsForAnswer,
+        End::TimedOut | End::NoReader => Exit::StillRunning,
+        End::Interrupted => Exit::Interrupted,
+    };
+    let waited = timeout.and_then(|timeout| i64::try_from(timeout.as_millis()).ok()).unwrap_or_default();
+    match end {
+        End::TimedOut => out.note(&fill(texts.timeout, &[&format::exactly(waited)])),
+        End::Interrupted => out.note(texts.detached),
+        End::Gone | End::Finished => out.note(texts.gone),
+        End::Question | End::NoReader => {}
+    }
+    if !out.json && end != End::NoReader {
+        for question in &model.questions {
+            out.note(&display::ask(run_id, question, out.error_paint()));
+        }
+        out.note(&fill(texts.watch_with, &[run_id]));
+        out.note(&fill(texts.cancel_with, &[run_id]));
+    }
+    exit
+}

@@ -1,0 +1,78 @@
+//! `capataz run`.
+
+use capataz_contracts::json;
+use capataz_contracts::v1;
+
+use super::{Daemon, Outcome, report};
+use crate::args::{Global, RunArgs};
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::plan_source;
+use crate::text::{fill, words};
+use crate::watch::follow::{self, End, Options, Style};
+use crate::watch::lines::Detail;
+
+pub async fn run(args: RunArgs, global: &Global, out: &mut Output) -> Outcome {
+    let plan = plan_source::load(&args.file, args.format.map(Into::into))?;
+    let daemon = Daemon::connect(global).await?;
+    let request = v1::StartRunRequest {
+        plan: Some(plan),
+        labels: args.labels.into_iter().collect(),
+        idempotency_key: args.key,
+        parent: None,
+    };
+    let started = daemon.client.start_run(request).await.map_err(|error| daemon.failure(error))?;
+    let run_id = started.run_id.clone();
+    if args.detach {
+        if out.json {
+            out.document(&json::print("capataz.v1.StartRunResponse", &started));
+        } else {
+            // Only the id is the answer: a script can take it as it is.
+            out.line(&run_id);
+            out.note(&fill(words().watch.watch_with, &[&run_id]));
+        }
+        return Ok(Exit::Ok);
+    }
+    if !out.json {
+        let text = if started.created { words().runs.started } else { words().runs.already };
+        out.line(&fill(text, &[&run_id]));
+        out.flush();
+    }
+    let style = match (args.watch, out.json) {
+        (false, _) => Style::Silent,
+        (true, true) => Style::Json,
+        (true, false) => style_for_people(out),
+    };
+    let options =
+        Options { style, timeout: args.patience.timeout, exit_on_question: args.patience.exit_on_question };
+    let (model, end) =
+        follow::follow(&daemon.client, &run_id, options, out).await.map_err(|error| daemon.failure(error))?;
+    let finished = end == End::Finished && model.is_finished();
+    if args.watch || !out.json {
+        return if !finished {
+            Ok(report::unfinished(&run_id, &model, end, options.timeout, out))
+        } else if out.json {
+            Ok(Exit::of_outcome(model.outcome))
+        } else {
+            report::finished(&daemon, &run_id, &model, out).await
+        };
+    }
+    let result = if finished {
+        let waited = daemon.client.wait_run(&run_id, None).await;
+        waited.map_err(|error| daemon.failure(error))?
+    } else {
+        None
+    };
+    let exit = match &result {
+        Some(result) => Exit::of_outcome(result.outcome()),
+        None => report::unfinished(&run_id, &model, end, options.timeout, out),
+    };
+    let response = v1::ExecuteRunResponse { run_id, created: started.created, result };
+    out.document(&json::print("capataz.v1.ExecuteRunResponse", &response));
+    Ok(exit)
+}
+
+/// What moves needs a terminal.
+pub fn style_for_people(out: &Output) -> Style {
+    if out.terminal { Style::Live } else { Style::Lines(Detail::Steps) }
+}

@@ -1,0 +1,158 @@
+//! `capataz runs …`.
+
+use capataz_contracts::{json, v1};
+use serde_json::json;
+
+use super::{Daemon, Outcome, fetch, report};
+use crate::args::{Global, ListArgs, RunsCommand, WatchArgs};
+use crate::display::frame::visible;
+use crate::display::paint::Tone;
+use crate::display::{payload, run as display};
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::text::{fill, words};
+use crate::watch::follow::{self, End, Options, Style, now_ms, record};
+use crate::watch::lines::{self, Detail};
+use crate::watch::model::Run;
+
+/// Runs in one answer; the daemon's limit.
+const PAGE: u32 = 500;
+
+pub async fn runs(command: RunsCommand, global: &Global, out: &mut Output) -> Outcome {
+    let daemon = &Daemon::connect(global).await?;
+    match command {
+        RunsCommand::List(args) => list(daemon, args, out).await,
+        RunsCommand::Show { run, outputs } => show(daemon, &run, outputs, out).await,
+        RunsCommand::Watch(args) => watch(daemon, args, out).await,
+        RunsCommand::Logs { run, follow } => logs(daemon, &run, follow, out).await,
+        RunsCommand::Export { run } => export(daemon, &run, out).await,
+        steering => super::steer::steer(daemon, steering, out).await,
+    }
+}
+
+async fn list(daemon: &Daemon, args: ListArgs, out: &mut Output) -> Outcome {
+    let mut runs: Vec<v1::Run> = Vec::new();
+    let mut page_token = args.page_token;
+    loop {
+        let left = args.limit.saturating_sub(u32::try_from(runs.len()).unwrap_or(u32::MAX));
+        if left == 0 {
+            break;
+        }
+        let request = v1::ListRunsRequest {
+            labels: args.labels.iter().cloned().collect(),
+            status: args.status.map(|status| status as i32),
+            outcome: args.outcome.map(|outcome| outcome as i32),
+            kind: None,
+            page_size: left.min(PAGE),
+            page_token,
+        };
+        let page = daemon.client.list_runs(request).await.map_err(|error| daemon.failure(error))?;
+        runs.extend(page.runs);
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            break;
+        }
+    }
+    if out.json {
+        let response = v1::ListRunsResponse { runs, next_page_token: page_token };
+        let mut document = json::print("capataz.v1.ListRunsResponse", &response);
+        // A list that is empty is still a list.
+        if let Some(object) = document.as_object_mut() {
+            object.entry("runs").or_insert_with(|| json!([]));
+        }
+        out.document(&document);
+        return Ok(Exit::Ok);
+    }
+    if runs.is_empty() {
+        out.line(words().runs.none);
+        return Ok(Exit::Ok);
+    }
+    out.line(&display::list(&runs, now_ms(), out.paint));
+    if !page_token.is_empty() {
+        out.note(&fill(words().runs.more, &[&page_token]));
+    }
+    Ok(Exit::Ok)
+}
+
+async fn show(daemon: &Daemon, run: &str, outputs: bool, out: &mut Output) -> Outcome {
+    let run_id = fetch::run_id(daemon, run).await?;
+    let run = fetch::run(daemon, &run_id, outputs).await?;
+    if out.json {
+        out.document(&json::print("capataz.v1.Run", &run));
+        return Ok(Exit::Ok);
+    }
+    out.line(&display::show(&run, now_ms(), out.paint));
+    let tasks = run.waves.iter().flat_map(|wave| &wave.tasks);
+    for (task, output) in tasks.filter_map(|task| Some((task, task.output.as_ref()?))) {
+        let title = fill(words().watch.output_of, &[&visible(&task.name)]);
+        out.line(&format!("\n{}", out.paint.text(Tone::Strong, &title)));
+        let excerpt = payload::excerpt(output);
+        out.line(&excerpt.unwrap_or_else(|| fill(words().watch.output_elsewhere, &[&run_id])));
+    }
+    Ok(Exit::Ok)
+}
+
+async fn watch(daemon: &Daemon, args: WatchArgs, out: &mut Output) -> Outcome {
+    let run_id = fetch::run_id(daemon, &args.run).await?;
+    let style = if out.json { Style::Json } else { super::run::style_for_people(out) };
+    let options =
+        Options { style, timeout: args.patience.timeout, exit_on_question: args.patience.exit_on_question };
+    let (model, end) =
+        follow::follow(&daemon.client, &run_id, options, out).await.map_err(|error| daemon.failure(error))?;
+    if end != End::Finished || !model.is_finished() {
+        Ok(report::unfinished(&run_id, &model, end, options.timeout, out))
+    } else if out.json {
+        Ok(Exit::of_outcome(model.outcome))
+    } else {
+        report::finished(daemon, &run_id, &model, out).await
+    }
+}
+
+async fn logs(daemon: &Daemon, run: &str, follow: bool, out: &mut Output) -> Outcome {
+    let run_id = fetch::run_id(daemon, run).await?;
+    if follow {
+        let style = if out.json { Style::Json } else { Style::Lines(Detail::Everything) };
+        let options = Options { style, timeout: None, exit_on_question: false };
+        let (_, end) = follow::follow(&daemon.client, &run_id, options, out)
+            .await
+            .map_err(|error| daemon.failure(error))?;
+        return Ok(match end {
+            End::Interrupted => Exit::Interrupted,
+            End::Gone => Exit::Unreachable,
+            _ => Exit::Ok,
+        });
+    }
+    let mut model = Run::default();
+    for_each_event(daemon, &run_id, out, |event, out| {
+        model.apply(event);
+        if out.json {
+            out.record(&record(&run_id, event, None));
+        } else if let Some(line) = lines::render(&model, &run_id, event, Detail::Everything, out.paint) {
+            out.line(&line);
+        }
+    })
+    .await
+}
+
+async fn export(daemon: &Daemon, run: &str, out: &mut Output) -> Outcome {
+    let run_id = fetch::run_id(daemon, run).await?;
+    for_each_event(daemon, &run_id, out, |event, out| out.record(&json::print("capataz.v1.Event", event)))
+        .await
+}
+
+/// Every event that is stored now, until nobody reads on.
+async fn for_each_event(
+    daemon: &Daemon,
+    run_id: &str,
+    out: &mut Output,
+    mut show: impl FnMut(&v1::Event, &mut Output),
+) -> Outcome {
+    let mut events = daemon.client.export_run(run_id).await.map_err(|error| daemon.failure(error))?;
+    while let Some(event) = events.next().await {
+        show(&event.map_err(|error| daemon.failure(error))?, out);
+        if out.is_closed() {
+            break;
+        }
+    }
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,103 @@
+//! The commands under `runs` that change a run.
+
+use capataz_contracts::{json, v1};
+use serde_json::Value;
+
+use super::{Daemon, Outcome, fetch};
+use crate::args::{CancelArgs, ExtendArgs, ResolveArgs, RunsCommand};
+use crate::display::{error, format};
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::text::{fill, words};
+
+pub async fn steer(daemon: &Daemon, command: RunsCommand, out: &mut Output) -> Outcome {
+    let texts = &words().runs;
+    let client = &daemon.client;
+    let failed = |error| daemon.failure(error);
+    let (text, answer): (String, Value) = match command {
+        RunsCommand::Cancel(CancelArgs { run, reason, force, mutation }) => {
+            let run_id = fetch::run_id(daemon, &run).await?;
+            let request = v1::CancelRunRequest {
+                run_id: run_id.clone(),
+                request_id: mutation.request_id,
+                if_seq: mutation.if_seq,
+                reason,
+                force,
+            };
+            let response = client.cancel_run(request).await.map_err(failed)?;
+            (fill(texts.cancelled, &[&run_id]), json::print("capataz.v1.CancelRunResponse", &response))
+        }
+        RunsCommand::Pause { run, mutation } => {
+            let run_id = fetch::run_id(daemon, &run).await?;
+            let request = v1::PauseRunRequest {
+                run_id: run_id.clone(),
+                request_id: mutation.request_id,
+                if_seq: mutation.if_seq,
+            };
+            let response = client.pause_run(request).await.map_err(failed)?;
+            (fill(texts.paused, &[&run_id]), json::print("capataz.v1.PauseRunResponse", &response))
+        }
+        RunsCommand::Resume { run, mutation } => {
+            let run_id = fetch::run_id(daemon, &run).await?;
+            let request = v1::ResumeRunRequest {
+                run_id: run_id.clone(),
+                request_id: mutation.request_id,
+                if_seq: mutation.if_seq,
+            };
+            let response = client.resume_run(request).await.map_err(failed)?;
+            (fill(texts.resumed, &[&run_id]), json::print("capataz.v1.ResumeRunResponse", &response))
+        }
+        RunsCommand::Extend(ExtendArgs { run, task, by, mutation }) => {
+            let request = v1::ExtendTaskRequest {
+                run_id: fetch::run_id(daemon, &run).await?,
+                task: task.clone(),
+                request_id: mutation.request_id,
+                if_seq: mutation.if_seq,
+                by_ms: by.and_then(|by| i64::try_from(by.as_millis()).ok()),
+            };
+            let response = client.extend_task(request).await.map_err(failed)?;
+            let until = format::utc(response.deadline_ms);
+            (fill(texts.extended, &[&task, &until]), json::print("capataz.v1.ExtendTaskResponse", &response))
+        }
+        RunsCommand::Retry { run, task, mutation } => {
+            let request = v1::RetryTaskRequest {
+                run_id: fetch::run_id(daemon, &run).await?,
+                task: task.clone(),
+                request_id: mutation.request_id,
+                if_seq: mutation.if_seq,
+            };
+            let response = client.retry_task(request).await.map_err(failed)?;
+            let activation = response.activation.to_string();
+            (
+                fill(texts.retried, &[&task, &activation]),
+                json::print("capataz.v1.RetryTaskResponse", &response),
+            )
+        }
+        RunsCommand::Resolve(ResolveArgs { run, question, answer, mutation }) => {
+            let request = v1::ResolveRequest {
+                run_id: fetch::run_id(daemon, &run).await?,
+                question_id: question.clone(),
+                answer: answer.clone(),
+                request_id: mutation.request_id,
+                if_seq: mutation.if_seq,
+            };
+            let response = client.resolve(request).await.map_err(failed)?;
+            (
+                fill(texts.resolved, &[&question, &answer]),
+                json::print("capataz.v1.ResolveResponse", &response),
+            )
+        }
+        // These only read; `runs` has them.
+        RunsCommand::List(_)
+        | RunsCommand::Show { .. }
+        | RunsCommand::Watch(_)
+        | RunsCommand::Logs { .. }
+        | RunsCommand::Export { .. } => return Ok(Exit::Ok),
+    };
+    if out.json {
+        out.document(&answer);
+    } else {
+        out.line(&error::ok(&text, out.paint));
+    }
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,4 @@
+//! The crew of `capataz demo`: its plan, its agents, and what the agents do.
+
+pub mod agent;
+pub mod crew;

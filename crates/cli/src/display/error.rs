@@ -1,0 +1,300 @@
+//! Errors and warnings by severity (seed 000, contract 6).
+
+use capataz_contracts::v1;
+use capataz_policy::codes;
+
+use super::frame::{Frame, visible};
+use super::paint::{Paint, Tone};
+use super::special;
+use crate::text::{fill, words};
+
+/// What the display knows beside the error itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Context<'a> {
+    pub task: Option<&'a str>,
+    pub agent: Option<&'a str>,
+    /// State of the task.
+    pub phase: Option<&'a str>,
+    pub max_attempts: Option<u32>,
+    /// Unix milliseconds at which the error came about.
+    pub at_ms: Option<i64>,
+}
+
+/// The error as its code or else its severity has it drawn.
+pub fn error(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
+    if let Some(shown) = special::error(error, context, paint) {
+        return shown;
+    }
+    match severity(error) {
+        v1::Severity::Critical => critical(error, context, paint),
+        v1::Severity::High | v1::Severity::Unspecified => high(error, context, paint),
+        v1::Severity::Medium => warning(error, context, paint),
+        v1::Severity::Low => info(error, paint),
+    }
+}
+
+/// The declared severity, else that of the code, else HIGH.
+pub fn severity(error: &v1::Error) -> v1::Severity {
+    match error.severity() {
+        v1::Severity::Unspecified => {
+            codes::lookup(&error.code).map_or(v1::Severity::High, |entry| entry.severity.to_proto())
+        }
+        declared => declared,
+    }
+}
+
+/// What a person can do about it, in one line.
+pub fn advice(error: &v1::Error) -> Option<String> {
+    let advice = codes::lookup(&error.code).map(|entry| entry.advice.to_owned());
+    error.suggested_action.clone().filter(|action| !action.is_empty()).or(advice)
+}
+
+/// `[OK] …`
+pub fn ok(message: &str, paint: Paint) -> String {
+    paint.text(Tone::Good, &fill(words().errors.ok, &[&visible(message)]))
+}
+
+fn info(error: &v1::Error, paint: Paint) -> String {
+    paint.text(Tone::Faint, &fill(words().errors.info, &[&visible(message_or_code(error))]))
+}
+
+fn critical(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
+    let action = advice(error).unwrap_or_else(|| words().errors.resolve_first.to_owned());
+    body(heading(error, paint), error, context)
+        .blank()
+        .text(words().errors.required_action)
+        .item("-> ", &action)
+        .finish()
+}
+
+fn high(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
+    let frame = body(heading(error, paint), error, context).blank();
+    let frame = match advice(error) {
+        Some(advice) => frame.item("-> ", &advice),
+        None => frame,
+    };
+    if error.options.is_empty() {
+        return frame.finish();
+    }
+    let frame = frame.blank().text(words().errors.options);
+    options(frame, &error.options, generic_option).finish()
+}
+
+fn warning(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
+    let frame = Frame::light(paint)
+        .toned(&fill(words().errors.warning, &[&error.code]), Tone::Warning)
+        .under_title()
+        .text(&subject(error, context));
+    frame.text(words().errors.continuing).finish()
+}
+
+/// `ERROR: CODE`, `Severity: …` and the line under it.
+pub fn heading(error: &v1::Error, paint: Paint) -> Frame {
+    titled(words().errors.error, error, Tone::Bad, paint)
+}
+
+pub fn titled(template: &str, error: &v1::Error, tone: Tone, paint: Paint) -> Frame {
+    Frame::heavy(paint)
+        .toned(&fill(template, &[&error.code]), tone)
+        .text(&severity_line(severity(error)))
+        .under_title()
+}
+
+pub fn severity_line(severity: v1::Severity) -> String {
+    let name = match severity {
+        v1::Severity::Critical => "CRITICAL",
+        v1::Severity::High | v1::Severity::Unspecified => "HIGH",
+        v1::Severity::Medium => "MEDIUM",
+        v1::Severity::Low => "LOW",
+    };
+    fill(words().errors.severity, &[name])
+}
+
+fn body(frame: Frame, error: &v1::Error, context: &Context<'_>) -> Frame {
+    let texts = &words().errors;
+    let mut frame = frame.blank().text(&subject(error, context));
+    if let Some(cause) = &error.cause {
+        frame = frame.blank().text(&fill(texts.original, &[&one_line(cause)]));
+    }
+    if let Some(reason) = error.reason.as_deref().filter(|reason| !reason.is_empty()) {
+        frame = frame.text(&fill(texts.reason, &[reason]));
+    }
+    if !error.details.is_empty() {
+        let details: Vec<String> = error.details.iter().map(one_line).collect();
+        frame = details_of(frame.blank(), &details);
+    }
+    frame
+}
+
+/// `task: message`, where the message does not name the task by itself.
+fn subject(error: &v1::Error, context: &Context<'_>) -> String {
+    let message = message_or_code(error);
+    match context.task {
+        Some(task) if !message.contains(task) => format!("{task}: {message}"),
+        _ => message.to_owned(),
+    }
+}
+
+fn message_or_code(error: &v1::Error) -> &str {
+    if error.message.is_empty() { &error.code } else { &error.message }
+}
+
+/// `CODE: message`.
+pub fn one_line(error: &v1::Error) -> String {
+    match (error.code.as_str(), error.message.as_str()) {
+        ("", message) => message.to_owned(),
+        (code, "") => code.to_owned(),
+        (code, message) => format!("{code}: {message}"),
+    }
+}
+
+/// How many details a box lists before it only counts them.
+const MOST_DETAILS: usize = 5;
+
+pub fn details_of(frame: Frame, details: &[String]) -> Frame {
+    let texts = &words().errors;
+    let listed = details.iter().take(MOST_DETAILS).map(String::as_str);
+    let frame = frame.text(texts.details).items("- ", listed);
+    match details.len().saturating_sub(MOST_DETAILS) {
+        0 => frame,
+        more => frame.text(&fill(texts.more_details, &[&more.to_string()])),
+    }
+}
+
+/// `[k] what it does`, for each option.
+pub fn options(frame: Frame, options: &[String], texts: fn(&str) -> Option<&'static str>) -> Frame {
+    let mut frame = frame;
+    for option in options {
+        let key = option.chars().next().unwrap_or('?');
+        frame = frame.item(&format!("[{key}] "), texts(option).unwrap_or(option));
+    }
+    frame
+}
+
+fn generic_option(option: &str) -> Option<&'static str> {
+    match option {
+        "skip" => Some(words().options.skip_high),
+        _ => common_option(option),
+    }
+}
+
+/// The usual words for an option.
+pub fn common_option(option: &str) -> Option<&'static str> {
+    let texts = &words().options;
+    Some(match option {
+        "extend" => texts.extend,
+        "terminate" => texts.terminate,
+        "retry" => texts.retry,
+        "retry_manual" => texts.retry_manual,
+        "debug" => texts.debug,
+        "skip" => texts.skip,
+        "fix_manual" => texts.fix_manual,
+        "correct" => texts.correct,
+        "abort" => texts.abort,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(code: &str, message: &str) -> v1::Error {
+        v1::Error { code: code.to_owned(), message: message.to_owned(), ..v1::Error::default() }
+    }
+
+    #[track_caller]
+    fn check(shown: &v1::Error, expected: &str) {
+        assert_eq!(error(shown, &Context::default(), Paint::OFF), expected);
+    }
+
+    #[test]
+    fn a_critical_error_requires_an_action() {
+        check(
+            &failure("STATE_CORRUPTED", "The state file is corrupted"),
+            "\
++======================================================+
+|  ERROR: STATE_CORRUPTED                              |
+|  Severity: CRITICAL                                  |
++======================================================+
+|                                                      |
+|  The state file is corrupted                         |
+|                                                      |
+|  REQUIRED ACTION:                                    |
+|  -> Restore the state from its backup or start       |
+|     again from a clean one.                          |
++======================================================+",
+        );
+    }
+
+    #[test]
+    fn a_high_error_offers_what_can_be_answered() {
+        let shown = v1::Error {
+            options: ["debug", "skip", "abort"].map(str::to_owned).to_vec(),
+            suggested_action: Some("Look at the failed tests".to_owned()),
+            ..failure("TESTS_FAILED", "3 tests failed")
+        };
+        check(
+            &shown,
+            "\
++======================================================+
+|  ERROR: TESTS_FAILED                                 |
+|  Severity: HIGH                                      |
++======================================================+
+|                                                      |
+|  3 tests failed                                      |
+|                                                      |
+|  -> Look at the failed tests                         |
+|                                                      |
+|  Options:                                            |
+|  [d] Investigate with `capataz runs logs`            |
+|  [s] Skip (not recommended)                          |
+|  [a] Abort                                           |
++======================================================+",
+        );
+    }
+
+    #[test]
+    fn a_medium_one_is_a_warning() {
+        check(
+            &failure("LINT_WARNINGS", "5 lint warnings found"),
+            "\
++------------------------------------------------------+
+|  WARNING: LINT_WARNINGS                              |
++------------------------------------------------------+
+|  5 lint warnings found                               |
+|  Continuing automatically...                         |
++------------------------------------------------------+",
+        );
+    }
+
+    #[test]
+    fn a_low_one_is_a_line() {
+        check(
+            &failure("RETRY_SUCCESS", "Retry succeeded after 1 failed attempt"),
+            "[INFO] Retry succeeded after 1 failed attempt",
+        );
+        assert_eq!(ok("The state is valid", Paint::OFF), "[OK] The state is valid");
+    }
+
+    #[test]
+    fn the_original_error_and_five_details_are_shown() {
+        let shown = v1::Error {
+            cause: Some(Box::new(failure("NOT_HERE", "no such file"))),
+            reason: Some("the code is not retryable".to_owned()),
+            details: (1..=7).map(|number| failure("DETAIL", &number.to_string())).collect(),
+            ..failure("NON_RETRYABLE_ERROR", "attempt 1 failed")
+        };
+        let shown = error(&shown, &Context { task: Some("lint"), ..Context::default() }, Paint::OFF);
+        for expected in [
+            "lint: attempt 1 failed ",
+            "Original error: NOT_HERE: no such file ",
+            "Reason: the code is not retryable ",
+            "- DETAIL: 5 ",
+            "... and 2 more errors ",
+        ] {
+            assert!(shown.contains(expected), "{expected} in\n{shown}");
+        }
+        assert!(!shown.contains("DETAIL: 6"), "{shown}");
+    }
+}

@@ -1,0 +1,239 @@
+//! Boxes of 56 columns, as the error contracts draw them.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use super::paint::{Paint, Tone};
+
+/// Columns of a box, borders included.
+pub const WIDTH: usize = 56;
+/// Columns of a line of text in a box.
+pub const TEXT_WIDTH: usize = 50;
+/// Columns between the borders.
+const INNER: usize = WIDTH - 2;
+
+#[derive(Clone, Copy, Debug)]
+enum Row {
+    Heavy,
+    Light,
+}
+
+/// A box under construction: rows from the top to the bottom.
+#[derive(Debug)]
+pub struct Frame {
+    paint: Paint,
+    text: String,
+    border: Row,
+}
+
+impl Frame {
+    /// A box of `=`, for results and for errors that stop somebody.
+    pub fn heavy(paint: Paint) -> Self {
+        Self::begin(paint, Row::Heavy)
+    }
+
+    /// A box of `-`, for what goes on by itself.
+    pub fn light(paint: Paint) -> Self {
+        Self::begin(paint, Row::Light)
+    }
+
+    fn begin(paint: Paint, border: Row) -> Self {
+        let mut frame = Self { paint, text: String::new(), border };
+        frame.border(border);
+        frame
+    }
+
+    fn border(&mut self, row: Row) {
+        let dash = match row {
+            Row::Heavy => "=",
+            Row::Light => "-",
+        };
+        self.text.push_str(&format!("+{}+\n", dash.repeat(INNER)));
+    }
+
+    /// The line between a title and what belongs to it.
+    pub fn under_title(mut self) -> Self {
+        self.border(self.border);
+        self
+    }
+
+    /// The line before what a person has to do.
+    pub fn rule(mut self) -> Self {
+        self.border(Row::Light);
+        self
+    }
+
+    pub fn blank(mut self) -> Self {
+        self.row("", Tone::Plain);
+        self
+    }
+
+    /// Text, wrapped.
+    pub fn text(self, text: &str) -> Self {
+        self.toned(text, Tone::Plain)
+    }
+
+    pub fn toned(self, text: &str, tone: Tone) -> Self {
+        self.hanging("", text, tone)
+    }
+
+    /// Text behind a mark such as `-> `; further lines are indented as far.
+    pub fn item(self, mark: &str, text: &str) -> Self {
+        self.hanging(mark, text, Tone::Plain)
+    }
+
+    pub fn hanging(mut self, mark: &str, text: &str, tone: Tone) -> Self {
+        let indent = mark.width();
+        let mut mark = mark.to_owned();
+        for line in wrap(text, TEXT_WIDTH.saturating_sub(indent)) {
+            self.row(&format!("{mark}{line}"), tone);
+            mark = " ".repeat(indent);
+        }
+        self
+    }
+
+    /// Several items behind the same mark.
+    pub fn items<'a>(mut self, mark: &str, items: impl IntoIterator<Item = &'a str>) -> Self {
+        for item in items {
+            self = self.item(mark, item);
+        }
+        self
+    }
+
+    fn row(&mut self, text: &str, tone: Tone) {
+        let margin = INNER.saturating_sub(2 + text.width());
+        let text = self.paint.text(tone, text);
+        self.text.push_str(&format!("|  {text}{}|\n", " ".repeat(margin)));
+    }
+
+    /// The box, without a line break at its end.
+    pub fn finish(mut self) -> String {
+        self.border(self.border);
+        self.text.pop();
+        self.text
+    }
+}
+
+/// `text` in lines of at most `width` columns. Words stay whole where they fit into a line; line breaks are kept.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let width = width.max(2);
+    let mut lines = Vec::new();
+    for paragraph in text.lines() {
+        let mut line = String::new();
+        for word in visible(paragraph).split_whitespace() {
+            let gap = usize::from(!line.is_empty());
+            if line.width() + gap + word.width() <= width {
+                line.extend(std::iter::repeat_n(' ', gap));
+                line.push_str(word);
+                continue;
+            }
+            if !line.is_empty() {
+                lines.push(std::mem::take(&mut line));
+            }
+            line = split_overlong(word, width, &mut lines);
+        }
+        lines.push(line);
+    }
+    if lines.is_empty() {
+        lines.push(String::new());
+    }
+    lines
+}
+
+/// Pushes all but the last piece of `word`, each as wide as fits.
+fn split_overlong(word: &str, width: usize, lines: &mut Vec<String>) -> String {
+    let mut piece = String::new();
+    for character in word.chars() {
+        if piece.width() + character.width().unwrap_or(0) > width {
+            lines.push(std::mem::take(&mut piece));
+        }
+        piece.push(character);
+    }
+    piece
+}
+
+/// `text` on one line of at most `width` columns, with `…` where something was left out.
+pub fn truncated(text: &str, width: usize) -> String {
+    let text = visible(text);
+    if text.width() <= width {
+        return text;
+    }
+    let mut kept = String::new();
+    for character in text.chars() {
+        if kept.width() + character.width().unwrap_or(0) + 1 > width {
+            break;
+        }
+        kept.push(character);
+    }
+    kept.push('…');
+    kept
+}
+
+/// `text` with nothing in it that acts on a terminal: tabs and line breaks become spaces, other control characters and
+/// those that turn the direction of writing are escaped.
+pub fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\t' | '\n' | '\r' => shown.push(' '),
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => shown.extend(character.escape_unicode()),
+            _ if character.is_control() => shown.extend(character.escape_unicode()),
+            _ => shown.push(character),
+        }
+    }
+    shown
+}
+
+/// As [`visible`], with its line breaks and indentation kept.
+pub fn visible_block(text: &str) -> String {
+    text.replace('\t', "    ").lines().map(visible).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_wrap(text: &str, width: usize, expected: &[&str]) {
+        assert_eq!(wrap(text, width), expected);
+    }
+
+    #[test]
+    fn words_stay_whole_where_they_fit() {
+        check_wrap("", 10, &[""]);
+        check_wrap("one two three", 7, &["one two", "three"]);
+        check_wrap("one\n\n two", 10, &["one", "", "two"]);
+        check_wrap("abcdefghij", 4, &["abcd", "efgh", "ij"]);
+        check_wrap("ab abcdefgh", 4, &["ab", "abcd", "efgh"]);
+    }
+
+    #[test]
+    fn width_is_that_on_the_screen() {
+        check_wrap("日本語日本語", 5, &["日本", "語日", "本語"]);
+        check_wrap("año año", 7, &["año año"]);
+        assert_eq!(truncated("日本語日本語", 6), "日本…");
+        assert_eq!(truncated("short", 6), "short");
+    }
+
+    #[test]
+    fn nothing_acts_on_the_terminal() {
+        check_wrap("a\u{1b}[2Jb\tc", 40, &["a\\u{1b}[2Jb c"]);
+        assert_eq!(visible("\u{202e}x"), "\\u{202e}x");
+        assert_eq!(visible_block("a\n\tb"), "a\n    b");
+    }
+
+    #[test]
+    fn every_line_of_a_box_has_56_columns() {
+        let shown = Frame::heavy(Paint::OFF)
+            .text("ERROR: 日本語")
+            .under_title()
+            .blank()
+            .text(&"x".repeat(120))
+            .rule()
+            .item("-> ", "A required action that is longer than fifty columns, so that it is wrapped")
+            .finish();
+        for line in shown.lines() {
+            assert_eq!(line.width(), WIDTH, "{line}");
+        }
+        assert_eq!(shown.lines().count(), 11, "{shown}");
+    }
+}

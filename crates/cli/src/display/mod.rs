@@ -1,0 +1,14 @@
+//! How results and errors look: pure functions from the contract's messages to text.
+//!
+//! Nothing here prints, asks for the time or knows where the messages come from. All words are in [`crate::text`].
+
+pub mod error;
+pub mod format;
+pub mod frame;
+pub mod paint;
+pub mod payload;
+pub mod report;
+pub mod retry;
+pub mod run;
+pub mod special;
+pub mod table;

@@ -1,0 +1,91 @@
+//! The RETRY box: the attempts of one task.
+
+use super::format;
+use super::frame::Frame;
+use super::paint::{Paint, Tone};
+use crate::text::{fill, words};
+
+/// One attempt, and the delay after it where another one followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    pub number: u32,
+    /// Why it failed; absent where it succeeded.
+    pub failure: Option<String>,
+    pub delay_ms: Option<i64>,
+}
+
+/// The attempts of `task`, of at most `max_attempts`.
+pub fn retry(task: &str, attempts: &[Attempt], max_attempts: u32, paint: Paint) -> String {
+    let texts = &words().retry;
+    let mut frame = Frame::light(paint).text(&fill(texts.title, &[task])).under_title();
+    for (index, attempt) in attempts.iter().enumerate() {
+        if index > 0 {
+            frame = frame.blank();
+        }
+        let (verdict, tone) = match &attempt.failure {
+            Some(failure) => (format!("{} ({failure})", words().report.failed), Tone::Bad),
+            None => (words().report.success.to_owned(), Tone::Good),
+        };
+        let number = attempt.number.to_string();
+        frame = frame.toned(&fill(texts.attempt, &[&number, &max_attempts.to_string(), &verdict]), tone);
+        if let Some(delay) = attempt.delay_ms {
+            frame = frame.text(&fill(texts.waiting, &[&format::exactly(delay)]));
+        }
+    }
+    let exhausted = attempts
+        .last()
+        .is_some_and(|last| last.failure.is_some() && last.delay_ms.is_none() && last.number >= max_attempts);
+    if exhausted {
+        frame = frame.blank().item("X  ", texts.exhausted).item("-> ", texts.escalated);
+    }
+    frame.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(number: u32, failure: &str, delay_ms: Option<i64>) -> Attempt {
+        Attempt { number, failure: Some(failure.to_owned()), delay_ms }
+    }
+
+    #[test]
+    fn as_the_contract_draws_it() {
+        let attempts = [
+            failed(1, "timeout", Some(1_000)),
+            failed(2, "exit code 1", Some(2_000)),
+            failed(3, "exit code 1", None),
+        ];
+        let expected = "\
++------------------------------------------------------+
+|  RETRY: npm test                                     |
++------------------------------------------------------+
+|  Attempt 1/3: FAILED (timeout)                       |
+|  Waiting 1s before retry...                          |
+|                                                      |
+|  Attempt 2/3: FAILED (exit code 1)                   |
+|  Waiting 2s before retry...                          |
+|                                                      |
+|  Attempt 3/3: FAILED (exit code 1)                   |
+|                                                      |
+|  X  All attempts exhausted                           |
+|  -> Error escalated to user                          |
++------------------------------------------------------+";
+        assert_eq!(retry("npm test", &attempts, 3, Paint::OFF), expected);
+    }
+
+    #[test]
+    fn a_success_after_a_failure() {
+        let attempts = [failed(1, "busy", Some(1_500)), Attempt { number: 2, failure: None, delay_ms: None }];
+        let expected = "\
++------------------------------------------------------+
+|  RETRY: fetch                                        |
++------------------------------------------------------+
+|  Attempt 1/3: FAILED (busy)                          |
+|  Waiting 1.5s before retry...                        |
+|                                                      |
+|  Attempt 2/3: SUCCESS                                |
++------------------------------------------------------+";
+        assert_eq!(retry("fetch", &attempts, 3, Paint::OFF), expected);
+    }
+}

@@ -1,0 +1,199 @@
+//! Boxes of their own for single codes.
+
+use capataz_contracts::v1;
+use capataz_policy::codes;
+
+use super::error::{Context, advice, common_option, details_of, heading, one_line, options, titled};
+use super::format;
+use super::frame::Frame;
+use super::paint::{Paint, Tone};
+use crate::text::{fill, words};
+
+/// The box of the error's code; none where its severity decides.
+pub fn error(error: &v1::Error, context: &Context<'_>, paint: Paint) -> Option<String> {
+    Some(match error.code.as_str() {
+        codes::AGENT_NOT_FOUND | codes::COMMAND_NOT_FOUND | codes::RESOURCE_NOT_FOUND
+            if error.details.is_empty() =>
+        {
+            not_found(error, paint)
+        }
+        codes::INVALID_STATE_TRANSITION => invalid_transition(error, paint),
+        codes::TASK_TIMEOUT => task_timeout(error, context, paint),
+        codes::RETRY_EXHAUSTED => retry_exhausted(error, context, paint),
+        codes::SESSION_CORRUPTED | codes::SESSION_VALIDATION_FAILED | codes::SESSION_INVALID => {
+            session(error, paint)
+        }
+        _ => return None,
+    })
+}
+
+fn not_found(error: &v1::Error, paint: Paint) -> String {
+    let texts = &words().errors;
+    let agent = error.code == codes::AGENT_NOT_FOUND;
+    let message = match quoted(&error.message) {
+        Some(name) if agent => fill(texts.agent_missing, &[name]),
+        _ => error.message.clone(),
+    };
+    let frame = heading(error, paint).blank().text(&message).blank();
+    let frame = if error.suggestions.is_empty() {
+        frame.text(if agent { texts.no_similar_agents } else { texts.no_similar_names })
+    } else {
+        frame
+            .text(if agent { texts.similar_agents } else { texts.similar_names })
+            .items("- ", error.suggestions.iter().map(String::as_str))
+    };
+    let action = if agent { texts.correct_agent } else { texts.correct_name };
+    frame.blank().rule().text(texts.required_action).item("-> ", action).finish()
+}
+
+/// What stands between the outermost double quotes.
+fn quoted(message: &str) -> Option<&str> {
+    let (_, after) = message.split_once('"')?;
+    after.rsplit_once('"').map(|(inside, _)| inside)
+}
+
+const ARROW: &str = " -> ";
+
+fn invalid_transition(error: &v1::Error, paint: Paint) -> String {
+    let texts = &words().errors;
+    let wanted = error.message.rsplit_once(": ").map_or(error.message.as_str(), |(_, wanted)| wanted);
+    let steps = error.suggested_action.as_deref().unwrap_or_default();
+    let mut refused = wanted.to_owned();
+    let states: Vec<&str> = steps.split(ARROW).collect();
+    if let [_, skipped @ .., _] = states.as_slice()
+        && !skipped.is_empty()
+    {
+        refused = format!("{refused} {}", fill(texts.skipping, &[&skipped.join(", ")]));
+    }
+    let mut frame = heading(error, paint).blank().text(texts.invalid_transition).item("  ", &refused).blank();
+    if steps.is_empty() {
+        if let Some(reason) = &error.reason {
+            frame = frame.text(reason).blank();
+        }
+    } else {
+        frame = frame.text(texts.correct_steps).item("  ", steps);
+        // What is active may also fail: the other way on from the same step.
+        if let Some(before) = steps.strip_suffix("COMPLETE") {
+            frame = frame.item("  ", &format!("{before}FAILED"));
+        }
+        frame = frame.blank();
+    }
+    options(frame.rule().text(texts.options), &error.options, common_option).finish()
+}
+
+fn task_timeout(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
+    let texts = &words().errors;
+    let task = context.task.or_else(|| quoted(&error.message));
+    let message = task.map_or_else(|| error.message.clone(), |task| fill(texts.task_timed_out, &[task]));
+    let mut frame = titled(texts.warning, error, Tone::Warning, paint).blank().text(&message);
+    let mut partial = None;
+    if let Some(timeout) = &error.timeout {
+        let checked = match (timeout.last_health_check_ms, context.at_ms) {
+            (Some(last), Some(at)) => fill(texts.last_health_check, &[&format::in_words(at - last)]),
+            (Some(last), None) => format::utc(last),
+            (None, _) => texts.no_health_check.to_owned(),
+        };
+        frame = frame
+            .blank()
+            .text(&fill(texts.configured, &[&format::in_words(timeout.configured_timeout_ms)]))
+            .text(&fill(texts.elapsed, &[&format::clock(timeout.elapsed_ms)]))
+            .text(&checked);
+        partial = timeout.partial_output.as_ref().map(super::payload::size);
+    }
+    let state: Vec<String> = [
+        context.agent.map(|agent| fill(texts.state_agent, &[agent])),
+        context.phase.map(|phase| fill(texts.state_phase, &[phase])),
+        partial.map(|bytes| fill(texts.state_output, &[&format::thousands(bytes)])),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    frame = frame.blank();
+    if !state.is_empty() {
+        frame = frame.rule().text(texts.current_state).items("- ", state.iter().map(String::as_str)).blank();
+    }
+    if !error.options.is_empty() {
+        frame = options(frame.rule().text(texts.options), &error.options, timeout_option);
+    }
+    frame.finish()
+}
+
+fn timeout_option(option: &str) -> Option<&'static str> {
+    match option {
+        "abort" => Some(words().options.abort_all),
+        _ => common_option(option),
+    }
+}
+
+fn retry_exhausted(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
+    let texts = &words().errors;
+    let made = error.attempts.len();
+    let mut frame = heading(error, paint).blank();
+    if let Some(task) = context.task {
+        frame = frame.toned(task, Tone::Strong);
+    }
+    if made > 0 {
+        let most = context.max_attempts.map_or(made, |most| most as usize);
+        let total: i64 = error.attempts.iter().map(|attempt| attempt.duration_ms).sum();
+        frame = frame
+            .text(&fill(texts.attempts, &[&format!("{made}/{most}")]))
+            .text(&fill(texts.total_time, &[&format::took(total)]));
+    } else {
+        frame = frame.text(&error.message);
+    }
+    if let Some(cause) = &error.cause {
+        frame = frame.blank().text(texts.last_error);
+        for line in one_line(cause).lines() {
+            frame = frame.item("> ", line);
+        }
+    }
+    frame = frame.blank().rule();
+    if let Some(advice) = advice(error) {
+        frame = frame.text(texts.problem).item("-> ", &advice);
+    }
+    if !error.options.is_empty() {
+        frame = options(frame.blank().text(texts.options), &error.options, common_option);
+    }
+    frame.finish()
+}
+
+fn session(error: &v1::Error, paint: Paint) -> String {
+    let texts = (&words().errors, &words().options);
+    let mut frame = heading(error, paint).blank().text(&error.message).blank();
+    if !error.details.is_empty() {
+        let details: Vec<String> = error.details.iter().map(one_line).collect();
+        frame = details_of(frame, &details).blank();
+    }
+    frame
+        .rule()
+        .text(texts.0.recovery)
+        .item("[b] ", texts.1.restore)
+        .item("[r] ", texts.1.reinitialise)
+        .item("[m] ", texts.1.edit)
+        .finish()
+}
+
+/// MULTIPLE CRITICAL ERRORS, each as `CODE: subject`; `recovery` is the command that shows where things stand.
+pub fn multiple_critical(errors: &[String], recovery: &str, paint: Paint) -> String {
+    let texts = &words().errors;
+    let mut frame = Frame::heavy(paint)
+        .toned(texts.multiple, Tone::Bad)
+        .text(&super::error::severity_line(v1::Severity::Critical))
+        .under_title()
+        .blank()
+        .text(texts.found);
+    for (index, error) in errors.iter().enumerate() {
+        frame = frame.item(&format!("{}. ", index + 1), error);
+    }
+    frame
+        .blank()
+        .text(texts.aborted)
+        .blank()
+        .rule()
+        .text(texts.saved)
+        .item("-> ", &fill(texts.look_at, &[recovery]))
+        .finish()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,254 @@
+use super::*;
+
+fn failure(code: &str, message: &str) -> v1::Error {
+    v1::Error { code: code.to_owned(), message: message.to_owned(), ..v1::Error::default() }
+}
+
+fn listed(words: &[&str]) -> Vec<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
+}
+
+#[track_caller]
+fn check(shown: &v1::Error, context: &Context<'_>, expected: &str) {
+    assert_eq!(error(shown, context, Paint::OFF).as_deref(), Some(expected));
+}
+
+#[test]
+fn an_unknown_agent_with_similar_ones() {
+    let shown = v1::Error {
+        suggestions: listed(&["elsabro-executor", "elsabro-verifier", "elsabro-analyst"]),
+        ..failure("AGENT_NOT_FOUND", "there is no agent \"elsabro-executer\"")
+    };
+    check(
+        &shown,
+        &Context::default(),
+        "\
++======================================================+
+|  ERROR: AGENT_NOT_FOUND                              |
+|  Severity: CRITICAL                                  |
++======================================================+
+|                                                      |
+|  The agent \"elsabro-executer\" does not exist         |
+|                                                      |
+|  Similar agents available:                           |
+|  - elsabro-executor                                  |
+|  - elsabro-verifier                                  |
+|  - elsabro-analyst                                   |
+|                                                      |
++------------------------------------------------------+
+|  REQUIRED ACTION:                                    |
+|  -> Correct the agent's name in the plan             |
++======================================================+",
+    );
+}
+
+#[test]
+fn an_unknown_agent_without_similar_ones() {
+    let shown = failure("AGENT_NOT_FOUND", "there is no agent \"elsabro-nonexistent\"");
+    let shown = error(&shown, &Context::default(), Paint::OFF).unwrap_or_default();
+    assert!(shown.contains("|  No agent has a similar name "), "{shown}");
+}
+
+#[test]
+fn an_invalid_transition_shows_the_right_steps() {
+    let shown = v1::Error {
+        suggested_action: Some("INIT -> ACTIVE -> COMPLETE".to_owned()),
+        options: listed(&["correct", "abort"]),
+        ..failure("INVALID_STATE_TRANSITION", "invalid transition: INIT -> COMPLETE")
+    };
+    check(
+        &shown,
+        &Context::default(),
+        "\
++======================================================+
+|  ERROR: INVALID_STATE_TRANSITION                     |
+|  Severity: HIGH                                      |
++======================================================+
+|                                                      |
+|  Invalid transition detected:                        |
+|    INIT -> COMPLETE (skipping ACTIVE)                |
+|                                                      |
+|  Correct steps:                                      |
+|    INIT -> ACTIVE -> COMPLETE                        |
+|    INIT -> ACTIVE -> FAILED                          |
+|                                                      |
++------------------------------------------------------+
+|  Options:                                            |
+|  [c] Take the correct steps automatically            |
+|  [a] Abort                                           |
++======================================================+",
+    );
+}
+
+#[test]
+fn an_impossible_transition_says_why() {
+    let shown = v1::Error {
+        reason: Some("nothing may follow DELETED".to_owned()),
+        options: listed(&["abort"]),
+        ..failure("INVALID_STATE_TRANSITION", "invalid transition: DELETED -> ACTIVE")
+    };
+    let shown = error(&shown, &Context::default(), Paint::OFF).unwrap_or_default();
+    assert!(shown.contains("|    DELETED -> ACTIVE  "), "{shown}");
+    assert!(shown.contains("|  nothing may follow DELETED "), "{shown}");
+}
+
+#[test]
+fn a_timeout() {
+    let partial = v1::Payload {
+        media_type: "text/plain".to_owned(),
+        data: Some(v1::payload::Data::Inline(vec![b'x'; 1_234].into())),
+    };
+    let shown = v1::Error {
+        timeout: Some(v1::TimeoutDetail {
+            configured_timeout_ms: 1_800_000,
+            elapsed_ms: 1_905_000,
+            last_health_check_ms: Some(1_000_000),
+            partial_output: Some(partial),
+        }),
+        options: listed(&["extend", "terminate", "retry", "abort"]),
+        ..failure("TASK_TIMEOUT", "task \"explore-codebase\" exceeded its timeout of 30m")
+    };
+    let context = Context {
+        agent: Some("elsabro-executor"),
+        phase: Some("ACTIVE"),
+        at_ms: Some(1_035_000),
+        ..Context::default()
+    };
+    check(
+        &shown,
+        &context,
+        "\
++======================================================+
+|  WARNING: TASK_TIMEOUT                               |
+|  Severity: HIGH                                      |
++======================================================+
+|                                                      |
+|  The task \"explore-codebase\" exceeded its timeout    |
+|                                                      |
+|  Configured time: 30 minutes                         |
+|  Elapsed time: 31:45                                 |
+|  Last health check: 35 seconds ago                   |
+|                                                      |
++------------------------------------------------------+
+|  Current state:                                      |
+|  - Agent: elsabro-executor                           |
+|  - Phase: ACTIVE                                     |
+|  - Partial output: 1,234 bytes                       |
+|                                                      |
++------------------------------------------------------+
+|  Options:                                            |
+|  [e] Extend the timeout (+15 min)                    |
+|  [t] Stop and use the partial output                 |
+|  [r] Retry from the start                            |
+|  [a] Abort the whole operation                       |
++======================================================+",
+    );
+}
+
+#[test]
+fn exhausted_retries() {
+    let attempt = |number, duration_ms| v1::AttemptRecord {
+        attempt: number,
+        status: v1::AttemptStatus::Failed as i32,
+        error: Some("NETWORK_ERROR".to_owned()),
+        duration_ms,
+    };
+    let cause = failure("", "Test suite failed to run\nCannot find module '@/utils'");
+    let shown = v1::Error {
+        attempts: vec![attempt(1, 3_000), attempt(2, 3_000), attempt(3, 2_500)],
+        cause: Some(Box::new(cause)),
+        suggested_action: Some("Missing dependency or wrong path alias".to_owned()),
+        options: listed(&["debug", "retry_manual", "skip", "abort"]),
+        ..failure("RETRY_EXHAUSTED", "all 3 attempts failed")
+    };
+    check(
+        &shown,
+        &Context::default(),
+        "\
++======================================================+
+|  ERROR: RETRY_EXHAUSTED                              |
+|  Severity: HIGH                                      |
++======================================================+
+|                                                      |
+|  Attempts: 3/3 exhausted                             |
+|  Total time: 8.5s                                    |
+|                                                      |
+|  Last error:                                         |
+|  > Test suite failed to run                          |
+|  > Cannot find module '@/utils'                      |
+|                                                      |
++------------------------------------------------------+
+|  The problem seems to be:                            |
+|  -> Missing dependency or wrong path alias           |
+|                                                      |
+|  Options:                                            |
+|  [d] Investigate with `capataz runs logs`            |
+|  [r] Retry after the fix                             |
+|  [s] Skip this task                                  |
+|  [a] Abort                                           |
++======================================================+",
+    );
+}
+
+#[test]
+fn a_corrupted_session() {
+    let shown = v1::Error {
+        details: vec![
+            failure("", "field `version` is missing"),
+            failure("", "field `current_flow` has a wrong type"),
+        ],
+        ..failure("SESSION_CORRUPTED", "The session is corrupted or has an invalid structure")
+    };
+    check(
+        &shown,
+        &Context::default(),
+        "\
++======================================================+
+|  ERROR: SESSION_CORRUPTED                            |
+|  Severity: CRITICAL                                  |
++======================================================+
+|                                                      |
+|  The session is corrupted or has an invalid          |
+|  structure                                           |
+|                                                      |
+|  Details:                                            |
+|  - field `version` is missing                        |
+|  - field `current_flow` has a wrong type             |
+|                                                      |
++------------------------------------------------------+
+|  Ways to recover:                                    |
+|  [b] Restore from backup                             |
+|  [r] Reinitialise the state (history is lost)        |
+|  [m] Edit by hand                                    |
++======================================================+",
+    );
+}
+
+#[test]
+fn several_critical_errors() {
+    let errors = listed(&[
+        "SESSION_CORRUPTED (repaired)",
+        "CRITICAL_AGENT_FAILED: elsabro-executor",
+        "TASK_TIMEOUT: explore-codebase",
+    ]);
+    assert_eq!(
+        multiple_critical(&errors, "capataz runs show 0199", Paint::OFF),
+        "\
++======================================================+
+|  MULTIPLE CRITICAL ERRORS                            |
+|  Severity: CRITICAL                                  |
++======================================================+
+|                                                      |
+|  Errors found:                                       |
+|  1. SESSION_CORRUPTED (repaired)                     |
+|  2. CRITICAL_AGENT_FAILED: elsabro-executor          |
+|  3. TASK_TIMEOUT: explore-codebase                   |
+|                                                      |
+|  The run was stopped by critical errors              |
+|                                                      |
++------------------------------------------------------+
+|  State saved for recovery:                           |
+|  -> `capataz runs show 0199` to look at it           |
++======================================================+"
+    );
+}

@@ -1,0 +1,77 @@
+//! Columns of text.
+
+use unicode_width::UnicodeWidthStr;
+
+use super::frame::visible;
+use super::paint::{Paint, Tone};
+
+/// Rows under a heading; a cell's tone colours it.
+#[derive(Debug, Default)]
+pub struct Table {
+    head: Vec<String>,
+    rows: Vec<Vec<(String, Tone)>>,
+}
+
+impl Table {
+    /// `head` has its columns separated by tabs.
+    pub fn new(head: &str) -> Self {
+        Self { head: head.split('\t').map(str::to_owned).collect(), rows: Vec::new() }
+    }
+
+    pub fn row(&mut self, cells: impl IntoIterator<Item = (String, Tone)>) {
+        self.rows.push(cells.into_iter().map(|(text, tone)| (visible(&text), tone)).collect());
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The table, without a line break at its end. The last column is not padded.
+    pub fn render(&self, paint: Paint) -> String {
+        let mut widths: Vec<usize> = self.head.iter().map(|title| title.width()).collect();
+        for row in &self.rows {
+            for (width, (text, _)) in widths.iter_mut().zip(row) {
+                *width = (*width).max(text.width());
+            }
+        }
+        let head = self.head.iter().map(|title| (title.as_str(), Tone::Faint));
+        let mut text = line(head, &widths, paint);
+        for row in &self.rows {
+            text.push('\n');
+            text.push_str(&line(row.iter().map(|(text, tone)| (text.as_str(), *tone)), &widths, paint));
+        }
+        text
+    }
+}
+
+fn line<'a>(cells: impl Iterator<Item = (&'a str, Tone)>, widths: &[usize], paint: Paint) -> String {
+    let mut text = String::new();
+    let mut gap = 0;
+    for ((cell, tone), width) in cells.zip(widths) {
+        // Padding comes before the next cell, so that empty last columns leave no white space.
+        if !cell.is_empty() {
+            text.push_str(&" ".repeat(gap));
+            text.push_str(&paint.text(tone, cell));
+            gap = 0;
+        }
+        gap += width.saturating_sub(cell.width()) + 2;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let mut table = Table::new("A\tLONG\tC");
+        table.row([
+            ("日本".to_owned(), Tone::Good),
+            ("x".to_owned(), Tone::Plain),
+            (String::new(), Tone::Plain),
+        ]);
+        table.row(["1", "", "3"].map(|cell| (cell.to_owned(), Tone::Plain)));
+        assert_eq!(table.render(Paint::OFF), "A     LONG  C\n日本  x\n1           3");
+    }
+}

@@ -1,0 +1,212 @@
+//! Why a command did not do what it was asked, and how that is told.
+
+use capataz_client::ClientError;
+use capataz_contracts::{Violation, v1};
+use serde_json::{Value, json};
+
+use crate::display::error::{self, Context};
+use crate::display::frame::visible;
+use crate::display::paint::{Paint, Tone};
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::text::{counted, fill, words};
+
+#[derive(Debug)]
+pub enum Failure {
+    /// Something of this machine or of the command line.
+    Local { exit: Exit, message: String, hint: Option<String> },
+    /// A document breaks rules.
+    Violations { subject: String, violations: Vec<Violation> },
+    /// The daemon's answer, or that there was none.
+    Answer { error: ClientError, addr: String },
+}
+
+impl Failure {
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::Local { exit: Exit::Invalid, message: message.into(), hint: None }
+    }
+
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::Local { exit: Exit::Failed, message: message.into(), hint: None }
+    }
+
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::Local { exit, .. } => *exit,
+            Self::Violations { .. } => Exit::Invalid,
+            Self::Answer { error, .. } => exit_of(error),
+        }
+    }
+
+    /// Tells it: with `--json` on stdout, so that there is one place to read answers from; else on stderr.
+    pub fn tell(&self, out: &mut Output) {
+        if out.json {
+            out.record(&self.to_json());
+        } else {
+            out.note(&self.to_text(out.error_paint()));
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        let mut answer = match self {
+            Self::Local { message, .. } => json!({ "message": message }),
+            Self::Violations { subject, violations } => json!({
+                "code": "VALIDATION_ERROR",
+                "message": summary(subject, violations.len()),
+                "violations": violations_json(violations),
+            }),
+            Self::Answer { error, .. } => {
+                let mut answer = capataz_contracts::json::print("capataz.v1.Error", &to_contract(error));
+                if let Some(object) = answer.as_object_mut() {
+                    object.remove("details");
+                    if !error.violations().is_empty() {
+                        let listed = error
+                            .violations()
+                            .iter()
+                            .map(|violation| json!({ "path": violation.path, "message": violation.message }));
+                        object.insert("violations".to_owned(), listed.collect());
+                    }
+                }
+                answer
+            }
+        };
+        if let Some(object) = answer.as_object_mut() {
+            object.insert("exit_code".to_owned(), (self.exit() as u8).into());
+        }
+        json!({ "error": answer })
+    }
+
+    fn to_text(&self, paint: Paint) -> String {
+        match self {
+            Self::Local { message, hint, .. } => {
+                let mut text = format!("{} {}", paint.text(Tone::Bad, "error:"), visible(message));
+                if let Some(hint) = hint {
+                    text.push_str(&format!("\n{hint}"));
+                }
+                text
+            }
+            Self::Violations { subject, violations } => {
+                let lines = violations.iter().map(|violation| violation_line(violation, paint));
+                let summary = paint.text(Tone::Bad, &summary(subject, violations.len()));
+                [summary].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
+            }
+            Self::Answer { error, addr } if is_unreachable(error) => {
+                let cause = std::error::Error::source(error).map_or_else(
+                    || error.message().to_owned(),
+                    |source| format!("{}: {}", error.message(), innermost(source)),
+                );
+                format!(
+                    "{} {} ({})\n{}",
+                    paint.text(Tone::Bad, "error:"),
+                    fill(words().errors.unreachable, &[addr]),
+                    visible(&cause),
+                    words().errors.unreachable_hint
+                )
+            }
+            Self::Answer { error, .. } if is_invalid(error) => {
+                let lines = error.violations().iter().map(|violation| {
+                    format!(
+                        "  {}: {}",
+                        paint.text(Tone::Strong, &visible(&violation.path)),
+                        visible(&violation.message)
+                    )
+                });
+                let head = format!("{} {}", paint.text(Tone::Bad, "error:"), visible(error.message()));
+                [head].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
+            }
+            Self::Answer { error, .. } => error::error(&to_contract(error), &Context::default(), paint),
+        }
+    }
+}
+
+/// `  waves[0].tasks[1].agent: the agent is missing (required)`.
+fn violation_line(violation: &Violation, paint: Paint) -> String {
+    let path = match violation.path.as_str() {
+        "" => words().contract.document,
+        path => path,
+    };
+    let message = format!("{} ({})", visible(&violation.message), violation.rule);
+    format!("  {}: {message}", paint.text(Tone::Strong, &visible(path)))
+}
+
+pub fn violations_json(violations: &[Violation]) -> Value {
+    violations
+        .iter()
+        .map(|violation| json!({ "path": violation.path, "rule": violation.rule, "message": violation.message }))
+        .collect()
+}
+
+fn summary(subject: &str, count: usize) -> String {
+    let texts = &words().contract;
+    let violations = counted(count as u64, texts.violations_one, texts.violations_many);
+    fill(texts.invalid, &[&visible(subject), &violations])
+}
+
+fn innermost<'e>(error: &'e (dyn std::error::Error + 'static)) -> &'e (dyn std::error::Error + 'static) {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error
+}
+
+/// Codes by which a daemon says that it cannot answer now.
+const AWAY: [&str; 2] = ["UNAVAILABLE", "DRAINING"];
+
+fn is_unreachable(error: &ClientError) -> bool {
+    error.is_retryable() && error.code().is_none_or(|code| AWAY.contains(&code))
+}
+
+/// Whether the request itself breaks rules, the daemon's or the client's.
+fn is_invalid(error: &ClientError) -> bool {
+    match error.code() {
+        Some(code) => code == "VALIDATION_ERROR",
+        None => !error.is_retryable(),
+    }
+}
+
+pub fn exit_of(error: &ClientError) -> Exit {
+    if is_unreachable(error) {
+        Exit::Unreachable
+    } else if is_invalid(error) {
+        Exit::Invalid
+    } else {
+        Exit::Failed
+    }
+}
+
+/// The answer as an error of the contract: the daemon sends its parts as metadata of the code.
+fn to_contract(error: &ClientError) -> v1::Error {
+    let listed = |key: &str| {
+        let text = error.metadata(key).unwrap_or_default();
+        text.split(", ").filter(|item| !item.is_empty()).map(str::to_owned).collect()
+    };
+    let severity = error
+        .metadata("severity")
+        .and_then(|name| v1::Severity::from_str_name(&format!("SEVERITY_{name}")))
+        .unwrap_or_default();
+    // The one violation of a single error is the error itself.
+    let details = match error.violations() {
+        [] | [_] => Vec::new(),
+        several => several
+            .iter()
+            .map(|violation| v1::Error {
+                code: violation.path.clone(),
+                message: violation.message.clone(),
+                ..v1::Error::default()
+            })
+            .collect(),
+    };
+    v1::Error {
+        code: error.code().unwrap_or_default().to_owned(),
+        message: error.message().to_owned(),
+        severity: severity as i32,
+        suggestions: listed("suggestions"),
+        options: listed("options"),
+        suggested_action: error.metadata("suggested_action").or(error.metadata("advice")).map(str::to_owned),
+        reason: error.metadata("reason").map(str::to_owned),
+        retry_after_ms: error.retry_after().and_then(|after| i64::try_from(after.as_millis()).ok()),
+        details,
+        ..v1::Error::default()
+    }
+}

@@ -1,0 +1,90 @@
+//! Where text goes. Nothing else in this crate writes to the terminal, and nothing here panics when nobody listens.
+
+use std::io::{self, IsTerminal, Write};
+
+use serde_json::Value;
+
+use crate::args::Color;
+use crate::display::paint::Paint;
+
+/// The standard streams of this process, and what the user wants to see on them.
+#[derive(Debug)]
+pub struct Output {
+    /// Whether answers are JSON.
+    pub json: bool,
+    /// Whether stdout is a terminal.
+    pub terminal: bool,
+    pub paint: Paint,
+    error_paint: Paint,
+    closed: bool,
+}
+
+impl Output {
+    pub fn new(json: bool, color: Color) -> Self {
+        let (out, err) = (io::stdout().is_terminal(), io::stderr().is_terminal());
+        let paint = |automatic: bool| match color {
+            Color::Always => Paint::ON,
+            Color::Never => Paint::OFF,
+            Color::Auto if automatic => Paint::ON,
+            Color::Auto => Paint::OFF,
+        };
+        Self {
+            json,
+            terminal: out,
+            paint: paint(out && console::colors_enabled()),
+            error_paint: paint(err && console::colors_enabled_stderr()),
+            closed: false,
+        }
+    }
+
+    /// Colours of what goes to stderr.
+    pub fn error_paint(&self) -> Paint {
+        self.error_paint
+    }
+
+    /// Whether the reader of stdout has gone away; what is printed then is lost.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// A line, or several, for people.
+    pub fn line(&mut self, text: &str) {
+        self.write(text.as_bytes());
+        self.write(b"\n");
+    }
+
+    /// A whole answer, laid out where a person looks at it.
+    pub fn document(&mut self, value: &Value) {
+        let laid_out = self.terminal.then(|| serde_json::to_string_pretty(value).ok()).flatten();
+        self.line(&laid_out.unwrap_or_else(|| value.to_string()));
+    }
+
+    /// One of several answers: always one line.
+    pub fn record(&mut self, value: &Value) {
+        self.line(&value.to_string());
+        self.flush();
+    }
+
+    /// As it is, without a line break.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.write(bytes);
+    }
+
+    pub fn flush(&mut self) {
+        if io::stdout().flush().is_err() {
+            self.closed = true;
+        }
+    }
+
+    /// A line for people on stderr; not part of the answer.
+    pub fn note(&self, text: &str) {
+        // Nobody is left to be told when this fails.
+        let _ = writeln!(io::stderr(), "{text}");
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        if !self.closed && io::stdout().write_all(bytes).is_err() {
+            self.closed = true;
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Plan files: where they come from, and everything that can be said of them without a daemon.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use capataz_contracts::plan_file::{self, Format, MAX_BYTES};
+use capataz_contracts::validate::{self, PlanLimits};
+use capataz_contracts::{Violation, json, v1};
+
+use crate::failure::Failure;
+use crate::text::{fill, words};
+
+/// The name that stands for stdin.
+const STDIN: &str = "-";
+
+/// Reads and checks the plan in `file`.
+///
+/// # Errors
+/// It cannot be read; or all of its violations, those of its policies included.
+pub fn load(file: &Path, format: Option<Format>) -> Result<v1::Plan, Failure> {
+    let bytes = read(file).map_err(|error| {
+        let message = fill(words().contract.cannot_read, &[&name_of(file), &error.to_string()]);
+        Failure::invalid(message)
+    })?;
+    let format = format.unwrap_or_else(|| format_of(file, &bytes));
+    parse(&bytes, format).map_err(|violations| Failure::Violations { subject: name_of(file), violations })
+}
+
+/// How messages call the file.
+pub fn name_of(file: &Path) -> String {
+    if file.as_os_str() == STDIN { "stdin".to_owned() } else { file.display().to_string() }
+}
+
+fn read(file: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    // One byte more than allowed is enough to be told so.
+    let most = MAX_BYTES as u64 + 1;
+    if file.as_os_str() == STDIN {
+        io::stdin().lock().take(most).read_to_end(&mut bytes)?;
+    } else {
+        File::open(file)?.take(most).read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
+}
+
+/// By the file's extension, else by its first character.
+fn format_of(file: &Path, bytes: &[u8]) -> Format {
+    let extension = file.extension().map(|extension| extension.to_ascii_lowercase());
+    match extension.as_deref().and_then(|extension| extension.to_str()) {
+        Some("json") => Format::Json,
+        Some("toml") => Format::Toml,
+        _ if bytes.trim_ascii_start().starts_with(b"{") => Format::Json,
+        _ => Format::Toml,
+    }
+}
+
+/// The plan in `bytes`, with everything checked that the daemon checks of a plan by itself.
+pub fn parse(bytes: &[u8], format: Format) -> Result<v1::Plan, Vec<Violation>> {
+    let plan = plan_file::parse_bytes(bytes, format)?;
+    let mut violations = validate::plan(&plan, &PlanLimits::default());
+    if let Err(of_policies) = capataz_engine::Plan::materialise(&mut plan.clone()) {
+        violations.extend(of_policies);
+    }
+    if violations.is_empty() {
+        return Ok(plan);
+    }
+    if has_tasks_at_the_top(bytes, format) {
+        for violation in &mut violations {
+            if let Some(rest) = violation.path.strip_prefix("waves[0].") {
+                violation.path = rest.to_owned();
+            }
+        }
+    }
+    Err(violations)
+}
+
+/// Whether the file lists its tasks outside of any wave, so that paths must not name one.
+fn has_tasks_at_the_top(bytes: &[u8], format: Format) -> bool {
+    match format {
+        Format::Json => json::from_slice(bytes).is_ok_and(|document| document.get("tasks").is_some()),
+        Format::Toml => std::str::from_utf8(bytes)
+            .ok()
+            .and_then(|text| toml::from_str::<toml::Table>(text).ok())
+            .is_some_and(|document| document.contains_key("tasks")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, format: Format, expected: &[&str]) {
+        let violations = parse(text.as_bytes(), format).err().unwrap_or_default();
+        let found: Vec<String> =
+            violations.iter().map(|violation| format!("{} {}", violation.path, violation.rule)).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn structure_and_policies_are_checked_at_once() {
+        check(
+            r#"
+            name = "p"
+            [policy]
+            kind = "quorum"
+            quorum_threshold = 2.0
+            [[waves]]
+            [[waves.tasks]]
+            name = "no spaces"
+            agent = "a"
+            "#,
+            Format::Toml,
+            &["waves[0].tasks[0].name characters", "policy.quorum_threshold range"],
+        );
+    }
+
+    #[test]
+    fn paths_are_those_of_the_file() {
+        check("name = \"p\"\n[[tasks]]\nname = \"a\"\n", Format::Toml, &["tasks[0].agent required"]);
+        check(r#"{"name": "p", "tasks": [{"name": "a"}]}"#, Format::Json, &["tasks[0].agent required"]);
+        check(
+            r#"{"name": "p", "waves": [{"tasks": [{"name": "a"}]}]}"#,
+            Format::Json,
+            &["waves[0].tasks[0].agent required"],
+        );
+    }
+
+    #[test]
+    fn the_format_is_told_by_name_or_contents() {
+        #[track_caller]
+        fn check(file: &str, contents: &str, expected: Format) {
+            assert_eq!(format_of(Path::new(file), contents.as_bytes()), expected);
+        }
+        check("plan.JSON", "", Format::Json);
+        check("plan.toml", "{", Format::Toml);
+        check("-", " {", Format::Json);
+        check("-", "name = 1", Format::Toml);
+    }
+}

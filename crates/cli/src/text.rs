@@ -1,0 +1,341 @@
+//! Every text that a person reads, other than `--help`. A second language is a second [`Words`].
+//!
+//! `{0}`, `{1}` … stand for what [`fill`] puts there; a language may use them in another order.
+
+/// The texts of one language.
+#[derive(Debug)]
+pub struct Words {
+    pub report: Report,
+    pub errors: Errors,
+    pub options: Options,
+    pub retry: Retry,
+    pub watch: Watch,
+    pub runs: Runs,
+    pub agents: Agents,
+    pub contract: Contract,
+    pub serve: Serve,
+    pub demo: Demo,
+}
+
+/// The texts in use.
+pub fn words() -> &'static Words {
+    &ENGLISH
+}
+
+/// `template` with its placeholders replaced.
+pub fn fill(template: &str, values: &[&str]) -> String {
+    let mut text = String::with_capacity(template.len());
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once('{') {
+        text.push_str(before);
+        let Some((index, behind)) = after.split_once('}') else {
+            text.push('{');
+            rest = after;
+            continue;
+        };
+        text.push_str(index.parse().ok().and_then(|index: usize| values.get(index)).copied().unwrap_or(""));
+        rest = behind;
+    }
+    text.push_str(rest);
+    text
+}
+
+/// `one` for 1, else `many`; both with the number as `{0}`.
+pub fn counted(number: u64, one: &str, many: &str) -> String {
+    fill(if number == 1 { one } else { many }, &[&number.to_string()])
+}
+
+macro_rules! texts {
+    ($($(#[$doc:meta])* $group:ident { $($name:ident: $text:literal,)* })*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Debug)]
+            pub struct $group { $(pub $name: &'static str,)* }
+
+            impl $group {
+                const ENGLISH: Self = Self { $($name: $text,)* };
+            }
+        )*
+    };
+}
+
+const ENGLISH: Words = Words {
+    report: Report::ENGLISH,
+    errors: Errors::ENGLISH,
+    options: Options::ENGLISH,
+    retry: Retry::ENGLISH,
+    watch: Watch::ENGLISH,
+    runs: Runs::ENGLISH,
+    agents: Agents::ENGLISH,
+    contract: Contract::ENGLISH,
+    serve: Serve::ENGLISH,
+    demo: Demo::ENGLISH,
+};
+
+texts! {
+    /// PARALLEL EXECUTION COMPLETE.
+    Report {
+        title: "PARALLEL EXECUTION COMPLETE",
+        policy: "Policy: {0}",
+        total_one: "Total: {0} agent",
+        total_many: "Total: {0} agents",
+        agent: "Agent {0} ({1}): {2}",
+        success: "SUCCESS",
+        failed: "FAILED",
+        cancelled: "CANCELLED",
+        not_started: "NOT STARTED",
+        unfinished: "UNFINISHED",
+        timeout: "timeout",
+        error: "error",
+        more: "... and {0} more: {1}",
+        result: "Result: {0}",
+        met: "MET",
+        not_met: "NOT MET",
+        status: "Status: {0}",
+        continuing: "CONTINUING",
+        stopping: "STOPPING",
+        wave: "Wave {0} of {1}: {2}",
+    }
+
+    /// Boxes of errors and warnings.
+    Errors {
+        error: "ERROR: {0}",
+        warning: "WARNING: {0}",
+        severity: "Severity: {0}",
+        required_action: "REQUIRED ACTION:",
+        resolve_first: "Resolve the error before going on",
+        options: "Options:",
+        continuing: "Continuing automatically...",
+        info: "[INFO] {0}",
+        ok: "[OK] {0}",
+        agent_missing: "The agent \"{0}\" does not exist",
+        similar_agents: "Similar agents available:",
+        no_similar_agents: "No agent has a similar name",
+        similar_names: "Similar names available:",
+        no_similar_names: "Nothing has a similar name",
+        correct_agent: "Correct the agent's name in the plan",
+        correct_name: "Correct the name",
+        details: "Details:",
+        more_details: "... and {0} more errors",
+        invalid_transition: "Invalid transition detected:",
+        skipping: "(skipping {0})",
+        correct_steps: "Correct steps:",
+        task_timed_out: "The task \"{0}\" exceeded its timeout",
+        configured: "Configured time: {0}",
+        elapsed: "Elapsed time: {0}",
+        last_health_check: "Last health check: {0} ago",
+        no_health_check: "Last health check: never",
+        current_state: "Current state:",
+        state_agent: "Agent: {0}",
+        state_phase: "Phase: {0}",
+        state_output: "Partial output: {0} bytes",
+        attempts: "Attempts: {0} exhausted",
+        total_time: "Total time: {0}",
+        last_error: "Last error:",
+        problem: "The problem seems to be:",
+        original: "Original error: {0}",
+        reason: "Reason: {0}",
+        multiple: "MULTIPLE CRITICAL ERRORS",
+        found: "Errors found:",
+        aborted: "The run was stopped by critical errors",
+        saved: "State saved for recovery:",
+        look_at: "`{0}` to look at it",
+        recovery: "Ways to recover:",
+        next: "next: {0}",
+        unreachable: "the daemon at {0} cannot be reached",
+        unreachable_hint: "Start one with `capataz serve`, or name another with --addr or CAPATAZ_ADDR.",
+        minutes_one: "{0} minute",
+        minutes_many: "{0} minutes",
+        seconds_one: "{0} second",
+        seconds_many: "{0} seconds",
+    }
+
+    /// Answers that a person can give.
+    Options {
+        extend: "Extend the timeout (+15 min)",
+        terminate: "Stop and use the partial output",
+        retry: "Retry from the start",
+        retry_manual: "Retry after the fix",
+        debug: "Investigate with `capataz runs logs`",
+        skip: "Skip this task",
+        skip_high: "Skip (not recommended)",
+        fix_manual: "Fix it by hand",
+        correct: "Take the correct steps automatically",
+        abort: "Abort",
+        abort_all: "Abort the whole operation",
+        restore: "Restore from backup",
+        reinitialise: "Reinitialise the state (history is lost)",
+        edit: "Edit by hand",
+    }
+
+    /// The RETRY box.
+    Retry {
+        title: "RETRY: {0}",
+        attempt: "Attempt {0}/{1}: {2}",
+        waiting: "Waiting {0} before retry...",
+        exhausted: "All attempts exhausted",
+        escalated: "Error escalated to user",
+    }
+
+    /// What happens to a run while somebody watches.
+    Watch {
+        accepted: "run accepted: {0}, {1}, {2}",
+        waves_one: "{0} wave",
+        waves_many: "{0} waves",
+        tasks_one: "{0} task",
+        tasks_many: "{0} tasks",
+        wave_started: "wave {0} of {1} ({2}): {3} under {4}",
+        leased: "attempt {0} began ({1})",
+        leased_again: "attempt {0} goes on ({1})",
+        lease_lost: "its worker was lost ({0}); {1} so far",
+        attempt_failed: "attempt {0} failed: {1}; again in {2}",
+        retry_due: "waits for its next attempt",
+        cancel_requested: "asked to stop: {0}",
+        extended: "more time: now until {0} after its start",
+        cancel_withdrawn: "; it is no longer asked to stop",
+        succeeded: "succeeded in {0}",
+        succeeded_after: "succeeded in {0}, attempt {1}",
+        failed: "failed after {0}: {1}",
+        timed_out: "timed out after {0}",
+        cancelled: "cancelled after {0}",
+        never_started: "never started",
+        reactivated: "retried by hand (activation {0})",
+        result_refused: "a late result of {0} was refused",
+        wave_decided: "decided early: {0}",
+        wave_finished: "wave {0} finished: {1}",
+        question: "question {0}: {1}",
+        answer_with: "answer with `capataz runs resolve {0} {1} {2}`",
+        answered: "question {0} answered: {1}",
+        paused: "paused",
+        resumed: "resumed",
+        cancel_run: "cancelled: {0}",
+        cancel_run_bare: "cancelled",
+        aborting: "aborts: {0}",
+        finished: "run finished: {0}",
+        input_resolved: "its input was resolved",
+        unknown_event: "event {0}, unknown to this version",
+        unknown_task: "wave {0}, task {1}",
+        attempt: "attempt {0}/{1}",
+        retry_in: "again in {0}",
+        stopping: "stopping",
+        more_running: "… and {0} more",
+        queued: "{0} waiting for a worker",
+        policy: "{0}: {1}",
+        so_far: "{0} of {1} settled, {2} succeeded",
+        need: "needs {0}",
+        critical: "critical: {0}",
+        waiting_answer: "waits for an answer: {0}",
+        run_paused: "paused: no new attempts",
+        run_cancelling: "stopping",
+        reconnecting: "connection lost ({0}); trying again in {1}",
+        gone: "The daemon does not answer any more. The run goes on when it is back.",
+        timeout: "The run is still going after {0}.",
+        detached: "The run goes on without you.",
+        watch_with: "watch it:  capataz runs watch {0}",
+        cancel_with: "stop it:   capataz runs cancel {0}",
+        show_with: "look at it: capataz runs show {0}",
+        outcome: "{0}: {1} in {2}",
+        failures_listed: "Failures:",
+        output_of: "Output of {0}:",
+        output_elsewhere: "(not shown; `capataz runs show {0} --outputs --json` has it)",
+    }
+
+    /// The commands under `runs`.
+    Runs {
+        none: "No runs.",
+        head: "RUN\tNAME\tSTATUS\tTASKS\tSTARTED\tTOOK\tLABELS",
+        more: "More: --page-token {0}",
+        id: "Run",
+        name: "Name",
+        status: "Status",
+        labels: "Labels",
+        created: "Started",
+        took: "Took",
+        tasks: "Tasks",
+        parent: "Parent",
+        settled: "{0} of {1} settled",
+        task_head: "TASK\tAGENT\tSTATE\tATTEMPT\tTOOK\tDETAIL",
+        wave: "Wave {0} of {1}: {2} ({3})",
+        open_questions: "Open questions:",
+        no_such: "there is no run whose id begins or ends with \"{0}\" among the newest {1}",
+        ambiguous: "\"{0}\" fits several runs: {1}",
+        none_yet: "there is no run yet",
+        cancelled: "Cancelling {0}.",
+        paused: "Paused {0}: no new attempts; running tasks go on.",
+        resumed: "Resumed {0}.",
+        extended: "{0} has until {1}.",
+        retried: "{0} is retried (activation {1}).",
+        resolved: "Question {0} answered: {1}.",
+        started: "Started {0}.",
+        already: "{0} was there already.",
+        critical: "critical",
+    }
+
+    /// The commands under `agents`.
+    Agents {
+        none: "No agents. Declare some in capataz.toml, or connect a worker.",
+        head: "AGENT\tCATEGORY\tKIND\tSERVED BY\tWORKERS\tRUNNING\tQUEUED\tLAST SEEN",
+        checked: "{0} of {1} names are known",
+        process: "process",
+        worker: "worker",
+        declared: "declared",
+        now: "now",
+        ago: "{0} ago",
+    }
+
+    /// `contract check`, and the local checks of `run`.
+    Contract {
+        valid: "{0}: a valid plan ({1}, {2})",
+        invalid: "{0}: {1}",
+        violations_one: "{0} violation",
+        violations_many: "{0} violations",
+        document: "(document)",
+        cannot_read: "cannot read {0}: {1}",
+    }
+
+    /// `serve`.
+    Serve {
+        listening: "capataz listens on http://{0}",
+        data: "data folder: {0}",
+        agents_one: "{0} process agent",
+        agents_many: "{0} process agents",
+        stopping: "stopping; once more to stop at once",
+        check_head: "KEY\tVALUE\tFROM",
+        bad_filter: "--log: {0}",
+        no_runtime: "cannot start: {0}",
+    }
+
+    /// `demo`.
+    Demo {
+        no_folder: "{0} is not a folder",
+        no_runtime_folder: "cannot make a folder for the demo: {0}",
+        intro: "A daemon of its own, a real crew, {0} as its subject.",
+        intro_tasks: "One task is flaky and is retried; one hangs and is stopped. The quorum goes on without it.",
+        log: "log:          {0}",
+        again: "see it again: capataz serve --data-dir {0} &",
+        again_show: "              capataz runs show {0}",
+        next: "What to try next:",
+        next_plans: "  capataz contract check examples/plans/quorum-review.toml",
+        next_help: "  capataz run --help",
+        keeping: "The daemon stays at http://{0} until Ctrl-C: capataz --addr http://{0} runs list",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_are_filled_in_any_order() {
+        #[track_caller]
+        fn check(template: &str, values: &[&str], expected: &str) {
+            assert_eq!(fill(template, values), expected);
+        }
+        check("{1} of {0}", &["b", "a"], "a of b");
+        check("none", &["a"], "none");
+        check("{0}{5}.", &["{1}"], "{1}.");
+        check("open {", &[], "open {");
+        assert_eq!(counted(1, "{0} task", "{0} tasks"), "1 task");
+        assert_eq!(counted(0, "{0} task", "{0} tasks"), "0 tasks");
+    }
+}

@@ -1,0 +1,384 @@
+//! One line for each event: what a log shows, and what stays on the screen above the running tasks.
+
+use capataz_contracts::v1;
+use capataz_contracts::v1::event::Body;
+
+use super::model::Run;
+use crate::display::error::{one_line, severity};
+use crate::display::format::{exactly, offset, share, took};
+use crate::display::frame::visible;
+use crate::display::paint::{Paint, Tone};
+use crate::display::report::policy_name;
+use crate::display::run::{outcome_name, outcome_tone, size_of};
+use crate::text::{counted, fill, words};
+
+/// How much is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Detail {
+    /// What matters to somebody who also sees the running tasks.
+    Results,
+    /// Every step.
+    Steps,
+    /// Every event, and all that errors carry.
+    Everything,
+}
+
+/// What an event says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Absent where it is about the run.
+    pub task: Option<String>,
+    pub text: String,
+    pub tone: Tone,
+    needed: Detail,
+}
+
+/// Widest column of task names.
+const MOST_NAME_WIDTH: usize = 28;
+/// Stands where a line is about the run itself.
+const NO_TASK: &str = "-";
+
+/// The event as text, further lines indented; none where the detail does not want it. `run` has it applied already.
+pub fn render(run: &Run, run_id: &str, event: &v1::Event, detail: Detail, paint: Paint) -> Option<String> {
+    let line = line(run, run_id, event)?;
+    if detail < line.needed {
+        return None;
+    }
+    let longest = run.tasks().map(|task| task.name.chars().count()).max().unwrap_or(1);
+    let width = longest.min(MOST_NAME_WIDTH);
+    let task = visible(line.task.as_deref().unwrap_or(NO_TASK));
+    let at = paint.text(Tone::Faint, &offset(event.at_ms - run.accepted_at_ms));
+    let mut text = format!("{at}  {task:<width$}  {}", paint.text(line.tone, &visible(&line.text)));
+    if detail == Detail::Everything {
+        for extra in error_of(event).map(extras).unwrap_or_default() {
+            text.push_str(&format!(
+                "\n{:width$}  {}",
+                "",
+                paint.text(Tone::Faint, &extra),
+                width = width + 11
+            ));
+        }
+    }
+    Some(text)
+}
+
+fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
+    let texts = &words().watch;
+    let of_run = |text: String, tone, needed| Line { task: None, text, tone, needed };
+    let of_task = |wave: u32, task: u32, text: String, tone, needed| {
+        let name = run.task(wave, task).map_or_else(
+            || fill(texts.unknown_task, &[&(wave + 1).to_string(), &(task + 1).to_string()]),
+            |task| task.name.clone(),
+        );
+        Line { task: Some(name), text, tone, needed }
+    };
+    use Detail::{Everything, Results, Steps};
+    let Some(body) = &event.body else {
+        return Some(of_run(fill(texts.unknown_event, &[&event.seq.to_string()]), Tone::Faint, Everything));
+    };
+    Some(match body {
+        Body::RunAccepted(accepted) => {
+            let (waves, tasks) = accepted.plan.as_ref().map(size_of).unwrap_or_default();
+            of_run(fill(texts.accepted, &[&run.name, &waves, &tasks]), Tone::Plain, Results)
+        }
+        Body::WaveStarted(started) => of_run(wave_started(run, started.wave), Tone::Strong, Results),
+        Body::TaskInputResolved(resolved) => {
+            of_task(resolved.wave, resolved.task, texts.input_resolved.to_owned(), Tone::Faint, Everything)
+        }
+        Body::TaskLeased(leased) => {
+            let again = run.task(leased.wave, leased.task).is_some_and(|task| task.resumed);
+            let template = if again { texts.leased_again } else { texts.leased };
+            let text = fill(template, &[&leased.attempt.to_string(), &leased.worker]);
+            of_task(leased.wave, leased.task, text, Tone::Plain, Steps)
+        }
+        Body::TaskLeaseLost(lost) => {
+            let text = fill(texts.lease_lost, &[loss(lost.reason()), &lost.losses.to_string()]);
+            of_task(lost.wave, lost.task, text, Tone::Warning, Results)
+        }
+        Body::TaskAttemptFailed(failed) => {
+            let error = failed.error.as_ref().map(one_line).unwrap_or_default();
+            let text =
+                fill(texts.attempt_failed, &[&failed.attempt.to_string(), &error, &exactly(failed.delay_ms)]);
+            of_task(failed.wave, failed.task, text, Tone::Warning, Results)
+        }
+        Body::TaskRetryDue(due) => {
+            of_task(due.wave, due.task, texts.retry_due.to_owned(), Tone::Faint, Everything)
+        }
+        Body::TaskCancelRequested(cancel) => {
+            let text = fill(texts.cancel_requested, &[cancel_reason(cancel.reason())]);
+            of_task(cancel.wave, cancel.task, text, Tone::Warning, Steps)
+        }
+        Body::TaskExtended(extended) => {
+            let mut text = fill(texts.extended, &[&took(extended.deadline_ms - run.accepted_at_ms)]);
+            if extended.cancel_withdrawn {
+                text.push_str(texts.cancel_withdrawn);
+            }
+            of_task(extended.wave, extended.task, text, Tone::Plain, Results)
+        }
+        Body::TaskSettled(settled) => {
+            let (text, tone) = outcome(settled);
+            of_task(settled.wave, settled.task, text, tone, Results)
+        }
+        Body::TaskReactivated(again) => {
+            let text = fill(texts.reactivated, &[&again.activation.to_string()]);
+            of_task(again.wave, again.task, text, Tone::Plain, Results)
+        }
+        Body::ResultRefused(refused) => {
+            let text = fill(texts.result_refused, &[&refused.worker]);
+            of_task(refused.wave, refused.task, text, Tone::Warning, Steps)
+        }
+        Body::WaveDecided(decided) => {
+            let text = fill(texts.wave_decided, &[&reason(decided.evaluation.as_ref())]);
+            of_run(text, Tone::Plain, Results)
+        }
+        Body::WaveFinished(finished) => {
+            let continues = finished.evaluation.as_ref().is_some_and(|evaluation| evaluation.should_continue);
+            let text = fill(
+                texts.wave_finished,
+                &[&(finished.wave + 1).to_string(), &reason(finished.evaluation.as_ref())],
+            );
+            of_run(text, if continues { Tone::Good } else { Tone::Bad }, Results)
+        }
+        Body::QuestionAsked(asked) => {
+            let question = asked.question.as_ref()?;
+            let answer =
+                fill(texts.answer_with, &[run_id, &question.question_id, &question.options.join("|")]);
+            let text = fill(texts.question, &[&question.question_id, &question.text]);
+            let mut line = of_run(format!("{text}; {answer}"), Tone::Warning, Results);
+            line.task.clone_from(&question.task);
+            line
+        }
+        Body::QuestionAnswered(answered) => {
+            of_run(fill(texts.answered, &[&answered.question_id, &answered.answer]), Tone::Plain, Results)
+        }
+        Body::RunPaused(_) => of_run(texts.paused.to_owned(), Tone::Warning, Results),
+        Body::RunResumed(_) => of_run(texts.resumed.to_owned(), Tone::Plain, Results),
+        Body::RunCancelRequested(cancel) => of_run(run_cancelled(cancel), Tone::Bad, Results),
+        Body::RunFinished(finished) => {
+            let text = fill(texts.finished, &[outcome_name(finished.outcome())]);
+            of_run(text, outcome_tone(finished.outcome()), Results)
+        }
+        Body::Notice(notice) => {
+            let error = notice.notice.as_ref()?;
+            // What only says that all went well is left to those who want every step.
+            let (tone, needed) = match severity(error) {
+                v1::Severity::Low => (Tone::Faint, Steps),
+                v1::Severity::Medium => (Tone::Warning, Results),
+                _ => (Tone::Bad, Results),
+            };
+            match (notice.wave, notice.task) {
+                (Some(wave), Some(task)) => of_task(wave, task, one_line(error), tone, needed),
+                _ => of_run(one_line(error), tone, needed),
+            }
+        }
+    })
+}
+
+fn wave_started(run: &Run, index: u32) -> String {
+    let texts = &words().watch;
+    let (name, tasks, policy) = run
+        .waves
+        .get(index as usize)
+        .map_or(("", 0, ""), |wave| (wave.name.as_str(), wave.tasks.len(), policy_name(wave.policy.kind())));
+    let tasks = counted(tasks as u64, texts.tasks_one, texts.tasks_many);
+    fill(texts.wave_started, &[&(index + 1).to_string(), &run.waves.len().to_string(), name, &tasks, policy])
+}
+
+fn outcome(settled: &v1::TaskSettled) -> (String, Tone) {
+    let texts = &words().watch;
+    let after = took(settled.duration_ms);
+    match settled.status() {
+        v1::ResultStatus::Success if settled.attempts > 1 => {
+            (fill(texts.succeeded_after, &[&after, &settled.attempts.to_string()]), Tone::Good)
+        }
+        v1::ResultStatus::Success => (fill(texts.succeeded, &[&after]), Tone::Good),
+        v1::ResultStatus::Timeout => (fill(texts.timed_out, &[&after]), Tone::Bad),
+        v1::ResultStatus::Cancelled if settled.attempts == 0 => (texts.never_started.to_owned(), Tone::Faint),
+        v1::ResultStatus::Cancelled => (fill(texts.cancelled, &[&after]), Tone::Warning),
+        v1::ResultStatus::Error | v1::ResultStatus::Unspecified => {
+            let error = settled.error.as_ref().map(one_line).unwrap_or_default();
+            (fill(texts.failed, &[&after, &error]), Tone::Bad)
+        }
+    }
+}
+
+fn run_cancelled(cancel: &v1::RunCancelRequested) -> String {
+    let texts = &words().watch;
+    match (&cancel.error, cancel.reason.as_str()) {
+        (Some(error), _) => fill(texts.aborting, &[&one_line(error)]),
+        (None, "") => texts.cancel_run_bare.to_owned(),
+        (None, reason) => fill(texts.cancel_run, &[reason]),
+    }
+}
+
+fn reason(evaluation: Option<&v1::Evaluation>) -> String {
+    evaluation.map_or_else(String::new, |evaluation| match evaluation.reason.as_str() {
+        "" => share(u64::from(evaluation.successes), u64::from(evaluation.total)),
+        reason => reason.to_owned(),
+    })
+}
+
+/// Reasons are shown as the contract spells them.
+fn loss(reason: v1::LeaseLossReason) -> &'static str {
+    match reason {
+        v1::LeaseLossReason::Unspecified => "",
+        v1::LeaseLossReason::NotAcknowledged => "not_acknowledged",
+        v1::LeaseLossReason::Silent => "silent",
+        v1::LeaseLossReason::Disconnected => "disconnected",
+        v1::LeaseLossReason::Restarted => "restarted",
+        v1::LeaseLossReason::Returned => "returned",
+    }
+}
+
+fn cancel_reason(reason: v1::CancelReason) -> &'static str {
+    match reason {
+        v1::CancelReason::Unspecified => "",
+        v1::CancelReason::Timeout => "timeout",
+        v1::CancelReason::AttemptTimeout => "attempt_timeout",
+        v1::CancelReason::RunCancelled => "run_cancelled",
+        v1::CancelReason::Policy => "policy",
+        v1::CancelReason::Aborted => "aborted",
+    }
+}
+
+fn error_of(event: &v1::Event) -> Option<&v1::Error> {
+    match event.body.as_ref()? {
+        Body::TaskAttemptFailed(failed) => failed.error.as_ref(),
+        Body::TaskSettled(settled) => settled.error.as_ref(),
+        Body::RunFinished(finished) => finished.error.as_ref(),
+        Body::Notice(notice) => notice.notice.as_ref(),
+        _ => None,
+    }
+}
+
+/// What an error carries beyond its code and the first line of its message: that of its cause, reasons, details.
+fn extras(error: &v1::Error) -> Vec<String> {
+    let mut lines: Vec<String> = error.message.lines().skip(1).map(visible).collect();
+    lines.extend(error.reason.iter().flat_map(|reason| reason.lines()).map(visible));
+    if let Some(cause) = &error.cause {
+        lines.extend(one_line(cause).lines().map(visible));
+    }
+    lines.extend(error.details.iter().map(|detail| visible(&one_line(detail))));
+    lines.extend(error.suggested_action.iter().map(|action| format!("-> {}", visible(action))));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::model::tests::{accepted, attempt_failed, events, leased, settled};
+    use super::*;
+
+    fn log(bodies: impl IntoIterator<Item = Body>, detail: Detail) -> String {
+        let mut run = Run::default();
+        let mut lines = Vec::new();
+        for event in events(bodies) {
+            run.apply(&event);
+            lines.extend(render(&run, "0199", &event, detail, Paint::OFF));
+        }
+        lines.join("\n")
+    }
+
+    fn story() -> Vec<Body> {
+        vec![
+            accepted(&["fetch", "lint"]),
+            Body::WaveStarted(v1::WaveStarted::default()),
+            leased(0, 1),
+            leased(1, 1),
+            attempt_failed(0, 1, 1_000),
+            Body::TaskRetryDue(v1::TaskRetryDue::default()),
+            leased(0, 2),
+            settled(0, v1::ResultStatus::Success, 2),
+            settled(1, v1::ResultStatus::Timeout, 1),
+            Body::WaveFinished(v1::WaveFinished {
+                wave: 0,
+                evaluation: Some(v1::Evaluation {
+                    should_continue: true,
+                    successes: 1,
+                    total: 2,
+                    ..v1::Evaluation::default()
+                }),
+            }),
+            Body::RunFinished(v1::RunFinished {
+                outcome: v1::RunOutcome::SucceededWithFailures as i32,
+                ..v1::RunFinished::default()
+            }),
+        ]
+    }
+
+    #[test]
+    fn each_event_is_a_line() {
+        let expected = "\
++  0.000s  -      run accepted: nightly, 1 wave, 2 tasks
++  1.000s  -      wave 1 of 1 (checks): 2 tasks under quorum
++  2.000s  fetch  attempt 1 began (process)
++  3.000s  lint   attempt 1 began (process)
++  4.000s  fetch  attempt 1 failed: SERVICE_UNAVAILABLE: exit code 75: busy; again in 1s
++  6.000s  fetch  attempt 2 began (process)
++  7.000s  fetch  succeeded in 1.5s, attempt 2
++  8.000s  lint   timed out after 1.5s
++  9.000s  -      wave 1 finished: 1/2 (50%)
++ 10.000s  -      run finished: succeeded_with_failures";
+        assert_eq!(log(story(), Detail::Steps), expected);
+    }
+
+    #[test]
+    fn who_sees_the_running_tasks_needs_only_results() {
+        let shown = log(story(), Detail::Results);
+        assert!(!shown.contains("began"), "{shown}");
+        assert!(shown.contains("succeeded in 1.5s, attempt 2"), "{shown}");
+    }
+
+    #[test]
+    fn a_lease_after_a_lost_one_goes_on_with_the_attempt() {
+        let lost = Body::TaskLeaseLost(v1::TaskLeaseLost {
+            reason: v1::LeaseLossReason::Disconnected as i32,
+            losses: 1,
+            ..v1::TaskLeaseLost::default()
+        });
+        let shown = log([accepted(&["a"]), leased(0, 1), lost, leased(0, 1)], Detail::Steps);
+        assert!(shown.contains("its worker was lost (disconnected); 1 so far"), "{shown}");
+        assert!(shown.contains("+  3.000s  a  attempt 1 goes on (process)"), "{shown}");
+    }
+
+    #[test]
+    fn a_question_says_how_to_answer_it() {
+        let asked = Body::QuestionAsked(v1::QuestionAsked {
+            question: Some(v1::Question {
+                question_id: "q1".to_owned(),
+                text: "Did it happen?".to_owned(),
+                options: vec!["retry".to_owned(), "skip".to_owned()],
+                ..v1::Question::default()
+            }),
+            ..v1::QuestionAsked::default()
+        });
+        let shown = log([accepted(&["a"]), asked], Detail::Results);
+        assert!(
+            shown.ends_with(
+                "question q1: Did it happen?; answer with `capataz runs resolve 0199 q1 retry|skip`"
+            ),
+            "{shown}"
+        );
+    }
+
+    #[test]
+    fn a_log_shows_all_that_an_error_carries() {
+        let failed = Body::TaskSettled(v1::TaskSettled {
+            status: v1::ResultStatus::Error as i32,
+            error: Some(v1::Error {
+                code: "RETRY_EXHAUSTED".to_owned(),
+                message: "all attempts failed".to_owned(),
+                reason: Some("stderr:\nno space left".to_owned()),
+                cause: Some(Box::new(v1::Error { code: "ETIMEDOUT".to_owned(), ..v1::Error::default() })),
+                ..v1::Error::default()
+            }),
+            ..v1::TaskSettled::default()
+        });
+        let expected = "\
++  1.000s  a  failed after 0s: RETRY_EXHAUSTED: all attempts failed
+              stderr:
+              no space left
+              ETIMEDOUT";
+        let shown = log([accepted(&["a"]), failed], Detail::Everything);
+        assert!(shown.ends_with(expected), "{shown}");
+    }
+}

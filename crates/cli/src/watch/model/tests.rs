@@ -1,0 +1,151 @@
+use super::*;
+
+/// A run of one wave whose tasks are named `a`, `b` … with the agents `agent-a`, `agent-b` …
+pub fn accepted(tasks: &[&str]) -> Body {
+    let tasks = tasks.iter().map(|name| v1::Task {
+        name: (*name).to_owned(),
+        agent: format!("agent-{name}"),
+        ..v1::Task::default()
+    });
+    Body::RunAccepted(v1::RunAccepted {
+        plan: Some(v1::Plan {
+            name: "nightly".to_owned(),
+            waves: vec![v1::Wave {
+                name: Some("checks".to_owned()),
+                tasks: tasks.collect(),
+                ..v1::Wave::default()
+            }],
+            ..v1::Plan::default()
+        }),
+        ..v1::RunAccepted::default()
+    })
+}
+
+pub fn leased(task: u32, attempt: u32) -> Body {
+    Body::TaskLeased(v1::TaskLeased {
+        task,
+        attempt,
+        worker: "process".to_owned(),
+        ..v1::TaskLeased::default()
+    })
+}
+
+pub fn attempt_failed(task: u32, attempt: u32, delay_ms: i64) -> Body {
+    Body::TaskAttemptFailed(v1::TaskAttemptFailed {
+        task,
+        attempt,
+        delay_ms,
+        retry_at_ms: 10_000 + delay_ms,
+        error: Some(v1::Error {
+            code: "SERVICE_UNAVAILABLE".to_owned(),
+            message: "exit code 75: busy".to_owned(),
+            ..v1::Error::default()
+        }),
+        ..v1::TaskAttemptFailed::default()
+    })
+}
+
+pub fn settled(task: u32, status: v1::ResultStatus, attempts: u32) -> Body {
+    Body::TaskSettled(v1::TaskSettled {
+        task,
+        status: status as i32,
+        attempts,
+        duration_ms: 1_500,
+        ..v1::TaskSettled::default()
+    })
+}
+
+/// The bodies as the events of one run, a second apart.
+pub fn events(bodies: impl IntoIterator<Item = Body>) -> Vec<v1::Event> {
+    let numbered = bodies.into_iter().zip(1..);
+    numbered.map(|(body, seq)| v1::Event { seq, at_ms: seq as i64 * 1_000, body: Some(body) }).collect()
+}
+
+pub fn fold(bodies: impl IntoIterator<Item = Body>) -> Run {
+    let mut run = Run::default();
+    events(bodies).iter().for_each(|event| run.apply(event));
+    run
+}
+
+fn started() -> Body {
+    Body::WaveStarted(v1::WaveStarted::default())
+}
+
+#[test]
+fn a_task_goes_through_its_attempts() {
+    let mut run = fold([accepted(&["a"]), started(), leased(0, 1), attempt_failed(0, 1, 1_000)]);
+    assert_eq!(run.task(0, 0).map(|task| task.step.clone()), Some(Step::Retrying { at_ms: 11_000 }));
+    for event in events([
+        Body::TaskRetryDue(v1::TaskRetryDue::default()),
+        leased(0, 2),
+        settled(0, v1::ResultStatus::Success, 2),
+    ]) {
+        run.apply(&event);
+    }
+    let attempts = run.task(0, 0).map(|task| task.attempts.clone()).unwrap_or_default();
+    assert_eq!(
+        attempts,
+        [
+            Attempt { number: 1, failure: Some("exit code 75".to_owned()), delay_ms: Some(1_000) },
+            Attempt { number: 2, failure: None, delay_ms: None },
+        ]
+    );
+}
+
+#[test]
+fn a_wave_counts_its_tasks() {
+    let run = fold([
+        accepted(&["a", "b", "c"]),
+        started(),
+        leased(0, 1),
+        settled(0, v1::ResultStatus::Success, 1),
+        settled(1, v1::ResultStatus::Timeout, 1),
+    ]);
+    let wave = &run.waves[0];
+    assert_eq!((wave.settled, wave.succeeded), (2, 1));
+    assert_eq!(wave.active.iter().copied().collect::<Vec<_>>(), [2]);
+}
+
+#[test]
+fn a_retry_by_hand_takes_the_result_back() {
+    let run = fold([
+        accepted(&["a"]),
+        started(),
+        leased(0, 1),
+        settled(0, v1::ResultStatus::Error, 1),
+        Body::TaskReactivated(v1::TaskReactivated { activation: 2, ..v1::TaskReactivated::default() }),
+    ]);
+    assert_eq!((run.waves[0].settled, run.waves[0].active.len()), (0, 1));
+    assert!(run.waves[0].tasks[0].attempts.is_empty());
+}
+
+#[test]
+fn a_withdrawn_cancel_lets_the_task_run_on() {
+    let cancel = Body::TaskCancelRequested(v1::TaskCancelRequested::default());
+    let stopping = fold([accepted(&["a"]), started(), leased(0, 1), cancel.clone()]);
+    assert_eq!(stopping.waves[0].tasks[0].step, Step::Stopping { since_ms: 3_000 });
+    let withdrawn =
+        Body::TaskExtended(v1::TaskExtended { cancel_withdrawn: true, ..v1::TaskExtended::default() });
+    let running = fold([accepted(&["a"]), started(), leased(0, 1), cancel, withdrawn]);
+    assert_eq!(running.waves[0].tasks[0].step, Step::Running { since_ms: 3_000 });
+}
+
+#[test]
+fn questions_stay_until_they_are_answered() {
+    let asked = Body::QuestionAsked(v1::QuestionAsked {
+        question: Some(v1::Question { question_id: "q1".to_owned(), ..v1::Question::default() }),
+        ..v1::QuestionAsked::default()
+    });
+    let answered = Body::QuestionAnswered(v1::QuestionAnswered {
+        question_id: "q1".to_owned(),
+        ..v1::QuestionAnswered::default()
+    });
+    assert_eq!(fold([accepted(&["a"]), asked.clone()]).questions.len(), 1);
+    assert!(fold([accepted(&["a"]), asked, answered]).questions.is_empty());
+}
+
+#[test]
+fn events_that_do_not_fit_change_nothing() {
+    let run = fold([leased(7, 1), settled(0, v1::ResultStatus::Success, 1), started()]);
+    assert!(run.waves.is_empty() && !run.is_finished());
+}

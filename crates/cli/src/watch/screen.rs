@@ -1,0 +1,232 @@
+//! The lines at the bottom of the screen: what the run is doing right now.
+
+use super::model::{Phase, Run, Step, Task, Wave};
+use crate::display::format::{share, took};
+use crate::display::frame::{truncated, visible};
+use crate::display::paint::{Paint, Tone};
+use crate::display::report::policy_name;
+use crate::text::{fill, words};
+use capataz_contracts::v1;
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Something moves in front of it.
+    pub spins: bool,
+    pub text: String,
+}
+
+/// The running tasks of `run`, in at most `rows` lines of at most `columns` columns.
+pub fn screen(run: &Run, run_id: &str, now_ms: i64, rows: usize, columns: usize, paint: Paint) -> Vec<Line> {
+    let Some(wave) = run.wave.and_then(|index| run.waves.get(index)) else { return Vec::new() };
+    if run.is_finished() {
+        return Vec::new();
+    }
+    // Two columns for what moves in front.
+    let columns = columns.saturating_sub(3).max(20);
+    let mut head = vec![still(header(run, wave, columns, paint))];
+    head.extend(notes(run, run_id, columns, paint).into_iter().map(still));
+    let mut lines = Vec::new();
+    let mut queued = 0_u64;
+    let width = name_width(wave);
+    for task in wave.active.iter().filter_map(|index| wave.tasks.get(*index as usize)) {
+        match &task.step {
+            Step::Queued | Step::Planned => queued += 1,
+            step => lines.push(Line {
+                spins: !matches!(step, Step::Retrying { .. }),
+                text: truncated(&task_line(task, width, now_ms), columns),
+            }),
+        }
+    }
+    let waiting = (queued > 0)
+        .then(|| still(paint.text(Tone::Faint, &fill(words().watch.queued, &[&queued.to_string()]))));
+    let room = rows.saturating_sub(head.len() + usize::from(waiting.is_some())).max(1);
+    if lines.len() > room {
+        let hidden = lines.len() - (room - 1);
+        lines.truncate(room - 1);
+        lines.push(still(paint.text(Tone::Faint, &fill(words().watch.more_running, &[&hidden.to_string()]))));
+    }
+    head.extend(lines);
+    head.extend(waiting);
+    head.truncate(rows.max(1));
+    head
+}
+
+fn still(text: String) -> Line {
+    Line { spins: false, text }
+}
+
+/// `checks (quorum): 3 of 5 settled, 2 succeeded, needs 3/5 (60%)`.
+fn header(run: &Run, wave: &Wave, columns: usize, paint: Paint) -> String {
+    let texts = &words().watch;
+    let total = wave.tasks.len();
+    let mut state =
+        fill(texts.so_far, &[&wave.settled.to_string(), &total.to_string(), &wave.succeeded.to_string()]);
+    if let Some(needed) = needed(wave) {
+        state.push_str(&format!(", {}", fill(texts.need, &[&share(needed, total as u64)])));
+    } else if wave.policy.kind() == v1::AggregationKind::CriticalPath {
+        let critical = wave.tasks.iter().filter(|task| task.critical).map(|task| visible(&task.name));
+        let critical: Vec<String> = critical.collect();
+        state.push_str(&format!(", {}", fill(texts.critical, &[&critical.join(" ")])));
+    }
+    let name = format!("{} ({})", visible(&wave.name), policy_name(wave.policy.kind()));
+    let text = truncated(&fill(texts.policy, &[&name, &state]), columns);
+    paint.text(if run.phase == Phase::Running { Tone::Strong } else { Tone::Warning }, &text)
+}
+
+/// Successes without which the wave fails; none where no count decides.
+fn needed(wave: &Wave) -> Option<u64> {
+    let total = wave.tasks.len() as u64;
+    match wave.policy.kind() {
+        v1::AggregationKind::Quorum | v1::AggregationKind::Unspecified => {
+            let threshold = wave.policy.quorum_threshold.unwrap_or(0.5).clamp(0.0, 1.0);
+            // The smallest whole number whose share reaches the threshold, in spite of rounding.
+            Some((0..=total).find(|count| *count as f64 / total.max(1) as f64 >= threshold).unwrap_or(total))
+        }
+        v1::AggregationKind::FailFast => Some(total),
+        v1::AggregationKind::ContinueAll | v1::AggregationKind::CriticalPath => None,
+    }
+}
+
+fn notes(run: &Run, run_id: &str, columns: usize, paint: Paint) -> Vec<String> {
+    let texts = &words().watch;
+    let mut notes: Vec<String> = run
+        .questions
+        .iter()
+        .map(|question| {
+            fill(
+                texts.answer_with,
+                &[run_id, &visible(&question.question_id), &visible(&question.options.join("|"))],
+            )
+        })
+        .map(|command| fill(texts.waiting_answer, &[&command]))
+        .collect();
+    match run.phase {
+        Phase::Paused => notes.push(texts.run_paused.to_owned()),
+        Phase::Cancelling => notes.push(texts.run_cancelling.to_owned()),
+        Phase::Running | Phase::Finished => {}
+    }
+    // A command that is cut could not be copied; the terminal wraps it.
+    let cut = |note: String| if run.questions.is_empty() { truncated(&note, columns) } else { note };
+    notes.into_iter().map(|note| paint.text(Tone::Warning, &cut(note))).collect()
+}
+
+const MOST_NAME_WIDTH: usize = 28;
+
+fn name_width(wave: &Wave) -> usize {
+    let names = wave.active.iter().filter_map(|index| wave.tasks.get(*index as usize));
+    names.map(|task| task.name.chars().count()).max().unwrap_or(0).min(MOST_NAME_WIDTH)
+}
+
+/// `fetch  agent-fetch  attempt 2/3  1.2s  40%  message`.
+fn task_line(task: &Task, width: usize, now_ms: i64) -> String {
+    let texts = &words().watch;
+    let attempt = fill(texts.attempt, &[&task.attempt.to_string(), &task.max_attempts.to_string()]);
+    let mut parts = vec![format!("{:<width$}", visible(&task.name)), visible(&task.agent), attempt];
+    match task.step {
+        Step::Running { since_ms } => parts.push(took(now_ms - since_ms)),
+        Step::Stopping { since_ms } => {
+            parts.push(took(now_ms - since_ms));
+            parts.push(texts.stopping.to_owned());
+        }
+        Step::Retrying { at_ms } => parts.push(fill(texts.retry_in, &[&took(at_ms - now_ms)])),
+        Step::Planned | Step::Queued | Step::Settled { .. } => {}
+    }
+    if let Some(fraction) = task.progress.0 {
+        parts.push(format!("{:.0}%", fraction.clamp(0.0, 1.0) * 100.0));
+    }
+    if let Some(message) = &task.progress.1 {
+        parts.push(visible(message));
+    }
+    parts.join("  ")
+}
+
+#[cfg(test)]
+mod tests {
+    use capataz_contracts::v1::event::Body;
+
+    use super::super::model::tests::{accepted, attempt_failed, fold, leased, settled};
+    use super::*;
+
+    #[track_caller]
+    fn check(run: &Run, rows: usize, expected: &[&str]) {
+        let lines = screen(run, "0199", 10_500, rows, 80, Paint::OFF);
+        let shown: Vec<String> =
+            lines.iter().map(|line| format!("{}{}", if line.spins { "* " } else { "" }, line.text)).collect();
+        assert_eq!(shown, expected);
+    }
+
+    fn started() -> Body {
+        Body::WaveStarted(v1::WaveStarted::default())
+    }
+
+    #[test]
+    fn running_tasks_have_a_line_each() {
+        let mut run = fold([
+            accepted(&["fetch", "lint", "test", "docs"]),
+            started(),
+            leased(0, 1),
+            attempt_failed(0, 1, 1_000),
+            leased(1, 1),
+            settled(2, v1::ResultStatus::Success, 1),
+        ]);
+        run.progress(&v1::ProgressFrame {
+            task: 1,
+            fraction: Some(0.4),
+            message: Some("reading".to_owned()),
+            ..v1::ProgressFrame::default()
+        });
+        check(
+            &run,
+            20,
+            &[
+                "checks (quorum): 1 of 4 settled, 1 succeeded, needs 2/4 (50%)",
+                "fetch  agent-fetch  attempt 1/3  again in 0.5s",
+                "* lint   agent-lint  attempt 1/3  5.5s  40%  reading",
+                "1 waiting for a worker",
+            ],
+        );
+    }
+
+    #[test]
+    fn there_are_never_more_lines_than_rows() {
+        let names: Vec<String> = (0..50).map(|number| format!("t{number}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let run = fold([accepted(&names), started()].into_iter().chain((0..40).map(|task| leased(task, 1))));
+        let lines = screen(&run, "0199", 100_000, 6, 80, Paint::OFF);
+        assert_eq!(lines.len(), 6);
+        assert_eq!(lines[4].text, "… and 37 more");
+        assert_eq!(lines[5].text, "10 waiting for a worker");
+        assert_eq!(screen(&run, "0199", 100_000, 1, 80, Paint::OFF).len(), 1);
+    }
+
+    #[test]
+    fn a_run_that_waits_says_for_what() {
+        let asked = Body::QuestionAsked(v1::QuestionAsked {
+            question: Some(v1::Question {
+                question_id: "q1".to_owned(),
+                options: vec!["retry".to_owned()],
+                ..v1::Question::default()
+            }),
+            ..v1::QuestionAsked::default()
+        });
+        let paused = Body::RunPaused(v1::RunPaused::default());
+        check(
+            &fold([accepted(&["a"]), started(), asked, paused]),
+            20,
+            &[
+                "checks (quorum): 0 of 1 settled, 0 succeeded, needs 1/1 (100%)",
+                "waits for an answer: answer with `capataz runs resolve 0199 q1 retry`",
+                "paused: no new attempts",
+                "1 waiting for a worker",
+            ],
+        );
+    }
+
+    #[test]
+    fn nothing_is_shown_before_and_after() {
+        check(&fold([accepted(&["a"])]), 20, &[]);
+        let finished = Body::RunFinished(v1::RunFinished::default());
+        check(&fold([accepted(&["a"]), started(), finished]), 20, &[]);
+    }
+}
