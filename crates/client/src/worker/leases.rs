@@ -61,7 +61,7 @@ struct State {
 }
 
 enum Held {
-    Running(Box<Running>),
+    Running(Running),
     /// The result, until it is confirmed.
     Settled(Frame),
 }
@@ -220,8 +220,9 @@ impl Leases {
                     let handle = tokio::spawn(perform(task.clone(), Arc::clone(handler))).abort_handle();
                     let progress = v1::Progress::default();
                     let turn = Turn::None;
-                    let running = Running { task, handle, progress, is_news: false, turn, log: String::new() };
-                    state.held.insert(lease.clone(), Held::Running(Box::new(running)));
+                    let running =
+                        Running { task, handle, progress, is_news: false, turn, log: String::new() };
+                    state.held.insert(lease.clone(), Held::Running(running));
                     state.running += 1;
                     Frame::Ack(v1::Ack { lease: Some(lease) })
                 }
@@ -275,9 +276,7 @@ impl Leases {
                 Outcome::Completed(output) => {
                     Frame::Completed(v1::Completed { lease, output: Some(output), log })
                 }
-                Outcome::Failed(error) => {
-                    Frame::Failed(v1::Failed { lease, error: Some(*error), log })
-                }
+                Outcome::Failed(error) => Frame::Failed(v1::Failed { lease, error: Some(*error), log }),
                 Outcome::Cancelled(output) => {
                     let partial_output = output.or_else(|| running.progress.partial_output.take());
                     Frame::Cancelled(v1::Cancelled { lease, partial_output, log })

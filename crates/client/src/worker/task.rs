@@ -137,6 +137,11 @@ impl Task {
         });
     }
 
+    /// Adds a line to the task's log. The last 16 KiB of it are sent with the result.
+    pub fn log(&self, line: impl AsRef<str>) {
+        self.0.leases.logged(&self.0.lease, line.as_ref());
+    }
+
     /// Leaves what is done so far, which is kept where the task runs out of time or is cancelled. Replaces what was
     /// left before.
     ///

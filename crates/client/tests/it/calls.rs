@@ -1,10 +1,11 @@
 //! Calls: what is repeated, what is not, and what an error says.
 
 use std::error::Error;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use capataz_client::{Client, ClientError, RetryOptions, v1};
+use tokio::time::Instant;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 

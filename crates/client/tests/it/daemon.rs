@@ -170,15 +170,14 @@ impl Connection {
     /// The next frame; a heartbeat is no news.
     #[track_caller]
     pub fn frame(&mut self) -> impl Future<Output = v1::connect_request::Frame> {
-        let next = soon(async {
+        soon(async {
             loop {
                 match self.frames.message().await.unwrap().expect("the worker closed").frame.unwrap() {
                     v1::connect_request::Frame::Heartbeat(_) => {}
                     frame => return frame,
                 }
             }
-        });
-        next
+        })
     }
 
     #[track_caller]
@@ -195,13 +194,12 @@ impl Connection {
     /// Waits until the worker has closed its side.
     #[track_caller]
     pub fn closed(&mut self) -> impl Future<Output = ()> {
-        let closed = soon(async {
+        soon(async {
             while let Some(request) = self.frames.message().await.unwrap() {
                 let frame = request.frame.unwrap();
                 assert!(matches!(frame, v1::connect_request::Frame::Heartbeat(_)), "{frame:?}");
             }
-        });
-        closed
+        })
     }
 
     pub async fn send(&self, frame: v1::connect_response::Frame) {

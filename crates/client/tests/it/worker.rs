@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use capataz_client::worker::{Task, TaskError, TaskOutput, Worker};
@@ -13,6 +13,7 @@ use capataz_contracts::v1::payload::Data;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tonic::{Code, Status};
 
 use super::daemon::{Connection, Daemon, soon};
@@ -152,7 +153,7 @@ impl Step {
         assert!(self.finish.send(Ok(value.into())).is_ok(), "the handler is gone");
     }
 
-    async fn is_dropped(self) {
+    async fn gone(self) {
         assert!(soon(self.dropped).await.is_err());
     }
 }
@@ -249,7 +250,7 @@ async fn running_work_goes_on_where_it_is_reattached_and_is_dropped_where_it_is_
     connection.cut().await;
     let mut connection = daemon.worker().await;
     assert_eq!(connection.greet(&[1]).await, [1, 2]);
-    lost.is_dropped().await;
+    lost.gone().await;
     kept.finish(json!("kept"));
     assert_eq!(connection.frame().await, completed(1, &json!("kept")));
     connection.cut().await;
@@ -284,7 +285,7 @@ async fn a_revoked_lease_is_dropped_at_once() {
     connection.begin(1, &json!(1)).await;
     let step = step(&mut seen).await;
     connection.send(Frame::LeaseRevoked(v1::LeaseRevoked { lease: Some(lease(1)) })).await;
-    step.is_dropped().await;
+    step.gone().await;
     connection.settle().await;
     connection.cut().await;
     assert!(daemon.worker().await.greet(&[]).await.is_empty());
@@ -319,6 +320,7 @@ async fn a_handler_that_ignores_the_cancel_is_dropped_after_the_grace() {
     connection.greet(&[]).await;
     connection.begin(1, &json!(1)).await;
     let step = step(&mut seen).await;
+    step.task.log("begun");
     step.task.partial_output(json!("half")).await.unwrap();
     let Said::Progress(progress) = connection.frame().await else { panic!("no progress") };
     assert_eq!(progress.partial_output, Some(payload(&json!("half"))));
@@ -329,10 +331,10 @@ async fn a_handler_that_ignores_the_cancel_is_dropped_after_the_grace() {
     let cancelled = v1::Cancelled {
         lease: Some(lease(1)),
         partial_output: Some(payload(&json!("half"))),
-        ..Default::default()
+        log: "begun\n".to_owned(),
     };
     assert_eq!(connection.frame().await, Said::Cancelled(cancelled.clone()));
-    step.is_dropped().await;
+    step.gone().await;
     // It is a result like others.
     connection.cut().await;
     let mut connection = daemon.worker().await;
@@ -575,7 +577,7 @@ async fn work_that_does_not_end_in_the_time_to_drain_is_dropped() {
     let step = step(&mut seen).await;
     worker.stop.send(()).unwrap();
     soon(worker.ended).await.unwrap().unwrap();
-    step.is_dropped().await;
+    step.gone().await;
 }
 
 #[tokio::test]
@@ -588,7 +590,7 @@ async fn a_dropped_worker_drops_its_work() {
     connection.begin(1, &json!(1)).await;
     let step = step(&mut seen).await;
     worker.ended.abort();
-    step.is_dropped().await;
+    step.gone().await;
 }
 
 #[tokio::test]
