@@ -1,0 +1,135 @@
+//! The shard's shell over a store that fails: what callers are told, and what is true afterwards.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear};
+use capataz_engine::{Plan, StartRun};
+use capataz_runtime::core::{Answer, Known, KnownAgent, Request, StartRequest};
+use capataz_runtime::shell::{Shard, ShardOptions};
+use capataz_store::memory::Fault;
+use capataz_store::{IdempotencyKey, MemoryStore, RunId, ShardId, Store};
+use uuid::Uuid;
+
+fn known(agent: &str) -> Known {
+    let agent = v1::Agent { name: agent.to_owned(), ..Default::default() };
+    let known = KnownAgent { agent, source: v1::AgentSource::Declared, last_seen: None };
+    Known { agents: vec![known], ..Known::default() }
+}
+
+async fn shard(store: &MemoryStore, options: ShardOptions) -> Shard {
+    let store: Arc<dyn Store> = Arc::new(store.clone());
+    Shard::start(ShardId(0), store, known("a"), options).await.unwrap()
+}
+
+fn start(key: &str) -> Request {
+    let task = v1::Task { name: "t".to_owned(), agent: "a".to_owned(), ..Default::default() };
+    let wave = v1::Wave { tasks: vec![task], ..Default::default() };
+    let mut plan = v1::Plan { name: "p".to_owned(), waves: vec![wave], ..Default::default() };
+    Plan::materialise(&mut plan).unwrap();
+    Request::Start(Box::new(StartRequest {
+        run: RunId(Uuid::now_v7()),
+        start: StartRun { plan, labels: Default::default(), parent: None },
+        agents: BTreeSet::from(["a".to_owned()]),
+        commands: Vec::new(),
+        resources: Vec::new(),
+        key: Some(IdempotencyKey { key: key.to_owned().into(), request: [7; 32] }),
+        wait: false,
+        blobs: Vec::new(),
+    }))
+}
+
+/// Asks again while the shard is being read anew, as a client with a key does.
+async fn start_at_last(shard: &Shard, key: &str) -> (RunId, bool) {
+    loop {
+        match shard.request(start(key)).await {
+            Answer::Started { run } => return (run, true),
+            Answer::Existing { run } => return (run, false),
+            Answer::Unavailable => tokio::time::sleep(Duration::from_millis(1)).await,
+            answer => panic!("{answer:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_commit_that_fails_is_told_as_unavailable_and_the_same_key_starts_the_run_once() {
+    let store = MemoryStore::new();
+    let shard = shard(&store, ShardOptions::default()).await;
+    store.fail_next_commit(Fault::Lost);
+    assert!(matches!(shard.request(start("k")).await, Answer::Unavailable));
+    let (run, created) = start_at_last(&shard, "k").await;
+    assert!(created);
+    assert_eq!(start_at_last(&shard, "k").await, (run, false));
+}
+
+#[tokio::test]
+async fn a_commit_whose_reply_was_lost_has_happened_and_the_same_key_finds_its_run() {
+    let store = MemoryStore::new();
+    let shard = shard(&store, ShardOptions::default()).await;
+    store.fail_next_commit(Fault::Kept);
+    assert!(matches!(shard.request(start("k")).await, Answer::Unavailable));
+    let (run, created) = start_at_last(&shard, "k").await;
+    assert!(!created);
+    assert!(store.get_run(run).unwrap().is_some());
+    assert_eq!(store.list_runs(&capataz_store::RunQuery { limit: 10, ..Default::default() }).unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_worker_is_sent_away_when_the_shard_is_read_again_and_gets_its_work_when_it_is_back() {
+    let store = MemoryStore::new();
+    let shard = shard(&store, ShardOptions::default()).await;
+    let hello = |held| {
+        Say::Hello(v1::Hello {
+            worker_id: "w1".to_owned(),
+            agents: vec![v1::Agent { name: "a".to_owned(), max_concurrency: 10, ..Default::default() }],
+            slots: 10,
+            held,
+            protocol: 1,
+        })
+    };
+    let (mut frames, sender) = shard.connect(10).await.split();
+    sender.send(hello(Vec::new())).await;
+    let (run, _) = start_at_last(&shard, "k").await;
+    let lease = loop {
+        if let Some(Hear::Assignment(assignment)) = frames.recv().await {
+            break assignment.lease.unwrap();
+        }
+    };
+    store.fail_next_commit(Fault::Lost);
+    assert!(matches!(shard.request(start("other")).await, Answer::Unavailable));
+    while frames.recv().await.is_some() {}
+    start_at_last(&shard, "other").await;
+    let (mut frames, sender) = shard.connect(10).await.split();
+    sender.send(hello(vec![lease.clone()])).await;
+    let Some(Hear::Welcome(welcome)) = frames.recv().await else { panic!("no welcome") };
+    assert_eq!(welcome.reattached, [lease.clone()]);
+    sender.send(Say::Completed(v1::Completed { lease: Some(lease), ..Default::default() })).await;
+    let Answer::Finished { result, .. } = shard.request(Request::Wait { run }).await else { panic!("not finished") };
+    assert_eq!(result.outcome(), v1::RunOutcome::Succeeded);
+}
+
+#[tokio::test]
+async fn more_runs_than_the_shard_holds_are_refused_with_a_hint_when_to_come_back() {
+    let store = MemoryStore::new();
+    let mut options = ShardOptions::default();
+    options.core.max_unfinished_runs = 2;
+    let shard = shard(&store, options).await;
+    start_at_last(&shard, "1").await;
+    start_at_last(&shard, "2").await;
+    let Answer::Overloaded { retry_after_ms } = shard.request(start("3")).await else { panic!("was accepted") };
+    assert!(retry_after_ms > 0);
+}
+
+#[tokio::test]
+async fn a_shard_that_another_daemon_has_claimed_acknowledges_nothing() {
+    let store = MemoryStore::new();
+    let old = shard(&store, ShardOptions::default()).await;
+    start_at_last(&old, "1").await;
+    let new = shard(&store, ShardOptions::default()).await;
+    assert!(matches!(old.request(start("2")).await, Answer::Unavailable));
+    old.fenced().await;
+    assert!(start_at_last(&new, "2").await.1, "the fenced daemon has written nothing");
+}
