@@ -127,7 +127,7 @@ impl TaskError {
 }
 
 /// A frame is at most 64 KiB long; more than this nobody reads.
-pub(super) const MESSAGE_MAX: usize = 16 * 1024;
+const MESSAGE_MAX: usize = 16 * 1024;
 
 /// Cuts a text at a character's boundary.
 pub(super) fn truncate(text: &mut String, length_max: usize) {

@@ -130,7 +130,7 @@ impl Task {
     /// within a tenth of a second is sent.
     pub async fn progress(&self, fraction: f64, message: impl Into<String>) {
         let mut message = message.into();
-        super::output::truncate(&mut message, super::output::MESSAGE_MAX);
+        super::output::truncate(&mut message, PROGRESS_MESSAGE_MAX);
         self.0.leases.progressed(&self.0.lease, |progress| {
             progress.fraction = (!fraction.is_nan()).then(|| fraction.clamp(0.0, 1.0));
             progress.message = Some(message);
@@ -245,6 +245,9 @@ impl Task {
         self.0.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// What the daemon keeps of a progress message.
+const PROGRESS_MESSAGE_MAX: usize = 1024;
 
 /// Stands for moments that no clock can show.
 const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
