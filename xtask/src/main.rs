@@ -8,6 +8,7 @@
     reason = "a task runner starts programs and tells how long they took"
 )]
 
+mod bench;
 mod codegen;
 mod layers;
 mod test;
@@ -31,6 +32,13 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Build the released programs and measure them on a disk; figures stand beside their aims
+    Bench {
+        name: bench::Benchmark,
+        /// For the benchmark; `--help` lists them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Check the dependencies between crates against xtask/layers.txt
     Layers,
     /// Formatting, codegen, layers, clippy, all tests, doctests: what CI runs
@@ -43,6 +51,7 @@ type Outcome = Result<(), Box<dyn std::error::Error>>;
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Codegen { check } => codegen::run(check),
+        Task::Bench { name, arguments } => bench::run(name, &arguments),
         Task::Layers => layers::run(),
         Task::Test => test::run(),
     };

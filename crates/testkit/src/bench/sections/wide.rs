@@ -1,0 +1,80 @@
+//! Is a task of a very wide plan dearer than a task of a small one?
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::super::children::{Daemon, Folder};
+use super::super::load::Load;
+use super::super::report::{Cell, Section, Table, Unit};
+use super::super::work::Work;
+use super::super::{Options, Outcome};
+use super::{Used, execute};
+
+/// Small plans: 8 tasks each, as many at once as fill the worker's 512 slots.
+const SMALL: (usize, usize) = (8, 64);
+const WIDE: usize = 10_000;
+
+pub(in super::super) async fn wide(options: &Options) -> Outcome<Section> {
+    let mut section = Section::new("One wave of 10,000 tasks");
+    let mut table = Table::new([
+        "plan",
+        "plans at once",
+        "tasks/s",
+        "of small",
+        "daemon CPU/task",
+        "commits/task",
+        "plan p50",
+    ]);
+    let folder = Folder::create(options, "wide")?;
+    let (daemon, _) = Daemon::start(options, folder.path()).await?;
+    let _worker = daemon.worker(folder.path(), options.slots, false).await?;
+    let (tasks, concurrency) = SMALL;
+    let load = Load::new(options, concurrency);
+    let small = execute(&daemon, load, Arc::new(Work::plan(1, tasks))).await?;
+    let small_rate = small.per_second() * tasks as f64;
+    let settled = (small.operations as usize * tasks) as f64;
+    let (first, last) = small.samples;
+    table.row(row(tasks, concurrency, small_rate, None, (first, last), settled, small.quantile(0.5)));
+
+    let database = daemon.database();
+    let client = daemon.client().await?;
+    let work = Work::plan(1, WIDE);
+    work.execute(&client).await?;
+    let first = Used::now(daemon.pid(), &database)?;
+    let begin = Instant::now();
+    let mut times = Vec::new();
+    while begin.elapsed() < options.window() || times.len() < 3 {
+        let asked = Instant::now();
+        work.execute(&client).await?;
+        times.push(asked.elapsed().as_secs_f64() * 1e3);
+    }
+    let settled = (times.len() * WIDE) as f64;
+    let rate = settled / begin.elapsed().as_secs_f64();
+    let last = Used::now(daemon.pid(), &database)?;
+    times.sort_by(f64::total_cmp);
+    let median = times.get(times.len() / 2).copied().unwrap_or_default();
+    table.row(row(WIDE, 1, rate, Some(rate / small_rate.max(1e-9)), (first, last), settled, median));
+    section.table(table);
+    Ok(section)
+}
+
+fn row(
+    tasks: usize,
+    plans: usize,
+    rate: f64,
+    of_small: Option<f64>,
+    (first, last): (Used, Used),
+    settled: f64,
+    median: f64,
+) -> Vec<Cell> {
+    let commits = last.transactions.wrapping_sub(first.transactions);
+    vec![
+        Cell::from(format!("{tasks} tasks")),
+        Cell::new(plans as f64, Unit::Count),
+        Cell::new(rate, Unit::Count),
+        of_small.map_or_else(|| Cell::from("-"), |ratio| Cell::new(ratio, Unit::Ratio).at_least(0.5)),
+        Cell::new((last.cpu - first.cpu).as_secs_f64() * 1e6 / settled.max(1.0), Unit::Microseconds),
+        Cell::new(f64::from(commits) / settled.max(1.0), Unit::Exact),
+        Cell::new(median, Unit::Milliseconds),
+    ]
+}

@@ -1,0 +1,119 @@
+//! What the daemon has stored, read from its files while it runs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use capataz_store::Append;
+use rusqlite::{Connection, OpenFlags};
+
+use super::Outcome;
+
+/// The daemon's database, seen from outside.
+#[derive(Clone, Debug)]
+pub(super) struct Database {
+    path: PathBuf,
+}
+
+/// Everything that was ever stored.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stored {
+    pub(super) log_rows: u64,
+    pub(super) event_bytes: u64,
+    pub(super) runs: u64,
+    pub(super) keys: u64,
+    /// Of the file and of its write-ahead log.
+    pub(super) file_bytes: u64,
+}
+
+impl Database {
+    pub(super) fn of(data_dir: &Path) -> Self {
+        Self { path: data_dir.join("capataz.db") }
+    }
+
+    fn open(&self) -> Outcome<Connection> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(&self.path, flags)?;
+        connection.busy_timeout(std::time::Duration::from_secs(5))?;
+        Ok(connection)
+    }
+
+    /// Transactions ever written, modulo 2³².
+    ///
+    /// The header of the WAL index, which is the beginning of the `-shm` file, counts them at byte 8 (`iChange`); it is
+    /// there twice, and both copies agree when no writer is at work on it.
+    pub(super) fn transactions(&self) -> Outcome<u32> {
+        let mut path = self.path.as_os_str().to_owned();
+        path.push("-shm");
+        for _ in 0..1_000 {
+            let index = fs::read(&path)?;
+            let (first, second) = (index.get(..48), index.get(48..96));
+            if let (Some(first), Some(second)) = (first, second)
+                && first == second
+                && let Some(count) = first.get(8..12).and_then(|bytes| bytes.try_into().ok())
+            {
+                return Ok(u32::from_ne_bytes(count));
+            }
+        }
+        Err("the header of the WAL index is never at rest".into())
+    }
+
+    pub(super) fn stored(&self) -> Outcome<Stored> {
+        let connection = self.open()?;
+        let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, Option<i64>>(0));
+        let count = |sql: &str| {
+            number(sql).map(|value| value.and_then(|value| u64::try_from(value).ok()).unwrap_or(0))
+        };
+        let file_bytes = ["", "-wal"].into_iter().map(|suffix| {
+            let mut path = self.path.as_os_str().to_owned();
+            path.push(suffix);
+            fs::metadata(path).map_or(0, |metadata| metadata.len())
+        });
+        Ok(Stored {
+            log_rows: count("SELECT max(position) FROM log")?,
+            event_bytes: count("SELECT appended FROM log ORDER BY position DESC LIMIT 1").unwrap_or(0),
+            runs: count("SELECT count(*) FROM runs")?,
+            keys: count("SELECT count(*) FROM keys")?,
+            file_bytes: file_bytes.sum(),
+        })
+    }
+
+    /// Number of events in the log.
+    pub(super) fn events(&self) -> Outcome<u64> {
+        let events: Option<i64> =
+            self.open()?.query_row("SELECT sum(count) FROM log", [], |row| row.get(0))?;
+        Ok(events.and_then(|events| u64::try_from(events).ok()).unwrap_or(0))
+    }
+
+    /// Runs that have succeeded, and rows in the log that hold a run's last event.
+    pub(super) fn finished(&self) -> Outcome<(u64, u64)> {
+        let connection = self.open()?;
+        let sql = "SELECT count(*) FROM runs WHERE finished_at IS NOT NULL AND outcome = 1";
+        let runs: i64 = connection.query_row(sql, [], |row| row.get(0))?;
+        let sql = "SELECT count(*) FROM runs JOIN log ON log.run = runs.run AND log.first_seq + log.count - 1 = runs.last_seq";
+        let ends: i64 = connection.query_row(sql, [], |row| row.get(0))?;
+        Ok((u64::try_from(runs)?, u64::try_from(ends)?))
+    }
+
+    /// The rows of the newest run as the daemon wrote them: number of events, and their bytes.
+    pub(super) fn newest_run(&self) -> Outcome<Vec<(u32, Vec<u8>)>> {
+        let connection = self.open()?;
+        let sql = "SELECT count, events FROM log WHERE run = (SELECT max(run) FROM runs) ORDER BY first_seq";
+        let mut statement = connection.prepare(sql)?;
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+}
+
+impl Stored {
+    /// What came since `before`, for each of `runs`.
+    pub(super) fn per_run(self, before: Self, runs: u64) -> impl Fn(fn(&Self) -> u64) -> f64 {
+        move |field| field(&self).saturating_sub(field(&before)) as f64 / runs.max(1) as f64
+    }
+}
+
+/// Number of events and bytes of some appends.
+pub(super) fn size_of(appends: &[Append]) -> (u64, u64) {
+    appends.iter().fold((0, 0), |(events, bytes), append| {
+        (events + u64::from(append.count), bytes + append.events.len() as u64)
+    })
+}

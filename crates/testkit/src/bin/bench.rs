@@ -1,0 +1,53 @@
+//! Benchmarks, launched by `cargo xtask bench`.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use capataz_testkit::bench::{self, Options, roles};
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "bench", about = "Benchmarks of the Capataz daemon")]
+struct Arguments {
+    #[command(subcommand)]
+    benchmark: Benchmark,
+}
+
+#[derive(Subcommand)]
+enum Benchmark {
+    /// Runs, plans, subscribers, start-up, recovery and memory of a daemon process
+    Orchestration(Options),
+    /// A worker process that gives its inputs back
+    #[command(hide = true)]
+    Worker {
+        #[arg(long)]
+        endpoint: String,
+        #[arg(long)]
+        slots: u32,
+        /// Keep every task until the standard input is closed
+        #[arg(long)]
+        hold: bool,
+    },
+    /// A bare gRPC server
+    #[command(hide = true)]
+    EchoServer {
+        #[arg(long)]
+        listen: SocketAddr,
+    },
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let outcome = match Arguments::parse().benchmark {
+        Benchmark::Orchestration(options) => bench::orchestration(&options).await,
+        Benchmark::Worker { endpoint, slots, hold } => roles::worker(endpoint, slots, hold).await,
+        Benchmark::EchoServer { listen } => roles::echo_server(listen).await,
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

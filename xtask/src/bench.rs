@@ -1,0 +1,66 @@
+//! `cargo xtask bench NAME`: builds the released programs and launches a benchmark of theirs.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::Outcome;
+use crate::codegen::project_root;
+
+/// What can be measured.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum Benchmark {
+    /// Runs, plans, subscribers, start-up, recovery and memory of a daemon process
+    Orchestration,
+}
+
+impl Benchmark {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Orchestration => "orchestration",
+        }
+    }
+
+    /// The packages whose programs it starts.
+    fn packages(self) -> &'static [&'static str] {
+        match self {
+            Self::Orchestration => &["capataz-cli", "capataz-testkit"],
+        }
+    }
+}
+
+/// `arguments` go to the benchmark as they are.
+pub fn run(benchmark: Benchmark, arguments: &[String]) -> Outcome {
+    let root = project_root()?;
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(&cargo);
+    build.current_dir(&root).args(["build", "--release", "--bins"]);
+    for package in benchmark.packages() {
+        build.args(["--package", package]);
+    }
+    if !build.status()?.success() {
+        return Err("the programs could not be built".into());
+    }
+    let target = target_folder(&cargo, &root)?;
+    let program = target.join("release").join(format!("bench{}", std::env::consts::EXE_SUFFIX));
+    let mut bench = Command::new(program);
+    bench.arg(benchmark.name());
+    if !arguments.iter().any(|argument| argument == "--dir" || argument.starts_with("--dir=")) {
+        bench.arg("--dir").arg(target.join("bench"));
+    }
+    if !bench.args(arguments).status()?.success() {
+        return Err(format!("the benchmark {} failed", benchmark.name()).into());
+    }
+    Ok(())
+}
+
+/// Where cargo puts what it builds.
+fn target_folder(
+    cargo: &std::ffi::OsStr,
+    root: &std::path::Path,
+) -> Result<PathBuf, Box<dyn std::error::Error>> {
+    let mut metadata = Command::new(cargo);
+    metadata.current_dir(root).args(["metadata", "--format-version", "1", "--no-deps"]);
+    let metadata: serde_json::Value = serde_json::from_slice(&metadata.output()?.stdout)?;
+    let folder = metadata.get("target_directory").and_then(serde_json::Value::as_str);
+    Ok(folder.ok_or("cargo does not say where it builds")?.into())
+}
