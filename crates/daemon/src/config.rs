@@ -73,12 +73,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Default for RetentionConfig {
     fn default() -> Self {
-        Self {
-            finished_runs: Some(30 * DAY),
-            max_log_bytes: None,
-            idempotency_keys: DAY,
-            unused_blobs: DAY,
-        }
+        Self { finished_runs: Some(30 * DAY), max_log_bytes: None, idempotency_keys: DAY, unused_blobs: DAY }
     }
 }
 
@@ -121,8 +116,9 @@ impl Config {
         if let Some(data_dir) = overrides.data_dir {
             figment = figment.merge(Serialized::global("data_dir", data_dir));
         }
-        let mut config: Self =
-            figment.extract().map_err(|error| ConfigError::Invalid(error.into_iter().map(|error| error.to_string()).collect()))?;
+        let mut config: Self = figment.extract().map_err(|error| {
+            ConfigError::Invalid(error.into_iter().map(|error| error.to_string()).collect())
+        })?;
         config.origins = origins(&figment, &config);
         config.check()?;
         Ok(config)
@@ -156,7 +152,11 @@ impl Config {
             let found = agent.validate();
             problems.extend(found.iter().map(|violation| format!("agents[{index}].{violation}")));
         }
-        let names = self.agents.iter().map(|agent| &agent.name).chain(self.declared_agents.iter().map(|agent| &agent.name));
+        let names = self
+            .agents
+            .iter()
+            .map(|agent| &agent.name)
+            .chain(self.declared_agents.iter().map(|agent| &agent.name));
         let mut seen = std::collections::BTreeSet::new();
         for name in names {
             if !seen.insert(name) {
@@ -184,6 +184,7 @@ impl Config {
 }
 
 /// The folder for data by the XDG rules.
+#[expect(clippy::disallowed_methods, reason = "the rules are rules about the environment")]
 fn default_data_dir() -> PathBuf {
     let from = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     from("XDG_DATA_HOME")
@@ -204,7 +205,10 @@ fn origins(figment: &Figment, config: &Config) -> Vec<(String, String, String)> 
         ("commands", names(config.commands.iter().map(String::as_str).collect())),
         ("resources", names(config.resources.iter().map(String::as_str).collect())),
         ("retention.finished_runs", retention.finished_runs.map_or_else(|| "never".to_owned(), days)),
-        ("retention.max_log_bytes", retention.max_log_bytes.map_or_else(|| "no limit".to_owned(), |bytes| bytes.to_string())),
+        (
+            "retention.max_log_bytes",
+            retention.max_log_bytes.map_or_else(|| "no limit".to_owned(), |bytes| bytes.to_string()),
+        ),
         ("retention.idempotency_keys", days(retention.idempotency_keys)),
         ("retention.unused_blobs", days(retention.unused_blobs)),
     ];
@@ -216,7 +220,9 @@ fn origins(figment: &Figment, config: &Config) -> Vec<(String, String, String)> 
                 |metadata| match &metadata.source {
                     Some(source) if metadata.name.contains("TOML") => source.to_string(),
                     _ if metadata.name.contains("environment") => "environment".to_owned(),
-                    _ if metadata.name.contains("Serialized") || metadata.name.contains("type") => "default or flag".to_owned(),
+                    _ if metadata.name.contains("Serialized") || metadata.name.contains("type") => {
+                        "default or flag".to_owned()
+                    }
                     _ => metadata.name.to_string(),
                 },
             );

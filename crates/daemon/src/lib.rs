@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use capataz_contracts::v1;
 use capataz_runtime::core::{Known, KnownAgent};
-use capataz_runtime::process::{ProcessContext, ShimCommand, await_orphans};
+use capataz_runtime::process::{ProcessContext, await_orphans};
 use capataz_runtime::shell::{ProcessHost, Shard, ShardOptions, StartError, now};
 use capataz_store::{Millis, Retention, ShardId, SqliteOptions, SqliteStore, Store, StoreError};
 use tokio::sync::watch;
@@ -58,7 +58,9 @@ pub enum DaemonError {
     },
     #[error("commands of an earlier daemon are still running")]
     Orphans(#[source] Box<dyn std::error::Error + Send + Sync>),
-    #[error("{address} is not a loopback address; listening there needs TLS and tokens, which this version does not have")]
+    #[error(
+        "{address} is not a loopback address; listening there needs TLS and tokens, which this version does not have"
+    )]
     NotLoopback { address: String },
     #[error("the gRPC server could not be set up")]
     Server(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -88,13 +90,12 @@ impl Daemon {
         let store = open_store(config.data_dir.clone()).await?;
         let shims_folder = config.data_dir.join("shims");
         wait_for_orphans(shims_folder.clone()).await?;
-        let shard =
-            Shard::start(SHARD, Arc::clone(&store), known(&config), ShardOptions::default()).await?;
+        let shard = Shard::start(SHARD, Arc::clone(&store), known(&config), ShardOptions::default()).await?;
         let host = (!config.agents.is_empty()).then(|| {
             let context = ProcessContext {
-                shim: config.shim.clone().unwrap_or_else(ShimCommand::default),
+                shim: config.shim.clone().unwrap_or_default(),
                 shims_folder,
-                secrets: Arc::new(|name: &str| std::env::var(format!("CAPATAZ_SECRET_{name}")).ok()),
+                secrets: Arc::new(secret),
             };
             ProcessHost::start(shard.clone(), config.agents.clone(), context)
         });
@@ -145,9 +146,16 @@ pub fn shim_main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     capataz_runtime::process::shim_main(arguments)
 }
 
+/// The value of `${secret:NAME}`: that of the variable `CAPATAZ_SECRET_NAME`.
+#[expect(clippy::disallowed_methods, reason = "the daemon's environment is where secrets come from")]
+fn secret(name: &str) -> Option<String> {
+    std::env::var(format!("CAPATAZ_SECRET_{name}")).ok()
+}
+
 async fn open_store(data_dir: PathBuf) -> Result<Arc<dyn Store>, DaemonError> {
     let folder = data_dir.clone();
-    let opened = tokio::task::spawn_blocking(move || SqliteStore::open(&folder, SqliteOptions::default())).await;
+    let opened =
+        tokio::task::spawn_blocking(move || SqliteStore::open(&folder, SqliteOptions::default())).await;
     match opened.unwrap_or(Err(StoreError::Closed)) {
         Ok(store) => Ok(Arc::new(store)),
         Err(source) => Err(DaemonError::Store { data_dir, source }),
@@ -206,7 +214,8 @@ async fn sweep(shard: Shard, retention: RetentionConfig) {
     loop {
         pulse.tick().await;
         let now = now().0;
-        let before = |age: Duration| Millis(now.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX)));
+        let before =
+            |age: Duration| Millis(now.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX)));
         let rule = Retention {
             finished_before: retention.finished_runs.map(before),
             max_log_bytes: retention.max_log_bytes,
@@ -216,7 +225,13 @@ async fn sweep(shard: Shard, retention: RetentionConfig) {
         };
         match shard.sweep(rule).await {
             Ok(swept) if swept != capataz_store::Swept::default() => {
-                tracing::info!(runs = swept.runs, keys = swept.keys, blobs = swept.blobs, bytes = swept.bytes, "retention");
+                tracing::info!(
+                    runs = swept.runs,
+                    keys = swept.keys,
+                    blobs = swept.blobs,
+                    bytes = swept.bytes,
+                    "retention"
+                );
             }
             Ok(_) => {}
             Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "retention failed"),

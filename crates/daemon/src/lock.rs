@@ -39,12 +39,18 @@ impl DataLock {
             Err(TryLockError::WouldBlock) => {
                 let mut text = String::new();
                 let _ = file.read_to_string(&mut text);
-                return Err(LockError::Taken { data_dir: data_dir.to_owned(), process: text.trim().parse().ok() });
+                return Err(LockError::Taken {
+                    data_dir: data_dir.to_owned(),
+                    process: text.trim().parse().ok(),
+                });
             }
             Err(TryLockError::Error(error)) => return Err(io(error)),
         }
         // Who has it is a help for people; a folder that cannot be written to fails when the database is opened.
-        let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
+        let _ = file
+            .set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| writeln!(file, "{}", std::process::id()));
         Ok(Self { _file: file })
     }
 }

@@ -1,5 +1,7 @@
 //! The daemon's answers in gRPC's words: `google.rpc.Status` with `ErrorInfo`, `BadRequest` and `RetryInfo`.
 
+#![expect(clippy::disallowed_types, reason = "the metadata of tonic-types is a HashMap")]
+
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -23,7 +25,7 @@ fn with_details(
     reason: &str,
     message: impl Into<String>,
     mut details: ErrorDetails,
-    #[expect(clippy::disallowed_types, reason = "the type of tonic-types")] mut metadata: HashMap<String, String>,
+    mut metadata: HashMap<String, String>,
 ) -> Status {
     if let Some(entry) = codes::lookup(reason) {
         metadata.insert("severity".to_owned(), entry.severity.to_string());
@@ -37,11 +39,18 @@ fn with_details(
 pub(crate) fn invalid(violations: &[Violation]) -> Status {
     let mut details = ErrorDetails::new();
     for violation in violations {
-        details.add_bad_request_violation(violation.path.clone(), format!("{} ({})", violation.message, violation.rule));
+        details.add_bad_request_violation(
+            violation.path.clone(),
+            format!("{} ({})", violation.message, violation.rule),
+        );
     }
     let message = match violations {
         [one] => one.to_string(),
-        many => format!("{} violations, the first: {}", many.len(), many.first().map(ToString::to_string).unwrap_or_default()),
+        many => format!(
+            "{} violations, the first: {}",
+            many.len(),
+            many.first().map(ToString::to_string).unwrap_or_default()
+        ),
     };
     with_details(Code::InvalidArgument, "VALIDATION_ERROR", message, details, HashMap::new())
 }
@@ -159,7 +168,8 @@ fn refused(refusal: &Refusal) -> Status {
 /// A status as an error of the contract, for answers that hold several.
 pub(crate) fn to_contract(status: &Status) -> v1::Error {
     let details = status.get_error_details();
-    let code = details.error_info().map_or_else(|| format!("{:?}", status.code()), |info| info.reason.clone());
+    let code =
+        details.error_info().map_or_else(|| format!("{:?}", status.code()), |info| info.reason.clone());
     let violations = details.bad_request().map(|bad| bad.field_violations.as_slice()).unwrap_or_default();
     v1::Error {
         severity: codes::lookup(&code).map_or(0, |entry| entry.severity.to_proto() as i32),

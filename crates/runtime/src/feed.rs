@@ -302,7 +302,9 @@ pub fn severity_of(event: &v1::Event) -> i32 {
         Some(Body::RunCancelRequested(body)) => body.error.as_ref(),
         Some(Body::RunFinished(body)) => body.error.as_ref(),
         Some(Body::Notice(body)) => body.notice.as_ref(),
-        Some(Body::QuestionAsked(body)) => body.question.as_ref().and_then(|question| question.error.as_ref()),
+        Some(Body::QuestionAsked(body)) => {
+            body.question.as_ref().and_then(|question| question.error.as_ref())
+        }
         _ => None,
     };
     let of_task = match &event.body {

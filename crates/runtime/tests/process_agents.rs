@@ -324,6 +324,7 @@ async fn the_environment_is_least() {
     let ProcessOutcome::Completed { output, .. } = outcome else { panic!("{outcome:?}") };
     let text = String::from_utf8(output.bytes.to_vec()).unwrap();
     let allowed = ["PATH", "HOME", "LANG", "TMPDIR"].map(str::to_owned);
+    #[expect(clippy::disallowed_methods, reason = "the test compares with its own environment")]
     let mut expected: Vec<String> = allowed
         .into_iter()
         .filter_map(|name| Some(format!("{name}={}", std::env::var(&name).ok()?)))
@@ -368,6 +369,7 @@ async fn progress_is_the_latest_line_and_rare() {
     let bench = Bench::new();
     let (_sender, receiver) = mpsc::channel(1);
     let count = std::sync::atomic::AtomicUsize::new(0);
+    #[expect(clippy::disallowed_methods, reason = "bounds how long a failing test waits")]
     let started = std::time::Instant::now();
     let agent = sh("i=0; while [ $i -lt 5000 ]; do i=$((i+1)); echo \"line $i\" >&2; done");
     let outcome = capataz_runtime::process::run(&agent, &bench.context, Bytes::new(), receiver, |update| {

@@ -1,4 +1,6 @@
 //! What a daemon that was killed leaves behind, and the next daemon's wait for it.
+
+#![expect(clippy::disallowed_types, reason = "starts a host as a program, to kill it")]
 #![allow(clippy::unwrap_used)]
 
 mod process_support;

@@ -74,7 +74,10 @@ async fn a_commit_whose_reply_was_lost_has_happened_and_the_same_key_finds_its_r
     let (run, created) = start_at_last(&shard, "k").await;
     assert!(!created);
     assert!(store.get_run(run).unwrap().is_some());
-    assert_eq!(store.list_runs(&capataz_store::RunQuery { limit: 10, ..Default::default() }).unwrap().len(), 1);
+    assert_eq!(
+        store.list_runs(&capataz_store::RunQuery { limit: 10, ..Default::default() }).unwrap().len(),
+        1
+    );
 }
 
 #[tokio::test]
@@ -105,9 +108,11 @@ async fn a_worker_is_sent_away_when_the_shard_is_read_again_and_gets_its_work_wh
     let (mut frames, sender) = shard.connect(10).await.split();
     sender.send(hello(vec![lease.clone()])).await;
     let Some(Hear::Welcome(welcome)) = frames.recv().await else { panic!("no welcome") };
-    assert_eq!(welcome.reattached, [lease.clone()]);
+    assert_eq!(welcome.reattached, std::slice::from_ref(&lease));
     sender.send(Say::Completed(v1::Completed { lease: Some(lease), ..Default::default() })).await;
-    let Answer::Finished { result, .. } = shard.request(Request::Wait { run }).await else { panic!("not finished") };
+    let Answer::Finished { result, .. } = shard.request(Request::Wait { run }).await else {
+        panic!("not finished")
+    };
     assert_eq!(result.outcome(), v1::RunOutcome::Succeeded);
 }
 
@@ -119,7 +124,9 @@ async fn more_runs_than_the_shard_holds_are_refused_with_a_hint_when_to_come_bac
     let shard = shard(&store, options).await;
     start_at_last(&shard, "1").await;
     start_at_last(&shard, "2").await;
-    let Answer::Overloaded { retry_after_ms } = shard.request(start("3")).await else { panic!("was accepted") };
+    let Answer::Overloaded { retry_after_ms } = shard.request(start("3")).await else {
+        panic!("was accepted")
+    };
     assert!(retry_after_ms > 0);
 }
 

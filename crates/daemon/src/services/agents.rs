@@ -49,7 +49,11 @@ impl AgentService for Agents {
     ) -> Result<Response<v1::CheckAgentsResponse>, Status> {
         let v1::CheckAgentsRequest { agents, commands, resources } = request.into_inner();
         if agents.len() + commands.len() + resources.len() > MAX_NAMES {
-            return Err(status::invalid_field("agents", "length", format!("at most {MAX_NAMES} names in all")));
+            return Err(status::invalid_field(
+                "agents",
+                "length",
+                format!("at most {MAX_NAMES} names in all"),
+            ));
         }
         match self.shard.request(Ask::CheckAgents { agents, commands, resources }).await {
             Answer::Checked(batch) => Ok(Response::new(batch.to_proto())),

@@ -43,7 +43,11 @@ impl BlobService for Blobs {
         let mut content = BytesMut::new();
         while let Some(v1::PutBlobRequest { chunk }) = frames.message().await? {
             if content.len() + chunk.len() > MAX_BLOB {
-                return Err(status::invalid_field("chunk", "size", format!("a blob has at most {MAX_BLOB} bytes")));
+                return Err(status::invalid_field(
+                    "chunk",
+                    "size",
+                    format!("a blob has at most {MAX_BLOB} bytes"),
+                ));
             }
             content.extend_from_slice(&chunk);
         }
@@ -57,7 +61,10 @@ impl BlobService for Blobs {
 
     type GetBlobStream = ReceiverStream<Result<v1::GetBlobResponse, Status>>;
 
-    async fn get_blob(&self, request: Request<v1::GetBlobRequest>) -> Result<Response<Self::GetBlobStream>, Status> {
+    async fn get_blob(
+        &self,
+        request: Request<v1::GetBlobRequest>,
+    ) -> Result<Response<Self::GetBlobStream>, Status> {
         let blake3 = request.into_inner().blake3;
         let reference = v1::BlobRef { blake3, size: 0 };
         let Some(hash) = blob_hash(&reference) else {

@@ -40,7 +40,11 @@ impl EventService for Events {
         let cursor = cursor_of(&request, shard)?;
         let filter = filter_of(request.filter.unwrap_or_default())?;
         if request.until_finished && filter.run.is_none() {
-            return Err(status::invalid_field("until_finished", "only_with", "only with a filter that names a run"));
+            return Err(status::invalid_field(
+                "until_finished",
+                "only_with",
+                "only with a filter that names a run",
+            ));
         }
         if let Some(run) = filter.run {
             let store = std::sync::Arc::clone(self.shard.store());
@@ -87,7 +91,9 @@ async fn deliver(
                 let _ = sender.send(Err(status::store(&error))).await;
                 return;
             }
-            Ok(Item::Progress(frame)) => (v1::SubscribeResponse { progress: vec![frame], ..Default::default() }, false),
+            Ok(Item::Progress(frame)) => {
+                (v1::SubscribeResponse { progress: vec![frame], ..Default::default() }, false)
+            }
             Ok(Item::Step(step, cursor)) => {
                 let first_time = step.at_end && !caught_up;
                 caught_up |= step.at_end;
@@ -117,7 +123,11 @@ async fn deliver(
 }
 
 /// Whether the run had ended before this step, whose events are all that was left of it.
-async fn is_over(shard: &Shard, run: Option<capataz_store::RunId>, step: &capataz_runtime::feed::Step) -> bool {
+async fn is_over(
+    shard: &Shard,
+    run: Option<capataz_store::RunId>,
+    step: &capataz_runtime::feed::Step,
+) -> bool {
     let Some(run) = run else { return false };
     if !step.events.is_empty() {
         return false;
@@ -162,13 +172,19 @@ fn filter_of(filter: v1::EventFilter) -> Result<Filter, Status> {
     if !violations.is_empty() {
         return Err(status::invalid(&violations));
     }
-    let run = match filter.run_id {
-        None => None,
-        Some(id) => Some(
-            id.parse().map_err(|_| status::invalid_field("filter.run_id", "uuid", format!("{id:?} is no run id")))?,
-        ),
-    };
-    Ok(Filter { run, labels: filter.labels, kind: filter.kind, min_severity: filter.min_severity.unwrap_or(0) })
+    let run =
+        match filter.run_id {
+            None => None,
+            Some(id) => Some(id.parse().map_err(|_| {
+                status::invalid_field("filter.run_id", "uuid", format!("{id:?} is no run id"))
+            })?),
+        };
+    Ok(Filter {
+        run,
+        labels: filter.labels,
+        kind: filter.kind,
+        min_severity: filter.min_severity.unwrap_or(0),
+    })
 }
 
 fn refused(error: &CursorError, shard: u32) -> Status {

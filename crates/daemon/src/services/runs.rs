@@ -88,15 +88,30 @@ impl Runs {
 
     async fn row(&self, run: RunId) -> Result<RunRow, Status> {
         let store = Arc::clone(self.shard.store());
-        blocking(move || store.get_run(run).map_err(|error| status::store(&error))?.ok_or_else(|| status::not_found(&run.to_string())))
-            .await
+        blocking(move || {
+            store
+                .get_run(run)
+                .map_err(|error| status::store(&error))?
+                .ok_or_else(|| status::not_found(&run.to_string()))
+        })
+        .await
     }
 
     /// Carries a user's command out.
-    async fn command(&self, run_id: &str, request_id: &str, if_seq: Option<u64>, input: Input) -> Result<(u64, i64, u32), Status> {
+    async fn command(
+        &self,
+        run_id: &str,
+        request_id: &str,
+        if_seq: Option<u64>,
+        input: Input,
+    ) -> Result<(u64, i64, u32), Status> {
         let run = parse_run(run_id)?;
         if request_id.is_empty() || request_id.len() > 256 {
-            return Err(status::invalid_field("request_id", "length", "1 to 256 bytes; choose a new one for each request"));
+            return Err(status::invalid_field(
+                "request_id",
+                "length",
+                "1 to 256 bytes; choose a new one for each request",
+            ));
         }
         match self.shard.request(Ask::Command { run, if_seq, input }).await {
             Answer::Done { seq, deadline_ms, activation } => Ok((seq, deadline_ms, activation)),
@@ -131,7 +146,10 @@ fn prepare(mut request: v1::StartRunRequest, wait: bool) -> Result<StartRequest,
     let mut plan = request.plan.take().unwrap_or_default();
     if violations.is_empty() {
         if let Err(more) = Plan::materialise(&mut plan) {
-            violations.extend(more.into_iter().map(|violation| Violation { path: format!("plan.{}", violation.path), ..violation }));
+            violations.extend(
+                more.into_iter()
+                    .map(|violation| Violation { path: format!("plan.{}", violation.path), ..violation }),
+            );
         }
         let size = plan.encoded_len();
         if size > MAX_PLAN_BYTES {
@@ -204,7 +222,10 @@ fn summary(row: RunRow) -> v1::Run {
 
 #[tonic::async_trait]
 impl RunService for Runs {
-    async fn start_run(&self, request: Request<v1::StartRunRequest>) -> Result<Response<v1::StartRunResponse>, Status> {
+    async fn start_run(
+        &self,
+        request: Request<v1::StartRunRequest>,
+    ) -> Result<Response<v1::StartRunResponse>, Status> {
         let (run, created) = self.start(request.into_inner()).await?;
         Ok(Response::new(v1::StartRunResponse { run_id: run.to_string(), created }))
     }
@@ -224,7 +245,9 @@ impl RunService for Runs {
         let asked = tokio::time::timeout(limit, self.shard.request(Ask::Start(Box::new(start)))).await;
         let (run, created, result) = match asked {
             Ok(Answer::Finished { run, result }) => (run, true, Some(*result)),
-            Ok(Answer::Existing { run }) => (run, false, self.wait(run, limit.saturating_sub(began.elapsed())).await?),
+            Ok(Answer::Existing { run }) => {
+                (run, false, self.wait(run, limit.saturating_sub(began.elapsed())).await?)
+            }
             Ok(answer) => return Err(status::answer(&answer)),
             // Accepted if it is in the store; an answer that says so must not come before that.
             Err(_) => {
@@ -248,9 +271,10 @@ impl RunService for Runs {
         let mut items = Vec::new();
         for outcome in futures_util::future::join_all(started).await {
             let result = match outcome {
-                Ok((run, created)) => {
-                    v1::start_runs_item::Result::Started(v1::StartRunResponse { run_id: run.to_string(), created })
-                }
+                Ok((run, created)) => v1::start_runs_item::Result::Started(v1::StartRunResponse {
+                    run_id: run.to_string(),
+                    created,
+                }),
                 Err(status) => v1::start_runs_item::Result::Error(status::to_contract(&status)),
             };
             items.push(v1::StartRunsItem { result: Some(result) });
@@ -258,13 +282,19 @@ impl RunService for Runs {
         Ok(Response::new(v1::StartRunsResponse { items }))
     }
 
-    async fn wait_run(&self, request: Request<v1::WaitRunRequest>) -> Result<Response<v1::WaitRunResponse>, Status> {
+    async fn wait_run(
+        &self,
+        request: Request<v1::WaitRunRequest>,
+    ) -> Result<Response<v1::WaitRunResponse>, Status> {
         let request = request.into_inner();
         let result = self.wait(parse_run(&request.run_id)?, limit(request.timeout_ms)?).await?;
         Ok(Response::new(v1::WaitRunResponse { result }))
     }
 
-    async fn get_run(&self, request: Request<v1::GetRunRequest>) -> Result<Response<v1::GetRunResponse>, Status> {
+    async fn get_run(
+        &self,
+        request: Request<v1::GetRunRequest>,
+    ) -> Result<Response<v1::GetRunResponse>, Status> {
         let request = request.into_inner();
         let run = parse_run(&request.run_id)?;
         let wanted = match request.task_limit {
@@ -298,7 +328,10 @@ impl RunService for Runs {
         Ok(Response::new(response))
     }
 
-    async fn list_runs(&self, request: Request<v1::ListRunsRequest>) -> Result<Response<v1::ListRunsResponse>, Status> {
+    async fn list_runs(
+        &self,
+        request: Request<v1::ListRunsRequest>,
+    ) -> Result<Response<v1::ListRunsResponse>, Status> {
         let request = request.into_inner();
         let violations = validate::labels(&request.labels);
         if !violations.is_empty() {
@@ -306,7 +339,11 @@ impl RunService for Runs {
         }
         let before = match request.page_token.as_str() {
             "" => None,
-            token => Some(token.parse().map_err(|_| status::invalid_field("page_token", "token", "is no page token"))?),
+            token => Some(
+                token
+                    .parse()
+                    .map_err(|_| status::invalid_field("page_token", "token", "is no page token"))?,
+            ),
         };
         let size = if request.page_size == 0 { DEFAULT_PAGE } else { request.page_size.min(MAX_PAGE) };
         let query = RunQuery {
@@ -318,7 +355,8 @@ impl RunService for Runs {
             limit: size + 1,
         };
         let store = Arc::clone(self.shard.store());
-        let mut rows = blocking(move || store.list_runs(&query).map_err(|error| status::store(&error))).await?;
+        let mut rows =
+            blocking(move || store.list_runs(&query).map_err(|error| status::store(&error))).await?;
         let more = rows.len() > size as usize;
         rows.truncate(size as usize);
         let next_page_token =
@@ -327,21 +365,30 @@ impl RunService for Runs {
         Ok(Response::new(v1::ListRunsResponse { runs, next_page_token }))
     }
 
-    async fn cancel_run(&self, request: Request<v1::CancelRunRequest>) -> Result<Response<v1::CancelRunResponse>, Status> {
+    async fn cancel_run(
+        &self,
+        request: Request<v1::CancelRunRequest>,
+    ) -> Result<Response<v1::CancelRunResponse>, Status> {
         let v1::CancelRunRequest { run_id, request_id, if_seq, reason, force } = request.into_inner();
         let input = Input::Cancel { reason, force, request_id: request_id.clone() };
         let (seq, ..) = self.command(&run_id, &request_id, if_seq, input).await?;
         Ok(Response::new(v1::CancelRunResponse { seq }))
     }
 
-    async fn pause_run(&self, request: Request<v1::PauseRunRequest>) -> Result<Response<v1::PauseRunResponse>, Status> {
+    async fn pause_run(
+        &self,
+        request: Request<v1::PauseRunRequest>,
+    ) -> Result<Response<v1::PauseRunResponse>, Status> {
         let v1::PauseRunRequest { run_id, request_id, if_seq } = request.into_inner();
         let input = Input::Pause { request_id: request_id.clone() };
         let (seq, ..) = self.command(&run_id, &request_id, if_seq, input).await?;
         Ok(Response::new(v1::PauseRunResponse { seq }))
     }
 
-    async fn resume_run(&self, request: Request<v1::ResumeRunRequest>) -> Result<Response<v1::ResumeRunResponse>, Status> {
+    async fn resume_run(
+        &self,
+        request: Request<v1::ResumeRunRequest>,
+    ) -> Result<Response<v1::ResumeRunResponse>, Status> {
         let v1::ResumeRunRequest { run_id, request_id, if_seq } = request.into_inner();
         let input = Input::Resume { request_id: request_id.clone() };
         let (seq, ..) = self.command(&run_id, &request_id, if_seq, input).await?;
@@ -356,21 +403,31 @@ impl RunService for Runs {
         let default = i64::try_from(capataz_policy::timeout::EXTENSION.as_millis()).unwrap_or(i64::MAX);
         let by_ms = by_ms.unwrap_or(default);
         if !(1..=MAX_EXTENSION_MS).contains(&by_ms) {
-            return Err(status::invalid_field("by_ms", "range", format!("1 to {MAX_EXTENSION_MS} (30 days)")));
+            return Err(status::invalid_field(
+                "by_ms",
+                "range",
+                format!("1 to {MAX_EXTENSION_MS} (30 days)"),
+            ));
         }
         let input = Input::Extend { task, by_ms, request_id: request_id.clone() };
         let (seq, deadline_ms, _) = self.command(&run_id, &request_id, if_seq, input).await?;
         Ok(Response::new(v1::ExtendTaskResponse { seq, deadline_ms }))
     }
 
-    async fn retry_task(&self, request: Request<v1::RetryTaskRequest>) -> Result<Response<v1::RetryTaskResponse>, Status> {
+    async fn retry_task(
+        &self,
+        request: Request<v1::RetryTaskRequest>,
+    ) -> Result<Response<v1::RetryTaskResponse>, Status> {
         let v1::RetryTaskRequest { run_id, task, request_id, if_seq } = request.into_inner();
         let input = Input::Retry { task, request_id: request_id.clone() };
         let (seq, _, activation) = self.command(&run_id, &request_id, if_seq, input).await?;
         Ok(Response::new(v1::RetryTaskResponse { seq, activation }))
     }
 
-    async fn resolve(&self, request: Request<v1::ResolveRequest>) -> Result<Response<v1::ResolveResponse>, Status> {
+    async fn resolve(
+        &self,
+        request: Request<v1::ResolveRequest>,
+    ) -> Result<Response<v1::ResolveResponse>, Status> {
         let v1::ResolveRequest { run_id, question_id, answer, request_id, if_seq } = request.into_inner();
         let input = Input::Resolve { question_id, answer, request_id: request_id.clone() };
         let (seq, ..) = self.command(&run_id, &request_id, if_seq, input).await?;
@@ -379,7 +436,10 @@ impl RunService for Runs {
 
     type ExportRunStream = ReceiverStream<Result<v1::ExportRunResponse, Status>>;
 
-    async fn export_run(&self, request: Request<v1::ExportRunRequest>) -> Result<Response<Self::ExportRunStream>, Status> {
+    async fn export_run(
+        &self,
+        request: Request<v1::ExportRunRequest>,
+    ) -> Result<Response<Self::ExportRunStream>, Status> {
         let run = parse_run(&request.into_inner().run_id)?;
         self.row(run).await?;
         let store = Arc::clone(self.shard.store());

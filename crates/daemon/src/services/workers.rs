@@ -42,7 +42,7 @@ impl WorkerService for Workers {
     ) -> Result<Response<Frames>, Status> {
         let mut said = request.into_inner();
         let first = tokio::time::timeout(HELLO, said.message()).await;
-        let first = first.map_err(|_| status::invalid_field("hello", "required", "no frame came"))??;
+        let first = first.map_err(|_| Status::deadline_exceeded("no hello came"))??;
         let Some(Said::Hello(hello)) = first.and_then(|request| request.frame) else {
             return Err(status::invalid_field("hello", "required", "the first frame has to be a hello"));
         };
@@ -85,9 +85,11 @@ async fn listen(said: &mut Streaming<v1::ConnectRequest>, sender: &WorkerSender)
 fn checked(frame: Said) -> Said {
     match frame {
         Said::Completed(completed) => match completed.output.as_ref().and_then(wrong) {
-            Some(error) => {
-                Said::Failed(v1::Failed { lease: completed.lease, error: Some(error), log: tail(completed.log) })
-            }
+            Some(error) => Said::Failed(v1::Failed {
+                lease: completed.lease,
+                error: Some(error),
+                log: tail(completed.log),
+            }),
             None => Said::Completed(v1::Completed { log: tail(completed.log), ..completed }),
         },
         Said::Cancelled(mut cancelled) => {
@@ -105,7 +107,11 @@ fn checked(frame: Said) -> Said {
             let given = error.unwrap_or_default();
             // Only what a worker may say: the rest of an error is the daemon's.
             let error = v1::Error {
-                code: if given.code.trim().is_empty() { "UNKNOWN_ERROR".to_owned() } else { cut(given.code, 128) },
+                code: if given.code.trim().is_empty() {
+                    "UNKNOWN_ERROR".to_owned()
+                } else {
+                    cut(given.code, 128)
+                },
                 message: cut(given.message, MAX_TEXT / 4),
                 severity: v1::Severity::try_from(given.severity).map_or(0, |severity| severity as i32),
                 retry_after_ms: given.retry_after_ms.filter(|ms| *ms >= 0),
@@ -122,7 +128,10 @@ fn checked(frame: Said) -> Said {
 /// The failure that an output is, where it is no output.
 fn wrong(output: &v1::Payload) -> Option<v1::Error> {
     if size(output) > INLINE_MAX {
-        let message = format!("an inline output of {} bytes, at most {INLINE_MAX}; larger ones are blobs", size(output));
+        let message = format!(
+            "an inline output of {} bytes, at most {INLINE_MAX}; larger ones are blobs",
+            size(output)
+        );
         return Some(codes::error(codes::OUTPUT_TOO_LARGE, message));
     }
     let violations = validate::payload(output, INLINE_MAX);
@@ -161,6 +170,8 @@ impl Stream for Frames {
     type Item = Result<v1::ConnectResponse, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.frames.poll_recv(context).map(|frame| frame.map(|frame| Ok(v1::ConnectResponse { frame: Some(frame) })))
+        self.frames
+            .poll_recv(context)
+            .map(|frame| frame.map(|frame| Ok(v1::ConnectResponse { frame: Some(frame) })))
     }
 }

@@ -15,11 +15,12 @@ async fn submit(harness: &Harness, file: &[u8], format: Format) -> Result<String
             "VALIDATION_ERROR".to_owned(),
             violations.into_iter().map(|violation| violation.path).collect(),
         )),
-        Ok(plan) => {
-            harness.try_start(plan).await.map_err(|refusal| (code_of(&refusal), paths_of(&refusal)))
-        }
+        Ok(plan) => harness.try_start(plan).await.map_err(|refusal| (code_of(&refusal), paths_of(&refusal))),
     }
 }
+
+/// Name, input, code, a path that is named.
+type Row = (&'static str, (Vec<u8>, Format), &'static str, &'static str);
 
 fn toml(text: &str) -> (Vec<u8>, Format) {
     (text.as_bytes().to_vec(), Format::Toml)
@@ -39,50 +40,162 @@ async fn bad_plans_are_refused_whole_with_their_paths_and_nothing_is_stored() {
         r#"{{"name":"p","waves":[{{"tasks":[{}]}}]}}"#,
         (0..100_000).map(|n| format!(r#"{{"name":"t{n}","agent":"known"}}"#)).collect::<Vec<_>>().join(",")
     );
-    let deep = format!(r#"{{"name":"p","tasks":[{{"name":"t","agent":"known","input":{}1{}}}]}}"#, "[".repeat(5_000), "]".repeat(5_000));
+    let deep = format!(
+        r#"{{"name":"p","tasks":[{{"name":"t","agent":"known","input":{}1{}}}]}}"#,
+        "[".repeat(5_000),
+        "]".repeat(5_000)
+    );
     let two_waves = |first: &str, second: &str| {
         toml(&format!(
             "name=\"p\"\n[[waves]]\n[[waves.tasks]]\nname=\"a\"\nagent=\"known\"\n{first}\n\
              [[waves]]\n[[waves.tasks]]\nname=\"b\"\nagent=\"known\"\n{second}"
         ))
     };
-    // Input, code, a path that is named.
-    let rows: Vec<(&str, (Vec<u8>, Format), &str, &str)> = vec![
+    let rows: Vec<Row> = vec![
         ("no name, no waves", toml(""), "VALIDATION_ERROR", "plan.name"),
         ("unknown key", task("agnet = \"x\""), "VALIDATION_ERROR", "tasks[0].agnet"),
-        ("unknown key in a policy", task("retry = { attempts = 3 }"), "VALIDATION_ERROR", "tasks[0].retry.attempts"),
+        (
+            "unknown key in a policy",
+            task("retry = { attempts = 3 }"),
+            "VALIDATION_ERROR",
+            "tasks[0].retry.attempts",
+        ),
         ("wrong type", task("critical = \"yes\""), "VALIDATION_ERROR", "tasks[0].critical"),
-        ("no such policy", toml("name=\"p\"\npolicy={kind=\"majority\"}\n[[tasks]]\nname=\"t\"\nagent=\"known\""), "VALIDATION_ERROR", "policy.kind"),
+        (
+            "no such policy",
+            toml("name=\"p\"\npolicy={kind=\"majority\"}\n[[tasks]]\nname=\"t\"\nagent=\"known\""),
+            "VALIDATION_ERROR",
+            "policy.kind",
+        ),
         ("no waves", toml("name = \"p\"\nwaves = []"), "VALIDATION_ERROR", "plan.waves"),
-        ("empty wave", toml("name = \"p\"\n[[waves]]\ntasks = []"), "VALIDATION_ERROR", "plan.waves[0].tasks"),
-        ("duplicate names", two_waves("", "").0.split(|byte| *byte == b'%').next().map(|text| (String::from_utf8_lossy(text).replace("\"b\"", "\"a\"").into_bytes(), Format::Toml)).unwrap(), "VALIDATION_ERROR", "plan.waves[1].tasks[0].name"),
-        ("reference to itself", two_waves("", "input = \"${tasks.b.output}\""), "VALIDATION_ERROR", "plan.waves[1].tasks[0].input"),
-        ("cyclic reference", two_waves("input = \"${tasks.b.output}\"", "input = \"${tasks.a.output}\""), "VALIDATION_ERROR", "plan.waves[0].tasks[0].input"),
-        ("missing reference", two_waves("", "input = { x = [\"${tasks.zz.output}\"] }"), "VALIDATION_ERROR", "plan.waves[1].tasks[0].input.x[0]"),
-        ("malformed reference", two_waves("", "input = \"${nonsense}\""), "VALIDATION_ERROR", "plan.waves[1].tasks[0].input"),
-        ("duration without unit", task("timeouts = { timeout = \"30\" }"), "VALIDATION_ERROR", "tasks[0].timeouts.timeout"),
-        ("negative duration", task("timeouts = { timeout_ms = -5 }"), "VALIDATION_ERROR", "tasks[0].timeouts.timeout_ms"),
-        ("no timeout at all", task("timeouts = { timeout_ms = 0 }"), "VALIDATION_ERROR", "plan.waves[0].tasks[0].timeouts.timeout_ms"),
-        ("no attempts", task("retry = { max_attempts = 0 }"), "VALIDATION_ERROR", "plan.waves[0].tasks[0].retry.max_attempts"),
-        ("shrinking backoff", task("retry = { backoff_multiplier = 0.5 }"), "VALIDATION_ERROR", "plan.waves[0].tasks[0].retry.backoff_multiplier"),
-        ("threshold above one", toml("name=\"p\"\npolicy={kind=\"quorum\",quorum_threshold=1.5}\n[[tasks]]\nname=\"t\"\nagent=\"known\""), "VALIDATION_ERROR", "plan.policy.quorum_threshold"),
-        ("threshold of nothing", toml("name=\"p\"\npolicy={kind=\"fail_fast\",quorum_threshold=0.5}\n[[tasks]]\nname=\"t\"\nagent=\"known\""), "VALIDATION_ERROR", "plan.policy.quorum_threshold"),
-        ("unknown agent", toml("name=\"p\"\n[[tasks]]\nname=\"t\"\nagent=\"knwon\""), "AGENT_NOT_FOUND", "AGENT_NOT_FOUND"),
-        ("unknown agents", toml("name=\"p\"\n[[tasks]]\nname=\"t\"\nagent=\"x1\"\n[[tasks]]\nname=\"u\"\nagent=\"x2\""), "AGENTS_VALIDATION_FAILED", "AGENT_NOT_FOUND"),
-        ("unknown command", toml("name=\"p\"\ncommands=[\"exceute\"]\n[[tasks]]\nname=\"t\"\nagent=\"known\""), "COMMAND_NOT_FOUND", "COMMAND_NOT_FOUND"),
+        (
+            "empty wave",
+            toml("name = \"p\"\n[[waves]]\ntasks = []"),
+            "VALIDATION_ERROR",
+            "plan.waves[0].tasks",
+        ),
+        (
+            "duplicate names",
+            two_waves("", "")
+                .0
+                .split(|byte| *byte == b'%')
+                .next()
+                .map(|text| {
+                    (String::from_utf8_lossy(text).replace("\"b\"", "\"a\"").into_bytes(), Format::Toml)
+                })
+                .unwrap(),
+            "VALIDATION_ERROR",
+            "plan.waves[1].tasks[0].name",
+        ),
+        (
+            "reference to itself",
+            two_waves("", "input = \"${tasks.b.output}\""),
+            "VALIDATION_ERROR",
+            "plan.waves[1].tasks[0].input",
+        ),
+        (
+            "cyclic reference",
+            two_waves("input = \"${tasks.b.output}\"", "input = \"${tasks.a.output}\""),
+            "VALIDATION_ERROR",
+            "plan.waves[0].tasks[0].input",
+        ),
+        (
+            "missing reference",
+            two_waves("", "input = { x = [\"${tasks.zz.output}\"] }"),
+            "VALIDATION_ERROR",
+            "plan.waves[1].tasks[0].input.x[0]",
+        ),
+        (
+            "malformed reference",
+            two_waves("", "input = \"${nonsense}\""),
+            "VALIDATION_ERROR",
+            "plan.waves[1].tasks[0].input",
+        ),
+        (
+            "duration without unit",
+            task("timeouts = { timeout = \"30\" }"),
+            "VALIDATION_ERROR",
+            "tasks[0].timeouts.timeout",
+        ),
+        (
+            "negative duration",
+            task("timeouts = { timeout_ms = -5 }"),
+            "VALIDATION_ERROR",
+            "tasks[0].timeouts.timeout_ms",
+        ),
+        (
+            "no timeout at all",
+            task("timeouts = { timeout_ms = 0 }"),
+            "VALIDATION_ERROR",
+            "plan.waves[0].tasks[0].timeouts.timeout_ms",
+        ),
+        (
+            "no attempts",
+            task("retry = { max_attempts = 0 }"),
+            "VALIDATION_ERROR",
+            "plan.waves[0].tasks[0].retry.max_attempts",
+        ),
+        (
+            "shrinking backoff",
+            task("retry = { backoff_multiplier = 0.5 }"),
+            "VALIDATION_ERROR",
+            "plan.waves[0].tasks[0].retry.backoff_multiplier",
+        ),
+        (
+            "threshold above one",
+            toml(
+                "name=\"p\"\npolicy={kind=\"quorum\",quorum_threshold=1.5}\n[[tasks]]\nname=\"t\"\nagent=\"known\"",
+            ),
+            "VALIDATION_ERROR",
+            "plan.policy.quorum_threshold",
+        ),
+        (
+            "threshold of nothing",
+            toml(
+                "name=\"p\"\npolicy={kind=\"fail_fast\",quorum_threshold=0.5}\n[[tasks]]\nname=\"t\"\nagent=\"known\"",
+            ),
+            "VALIDATION_ERROR",
+            "plan.policy.quorum_threshold",
+        ),
+        (
+            "unknown agent",
+            toml("name=\"p\"\n[[tasks]]\nname=\"t\"\nagent=\"knwon\""),
+            "AGENT_NOT_FOUND",
+            "AGENT_NOT_FOUND",
+        ),
+        (
+            "unknown agents",
+            toml("name=\"p\"\n[[tasks]]\nname=\"t\"\nagent=\"x1\"\n[[tasks]]\nname=\"u\"\nagent=\"x2\""),
+            "AGENTS_VALIDATION_FAILED",
+            "AGENT_NOT_FOUND",
+        ),
+        (
+            "unknown command",
+            toml("name=\"p\"\ncommands=[\"exceute\"]\n[[tasks]]\nname=\"t\"\nagent=\"known\""),
+            "COMMAND_NOT_FOUND",
+            "COMMAND_NOT_FOUND",
+        ),
         ("invalid UTF-8", (vec![b'n', 0xff, 0xfe], Format::Toml), "VALIDATION_ERROR", ""),
         ("no TOML", toml("name = = 3"), "VALIDATION_ERROR", ""),
         ("no JSON", (b"{\"name\":".to_vec(), Format::Json), "VALIDATION_ERROR", ""),
         ("10 MB", (vec![b' '; 10_000_000], Format::Json), "VALIDATION_ERROR", ""),
         ("100,000 tasks", (many_tasks.into_bytes(), Format::Json), "VALIDATION_ERROR", ""),
         ("deep nesting", (deep.into_bytes(), Format::Json), "VALIDATION_ERROR", ""),
-        ("input of 40 KiB", task(&format!("input = \"{}\"", "x".repeat(40_960))), "VALIDATION_ERROR", "plan.waves[0].tasks[0].input"),
+        (
+            "input of 40 KiB",
+            task(&format!("input = \"{}\"", "x".repeat(40_960))),
+            "VALIDATION_ERROR",
+            "plan.waves[0].tasks[0].input",
+        ),
     ];
     for (name, (file, format), code, path) in rows {
         let refused = submit(&harness, &file, format).await;
         let Err((actual, paths)) = refused else { panic!("{name}: was accepted") };
         assert_eq!(actual, code, "{name}");
-        assert!(path.is_empty() || paths.iter().any(|found| found == path), "{name}: {path} is not in {paths:?}");
+        assert!(
+            path.is_empty() || paths.iter().any(|found| found == path),
+            "{name}: {path} is not in {paths:?}"
+        );
     }
     assert_eq!(harness.run_count().await, 0, "nothing was stored");
     let refusal = harness.try_start(one_wave(&["knwon"])).await.unwrap_err();
@@ -120,7 +233,12 @@ async fn requests_about_what_is_not_there_say_so() {
     assert_eq!(code_of(&runs.pause_run(pause(&none, "p", None)).await.unwrap_err()), "RUN_NOT_FOUND");
     assert_eq!(code_of(&runs.pause_run(pause(&run, "", None)).await.unwrap_err()), "VALIDATION_ERROR");
     assert_eq!(code_of(&runs.pause_run(pause(&run, "p", Some(1))).await.unwrap_err()), "SEQ_MISMATCH");
-    let retry = v1::RetryTaskRequest { run_id: run.clone(), task: "b".to_owned(), request_id: "r".to_owned(), if_seq: None };
+    let retry = v1::RetryTaskRequest {
+        run_id: run.clone(),
+        task: "b".to_owned(),
+        request_id: "r".to_owned(),
+        if_seq: None,
+    };
     assert_eq!(code_of(&runs.retry_task(retry).await.unwrap_err()), "TASK_NOT_FOUND");
     let resolve = v1::ResolveRequest {
         run_id: run.clone(),
@@ -153,24 +271,32 @@ async fn commands_that_misbehave_fail_their_task_and_nothing_else() {
         ("missing", vec!["/no/such/command".to_owned()], "AGENT_COMMAND_NOT_STARTED"),
         ("signal", sh("kill -9 $$"), "AGENT_COMMAND_FAILED"),
         ("exit-code", sh("echo broken >&2; exit 3"), "AGENT_COMMAND_FAILED"),
-        ("own-error", sh(r#"echo '{"error":{"code":"TESTS_FAILED","message":"3 tests failed"}}'; exit 1"#), "TESTS_FAILED"),
+        (
+            "own-error",
+            sh(r#"echo '{"error":{"code":"TESTS_FAILED","message":"3 tests failed"}}'; exit 1"#),
+            "TESTS_FAILED",
+        ),
         ("no-json", sh("echo this is no JSON"), "INVALID_OUTPUT"),
         ("gigabyte", sh("head -c 1000000000 /dev/zero"), "OUTPUT_TOO_LARGE"),
     ];
     let harness = Harness::start_with(|config| {
         config.shim = Some(capataz_runtime::process::ShimCommand { program: shim(), args: Vec::new() });
-        config.agents = rows.iter().map(|(name, command, _)| ProcessAgent::new(*name, command.clone())).collect();
+        config.agents =
+            rows.iter().map(|(name, command, _)| ProcessAgent::new(*name, command.clone())).collect();
         let mut stubborn = ProcessAgent::new("ignores-term", sh("trap '' TERM; while :; do sleep 1; done"));
         stubborn.output = OutputFormat::Text;
         config.agents.push(stubborn);
         config.agents.push(ProcessAgent::new("echo", ["cat"]));
-        config.agents.push(ProcessAgent::new("leaves-children", sh("sleep 1000 & (setsid sleep 1000 &) ; echo 7")));
+        config
+            .agents
+            .push(ProcessAgent::new("leaves-children", sh("sleep 1000 & (setsid sleep 1000 &) ; echo 7")));
     })
     .await;
     let mut agents: Vec<&str> = rows.iter().map(|(name, ..)| *name).collect();
     agents.extend(["echo", "leaves-children"]);
     let mut plan = one_wave(&agents);
-    plan.policy = Some(v1::AggregationPolicy { kind: v1::AggregationKind::ContinueAll as i32, ..Default::default() });
+    plan.policy =
+        Some(v1::AggregationPolicy { kind: v1::AggregationKind::ContinueAll as i32, ..Default::default() });
     plan.waves[0].tasks[6].input = Some(json(serde_json::json!({"said": "back"})));
     let run = harness.start_run(plan).await;
     let result = harness.wait(&run).await;
@@ -210,7 +336,11 @@ async fn damaged_or_newer_databases_are_refused_in_words_and_left_as_they_are() 
     type Damage = fn(&std::path::Path);
     let rows: [(&str, Damage, &str); 3] = [
         ("garbage", |path| std::fs::write(path, vec![0x5a; 40_000]).unwrap(), "damaged"),
-        ("cut", |path| std::fs::File::options().write(true).open(path).unwrap().set_len(5_000).unwrap(), "damaged"),
+        (
+            "cut",
+            |path| std::fs::File::options().write(true).open(path).unwrap().set_len(5_000).unwrap(),
+            "damaged",
+        ),
         (
             "newer",
             |path| {

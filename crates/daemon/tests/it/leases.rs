@@ -1,6 +1,8 @@
 //! Workers that come, go, lie and return: what the daemon believes, and what it records.
 
-use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear, event::Body};
+use capataz_contracts::v1::{
+    self, connect_request::Frame as Say, connect_response::Frame as Hear, event::Body,
+};
 
 use crate::support::{Harness, Worker, error, json, one_wave, plan};
 
@@ -21,7 +23,7 @@ async fn a_worker_that_reconnects_keeps_its_task_and_its_attempt() {
     let assigned = worker.assignment().await;
     drop(worker);
     let worker = Worker::connect(harness.channel.clone(), "w1", &["a"], vec![assigned.lease.clone()]).await;
-    assert_eq!(worker.welcome.reattached, [assigned.lease.clone()]);
+    assert_eq!(worker.welcome.reattached, std::slice::from_ref(&assigned.lease));
     worker.complete(&assigned.lease, json(serde_json::json!("kept"))).await;
     let result = harness.wait(&run).await;
     assert_eq!(result.outcome(), v1::RunOutcome::Succeeded);
@@ -38,7 +40,7 @@ async fn a_worker_keeps_its_task_over_a_restart_of_the_daemon() {
     drop(worker);
     let harness = harness.restart().await;
     let worker = Worker::connect(harness.channel.clone(), "w1", &["a"], vec![assigned.lease.clone()]).await;
-    assert_eq!(worker.welcome.reattached, [assigned.lease.clone()]);
+    assert_eq!(worker.welcome.reattached, std::slice::from_ref(&assigned.lease));
     worker.complete(&assigned.lease, json(serde_json::json!("kept"))).await;
     assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Succeeded);
 }
@@ -94,7 +96,10 @@ async fn results_of_unknown_runs_tasks_and_other_workers_are_refused() {
     let assigned = holder.assignment().await;
     let mut liar = harness.worker("liar", &["b"]).await;
     let lies = [
-        (v1::LeaseRef { run_id: "no run".to_owned(), ..assigned.lease.clone() }, v1::RefusalReason::UnknownTask),
+        (
+            v1::LeaseRef { run_id: "no run".to_owned(), ..assigned.lease.clone() },
+            v1::RefusalReason::UnknownTask,
+        ),
         (v1::LeaseRef { task: 7, ..assigned.lease.clone() }, v1::RefusalReason::UnknownTask),
         (v1::LeaseRef { lease: 99, ..assigned.lease.clone() }, v1::RefusalReason::StaleLease),
         (assigned.lease.clone(), v1::RefusalReason::NotYours),
@@ -249,7 +254,9 @@ async fn an_idempotency_key_names_one_run_whoever_asks_and_how_often() {
     let other = v1::StartRunRequest { plan: Some(one_wave(&["a", "a2"])), ..request };
     let refusal = harness.runs.clone().start_run(other).await;
     let refusal = refusal.unwrap_err();
-    assert!(["IDEMPOTENCY_KEY_REUSED", "AGENT_NOT_FOUND"].contains(&crate::support::code_of(&refusal).as_str()));
+    assert!(
+        ["IDEMPOTENCY_KEY_REUSED", "AGENT_NOT_FOUND"].contains(&crate::support::code_of(&refusal).as_str())
+    );
     assert_eq!(harness.run_count().await, 1);
 }
 

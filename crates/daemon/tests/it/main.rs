@@ -5,5 +5,5 @@
 mod bad_input;
 mod leases;
 mod scenarios;
-mod support;
 mod streams;
+mod support;

@@ -23,13 +23,18 @@ async fn scenario_2_an_unknown_agent_is_named_with_similar_ones_and_nothing_star
     let harness = Harness::start_with(|config| {
         let names = ["elsabro-executor", "elsabro-verifier", "elsabro-analyst"];
         config.declared_agents = names
-            .map(|name| capataz_daemon::DeclaredAgent { name: name.to_owned(), category: "implementation".to_owned() })
+            .map(|name| capataz_daemon::DeclaredAgent {
+                name: name.to_owned(),
+                category: "implementation".to_owned(),
+            })
             .to_vec();
     })
     .await;
     let refusal = harness.try_start(one_wave(&["elsabro-executer"])).await.unwrap_err();
     assert_eq!(code_of(&refusal), "AGENT_NOT_FOUND");
-    assert!(format!("{refusal:?}").contains("elsabro-executor") || refusal.message().contains("elsabro-executer"));
+    assert!(
+        format!("{refusal:?}").contains("elsabro-executor") || refusal.message().contains("elsabro-executer")
+    );
     let refusal = harness.try_start(one_wave(&["elsabro-nonexistent"])).await.unwrap_err();
     assert_eq!(code_of(&refusal), "AGENT_NOT_FOUND");
     let refusal = harness.try_start(one_wave(&["no-such-one", "nor-this"])).await.unwrap_err();

@@ -90,12 +90,16 @@ async fn history_and_live_events_meet_without_a_gap_and_the_end_ends_the_stream(
     assert_eq!(seqs, expected);
     // Resumed behind the last event, a stream that waits for the end has nothing to wait for.
     let mut cursor = Bytes::new();
-    let mut stream =
-        subscribe(&harness, v1::SubscribeRequest { filter: of_run(&run), until_finished: true, ..Default::default() }).await;
+    let mut stream = subscribe(
+        &harness,
+        v1::SubscribeRequest { filter: of_run(&run), until_finished: true, ..Default::default() },
+    )
+    .await;
     while let Some(response) = stream.message().await.unwrap() {
         cursor = response.cursor;
     }
-    let request = v1::SubscribeRequest { cursor, filter: of_run(&run), until_finished: true, ..Default::default() };
+    let request =
+        v1::SubscribeRequest { cursor, filter: of_run(&run), until_finished: true, ..Default::default() };
     let mut stream = subscribe(&harness, request).await;
     while let Some(response) = stream.message().await.unwrap() {
         assert_eq!(response.events.len(), 0);
@@ -164,7 +168,8 @@ async fn filters_by_label_and_severity_show_what_matches_and_nothing_else() {
         min_severity: Some(v1::Severity::High as i32),
         ..Default::default()
     };
-    let mut stream = subscribe(&harness, v1::SubscribeRequest { filter: Some(filter), ..Default::default() }).await;
+    let mut stream =
+        subscribe(&harness, v1::SubscribeRequest { filter: Some(filter), ..Default::default() }).await;
     let mut runs = std::collections::BTreeSet::new();
     loop {
         let response = stream.message().await.unwrap().unwrap();
@@ -182,9 +187,12 @@ async fn a_cursor_that_is_none_or_from_the_future_is_refused() {
     let harness = Harness::start().await;
     for (cursor, code) in [
         (Bytes::from_static(b"nonsense"), "VALIDATION_ERROR"),
-        (Bytes::from(prost::Message::encode_to_vec(&v1::CursorState {
-            positions: vec![v1::ShardPosition { position: 1_000_000, ..Default::default() }],
-        })), "CURSOR_UNKNOWN"),
+        (
+            Bytes::from(prost::Message::encode_to_vec(&v1::CursorState {
+                positions: vec![v1::ShardPosition { position: 1_000_000, ..Default::default() }],
+            })),
+            "CURSOR_UNKNOWN",
+        ),
     ] {
         let request = v1::SubscribeRequest { cursor, ..Default::default() };
         let refusal = harness.events.clone().subscribe(request).await.unwrap_err();

@@ -104,7 +104,10 @@ impl Agents {
         resources: &[String],
     ) -> Option<v1::Error> {
         let known = |name: &String| {
-            self.ids.get(name).and_then(|id| self.entries.get(id.0)).is_some_and(|entry| entry.known.is_some())
+            self.ids
+                .get(name)
+                .and_then(|id| self.entries.get(id.0))
+                .is_some_and(|entry| entry.known.is_some())
         };
         if commands.is_empty() && resources.is_empty() && names.iter().all(known) {
             return None;

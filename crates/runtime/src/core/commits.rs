@@ -129,7 +129,8 @@ impl Core {
         let oldest = self.pending.front().map(|pending| pending.id);
         if let (Some(last), Some(oldest)) = (last, oldest)
             && last >= oldest
-            && let Some(pending) = self.pending.get_mut(usize::try_from(last.0 - oldest.0).unwrap_or(usize::MAX))
+            && let Some(pending) =
+                self.pending.get_mut(usize::try_from(last.0 - oldest.0).unwrap_or(usize::MAX))
         {
             pending.deferred.extend(deferred);
             return;
@@ -176,7 +177,11 @@ impl Core {
     /// The run was there already: this one never was.
     fn creation_refused(&mut self, pending: Pending, existing: RunId, same_request: bool) {
         let answer = || {
-            if same_request { Answer::Existing { run: existing } } else { Answer::KeyReused { run: existing } }
+            if same_request {
+                Answer::Existing { run: existing }
+            } else {
+                Answer::KeyReused { run: existing }
+            }
         };
         for deferred in &pending.deferred {
             if let Deferred::Reply(reply, _) = deferred {
@@ -207,8 +212,11 @@ impl Core {
             return;
         }
         if planted::is(Fault::AppendRepeatedAfterUnknown) {
-            let again: Vec<(AppendId, Append)> =
-                self.pending.iter().filter_map(|pending| Some((pending.id, pending.append.clone()?))).collect();
+            let again: Vec<(AppendId, Append)> = self
+                .pending
+                .iter()
+                .filter_map(|pending| Some((pending.id, pending.append.clone()?)))
+                .collect();
             self.outputs.extend(again.into_iter().map(|(id, append)| Output::Append { id, append }));
             return;
         }
@@ -316,7 +324,8 @@ impl Core {
             }
             Effect::Extend { task, lease, deadline_ms, cancel_withdrawn } => {
                 let Some(connection) = self.connection_of(run, task, lease) else { return };
-                let frame = v1::DeadlineExtended { lease: reference(task, lease), deadline_ms, cancel_withdrawn };
+                let frame =
+                    v1::DeadlineExtended { lease: reference(task, lease), deadline_ms, cancel_withdrawn };
                 Deferred::Frame(connection, Frame::DeadlineExtended(frame))
             }
             Effect::Revoke { task, lease } => {

@@ -80,7 +80,8 @@ impl Core {
     }
 
     fn lease(&mut self, run: RunId, task: TaskRef, agent: AgentId, connection: ConnectionId) {
-        let Some(worker) = self.connections.get(&connection).map(|connection| connection.worker.clone()) else {
+        let Some(worker) = self.connections.get(&connection).map(|connection| connection.worker.clone())
+        else {
             return;
         };
         self.input(run, engine::Input::Lease { task, worker: worker.clone() }, None);
@@ -203,6 +204,21 @@ impl Core {
         }
         self.occupy(connection, agent, run, task);
         true
+    }
+
+    /// Once every lease of a recovered run is accounted for, its deadlines count again.
+    pub(super) fn end_quiet(&mut self, run: RunId) {
+        let first = TaskRef { wave: 0, task: 0 };
+        let mut leases = self.held.range((run, first)..).take_while(|((of, _), _)| *of == run);
+        if leases.any(|(_, held)| held.connection.is_none()) || planted::is(Fault::TimerNotRearmed) {
+            return;
+        }
+        if let Some(slot) = self.runs.get_mut(&run)
+            && slot.quiet_until > self.now
+        {
+            slot.quiet_until = self.now;
+            self.batch(run);
+        }
     }
 
     /// Tells a worker that came back what it missed about a lease.

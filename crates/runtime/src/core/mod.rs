@@ -24,13 +24,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use bytes::Bytes;
 use capataz_contracts::v1;
 use capataz_engine::{Refusal, RunState, StartRun, TaskRef, Timestamp};
-use capataz_store::{AgentRow, Append, AppendOutcome, Epoch, IdempotencyKey, Millis, Position, RunId, Snapshot};
+use capataz_store::{
+    AgentRow, Append, AppendOutcome, Epoch, IdempotencyKey, Millis, Position, RunId, Snapshot,
+};
 
-pub use agents::{AgentSnapshot, Known, KnownAgent};
-pub use recovery::blob_hash;
 use agents::{AgentId, Agents};
+pub use agents::{AgentSnapshot, Known, KnownAgent};
 use commits::{Batch, Pending};
 use leases::Held;
+pub use recovery::blob_hash;
 use workers::Connection;
 
 /// Names a caller that waits for an answer; given by the shell.
@@ -90,14 +92,27 @@ impl Default for CoreConfig {
 /// What the core is told.
 #[derive(Debug)]
 pub enum Input {
-    Request { reply: ReplyId, request: Request },
+    Request {
+        reply: ReplyId,
+        request: Request,
+    },
     /// The caller no longer waits.
-    Forget { reply: ReplyId, run: RunId },
+    Forget {
+        reply: ReplyId,
+        run: RunId,
+    },
     /// A validated frame of a worker; the first one of a connection is its hello.
-    Frame { connection: ConnectionId, frame: v1::connect_request::Frame },
-    Disconnected { connection: ConnectionId },
+    Frame {
+        connection: ConnectionId,
+        frame: v1::connect_request::Frame,
+    },
+    Disconnected {
+        connection: ConnectionId,
+    },
     /// The outcomes of the oldest appends in flight, in their order.
-    Committed { outcomes: Vec<AppendOutcome> },
+    Committed {
+        outcomes: Vec<AppendOutcome>,
+    },
     /// A commit failed: nobody knows what is durable.
     CommitFailed,
     /// The shard was claimed and its unfinished runs read.
@@ -118,12 +133,23 @@ pub struct Recovered {
 
 /// What a caller asks for. Already validated.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one for each request, moved once")]
 pub enum Request {
     Start(Box<StartRequest>),
     /// Answers when the run has finished.
-    Wait { run: RunId },
-    Command { run: RunId, if_seq: Option<u64>, input: capataz_engine::Input },
-    CheckAgents { agents: Vec<String>, commands: Vec<String>, resources: Vec<String> },
+    Wait {
+        run: RunId,
+    },
+    Command {
+        run: RunId,
+        if_seq: Option<u64>,
+        input: capataz_engine::Input,
+    },
+    CheckAgents {
+        agents: Vec<String>,
+        commands: Vec<String>,
+        resources: Vec<String>,
+    },
     ListAgents,
 }
 
@@ -145,16 +171,31 @@ pub struct StartRequest {
 /// What the core wants done. In order.
 #[derive(Debug)]
 pub enum Output {
-    Append { id: AppendId, append: Append },
+    Append {
+        id: AppendId,
+        append: Append,
+    },
     /// `urgent` frames pass ahead of others on the worker's stream.
-    Frame { connection: ConnectionId, frame: v1::connect_response::Frame },
-    Close { connection: ConnectionId, reason: CloseReason },
-    Reply { reply: ReplyId, answer: Answer },
+    Frame {
+        connection: ConnectionId,
+        frame: v1::connect_response::Frame,
+    },
+    Close {
+        connection: ConnectionId,
+        reason: CloseReason,
+    },
+    Reply {
+        reply: ReplyId,
+        answer: Answer,
+    },
     /// These events are durable.
     Publish(Published),
     /// Not durable; for whoever looks on.
     Progress(v1::ProgressFrame),
-    PutSnapshot { run: RunId, snapshot: Snapshot },
+    PutSnapshot {
+        run: RunId,
+        snapshot: Snapshot,
+    },
     PutAgents(Vec<AgentRow>),
     /// Claim the shard anew, read it, and answer with [`Input::Recovered`]. Every append in flight is void.
     Restart,
@@ -188,22 +229,41 @@ pub enum CloseReason {
 /// The answer to a [`Request`].
 #[derive(Debug)]
 pub enum Answer {
-    Started { run: RunId },
+    Started {
+        run: RunId,
+    },
     /// The idempotency key named this run.
-    Existing { run: RunId },
+    Existing {
+        run: RunId,
+    },
     /// The idempotency key belongs to another request.
-    KeyReused { run: RunId },
-    Finished { run: RunId, result: Box<v1::RunResult> },
+    KeyReused {
+        run: RunId,
+    },
+    Finished {
+        run: RunId,
+        result: Box<v1::RunResult>,
+    },
     /// The run is not in work: the store knows it, or nobody does.
-    NotActive { run: RunId },
-    Done { seq: u64, deadline_ms: i64, activation: u32 },
+    NotActive {
+        run: RunId,
+    },
+    Done {
+        seq: u64,
+        deadline_ms: i64,
+        activation: u32,
+    },
     Refused(Refusal),
-    SeqMismatch { actual: u64 },
+    SeqMismatch {
+        actual: u64,
+    },
     /// AGENT_NOT_FOUND or AGENTS_VALIDATION_FAILED.
     UnknownAgents(Box<v1::Error>),
     Agents(Vec<AgentSnapshot>),
     Checked(capataz_policy::registry::Batch),
-    Overloaded { retry_after_ms: i64 },
+    Overloaded {
+        retry_after_ms: i64,
+    },
     Unavailable,
     Draining,
 }

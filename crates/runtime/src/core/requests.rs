@@ -126,7 +126,9 @@ impl Core {
     pub(super) fn input(&mut self, run: RunId, input: engine::Input, reply: Option<ReplyId>) {
         let Some(slot) = self.runs.get_mut(&run) else { return };
         let task = match &input {
-            engine::Input::Extend { task, .. } | engine::Input::Retry { task, .. } => slot.state.plan().find(task),
+            engine::Input::Extend { task, .. } | engine::Input::Retry { task, .. } => {
+                slot.state.plan().find(task)
+            }
             _ => None,
         };
         match engine::decide(&mut slot.state, input, self.now) {
@@ -188,7 +190,10 @@ impl Core {
     fn enforce_limit(&mut self, run: RunId) {
         let limit = self.config.max_events_per_run;
         let Some(slot) = self.runs.get(&run) else { return };
-        if slot.state.seq() < limit || slot.state.status() == v1::RunStatus::Cancelling || slot.state.is_finished() {
+        if slot.state.seq() < limit
+            || slot.state.status() == v1::RunStatus::Cancelling
+            || slot.state.is_finished()
+        {
             return;
         }
         let input = engine::Input::Cancel {

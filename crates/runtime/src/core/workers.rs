@@ -111,7 +111,8 @@ impl Core {
                 last_frame: self.now,
             },
         );
-        let claimed: BTreeSet<(RunId, TaskRef, u64)> = hello.held.into_iter().filter_map(|lease| parse(Some(lease))).collect();
+        let claimed: BTreeSet<(RunId, TaskRef, u64)> =
+            hello.held.into_iter().filter_map(|lease| parse(Some(lease))).collect();
         let mut reattached = Vec::new();
         for (run, task, lease) in &claimed {
             if self.reattach(id, &worker, *run, *task, *lease) {
@@ -127,8 +128,13 @@ impl Core {
             .filter(|(_, held)| held.worker == worker && held.connection.is_none())
             .map(|((run, task), held)| (*run, *task, held.token))
             .collect();
+        let runs: BTreeSet<RunId> =
+            claimed.iter().map(|(run, ..)| *run).chain(gone.iter().map(|(run, ..)| *run)).collect();
         for (run, task, lease) in gone {
             self.lose(run, task, lease, v1::LeaseLossReason::Restarted);
+        }
+        for run in runs {
+            self.end_quiet(run);
         }
         self.send(
             id,
@@ -237,7 +243,9 @@ impl Core {
 
     fn report(&mut self, id: ConnectionId, lease: Option<v1::LeaseRef>, report: Report, log: String) {
         let Some(reference) = lease else { return };
-        let Some(worker) = self.connections.get(&id).map(|connection| connection.worker.clone()) else { return };
+        let Some(worker) = self.connections.get(&id).map(|connection| connection.worker.clone()) else {
+            return;
+        };
         let unknown = |reference: v1::LeaseRef, reason: v1::RefusalReason| {
             Frame::ResultRefused(v1::ResultRefusedFrame { lease: Some(reference), reason: reason as i32 })
         };

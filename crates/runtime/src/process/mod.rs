@@ -9,6 +9,12 @@
 //! This module decides nothing about retries, timeouts or concurrency: it runs one command, once, and says how it went.
 //! Begin reading with [`run`], then `shim.rs` for the other side and `protocol.rs` for what they say to each other.
 
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "this module is what starts programs, with what it passes on of the environment"
+)]
+
 mod agent;
 mod descendants;
 mod environment;

@@ -3,12 +3,14 @@
 //! It speaks the protocol that every worker speaks, so that the core knows no difference: it says hello, acknowledges,
 //! keeps results until they are confirmed, and comes back with its leases when the shard was read again.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear, payload::Data};
+use capataz_contracts::v1::{
+    self, connect_request::Frame as Say, connect_response::Frame as Hear, payload::Data,
+};
 use capataz_contracts::validate::INLINE_MAX;
 use capataz_store::{BlobHash, Store};
 use tokio::sync::mpsc;
@@ -50,8 +52,8 @@ impl ProcessHost {
             shard,
             agents: agents.into_iter().map(|agent| (agent.name.clone(), Arc::new(agent))).collect(),
             context,
-            running: HashMap::new(),
-            unconfirmed: HashMap::new(),
+            running: BTreeMap::new(),
+            unconfirmed: BTreeMap::new(),
             ended: JoinSet::new(),
             progress_sender,
             progress,
@@ -64,9 +66,9 @@ struct Host {
     shard: Shard,
     agents: BTreeMap<String, Arc<ProcessAgent>>,
     context: ProcessContext,
-    running: HashMap<Key, Running>,
+    running: BTreeMap<Key, Running>,
     /// Answers that nobody has confirmed.
-    unconfirmed: HashMap<Key, Say>,
+    unconfirmed: BTreeMap<Key, Say>,
     ended: JoinSet<(v1::LeaseRef, Say)>,
     progress_sender: mpsc::Sender<v1::Progress>,
     progress: mpsc::Receiver<v1::Progress>,
@@ -213,7 +215,8 @@ async fn execute(
 ) -> Say {
     let lease = assignment.lease.clone();
     let Some(agent) = agent else {
-        let error = failure("AGENT_NOT_FOUND", format!("agent {:?} is not configured any more", assignment.agent));
+        let error =
+            failure("AGENT_NOT_FOUND", format!("agent {:?} is not configured any more", assignment.agent));
         return Say::Failed(v1::Failed { lease, error: Some(error), log: String::new() });
     };
     let input = match read_input(&store, assignment.input).await {

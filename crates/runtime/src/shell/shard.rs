@@ -1,6 +1,6 @@
 //! The shard's thread, and the handle by which everybody else reaches it.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -11,7 +11,9 @@ use capataz_store::{Position, Retention, RunId, ShardId, Store, StoreError, Swep
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use super::writer::{self, Work, Writer, Written};
-use crate::core::{Answer, CloseReason, ConnectionId, Core, CoreConfig, Input, Known, Output, ReplyId, Request};
+use crate::core::{
+    Answer, CloseReason, ConnectionId, Core, CoreConfig, Input, Known, Output, ReplyId, Request,
+};
 use crate::feed::Ring;
 
 /// Sizes of the shell's channels and memory.
@@ -167,8 +169,8 @@ impl Shard {
             messages,
             work: work.clone(),
             feed: Arc::clone(&feed),
-            replies: HashMap::new(),
-            connections: HashMap::new(),
+            replies: BTreeMap::new(),
+            connections: BTreeMap::new(),
             outputs: Vec::new(),
             ring_bytes: options.ring_bytes,
             ready: Some(ready_sender),
@@ -324,8 +326,8 @@ struct Driver {
     messages: mpsc::Receiver<Message>,
     work: std::sync::mpsc::Sender<Work>,
     feed: Arc<SharedFeed>,
-    replies: HashMap<ReplyId, oneshot::Sender<Answer>>,
-    connections: HashMap<ConnectionId, mpsc::Sender<connect_response::Frame>>,
+    replies: BTreeMap<ReplyId, oneshot::Sender<Answer>>,
+    connections: BTreeMap<ConnectionId, mpsc::Sender<connect_response::Frame>>,
     outputs: Vec<Output>,
     ring_bytes: usize,
     ready: Option<oneshot::Sender<Result<(), StoreError>>>,
@@ -441,7 +443,9 @@ impl Driver {
                 Output::Progress(progress) => {
                     let _ = self.feed.progress.send(progress);
                 }
-                Output::PutSnapshot { run, snapshot } => self.give(&mut appends, Work::Snapshot(run, snapshot)),
+                Output::PutSnapshot { run, snapshot } => {
+                    self.give(&mut appends, Work::Snapshot(run, snapshot))
+                }
                 Output::PutAgents(agents) => self.give(&mut appends, Work::Agents(agents)),
                 Output::Restart => self.give(&mut appends, Work::Reopen),
                 Output::Fenced => {

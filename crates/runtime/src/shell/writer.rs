@@ -8,8 +8,8 @@ use std::time::Duration;
 use capataz_contracts::v1;
 use capataz_engine::{RunState, SNAPSHOT_FORMAT};
 use capataz_store::{
-    AgentRow, Append, AppendOutcome, Position, Retention, RunId, ShardId, ShardWriter, Snapshot, Store, StoreError,
-    Swept,
+    AgentRow, Append, AppendOutcome, Position, Retention, RunId, ShardId, ShardWriter, Snapshot, Store,
+    StoreError, Swept,
 };
 use prost::Message;
 use tokio::sync::{mpsc::UnboundedSender, oneshot};
@@ -103,7 +103,10 @@ impl Loop {
         let told = match writer.commit(appends) {
             Ok(outcomes) => Written::Committed(outcomes),
             Err(error) => {
-                tracing::error!(error = &error as &dyn std::error::Error, "a commit failed; the shard is read again");
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "a commit failed; the shard is read again"
+                );
                 self.writer = None;
                 Written::Failed
             }
@@ -155,6 +158,10 @@ impl Loop {
                     }
                 }
             }
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "a disk that was full may have room later; nothing tells when"
+            )]
             std::thread::sleep(delay);
             delay = (delay * 2).min(Duration::from_secs(2));
         }
@@ -213,7 +220,8 @@ pub fn load(store: &dyn Store, run: RunId) -> Result<RunState, StoreError> {
         }
         after = last_seq;
     }
-    let mut state = state.ok_or_else(|| StoreError::Corrupt { detail: format!("run {run} has no events") })?;
+    let mut state =
+        state.ok_or_else(|| StoreError::Corrupt { detail: format!("run {run} has no events") })?;
     state.loaded();
     Ok(state)
 }

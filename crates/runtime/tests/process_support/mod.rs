@@ -88,6 +88,7 @@ impl Bench {
 
 /// Waits until the condition holds.
 pub async fn eventually(condition: impl Fn() -> bool) {
+    #[expect(clippy::disallowed_methods, reason = "bounds how long a failing test waits")]
     let started = Instant::now();
     while !condition() {
         assert!(started.elapsed() < DEADLINE, "the condition never came true");

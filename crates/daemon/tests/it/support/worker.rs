@@ -32,20 +32,16 @@ impl Worker {
             max_concurrency: 1000,
             ..Default::default()
         });
-        let hello = v1::Hello {
-            worker_id: id.to_owned(),
-            agents: agents.collect(),
-            slots: 1000,
-            held,
-            protocol: 1,
-        };
+        let hello =
+            v1::Hello { worker_id: id.to_owned(), agents: agents.collect(), slots: 1000, held, protocol: 1 };
         Self::with_hello(channel, hello).await.unwrap()
     }
 
     pub async fn with_hello(channel: Channel, hello: v1::Hello) -> Result<Self, Status> {
         let (said, frames) = mpsc::channel(256);
         said.send(v1::ConnectRequest { frame: Some(Say::Hello(hello)) }).await.unwrap();
-        let heard = WorkerServiceClient::new(channel).connect(ReceiverStream::new(frames)).await?.into_inner();
+        let heard =
+            WorkerServiceClient::new(channel).connect(ReceiverStream::new(frames)).await?.into_inner();
         let mut worker = Self { said, heard, welcome: v1::Welcome::default() };
         match worker.hear().await {
             Some(Hear::Welcome(welcome)) => worker.welcome = welcome,
@@ -95,11 +91,21 @@ impl Worker {
     }
 
     pub async fn complete(&self, lease: &v1::LeaseRef, output: v1::Payload) {
-        self.say(Say::Completed(v1::Completed { lease: Some(lease.clone()), output: Some(output), ..Default::default() })).await;
+        self.say(Say::Completed(v1::Completed {
+            lease: Some(lease.clone()),
+            output: Some(output),
+            ..Default::default()
+        }))
+        .await;
     }
 
     pub async fn fail(&self, lease: &v1::LeaseRef, error: v1::Error) {
-        self.say(Say::Failed(v1::Failed { lease: Some(lease.clone()), error: Some(error), ..Default::default() })).await;
+        self.say(Say::Failed(v1::Failed {
+            lease: Some(lease.clone()),
+            error: Some(error),
+            ..Default::default()
+        }))
+        .await;
     }
 
     /// The next frame that `wanted` recognises; others are passed over.
