@@ -1,6 +1,6 @@
 //! The real daemon, killed with SIGKILL: what is left of its work, and what goes on.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 #![expect(clippy::disallowed_types, reason = "starts the daemon as a program")]
 
 use std::io::{BufRead, BufReader};
@@ -103,7 +103,10 @@ async fn after_a_kill_no_child_or_grandchild_is_alive_when_the_next_lease_starts
     );
     let daemon = Served::start(folder.path(), &config, "127.0.0.1:0");
     let run = daemon.client().await.start_run(one_task("nest")).await.unwrap().run_id;
-    eventually("three processes run", || lines(&journal).iter().filter(|line| line.starts_with("pid")).count() == 3).await;
+    eventually("three processes run", || {
+        lines(&journal).iter().filter(|line| line.starts_with("pid")).count() == 3
+    })
+    .await;
     daemon.kill();
     let daemon = Served::start(folder.path(), &config, "127.0.0.1:0");
     let result = daemon.client().await.wait_run(&run, Some(PATIENCE)).await.unwrap().expect("it ends");
@@ -169,7 +172,7 @@ async fn sigterm_drains_and_a_second_daemon_is_refused_until_then() {
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
     assert!(said.contains("another daemon") && said.contains(&daemon.process.id().to_string()), "{said}");
     let pid = daemon.process.id().to_string();
-    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    assert!(Command::new("kill").args(["-TERM", pid.as_str()]).status().unwrap().success());
     let status = daemon.process.wait().unwrap();
     assert!(status.success(), "{status}");
 }

@@ -1,4 +1,6 @@
 //! Processes that end without a word, and disks that forget what was not synced.
+
+#![expect(clippy::disallowed_types, reason = "starts itself as a program, to kill it")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "it starts processes and ends them")]
 
