@@ -34,6 +34,8 @@ pub(super) struct Ledger {
     queued: BTreeSet<TaskRef>,
     assigned: BTreeMap<TaskRef, u64>,
     cancelled: BTreeMap<TaskRef, (u64, v1::CancelReason)>,
+    /// The run is told to end, or its wave is decided.
+    stopping: bool,
     finished: bool,
 }
 
@@ -88,7 +90,21 @@ impl Ledger {
         let before = self.events.last().map_or(i64::MIN, |event| event.at_ms);
         assert!(event.at_ms >= before, "time does not go backwards");
         assert!(!self.finished, "nothing follows run_finished: {event:?}");
-        match event.body.as_ref().expect("an event has a body") {
+        let body = event.body.as_ref().expect("an event has a body");
+        let begins = matches!(
+            body,
+            Body::TaskLeased(_)
+                | Body::TaskLeaseLost(_)
+                | Body::TaskAttemptFailed(_)
+                | Body::TaskRetryDue(_)
+                | Body::TaskExtended(_)
+                | Body::TaskReactivated(_)
+                | Body::QuestionAsked(_)
+        );
+        assert!(!(self.stopping && begins), "nothing begins anew in what is stopping: {event:?}");
+        match body {
+            Body::WaveDecided(_) | Body::RunCancelRequested(_) => self.stopping = true,
+            Body::WaveStarted(_) => self.stopping = false,
             Body::TaskLeased(leased) => {
                 let task = TaskRef { wave: leased.wave, task: leased.task };
                 assert!(leased.lease > self.last_token, "fencing tokens increase");

@@ -133,6 +133,16 @@ fn a_wave_that_is_decided_stops_though_another_of_its_failures_is_run_anew() {
 }
 
 #[test]
+fn a_wave_that_is_decided_stops_though_a_user_retries_the_last_of_its_questions() {
+    let bench = asking("fail_fast: a b").lease_all().fails("a", "TESTS_FAILED").fails("b", "TESTS_FAILED");
+    let of_a = bench.run().questions[0].question_id.clone();
+    let bench = bench.does(resolve(&of_a, "skip", "")).retry("b");
+    bench
+        .expect_task("b", v1::TaskState::Failed, v1::ResultStatus::Cancelled)
+        .expect_outcome(v1::RunOutcome::Failed);
+}
+
+#[test]
 fn retrying_a_task_answers_the_question_about_it() {
     let bench = asking("a").lease("a", "w1").fails("a", "TESTS_FAILED").retry("a");
     let bench =
