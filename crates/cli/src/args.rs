@@ -32,22 +32,25 @@ Examples:
 Exit codes: 0 success, 1 the run failed or the daemon refused, 2 wrong usage or invalid
 input, 3 no daemon, 4 the run still goes on, 5 it waits for an answer, 130 Ctrl-C.";
 
+/// Heading of the options that every command has.
+const GLOBAL: &str = "Global options";
+
 #[derive(Args, Clone, Debug)]
 pub struct Global {
     /// Address of the daemon
     #[arg(
         long,
-        global = true,
+        global = true, help_heading = GLOBAL,
         env = "CAPATAZ_ADDR",
         default_value = "http://127.0.0.1:7411",
         value_name = "URL"
     )]
     pub addr: String,
     /// Print JSON: one document, or one line for each item of a stream
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub json: bool,
     /// When to use colours
-    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
     pub color: Color,
 }
 
@@ -62,12 +65,20 @@ pub enum Color {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Start a daemon
+    ///
+    /// Settings come from capataz.toml, then CAPATAZ_LISTEN and CAPATAZ_DATA_DIR, then these flags.
     Serve(ServeArgs),
     /// Watch a daemon run a crew over a folder, with a retry, a timeout and a quorum
+    ///
+    /// The daemon runs inside of this command, on a free port, with a new data folder that stays.
     Demo(DemoArgs),
     /// Run a plan file
+    ///
+    /// Checks the plan, starts a run, waits for its end and reports. Ctrl-C leaves the run to the daemon.
     Run(RunArgs),
     /// Look at runs and steer them
+    ///
+    /// RUN is a run's id, the beginning or the end of one among the newest 500 runs, or `latest`.
     #[command(subcommand)]
     Runs(RunsCommand),
     /// Look at the agents that the daemon knows
@@ -83,7 +94,6 @@ pub enum Command {
     Completions { shell: Shell },
 }
 
-/// Settings come from capataz.toml, then CAPATAZ_LISTEN and CAPATAZ_DATA_DIR, then these flags.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -117,7 +127,6 @@ pub enum LogFormat {
     Json,
 }
 
-/// The daemon runs inside of this command, on a free port, with a new data folder that stays.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -133,7 +142,6 @@ pub struct DemoArgs {
     pub keep: bool,
 }
 
-/// Checks the plan, starts a run, waits for its end and reports. Ctrl-C leaves the run to the daemon.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -104,14 +104,13 @@ impl Failure {
                 )
             }
             Self::Answer { error, .. } if is_invalid(error) => {
-                let lines = error.violations().iter().map(|violation| {
-                    format!(
-                        "  {}: {}",
-                        paint.text(Tone::Strong, &visible(&violation.path)),
-                        visible(&violation.message)
-                    )
+                let head = format!("{} {}", paint.text(Tone::Bad, "error:"), visible(&chain(error)));
+                // One violation is the message itself.
+                let listed = Some(error.violations()).filter(|listed| listed.len() > 1);
+                let lines = listed.unwrap_or_default().iter().map(|violation| {
+                    let path = paint.text(Tone::Strong, &visible(&violation.path));
+                    format!("  {path}: {}", visible(&violation.message))
                 });
-                let head = format!("{} {}", paint.text(Tone::Bad, "error:"), visible(error.message()));
                 [head].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
             }
             Self::Answer { error, .. } => error::error(&to_contract(error), &Context::default(), paint),
@@ -140,6 +139,17 @@ fn summary(subject: &str, count: usize) -> String {
     let texts = &words().contract;
     let violations = counted(count as u64, texts.violations_one, texts.violations_many);
     fill(texts.invalid, &[&visible(subject), &violations])
+}
+
+/// The error and what caused it, on one line.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    text
 }
 
 fn innermost<'e>(error: &'e (dyn std::error::Error + 'static)) -> &'e (dyn std::error::Error + 'static) {
@@ -198,7 +208,7 @@ fn to_contract(error: &ClientError) -> v1::Error {
             .collect(),
     };
     v1::Error {
-        code: error.code().unwrap_or_default().to_owned(),
+        code: error.code().unwrap_or(if error.is_retryable() { AWAY[0] } else { "" }).to_owned(),
         message: error.message().to_owned(),
         severity: severity as i32,
         suggestions: listed("suggestions"),

@@ -7,7 +7,6 @@ use clap::{Args, Subcommand};
 
 use super::{Patience, label, outcome, parse_duration, status};
 
-/// RUN is a run's id, the beginning or the end of one among the newest 500 runs, or `latest`.
 #[derive(Debug, Subcommand)]
 pub enum RunsCommand {
     /// List runs, newest first
@@ -19,6 +18,7 @@ Examples:
   capataz runs show 7f3a --outputs
   capataz runs show latest --json | jq '.waves[].tasks[].state'")]
     Show {
+        /// Id of the run, the beginning or end of it, or `latest`
         #[arg(value_name = "RUN")]
         run: String,
         /// Also print what the tasks gave back
@@ -32,6 +32,7 @@ Examples:
     /// Start no new attempts; running tasks go on
     #[command(after_help = "Example:\n  capataz runs pause latest")]
     Pause {
+        /// Id of the run, the beginning or end of it, or `latest`
         #[arg(value_name = "RUN")]
         run: String,
         #[command(flatten)]
@@ -40,6 +41,7 @@ Examples:
     /// Go on after a pause
     #[command(after_help = "Example:\n  capataz runs resume latest")]
     Resume {
+        /// Id of the run, the beginning or end of it, or `latest`
         #[arg(value_name = "RUN")]
         run: String,
         #[command(flatten)]
@@ -50,8 +52,10 @@ Examples:
     /// Run a failed task again, with all of its attempts
     #[command(after_help = "Example:\n  capataz runs retry latest lint")]
     Retry {
+        /// Id of the run, the beginning or end of it, or `latest`
         #[arg(value_name = "RUN")]
         run: String,
+        /// Name of the task
         #[arg(value_name = "TASK")]
         task: String,
         #[command(flatten)]
@@ -66,6 +70,7 @@ Examples:
   capataz runs logs latest --follow
   capataz runs logs latest --json | jq .event.task_settled")]
     Logs {
+        /// Id of the run, the beginning or end of it, or `latest`
         #[arg(value_name = "RUN")]
         run: String,
         /// Go on until the run has finished
@@ -75,6 +80,7 @@ Examples:
     /// Print the events of a run as stored, one JSON document a line
     #[command(after_help = "Example:\n  capataz runs export latest > run.jsonl")]
     Export {
+        /// Id of the run, the beginning or end of it, or `latest`
         #[arg(value_name = "RUN")]
         run: String,
     },
@@ -113,6 +119,7 @@ Examples:
 
 The exit code is that of the run: 0 where it succeeded, 1 where it did not.")]
 pub struct WatchArgs {
+    /// Id of the run, the beginning or end of it, or `latest`
     #[arg(value_name = "RUN")]
     pub run: String,
     #[command(flatten)]
@@ -125,6 +132,7 @@ Examples:
   capataz runs cancel latest --reason 'wrong branch'
   capataz runs cancel 7f3a --force")]
 pub struct CancelArgs {
+    /// Id of the run, the beginning or end of it, or `latest`
     #[arg(value_name = "RUN")]
     pub run: String,
     /// Kept with the run
@@ -143,8 +151,10 @@ Examples:
   capataz runs extend latest index-everything
   capataz runs extend latest index-everything --by 1h")]
 pub struct ExtendArgs {
+    /// Id of the run, the beginning or end of it, or `latest`
     #[arg(value_name = "RUN")]
     pub run: String,
+    /// Name of the task
     #[arg(value_name = "TASK")]
     pub task: String,
     /// How much more time [default: 15m]
@@ -160,6 +170,7 @@ Examples:
   capataz runs show latest                     lists the open questions
   capataz runs resolve latest q1 retry")]
 pub struct ResolveArgs {
+    /// Id of the run, the beginning or end of it, or `latest`
     #[arg(value_name = "RUN")]
     pub run: String,
     /// Id of the question
@@ -198,6 +209,7 @@ Examples:
 
 Exit code 1 where a name is unknown.")]
     Check {
+        /// Names of agents
         #[arg(value_name = "NAME", required_unless_present_any = ["commands", "resources"])]
         names: Vec<String>,
         /// Name of a command; may be repeated

@@ -83,7 +83,12 @@ async fn check(daemon: &Daemon, request: v1::CheckAgentsRequest, out: &mut Outpu
     let response = daemon.client.check_agents(request).await.map_err(|error| daemon.failure(error))?;
     let exit = if response.can_proceed { Exit::Ok } else { Exit::Failed };
     if out.json {
-        out.document(&json::print("capataz.v1.CheckAgentsResponse", &response));
+        let mut document = json::print("capataz.v1.CheckAgentsResponse", &response);
+        // The JSON form leaves out what is false; here false is the answer.
+        if let Some(object) = document.as_object_mut() {
+            object.insert("can_proceed".to_owned(), response.can_proceed.into());
+        }
+        out.document(&document);
         return Ok(exit);
     }
     for detail in &response.details {

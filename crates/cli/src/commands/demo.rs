@@ -7,13 +7,13 @@ use capataz_contracts::v1;
 use capataz_daemon::Config;
 use serde_json::json;
 
-use super::serve::{asked_to_stop, chain};
+use super::serve::asked_to_stop;
 use super::{Daemon, Outcome, report, run::style_for_people};
 use crate::args::DemoArgs;
 use crate::demo::crew;
 use crate::display::paint::Tone;
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, chain};
 use crate::output::Output;
 use crate::text::{fill, words};
 use crate::watch::follow::{self, End, Options, Style};

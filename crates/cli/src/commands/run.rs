@@ -2,6 +2,7 @@
 
 use capataz_contracts::json;
 use capataz_contracts::v1;
+use serde_json::Value;
 
 use super::{Daemon, Outcome, report};
 use crate::args::{Global, RunArgs};
@@ -25,7 +26,8 @@ pub async fn run(args: RunArgs, global: &Global, out: &mut Output) -> Outcome {
     let run_id = started.run_id.clone();
     if args.detach {
         if out.json {
-            out.document(&json::print("capataz.v1.StartRunResponse", &started));
+            let document = json::print("capataz.v1.StartRunResponse", &started);
+            out.document(&with_created(document, started.created));
         } else {
             // Only the id is the answer: a script can take it as it is.
             out.line(&run_id);
@@ -68,8 +70,17 @@ pub async fn run(args: RunArgs, global: &Global, out: &mut Output) -> Outcome {
         None => report::unfinished(&run_id, &model, end, options.timeout, out),
     };
     let response = v1::ExecuteRunResponse { run_id, created: started.created, result };
-    out.document(&json::print("capataz.v1.ExecuteRunResponse", &response));
+    let document = json::print("capataz.v1.ExecuteRunResponse", &response);
+    out.document(&with_created(document, started.created));
     Ok(exit)
+}
+
+/// The JSON form leaves out what is false; here false is an answer.
+fn with_created(mut document: Value, created: bool) -> Value {
+    if let Some(object) = document.as_object_mut() {
+        object.insert("created".to_owned(), created.into());
+    }
+    document
 }
 
 /// What moves needs a terminal.

@@ -1,7 +1,5 @@
 //! `capataz serve`.
 
-use std::error::Error;
-
 use capataz_daemon::{Config, Daemon, Overrides};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -12,7 +10,7 @@ use crate::args::{LogFormat, ServeArgs};
 use crate::display::paint::Tone;
 use crate::display::table::Table;
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, chain};
 use crate::output::Output;
 use crate::text::{counted, fill, words};
 
@@ -39,17 +37,6 @@ pub async fn serve(args: ServeArgs, out: &mut Output) -> Outcome {
     }
     daemon.wait(asked_to_stop()).await;
     Ok(Exit::Ok)
-}
-
-/// The error and what caused it, on one line.
-pub fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(&format!(": {cause}"));
-        source = cause.source();
-    }
-    text
 }
 
 fn check(config: &Config, out: &mut Output) -> Exit {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::crew::TRY_AGAIN;
+use crate::text::{counted, fill, words};
 
 /// The hidden subcommand.
 pub const MODE: &str = "__demo-agent";
@@ -113,8 +114,16 @@ fn summary() -> Answer {
     let largest = input.pointer("/lines/largest/0/kind").and_then(Value::as_str).unwrap_or("nothing");
     let service = input.pointer("/service").and_then(Value::as_str).unwrap_or("nothing");
     let (files, lines, todos) = (number("/lines/files"), number("/lines/lines"), number("/todos/total"));
-    let text = format!(
-        "{lines} lines in {files} files, most of them {largest}; {todos} open markers; the service says: {service}."
+    let texts = &words().demo;
+    let text = fill(
+        texts.summary,
+        &[
+            &counted(lines, texts.lines_one, texts.lines_many),
+            &counted(files, texts.files_one, texts.files_many),
+            largest,
+            &counted(todos, texts.markers_one, texts.markers_many),
+            service,
+        ],
     );
     Ok(Value::String(text))
 }

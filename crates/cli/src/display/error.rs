@@ -68,9 +68,9 @@ fn critical(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
 }
 
 fn high(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
-    let frame = body(heading(error, paint), error, context).blank();
+    let frame = body(heading(error, paint), error, context);
     let frame = match advice(error) {
-        Some(advice) => frame.item("-> ", &advice),
+        Some(advice) => frame.blank().item("-> ", &advice),
         None => frame,
     };
     if error.options.is_empty() {
@@ -130,7 +130,7 @@ fn body(frame: Frame, error: &v1::Error, context: &Context<'_>) -> Frame {
 fn subject(error: &v1::Error, context: &Context<'_>) -> String {
     let message = message_or_code(error);
     match context.task {
-        Some(task) if !message.contains(task) => format!("{task}: {message}"),
+        Some(task) if !message.contains(&format!("{task:?}")) => format!("{task}: {message}"),
         _ => message.to_owned(),
     }
 }
@@ -145,6 +145,14 @@ pub fn one_line(error: &v1::Error) -> String {
         ("", message) => message.to_owned(),
         (code, "") => code.to_owned(),
         (code, message) => format!("{code}: {message}"),
+    }
+}
+
+/// As [`one_line`], with the message of what it wraps instead of its own, which only says that it wraps something.
+pub fn with_cause(error: &v1::Error) -> String {
+    match &error.cause {
+        Some(cause) => format!("{}: {}", error.code, one_line(cause)),
+        None => one_line(error),
     }
 }
 
@@ -190,6 +198,8 @@ pub fn common_option(option: &str) -> Option<&'static str> {
         "skip" => texts.skip,
         "fix_manual" => texts.fix_manual,
         "correct" => texts.correct,
+        "succeeded" => texts.succeeded,
+        "failed" => texts.failed,
         "abort" => texts.abort,
         _ => return None,
     })

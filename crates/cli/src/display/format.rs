@@ -7,11 +7,12 @@ const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// How long something took: `0.3s`, `8.5s`, `45s`, `1m 5s`, `2h 3m`, `3d 4h`.
+/// How long something took: `20ms`, `0.3s`, `8.5s`, `45s`, `1m 5s`, `2h 3m`, `3d 4h`.
 pub fn took(milliseconds: i64) -> String {
     let ms = milliseconds.max(0);
     match ms {
         // Rounded half up to tenths, which below ten seconds are worth reading.
+        1..100 => format!("{ms}ms"),
         0..9_950 => {
             let tenths = (ms + 50) / 100;
             match tenths % 10 {
@@ -145,6 +146,7 @@ mod tests {
     #[test]
     fn what_something_took() {
         check(took(0), "0s");
+        check(took(20), "20ms");
         check(took(320), "0.3s");
         check(took(8_500), "8.5s");
         check(took(9_949), "9.9s");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use capataz_contracts::v1;
 
-use super::error::{self, Context, advice, one_line, severity};
+use super::error::{self, Context, advice, one_line, severity, with_cause};
 use super::format;
 use super::frame::{truncated, visible};
 use super::paint::{Paint, Tone};
@@ -163,7 +163,7 @@ fn task_row(task: &v1::TaskView, now_ms: i64) -> [(String, Tone); 6] {
         .started_at_ms
         .map_or_else(String::new, |started| format::took(task.settled_at_ms.unwrap_or(now_ms) - started));
     let detail = match (&task.error, task.retry_at_ms) {
-        (Some(error), _) => truncated(&one_line(error), DETAIL_WIDTH),
+        (Some(error), _) => truncated(&with_cause(error), DETAIL_WIDTH),
         (None, Some(at)) => fill(words().watch.retry_in, &[&format::took(at - now_ms)]),
         (None, None) if task.critical => words().runs.critical.to_owned(),
         (None, None) => String::new(),
@@ -193,6 +193,9 @@ pub fn ask(run_id: &str, question: &v1::Question, paint: Paint) -> String {
     let texts = &words().watch;
     let mut text = fill(texts.question, &[&visible(&question.question_id), &visible(&question.text)]);
     text = paint.text(Tone::Warning, &text);
+    if let Some(error) = &question.error {
+        text.push_str(&format!("\n  {}", visible(&one_line(error))));
+    }
     let answers = question.options.join("|");
     let command = fill(texts.answer_with, &[run_id, &visible(&question.question_id), &visible(&answers)]);
     text.push_str(&format!("\n  {command}"));
@@ -229,6 +232,8 @@ pub fn failures(run: &v1::Run, paint: Paint) -> String {
         .waves
         .iter()
         .flat_map(|wave| &wave.tasks)
+        // Who cancels knows of it; it is in the report.
+        .filter(|task| task.status() != v1::ResultStatus::Cancelled)
         .filter_map(|task| task.error.as_ref().map(|error| (task, error)))
         .collect();
     let mut parts = Vec::new();
@@ -241,12 +246,12 @@ pub fn failures(run: &v1::Run, paint: Paint) -> String {
     let (boxed, listed): (Vec<_>, Vec<_>) =
         failed.into_iter().enumerate().partition(|(index, _)| *index < MOST_BOXES);
     for (_, (task, error)) in &boxed {
-        parts.push(error::error(error, &context_of(task), paint));
+        parts.push(boxed_failure(run, task, error, paint));
     }
     if !listed.is_empty() {
         let mut lines = vec![words().watch.failures_listed.to_owned()];
         for (_, (task, error)) in listed.iter().take(MOST_FAILURES) {
-            lines.push(format!("  {}: {}", visible(&task.name), visible(&one_line(error))));
+            lines.push(format!("  {}: {}", visible(&task.name), visible(&with_cause(error))));
             lines.extend(
                 advice(error)
                     .map(|advice| format!("    {}", fill(words().errors.next, &[&visible(&advice)]))),
@@ -258,6 +263,16 @@ pub fn failures(run: &v1::Run, paint: Paint) -> String {
         parts.push(lines.join("\n"));
     }
     parts.join("\n\n")
+}
+
+/// What can be answered is offered only as long as somebody waits for the answer.
+fn boxed_failure(run: &v1::Run, task: &v1::TaskView, error: &v1::Error, paint: Paint) -> String {
+    let context = context_of(task);
+    if run.status() != v1::RunStatus::Finished {
+        return error::error(error, &context, paint);
+    }
+    let told = v1::Error { options: Vec::new(), ..error.clone() };
+    error::error(&told, &context, paint)
 }
 
 fn context_of(task: &v1::TaskView) -> Context<'_> {
@@ -303,92 +318,4 @@ pub fn size_of(plan: &v1::Plan) -> (String, String) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn failed(name: &str, code: &str) -> v1::TaskView {
-        v1::TaskView {
-            name: name.to_owned(),
-            agent: format!("agent-of-{name}"),
-            state: v1::TaskState::Failed as i32,
-            status: Some(v1::ResultStatus::Error as i32),
-            attempt: 1,
-            max_attempts: 3,
-            started_at_ms: Some(1_000),
-            settled_at_ms: Some(2_000),
-            error: Some(v1::Error {
-                code: code.to_owned(),
-                message: "broke".to_owned(),
-                ..v1::Error::default()
-            }),
-            ..v1::TaskView::default()
-        }
-    }
-
-    fn run(tasks: Vec<v1::TaskView>) -> v1::Run {
-        v1::Run {
-            run_id: "0199".to_owned(),
-            name: "nightly".to_owned(),
-            status: v1::RunStatus::Finished as i32,
-            outcome: Some(v1::RunOutcome::Failed as i32),
-            finished_at_ms: Some(5_200),
-            tasks_total: tasks.len() as u32,
-            tasks_settled: tasks.len() as u32,
-            waves: vec![v1::WaveView {
-                name: "wave-1".to_owned(),
-                policy: v1::AggregationKind::Quorum as i32,
-                tasks,
-                evaluation: None,
-            }],
-            ..v1::Run::default()
-        }
-    }
-
-    #[test]
-    fn a_list_has_a_line_for_each_run() {
-        let shown = list(&[run(vec![failed("a", "X")])], 65_000, Paint::OFF);
-        let expected = "\
-RUN   NAME     STATUS  TASKS  STARTED  TOOK  LABELS
-0199  nightly  failed  1/1    1m ago   5.2s";
-        assert_eq!(shown, expected);
-    }
-
-    #[test]
-    fn the_page_shows_tasks_questions_and_errors() {
-        let mut run = run(vec![failed("a", "BUILD_FAILED")]);
-        run.questions.push(v1::Question {
-            question_id: "q1".to_owned(),
-            text: "Go on?".to_owned(),
-            options: vec!["retry".to_owned(), "abort".to_owned()],
-            ..v1::Question::default()
-        });
-        let shown = show(&run, 10_000, Paint::OFF);
-        for expected in [
-            "Run      0199\nName     nightly\nStatus   failed\nTasks    1 of 1 settled\nStarted  1970-01-01 00:00:00Z\n",
-            "Wave 1 of 1: wave-1 (quorum)\n",
-            "a     agent-of-a  FAILED  1/3      1s    BUILD_FAILED: broke\n",
-            "question q1: Go on?\n  answer with `capataz runs resolve 0199 q1 retry|abort`",
-            "|  ERROR: BUILD_FAILED ",
-        ] {
-            assert!(shown.contains(expected), "{expected} in\n{shown}");
-        }
-    }
-
-    #[test]
-    fn several_critical_errors_are_shown_together() {
-        let run = run(vec![failed("a", "STATE_CORRUPTED"), failed("b", "GIT_CONFLICTS")]);
-        let shown = failures(&run, Paint::OFF);
-        assert!(shown.contains("MULTIPLE CRITICAL ERRORS"), "{shown}");
-        assert!(shown.contains("1. STATE_CORRUPTED: a") && shown.contains("2. GIT_CONFLICTS: b"), "{shown}");
-    }
-
-    #[test]
-    fn beyond_a_few_failures_a_line_is_enough() {
-        let run = run((0..30).map(|number| failed(&format!("t{number}"), "LINT_WARNINGS")).collect());
-        let shown = failures(&run, Paint::OFF);
-        assert_eq!(shown.matches("WARNING: LINT_WARNINGS").count(), MOST_BOXES, "{shown}");
-        assert!(shown.contains("  t3: LINT_WARNINGS: broke\n    next: Look at the warnings"), "{shown}");
-        assert!(shown.contains("… and 7 more"), "{shown}");
-        assert!(!shown.contains("t23:"), "{shown}");
-    }
-}
+mod tests;

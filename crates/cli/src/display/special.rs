@@ -112,10 +112,10 @@ fn task_timeout(error: &v1::Error, context: &Context<'_>, paint: Paint) -> Strin
     if !state.is_empty() {
         frame = frame.rule().text(texts.current_state).items("- ", state.iter().map(String::as_str)).blank();
     }
-    if !error.options.is_empty() {
-        frame = options(frame.rule().text(texts.options), &error.options, timeout_option);
+    if error.options.is_empty() {
+        return frame.rule().item("-> ", texts.raise_timeout).finish();
     }
-    frame.finish()
+    options(frame.rule().text(texts.options), &error.options, timeout_option).finish()
 }
 
 fn timeout_option(option: &str) -> Option<&'static str> {

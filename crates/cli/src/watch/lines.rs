@@ -4,9 +4,9 @@ use capataz_contracts::v1;
 use capataz_contracts::v1::event::Body;
 
 use super::model::Run;
-use crate::display::error::{one_line, severity};
+use crate::display::error::{one_line, severity, with_cause};
 use crate::display::format::{exactly, offset, share, took};
-use crate::display::frame::visible;
+use crate::display::frame::{visible, visible_block};
 use crate::display::paint::{Paint, Tone};
 use crate::display::report::policy_name;
 use crate::display::run::{outcome_name, outcome_tone, size_of};
@@ -50,7 +50,8 @@ pub fn render(run: &Run, run_id: &str, event: &v1::Event, detail: Detail, paint:
     let at = paint.text(Tone::Faint, &offset(event.at_ms - run.accepted_at_ms));
     let mut text = format!("{at}  {task:<width$}  {}", paint.text(line.tone, &visible(&line.text)));
     if detail == Detail::Everything {
-        for extra in error_of(event).map(extras).unwrap_or_default() {
+        let logged = log_of(event).lines().map(|line| format!("| {}", visible_block(line)));
+        for extra in error_of(event).map(extras).unwrap_or_default().into_iter().chain(logged) {
             text.push_str(&format!(
                 "\n{:width$}  {}",
                 "",
@@ -196,7 +197,7 @@ fn outcome(settled: &v1::TaskSettled) -> (String, Tone) {
         v1::ResultStatus::Cancelled if settled.attempts == 0 => (texts.never_started.to_owned(), Tone::Faint),
         v1::ResultStatus::Cancelled => (fill(texts.cancelled, &[&after]), Tone::Warning),
         v1::ResultStatus::Error | v1::ResultStatus::Unspecified => {
-            let error = settled.error.as_ref().map(one_line).unwrap_or_default();
+            let error = settled.error.as_ref().map(with_cause).unwrap_or_default();
             (fill(texts.failed, &[&after, &error]), Tone::Bad)
         }
     }
@@ -251,12 +252,22 @@ fn error_of(event: &v1::Event) -> Option<&v1::Error> {
     }
 }
 
+/// The end of what the agent logged.
+fn log_of(event: &v1::Event) -> &str {
+    match &event.body {
+        Some(Body::TaskAttemptFailed(failed)) => &failed.log,
+        Some(Body::TaskSettled(settled)) => &settled.log,
+        _ => "",
+    }
+}
+
 /// What an error carries beyond its code and the first line of its message: that of its cause, reasons, details.
 fn extras(error: &v1::Error) -> Vec<String> {
     let mut lines: Vec<String> = error.message.lines().skip(1).map(visible).collect();
     lines.extend(error.reason.iter().flat_map(|reason| reason.lines()).map(visible));
     if let Some(cause) = &error.cause {
-        lines.extend(one_line(cause).lines().map(visible));
+        lines.extend(cause.message.lines().skip(1).map(visible));
+        lines.extend(cause.reason.iter().flat_map(|reason| reason.lines()).map(visible));
     }
     lines.extend(error.details.iter().map(|detail| visible(&one_line(detail))));
     lines.extend(error.suggested_action.iter().map(|action| format!("-> {}", visible(action))));
@@ -367,17 +378,22 @@ mod tests {
             error: Some(v1::Error {
                 code: "RETRY_EXHAUSTED".to_owned(),
                 message: "all attempts failed".to_owned(),
-                reason: Some("stderr:\nno space left".to_owned()),
-                cause: Some(Box::new(v1::Error { code: "ETIMEDOUT".to_owned(), ..v1::Error::default() })),
+                reason: Some("this kind of failure".to_owned()),
+                cause: Some(Box::new(v1::Error {
+                    code: "ETIMEDOUT".to_owned(),
+                    message: "\nsecond line".to_owned(),
+                    ..v1::Error::default()
+                })),
                 ..v1::Error::default()
             }),
+            log: "no space left\n".to_owned(),
             ..v1::TaskSettled::default()
         });
         let expected = "\
-+  1.000s  a  failed after 0s: RETRY_EXHAUSTED: all attempts failed
-              stderr:
-              no space left
-              ETIMEDOUT";
++  1.000s  a  failed after 0s: RETRY_EXHAUSTED: ETIMEDOUT:  second line
+              this kind of failure
+              second line
+              | no space left";
         let shown = log([accepted(&["a"]), failed], Detail::Everything);
         assert!(shown.ends_with(expected), "{shown}");
     }

@@ -25,8 +25,11 @@ impl Live {
         let style = |template| {
             ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
         };
+        let screen = MultiProgress::with_draw_target(ProgressDrawTarget::stdout());
+        // Lines are written over instead of cleared first, which would flicker.
+        screen.set_move_cursor(true);
         Self {
-            screen: MultiProgress::with_draw_target(ProgressDrawTarget::stdout()),
+            screen,
             bars: Vec::new(),
             pending: Vec::new(),
             moving: style("{spinner} {msg}").tick_chars("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏ "),

@@ -110,6 +110,7 @@ impl Run {
             Body::TaskLeaseLost(lost) => self.update(lost.wave, lost.task, |task| task.step = Step::Queued),
             Body::TaskAttemptFailed(failed) => self.update(failed.wave, failed.task, |task| {
                 task.step = Step::Retrying { at_ms: failed.retry_at_ms };
+                task.progress = (None, None);
                 task.attempts.push(Attempt {
                     number: failed.attempt,
                     failure: Some(cause_in_short(failed.error.as_ref())),
@@ -159,7 +160,9 @@ impl Run {
     /// Takes up what a worker says of its work.
     pub fn progress(&mut self, frame: &v1::ProgressFrame) {
         self.update(frame.wave, frame.task, |task| {
-            task.progress = (frame.fraction, frame.message.clone());
+            if matches!(task.step, Step::Running { .. } | Step::Stopping { .. }) {
+                task.progress = (frame.fraction, frame.message.clone());
+            }
         });
     }
 

@@ -1,0 +1,303 @@
+//! The command as its users meet it: arguments in, text and exit codes out.
+
+#![expect(clippy::disallowed_types, reason = "these tests start the command that they test")]
+#![expect(clippy::expect_used, reason = "what fails here fails the test")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Nobody listens on the discard port of this machine.
+const NOBODY: &str = "http://127.0.0.1:9";
+
+fn capataz(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_capataz"));
+    command.args(arguments).env_remove("CAPATAZ_ADDR").env_remove("CAPATAZ_LISTEN").stdin(Stdio::null());
+    command
+}
+
+#[track_caller]
+fn check(arguments: &[&str], exit: i32, stdout: &str, stderr: &str) -> Output {
+    check_command(capataz(arguments), exit, stdout, stderr)
+}
+
+#[track_caller]
+fn check_command(mut command: Command, exit: i32, stdout: &str, stderr: &str) -> Output {
+    let output = command.output().expect("the command starts");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(exit), "{command:?}\n{out}\n{err}");
+    assert!(out.contains(stdout), "{stdout} in stdout of {command:?}\n{out}");
+    assert!(err.contains(stderr), "{stderr} in stderr of {command:?}\n{err}");
+    output
+}
+
+#[track_caller]
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).expect("stdout is one JSON document")
+}
+
+fn plans() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/plans")
+}
+
+fn plan_files() -> Vec<PathBuf> {
+    let entries = fs::read_dir(plans()).expect("the examples are there");
+    let mut files: Vec<PathBuf> =
+        entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn every_example_is_a_valid_plan() {
+    let files = plan_files();
+    assert!(files.len() >= 5, "{files:?}");
+    for file in files {
+        check(&["contract", "check", &file.to_string_lossy()], 0, "a valid plan", "");
+    }
+}
+
+#[test]
+fn the_example_crew_has_every_agent_of_the_examples() {
+    let crew = plans().join("crew/capataz.toml");
+    let data = TempDir::new().expect("a folder");
+    let data_dir = data.path().to_string_lossy();
+    let crew = crew.to_string_lossy();
+    let checked =
+        check(&["serve", "--config", &crew, "--data-dir", &data_dir, "--check", "--json"], 0, "", "");
+    let settings = json(&checked);
+    let agents =
+        settings["settings"].as_array().into_iter().flatten().find(|setting| setting["key"] == "agents");
+    let known: BTreeSet<String> = agents
+        .and_then(|setting| setting["value"].as_str())
+        .unwrap_or_default()
+        .split(", ")
+        .map(str::to_owned)
+        .collect();
+    for file in plan_files() {
+        let text = fs::read_to_string(&file).expect("the plan is text");
+        let asked = text.split("agent\": \"").skip(1).chain(text.split("\nagent = \"").skip(1));
+        for agent in asked.filter_map(|rest| rest.split('"').next()) {
+            assert!(known.contains(agent), "{agent} of {} in {known:?}", file.display());
+        }
+    }
+}
+
+#[test]
+fn violations_are_all_told_with_their_paths() {
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("plan.toml");
+    fs::write(&file, "name = \"\"\n[[tasks]]\nname = \"a b\"\n").expect("a file");
+    let file = file.to_string_lossy();
+    let told = "3 violations\n  name: the plan's name is missing (required)\n";
+    check(&["contract", "check", &file], 2, "", told);
+    check(&["run", &file, "--addr", NOBODY], 2, "", "tasks[0].agent: the agent is missing (required)");
+    let output = check(&["contract", "check", &file, "--json"], 2, "", "");
+    let answer = json(&output);
+    assert_eq!(answer["valid"], Value::Bool(false));
+    assert_eq!(answer["violations"].as_array().map(Vec::len), Some(3), "{answer}");
+}
+
+#[test]
+fn wrong_usage_is_exit_code_2() {
+    check(&["runs", "frobnicate"], 2, "", "unrecognized subcommand");
+    check(&["run", "plan.toml", "--timeout", "10"], 2, "", "a unit is missing");
+    check(&["run", "no-such-plan.toml"], 2, "", "cannot read no-such-plan.toml");
+    check(&["runs", "list", "--addr", "http://["], 2, "", "http://[");
+    check(&["demo", "--path", "/no/such/folder"], 2, "", "/no/such/folder is not a folder");
+    check(&["--help"], 0, "Examples:", "");
+}
+
+#[test]
+fn an_absent_daemon_is_exit_code_3() {
+    check(&["runs", "list", "--addr", NOBODY], 3, "", "capataz serve");
+    let output = check(&["runs", "list", "--addr", NOBODY, "--json"], 3, "", "");
+    let answer = json(&output);
+    assert_eq!((&answer["error"]["code"], &answer["error"]["exit_code"]), (&"UNAVAILABLE".into(), &3.into()));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let mut child = capataz(&["completions", "zsh"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("a child");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
+}
+
+/// A daemon on a free port; it ends with the test.
+struct Daemon {
+    child: Child,
+    addr: String,
+    _folder: TempDir,
+}
+
+impl Daemon {
+    fn start(config: &str) -> Self {
+        let folder = TempDir::new().expect("a folder");
+        let file = folder.path().join("capataz.toml");
+        fs::write(&file, config).expect("a file");
+        let (file, data_dir) = (file.to_string_lossy(), folder.path().join("data"));
+        let data_dir = data_dir.to_string_lossy();
+        let arguments =
+            ["serve", "--config", &file, "--data-dir", &data_dir, "--listen", "127.0.0.1:0", "--json"];
+        let mut child =
+            capataz(&arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("a daemon");
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("its stdout is a pipe");
+        BufReader::new(stdout).read_line(&mut line).expect("it says where it listens");
+        let ready: Value = serde_json::from_str(&line).expect("it says so in JSON");
+        let addr = format!("http://{}", ready["address"].as_str().unwrap_or_default());
+        Self { child, addr, _folder: folder }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = capataz(arguments);
+        command.env("CAPATAZ_ADDR", &self.addr);
+        command
+    }
+
+    #[track_caller]
+    fn check(&self, arguments: &[&str], exit: i32, stdout: &str, stderr: &str) -> Output {
+        check_command(self.command(arguments), exit, stdout, stderr)
+    }
+
+    /// The command with a plan on its stdin.
+    #[track_caller]
+    fn run(&self, plan: &str, options: &[&str], exit: i32, stdout: &str, stderr: &str) -> Output {
+        let folder = TempDir::new().expect("a folder");
+        let file = folder.path().join("plan.toml");
+        fs::write(&file, plan).expect("a file");
+        let mut command = self.command(&["run", "-"]);
+        command.args(options).stdin(fs::File::open(file).expect("the file"));
+        check_command(command, exit, stdout, stderr)
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _: io::Result<()> = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const CREW: &str = r#"
+[[agents]]
+name = "echo"
+category = "utility"
+command = ["cat"]
+
+[[agents]]
+name = "broken"
+command = ["sh", "-c", "echo 'out of paper' >&2; exit 3"]
+
+[[agents]]
+name = "endless"
+command = ["sleep", "600"]
+"#;
+
+const MIXED: &str = r#"
+name = "mixed"
+[[tasks]]
+name = "one"
+agent = "echo"
+input = { a = 1 }
+[[tasks]]
+name = "two"
+agent = "broken"
+"#;
+
+#[test]
+fn a_run_from_start_to_report() {
+    let daemon = Daemon::start(CREW);
+    daemon.check(&["runs", "list"], 0, "No runs.", "");
+    daemon.check(&["runs", "show", "latest"], 1, "", "there is no run yet");
+
+    daemon.run(MIXED, &["--watch", "--label", "env=test"], 0, "two  failed after", "");
+    daemon.run(MIXED, &[], 0, "Result: 1/2 (50%) - QUORUM MET", "");
+    let output = daemon.run(MIXED, &["--json"], 0, "", "");
+    let answer = json(&output);
+    assert_eq!(answer["result"]["outcome"], "succeeded_with_failures", "{answer}");
+    assert_eq!(answer["result"]["tasks"][0]["output"]["a"], 1, "{answer}");
+
+    let all_must = format!("{MIXED}\n[policy]\nkind = \"fail_fast\"\n");
+    daemon.run(&all_must, &[], 1, "Status: STOPPING", "");
+
+    let output = daemon.check(&["runs", "list", "--label", "env=test", "--json"], 0, "", "");
+    let answer = json(&output);
+    let run_id = answer["runs"][0]["run_id"].as_str().unwrap_or_default().to_owned();
+    assert_eq!(answer["runs"].as_array().map(Vec::len), Some(1), "{answer}");
+    daemon.check(&["runs", "show", &run_id[24..]], 0, "one   echo    COMPLETE", "");
+    daemon.check(&["runs", "logs", &run_id], 0, "| out of paper", "");
+    let export = daemon.check(&["runs", "export", &run_id], 0, "", "");
+    let events = String::from_utf8_lossy(&export.stdout);
+    for (line, seq) in events.lines().zip(1_u64..) {
+        let event: Value = serde_json::from_str(line).expect("an event on each line");
+        assert_eq!(event["seq"], seq, "{line}");
+    }
+    daemon.check(&["runs", "watch", &run_id], 0, "mixed: succeeded_with_failures in ", "");
+}
+
+#[test]
+fn what_the_daemon_refuses_is_told() {
+    let daemon = Daemon::start(CREW);
+    let plan = "name = \"p\"\n[[tasks]]\nname = \"a\"\nagent = \"ecco\"\n";
+    daemon.run(plan, &[], 1, "", "|  ERROR: AGENT_NOT_FOUND");
+    daemon.run(plan, &[], 1, "", "|  - echo ");
+    let output = daemon.run(plan, &["--json"], 1, "", "");
+    assert_eq!(json(&output)["error"]["code"], "AGENT_NOT_FOUND");
+    daemon.check(&["agents", "check", "echo"], 0, "1 of 1 names are known", "");
+    daemon.check(&["agents", "check", "ecco", "--json"], 1, "\"can_proceed\":false", "");
+    daemon.check(&["agents", "list"], 0, "echo     utility", "");
+    daemon.check(&["runs", "show", "ffffffff-ffff-7fff-bfff-ffffffffffff"], 1, "", "RUN_NOT_FOUND");
+    daemon.check(&["runs", "show", "zzz"], 1, "", "begins or ends with \"zzz\"");
+}
+
+#[test]
+fn a_run_that_goes_on_can_be_left_steered_and_stopped() {
+    let daemon = Daemon::start(CREW);
+    let plan = "name = \"long\"\n[[tasks]]\nname = \"a\"\nagent = \"endless\"\n";
+    let left =
+        daemon.run(plan, &["--timeout", "300ms", "--key", "k"], 4, "Started ", "still going after 300ms");
+    let again = daemon.run(plan, &["--detach", "--key", "k"], 0, "", "capataz runs watch");
+    let run_id = String::from_utf8_lossy(&again.stdout).trim().to_owned();
+    assert!(String::from_utf8_lossy(&left.stdout).contains(&run_id), "{run_id}");
+    daemon.check(&["runs", "pause", "latest"], 0, "[OK] Paused", "");
+    daemon.check(&["runs", "list", "--status", "paused"], 0, &run_id, "");
+    daemon.check(&["runs", "resume", "latest"], 0, "[OK] Resumed", "");
+    daemon.check(&["runs", "extend", "latest", "a", "--by", "1h"], 0, "a has until", "");
+    daemon.check(&["runs", "extend", "latest", "b"], 1, "", "TASK_NOT_FOUND");
+    daemon.check(&["runs", "cancel", "latest", "--force", "--reason", "enough"], 0, "[OK] Cancelling", "");
+    daemon.check(&["runs", "watch", "latest"], 1, "cancelled: enough", "");
+    daemon.check(&["runs", "resume", "latest"], 1, "", "RUN_FINISHED");
+}
+
+#[test]
+fn the_demo_shows_all_of_it() {
+    let folder = TempDir::new().expect("a folder");
+    let subject = folder.path().join("subject");
+    fs::create_dir(&subject).expect("a folder in it");
+    fs::write(subject.join("a.py"), "print(1)  # TODO: more\n").expect("a file");
+    let mut command = capataz(&["demo", "--path", &subject.to_string_lossy()]);
+    command.env("TMPDIR", folder.path());
+    let output = check_command(command, 0, "|  RETRY: ask-service ", "");
+    let shown = String::from_utf8_lossy(&output.stdout);
+    for expected in [
+        "|  X  Agent 4 (slow-auditor): FAILED (timeout) ",
+        "|  Result: 3/4 (75%) - QUORUM MET ",
+        "|  WARNING: TASK_TIMEOUT ",
+        "1 line in 1 file, mostly py; 1 open marker; the service says: all is well.",
+        "demo: succeeded_with_failures in ",
+        "see it again: capataz serve --data-dir ",
+    ] {
+        assert!(shown.contains(expected), "{expected} in\n{shown}");
+    }
+}
