@@ -66,16 +66,19 @@ async fn run(addr: &str, plan: v1::Plan, data_dir: &Path, out: &mut Output) -> O
     let options = Options { style, timeout: None, exit_on_question: false };
     let (model, end) =
         follow::follow(&daemon.client, &run_id, options, out).await.map_err(|error| daemon.failure(error))?;
-    if end != End::Finished || !model.is_finished() {
-        return Ok(report::unfinished(&run_id, &model, end, None, out));
-    }
     let data_dir = data_dir.display().to_string();
+    let texts = &words().demo;
+    if end != End::Finished || !model.is_finished() {
+        // The daemon goes with this command: only the log is left to look at.
+        out.note(&fill(texts.again, &[&data_dir]));
+        out.note(&fill(texts.again_show, &[&run_id]));
+        return Ok(if end == End::Interrupted { Exit::Interrupted } else { Exit::StillRunning });
+    }
     if out.json {
         out.record(&json!({ "run_id": run_id, "data_dir": data_dir }));
         return Ok(Exit::of_outcome(model.outcome));
     }
     let exit = report::finished(&daemon, &run_id, &model, out).await?;
-    let texts = &words().demo;
     out.line("");
     out.line(&fill(texts.log, &[&data_dir]));
     out.line(&fill(texts.again, &[&data_dir]));
