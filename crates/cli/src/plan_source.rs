@@ -5,7 +5,6 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use capataz_contracts::plan_file::{self, Format, MAX_BYTES};
-use capataz_contracts::validate::{self, PlanLimits};
 use capataz_contracts::{Violation, json, v1};
 
 use crate::failure::Failure;
@@ -58,10 +57,7 @@ fn format_of(file: &Path, bytes: &[u8]) -> Format {
 /// The plan in `bytes`, with everything checked that the daemon checks of a plan by itself.
 pub fn parse(bytes: &[u8], format: Format) -> Result<v1::Plan, Vec<Violation>> {
     let plan = plan_file::parse_bytes(bytes, format)?;
-    let mut violations = validate::plan(&plan, &PlanLimits::default());
-    if let Err(of_policies) = capataz_engine::Plan::materialise(&mut plan.clone()) {
-        violations.extend(of_policies);
-    }
+    let mut violations = capataz_daemon::check_plan(&plan);
     if violations.is_empty() {
         return Ok(plan);
     }

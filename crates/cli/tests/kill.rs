@@ -134,7 +134,7 @@ async fn a_worker_that_comes_back_after_a_kill_keeps_its_task_and_its_attempt_co
             Ok::<_, TaskError>(TaskOutput::text("done"))
         }
     };
-    let worker = Worker::new(&format!("http://{}", daemon.address)).id("w1").agent("slow", work);
+    let worker = Worker::new(format!("http://{}", daemon.address)).id("w1").agent("slow", work);
     let worker = tokio::spawn(worker.run_until(std::future::pending::<()>()));
     let client = daemon.client().await;
     let run = loop {

@@ -20,6 +20,14 @@ impl Violation {
     pub fn new(path: impl Into<String>, rule: &'static str, message: impl Into<String>) -> Self {
         Self { path: path.into(), rule, message: message.into() }
     }
+
+    /// The same violation, its path continued below `parent`.
+    #[must_use]
+    pub fn under(mut self, parent: &str) -> Self {
+        let separator = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
+        self.path = format!("{parent}{separator}{}", self.path);
+        self
+    }
 }
 
 impl fmt::Display for Violation {

@@ -110,6 +110,7 @@ impl Config {
             .merge(Serialized::default("data_dir", default_data_dir()))
             .merge(Toml::file(file.unwrap_or(Path::new(FILE))))
             .merge(Env::prefixed("CAPATAZ_").only(&["listen", "data_dir"]));
+        let flags = overrides.clone();
         if let Some(listen) = overrides.listen {
             figment = figment.merge(Serialized::global("listen", listen));
         }
@@ -119,7 +120,7 @@ impl Config {
         let mut config: Self = figment.extract().map_err(|error| {
             ConfigError::Invalid(error.into_iter().map(|error| error.to_string()).collect())
         })?;
-        config.origins = origins(&figment, &config);
+        config.origins = origins(&figment, &config, &flags);
         config.check()?;
         Ok(config)
     }
@@ -193,7 +194,7 @@ fn default_data_dir() -> PathBuf {
         .join("capataz")
 }
 
-fn origins(figment: &Figment, config: &Config) -> Vec<(String, String, String)> {
+fn origins(figment: &Figment, config: &Config, flags: &Overrides) -> Vec<(String, String, String)> {
     let retention = &config.retention;
     let days = |age: Duration| duration::format(i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
     let names = |names: Vec<&str>| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
@@ -215,17 +216,19 @@ fn origins(figment: &Figment, config: &Config) -> Vec<(String, String, String)> 
     values
         .into_iter()
         .map(|(key, value)| {
-            let origin = figment.find_metadata(key).map_or_else(
-                || "default".to_owned(),
-                |metadata| match &metadata.source {
-                    Some(source) if metadata.name.contains("TOML") => source.to_string(),
-                    _ if metadata.name.contains("environment") => "environment".to_owned(),
-                    _ if metadata.name.contains("Serialized") || metadata.name.contains("type") => {
-                        "default or flag".to_owned()
-                    }
-                    _ => metadata.name.to_string(),
-                },
-            );
+            let flag = match key {
+                "listen" => flags.listen.is_some(),
+                "data_dir" => flags.data_dir.is_some(),
+                _ => false,
+            };
+            let origin = match figment.find_metadata(key) {
+                _ if flag => "flag".to_owned(),
+                Some(metadata) if metadata.name.contains("environment") => "environment".to_owned(),
+                Some(metadata) if metadata.name.contains("TOML") => {
+                    metadata.source.as_ref().map_or_else(|| FILE.to_owned(), ToString::to_string)
+                }
+                _ => "default".to_owned(),
+            };
             (key.to_owned(), value, origin)
         })
         .collect()

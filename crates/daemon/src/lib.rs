@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use capataz_contracts::v1;
+use capataz_contracts::{Violation, v1};
 use capataz_runtime::core::{Known, KnownAgent};
 use capataz_runtime::process::{ProcessContext, await_orphans};
 use capataz_runtime::shell::{ProcessHost, Shard, ShardOptions, StartError, now};
@@ -139,6 +139,13 @@ impl Daemon {
         self.stop.send_replace(true);
         let _ = tokio::time::timeout(Duration::from_secs(2), self.server).await;
     }
+}
+
+/// Everything that is wrong with a plan by itself, with paths from the plan: what a start would be refused for, but for
+/// the names of agents.
+#[must_use]
+pub fn check_plan(plan: &v1::Plan) -> Vec<Violation> {
+    services::check_plan(plan)
 }
 
 /// The hidden subcommand under which process agents run; see `capataz_runtime::process`.

@@ -191,7 +191,9 @@ impl Reader {
             let LogRow { position, run, first_seq, count, events } = row;
             let last_seq = first_seq + u64::from(count).saturating_sub(1);
             if self.history_of_run.is_some() && position <= self.cursor.position {
+                // The subscriber has these events; that the last one ends the run, it has to be told again.
                 self.history_of_run = Some(last_seq);
+                self.finished |= ends_run(&events);
                 continue;
             }
             if !self.wants(store, run)? {
@@ -291,6 +293,12 @@ pub fn split(events: &Bytes) -> impl Iterator<Item = Bytes> + use<> {
         let length = prost::decode_length_delimiter(&mut rest).ok()?;
         (length <= rest.remaining()).then(|| rest.split_to(length))
     })
+}
+
+/// Whether the last of these events ends their run.
+fn ends_run(events: &Bytes) -> bool {
+    let last = split(events).last().and_then(|event| v1::Event::decode(event).ok());
+    matches!(last.and_then(|event| event.body), Some(Body::RunFinished(_)))
 }
 
 /// Severity of an event: the higher of its error's and its task's failure's, else LOW.

@@ -24,6 +24,8 @@ use tonic::transport::server::TcpIncoming;
 
 use crate::{DaemonError, guard};
 
+pub(crate) use runs::check_plan;
+
 /// Listens and serves until `stopped` turns true.
 pub(crate) async fn serve(
     address: SocketAddr,

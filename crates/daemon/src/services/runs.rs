@@ -145,17 +145,8 @@ fn prepare(mut request: v1::StartRunRequest, wait: bool) -> Result<StartRequest,
     let canonical = request.idempotency_key.as_ref().map(|_| canonical(&request));
     let mut plan = request.plan.take().unwrap_or_default();
     if violations.is_empty() {
-        if let Err(more) = Plan::materialise(&mut plan) {
-            violations.extend(
-                more.into_iter()
-                    .map(|violation| Violation { path: format!("plan.{}", violation.path), ..violation }),
-            );
-        }
-        let size = plan.encoded_len();
-        if size > MAX_PLAN_BYTES {
-            let message = format!("{size} bytes with its defaults, at most {MAX_PLAN_BYTES}");
-            violations.push(Violation::new("plan", "size", message));
-        }
+        let of_policies = materialise(&mut plan);
+        violations.extend(of_policies.into_iter().map(|violation| violation.under("plan")));
     }
     if !violations.is_empty() {
         return Err(status::invalid(&violations));
@@ -181,6 +172,25 @@ fn prepare(mut request: v1::StartRunRequest, wait: bool) -> Result<StartRequest,
         wait,
         blobs,
     })
+}
+
+/// Everything that is wrong with a plan by itself, with paths from the plan.
+pub(crate) fn check_plan(plan: &v1::Plan) -> Vec<Violation> {
+    let violations = validate::plan(plan, &PlanLimits::default());
+    if violations.is_empty() { materialise(&mut plan.clone()) } else { violations }
+}
+
+/// Fills a plan's defaults in; what is wrong with its policies, and with its size after that.
+fn materialise(plan: &mut v1::Plan) -> Vec<Violation> {
+    if let Err(violations) = Plan::materialise(plan) {
+        return violations;
+    }
+    let size = plan.encoded_len();
+    if size <= MAX_PLAN_BYTES {
+        return Vec::new();
+    }
+    let message = format!("{size} bytes with its defaults, at most {MAX_PLAN_BYTES}");
+    vec![Violation::new("", "size", message)]
 }
 
 fn parse_run(run_id: &str) -> Result<RunId, Status> {

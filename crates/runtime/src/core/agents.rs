@@ -78,11 +78,15 @@ impl Agents {
     }
 
     /// Makes an agent known. Whether that is news.
-    pub(super) fn learn(&mut self, known: KnownAgent) -> bool {
+    pub(super) fn learn(&mut self, mut known: KnownAgent) -> bool {
         let id = self.id(&known.agent.name);
         self.registry.agents.insert(known.agent.name.clone(), known.agent.category.clone());
         let entry = self.entry(id);
         let news = entry.known.as_ref().is_none_or(|before| before.agent != known.agent);
+        // What the configuration names stays its own, whoever serves it.
+        if let Some(before) = entry.known.as_ref().filter(|before| before.source != v1::AgentSource::Worker) {
+            known.source = before.source;
+        }
         entry.known = Some(known);
         news
     }

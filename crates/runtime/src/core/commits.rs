@@ -153,6 +153,12 @@ impl Core {
                     self.outputs.push(Output::Fenced);
                     return;
                 }
+                // The run's creation was refused before: nothing of it is there, and nobody was told of it.
+                AppendOutcome::Conflict if !self.runs.contains_key(&pending.run) => {
+                    for reply in replies_of(&pending.deferred) {
+                        self.reply(reply, Answer::Unavailable);
+                    }
+                }
                 // The log is not what this core believes: believe the log.
                 AppendOutcome::Conflict | AppendOutcome::KeyTaken { .. } => {
                     self.pending.push_front(pending);
@@ -183,10 +189,8 @@ impl Core {
                 Answer::KeyReused { run: existing }
             }
         };
-        for deferred in &pending.deferred {
-            if let Deferred::Reply(reply, _) = deferred {
-                self.reply(*reply, answer());
-            }
+        for reply in replies_of(&pending.deferred) {
+            self.reply(reply, answer());
         }
         if let Some(reply) = pending.waiting_creator {
             self.reply(reply, answer());
@@ -229,16 +233,10 @@ impl Core {
         self.mode = Mode::Recovering;
         let mut replies = Vec::new();
         for pending in self.pending.drain(..) {
-            replies.extend(pending.deferred.iter().filter_map(|deferred| match deferred {
-                Deferred::Reply(reply, _) => Some(*reply),
-                _ => None,
-            }));
+            replies.extend(replies_of(&pending.deferred));
         }
         for batch in self.batches.drain(..) {
-            replies.extend(batch.deferred.iter().filter_map(|deferred| match deferred {
-                Deferred::Reply(reply, _) => Some(*reply),
-                _ => None,
-            }));
+            replies.extend(replies_of(&batch.deferred));
         }
         for slot in std::mem::take(&mut self.runs).into_values() {
             replies.extend(slot.waiters);
@@ -341,6 +339,15 @@ impl Core {
         };
         self.batch(run).deferred.push(deferred);
     }
+}
+
+/// Callers that wait for these.
+fn replies_of(deferred: &[Deferred]) -> Vec<ReplyId> {
+    let reply = |deferred: &Deferred| match deferred {
+        Deferred::Reply(reply, _) => Some(*reply),
+        _ => None,
+    };
+    deferred.iter().filter_map(reply).collect()
 }
 
 fn summary_of(state: &engine::RunState) -> Summary {

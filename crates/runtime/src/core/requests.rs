@@ -116,8 +116,11 @@ impl Core {
             return self.reply(reply, Answer::NotActive { run });
         };
         let actual = slot.state.seq();
-        if if_seq.is_some_and(|expected| expected != actual) {
-            return self.reply(reply, Answer::SeqMismatch { actual });
+        // A request that was carried out gets its answer again, whatever has happened since.
+        let repeats = slot.state.request_seq(request_id_of(&input)).is_some();
+        if !repeats && if_seq.is_some_and(|expected| expected != actual) {
+            // The number may be that of an event which is not durable yet.
+            return self.batch(run).deferred.push(Deferred::Reply(reply, Answer::SeqMismatch { actual }));
         }
         self.input(run, input, Some(reply));
     }
@@ -234,5 +237,23 @@ impl Core {
             self.timers.insert((due, Timer::Run(run)));
             slot.wake_at = Some(due);
         }
+    }
+}
+
+/// The id by which a user's request is known again; empty for what is no user's request.
+fn request_id_of(input: &engine::Input) -> &str {
+    use engine::Input;
+    match input {
+        Input::Cancel { request_id, .. }
+        | Input::Pause { request_id }
+        | Input::Resume { request_id }
+        | Input::Extend { request_id, .. }
+        | Input::Retry { request_id, .. }
+        | Input::Resolve { request_id, .. } => request_id,
+        Input::Lease { .. }
+        | Input::LeaseLost { .. }
+        | Input::Report { .. }
+        | Input::AgentAbsent { .. }
+        | Input::Tick { .. } => "",
     }
 }
