@@ -12,8 +12,22 @@ pub(super) fn cpu_time(pid: u32) -> Outcome<Duration> {
     // The program's name, in parentheses, may hold anything.
     let after_name = stat.rsplit(')').next().unwrap_or_default();
     let ticks: u64 = after_name.split_whitespace().skip(11).take(2).flat_map(str::parse::<u64>).sum();
+    Ok(of_ticks(ticks))
+}
+
+fn of_ticks(ticks: u64) -> Duration {
     let per_second = rustix::param::clock_ticks_per_second().max(1);
-    Ok(Duration::from_nanos(ticks.saturating_mul(1_000_000_000 / per_second)))
+    Duration::from_nanos(ticks.saturating_mul(1_000_000_000 / per_second))
+}
+
+/// Time that all processors together have worked, for whomever.
+pub(super) fn machine_time() -> Outcome<Duration> {
+    let stat = fs::read_to_string("/proc/stat")?;
+    let line = stat.lines().next().unwrap_or_default();
+    // user, nice, system, idle, iowait, irq, softirq, steal; the rest is counted in user and nice already.
+    let fields: Vec<u64> = line.split_whitespace().skip(1).take(8).flat_map(str::parse::<u64>).collect();
+    let idle: u64 = fields.iter().skip(3).take(2).sum();
+    Ok(of_ticks(fields.iter().sum::<u64>().saturating_sub(idle)))
 }
 
 /// Time of the living threads, by the threads' names.

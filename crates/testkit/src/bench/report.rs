@@ -24,6 +24,7 @@ pub(super) enum Unit {
     Mebibytes,
     /// A share of something else.
     Ratio,
+    Percent,
 }
 
 #[derive(Clone, Debug)]
@@ -117,6 +118,7 @@ impl Unit {
             Self::Microseconds => format!("{value:.0} µs"),
             Self::Mebibytes => format!("{value:.1} MiB"),
             Self::Ratio => format!("{value:.2}×"),
+            Self::Percent => format!("{value:.0} %"),
         }
     }
 }

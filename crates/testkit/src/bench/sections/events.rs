@@ -12,12 +12,12 @@ use tokio::task::JoinSet;
 use tonic::Streaming;
 use tonic::transport::Endpoint;
 
-use super::super::children::{Daemon, Folder};
+use super::super::children::{Daemon, Folder, Process};
 use super::super::load::{Load, histogram};
 use super::super::report::{Cell, Section, Table, Unit};
 use super::super::work::Work;
 use super::super::{Options, Outcome, process};
-use super::execute;
+use super::{Usage, execute};
 
 const SUBSCRIBERS: [usize; 3] = [0, 1, 16];
 const CALLERS: usize = 64;
@@ -36,13 +36,14 @@ pub(in super::super) async fn events(options: &Options) -> Outcome<Section> {
         "lag max",
         "daemon CPU/run",
         "delivered",
+        "CPU taken by others",
     ]);
     let mut history = Table::new(["subscribers", "history events/s to each", "to all", "daemon CPU/event"]);
     for count in SUBSCRIBERS {
         let folder = Folder::create(options, "events")?;
         let (daemon, _) = Daemon::start(options, folder.path()).await?;
-        let _worker = daemon.worker(folder.path(), options.slots, false).await?;
-        live.row(beside_load(options, &daemon, count).await?);
+        let worker = daemon.worker(folder.path(), options.slots, false).await?;
+        live.row(beside_load(options, &daemon, &worker, count).await?);
         if count > 0 {
             history.row(from_the_beginning(&daemon, count).await?);
         }
@@ -54,7 +55,12 @@ pub(in super::super) async fn events(options: &Options) -> Outcome<Section> {
     Ok(section)
 }
 
-async fn beside_load(options: &Options, daemon: &Daemon, count: usize) -> Outcome<Vec<Cell>> {
+async fn beside_load(
+    options: &Options,
+    daemon: &Daemon,
+    worker: &Process,
+    count: usize,
+) -> Outcome<Vec<Cell>> {
     let mut listeners = Vec::with_capacity(count);
     let mut streams = JoinSet::new();
     for _ in 0..count {
@@ -64,7 +70,7 @@ async fn beside_load(options: &Options, daemon: &Daemon, count: usize) -> Outcom
         streams.spawn(async move { listens.listen(stream).await });
         listeners.push(listener);
     }
-    let measured = execute(daemon, Load::new(options, CALLERS), Arc::new(Work::single())).await?;
+    let measured = execute(daemon, worker, Load::new(options, CALLERS), Arc::new(Work::single())).await?;
     let committed = daemon.database().events()?;
     let expected = committed * count as u64;
     let begin = Instant::now();
@@ -84,7 +90,7 @@ async fn beside_load(options: &Options, daemon: &Daemon, count: usize) -> Outcom
     }
     let events_per_run = committed as f64 / measured.all_operations.max(1) as f64;
     let to_each = measured.per_second() * events_per_run;
-    let (first, last) = measured.samples;
+    let usage = Usage::between(measured.samples);
     let figure = |value: f64, unit: Unit| if count == 0 { Cell::from("-") } else { Cell::new(value, unit) };
     let lag = |quantile: f64| figure(lags.value_at_quantile(quantile) as f64 / 1e3, Unit::Milliseconds);
     Ok(vec![
@@ -95,8 +101,9 @@ async fn beside_load(options: &Options, daemon: &Daemon, count: usize) -> Outcom
         lag(0.5),
         lag(0.99),
         lag(1.0),
-        Cell::new(measured.micros_per_operation(last.cpu - first.cpu), Unit::Microseconds),
+        Cell::new(usage.cpu_micros(measured.operations as f64), Unit::Microseconds),
         figure(delivered as f64 / expected.max(1) as f64, Unit::Ratio),
+        Cell::new(usage.elsewhere * 100.0, Unit::Percent),
     ])
 }
 

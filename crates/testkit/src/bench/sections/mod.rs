@@ -15,49 +15,104 @@ pub(super) use runs::{plans, single};
 pub(super) use wide::wide;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use capataz_client::Client;
 
+use super::children::{Daemon, Folder, Process};
 use super::load::{Load, Measured, closed_loop};
+use super::report::{Cell, Unit};
 use super::stored::Database;
 use super::work::Work;
-use super::{Outcome, children, process};
+use super::{Outcome, disk, process};
 
 const CONCURRENCIES: [usize; 3] = [1, 64, 256];
 
-/// What the daemon had used at one moment.
+/// What had been used at one moment.
 #[derive(Clone, Copy, Debug)]
 struct Used {
+    at: Instant,
+    /// By the daemon.
     cpu: Duration,
+    /// By daemon, worker and load generator together.
+    ours: Duration,
+    /// By all processes of the machine.
+    machine: Duration,
     transactions: u32,
     written: u64,
 }
 
-impl Used {
-    fn now(pid: u32, database: &Database) -> Outcome<Self> {
-        Ok(Self {
-            cpu: process::cpu_time(pid)?,
-            transactions: database.transactions()?,
-            written: process::written_bytes(pid)?,
+/// Reads what is used.
+#[derive(Clone, Debug)]
+struct Gauge {
+    daemon: u32,
+    worker: u32,
+    database: Database,
+}
+
+impl Gauge {
+    fn new(daemon: &Daemon, worker: &Process) -> Self {
+        Self { daemon: daemon.pid(), worker: worker.pid(), database: daemon.database() }
+    }
+
+    fn read(&self) -> Outcome<Used> {
+        let cpu = process::cpu_time(self.daemon)?;
+        Ok(Used {
+            at: Instant::now(),
+            cpu,
+            ours: cpu + process::cpu_time(self.worker)? + process::cpu_time(std::process::id())?,
+            machine: process::machine_time()?,
+            transactions: self.database.transactions()?,
+            written: process::written_bytes(self.daemon)?,
         })
     }
 }
 
+/// What one measurement used.
+#[derive(Clone, Copy, Debug)]
+struct Usage {
+    cpu: Duration,
+    commits: f64,
+    written: f64,
+    /// Share of the machine's processors that was spent on something else.
+    elsewhere: f64,
+}
+
+impl Usage {
+    fn between((first, last): (Used, Used)) -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        let others = (last.machine - first.machine).saturating_sub(last.ours - first.ours);
+        Self {
+            cpu: last.cpu - first.cpu,
+            commits: f64::from(last.transactions.wrapping_sub(first.transactions)),
+            written: last.written.saturating_sub(first.written) as f64,
+            elsewhere: others.as_secs_f64() / (last.at - first.at).as_secs_f64() / processors,
+        }
+    }
+
+    fn cpu_micros(&self, operations: f64) -> f64 {
+        self.cpu.as_secs_f64() * 1e6 / operations.max(1.0)
+    }
+}
+
 /// Executes runs in a closed loop.
-async fn execute(daemon: &children::Daemon, load: Load, work: Arc<Work>) -> Outcome<Measured<Used>> {
+async fn execute(daemon: &Daemon, worker: &Process, load: Load, work: Arc<Work>) -> Outcome<Measured<Used>> {
     let clients: Arc<[Client]> = daemon.clients(load.connections()).await?.into();
-    let (pid, database) = (daemon.pid(), daemon.database());
-    closed_loop(
-        load,
-        move || Used::now(pid, &database),
-        move |caller| {
-            let (clients, work) = (Arc::clone(&clients), Arc::clone(&work));
-            async move {
-                let client = clients.get(caller % clients.len()).ok_or("no client")?;
-                work.execute(client).await
-            }
-        },
-    )
+    let gauge = Gauge::new(daemon, worker);
+    let sample = move || gauge.read();
+    closed_loop(load, sample, move |caller| {
+        let (clients, work) = (Arc::clone(&clients), Arc::clone(&work));
+        async move {
+            let client = clients.get(caller % clients.len()).ok_or("no client")?;
+            work.execute(client).await
+        }
+    })
     .await
+}
+
+/// How often the disk could sync just before a measurement.
+async fn disk_now(folder: &Folder) -> Outcome<Cell> {
+    let path = folder.path().to_owned();
+    let probe = move || disk::syncs_per_second(&path, Duration::from_millis(500));
+    Ok(Cell::new(tokio::task::spawn_blocking(probe).await??, Unit::Count))
 }

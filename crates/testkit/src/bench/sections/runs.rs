@@ -10,7 +10,7 @@ use super::super::report::{Aim, Cell, Section, Table, Unit};
 use super::super::stored::Stored;
 use super::super::work::Work;
 use super::super::{Options, Outcome, process};
-use super::{CONCURRENCIES, Floors, execute};
+use super::{CONCURRENCIES, Floors, Usage, disk_now, execute};
 
 /// What is aimed at with single-task runs: runs a second, and milliseconds at the 99th percentile.
 fn aims(concurrency: usize) -> (f64, Option<f64>) {
@@ -55,8 +55,18 @@ async fn measure(
     floors: &Floors,
     section: &mut Section,
 ) -> Outcome<()> {
-    let mut speed =
-        Table::new(["callers", "runs/s", "p50", "p99", "slowest", "of echo", "of commit", "of peer"]);
+    let mut speed = Table::new([
+        "callers",
+        "runs/s",
+        "p50",
+        "p99",
+        "slowest",
+        "of echo",
+        "of commit",
+        "of peer",
+        "disk syncs/s before",
+        "CPU taken by others",
+    ]);
     let mut cost = Table::new([
         "callers",
         "daemon CPU/run",
@@ -70,15 +80,15 @@ async fn measure(
     for (concurrency, peer) in CONCURRENCIES.into_iter().zip(peers) {
         let folder = Folder::create(options, name)?;
         let (daemon, _) = Daemon::start(options, folder.path()).await?;
-        let _worker = daemon.worker(folder.path(), options.slots, false).await?;
+        let worker = daemon.worker(folder.path(), options.slots, false).await?;
+        let syncs = disk_now(&folder).await?;
         let before = daemon.database().stored()?;
         let by_thread = process::cpu_by_thread(daemon.pid())?;
         let work = Arc::new(work());
         let tasks = work.tasks();
-        let measured = execute(&daemon, Load::new(options, concurrency), work).await?;
+        let measured = execute(&daemon, &worker, Load::new(options, concurrency), work).await?;
         let per_run = daemon.database().stored()?.per_run(before, measured.all_operations);
-        let (first, last) = measured.samples;
-        let commits = last.transactions.wrapping_sub(first.transactions);
+        let usage = Usage::between(measured.samples);
         let runs = measured.operations.max(1) as f64;
         let rate = measured.per_second();
 
@@ -97,17 +107,18 @@ async fn measure(
             ratio(floors.echo(concurrency)),
             ratio(floors.commit(concurrency)),
             ratio(*peer),
+            syncs,
+            Cell::new(usage.elsewhere * 100.0, Unit::Percent),
         ]);
         let commits_aim = at_most(Some(COMMITS + 0.01));
         cost.row([
             Cell::new(concurrency as f64, Unit::Count),
-            Cell::new(measured.micros_per_operation(last.cpu - first.cpu), Unit::Microseconds)
-                .aiming(at_most(Some(CPU))),
-            Cell::new(f64::from(commits) / runs, Unit::Exact).aiming(commits_aim),
+            Cell::new(usage.cpu_micros(runs), Unit::Microseconds).aiming(at_most(Some(CPU))),
+            Cell::new(usage.commits / runs, Unit::Exact).aiming(commits_aim),
             Cell::new(per_run(|stored: &Stored| stored.log_rows), Unit::Exact),
             Cell::new(per_run(|stored: &Stored| stored.runs + stored.keys), Unit::Exact),
             Cell::new(per_run(|stored: &Stored| stored.event_bytes), Unit::Count),
-            Cell::new((last.written - first.written) as f64 / runs, Unit::Count),
+            Cell::new(usage.written / runs, Unit::Count),
         ]);
         if concurrency == 64 {
             let after = process::cpu_by_thread(daemon.pid())?;

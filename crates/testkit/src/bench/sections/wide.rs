@@ -8,7 +8,7 @@ use super::super::load::Load;
 use super::super::report::{Cell, Section, Table, Unit};
 use super::super::work::Work;
 use super::super::{Options, Outcome};
-use super::{Used, execute};
+use super::{Gauge, Usage, execute};
 
 /// Small plans: 8 tasks each, as many at once as fill the worker's 512 slots.
 const SMALL: (usize, usize) = (8, 64);
@@ -24,23 +24,24 @@ pub(in super::super) async fn wide(options: &Options) -> Outcome<Section> {
         "daemon CPU/task",
         "commits/task",
         "plan p50",
+        "CPU taken by others",
     ]);
     let folder = Folder::create(options, "wide")?;
     let (daemon, _) = Daemon::start(options, folder.path()).await?;
-    let _worker = daemon.worker(folder.path(), options.slots, false).await?;
+    let worker = daemon.worker(folder.path(), options.slots, false).await?;
     let (tasks, concurrency) = SMALL;
     let load = Load::new(options, concurrency);
-    let small = execute(&daemon, load, Arc::new(Work::plan(1, tasks))).await?;
+    let small = execute(&daemon, &worker, load, Arc::new(Work::plan(1, tasks))).await?;
     let small_rate = small.per_second() * tasks as f64;
     let settled = (small.operations as usize * tasks) as f64;
-    let (first, last) = small.samples;
-    table.row(row(tasks, concurrency, small_rate, None, (first, last), settled, small.quantile(0.5)));
+    let usage = Usage::between(small.samples);
+    table.row(row(tasks, concurrency, small_rate, None, usage, settled, small.quantile(0.5)));
 
-    let database = daemon.database();
     let client = daemon.client().await?;
     let work = Work::plan(1, WIDE);
     work.execute(&client).await?;
-    let first = Used::now(daemon.pid(), &database)?;
+    let gauge = Gauge::new(&daemon, &worker);
+    let first = gauge.read()?;
     let begin = Instant::now();
     let mut times = Vec::new();
     while begin.elapsed() < options.window() || times.len() < 3 {
@@ -50,10 +51,10 @@ pub(in super::super) async fn wide(options: &Options) -> Outcome<Section> {
     }
     let settled = (times.len() * WIDE) as f64;
     let rate = settled / begin.elapsed().as_secs_f64();
-    let last = Used::now(daemon.pid(), &database)?;
+    let usage = Usage::between((first, gauge.read()?));
     times.sort_by(f64::total_cmp);
     let median = times.get(times.len() / 2).copied().unwrap_or_default();
-    table.row(row(WIDE, 1, rate, Some(rate / small_rate.max(1e-9)), (first, last), settled, median));
+    table.row(row(WIDE, 1, rate, Some(rate / small_rate.max(1e-9)), usage, settled, median));
     section.table(table);
     Ok(section)
 }
@@ -63,18 +64,18 @@ fn row(
     plans: usize,
     rate: f64,
     of_small: Option<f64>,
-    (first, last): (Used, Used),
+    usage: Usage,
     settled: f64,
     median: f64,
 ) -> Vec<Cell> {
-    let commits = last.transactions.wrapping_sub(first.transactions);
     vec![
         Cell::from(format!("{tasks} tasks")),
         Cell::new(plans as f64, Unit::Count),
         Cell::new(rate, Unit::Count),
         of_small.map_or_else(|| Cell::from("-"), |ratio| Cell::new(ratio, Unit::Ratio).at_least(0.5)),
-        Cell::new((last.cpu - first.cpu).as_secs_f64() * 1e6 / settled.max(1.0), Unit::Microseconds),
-        Cell::new(f64::from(commits) / settled.max(1.0), Unit::Exact),
+        Cell::new(usage.cpu_micros(settled), Unit::Microseconds),
+        Cell::new(usage.commits / settled.max(1.0), Unit::Exact),
         Cell::new(median, Unit::Milliseconds),
+        Cell::new(usage.elsewhere * 100.0, Unit::Percent),
     ]
 }
