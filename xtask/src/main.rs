@@ -10,6 +10,7 @@
 
 mod bench;
 mod codegen;
+mod docs;
 mod layers;
 mod test;
 
@@ -41,7 +42,9 @@ enum Task {
     },
     /// Check the dependencies between crates against xtask/layers.txt
     Layers,
-    /// Formatting, codegen, layers, clippy, all tests, doctests: what CI runs
+    /// Check that codes have pages, promises tests, crates a place, and links a target
+    Docs,
+    /// Formatting, codegen, layers, docs, clippy, all tests, doctests: what CI runs
     Test,
 }
 
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Task::Codegen { check } => codegen::run(check),
         Task::Bench { name, arguments } => bench::run(name, &arguments),
         Task::Layers => layers::run(),
+        Task::Docs => docs::run(),
         Task::Test => test::run(),
     };
     match outcome {

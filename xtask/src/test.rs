@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Instant;
 
-use crate::{Outcome, codegen, layers};
+use crate::{Outcome, codegen, docs, layers};
 
 pub fn run() -> Outcome {
     let began = Instant::now();
@@ -18,6 +18,7 @@ pub fn run() -> Outcome {
     timed("formatting", &|| cargo(&["fmt", "--all", "--check"]))?;
     timed("codegen", &|| codegen::run(true))?;
     timed("layers", &layers::run)?;
+    timed("docs", &docs::run)?;
     timed("clippy", &|| {
         cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"])
     })?;
