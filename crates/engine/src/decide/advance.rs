@@ -165,7 +165,8 @@ fn step(turn: &mut Turn<'_>) -> Result<bool, Refusal> {
             }
             let evaluation = state.tally.evaluation(policy);
             cancel::stop_wave(turn, wave, evaluation)?;
-            Ok(true)
+            // The wave is decided once.
+            Ok(turn.state.stop_reason().is_some())
         }
         WaveDecision::Wait if settled < size => Ok(false),
         _ => {

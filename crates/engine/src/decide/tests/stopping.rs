@@ -96,6 +96,17 @@ fn a_cancelled_run_asks_nothing() {
 }
 
 #[test]
+fn a_failure_while_the_run_ends_is_no_question() {
+    let bench = Bench::with("a", |plan| {
+        plan.on_high = Some(v1::OnHigh::Pause as i32);
+        plan.timeouts = Some(v1::TimeoutPolicy { timeout_ms: Some(SECOND), ..v1::TimeoutPolicy::default() });
+    });
+    let bench = bench.lease("a", "w1").after(SECOND).cancel().after(10 * SECOND).expect_timed_out("a");
+    assert_eq!(bench.count("question_asked"), 0);
+    bench.expect_outcome(v1::RunOutcome::Cancelled);
+}
+
+#[test]
 fn a_decided_wave_makes_no_further_attempt() {
     let bench =
         Bench::with("fail_fast: a b", attempt_limit).lease("a", "w1").after(SECOND / 2).lease("b", "w2");
