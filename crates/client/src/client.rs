@@ -26,7 +26,7 @@ const WAIT_MAX: Duration = Duration::from_secs(60 * 60);
 /// Below the contract's 1 MiB for a frame, so that other calls on the connection get their turn.
 const BLOB_CHUNK_MAX: usize = 512 * 1024;
 /// The daemon's limit on one blob.
-const BLOB_MAX: usize = 256 * 1024 * 1024;
+const BLOB_MAX: usize = 64 * 1024 * 1024;
 
 /// A connection to one daemon. Clones are cheap and share it; it is made again by itself when it breaks.
 ///
@@ -267,7 +267,7 @@ impl Client {
     /// Stores a blob. Its content is its key, so the call is repeated like one with a key.
     ///
     /// # Errors
-    /// The content is larger than 256 MiB, or the daemon is not reached.
+    /// The content is larger than 64 MiB, or the daemon is not reached.
     pub async fn put_blob(&self, content: Bytes) -> Result<v1::BlobRef, ClientError> {
         self.put_blob_with(&self.retry, content).await
     }

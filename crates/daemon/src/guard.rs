@@ -4,19 +4,25 @@
 //! loopback, a request with an `Origin` and one whose `Host` is no loopback name are refused (DNS rebinding).
 
 use http::{HeaderMap, Request, Uri, header};
-use tonic::Status;
+use tonic::{Code, Status};
+
+use crate::status;
 
 /// Whether the request may come in.
 pub(crate) fn check<B>(request: &Request<B>) -> Result<(), Status> {
     if request.headers().contains_key(header::ORIGIN) {
-        return Err(Status::permission_denied("requests with an Origin are refused"));
+        return Err(outside("requests with an Origin are refused"));
     }
     match host(request.uri(), request.headers()) {
         Some(host) if !is_loopback(host) => {
-            Err(Status::permission_denied(format!("the host {host:?} is no loopback address")))
+            Err(outside(&format!("the host {host:?} is no loopback address")))
         }
         _ => Ok(()),
     }
+}
+
+fn outside(message: &str) -> Status {
+    status::status(Code::PermissionDenied, "PERMISSION_DENIED", message)
 }
 
 /// A request that must not come in; its interceptor sees no URI.

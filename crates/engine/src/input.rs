@@ -53,6 +53,10 @@ pub enum Input {
     Tick {
         observed: BTreeMap<TaskRef, Observed>,
     },
+    /// The run has more events than it may have.
+    LimitExceeded {
+        limit: u64,
+    },
     Cancel {
         reason: String,
         force: bool,

@@ -149,7 +149,24 @@ codes! {
     INVALID_OUTPUT: High, FINAL, CLASSIFIES, "Correct the agent: its output breaks what it declares.";
     AGENT_COMMAND_FAILED: High, FINAL, CLASSIFIES, "Look at the exit code and the task's log.";
     AGENT_COMMAND_NOT_STARTED: High, FINAL, CLASSIFIES, "Check the agent's command, its folder and its permissions.";
+    INPUT_TOO_LARGE: High, FINAL, CLASSIFIES, "Hand the task less, or a reference to where the rest lies.";
     INPUT_UNRESOLVED: High, FINAL, CLASSIFIES, "Check what the input refers to; the earlier task has no such output.";
+
+    // The daemon's refusals of calls. They concern no run, and nothing was stored.
+    RUN_NOT_FOUND: High, FINAL, BY_MESSAGE, "Use the id of a run that is kept; `capataz runs list` shows them.";
+    RUN_FINISHED: Medium, FINAL, BY_MESSAGE, "Start a new run; a finished one does not change any more.";
+    QUESTION_NOT_FOUND: High, FINAL, BY_MESSAGE, "Use the id of an open question; `capataz runs show` lists them.";
+    QUESTION_ANSWERED: Medium, FINAL, BY_MESSAGE, "Nothing needs to be done; the first answer counts.";
+    IDEMPOTENCY_KEY_REUSED: High, FINAL, BY_MESSAGE, "Choose a new key for a new request.";
+    REQUEST_ID_REUSED: High, FINAL, BY_MESSAGE, "Choose a new request id for a new request.";
+    SEQ_MISMATCH: Medium, FINAL, BY_MESSAGE, "Read the run again and decide anew.";
+    CURSOR_TOO_OLD: High, FINAL, BY_MESSAGE, "Begin with the oldest cursor, and count on events that are gone.";
+    CURSOR_UNKNOWN: High, FINAL, BY_MESSAGE, "Use a cursor that this daemon gave, or begin without one.";
+    BLOB_NOT_FOUND: High, FINAL, BY_MESSAGE, "Store the blob again.";
+    OVERLOADED: Medium, FINAL, BY_MESSAGE, "Wait as long as the answer says, and repeat the call with the same key.";
+    UNAVAILABLE: Medium, FINAL, BY_MESSAGE, "Repeat the call with the same key.";
+    DRAINING: Medium, FINAL, BY_MESSAGE, "Repeat the call when the daemon is up again.";
+    HELLO_TIMEOUT: Medium, FINAL, BY_MESSAGE, "Connect again and say hello at once.";
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use capataz_contracts::json::is_json;
 use capataz_contracts::reference;
 use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::aggregation::{self, AggregationKind, ResultStatus, WaveDecision};
+use capataz_policy::codes;
 
 use super::turn::Turn;
 use super::{Refusal, cancel, settle};
@@ -211,7 +212,7 @@ fn wave_error(turn: &Turn<'_>, wave: u32, evaluation: &v1::Evaluation) -> v1::Er
             aggregation::critical_agent_failed(critical)
         }
         AggregationKind::FailFast | AggregationKind::ContinueAll => first_failure(turn)
-            .unwrap_or_else(|| v1::Error { code: "TASK_FAILED".to_owned(), ..v1::Error::default() }),
+            .unwrap_or_else(|| codes::error(codes::UNKNOWN_ERROR, "a task failed".to_owned())),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The run is told to end, ends itself, or a wave no longer needs its rest.
 
 use capataz_contracts::v1::{self, event::Body};
+use capataz_policy::codes;
 
 use super::turn::Turn;
 use super::{Refusal, advance, settle};
@@ -39,6 +40,22 @@ pub(super) fn abort(turn: &mut Turn<'_>, error: v1::Error) -> Result<(), Refusal
         error: Some(error),
     }));
     end_tasks(turn, v1::CancelReason::Aborted, false)
+}
+
+/// The run has outgrown its limit and fails, without waiting for anybody: each event more is one too many.
+pub(super) fn limit_exceeded(turn: &mut Turn<'_>, limit: u64) -> Result<(), Refusal> {
+    turn.refuse_finished()?;
+    if !matches!(turn.state.phase, Phase::Running) {
+        return Err(Refusal::Outdated);
+    }
+    let message = format!("the run has more than {limit} events");
+    let error = codes::error(codes::RUN_LIMIT_EXCEEDED, message);
+    turn.emit(Body::RunCancelRequested(v1::RunCancelRequested {
+        reason: error.code.clone(),
+        request_id: String::new(),
+        error: Some(error),
+    }));
+    end_tasks(turn, v1::CancelReason::Aborted, true)
 }
 
 fn end_tasks(turn: &mut Turn<'_>, reason: v1::CancelReason, force: bool) -> Result<(), Refusal> {

@@ -23,16 +23,16 @@ pub(super) fn handle(
         return Err(Refusal::Outdated);
     };
     let (cancel, worker) = (held.cancel, held.worker.clone());
-    let losses = activity.losses.saturating_add(1);
+    // A task that was given back unbegun has had no effect, and its worker is not lost.
+    let unbegun = reason == v1::LeaseLossReason::Returned;
+    let losses = activity.losses.saturating_add(u32::from(!unbegun));
     if let Some(cancel) = cancel {
         return report::stopped(turn, task, cancel.reason, Observed::default(), None);
     }
-    // A task that was given back unbegun has had no effect and may be repeated in any case.
-    let unbegun = reason == v1::LeaseLossReason::Returned || reason == v1::LeaseLossReason::NotAcknowledged;
     if turn.declared(task)?.at_most_once && !unbegun {
         return resolve::ask_outcome(turn, task);
     }
-    if losses >= MAX_LOSSES {
+    if losses >= MAX_LOSSES && !unbegun {
         let error = v1::Error {
             code: "WORKER_LOST".to_owned(),
             message: format!("{losses} leases were lost, the last one by worker {worker:?}"),

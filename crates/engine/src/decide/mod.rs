@@ -88,6 +88,7 @@ fn dispatch(turn: &mut Turn<'_>, input: Input) -> Result<(), Refusal> {
         }
         Input::AgentAbsent { task } => lease::absent(turn, task),
         Input::Tick { observed } => tick::handle(turn, observed),
+        Input::LimitExceeded { limit } => cancel::limit_exceeded(turn, limit),
         Input::Cancel { reason, force, request_id } => cancel::handle(turn, reason, force, request_id),
         Input::Pause { request_id } => pause::pause(turn, request_id),
         Input::Resume { request_id } => pause::resume(turn, request_id),

@@ -82,6 +82,9 @@ pub(super) fn fail_without_advance(
     // The error is as bad as its own code says, or as the failure beneath it, unless the plan has said how bad it is.
     let own = declared_severity(&error).filter(|_| declared.severity.is_none());
     error.severity = own.map_or(severity, |own| own.max(severity)).to_proto() as i32;
+    if aborts {
+        error.can_continue = Some(false);
+    }
     let optional =
         !declared.critical && turn.state.plan.policy_of(task.wave).kind() == AggregationKind::CriticalPath;
     let optional = optional.then(|| aggregation::optional_agent_failed(&declared.name));

@@ -31,6 +31,8 @@ pub(crate) struct Pending {
     creates: bool,
     pub(super) deferred: Vec<Deferred>,
     waiting_creator: Option<ReplyId>,
+    /// It is of a run whose creation was refused, and cannot succeed.
+    void: bool,
     /// Only for a planted fault.
     append: Option<Append>,
 }
@@ -40,27 +42,51 @@ pub(crate) struct Pending {
 pub(crate) enum Deferred {
     Reply(ReplyId, Answer),
     Frame(ConnectionId, v1::connect_response::Frame),
-    Assign { task: TaskRef, lease: u64 },
+    /// With the deadline of the time of the decision: a later one may not be durable yet, and is told in its turn.
+    Assign {
+        task: TaskRef,
+        lease: u64,
+        deadline_ms: i64,
+    },
     Finish,
+}
+
+impl Batch {
+    fn new(run: RunId) -> Self {
+        Self {
+            run,
+            first_seq: 0,
+            count: 0,
+            events: Vec::new(),
+            deferred: Vec::new(),
+            create: None,
+            blobs: Vec::new(),
+            waiting_creator: None,
+        }
+    }
 }
 
 impl Core {
     /// This turn's batch of the run.
     pub(super) fn batch(&mut self, run: RunId) -> &mut Batch {
         let index = self.batches.iter().rposition(|batch| batch.run == run).unwrap_or_else(|| {
-            self.batches.push(Batch {
-                run,
-                first_seq: 0,
-                count: 0,
-                events: Vec::new(),
-                deferred: Vec::new(),
-                create: None,
-                blobs: Vec::new(),
-                waiting_creator: None,
-            });
+            self.batches.push(Batch::new(run));
             self.batches.len() - 1
         });
         &mut self.batches[index]
+    }
+
+    /// What follows for the run rests on all that this turn has decided so far, for any run: it is appended after that.
+    pub(super) fn append_last(&mut self, run: RunId) {
+        let Some(index) = self.batches.iter().rposition(|batch| batch.run == run) else { return };
+        if index + 1 == self.batches.len() {
+            return;
+        }
+        let batch = match self.batches[index].count {
+            0 => self.batches.remove(index),
+            _ => Batch::new(run),
+        };
+        self.batches.push(batch);
     }
 
     /// Sends this turn's batches on their way.
@@ -115,6 +141,7 @@ impl Core {
             creates,
             deferred,
             waiting_creator: batch.waiting_creator,
+            void: false,
             append: kept,
         });
         self.outputs.push(Output::Append { id, append });
@@ -159,8 +186,10 @@ impl Core {
                         self.reply(reply, Answer::Unavailable);
                     }
                 }
+                AppendOutcome::Conflict if pending.void => {}
                 // The log is not what this core believes: believe the log.
                 AppendOutcome::Conflict | AppendOutcome::KeyTaken { .. } => {
+                    tracing::error!(run = %pending.run, "an append does not fit the log; the shard is read again");
                     self.pending.push_front(pending);
                     return self.commit_failed();
                 }
@@ -194,6 +223,10 @@ impl Core {
         }
         if let Some(reply) = pending.waiting_creator {
             self.reply(reply, answer());
+        }
+        // What the run that never was did next, a lease for one, is on its way behind its creation.
+        for later in self.pending.iter_mut().filter(|later| later.run == pending.run) {
+            later.void = true;
         }
         self.forget_run(pending.run);
     }
@@ -264,7 +297,7 @@ impl Core {
                         self.send(connection, frame);
                     }
                 }
-                Deferred::Assign { task, lease } => self.assign(run, task, lease),
+                Deferred::Assign { task, lease, deadline_ms } => self.assign(run, task, lease, deadline_ms),
                 Deferred::Finish => self.finish(run),
             }
         }
@@ -313,7 +346,11 @@ impl Core {
             Some(v1::LeaseRef { run_id: run.to_string(), wave: task.wave, task: task.task, lease })
         };
         let deferred = match effect {
-            Effect::Assign { task, lease } => Deferred::Assign { task, lease },
+            Effect::Assign { task, lease } => {
+                let assignment = self.runs.get(&run).and_then(|slot| slot.state.assignment(task));
+                let deadline_ms = assignment.map_or(0, |assignment| assignment.deadline_ms);
+                Deferred::Assign { task, lease, deadline_ms }
+            }
             Effect::Finish => Deferred::Finish,
             Effect::Cancel { task, lease, reason, grace_ms } => {
                 let Some(connection) = self.connection_of(run, task, lease) else { return };

@@ -84,6 +84,8 @@ impl Core {
         else {
             return;
         };
+        // The slot may be one that another run has just given up: that has to be durable first.
+        self.append_last(run);
         self.input(run, engine::Input::Lease { task, worker: worker.clone() }, None);
         let token = self.runs.get(&run).and_then(|slot| slot.state.lease_of(task)).map(|(token, _)| token);
         let Some(token) = token else { return };
@@ -105,7 +107,7 @@ impl Core {
     }
 
     /// Sends an assignment whose lease is durable, where its holder is still there.
-    pub(super) fn assign(&mut self, run: RunId, task: TaskRef, lease: u64) {
+    pub(super) fn assign(&mut self, run: RunId, task: TaskRef, lease: u64, deadline_ms: i64) {
         let by = self.now.plus(self.config.ack_timeout_ms);
         let Some(held) = self.held.get_mut(&(run, task)).filter(|held| held.token == lease) else { return };
         let Some(connection) = held.connection else { return };
@@ -121,7 +123,7 @@ impl Core {
             activation: assignment.activation,
             attempt: assignment.attempt,
             input: assignment.input.cloned(),
-            deadline_ms: assignment.deadline_ms,
+            deadline_ms,
         };
         self.send(connection, v1::connect_response::Frame::Assignment(frame));
     }
@@ -221,15 +223,15 @@ impl Core {
         }
     }
 
-    /// Tells a worker that came back what it missed about a lease.
-    pub(super) fn resend(&mut self, run: RunId, task: TaskRef, lease: u64) {
+    /// Tells a worker that came back which of its leases in this run were to stop meanwhile.
+    pub(super) fn resend_cancels(&mut self, connection: ConnectionId, run: RunId) {
         let Some(slot) = self.runs.get(&run) else { return };
-        let missed = slot.state.outstanding().into_iter().filter(
-            |effect| matches!(effect, Effect::Cancel { task: other, lease: token, .. } if *other == task && *token == lease),
-        );
-        let missed: Vec<Effect> = missed.collect();
-        for effect in missed {
-            self.defer(run, effect);
+        for effect in slot.state.outstanding() {
+            if let Effect::Cancel { task, lease, .. } = &effect
+                && self.connection_of(run, *task, *lease) == Some(connection)
+            {
+                self.defer(run, effect);
+            }
         }
     }
 

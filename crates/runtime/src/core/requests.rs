@@ -199,11 +199,7 @@ impl Core {
         {
             return;
         }
-        let input = engine::Input::Cancel {
-            reason: format!("RUN_LIMIT_EXCEEDED: the run has more than {limit} events"),
-            force: true,
-            request_id: String::new(),
-        };
+        let input = engine::Input::LimitExceeded { limit };
         self.input(run, input, None);
     }
 
@@ -254,6 +250,7 @@ fn request_id_of(input: &engine::Input) -> &str {
         | Input::LeaseLost { .. }
         | Input::Report { .. }
         | Input::AgentAbsent { .. }
+        | Input::LimitExceeded { .. }
         | Input::Tick { .. } => "",
     }
 }

@@ -118,7 +118,6 @@ impl Core {
             if self.reattach(id, &worker, *run, *task, *lease) {
                 let run_id = run.to_string();
                 reattached.push(v1::LeaseRef { run_id, wave: task.wave, task: task.task, lease: *lease });
-                self.resend(*run, *task, *lease);
             }
         }
         // A lease of this worker that it does not speak of is gone: the worker restarted, or never got it.
@@ -134,6 +133,7 @@ impl Core {
             self.lose(run, task, lease, v1::LeaseLossReason::Restarted);
         }
         for run in runs {
+            self.resend_cancels(id, run);
             self.end_quiet(run);
         }
         self.send(

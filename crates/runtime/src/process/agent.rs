@@ -15,7 +15,7 @@ pub const DEFAULT_PASS_ENV: &[&str] = &["PATH", "HOME", "LANG", "TMPDIR"];
 pub const DEFAULT_MAX_OUTPUT: u64 = 1024 * 1024;
 
 /// The highest `max_output`: the same as for one blob. The output is held in memory until the task ends.
-pub const MAX_MAX_OUTPUT: u64 = 256 * 1024 * 1024;
+pub const MAX_MAX_OUTPUT: u64 = 64 * 1024 * 1024;
 
 /// A command that serves tasks: one entry of `[[agents]]`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

@@ -215,8 +215,10 @@ async fn execute(
 ) -> Say {
     let lease = assignment.lease.clone();
     let Some(agent) = agent else {
-        let error =
-            failure("AGENT_NOT_FOUND", format!("agent {:?} is not configured any more", assignment.agent));
+        let error = failure(
+            "AGENT_COMMAND_NOT_STARTED",
+            format!("agent {:?} is not configured any more", assignment.agent),
+        );
         return Say::Failed(v1::Failed { lease, error: Some(error), log: String::new() });
     };
     let input = match read_input(&store, assignment.input).await {

@@ -172,9 +172,33 @@ fn what_must_run_at_most_once_is_not_given_to_another_worker_by_itself() {
 
 #[test]
 fn what_was_given_back_unbegun_may_be_given_to_another_worker() {
-    for reason in [Returned, NotAcknowledged] {
-        Bench::plan("a@once").lease("a", "w1").loses_because("a", reason).expect_kinds(&["task_lease_lost"]);
+    Bench::plan("a@once").lease("a", "w1").loses_because("a", Returned).expect_kinds(&["task_lease_lost"]);
+}
+
+#[test]
+fn a_worker_that_did_not_acknowledge_may_have_begun_all_the_same() {
+    Bench::plan("a@once")
+        .lease("a", "w1")
+        .loses_because("a", NotAcknowledged)
+        .expect_kinds(&["question_asked"]);
+}
+
+#[test]
+fn a_task_that_is_given_back_again_and_again_has_lost_no_worker() {
+    let mut bench = Bench::plan("a");
+    for _ in 0..10 {
+        bench = bench.lease("a", "w1").loses_because("a", Returned).expect_kinds(&["task_lease_lost"]);
     }
+    bench.lease("a", "w1").completes("a").expect_outcome(v1::RunOutcome::Succeeded);
+}
+
+#[test]
+fn a_run_that_outgrows_its_limit_fails_without_waiting_for_anybody() {
+    Bench::plan("a b")
+        .lease("a", "w1")
+        .does(Input::LimitExceeded { limit: 3 })
+        .expect_outcome(v1::RunOutcome::Failed)
+        .expect_run_error("RUN_LIMIT_EXCEEDED");
 }
 
 #[test]
