@@ -166,7 +166,7 @@ codes! {
     OVERLOADED: Medium, FINAL, BY_MESSAGE, "Wait as long as the answer says, and repeat the call with the same key.";
     UNAVAILABLE: Medium, FINAL, BY_MESSAGE, "Repeat the call with the same key.";
     DRAINING: Medium, FINAL, BY_MESSAGE, "Repeat the call when the daemon is up again.";
-    HELLO_TIMEOUT: Medium, FINAL, BY_MESSAGE, "Connect again and say hello at once.";
+    HELLO_MISSING: Medium, FINAL, BY_MESSAGE, "Connect again and say hello at once.";
 }
 
 #[cfg(test)]

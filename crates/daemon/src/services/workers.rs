@@ -43,7 +43,7 @@ impl WorkerService for Workers {
         let mut said = request.into_inner();
         let first = tokio::time::timeout(HELLO, said.message()).await;
         let first = first
-            .map_err(|_| status::status(tonic::Code::DeadlineExceeded, "HELLO_TIMEOUT", "no hello came"))??;
+            .map_err(|_| status::status(tonic::Code::DeadlineExceeded, "HELLO_MISSING", "no hello came"))??;
         let Some(Said::Hello(hello)) = first.and_then(|request| request.frame) else {
             return Err(status::invalid_field("hello", "required", "the first frame has to be a hello"));
         };
