@@ -140,3 +140,22 @@ async fn a_shard_that_another_daemon_has_claimed_acknowledges_nothing() {
     old.fenced().await;
     assert!(start_at_last(&new, "2").await.1, "the fenced daemon has written nothing");
 }
+
+#[tokio::test]
+async fn a_run_of_a_single_task_costs_exactly_two_commits() {
+    let store = MemoryStore::new();
+    let shard = shard(&store, ShardOptions::default()).await;
+    let (mut frames, sender) = shard.connect(1).await.split();
+    let agents = vec![v1::Agent { name: "a".to_owned(), max_concurrency: 1, ..Default::default() }];
+    let hello = v1::Hello { worker_id: "w1".to_owned(), agents, slots: 1, protocol: 1, ..Default::default() };
+    sender.send(Say::Hello(hello)).await;
+    let Some(Hear::Welcome(_)) = frames.recv().await else { panic!("no welcome") };
+    let (run, _) = start_at_last(&shard, "k").await;
+    let Some(Hear::Assignment(assignment)) = frames.recv().await else { panic!("no assignment") };
+    sender.send(Say::Ack(v1::Ack { lease: assignment.lease.clone() })).await;
+    sender.send(Say::Heartbeat(v1::Heartbeat {})).await;
+    sender.send(Say::Completed(v1::Completed { lease: assignment.lease, ..Default::default() })).await;
+    let Answer::Finished { .. } = shard.request(Request::Wait { run }).await else { panic!("not finished") };
+    // Each append was a commit of its own: nothing else was on its way.
+    assert_eq!(store.bounds(ShardId(0)).unwrap().newest.0, 2);
+}

@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod leases;
+mod requests;
 mod scenarios;
 mod streams;
 mod support;

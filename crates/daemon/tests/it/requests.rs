@@ -1,0 +1,95 @@
+//! What callers may repeat, what they may not, and how work is shared out.
+
+use capataz_contracts::v1::{self, connect_response::Frame as Hear};
+
+use crate::support::{Harness, Worker, code_of, json, one_wave, plan};
+
+fn with_key(plan: v1::Plan, key: &str) -> v1::StartRunRequest {
+    v1::StartRunRequest { plan: Some(plan), idempotency_key: Some(key.to_owned()), ..Default::default() }
+}
+
+#[tokio::test]
+async fn a_key_that_belongs_to_another_request_is_refused() {
+    let harness = Harness::start().await;
+    let _worker = harness.worker("w1", &["a"]).await;
+    let mut runs = harness.runs.clone();
+    runs.start_run(with_key(one_wave(&["a"]), "k")).await.unwrap();
+    let mut other = one_wave(&["a"]);
+    other.name = "another".to_owned();
+    let refusal = runs.start_run(with_key(other, "k")).await.unwrap_err();
+    assert_eq!(code_of(&refusal), "IDEMPOTENCY_KEY_REUSED");
+    assert_eq!(harness.run_count().await, 1);
+}
+
+#[tokio::test]
+async fn a_request_id_means_one_request_and_its_repetition_has_the_first_answer() {
+    let harness = Harness::start().await;
+    let _worker = harness.worker("w1", &["a"]).await;
+    let run_id = harness.start_run(one_wave(&["a"])).await;
+    let mut runs = harness.runs.clone();
+    let pause = v1::PauseRunRequest { run_id: run_id.clone(), request_id: "r".to_owned(), if_seq: None };
+    let first = runs.pause_run(pause.clone()).await.unwrap().into_inner().seq;
+    let again = runs.pause_run(pause).await.unwrap().into_inner().seq;
+    assert_eq!(first, again);
+    let resume = v1::ResumeRunRequest { run_id, request_id: "r".to_owned(), if_seq: None };
+    assert_eq!(code_of(&runs.resume_run(resume).await.unwrap_err()), "REQUEST_ID_REUSED");
+}
+
+#[tokio::test]
+async fn a_question_is_answered_once() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w1", &["a"]).await;
+    let run_id = harness
+        .start_run(plan("name = \"p\"\non_high = \"pause\"\n[[tasks]]\nname = \"a\"\nagent = \"a\""))
+        .await;
+    let assigned = worker.assignment().await;
+    worker.fail(&assigned.lease, crate::support::error("TESTS_FAILED", "3 tests failed")).await;
+    worker.hear_until(|frame| matches!(frame, Hear::ResultAccepted(_)).then_some(())).await;
+    let question = harness.get(&run_id).await.questions.remove(0);
+    let answer = |answer: &str, request_id: &str| v1::ResolveRequest {
+        run_id: run_id.clone(),
+        question_id: question.question_id.clone(),
+        answer: answer.to_owned(),
+        request_id: request_id.to_owned(),
+        if_seq: None,
+    };
+    let mut runs = harness.runs.clone();
+    let retry = question
+        .options
+        .iter()
+        .find(|option| option.starts_with("fix") || option.starts_with("retry"))
+        .unwrap();
+    runs.resolve(answer(retry, "1")).await.unwrap();
+    assert_eq!(code_of(&runs.resolve(answer("abort", "2")).await.unwrap_err()), "QUESTION_ANSWERED");
+    let assigned = worker.assignment().await;
+    assert_eq!(assigned.assignment.activation, 2);
+    worker.complete(&assigned.lease, json(serde_json::json!(1))).await;
+    assert_eq!(harness.wait(&run_id).await.outcome(), v1::RunOutcome::Succeeded);
+}
+
+#[tokio::test]
+async fn a_large_plan_does_not_starve_a_run_of_a_single_task() {
+    let harness = Harness::start().await;
+    let hello = v1::Hello {
+        worker_id: "w1".to_owned(),
+        agents: vec![v1::Agent { name: "a".to_owned(), max_concurrency: 2, ..Default::default() }],
+        slots: 5,
+        held: Vec::new(),
+        protocol: 1,
+    };
+    let mut worker = Worker::with_hello(harness.channel.clone(), hello).await.unwrap();
+    let tasks =
+        (0..1_000).map(|n| v1::Task { name: format!("t{n}"), agent: "a".to_owned(), ..Default::default() });
+    let wave = v1::Wave { tasks: tasks.collect(), ..Default::default() };
+    let large = v1::Plan { name: "large".to_owned(), waves: vec![wave], ..Default::default() };
+    let large = harness.start_run(large).await;
+    // The agent's own limit holds although the worker has more slots.
+    let held = [worker.assignment().await, worker.assignment().await];
+    let small = harness.start_run(one_wave(&["a"])).await;
+    for assigned in held {
+        worker.complete(&assigned.lease, json(serde_json::json!(1))).await;
+    }
+    let next = [worker.assignment().await, worker.assignment().await];
+    let runs: Vec<&str> = next.iter().map(|assigned| assigned.lease.run_id.as_str()).collect();
+    assert!(runs.contains(&small.as_str()), "it is the small run's turn: {runs:?} and not only {large}");
+}
