@@ -27,7 +27,8 @@ pub fn run() -> Outcome {
     let mut problems = Vec::new();
 
     let actual = graph.own_edges();
-    let written: BTreeSet<&str> = allowed.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();
+    let written: BTreeSet<&str> =
+        allowed.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();
     let found: BTreeSet<&str> = actual.iter().map(String::as_str).collect();
     for line in found.difference(&written) {
         problems.push(format!("not in {ALLOWED}: {line}"));
@@ -63,14 +64,19 @@ struct Graph {
 impl Graph {
     fn read() -> Result<Self, Box<dyn std::error::Error>> {
         // Default features only: the stubs of `contracts` are for the crates that ask for them.
-        let output = Command::new(env!("CARGO")).args(["metadata", "--format-version", "1", "--locked"]).output()?;
+        let output =
+            Command::new(env!("CARGO")).args(["metadata", "--format-version", "1", "--locked"]).output()?;
         if !output.status.success() {
             return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
         }
         let metadata: Value = serde_json::from_slice(&output.stdout)?;
         let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
-        let members: BTreeSet<&str> =
-            metadata["workspace_members"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let members: BTreeSet<&str> = metadata["workspace_members"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
         let mut names = BTreeMap::new();
         let mut own = BTreeMap::new();
         let mut optional = BTreeSet::new();
@@ -109,7 +115,9 @@ impl Graph {
         let mut lines = Vec::new();
         for (suffix, edges) in lists {
             for name in self.own.keys() {
-                for target in edges.get(name).into_iter().flatten().filter(|target| self.own.contains_key(*target)) {
+                for target in
+                    edges.get(name).into_iter().flatten().filter(|target| self.own.contains_key(*target))
+                {
                     lines.push(format!("{name} -> {target}{suffix}"));
                 }
             }

@@ -12,6 +12,7 @@ mod bench;
 mod codegen;
 mod docs;
 mod layers;
+mod simulate;
 mod test;
 
 use std::process::ExitCode;
@@ -44,6 +45,12 @@ enum Task {
     Layers,
     /// Check that codes have pages, promises tests, crates a place, and links a target
     Docs,
+    /// Drive the shard's core through faults in virtual time: --seeds N, --seed S to replay one, --planted
+    Simulate {
+        /// For the simulator; `-- --help` lists them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Formatting, codegen, layers, docs, clippy, all tests, doctests: what CI runs
     Test,
 }
@@ -57,6 +64,7 @@ fn main() -> ExitCode {
         Task::Bench { name, arguments } => bench::run(name, &arguments),
         Task::Layers => layers::run(),
         Task::Docs => docs::run(),
+        Task::Simulate { arguments } => simulate::run(&arguments),
         Task::Test => test::run(),
     };
     match outcome {

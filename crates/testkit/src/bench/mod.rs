@@ -65,6 +65,9 @@ pub struct Options {
     /// Only these sections
     #[arg(long, value_enum, value_name = "NAME")]
     only: Vec<SectionName>,
+    /// Callers at once
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 64, 256])]
+    callers: Vec<usize>,
     /// Folder for the databases, on a disk
     #[arg(long, default_value = "target/bench")]
     dir: PathBuf,

@@ -17,7 +17,7 @@ use super::super::load::{Load, histogram};
 use super::super::report::{Cell, Section, Table, Unit};
 use super::super::work::Work;
 use super::super::{Options, Outcome, process};
-use super::{Usage, execute};
+use super::{Usage, execute, micros_each};
 
 const SUBSCRIBERS: [usize; 3] = [0, 1, 16];
 const CALLERS: usize = 64;
@@ -101,7 +101,7 @@ async fn beside_load(
         lag(0.5),
         lag(0.99),
         lag(1.0),
-        Cell::new(usage.cpu_micros(measured.operations as f64), Unit::Microseconds),
+        Cell::new(micros_each(usage.cpu, measured.operations as f64), Unit::Microseconds),
         figure(delivered as f64 / expected.max(1) as f64, Unit::Ratio),
         Cell::new(usage.elsewhere * 100.0, Unit::Percent),
     ])

@@ -19,7 +19,6 @@ use super::super::report::{Cell, Section, Table, Unit};
 use super::super::stored::{Database, size_of};
 use super::super::work::Work;
 use super::super::{Options, Outcome, process};
-use super::CONCURRENCIES;
 
 /// Operations a second, by concurrency.
 #[derive(Debug, Default)]
@@ -30,15 +29,15 @@ pub(in super::super) struct Floors {
 
 impl Floors {
     pub(super) fn echo(&self, concurrency: usize) -> Option<f64> {
-        rate(&self.echo, concurrency)
+        rate_at(&self.echo, concurrency)
     }
 
     pub(super) fn commit(&self, concurrency: usize) -> Option<f64> {
-        rate(&self.commit, concurrency)
+        rate_at(&self.commit, concurrency)
     }
 }
 
-fn rate(rates: &[(usize, f64)], concurrency: usize) -> Option<f64> {
+pub(super) fn rate_at(rates: &[(usize, f64)], concurrency: usize) -> Option<f64> {
     rates.iter().find(|(callers, _)| *callers == concurrency).map(|(_, rate)| *rate)
 }
 
@@ -54,7 +53,7 @@ pub(in super::super) async fn floors(
 
     let mut echo = Table::new(["callers", "gRPC echo/s", "p50", "p99", "server CPU"]);
     let (server, address) = echo_server(folder.path()).await?;
-    for concurrency in CONCURRENCIES {
+    for concurrency in options.callers.iter().copied() {
         let load = Load::new(options, concurrency);
         let mut clients = Vec::new();
         for _ in 0..load.connections() {
@@ -100,7 +99,7 @@ pub(in super::super) async fn floors(
         "CPU/run",
         "counted commits",
     ]);
-    for concurrency in CONCURRENCIES {
+    for concurrency in options.callers.iter().copied() {
         let (rows, window) = (Arc::clone(&rows), options.window());
         let data = folder.path().join(format!("commit-{concurrency}"));
         let alone =

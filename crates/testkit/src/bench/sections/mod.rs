@@ -26,16 +26,15 @@ use super::stored::Database;
 use super::work::Work;
 use super::{Outcome, disk, process};
 
-const CONCURRENCIES: [usize; 3] = [1, 64, 256];
-
 /// What had been used at one moment.
 #[derive(Clone, Copy, Debug)]
 struct Used {
     at: Instant,
     /// By the daemon.
     cpu: Duration,
-    /// By daemon, worker and load generator together.
-    ours: Duration,
+    worker: Duration,
+    /// By the load generator.
+    callers: Duration,
     /// By all processes of the machine.
     machine: Duration,
     transactions: u32,
@@ -56,11 +55,11 @@ impl Gauge {
     }
 
     fn read(&self) -> Outcome<Used> {
-        let cpu = process::cpu_time(self.daemon)?;
         Ok(Used {
             at: Instant::now(),
-            cpu,
-            ours: cpu + process::cpu_time(self.worker)? + process::cpu_time(std::process::id())?,
+            cpu: process::cpu_time(self.daemon)?,
+            worker: process::cpu_time(self.worker)?,
+            callers: process::cpu_time(std::process::id())?,
             machine: process::machine_time()?,
             transactions: self.database.transactions()?,
             written: process::written_bytes(self.daemon)?,
@@ -72,6 +71,8 @@ impl Gauge {
 #[derive(Clone, Copy, Debug)]
 struct Usage {
     cpu: Duration,
+    worker: Duration,
+    callers: Duration,
     commits: f64,
     written: f64,
     /// Share of the machine's processors that was spent on something else.
@@ -81,18 +82,23 @@ struct Usage {
 impl Usage {
     fn between((first, last): (Used, Used)) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-        let others = (last.machine - first.machine).saturating_sub(last.ours - first.ours);
+        let (cpu, worker) = (last.cpu - first.cpu, last.worker - first.worker);
+        let callers = last.callers - first.callers;
+        let others = (last.machine - first.machine).saturating_sub(cpu + worker + callers);
         Self {
-            cpu: last.cpu - first.cpu,
+            cpu,
+            worker,
+            callers,
             commits: f64::from(last.transactions.wrapping_sub(first.transactions)),
             written: last.written.saturating_sub(first.written) as f64,
             elsewhere: others.as_secs_f64() / (last.at - first.at).as_secs_f64() / processors,
         }
     }
+}
 
-    fn cpu_micros(&self, operations: f64) -> f64 {
-        self.cpu.as_secs_f64() * 1e6 / operations.max(1.0)
-    }
+/// Microseconds for each of so many operations.
+fn micros_each(used: Duration, operations: f64) -> f64 {
+    used.as_secs_f64() * 1e6 / operations.max(1.0)
 }
 
 /// Executes runs in a closed loop.

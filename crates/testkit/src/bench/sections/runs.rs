@@ -10,14 +10,16 @@ use super::super::report::{Aim, Cell, Section, Table, Unit};
 use super::super::stored::Stored;
 use super::super::work::Work;
 use super::super::{Options, Outcome, process};
-use super::{CONCURRENCIES, Floors, Usage, disk_now, execute};
+use super::floors::rate_at;
+use super::{Floors, Usage, disk_now, execute, micros_each};
 
 /// What is aimed at with single-task runs: runs a second, and milliseconds at the 99th percentile.
-fn aims(concurrency: usize) -> (f64, Option<f64>) {
+fn aims(concurrency: usize) -> (Option<f64>, Option<f64>) {
     match concurrency {
-        1 => (1_500.0, None),
-        64 => (7_000.0, Some(20.0)),
-        _ => (8_000.0, Some(60.0)),
+        1 => (Some(1_500.0), None),
+        64 => (Some(7_000.0), Some(20.0)),
+        256 => (Some(8_000.0), Some(60.0)),
+        _ => (None, None),
     }
 }
 
@@ -25,24 +27,24 @@ fn aims(concurrency: usize) -> (f64, Option<f64>) {
 const COMMITS: f64 = 2.0;
 const CPU: f64 = 110.0;
 
-/// Runs a second of a durable-execution server with its worker on two idle cores, at the same concurrencies: one step,
-/// ten steps one after the other, eight steps at once.
-const PEER_SINGLE: [f64; 3] = [297.0, 1_335.0, 1_901.0];
-const PEER_SEQUENTIAL: [f64; 3] = [78.0, 329.0, 438.0];
-const PEER_PARALLEL: [Option<f64>; 3] = [None, Some(512.0), None];
+/// Runs a second of a durable-execution server with its worker on two idle cores, by the number of callers.
+type Peer = &'static [(usize, f64)];
+/// One step, ten steps one after the other, eight steps at once.
+const PEER_SINGLE: Peer = &[(1, 297.0), (64, 1_335.0), (256, 1_901.0)];
+const PEER_SEQUENTIAL: Peer = &[(1, 78.0), (64, 329.0), (256, 438.0)];
+const PEER_PARALLEL: Peer = &[(64, 512.0)];
 
 pub(in super::super) async fn single(options: &Options, floors: &Floors) -> Outcome<Section> {
     let mut section = Section::new("Runs of a single task");
-    let peers = PEER_SINGLE.map(Some);
-    measure(options, "single", Work::single, &peers, true, floors, &mut section).await?;
+    measure(options, "single", Work::single, PEER_SINGLE, true, floors, &mut section).await?;
     Ok(section)
 }
 
 pub(in super::super) async fn plans(options: &Options, floors: &Floors) -> Outcome<Section> {
     let mut section = Section::new("Plans: 10 sequential tasks, then 8 parallel tasks");
-    let peers = PEER_SEQUENTIAL.map(Some);
-    measure(options, "sequential", || Work::plan(10, 1), &peers, false, floors, &mut section).await?;
-    measure(options, "parallel", || Work::plan(1, 8), &PEER_PARALLEL, false, floors, &mut section).await?;
+    measure(options, "sequential", || Work::plan(10, 1), PEER_SEQUENTIAL, false, floors, &mut section)
+        .await?;
+    measure(options, "parallel", || Work::plan(1, 8), PEER_PARALLEL, false, floors, &mut section).await?;
     Ok(section)
 }
 
@@ -50,7 +52,7 @@ async fn measure(
     options: &Options,
     name: &str,
     work: impl Fn() -> Work,
-    peers: &[Option<f64>; 3],
+    peer: Peer,
     has_aims: bool,
     floors: &Floors,
     section: &mut Section,
@@ -70,6 +72,8 @@ async fn measure(
     let mut cost = Table::new([
         "callers",
         "daemon CPU/run",
+        "worker's",
+        "callers'",
         "commits/run",
         "log rows",
         "other rows",
@@ -77,7 +81,7 @@ async fn measure(
         "disk bytes",
     ]);
     let mut threads = String::new();
-    for (concurrency, peer) in CONCURRENCIES.into_iter().zip(peers) {
+    for concurrency in options.callers.iter().copied() {
         let folder = Folder::create(options, name)?;
         let (daemon, _) = Daemon::start(options, folder.path()).await?;
         let worker = daemon.worker(folder.path(), options.slots, false).await?;
@@ -93,7 +97,7 @@ async fn measure(
         let rate = measured.per_second();
 
         let (aim_rate, aim_p99) = aims(concurrency);
-        let at_least = |aim: f64| has_aims.then_some(Aim::AtLeast(aim));
+        let at_least = |aim: Option<f64>| aim.filter(|_| has_aims).map(Aim::AtLeast);
         let at_most = |aim: Option<f64>| aim.filter(|_| has_aims).map(Aim::AtMost);
         let ratio = |floor: Option<f64>| {
             floor.map_or_else(|| Cell::from("-"), |floor| Cell::new(rate / floor.max(1e-9), Unit::Ratio))
@@ -106,14 +110,16 @@ async fn measure(
             Cell::new(measured.slowest(), Unit::Milliseconds),
             ratio(floors.echo(concurrency)),
             ratio(floors.commit(concurrency)),
-            ratio(*peer),
+            ratio(rate_at(peer, concurrency)),
             syncs,
             Cell::new(usage.elsewhere * 100.0, Unit::Percent),
         ]);
         let commits_aim = at_most(Some(COMMITS + 0.01));
         cost.row([
             Cell::new(concurrency as f64, Unit::Count),
-            Cell::new(usage.cpu_micros(runs), Unit::Microseconds).aiming(at_most(Some(CPU))),
+            Cell::new(micros_each(usage.cpu, runs), Unit::Microseconds).aiming(at_most(Some(CPU))),
+            Cell::new(micros_each(usage.worker, runs), Unit::Microseconds),
+            Cell::new(micros_each(usage.callers, runs), Unit::Microseconds),
             Cell::new(usage.commits / runs, Unit::Exact).aiming(commits_aim),
             Cell::new(per_run(|stored: &Stored| stored.log_rows), Unit::Exact),
             Cell::new(per_run(|stored: &Stored| stored.runs + stored.keys), Unit::Exact),

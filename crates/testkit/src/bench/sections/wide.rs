@@ -8,7 +8,7 @@ use super::super::load::Load;
 use super::super::report::{Cell, Section, Table, Unit};
 use super::super::work::Work;
 use super::super::{Options, Outcome};
-use super::{Gauge, Usage, execute};
+use super::{Gauge, Usage, execute, micros_each};
 
 /// Small plans: 8 tasks each, as many at once as fill the worker's 512 slots.
 const SMALL: (usize, usize) = (8, 64);
@@ -73,7 +73,7 @@ fn row(
         Cell::new(plans as f64, Unit::Count),
         Cell::new(rate, Unit::Count),
         of_small.map_or_else(|| Cell::from("-"), |ratio| Cell::new(ratio, Unit::Ratio).at_least(0.5)),
-        Cell::new(usage.cpu_micros(settled), Unit::Microseconds),
+        Cell::new(micros_each(usage.cpu, settled), Unit::Microseconds),
         Cell::new(usage.commits / settled.max(1.0), Unit::Exact),
         Cell::new(median, Unit::Milliseconds),
         Cell::new(usage.elsewhere * 100.0, Unit::Percent),

@@ -1,0 +1,392 @@
+//! A client: starts runs, steers some of them, waits for their ends, and remembers on disk what it was told.
+//!
+//! It may be killed at any moment. Its successor reads the journal, repeats what nobody answered under the same key, and
+//! goes on.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use capataz_client::{Client, ClientError, RetryOptions, v1};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tonic::Code;
+
+use super::Outcome;
+use super::journal::{self, Journal, now_us};
+use super::plans::{self, Piece, Steering};
+use super::records::{Call, ClientRecord};
+
+/// What a client is told to do.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ClientOptions {
+    #[arg(long)]
+    addr: String,
+    #[arg(long)]
+    id: String,
+    #[arg(long)]
+    journal: PathBuf,
+    /// Runs to start at least; more of them until the parent says that it is calm
+    #[arg(long)]
+    plans: u64,
+    #[arg(long)]
+    seed: u64,
+    /// Callers at the same time
+    #[arg(long)]
+    lanes: u64,
+    /// Longest pause of a caller between two starts
+    #[arg(long)]
+    pause_ms: u64,
+}
+
+/// Runs that one client starts at most.
+const MAX_RUNS: u64 = 2_000;
+/// Starts in one batch.
+const BATCH: u64 = 3;
+/// How long one call waits for a run's end.
+const WAIT: Duration = Duration::from_secs(20);
+
+struct Context {
+    options: ClientOptions,
+    client: Client,
+    journal: Journal,
+    next: AtomicU64,
+    calm: watch::Receiver<bool>,
+    known: BTreeMap<u64, Known>,
+}
+
+/// What the journal says of one run.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    run: Option<String>,
+    ended: bool,
+    /// Request ids that have their answer.
+    answered: Vec<String>,
+    attempts: u32,
+}
+
+/// Starts runs until enough are started and the parent has said `calm` on the standard input; returns when all of them
+/// have ended.
+///
+/// # Errors
+/// The journal cannot be used, or the daemon refuses what it must accept.
+pub async fn client(options: ClientOptions) -> Outcome<()> {
+    let known = remember(&options)?;
+    let journal = Journal::open(&options.journal)?;
+    let client = Client::lazy(&options.addr)?.with_retry(RetryOptions::never());
+    let first = known.last_key_value().map_or(0, |(index, _)| index + 1);
+    let calm = super::children::told_on_stdin("calm")?;
+    let lanes = options.lanes;
+    let context = Arc::new(Context { options, client, journal, next: AtomicU64::new(first), calm, known });
+    let mut tasks = JoinSet::new();
+    let unfinished = context.known.iter().filter(|(_, known)| !known.ended).map(|(index, _)| *index);
+    for index in unfinished.collect::<Vec<_>>() {
+        let context = Arc::clone(&context);
+        tasks.spawn(async move { context.carry(index, None).await });
+    }
+    for lane in 0..lanes {
+        let context = Arc::clone(&context);
+        tasks.spawn(async move { context.lane(lane).await });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended??;
+    }
+    Ok(())
+}
+
+fn remember(options: &ClientOptions) -> Outcome<BTreeMap<u64, Known>> {
+    let mut known: BTreeMap<u64, Known> = BTreeMap::new();
+    let mut of_key: BTreeMap<String, u64> = BTreeMap::new();
+    for record in journal::read::<ClientRecord>(&options.journal)? {
+        match record {
+            ClientRecord::Sent { index, key, .. } => {
+                of_key.insert(key, index);
+                known.entry(index).or_default().attempts += 1;
+            }
+            ClientRecord::Started { key, run, .. } => {
+                if let Some(index) = of_key.get(&key) {
+                    known.entry(*index).or_default().run = Some(run);
+                }
+            }
+            ClientRecord::Done { key, .. } | ClientRecord::Refused { key, .. } => {
+                if let Some(index) = of_key.get(&key) {
+                    known.entry(*index).or_default().answered.push(key);
+                }
+            }
+            ClientRecord::Ended { index, .. } => known.entry(index).or_default().ended = true,
+            ClientRecord::Broken { .. } => {}
+        }
+    }
+    Ok(known)
+}
+
+/// A call that has no answer yet. The parent counts them by what comes on the standard output.
+struct Unanswered;
+
+impl Unanswered {
+    fn begin() -> Self {
+        tell(b"+");
+        Self
+    }
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        tell(b"-");
+    }
+}
+
+fn tell(word: &[u8]) {
+    let mut out = std::io::stdout().lock();
+    // Without a parent nobody counts.
+    let _ = out.write_all(word).and_then(|()| out.flush());
+}
+
+impl Context {
+    fn piece(&self, index: u64) -> Piece {
+        plans::piece(self.options.seed, &self.options.id, index)
+    }
+
+    /// One caller: starts a run, or a few at once, pauses, and goes on.
+    async fn lane(self: &Arc<Self>, lane: u64) -> Outcome<()> {
+        let mut rng =
+            fastrand::Rng::with_seed(self.options.seed ^ (lane << 32) ^ u64::from(std::process::id()));
+        let mut followed = JoinSet::new();
+        loop {
+            let count = if rng.u32(0..100) < 10 { BATCH } else { 1 };
+            let first = self.next.fetch_add(count, Ordering::Relaxed);
+            let is_enough = first >= self.options.plans && *self.calm.borrow();
+            if is_enough || first >= MAX_RUNS {
+                break;
+            }
+            let mut started: BTreeMap<u64, Option<String>> =
+                (first..first + count).map(|index| (index, None)).collect();
+            if count > 1 {
+                self.start_batch(&mut started).await?;
+            } else {
+                let piece = self.piece(first);
+                if !piece.executes {
+                    started.insert(first, Some(self.start(&piece, 0).await?));
+                }
+            }
+            for (index, run) in started {
+                let context = Arc::clone(self);
+                followed.spawn(async move { context.carry(index, run).await });
+            }
+            let pause = rng.u64(self.options.pause_ms / 4..=self.options.pause_ms);
+            tokio::time::sleep(Duration::from_millis(pause)).await;
+        }
+        while let Some(ended) = followed.join_next().await {
+            ended??;
+        }
+        Ok(())
+    }
+
+    /// Takes a run to its end from wherever it stands.
+    async fn carry(&self, index: u64, run: Option<String>) -> Outcome<()> {
+        let piece = self.piece(index);
+        let known = self.known.get(&index).cloned().unwrap_or_default();
+        let run = match run.or_else(|| known.run.clone()) {
+            Some(run) => run,
+            // A start whose key the daemon knows answers with the run that it made.
+            None => self.start(&piece, known.attempts).await?,
+        };
+        self.steer(&piece, &run, &known).await?;
+        let outcome = self.wait(&run).await?;
+        self.journal.write(&ClientRecord::Ended { at: now_us(), index, run, outcome }).await
+    }
+
+    async fn start(&self, piece: &Piece, before: u32) -> Outcome<String> {
+        let call = if piece.executes { Call::Execute } else { Call::Start };
+        let mut attempt = before;
+        loop {
+            attempt += 1;
+            self.sent(call, piece.index, &piece.key, attempt).await?;
+            let request = piece.request.clone();
+            let answer = if piece.executes {
+                let answer = self.client.execute_run(request, None).await;
+                answer.map(|response| (response.run_id, response.created))
+            } else {
+                let _unanswered = Unanswered::begin();
+                let answer = self.client.start_run(request).await;
+                answer.map(|response| (response.run_id, response.created))
+            };
+            match answer {
+                Ok((run, created)) => {
+                    self.started(&piece.key, attempt, &run, created).await?;
+                    return Ok(run);
+                }
+                Err(error) => self.broken(&piece.key, attempt, None, &error).await?,
+            }
+        }
+    }
+
+    /// Starts all of them with one request, as often as it takes.
+    async fn start_batch(&self, runs: &mut BTreeMap<u64, Option<String>>) -> Outcome<()> {
+        let mut missing: Vec<Piece> = runs.keys().map(|index| self.piece(*index)).collect();
+        let mut attempt = 0;
+        while !missing.is_empty() {
+            attempt += 1;
+            for piece in &missing {
+                self.sent(Call::StartBatch, piece.index, &piece.key, attempt).await?;
+            }
+            let requests = missing.iter().map(|piece| piece.request.clone()).collect();
+            let answer = {
+                let _unanswered = Unanswered::begin();
+                self.client.start_runs(requests).await
+            };
+            match answer {
+                Ok(items) => {
+                    let mut again = Vec::new();
+                    for (piece, item) in missing.into_iter().zip(items) {
+                        match item.result {
+                            Some(v1::start_runs_item::Result::Started(started)) => {
+                                self.started(&piece.key, attempt, &started.run_id, started.created).await?;
+                                runs.insert(piece.index, Some(started.run_id));
+                            }
+                            Some(v1::start_runs_item::Result::Error(error)) if may_pass(&error.code) => {
+                                let (key, at) = (piece.key.clone(), now_us());
+                                let error = error.code;
+                                self.journal.write(&ClientRecord::Broken { at, key, attempt, error }).await?;
+                                again.push(piece);
+                            }
+                            other => {
+                                return Err(format!("{}: the start was refused: {other:?}", piece.key).into());
+                            }
+                        }
+                    }
+                    missing = again;
+                }
+                Err(error) => {
+                    for piece in &missing {
+                        self.broken(&piece.key, attempt, None, &error).await?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn steer(&self, piece: &Piece, run: &str, known: &Known) -> Outcome<()> {
+        let id = |word: &str| format!("{}/{word}", piece.key);
+        let pause = Duration::from_millis;
+        match piece.steering {
+            Steering::None => {}
+            Steering::Pause(milliseconds) => {
+                self.command(Call::Pause, piece.index, run, id("pause"), known).await?;
+                tokio::time::sleep(pause(milliseconds)).await;
+                self.command(Call::Resume, piece.index, run, id("resume"), known).await?;
+            }
+            Steering::Cancel(milliseconds) => {
+                tokio::time::sleep(pause(milliseconds)).await;
+                self.command(Call::Cancel, piece.index, run, id("cancel"), known).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn command(&self, call: Call, index: u64, run: &str, key: String, known: &Known) -> Outcome<()> {
+        if known.answered.contains(&key) {
+            return Ok(());
+        }
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            self.sent(call, index, &key, attempt).await?;
+            let unanswered = Unanswered::begin();
+            let (run_id, request_id) = (run.to_owned(), key.clone());
+            let answer = match call {
+                Call::Pause => {
+                    let request = v1::PauseRunRequest { run_id, request_id, if_seq: None };
+                    self.client.pause_run(request).await.map(|response| response.seq)
+                }
+                Call::Resume => {
+                    let request = v1::ResumeRunRequest { run_id, request_id, if_seq: None };
+                    self.client.resume_run(request).await.map(|response| response.seq)
+                }
+                _ => {
+                    let reason = "chaos".to_owned();
+                    let request = v1::CancelRunRequest { run_id, request_id, reason, ..Default::default() };
+                    self.client.cancel_run(request).await.map(|response| response.seq)
+                }
+            };
+            drop(unanswered);
+            match answer {
+                Ok(seq) => {
+                    let (at, run) = (now_us(), run.to_owned());
+                    return self.journal.write(&ClientRecord::Done { at, key, run, seq }).await;
+                }
+                // The run was over before.
+                Err(error) if error.grpc_code() == Code::FailedPrecondition => {
+                    let code = error.code().unwrap_or_default().to_owned();
+                    let (at, run) = (now_us(), Some(run.to_owned()));
+                    return self.journal.write(&ClientRecord::Refused { at, key, run, code }).await;
+                }
+                Err(error) => self.broken(&key, attempt, Some(run), &error).await?,
+            }
+        }
+    }
+
+    /// Waits for a run's end, however often the connection breaks; its outcome.
+    async fn wait(&self, run: &str) -> Outcome<i32> {
+        loop {
+            match self.client.wait_run(run, Some(WAIT)).await {
+                Ok(Some(result)) => return Ok(result.outcome),
+                Ok(None) => {}
+                Err(error) if is_final(&error) => {
+                    let (at, key, code) = (now_us(), format!("wait/{run}"), error.to_string());
+                    let run = Some(run.to_owned());
+                    self.journal.write(&ClientRecord::Refused { at, key, run, code }).await?;
+                    return Err(
+                        format!("the daemon does not know the run that it acknowledged: {error}").into()
+                    );
+                }
+                Err(_) => a_moment().await,
+            }
+        }
+    }
+
+    async fn sent(&self, call: Call, index: u64, key: &str, attempt: u32) -> Outcome<()> {
+        let (at, key) = (now_us(), key.to_owned());
+        self.journal.write(&ClientRecord::Sent { at, call, index, key, attempt }).await
+    }
+
+    async fn started(&self, key: &str, attempt: u32, run: &str, created: bool) -> Outcome<()> {
+        let (at, key, run) = (now_us(), key.to_owned(), run.to_owned());
+        self.journal.write(&ClientRecord::Started { at, key, attempt, run, created }).await
+    }
+
+    /// Nobody knows what became of the call: it is to be repeated after a moment.
+    async fn broken(&self, key: &str, attempt: u32, run: Option<&str>, error: &ClientError) -> Outcome<()> {
+        let (at, key) = (now_us(), key.to_owned());
+        if is_final(error) {
+            let (run, code) = (run.map(str::to_owned), error.to_string());
+            self.journal.write(&ClientRecord::Refused { at, key: key.clone(), run, code }).await?;
+            return Err(format!("{key} was refused: {error}").into());
+        }
+        let error = format!("{:?}", error.grpc_code());
+        self.journal.write(&ClientRecord::Broken { at, key, attempt, error }).await?;
+        a_moment().await;
+        Ok(())
+    }
+}
+
+/// Whether repeating the call would bring the same answer.
+fn is_final(error: &ClientError) -> bool {
+    !matches!(
+        error.grpc_code(),
+        Code::Unavailable | Code::ResourceExhausted | Code::Unknown | Code::Internal | Code::Cancelled
+    )
+}
+
+/// Codes with which a start in a batch is to be repeated.
+fn may_pass(code: &str) -> bool {
+    matches!(code, "UNAVAILABLE" | "OVERLOADED" | "DRAINING")
+}
+
+async fn a_moment() {
+    tokio::time::sleep(Duration::from_millis(fastrand::u64(20..120))).await;
+}

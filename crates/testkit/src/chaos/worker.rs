@@ -1,0 +1,104 @@
+//! The workers: an honest one made with the SDK, and a command for the daemon's own process agent.
+//!
+//! Both write down when an execution begins, so that every repetition has to be explained.
+
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use capataz_client::worker::{Task, TaskError, TaskOutput as Output, Worker};
+use serde_json::json;
+
+use super::Outcome;
+use super::journal::{Journal, now_us};
+use super::plans::{self, TaskInput, TaskOutput};
+use super::records::{Work, WorkerRecord};
+
+/// What a worker is told to do.
+#[derive(Clone, Debug, clap::Args)]
+pub struct WorkerOptions {
+    #[arg(long)]
+    pub(super) addr: String,
+    #[arg(long)]
+    pub(super) id: String,
+    #[arg(long)]
+    pub(super) journal: PathBuf,
+    #[arg(long)]
+    pub(super) slots: u32,
+    /// Forget what it holds at each new connection, and send the results all the same
+    #[arg(long)]
+    pub(super) forgetful: bool,
+}
+
+/// Serves the agent until the standard input is closed.
+///
+/// # Errors
+/// The journal cannot be used, or the daemon refuses the worker.
+pub async fn worker(options: WorkerOptions) -> Outcome<()> {
+    let journal = Journal::open(&options.journal)?;
+    let _parent = super::children::told_on_stdin("calm")?;
+    if options.forgetful {
+        return super::forgetful::serve(&options, journal).await;
+    }
+    let handler = move |task: Task| perform(task, journal.clone());
+    let worker = Worker::new(options.addr).id(options.id).slots(options.slots).agent(plans::AGENT, handler);
+    Ok(worker.run().await?)
+}
+
+async fn perform(task: Task, journal: Journal) -> Result<Output, TaskError> {
+    let input: TaskInput = task.input_json()?;
+    let work = Work {
+        run: task.run_id().to_owned(),
+        task: task.name().to_owned(),
+        activation: task.activation(),
+        attempt: task.attempt(),
+        lease: task.parent_ref().lease,
+    };
+    write(&journal, WorkerRecord::Began { at: now_us(), work: work.clone() }).await?;
+    let pace = input.milliseconds / 3;
+    for third in 1..=3 {
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_millis(pace)) => {}
+            () = task.cancelled() => break,
+        }
+        task.progress(f64::from(third) / 3.0, "at it").await;
+    }
+    let fails = work.attempt <= input.failures;
+    let (lease, completed) = (work.lease, !fails);
+    write(&journal, WorkerRecord::Ended { at: now_us(), work, completed }).await?;
+    if fails {
+        return Err(TaskError::new("NETWORK_ERROR", "fails as it was told to"));
+    }
+    Output::json(TaskOutput { key: input.key, task: input.task, lease: Some(lease) })
+}
+
+async fn write(journal: &Journal, record: WorkerRecord) -> Result<(), TaskError> {
+    let written = journal.write(&record).await;
+    written.map_err(|error| TaskError::new("LOGIC_ERROR", error.to_string()))
+}
+
+/// The command of the process agent: input on the standard input, output on the standard output. A journal line at the
+/// beginning and one at the end of each execution, each written at once.
+///
+/// # Errors
+/// The input is not what a chaos plan has, or the journal cannot be written.
+pub fn command(journal: &std::path::Path) -> Outcome<()> {
+    let mut input = String::new();
+    std::io::stdin().read_to_string(&mut input)?;
+    let input: TaskInput = serde_json::from_str(&input)?;
+    let mut file = std::fs::File::options().create(true).append(true).open(journal)?;
+    let mut line = |is: &str| {
+        let mut line = json!({
+            "is": is, "at": now_us(), "key": input.key, "task": input.task, "process": std::process::id(),
+        })
+        .to_string();
+        line.push('\n');
+        file.write_all(line.as_bytes()).and_then(|()| file.sync_data())
+    };
+    line("began")?;
+    std::thread::sleep(Duration::from_millis(input.milliseconds.min(1_000)));
+    line("ended")?;
+    let output = TaskOutput { key: input.key.clone(), task: input.task.clone(), lease: None };
+    println!("{}", serde_json::to_string(&output)?);
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! What must hold in every world, by name.
+
+use std::fmt;
+
+macro_rules! invariants {
+    ($($name:ident: $sentence:literal;)*) => {
+        /// The closed list of what the simulator checks.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Invariant {
+            $(#[doc = $sentence] $name,)*
+        }
+
+        impl Invariant {
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$name => stringify!($name),)* }
+            }
+
+            /// What it says, in one sentence.
+            #[must_use]
+            pub fn sentence(self) -> &'static str {
+                match self { $(Self::$name => $sentence,)* }
+            }
+        }
+    };
+}
+
+invariants! {
+    GaplessSeq: "The log of a run numbers its events 1, 2, 3 … and its time never goes backwards.";
+    LogStays: "What was once durable is in the store with the same bytes, after any crash.";
+    ExactlyOnce: "A subscriber gets every durable event after its cursor that its filter matches, once and in order.";
+    NoEffectBeforeCommit: "No reply, frame, publication or snapshot leaves before the events that it tells of are durable.";
+    OneRunPerKey: "An idempotency key names one run, whatever is lost and repeated.";
+    OneEventPerRequest: "A request is carried out once, and every answer to it names the same event.";
+    EveryRequestAnswered: "Every request gets exactly one answer, unless its daemon dies.";
+    OneTerminalEvent: "A run ends once, and nothing happens to it afterwards.";
+    OneSettlement: "An activation of a task settles exactly once.";
+    SettledByLiveLease: "A result counts only under the live lease of its holder; without a lease only for a listed reason.";
+    OneLiveLease: "A task has at most one live lease.";
+    NoLeaseWhileHeld: "Nothing is leased while the run is paused, waits for an answer, or ends.";
+    TokensIncrease: "Fencing tokens of a run strictly increase, over restarts too.";
+    NoLateSuccess: "After a cancel that was not withdrawn, a result no longer succeeds.";
+    AtMostOnce: "Work that must run at most once is not begun again while the outcome of its last beginning is unknown.";
+    WavesInOrder: "A wave begins when the one before it has finished, and finishes when all of its tasks have settled.";
+    PolicyOutcome: "Evaluations and outcomes equal a direct evaluation of the policy over the settled results.";
+    AttemptsCounted: "Attempts are numbered without gaps and never exceed the retry policy.";
+    NoEarlyTimeout: "A task times out at its deadline or later.";
+    SnapshotFaithful: "A snapshot with the events after it equals the fold of the whole log.";
+    StateMatchesLog: "With nothing in flight, the core's state equals the fold of the log.";
+    SlotsMatchLeases: "The core holds exactly the leases that are live, and a worker never has more work than slots.";
+    WorkersAreTold: "A worker that holds a live lease, and to which nothing is on its way, knows its deadline and whether it was cancelled.";
+    NoAppendAfterUnknown: "After a commit of unknown outcome nothing is appended before the shard is read again.";
+    RestartHasCause: "The shard is read again only after a failed commit.";
+    FencedIsSilent: "A daemon that lost its shard acknowledges, sends and publishes nothing more.";
+    EndsInTime: "When faults stop, every run ends within bounded virtual time.";
+    ReadersReachEnd: "When faults stop, every subscriber reaches the end of the log.";
+    SameTrace: "The same seed gives the same trace.";
+    NoPanic: "Nothing panics.";
+}
+
+/// An invariant that did not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    pub invariant: Invariant,
+    pub detail: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.invariant.name(), self.detail)
+    }
+}
+
+impl std::error::Error for Violation {}
+
+impl Invariant {
+    /// This invariant's violation, as an error.
+    pub fn broken<T>(self, detail: impl Into<String>) -> Result<T, Violation> {
+        Err(Violation { invariant: self, detail: detail.into() })
+    }
+
+    /// An error with `detail` unless `holds`.
+    pub fn check(self, holds: bool, detail: impl FnOnce() -> String) -> Result<(), Violation> {
+        if holds { Ok(()) } else { Err(Violation { invariant: self, detail: detail() }) }
+    }
+}
