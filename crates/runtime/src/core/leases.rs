@@ -223,15 +223,27 @@ impl Core {
         }
     }
 
-    /// Tells a worker that came back which of its leases in this run were to stop meanwhile.
-    pub(super) fn resend_cancels(&mut self, connection: ConnectionId, run: RunId) {
+    /// Tells a worker that came back what it may have missed about its leases in this run.
+    pub(super) fn resend(&mut self, connection: ConnectionId, run: RunId) {
         let Some(slot) = self.runs.get(&run) else { return };
+        let mut missed = Vec::new();
         for effect in slot.state.outstanding() {
-            if let Effect::Cancel { task, lease, .. } = &effect
-                && self.connection_of(run, *task, *lease) == Some(connection)
-            {
-                self.defer(run, effect);
+            match effect {
+                Effect::Assign { task, lease }
+                    if self.connection_of(run, task, lease) == Some(connection) =>
+                {
+                    missed.extend(extension_of(&slot.state, task, lease));
+                }
+                Effect::Cancel { task, lease, .. }
+                    if self.connection_of(run, task, lease) == Some(connection) =>
+                {
+                    missed.push(effect);
+                }
+                _ => {}
             }
+        }
+        for effect in missed {
+            self.defer(run, effect);
         }
     }
 
@@ -300,4 +312,12 @@ impl Core {
         };
         self.batch(run).deferred.push(Deferred::Frame(connection, frame));
     }
+}
+
+/// The deadline of a task that was ever extended, and that a cancel before it is withdrawn; one that is open follows.
+fn extension_of(state: &engine::RunState, task: TaskRef, lease: u64) -> Option<Effect> {
+    let (started, deadline_ms) = state.running_times(task)?;
+    let timeout = i64::try_from(state.plan().timeouts_of(task).timeout().as_millis()).unwrap_or(i64::MAX);
+    let extended = deadline_ms != started.saturating_add(timeout);
+    extended.then_some(Effect::Extend { task, lease, deadline_ms, cancel_withdrawn: true })
 }

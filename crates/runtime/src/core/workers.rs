@@ -133,7 +133,7 @@ impl Core {
             self.lose(run, task, lease, v1::LeaseLossReason::Restarted);
         }
         for run in runs {
-            self.resend_cancels(id, run);
+            self.resend(id, run);
             self.end_quiet(run);
         }
         self.send(

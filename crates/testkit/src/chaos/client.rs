@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use tonic::Code;
 
 use super::Outcome;
+use super::commands::Command;
 use super::journal::{self, Journal, now_us};
 use super::plans::{self, Piece, Steering};
 use super::records::{Call, ClientRecord};
@@ -46,8 +47,8 @@ pub struct ClientOptions {
 const MAX_RUNS: u64 = 2_000;
 /// Starts in one batch.
 const BATCH: u64 = 3;
-/// How long one call waits for a run's end.
-const WAIT: Duration = Duration::from_secs(20);
+/// How long one call waits for a run's end, before the run is asked whether it has a question.
+const WAIT: Duration = Duration::from_secs(2);
 
 struct Context {
     options: ClientOptions,
@@ -195,7 +196,7 @@ impl Context {
             None => self.start(&piece, known.attempts).await?,
         };
         self.steer(&piece, &run, &known).await?;
-        let outcome = self.wait(&run).await?;
+        let outcome = self.wait(&piece, &run, &known).await?;
         self.journal.write(&ClientRecord::Ended { at: now_us(), index, run, outcome }).await
     }
 
@@ -276,50 +277,47 @@ impl Context {
         match piece.steering {
             Steering::None => {}
             Steering::Pause(milliseconds) => {
-                self.command(Call::Pause, piece.index, run, id("pause"), known).await?;
+                self.command(&Command::Pause, piece.index, run, id("pause"), known).await?;
                 tokio::time::sleep(pause(milliseconds)).await;
-                self.command(Call::Resume, piece.index, run, id("resume"), known).await?;
+                self.command(&Command::Resume, piece.index, run, id("resume"), known).await?;
             }
             Steering::Cancel(milliseconds) => {
                 tokio::time::sleep(pause(milliseconds)).await;
-                self.command(Call::Cancel, piece.index, run, id("cancel"), known).await?;
+                self.command(&Command::Cancel, piece.index, run, id("cancel"), known).await?;
+            }
+            Steering::Extend(milliseconds) => {
+                tokio::time::sleep(pause(milliseconds)).await;
+                self.command(&Command::Extend, piece.index, run, id("extend"), known).await?;
             }
         }
         Ok(())
     }
 
-    async fn command(&self, call: Call, index: u64, run: &str, key: String, known: &Known) -> Outcome<()> {
+    async fn command(
+        &self,
+        command: &Command,
+        index: u64,
+        run: &str,
+        key: String,
+        known: &Known,
+    ) -> Outcome<()> {
         if known.answered.contains(&key) {
             return Ok(());
         }
         let mut attempt = 0;
         loop {
             attempt += 1;
-            self.sent(call, index, &key, attempt).await?;
-            let unanswered = Unanswered::begin();
-            let (run_id, request_id) = (run.to_owned(), key.clone());
-            let answer = match call {
-                Call::Pause => {
-                    let request = v1::PauseRunRequest { run_id, request_id, if_seq: None };
-                    self.client.pause_run(request).await.map(|response| response.seq)
-                }
-                Call::Resume => {
-                    let request = v1::ResumeRunRequest { run_id, request_id, if_seq: None };
-                    self.client.resume_run(request).await.map(|response| response.seq)
-                }
-                _ => {
-                    let reason = "chaos".to_owned();
-                    let request = v1::CancelRunRequest { run_id, request_id, reason, ..Default::default() };
-                    self.client.cancel_run(request).await.map(|response| response.seq)
-                }
+            self.sent(command.call(), index, &key, attempt).await?;
+            let answer = {
+                let _unanswered = Unanswered::begin();
+                command.send(&self.client, run.to_owned(), key.clone()).await
             };
-            drop(unanswered);
             match answer {
                 Ok(seq) => {
                     let (at, run) = (now_us(), run.to_owned());
                     return self.journal.write(&ClientRecord::Done { at, key, run, seq }).await;
                 }
-                // The run was over before.
+                // The run or the task was over before.
                 Err(error) if error.grpc_code() == Code::FailedPrecondition => {
                     let code = error.code().unwrap_or_default().to_owned();
                     let (at, run) = (now_us(), Some(run.to_owned()));
@@ -330,12 +328,12 @@ impl Context {
         }
     }
 
-    /// Waits for a run's end, however often the connection breaks; its outcome.
-    async fn wait(&self, run: &str) -> Outcome<i32> {
+    /// Waits for a run's end, however often the connection breaks, and answers what it asks; its outcome.
+    async fn wait(&self, piece: &Piece, run: &str, known: &Known) -> Outcome<i32> {
         loop {
             match self.client.wait_run(run, Some(WAIT)).await {
                 Ok(Some(result)) => return Ok(result.outcome),
-                Ok(None) => {}
+                Ok(None) => self.answer_questions(piece, run, known).await?,
                 Err(error) if is_final(&error) => {
                     let (at, key, code) = (now_us(), format!("wait/{run}"), error.to_string());
                     let run = Some(run.to_owned());
@@ -347,6 +345,26 @@ impl Context {
                 Err(_) => a_moment().await,
             }
         }
+    }
+
+    /// What became of a task that must run at most once, nobody knows; the answer is the same whoever gives it.
+    async fn answer_questions(&self, piece: &Piece, run: &str, known: &Known) -> Outcome<()> {
+        let request = v1::GetRunRequest { run_id: run.to_owned(), ..v1::GetRunRequest::default() };
+        let Ok(response) = self.client.get_run(request).await else { return Ok(()) };
+        let questions = response.run.map(|run| run.questions).unwrap_or_default();
+        for question in questions.into_iter().filter(|question| question.answer.is_none()) {
+            let id = question.question_id;
+            let salt = id.bytes().fold(piece.index, |salt, byte| salt.wrapping_mul(31) + u64::from(byte));
+            let answer = match salt % 10 {
+                0 => "succeeded",
+                1 => "failed",
+                _ => plans::RETRY,
+            };
+            let key = format!("{}/{id}", piece.key);
+            let command = Command::Resolve { question_id: id, answer };
+            self.command(&command, piece.index, run, key, known).await?;
+        }
+        Ok(())
     }
 
     async fn sent(&self, call: Call, index: u64, key: &str, attempt: u32) -> Outcome<()> {

@@ -15,6 +15,7 @@
 
 mod children;
 mod client;
+mod commands;
 mod forgetful;
 mod journal;
 mod plans;
@@ -141,6 +142,11 @@ fn journal_path(folder: &Path, role: &str, id: &str) -> PathBuf {
     folder.join(format!("{role}-{id}.journal"))
 }
 
+/// Where the process agent's commands write.
+fn commands_path(folder: &Path) -> PathBuf {
+    folder.join("commands.journal")
+}
+
 /// Runs the test and prints the verdict.
 ///
 /// # Errors
@@ -197,7 +203,7 @@ async fn storm_and_verdict(options: &Options, folder: &Path) -> Outcome<Vec<Stri
 
 /// The daemon's configuration: one agent that it serves itself.
 fn configuration(programs: &Programs) -> String {
-    let journal = programs.folder.join("process.journal");
+    let journal = commands_path(&programs.folder);
     let command = serde_json::json!([programs.chaos, "command", "--journal", journal]);
     let name = plans::PROCESS_AGENT;
     format!("[[agents]]\nname = \"{name}\"\ncommand = {command}\nmax_concurrency = 4\n")

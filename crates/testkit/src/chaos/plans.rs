@@ -13,6 +13,9 @@ pub(super) const AGENT: &str = "chaos";
 /// The agent that the daemon serves by a command.
 pub(super) const PROCESS_AGENT: &str = "chaos-process";
 
+/// The answer to a question by which a task of unknown outcome is done again.
+pub(super) const RETRY: &str = "retry";
+
 /// What a task is told.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct TaskInput {
@@ -42,6 +45,8 @@ pub(super) enum Steering {
     Pause(u64),
     /// Cancel after so many milliseconds.
     Cancel(u64),
+    /// Give the first task more time after so many milliseconds.
+    Extend(u64),
 }
 
 /// One client's run.
@@ -105,6 +110,7 @@ pub(super) fn piece(seed: u64, client: &str, index: u64) -> Piece {
         _ if executes => Steering::None,
         0..=9 => Steering::Pause(rng.u64(100..1_500)),
         10..=16 => Steering::Cancel(rng.u64(0..1_500)),
+        17..=22 => Steering::Extend(rng.u64(0..400)),
         _ => Steering::None,
     };
     Piece { index, key, request, steering, executes }
@@ -118,7 +124,9 @@ fn task(rng: &mut fastrand::Rng, key: &str, name: &str, follows: bool, by_proces
         fields.insert("before".to_owned(), json!("${tasks.a.output}"));
     }
     let inline = v1::payload::Data::Inline(input.to_string().into());
+    let effect = (!by_process && rng.u32(0..100) < 6).then_some(v1::Effect::AtMostOnce as i32);
     v1::Task {
+        effect,
         name: name.to_owned(),
         agent: if by_process { PROCESS_AGENT } else { AGENT }.to_owned(),
         input: Some(v1::Payload { media_type: "application/json".to_owned(), data: Some(inline) }),

@@ -14,6 +14,9 @@ pub(super) enum Call {
     Pause,
     Resume,
     Cancel,
+    Extend,
+    /// The answer to a question.
+    Resolve,
 }
 
 /// A client's journal. `key` is the idempotency key of a start, the request id of anything else.
@@ -71,6 +74,14 @@ pub(super) enum WorkerRecord {
         lease: u64,
         reason: i32,
     },
+}
+
+/// The journal of the process agent's commands, which know of no runs and leases.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub(super) enum CommandRecord {
+    Began { at: u64, process: u32, key: String, task: String },
+    Ended { at: u64, process: u32, key: String, task: String },
 }
 
 /// A subscriber's journal.

@@ -11,7 +11,7 @@ use super::journal::{Journal, now_us};
 use super::proxy::Proxy;
 use super::records::Fault;
 use super::watch::Watch;
-use super::{Options, Outcome};
+use super::{Options, Outcome, verdict};
 
 /// How long a silent worker may take to lose its leases: three heartbeats of 5 s, looked at every 5 s, on a busy machine.
 const SILENCE: Duration = Duration::from_secs(40);
@@ -95,26 +95,42 @@ impl Storm<'_> {
     /// Kills the daemon as often as the options say, and does worse in between.
     pub(super) async fn rage(&mut self) -> Outcome<()> {
         let kills = self.options.kills();
-        let silences: Vec<u64> =
-            (1..=self.options.silences()).map(|n| n * kills / (self.options.silences() + 1)).collect();
+        let silences = self.options.silences();
         for kill in 1..=kills {
-            self.unrest().await?;
-            // Some kills hit whatever the daemon does; most of them hit it while somebody waits for an answer.
-            if self.rng.u32(0..100) < 85 {
-                self.await_unanswered().await;
-            }
-            self.kill_daemon().await?;
-            if self.rng.u32(0..100) < 10 {
-                // In the middle of its recovery.
-                self.pause(5..250).await;
-                self.kill_daemon().await?;
-            }
-            self.ready().await?;
-            if silences.contains(&kill) {
+            self.strike().await?;
+            if (1..=silences).any(|number| kill == number * kills / (silences + 1)) {
                 self.silence_a_worker().await?;
             }
         }
+        // Some kills came a moment too late for the calls that they were meant for.
+        for _ in 0..kills {
+            if self.kills_in_flight()? >= self.options.demands().kills_in_flight {
+                break;
+            }
+            self.strike().await?;
+        }
         Ok(())
+    }
+
+    /// One kill of the daemon, and what comes before it.
+    async fn strike(&mut self) -> Outcome<()> {
+        self.unrest().await?;
+        // Some kills hit whatever the daemon does; most of them hit it while somebody waits for an answer.
+        if self.rng.u32(0..100) < 85 {
+            self.await_unanswered().await;
+        }
+        self.kill_daemon().await?;
+        if self.rng.u32(0..100) < 10 {
+            // In the middle of its recovery.
+            self.pause(5..250).await;
+            self.kill_daemon().await?;
+        }
+        self.ready().await
+    }
+
+    fn kills_in_flight(&self) -> Outcome<u64> {
+        let clients: Vec<&str> = self.clients.keys().map(String::as_str).collect();
+        verdict::kills_in_flight(&self.programs.folder, &clients)
     }
 
     /// A while with smaller faults.

@@ -7,12 +7,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use capataz_client::worker::{Task, TaskError, TaskOutput as Output, Worker};
-use serde_json::json;
 
 use super::Outcome;
 use super::journal::{Journal, now_us};
 use super::plans::{self, TaskInput, TaskOutput};
-use super::records::{Work, WorkerRecord};
+use super::records::{CommandRecord, Work, WorkerRecord};
 
 /// What a worker is told to do.
 #[derive(Clone, Debug, clap::Args)]
@@ -87,18 +86,18 @@ pub fn command(journal: &std::path::Path) -> Outcome<()> {
     std::io::stdin().read_to_string(&mut input)?;
     let input: TaskInput = serde_json::from_str(&input)?;
     let mut file = std::fs::File::options().create(true).append(true).open(journal)?;
-    let mut line = |is: &str| {
-        let mut line = json!({
-            "is": is, "at": now_us(), "key": input.key, "task": input.task, "process": std::process::id(),
-        })
-        .to_string();
-        line.push('\n');
-        file.write_all(line.as_bytes()).and_then(|()| file.sync_data())
+    let mut write = |record: &CommandRecord| -> Outcome<()> {
+        let mut line = serde_json::to_vec(record)?;
+        line.push(b'\n');
+        file.write_all(&line)?;
+        Ok(file.sync_data()?)
     };
-    line("began")?;
+    let (key, task, process) = (input.key.clone(), input.task.clone(), std::process::id());
+    write(&CommandRecord::Began { at: now_us(), process, key, task })?;
     std::thread::sleep(Duration::from_millis(input.milliseconds.min(1_000)));
-    line("ended")?;
-    let output = TaskOutput { key: input.key.clone(), task: input.task.clone(), lease: None };
+    let (key, task) = (input.key.clone(), input.task.clone());
+    write(&CommandRecord::Ended { at: now_us(), process, key, task })?;
+    let output = TaskOutput { key: input.key, task: input.task, lease: None };
     println!("{}", serde_json::to_string(&output)?);
     Ok(())
 }

@@ -19,7 +19,7 @@ use super::world::World;
 pub enum Wish {
     Start { template: Rc<Template>, wait: bool },
     Wait { run: RunId },
-    Command { run: RunId, if_seq: Option<u64>, input: Command },
+    Command { run: RunId, if_seq: Option<u64>, input: Box<Command> },
     List,
     Check { agents: Vec<String> },
 }
@@ -112,7 +112,7 @@ impl World {
                 blobs: Vec::new(),
             })),
             Wish::Wait { run } => Request::Wait { run },
-            Wish::Command { run, if_seq, input } => Request::Command { run, if_seq, input },
+            Wish::Command { run, if_seq, input } => Request::Command { run, if_seq, input: *input },
             Wish::List => Request::ListAgents,
             Wish::Check { agents } => {
                 Request::CheckAgents { agents, commands: Vec::new(), resources: Vec::new() }

@@ -25,6 +25,8 @@ pub struct Daemon {
     unknown: bool,
     carrying: bool,
     wake_at: Option<i64>,
+    /// The time that was due after the last input all the same.
+    still_due: Option<Timestamp>,
     /// Events of commits that the core was told of and whose outputs have not left.
     pub acknowledged: Vec<Bytes>,
 }
@@ -40,6 +42,7 @@ impl Daemon {
             unknown: false,
             carrying: false,
             wake_at: None,
+            still_due: None,
             acknowledged: Vec::new(),
         }
     }
@@ -100,6 +103,7 @@ impl World {
         }
         let Some(core) = &mut self.daemon.core else { return Ok(()) };
         let failed = matches!(input, Input::CommitFailed);
+        let woken = matches!(input, Input::Wake);
         match input {
             Input::Recovered(_) => self.daemon.unknown = false,
             Input::CommitFailed => self.daemon.unknown = true,
@@ -123,6 +127,10 @@ impl World {
             }
         }
         self.daemon.unknown = unknown;
+        let due = core.next_wake().filter(|due| *due <= now);
+        let again = woken && due.is_some() && due == self.daemon.still_due;
+        Invariant::TimersFire.check(!again, || format!("{due:?} is due at {now:?} and does not go away"))?;
+        self.daemon.still_due = due;
         self.check_slots()?;
         self.rearm();
         if self.rng.percent(70) {

@@ -54,6 +54,7 @@ invariants! {
     NoAppendAfterUnknown: "After a commit of unknown outcome nothing is appended before the shard is read again.";
     RestartHasCause: "The shard is read again only after a failed commit.";
     FencedIsSilent: "A daemon that lost its shard acknowledges, sends and publishes nothing more.";
+    TimersFire: "A wake at the time that the core asked for leaves nothing that is still due, twice in a row.";
     EndsInTime: "When faults stop, every run ends within bounded virtual time.";
     ReadersReachEnd: "When faults stop, every subscriber reaches the end of the log.";
     SameTrace: "The same seed gives the same trace.";

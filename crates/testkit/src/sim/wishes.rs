@@ -86,8 +86,8 @@ impl World {
         let number = self.draw_id();
         let reused =
             self.rng.percent(3).then(|| self.model.run(run)?.requests.keys().next().cloned()).flatten();
-        let request_id =
-            reused.unwrap_or_else(|| if number % 20 == 0 { String::new() } else { format!("r{number}") });
+        let request_id = reused
+            .unwrap_or_else(|| if number.is_multiple_of(20) { String::new() } else { format!("r{number}") });
         let task = self.draw_task(run);
         let Some(model) = self.model.run(run) else { return };
         let seq = model.seq();
@@ -110,7 +110,7 @@ impl World {
         };
         let if_seq =
             self.rng.percent(12).then(|| if self.rng.percent(80) { seq } else { seq.saturating_sub(1) });
-        self.want(Wish::Command { run, if_seq, input }, false);
+        self.want(Wish::Command { run, if_seq, input: Box::new(input) }, false);
     }
 
     fn draw_task(&mut self, run: RunId) -> String {
@@ -127,7 +127,7 @@ impl World {
             self.crash();
         }
         let calm = self.is_calm();
-        let held: Vec<(RunId, Option<(String, Vec<String>)>)> = self
+        let held: Vec<(RunId, Option<Asked>)> = self
             .model
             .unfinished()
             .filter(|run| run.is_held())
@@ -148,11 +148,14 @@ impl World {
                     Command::Resolve { question_id, answer, request_id }
                 }
             };
-            self.want(Wish::Command { run, if_seq: None, input }, true);
+            self.want(Wish::Command { run, if_seq: None, input: Box::new(input) }, true);
         }
     }
 }
 
-fn first_question(run: &RunModel) -> Option<(String, Vec<String>)> {
+/// An open question: its id and its answers.
+type Asked = (String, Vec<String>);
+
+fn first_question(run: &RunModel) -> Option<Asked> {
     run.open_questions().next().map(|(id, question)| (id.clone(), question.options.clone()))
 }

@@ -244,7 +244,8 @@ impl World {
                 let Some(key) = parse(cancel.lease.as_ref()) else { return Ok(()) };
                 let Some(holding) = worker.holdings.get_mut(&key) else { return Ok(()) };
                 holding.cancelled = true;
-                if holding.conduct != Conduct::IgnoresCancel && !(!self.is_calm() && self.rng.percent(15)) {
+                let deaf = holding.conduct == Conduct::IgnoresCancel;
+                if !deaf && !self.strikes(150) {
                     let delay = self.rng.delay(200, 8_000);
                     self.job(index, delay, Job::Stop(key));
                 }
@@ -303,7 +304,10 @@ impl World {
         let conduct = self.draw_conduct();
         self.remember_lease(key.0, key.1, key.2);
         let Some(worker) = self.workers.get_mut(index) else { return Ok(()) };
-        worker.holdings.insert(key, Holding { conduct, result: None, cancelled: false, deadline_ms: assignment.deadline_ms });
+        worker.holdings.insert(
+            key,
+            Holding { conduct, result: None, cancelled: false, deadline_ms: assignment.deadline_ms },
+        );
         let (in_work, slots) = (worker.in_work(), worker.shape.slots as usize);
         Invariant::SlotsMatchLeases.check(in_work <= slots, || {
             format!("{} has {slots} slots and {in_work} assignments: {:?}", worker.id, worker.holdings)
@@ -318,7 +322,8 @@ impl World {
         let Some(worker) = self.workers.get(index).filter(|_| self.is_quiet(id)) else { return Ok(()) };
         for (key, holding) in worker.holdings.iter().filter(|(_, holding)| holding.result.is_none()) {
             let live = self.model.run(key.0).and_then(|run| run.live(key.1));
-            let Some((_, lease)) = live.filter(|(token, lease)| *token == key.2 && lease.worker == worker.id) else {
+            let Some((_, lease)) = live.filter(|(token, lease)| *token == key.2 && lease.worker == worker.id)
+            else {
                 continue;
             };
             let told = holding.cancelled == lease.cancel.is_some()

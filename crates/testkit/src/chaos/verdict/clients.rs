@@ -7,7 +7,13 @@ use super::logs::Log;
 use super::runs::request_of;
 use crate::chaos::records::{Call, ClientRecord};
 
-pub(super) fn judge(journal: &[ClientRecord], logs: &BTreeMap<String, Log>, verdict: &mut Verdict) {
+/// `name` is the client's, whose journal it is.
+pub(super) fn judge(
+    name: &str,
+    journal: &[ClientRecord],
+    logs: &BTreeMap<String, Log>,
+    verdict: &mut Verdict,
+) {
     let mut runs_of_key: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut starts = BTreeSet::new();
     let mut found_again = BTreeSet::new();
@@ -40,6 +46,11 @@ pub(super) fn judge(journal: &[ClientRecord], logs: &BTreeMap<String, Log>, verd
         }
     }
     verdict.found_again += found_again.len() as u64;
+    for (run, log) in logs.iter().filter(|(_, log)| log.client() == name) {
+        if !starts.contains(log.key()) {
+            verdict.wrong.push(format!("run {run} has the key {}, which nobody sent", log.key()));
+        }
+    }
     for key in starts {
         if !runs_of_key.contains_key(key) {
             verdict.wrong.push(format!("the start {key} was never answered"));

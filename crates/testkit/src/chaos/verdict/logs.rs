@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use capataz_client::{Client, ClientError, v1};
+use capataz_contracts::v1::event::Body;
 
 use crate::chaos::Outcome;
 use crate::chaos::plans::{CLIENT_LABEL, KEY_LABEL};
@@ -29,6 +30,16 @@ impl Log {
 
     pub(super) fn is_finished(&self) -> bool {
         self.view.status == v1::RunStatus::Finished as i32
+    }
+
+    /// Whether the plan says so.
+    pub(super) fn runs_at_most_once(&self, name: &str) -> bool {
+        let accepted = self.events.first().and_then(|event| match &event.body {
+            Some(Body::RunAccepted(body)) => body.plan.as_ref(),
+            _ => None,
+        });
+        let mut tasks = accepted.iter().flat_map(|plan| &plan.waves).flat_map(|wave| &wave.tasks);
+        tasks.any(|task| task.name == name && task.effect == Some(v1::Effect::AtMostOnce as i32))
     }
 
     /// The name of a task of the plan.

@@ -1,6 +1,7 @@
 //! The verdict: journals and the public API, and nothing else.
 
 mod clients;
+mod commands;
 mod kills;
 mod logs;
 mod report;
@@ -13,7 +14,7 @@ use std::path::Path;
 
 use capataz_client::Client;
 
-use super::records::{ClientRecord, Fault, SubscriberRecord, WorkerRecord};
+use super::records::{ClientRecord, CommandRecord, Fault, SubscriberRecord, WorkerRecord};
 use super::{Names, Outcome, journal, journal_path, storm};
 use work::Repetition;
 
@@ -33,8 +34,10 @@ pub(super) struct Verdict {
     accepted_results: u64,
     broken_calls: u64,
     leases: u64,
-    lost_leases: u64,
+    lost_leases: BTreeMap<String, u64>,
+    questions: u64,
     executions: u64,
+    commands_run: u64,
     stale_refused: u64,
     told_refusals: u64,
     subscriptions: u64,
@@ -74,7 +77,7 @@ pub(super) async fn judge(client: &Client, folder: &Path, names: &Names) -> Outc
     let mut journals = Vec::new();
     for id in &names.clients {
         let journal: Vec<ClientRecord> = journal::read(&journal_path(folder, "client", id))?;
-        clients::judge(&journal, &logs, &mut verdict);
+        clients::judge(id, &journal, &logs, &mut verdict);
         journals.push(journal);
     }
     for id in &names.subscribers {
@@ -86,9 +89,21 @@ pub(super) async fn judge(client: &Client, folder: &Path, names: &Names) -> Outc
         executions.extend(journal::read::<WorkerRecord>(&journal_path(folder, "worker", id))?);
     }
     work::judge(&executions, &logs, &mut verdict);
+    let commands: Vec<CommandRecord> = journal::read(&super::commands_path(folder))?;
+    commands::judge(&commands, &logs, &mut verdict);
     let faults: Vec<Fault> = journal::read(&storm::faults_path(folder))?;
     kills::judge(&faults, &journals, &mut verdict);
     Ok(verdict)
+}
+
+/// Kills of the daemon so far that a start or command did not survive.
+pub(super) fn kills_in_flight(folder: &Path, clients: &[&str]) -> Outcome<u64> {
+    let mut verdict = Verdict::default();
+    let journals: Outcome<Vec<Vec<ClientRecord>>> =
+        clients.iter().map(|id| journal::read(&journal_path(folder, "client", id))).collect();
+    let faults: Vec<Fault> = journal::read(&storm::faults_path(folder))?;
+    kills::judge(&faults, &journals?, &mut verdict);
+    Ok(verdict.kills_in_flight)
 }
 
 /// Events that each subscription has to deliver in all.

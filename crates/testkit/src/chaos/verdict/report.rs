@@ -88,9 +88,20 @@ impl fmt::Display for Verdict {
         row(
             "repeated executions",
             self.repetitions.len() as u64,
-            format!("of {}; {} unexplained", self.executions, self.unexplained.len()),
+            format!(
+                "of {} and {} commands; {} unexplained",
+                self.executions,
+                self.commands_run,
+                self.unexplained.len()
+            ),
         )?;
-        row("lost leases", self.lost_leases, format!("of {}", self.leases))?;
+        let reasons: Vec<String> =
+            self.lost_leases.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+        row(
+            "lost leases",
+            self.lost_leases.values().sum(),
+            format!("of {}: {}; {} questions asked", self.leases, reasons.join(", "), self.questions),
+        )?;
         for repetition in self.repetitions.iter().take(SHOWN) {
             writeln!(
                 f,
@@ -99,7 +110,7 @@ impl fmt::Display for Verdict {
                 repetition.task,
                 repetition.attempt,
                 repetition.lost_lease,
-                reason(repetition.reason),
+                repetition.loss,
                 repetition.lease,
             )?;
         }
@@ -109,8 +120,4 @@ impl fmt::Display for Verdict {
         }
         Ok(())
     }
-}
-
-fn reason(reason: capataz_client::v1::LeaseLossReason) -> String {
-    reason.as_str_name().trim_start_matches("LEASE_LOSS_REASON_").to_lowercase()
 }

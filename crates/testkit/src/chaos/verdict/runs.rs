@@ -88,14 +88,19 @@ pub(super) fn request_of(body: &Body) -> Option<&str> {
         Body::RunPaused(body) => &body.request_id,
         Body::RunResumed(body) => &body.request_id,
         Body::RunCancelRequested(body) => &body.request_id,
+        Body::TaskExtended(body) => &body.request_id,
+        Body::QuestionAnswered(body) => &body.request_id,
         _ => return None,
     };
     (!request.is_empty()).then_some(request.as_str())
 }
 
-/// Fencing tokens grow, a task has one lease at a time, and each refusal is told once.
+/// Fencing tokens grow, a task has one lease at a time, a run that is held has no new ones, and each refusal is told
+/// once.
 fn leases(run: &str, log: &Log, verdict: &mut Verdict) {
     let mut newest = 0;
+    let mut is_paused = false;
+    let mut is_cancelled = false;
     let mut live: BTreeMap<(u32, u32), u64> = BTreeMap::new();
     let mut refused = BTreeSet::new();
     for event in &log.events {
@@ -108,6 +113,9 @@ fn leases(run: &str, log: &Log, verdict: &mut Verdict) {
                     verdict.wrong.push(text);
                 }
                 newest = newest.max(body.lease);
+                if is_paused || is_cancelled {
+                    verdict.wrong.push(format!("run {run}: lease {} of a run that is held", body.lease));
+                }
                 if let Some(before) = live.insert((body.wave, body.task), body.lease) {
                     let text =
                         format!("run {run}: lease {} while lease {before} of the task lives", body.lease);
@@ -115,9 +123,19 @@ fn leases(run: &str, log: &Log, verdict: &mut Verdict) {
                 }
             }
             Some(Body::TaskLeaseLost(body)) => {
-                verdict.lost_leases += 1;
+                *verdict.lost_leases.entry(reason(body.reason())).or_default() += 1;
                 if live.remove(&(body.wave, body.task)) != Some(body.lease) {
                     verdict.wrong.push(format!("run {run}: lease {} is lost and was not live", body.lease));
+                }
+            }
+            Some(Body::RunPaused(_)) => is_paused = true,
+            Some(Body::RunResumed(_)) => is_paused = false,
+            Some(Body::RunCancelRequested(_)) => is_cancelled = true,
+            Some(Body::QuestionAsked(body)) => {
+                // A task that must run at most once is asked about when its lease is lost.
+                if let (Some(wave), Some(task)) = (body.wave, body.task) {
+                    live.remove(&(wave, task));
+                    verdict.questions += 1;
                 }
             }
             Some(Body::TaskAttemptFailed(body)) => _ = live.remove(&(body.wave, body.task)),
@@ -144,11 +162,16 @@ fn leases(run: &str, log: &Log, verdict: &mut Verdict) {
     }
 }
 
+pub(super) fn reason(reason: v1::LeaseLossReason) -> String {
+    reason.as_str_name().trim_start_matches("LEASE_LOSS_REASON_").to_lowercase()
+}
+
 /// A task's output is what was answered under the lease that settled it, for this run and this task.
 fn outputs(run: &str, log: &Log, verdict: &mut Verdict) {
     for event in &log.events {
         let Some(Body::TaskSettled(body)) = &event.body else { continue };
-        if body.status != v1::ResultStatus::Success as i32 {
+        // Without a lease, a person has said that the task has succeeded.
+        if body.status != v1::ResultStatus::Success as i32 || body.lease.is_none() {
             continue;
         }
         let name = log.task_name(body.wave, body.task);

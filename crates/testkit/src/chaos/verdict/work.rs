@@ -8,16 +8,18 @@ use capataz_contracts::v1::event::Body;
 
 use super::Verdict;
 use super::logs::Log;
+use super::runs::reason;
+use crate::chaos::plans::RETRY;
 use crate::chaos::records::WorkerRecord;
 
-/// An execution that was not the first of its attempt, and the lost lease before it.
+/// An execution that was not the first of its attempt, and what became of the lease before it.
 #[derive(Clone, Debug)]
 pub(super) struct Repetition {
     pub(super) run: String,
     pub(super) task: String,
     pub(super) attempt: u32,
     pub(super) lost_lease: u64,
-    pub(super) reason: v1::LeaseLossReason,
+    pub(super) loss: String,
     pub(super) lease: u64,
 }
 
@@ -49,13 +51,13 @@ pub(super) fn judge(journals: &[WorkerRecord], logs: &BTreeMap<String, Log>, ver
                 verdict.unexplained.push(format!("{place}: executed twice under lease {before}"));
                 continue;
             }
-            match loss(log, before) {
-                Some(reason) => verdict.repetitions.push(Repetition {
+            match loss(log, task, before) {
+                Some(loss) => verdict.repetitions.push(Repetition {
                     run: run.to_owned(),
                     task: task.to_owned(),
                     attempt,
                     lost_lease: before,
-                    reason,
+                    loss,
                     lease: after,
                 }),
                 None => {
@@ -68,11 +70,39 @@ pub(super) fn judge(journals: &[WorkerRecord], logs: &BTreeMap<String, Log>, ver
     }
 }
 
-fn loss(log: &Log, lease: u64) -> Option<v1::LeaseLossReason> {
-    log.events.iter().find_map(|event| match &event.body {
-        Some(Body::TaskLeaseLost(body)) if body.lease == lease => Some(body.reason()),
-        _ => None,
-    })
+/// How the log says that a lease was lost, if that allows the task to be done again.
+fn loss(log: &Log, task: &str, lease: u64) -> Option<String> {
+    let mut later = log.events.iter().skip_while(|event| match &event.body {
+        Some(Body::TaskLeased(body)) => body.lease != lease,
+        _ => true,
+    });
+    if !log.runs_at_most_once(task) {
+        return later.find_map(|event| match &event.body {
+            Some(Body::TaskLeaseLost(body)) if body.lease == lease => Some(reason(body.reason())),
+            _ => None,
+        });
+    }
+    let mut asked = None;
+    for event in later {
+        match &event.body {
+            // Given back before it was begun: the one loss after which such a task goes on by itself.
+            Some(Body::TaskLeaseLost(body)) if body.lease == lease => {
+                let unbegun = [v1::LeaseLossReason::Returned, v1::LeaseLossReason::NotAcknowledged];
+                return unbegun.contains(&body.reason()).then(|| reason(body.reason()));
+            }
+            Some(Body::QuestionAsked(body)) => {
+                let question = body.question.as_ref()?;
+                if question.task.as_deref() == Some(task) {
+                    asked = Some(question.question_id.as_str());
+                }
+            }
+            Some(Body::QuestionAnswered(body)) if asked == Some(body.question_id.as_str()) => {
+                return (body.answer == RETRY).then(|| "somebody was asked".to_owned());
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 fn accepted(run: &str, lease: u64, logs: &BTreeMap<String, Log>, verdict: &mut Verdict) {
