@@ -23,6 +23,8 @@ use crate::status;
 const MAX_WAIT: Duration = Duration::from_secs(60 * 60);
 /// Bytes of an accepted plan: its event has to fit into one message.
 const MAX_PLAN_BYTES: usize = 3 * 1024 * 1024;
+/// Violations of policies in one answer, beside those of the structure.
+const MAX_POLICY_VIOLATIONS: usize = 100;
 /// Starts in one batch.
 const MAX_STARTS: usize = 1_000;
 const MAX_TASK_PAGE: u32 = 1_000;
@@ -144,10 +146,8 @@ fn prepare(mut request: v1::StartRunRequest, wait: bool) -> Result<StartRequest,
     let mut violations = validate::start_run(&request, &PlanLimits::default());
     let canonical = request.idempotency_key.as_ref().map(|_| canonical(&request));
     let mut plan = request.plan.take().unwrap_or_default();
-    if violations.is_empty() {
-        let of_policies = materialise(&mut plan);
-        violations.extend(of_policies.into_iter().map(|violation| violation.under("plan")));
-    }
+    let of_policies = materialise(&mut plan);
+    add(&mut violations, of_policies.into_iter().map(|violation| violation.under("plan")).collect());
     if !violations.is_empty() {
         return Err(status::invalid(&violations));
     }
@@ -176,8 +176,18 @@ fn prepare(mut request: v1::StartRunRequest, wait: bool) -> Result<StartRequest,
 
 /// Everything that is wrong with a plan by itself, with paths from the plan.
 pub(crate) fn check_plan(plan: &v1::Plan) -> Vec<Violation> {
-    let violations = validate::plan(plan, &PlanLimits::default());
-    if violations.is_empty() { materialise(&mut plan.clone()) } else { violations }
+    let mut violations = validate::plan(plan, &PlanLimits::default());
+    add(&mut violations, materialise(&mut plan.clone()));
+    violations
+}
+
+/// Adds what is not known of a path yet.
+fn add(violations: &mut Vec<Violation>, more: Vec<Violation>) {
+    for violation in more.into_iter().take(MAX_POLICY_VIOLATIONS) {
+        if violations.iter().all(|known| known.path != violation.path) {
+            violations.push(violation);
+        }
+    }
 }
 
 /// Fills a plan's defaults in; what is wrong with its policies, and with its size after that.
