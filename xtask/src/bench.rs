@@ -54,7 +54,7 @@ pub fn run(benchmark: Benchmark, arguments: &[String]) -> Outcome {
 }
 
 /// Where cargo puts what it builds.
-fn target_folder(
+pub fn target_folder(
     cargo: &std::ffi::OsStr,
     root: &std::path::Path,
 ) -> Result<PathBuf, Box<dyn std::error::Error>> {

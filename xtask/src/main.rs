@@ -9,6 +9,7 @@
 )]
 
 mod bench;
+mod chaos;
 mod codegen;
 mod docs;
 mod layers;
@@ -41,6 +42,12 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Kill the released daemon, its workers and its streams under load, and look for what was lost or doubled
+    Chaos {
+        /// For the program; `-- --help` lists them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Check the dependencies between crates against xtask/layers.txt
     Layers,
     /// Check that codes have pages, promises tests, crates a place, and links a target
@@ -62,6 +69,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Codegen { check } => codegen::run(check),
         Task::Bench { name, arguments } => bench::run(name, &arguments),
+        Task::Chaos { arguments } => chaos::run(&arguments),
         Task::Layers => layers::run(),
         Task::Docs => docs::run(),
         Task::Simulate { arguments } => simulate::run(&arguments),

@@ -208,7 +208,8 @@ impl Context {
             self.sent(call, piece.index, &piece.key, attempt).await?;
             let request = piece.request.clone();
             let answer = if piece.executes {
-                let answer = self.client.execute_run(request, None).await;
+                // A run that has a question would keep the call waiting for the answer.
+                let answer = self.client.execute_run(request, Some(WAIT)).await;
                 answer.map(|response| (response.run_id, response.created))
             } else {
                 let _unanswered = Unanswered::begin();

@@ -231,21 +231,7 @@ async fn start<'a>(options: &'a Options, programs: &'a Programs, names: &Names) 
         storm.start_worker(id)?;
     }
     // A plan may name an agent once a worker has offered it.
-    let client = Client::connect(&storm.daemon.url()).await?;
-    let until = Instant::now() + children::PATIENCE;
-    loop {
-        let agents = client.list_agents().await?;
-        let served = agents
-            .iter()
-            .filter(|status| status.agent.as_ref().is_some_and(|agent| agent.name == plans::AGENT));
-        if served.map(|status| status.workers).sum::<u32>() as usize == names.workers.len() {
-            break;
-        }
-        if Instant::now() > until {
-            return Err("the workers do not come up".into());
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    storm.await_workers().await?;
     for id in &names.subscribers {
         storm.start_subscriber(id)?;
     }

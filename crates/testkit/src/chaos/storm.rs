@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use capataz_client::{Client, v1};
 use rustix::process::Signal;
 
 use super::children::{Daemon, PATIENCE, Process, Programs};
 use super::journal::{Journal, now_us};
+use super::plans::AGENT;
 use super::proxy::Proxy;
 use super::records::Fault;
 use super::watch::Watch;
@@ -98,7 +100,11 @@ impl Storm<'_> {
         let silences = self.options.silences();
         for kill in 1..=kills {
             self.strike().await?;
-            if (1..=silences).any(|number| kill == number * kills / (silences + 1)) {
+            if let Some(number) = (1..=silences).find(|number| kill == number * kills / (silences + 1)) {
+                // The first one while its stream stands, the next one before it is back after the daemon's restart.
+                if number % 2 == 1 {
+                    self.await_workers().await?;
+                }
                 self.silence_a_worker().await?;
             }
         }
@@ -110,6 +116,24 @@ impl Storm<'_> {
             self.strike().await?;
         }
         Ok(())
+    }
+
+    /// Waits until every worker has a stream.
+    pub(super) async fn await_workers(&self) -> Outcome<()> {
+        let client = Client::connect(&self.daemon.url()).await?;
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let agents = client.list_agents().await?;
+            let is_served = |status: &&v1::AgentStatus| status.agent.as_ref().is_some_and(|agent| agent.name == AGENT);
+            let workers = agents.iter().find(is_served).map_or(0, |status| status.workers);
+            if usize::try_from(workers)? == self.workers.len() {
+                return Ok(());
+            }
+            if Instant::now() > until {
+                return Err("the workers do not come up".into());
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// One kill of the daemon, and what comes before it.

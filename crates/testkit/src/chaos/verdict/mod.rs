@@ -7,6 +7,8 @@ mod logs;
 mod report;
 mod runs;
 mod streams;
+#[cfg(test)]
+mod tests;
 mod work;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,29 @@
+//! `cargo xtask chaos`: builds the released daemon and the chaos program, and launches that.
+
+use std::process::Command;
+
+use crate::Outcome;
+use crate::bench::target_folder;
+use crate::codegen::project_root;
+
+/// `arguments` go to the program as they are.
+pub fn run(arguments: &[String]) -> Outcome {
+    let root = project_root()?;
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(&cargo);
+    build.current_dir(&root).args(["build", "--release", "--package", "capataz-cli", "--bin", "capataz"]);
+    build.args(["--package", "capataz-testkit", "--bin", "chaos"]);
+    if !build.status()?.success() {
+        return Err("the programs could not be built".into());
+    }
+    let target = target_folder(&cargo, &root)?;
+    let program = target.join("release").join(format!("chaos{}", std::env::consts::EXE_SUFFIX));
+    let mut chaos = Command::new(program);
+    if !arguments.iter().any(|argument| argument == "--dir" || argument.starts_with("--dir=")) {
+        chaos.arg("--dir").arg(target.join("chaos"));
+    }
+    if !chaos.args(arguments).status()?.success() {
+        return Err("the chaos test failed".into());
+    }
+    Ok(())
+}
