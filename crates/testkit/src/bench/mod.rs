@@ -112,6 +112,8 @@ pub async fn orchestration(options: &Options) -> Outcome<()> {
     std::fs::create_dir_all(&options.dir)?;
     let disk = disk::describe(&options.dir)?;
     if disk.is_memory {
+        // Gone again where it was made for this.
+        let _ = std::fs::remove_dir(&disk.path);
         return Err(format!("{} is {}: nothing there is durable", disk.path.display(), disk.kind).into());
     }
     let mut report = Report::new(options, &disk);

@@ -278,3 +278,34 @@ impl Serialize for Report {
         report.end()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(cell: &Cell, expected: &str) {
+        assert_eq!(cell.written(), expected);
+    }
+
+    #[test]
+    fn figures_stand_beside_their_aims() {
+        check(&Cell::new(1_234_567.4, Unit::Count), "1,234,567");
+        check(&Cell::new(999.0, Unit::Count), "999");
+        check(&Cell::new(7_312.0, Unit::Count).at_least(7_000.0), "7,312 (≥ 7,000 met)");
+        check(&Cell::new(6_999.0, Unit::Count).at_least(7_000.0), "6,999 (≥ 7,000 missed)");
+        check(&Cell::new(20.004, Unit::Milliseconds).at_most(20.0), "20.00 ms (≤ 20.00 ms missed)");
+        check(&Cell::from("-").at_most(1.0), "-");
+    }
+
+    #[test]
+    fn json_names_the_columns() {
+        let mut table = Table::new(["callers", "runs/s"]);
+        table.row([Cell::new(64.0, Unit::Count), Cell::new(8_000.0, Unit::Count).at_least(7_000.0)]);
+        let written = serde_json::to_value(&table).unwrap_or_default();
+        let expected = serde_json::json!([
+            { "callers": 64.0, "runs/s": { "value": 8_000.0, "at_least": 7_000.0, "met": true } }
+        ]);
+        assert_eq!(written, expected);
+    }
+}

@@ -117,3 +117,28 @@ pub(super) fn size_of(appends: &[Append]) -> (u64, u64) {
         (events + u64::from(append.count), bytes + append.events.len() as u64)
     })
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use capataz_store::{AgentRow, Millis, ShardId, SqliteOptions, SqliteStore, Store};
+
+    use super::*;
+
+    #[test]
+    fn each_transaction_is_counted_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(folder.path(), SqliteOptions::default()).unwrap();
+        let mut writer = store.claim(ShardId(0)).unwrap();
+        let database = Database::of(folder.path());
+        let before = database.transactions().unwrap();
+        for number in 0..50 {
+            let row =
+                |name: String| AgentRow { name, agent: vec![1; 3000].into(), last_seen: Millis(number) };
+            // Transactions of one page and of many.
+            let rows: Vec<AgentRow> = (0..=number).map(|index| row(format!("agent-{index}"))).collect();
+            writer.put_agents(&rows).unwrap();
+        }
+        assert_eq!(database.transactions().unwrap() - before, 50);
+    }
+}

@@ -20,8 +20,9 @@ const STARTS: usize = 5;
 /// Milliseconds.
 const AIM_EMPTY: f64 = 50.0;
 const AIM_FULL: f64 = 1_000.0;
-/// Mebibytes.
-const AIM_MEMORY: f64 = 80.0;
+/// 80 MB, in mebibytes.
+const AIM_MEMORY: f64 = 80e6 / MEBIBYTE;
+const MEBIBYTE: f64 = 1_048_576.0;
 
 pub(in super::super) async fn footprint(options: &Options) -> Outcome<Section> {
     let mut section = Section::new("Start-up and memory");
@@ -121,7 +122,7 @@ async fn run_many(daemon: &Daemon, runs: u64) -> Outcome<()> {
 
 fn resident(daemon: &Daemon, after: String, aim: Option<f64>) -> Outcome<Vec<Cell>> {
     let (now, highest) = process::memory(daemon.pid())?;
-    let cell = |bytes: u64| Cell::new(bytes as f64 / 1_048_576.0, Unit::Mebibytes);
+    let cell = |bytes: u64| Cell::new(bytes as f64 / MEBIBYTE, Unit::Mebibytes);
     let now = cell(now);
     Ok(vec![Cell::from(after), aim.map_or(now.clone(), |aim| now.at_most(aim)), cell(highest)])
 }

@@ -133,7 +133,9 @@ async fn measure(
     }
     section.table(speed);
     section.table(cost);
-    section.note(format!("daemon CPU a task by threads, 64 callers: {threads}"));
+    if !threads.is_empty() {
+        section.note(format!("daemon CPU a task by threads, 64 callers: {threads}"));
+    }
     Ok(())
 }
 
