@@ -124,7 +124,8 @@ impl Storm<'_> {
         let until = Instant::now() + PATIENCE;
         loop {
             let agents = client.list_agents().await?;
-            let is_served = |status: &&v1::AgentStatus| status.agent.as_ref().is_some_and(|agent| agent.name == AGENT);
+            let is_served =
+                |status: &&v1::AgentStatus| status.agent.as_ref().is_some_and(|agent| agent.name == AGENT);
             let workers = agents.iter().find(is_served).map_or(0, |status| status.workers);
             if usize::try_from(workers)? == self.workers.len() {
                 return Ok(());
