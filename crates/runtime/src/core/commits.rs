@@ -31,8 +31,6 @@ pub(crate) struct Pending {
     creates: bool,
     pub(super) deferred: Vec<Deferred>,
     waiting_creator: Option<ReplyId>,
-    /// It is of a run whose creation was refused, and cannot succeed.
-    void: bool,
     /// Only for a planted fault.
     append: Option<Append>,
 }
@@ -141,7 +139,6 @@ impl Core {
             creates,
             deferred,
             waiting_creator: batch.waiting_creator,
-            void: false,
             append: kept,
         });
         self.outputs.push(Output::Append { id, append });
@@ -186,7 +183,6 @@ impl Core {
                         self.reply(reply, Answer::Unavailable);
                     }
                 }
-                AppendOutcome::Conflict if pending.void => {}
                 // The log is not what this core believes: believe the log.
                 AppendOutcome::Conflict | AppendOutcome::KeyTaken { .. } => {
                     tracing::error!(run = %pending.run, "an append does not fit the log; the shard is read again");
@@ -223,10 +219,6 @@ impl Core {
         }
         if let Some(reply) = pending.waiting_creator {
             self.reply(reply, answer());
-        }
-        // What the run that never was did next, a lease for one, is on its way behind its creation.
-        for later in self.pending.iter_mut().filter(|later| later.run == pending.run) {
-            later.void = true;
         }
         self.forget_run(pending.run);
     }

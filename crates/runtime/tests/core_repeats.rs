@@ -1,0 +1,128 @@
+//! The core by itself, over appends that the test answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear};
+use capataz_engine::{Plan, StartRun, Timestamp};
+use capataz_runtime::core::{
+    Answer, AppendId, ConnectionId, Core, CoreConfig, Input, Output, Recovered, ReplyId, Request,
+    StartRequest,
+};
+use capataz_store::{Append, AppendOutcome, Epoch, IdempotencyKey, Position, RunId};
+use uuid::Uuid;
+
+const WORKER: ConnectionId = ConnectionId(1);
+
+struct Bench {
+    core: Core,
+    appends: Vec<(AppendId, Append)>,
+    outputs: Vec<Output>,
+}
+
+impl Bench {
+    /// A core with nothing in it but a worker that has one slot.
+    fn new() -> Self {
+        let mut bench =
+            Self { core: Core::new(CoreConfig::default()), appends: Vec::new(), outputs: Vec::new() };
+        bench.input(Input::Recovered(Recovered { epoch: Epoch(1), runs: Vec::new(), agents: Vec::new() }));
+        let agent = v1::Agent { name: "echo".to_owned(), max_concurrency: 1, ..Default::default() };
+        let hello =
+            v1::Hello { worker_id: "w".to_owned(), agents: vec![agent], slots: 1, ..Default::default() };
+        bench.say(Say::Hello(hello));
+        bench
+    }
+
+    fn input(&mut self, input: Input) {
+        let mut outputs = Vec::new();
+        self.core.handle(Timestamp(1_000), input, &mut outputs);
+        for output in outputs {
+            match output {
+                Output::Append { id, append } => self.appends.push((id, append)),
+                output => self.outputs.push(output),
+            }
+        }
+    }
+
+    fn say(&mut self, frame: Say) {
+        self.input(Input::Frame { connection: WORKER, frame });
+    }
+
+    fn start(&mut self, reply: u64, run: RunId, key: &'static str) {
+        let task = v1::Task { name: "a".to_owned(), agent: "echo".to_owned(), ..Default::default() };
+        let wave = v1::Wave { tasks: vec![task], ..Default::default() };
+        let mut plan = v1::Plan { name: "plan".to_owned(), waves: vec![wave], ..Default::default() };
+        Plan::materialise(&mut plan).unwrap();
+        let start = StartRun { plan, labels: BTreeMap::new(), parent: None };
+        let key = IdempotencyKey { key: key.into(), request: [0; 32] };
+        let request = StartRequest {
+            run,
+            start,
+            agents: BTreeSet::from(["echo".to_owned()]),
+            commands: Vec::new(),
+            resources: Vec::new(),
+            key: Some(key),
+            wait: false,
+            blobs: Vec::new(),
+        };
+        let request = Request::Start(Box::new(request));
+        self.input(Input::Request { reply: ReplyId(reply), request });
+    }
+
+    /// The runs of the appends in flight, in their order.
+    fn in_flight(&self) -> Vec<RunId> {
+        self.appends.iter().map(|(_, append)| append.run).collect()
+    }
+
+    fn answer(&mut self, outcomes: Vec<AppendOutcome>) {
+        self.appends.drain(..outcomes.len());
+        self.input(Input::Committed { outcomes });
+    }
+
+    /// Leases of the assignments that the worker was sent.
+    fn assigned(&self) -> Vec<v1::LeaseRef> {
+        let assignments = self.outputs.iter().filter_map(|output| match output {
+            Output::Frame { frame: Hear::Assignment(assignment), .. } => assignment.lease.clone(),
+            _ => None,
+        });
+        assignments.collect()
+    }
+}
+
+fn run(number: u128) -> RunId {
+    RunId(Uuid::from_u128(number))
+}
+
+fn committed(position: u64) -> AppendOutcome {
+    AppendOutcome::Committed(Position(position))
+}
+
+/// A start that is repeated under its key makes a run that never was. What that run did before its creation was refused
+/// (here it got the slot that came free) must not pass for damage of the log, for which every stream would be closed.
+#[test]
+fn a_repeated_start_whose_copy_was_leased_disturbs_nobody() {
+    let (first, copy) = (run(1), run(2));
+    let mut bench = Bench::new();
+    bench.start(1, first, "key");
+    bench.answer(vec![committed(1)]);
+    let lease = bench.assigned().pop();
+
+    bench.start(2, copy, "key");
+    bench.say(Say::Completed(v1::Completed { lease, ..Default::default() }));
+    assert_eq!(bench.in_flight(), [copy, first, copy]);
+    let taken = AppendOutcome::KeyTaken { run: first, same_request: true };
+    bench.answer(vec![taken, committed(2), AppendOutcome::Conflict]);
+
+    let existing = bench.outputs.iter().any(|output| {
+        matches!(output, Output::Reply { reply: ReplyId(2), answer: Answer::Existing { run } } if *run == first)
+    });
+    assert!(existing, "{:?}", bench.outputs);
+    let disturbed =
+        bench.outputs.iter().any(|output| matches!(output, Output::Restart | Output::Close { .. }));
+    assert!(!disturbed, "{:?}", bench.outputs);
+
+    // The slot is free again.
+    bench.start(3, run(3), "another key");
+    bench.answer(vec![committed(3)]);
+    let runs: Vec<String> = bench.assigned().into_iter().map(|lease| lease.run_id).collect();
+    assert_eq!(runs, [first.to_string(), run(3).to_string()]);
+}
