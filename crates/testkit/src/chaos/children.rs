@@ -118,6 +118,28 @@ pub fn become_bound(parent: u32, program: &Path, arguments: &[String]) -> Outcom
     Err(Command::new(program).args(arguments).exec().into())
 }
 
+/// A call that has no answer yet. The parent counts them by what comes on the standard output.
+pub(super) struct Unanswered;
+
+impl Unanswered {
+    pub(super) fn begin() -> Self {
+        tell(b"+");
+        Self
+    }
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        tell(b"-");
+    }
+}
+
+fn tell(word: &[u8]) {
+    let mut out = std::io::stdout().lock();
+    // Without a parent nobody counts.
+    let _ = out.write_all(word).and_then(|()| out.flush());
+}
+
 /// Turns true when the parent has said `word` on the standard input. Where that is closed, the process ends.
 pub(super) fn told_on_stdin(word: &'static str) -> Outcome<watch::Receiver<bool>> {
     let (sender, receiver) = watch::channel(false);

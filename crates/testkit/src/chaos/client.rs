@@ -4,7 +4,6 @@
 //! goes on.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +15,7 @@ use tokio::task::JoinSet;
 use tonic::Code;
 
 use super::Outcome;
+use super::children::{Unanswered, told_on_stdin};
 use super::commands::Command;
 use super::journal::{self, Journal, now_us};
 use super::plans::{self, Piece, Steering};
@@ -79,7 +79,7 @@ pub async fn client(options: ClientOptions) -> Outcome<()> {
     let journal = Journal::open(&options.journal)?;
     let client = Client::lazy(&options.addr)?.with_retry(RetryOptions::never());
     let first = known.last_key_value().map_or(0, |(index, _)| index + 1);
-    let calm = super::children::told_on_stdin("calm")?;
+    let calm = told_on_stdin("calm")?;
     let lanes = options.lanes;
     let context = Arc::new(Context { options, client, journal, next: AtomicU64::new(first), calm, known });
     let mut tasks = JoinSet::new();
@@ -124,28 +124,6 @@ fn remember(options: &ClientOptions) -> Outcome<BTreeMap<u64, Known>> {
     Ok(known)
 }
 
-/// A call that has no answer yet. The parent counts them by what comes on the standard output.
-struct Unanswered;
-
-impl Unanswered {
-    fn begin() -> Self {
-        tell(b"+");
-        Self
-    }
-}
-
-impl Drop for Unanswered {
-    fn drop(&mut self) {
-        tell(b"-");
-    }
-}
-
-fn tell(word: &[u8]) {
-    let mut out = std::io::stdout().lock();
-    // Without a parent nobody counts.
-    let _ = out.write_all(word).and_then(|()| out.flush());
-}
-
 impl Context {
     fn piece(&self, index: u64) -> Piece {
         plans::piece(self.options.seed, &self.options.id, index)
@@ -170,7 +148,7 @@ impl Context {
             } else {
                 let piece = self.piece(first);
                 if !piece.executes {
-                    started.insert(first, Some(self.start(&piece, 0).await?));
+                    started.insert(first, self.start(&piece, 0).await?);
                 }
             }
             for (index, run) in started {
@@ -191,16 +169,18 @@ impl Context {
         let piece = self.piece(index);
         let known = self.known.get(&index).cloned().unwrap_or_default();
         let run = match run.or_else(|| known.run.clone()) {
-            Some(run) => run,
+            Some(run) => Some(run),
             // A start whose key the daemon knows answers with the run that it made.
             None => self.start(&piece, known.attempts).await?,
         };
+        let Some(run) = run else { return Ok(()) };
         self.steer(&piece, &run, &known).await?;
-        let outcome = self.wait(&piece, &run, &known).await?;
+        let Some(outcome) = self.wait(&piece, &run, &known).await? else { return Ok(()) };
         self.journal.write(&ClientRecord::Ended { at: now_us(), index, run, outcome }).await
     }
 
-    async fn start(&self, piece: &Piece, before: u32) -> Outcome<String> {
+    /// The run, or nothing where the daemon refuses what it must accept; the verdict reads of it in the journal.
+    async fn start(&self, piece: &Piece, before: u32) -> Outcome<Option<String>> {
         let call = if piece.executes { Call::Execute } else { Call::Start };
         let mut attempt = before;
         loop {
@@ -219,9 +199,10 @@ impl Context {
             match answer {
                 Ok((run, created)) => {
                     self.started(&piece.key, attempt, &run, created).await?;
-                    return Ok(run);
+                    return Ok(Some(run));
                 }
-                Err(error) => self.broken(&piece.key, attempt, None, &error).await?,
+                Err(error) if self.is_final(&piece.key, attempt, &error).await? => return Ok(None),
+                Err(_) => a_moment().await,
             }
         }
     }
@@ -249,14 +230,17 @@ impl Context {
                                 self.started(&piece.key, attempt, &started.run_id, started.created).await?;
                                 runs.insert(piece.index, Some(started.run_id));
                             }
-                            Some(v1::start_runs_item::Result::Error(error)) if may_pass(&error.code) => {
+                            Some(v1::start_runs_item::Result::Error(error)) if MAY_PASS.contains(&error.code.as_str()) => {
                                 let (key, at) = (piece.key.clone(), now_us());
                                 let error = error.code;
                                 self.journal.write(&ClientRecord::Broken { at, key, attempt, error }).await?;
                                 again.push(piece);
                             }
                             other => {
-                                return Err(format!("{}: the start was refused: {other:?}", piece.key).into());
+                                let (at, key, code) = (now_us(), piece.key, format!("{other:?}"));
+                                let refused = ClientRecord::Refused { at, key, run: None, code };
+                                self.journal.write(&refused).await?;
+                                runs.remove(&piece.index);
                             }
                         }
                     }
@@ -264,8 +248,12 @@ impl Context {
                 }
                 Err(error) => {
                     for piece in &missing {
-                        self.broken(&piece.key, attempt, None, &error).await?;
+                        if self.is_final(&piece.key, attempt, &error).await? {
+                            runs.remove(&piece.index);
+                        }
                     }
+                    missing.retain(|piece| runs.contains_key(&piece.index));
+                    a_moment().await;
                 }
             }
         }
@@ -324,24 +312,22 @@ impl Context {
                     let (at, run) = (now_us(), Some(run.to_owned()));
                     return self.journal.write(&ClientRecord::Refused { at, key, run, code }).await;
                 }
-                Err(error) => self.broken(&key, attempt, Some(run), &error).await?,
+                Err(error) if self.is_final(&key, attempt, &error).await? => return Ok(()),
+                Err(_) => a_moment().await,
             }
         }
     }
 
     /// Waits for a run's end, however often the connection breaks, and answers what it asks; its outcome.
-    async fn wait(&self, piece: &Piece, run: &str, known: &Known) -> Outcome<i32> {
+    async fn wait(&self, piece: &Piece, run: &str, known: &Known) -> Outcome<Option<i32>> {
         loop {
             match self.client.wait_run(run, Some(WAIT)).await {
-                Ok(Some(result)) => return Ok(result.outcome),
+                Ok(Some(result)) => return Ok(Some(result.outcome)),
                 Ok(None) => self.answer_questions(piece, run, known).await?,
-                Err(error) if is_final(&error) => {
+                Err(error) if !may_pass(&error) => {
                     let (at, key, code) = (now_us(), format!("wait/{run}"), error.to_string());
-                    let run = Some(run.to_owned());
-                    self.journal.write(&ClientRecord::Refused { at, key, run, code }).await?;
-                    return Err(
-                        format!("the daemon does not know the run that it acknowledged: {error}").into()
-                    );
+                    self.journal.write(&ClientRecord::Refused { at, key, run: None, code }).await?;
+                    return Ok(None);
                 }
                 Err(_) => a_moment().await,
             }
@@ -378,33 +364,30 @@ impl Context {
         self.journal.write(&ClientRecord::Started { at, key, attempt, run, created }).await
     }
 
-    /// Nobody knows what became of the call: it is to be repeated after a moment.
-    async fn broken(&self, key: &str, attempt: u32, run: Option<&str>, error: &ClientError) -> Outcome<()> {
+    /// Writes down that a call has failed: for good, or such that nobody knows what became of it.
+    async fn is_final(&self, key: &str, attempt: u32, error: &ClientError) -> Outcome<bool> {
         let (at, key) = (now_us(), key.to_owned());
-        if is_final(error) {
-            let (run, code) = (run.map(str::to_owned), error.to_string());
-            self.journal.write(&ClientRecord::Refused { at, key: key.clone(), run, code }).await?;
-            return Err(format!("{key} was refused: {error}").into());
+        if may_pass(error) {
+            let error = format!("{:?}", error.grpc_code());
+            self.journal.write(&ClientRecord::Broken { at, key, attempt, error }).await?;
+            return Ok(false);
         }
-        let error = format!("{:?}", error.grpc_code());
-        self.journal.write(&ClientRecord::Broken { at, key, attempt, error }).await?;
-        a_moment().await;
-        Ok(())
+        let code = error.to_string();
+        self.journal.write(&ClientRecord::Refused { at, key, run: None, code }).await?;
+        Ok(true)
     }
 }
 
-/// Whether repeating the call would bring the same answer.
-fn is_final(error: &ClientError) -> bool {
-    !matches!(
+/// Whether repeating the call may bring another answer.
+fn may_pass(error: &ClientError) -> bool {
+    matches!(
         error.grpc_code(),
         Code::Unavailable | Code::ResourceExhausted | Code::Unknown | Code::Internal | Code::Cancelled
     )
 }
 
 /// Codes with which a start in a batch is to be repeated.
-fn may_pass(code: &str) -> bool {
-    matches!(code, "UNAVAILABLE" | "OVERLOADED" | "DRAINING")
-}
+const MAY_PASS: [&str; 3] = ["UNAVAILABLE", "OVERLOADED", "DRAINING"];
 
 async fn a_moment() {
     tokio::time::sleep(Duration::from_millis(fastrand::u64(20..120))).await;

@@ -31,7 +31,7 @@ pub(super) enum ClientRecord {
     Started { at: u64, key: String, attempt: u32, run: String, created: bool },
     /// A command's acknowledgement.
     Done { at: u64, key: String, run: String, seq: u64 },
-    /// The daemon's final word on a call that it did not carry out.
+    /// The daemon's final word on a call that it did not carry out; `run` where that may be so.
     Refused { at: u64, key: String, run: Option<String>, code: String },
     /// The end of a run, as the daemon told it.
     Ended { at: u64, index: u64, run: String, outcome: i32 },

@@ -17,6 +17,10 @@ use super::{Options, Outcome, verdict};
 
 /// How long a silent worker may take to lose its leases: three heartbeats of 5 s, looked at every 5 s, on a busy machine.
 const SILENCE: Duration = Duration::from_secs(40);
+/// More than all clients keep busy, so that what does not finish is not merely late.
+const SLOTS: &str = "32";
+/// Few, since most of its results are refused.
+const FORGETFUL_SLOTS: &str = "3";
 /// How long a kill waits for a call that has no answer.
 const IN_FLIGHT: Duration = Duration::from_secs(3);
 
@@ -41,7 +45,7 @@ impl Storm<'_> {
             ("--addr", self.proxy.url()),
             ("--id", id.to_owned()),
             ("--journal", self.journal("worker", id)),
-            ("--slots", if id.starts_with("forgetful") { "3" } else { "8" }.to_owned()),
+            ("--slots", if id.starts_with("forgetful") { FORGETFUL_SLOTS } else { SLOTS }.to_owned()),
         ]));
         if id.starts_with("forgetful") {
             arguments.push("--forgetful".to_owned());
@@ -100,6 +104,12 @@ impl Storm<'_> {
         let silences = self.options.silences();
         for kill in 1..=kills {
             self.strike().await?;
+            match kill {
+                // Whatever the seed draws, each kind of fault comes.
+                1 => self.kill_worker("worker-0").await?,
+                2 => self.cut(100).await?,
+                _ => {}
+            }
             if let Some(number) = (1..=silences).find(|number| kill == number * kills / (silences + 1)) {
                 // The first one while its stream stands, the next one before it is back after the daemon's restart.
                 if number % 2 == 1 {
@@ -114,6 +124,11 @@ impl Storm<'_> {
                 break;
             }
             self.strike().await?;
+        }
+        // A worker that forgets what it holds comes back every few seconds.
+        let until = Instant::now() + PATIENCE;
+        while self.watch.refused() == 0 && Instant::now() < until {
+            self.unrest().await?;
         }
         Ok(())
     }
@@ -181,10 +196,7 @@ impl Storm<'_> {
                         self.kill_subscriber(&id).await?;
                     }
                 }
-                15..=27 => {
-                    let count = self.proxy.cut(&mut self.rng, 40);
-                    self.faults.write(&Fault::ConnectionsCut { at: now_us(), count }).await?;
-                }
+                15..=27 => self.cut(40).await?,
                 _ => {}
             }
         }
@@ -200,6 +212,11 @@ impl Storm<'_> {
             }
         }
         Ok(())
+    }
+
+    async fn cut(&mut self, percent: u32) -> Outcome<()> {
+        let count = self.proxy.cut(&mut self.rng, percent);
+        self.faults.write(&Fault::ConnectionsCut { at: now_us(), count }).await
     }
 
     async fn kill_worker(&mut self, id: &str) -> Outcome<()> {

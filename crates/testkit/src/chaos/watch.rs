@@ -18,6 +18,7 @@ struct Seen {
     /// Leases that each worker has lost.
     lost: BTreeMap<String, u64>,
     finished: u64,
+    refused: u64,
 }
 
 /// Looks on until it is dropped.
@@ -58,6 +59,11 @@ impl Watch {
         lock(&self.seen).lost.get(worker).copied().unwrap_or_default()
     }
 
+    /// Results that were refused.
+    pub(super) fn refused(&self) -> u64 {
+        lock(&self.seen).refused
+    }
+
     /// Runs that have ended.
     pub(super) fn finished(&self) -> u64 {
         lock(&self.seen).finished
@@ -82,6 +88,7 @@ impl Seen {
                     self.holders.remove(&(run, lease));
                 }
             }
+            Some(Body::ResultRefused(_)) => self.refused += 1,
             Some(Body::RunFinished(_)) => {
                 self.finished += 1;
                 self.holders.retain(|(other, _), _| *other != run);
