@@ -81,7 +81,8 @@ impl Violations {
         for other in others.reported {
             let explained = places.iter().any(|place| {
                 let below = other.path.strip_prefix(place.as_str());
-                place.is_empty() || below.is_some_and(|below| below.is_empty() || below.starts_with(['.', '[']))
+                place.is_empty()
+                    || below.is_some_and(|below| below.is_empty() || below.starts_with(['.', '[']))
             });
             if explained {
                 continue;

@@ -38,8 +38,8 @@ pub use text::{from_slice, from_str};
 use crate::path::Path;
 use crate::violation::Violations;
 use crate::{FILE_DESCRIPTOR_SET, Violation};
-use read::{Reader, Sender};
 pub(crate) use read::Unknown;
+use read::{Reader, Sender};
 use schema::Schema;
 
 /// How deep messages, lists and payload values may be nested. No contract of ours comes near it.

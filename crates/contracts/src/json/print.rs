@@ -18,9 +18,8 @@ pub fn message(schema: &Schema, shape: &MessageShape, message: &DynamicMessage) 
     }
     if shape.is_list {
         let items = shape.fields.first();
-        return items.map_or(Value::Null, |items| {
-            field(schema, items, &message.get_field(&items.descriptor))
-        });
+        return items
+            .map_or(Value::Null, |items| field(schema, items, &message.get_field(&items.descriptor)));
     }
     let mut object = Map::new();
     for field in &shape.fields {

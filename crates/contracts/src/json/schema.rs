@@ -116,8 +116,7 @@ impl Schema {
 
 impl MessageShape {
     fn new(descriptor: MessageDescriptor, options: &Options) -> Self {
-        let is_rest =
-            |field: &FieldDescriptor| Options::flag(&field.options(), options.json_rest.as_ref());
+        let is_rest = |field: &FieldDescriptor| Options::flag(&field.options(), options.json_rest.as_ref());
         let rest = descriptor.fields().find(is_rest).map(|field| field.number());
         let fields: Vec<FieldShape> = descriptor
             .fields()

@@ -43,8 +43,7 @@ impl<'t> Scanner<'t> {
                 let end = self.rest.find([',', ']', '}', ' ', '\t', '\r', '\n']);
                 let token = self.take(end.unwrap_or(self.rest.len()));
                 if is_altered(token) {
-                    let message =
-                        format!("{} does not fit into 64 bits; write it as a string", shown(token));
+                    let message = format!("{} does not fit into 64 bits; write it as a string", shown(token));
                     violations.push(path, "range", message);
                 }
             }
@@ -132,9 +131,10 @@ mod tests {
     #[test]
     fn an_integer_that_would_be_another_one_is_found_by_its_path() {
         check_text("123456789012345678901", &[""]);
-        check_text(r#"{"a": [1, {"b" : -99999999999999999999 , "c":2}], "d":36893488147419103232}"#, &[
-            "a[1].b", "d",
-        ]);
+        check_text(
+            r#"{"a": [1, {"b" : -99999999999999999999 , "c":2}], "d":36893488147419103232}"#,
+            &["a[1].b", "d"],
+        );
         check_text("\u{feff} [ ] ", &[]);
         check_text(r#"{"a":{},"b":[],"c":[[],[100000000000000000001]]}"#, &["c[1][0]"]);
     }

@@ -17,9 +17,9 @@ use serde_json::Value;
 
 use crate::json::{self, Unknown, depth_is_within};
 use crate::path::Path;
+use crate::v1;
 use crate::version::{ContractVersion, negotiate};
 use crate::violation::{Violation, Violations};
-use crate::v1;
 
 pub use responses::answers;
 
@@ -101,11 +101,7 @@ fn parse<M: Message + Default>(
     if violations.is_empty() { Ok(message) } else { Err(violations.into_vec()) }
 }
 
-fn check_message<M>(
-    message: &M,
-    print: fn(&M) -> Value,
-    check: fn(&M, &mut Violations),
-) -> Vec<Violation> {
+fn check_message<M>(message: &M, print: fn(&M) -> Value, check: fn(&M, &mut Violations)) -> Vec<Violation> {
     let mut violations = Violations::default();
     check(message, &mut violations);
     if violations.is_empty() {

@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::{MAX_ITEMS, VERSION, integers};
+use crate::json;
 use crate::path::{Path, shown};
 use crate::version::{ContractVersion, negotiate};
 use crate::violation::Violations;
-use crate::json;
 
 /// Checks one object of a document: the path that it has, and where its violations go.
 pub struct Checker<'c> {
@@ -74,7 +74,11 @@ impl Checker<'_> {
         if let Some(timestamp) = timestamp
             && timestamp < 0
         {
-            self.violation(key, "range", format!("{timestamp} is before 1970; milliseconds since then go here"));
+            self.violation(
+                key,
+                "range",
+                format!("{timestamp} is before 1970; milliseconds since then go here"),
+            );
         }
     }
 
@@ -138,7 +142,11 @@ impl Checker<'_> {
 }
 
 /// Checks the version that a document declares, and with `check` the rest of it.
-pub fn document(declared: Option<&String>, violations: &mut Violations, check: impl FnOnce(&mut Checker<'_>)) {
+pub fn document(
+    declared: Option<&String>,
+    violations: &mut Violations,
+    check: impl FnOnce(&mut Checker<'_>),
+) {
     let path = &Path::Root;
     let mut checker = Checker { path, violations, is_newer: false };
     if let Some(declared) = declared {

@@ -171,7 +171,9 @@ fn an_explicit_null_is_an_absent_field() {
 
 #[test]
 fn a_document_that_is_no_json_has_one_violation() {
-    for text in ["", "{", "[1", "{\"id\": NaN}", "{\"id\": 1e400}", "{\"id\": 01}", "\u{0}", "{\"a\":1,\"a\":1}"] {
+    for text in
+        ["", "{", "[1", "{\"id\": NaN}", "{\"id\": 1e400}", "{\"id\": 01}", "\u{0}", "{\"a\":1,\"a\":1}"]
+    {
         check_text(Kind::Request, text, &[" syntax"]);
         check_text(Kind::Response, text, &[" syntax"]);
     }

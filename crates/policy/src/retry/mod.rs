@@ -252,7 +252,8 @@ impl RetryPolicy {
         if let Some(entry) = named(NON_RETRYABLE, &self.non_retryable, code) {
             return Some(format!("{entry} is a kind of failure that another attempt does not resolve"));
         }
-        if named(RETRYABLE, &self.retryable, code).is_some() || named(RETRYABLE_OF_SPECS, &[], code).is_some() {
+        if named(RETRYABLE, &self.retryable, code).is_some() || named(RETRYABLE_OF_SPECS, &[], code).is_some()
+        {
             return None;
         }
         Some("only failures that are known to pass are retried".to_owned())
