@@ -1,10 +1,72 @@
 //! Versions of the contract are semantic versions, and a version is compatible with every other one of the same major
 //! (CONTRACTS.md §0).
 
+use std::fmt;
+use std::str::FromStr;
+
 use crate::Violation;
 
 /// The major version of the contract that this crate speaks.
 pub const MAJOR: u64 = 1;
+
+/// The rule that another major version breaks; the stable code of the same name goes with it.
+pub const INCOMPATIBLE_VERSION: &str = "INCOMPATIBLE_VERSION";
+
+/// The version of a contract (seed 001, "Versionado del Contrato"): a new major breaks, a new minor adds optional fields,
+/// a new patch clarifies.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContractVersion(semver::Version);
+
+impl ContractVersion {
+    #[must_use]
+    pub const fn new(major: u64, minor: u64, patch: u64) -> Self {
+        Self(semver::Version::new(major, minor, patch))
+    }
+
+    #[must_use]
+    pub fn major(&self) -> u64 {
+        self.0.major
+    }
+
+    #[must_use]
+    pub fn minor(&self) -> u64 {
+        self.0.minor
+    }
+
+    /// Whether a document of this version may have optional fields that `ours` does not know.
+    #[must_use]
+    pub fn may_add_to(&self, ours: &Self) -> bool {
+        self.major() == ours.major() && self.minor() > ours.minor()
+    }
+}
+
+impl fmt::Display for ContractVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for ContractVersion {
+    type Err = Violation;
+
+    /// # Errors
+    /// Rule `semver`, without a path.
+    fn from_str(declared: &str) -> Result<Self, Violation> {
+        parse(declared).map(Self)
+    }
+}
+
+/// The version that both sides understand: the older of the two.
+///
+/// # Errors
+/// Rule `INCOMPATIBLE_VERSION`, without a path: the major versions differ.
+pub fn negotiate(ours: &ContractVersion, theirs: &ContractVersion) -> Result<ContractVersion, Violation> {
+    if ours.major() == theirs.major() {
+        return Ok(ours.min(theirs).clone());
+    }
+    let message = format!("version {theirs} is not compatible with {}.x", ours.major());
+    Err(Violation::new("", INCOMPATIBLE_VERSION, message))
+}
 
 /// Whether a side that declares `declared` can be spoken to.
 ///
@@ -12,12 +74,7 @@ pub const MAJOR: u64 = 1;
 /// Rule `semver`: `declared` is not a semantic version. Rule `INCOMPATIBLE_VERSION`: its major version is another one.
 /// The path is empty.
 pub fn compatible(declared: &str) -> Result<(), Violation> {
-    let version = parse(declared)?;
-    if version.major == MAJOR {
-        return Ok(());
-    }
-    let message = format!("version {version} is not compatible with {MAJOR}.x");
-    Err(Violation::new("", "INCOMPATIBLE_VERSION", message))
+    negotiate(&ContractVersion::new(MAJOR, 0, 0), &declared.parse()?).map(|_| ())
 }
 
 pub(crate) fn parse(declared: &str) -> Result<semver::Version, Violation> {
@@ -46,5 +103,35 @@ mod tests {
         check("1", Some("semver"));
         check("v1.0.0", Some("semver"));
         check("", Some("semver"));
+    }
+
+    #[track_caller]
+    fn check_negotiation(ours: &str, theirs: &str, expected: Result<&str, &str>) {
+        let version = |text: &str| text.parse::<ContractVersion>().unwrap();
+        let negotiated = negotiate(&version(ours), &version(theirs));
+        let shown = negotiated.as_ref().map(ContractVersion::to_string).map_err(|violation| violation.rule);
+        assert_eq!(shown.as_deref().map_err(|rule| *rule), expected, "{ours} {theirs}");
+    }
+
+    #[test]
+    fn two_sides_meet_at_the_older_version() {
+        check_negotiation("1.0.0", "1.0.0", Ok("1.0.0"));
+        check_negotiation("1.0.0", "1.4.2", Ok("1.0.0"));
+        check_negotiation("1.4.2", "1.0.7", Ok("1.0.7"));
+        check_negotiation("1.0.0", "1.0.0-rc.1", Ok("1.0.0-rc.1"));
+        check_negotiation("1.0.0", "2.0.0", Err("INCOMPATIBLE_VERSION"));
+        check_negotiation("2.1.0", "1.9.9", Err("INCOMPATIBLE_VERSION"));
+        check_negotiation("0.1.0", "0.9.0", Ok("0.1.0"));
+    }
+
+    #[test]
+    fn only_a_newer_minor_version_adds_fields() {
+        let adds = |theirs: &str| {
+            theirs.parse::<ContractVersion>().unwrap().may_add_to(&ContractVersion::new(1, 2, 3))
+        };
+        assert!(adds("1.3.0"));
+        assert!(!adds("1.2.9"));
+        assert!(!adds("1.1.0"));
+        assert!(!adds("2.3.0"));
     }
 }

@@ -69,6 +69,33 @@ impl Violations {
         self.reported.is_empty()
     }
 
+    /// Takes over those of `others` that a violation here does not explain already: one at the same place or above it.
+    /// An unknown key explains nothing.
+    pub fn add_unexplained(&mut self, others: Self) {
+        let places: Vec<String> = self
+            .reported
+            .iter()
+            .filter(|violation| violation.rule != "unknown_key")
+            .map(|violation| violation.path.clone())
+            .collect();
+        for other in others.reported {
+            let explained = places.iter().any(|place| {
+                let below = other.path.strip_prefix(place.as_str());
+                place.is_empty()
+                    || below.is_some_and(|below| below.is_empty() || below.starts_with(['.', '[']))
+            });
+            if explained {
+                continue;
+            }
+            if self.is_full() {
+                self.beyond += 1;
+            } else {
+                self.reported.push(other);
+            }
+        }
+        self.beyond += others.beyond;
+    }
+
     /// The violations; where there are too many, the last one says how many more (rule `truncated`).
     pub fn into_vec(self) -> Vec<Violation> {
         let mut violations = self.reported;

@@ -152,6 +152,18 @@ codes! {
     INPUT_TOO_LARGE: High, FINAL, CLASSIFIES, "Hand the task less, or a reference to where the rest lies.";
     INPUT_UNRESOLVED: High, FINAL, CLASSIFIES, "Check what the input refers to; the earlier task has no such output.";
 
+    // Seed 001: how a spec fails, and how it is not reached. What may pass by itself is MEDIUM, because the next attempt or
+    // the fallback answers; HIGH is what nobody but the one who wrote or runs the spec can put right.
+    PROCESSING_TIMEOUT: Medium, RETRIED, CLASSIFIES, "Wait for the next attempt, or have the spec answer within 30 seconds.";
+    TEMPORARY_ERROR: Medium, RETRIED, CLASSIFIES, "Wait for the next attempt; the spec says that this passes.";
+    INSUFFICIENT_CONTEXT: Medium, FINAL, CLASSIFIES, "Say more about what is wanted.";
+    INVALID_REQUEST: High, FINAL, CLASSIFIES, "Put the message in other words, or correct the request.";
+    SPEC_NOT_AVAILABLE: High, FINAL, CLASSIFIES, "Connect a worker that serves the spec, or name a fallback spec.";
+    CAPABILITY_NOT_SUPPORTED: High, FINAL, CLASSIFIES, "Ask a spec that has the capability.";
+    FATAL_ERROR: High, FINAL, CLASSIFIES, "Look at the spec's log; the same request would fail again.";
+    SPEC_NOT_FOUND: High, FINAL, BY_MESSAGE, "Use the id of a spec that the catalogue has.";
+    SPEC_FILE_INVALID: High, FINAL, BY_MESSAGE, "Correct what the listed violations name in the spec's file.";
+
     // The daemon's refusals of calls. They concern no run, and nothing was stored.
     RUN_NOT_FOUND: High, FINAL, BY_MESSAGE, "Use the id of a run that is kept; `capataz runs list` shows them.";
     RUN_FINISHED: Medium, FINAL, BY_MESSAGE, "Start a new run; a finished one does not change any more.";

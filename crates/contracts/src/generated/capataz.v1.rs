@@ -3962,6 +3962,279 @@ pub mod run_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SpecRequest {
+    /// Required; any text but the empty one, as are all ids here.
+    #[prost(string, optional, tag = "1")]
+    pub id: ::core::option::Option<::prost::alloc::string::String>,
+    /// Required. Unix milliseconds, as are all timestamps here.
+    #[prost(int64, optional, tag = "2")]
+    pub timestamp: ::core::option::Option<i64>,
+    /// What the user wrote; required, and not blank.
+    #[prost(string, optional, tag = "3")]
+    pub text: ::core::option::Option<::prost::alloc::string::String>,
+    /// The spec that is to answer; required.
+    #[prost(string, optional, tag = "4")]
+    pub spec: ::core::option::Option<::prost::alloc::string::String>,
+    /// Required.
+    #[prost(message, optional, tag = "5")]
+    pub routing: ::core::option::Option<SpecRouting>,
+    /// Required.
+    #[prost(message, optional, tag = "6")]
+    pub context: ::core::option::Option<SpecContext>,
+    #[prost(message, optional, tag = "7")]
+    pub conversation: ::core::option::Option<SpecConversation>,
+    #[prost(message, optional, tag = "8")]
+    pub user: ::core::option::Option<SpecUser>,
+    #[prost(message, optional, tag = "9")]
+    pub metadata: ::core::option::Option<SpecRequestMetadata>,
+    /// A semantic version; where absent, 1.0.0.
+    #[prost(string, optional, tag = "10")]
+    pub contract_version: ::core::option::Option<::prost::alloc::string::String>,
+    /// The keys that a newer minor version has and this one does not know, here and in every message below.
+    #[prost(string, optional, tag = "15")]
+    pub extra: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// Why this spec was chosen.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SpecRouting {
+    /// Required; between 0 and 1, as are all confidences here.
+    #[prost(double, optional, tag = "1")]
+    pub confidence: ::core::option::Option<f64>,
+    /// Required.
+    #[prost(string, optional, tag = "2")]
+    pub reason: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "3")]
+    pub alternatives: ::core::option::Option<SpecAlternativeList>,
+    #[prost(string, optional, tag = "15")]
+    pub extra: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// Another spec that was considered.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SpecAlternative {
+    /// Required.
+    #[prost(string, optional, tag = "1")]
+    pub spec: ::core::option::Option<::prost::alloc::string::String>,
+    /// Required.
+    #[prost(double, optional, tag = "2")]
+    pub confidence: ::core::option::Option<f64>,
+    #[prost(string, optional, tag = "15")]
+    pub extra: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SpecAlternativeList {
+    #[prost(message, repeated, tag = "1")]
+    pub items: ::prost::alloc::vec::Vec<SpecAlternative>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WordList {
+    #[prost(string, repeated, tag = "1")]
+    pub items: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// What the router has seen in the text, and how it would have it answered.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SpecContext {
+    /// Required.
+    #[prost(string, optional, tag = "1")]
+    pub detected_intent: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "2")]
+    pub keywords_matched: ::core::option::Option<WordList>,
+    #[prost(message, optional, tag = "3")]
+    pub patterns_matched: ::core::option::Option<WordList>,
+    #[prost(string, optional, tag = "4")]
+    pub suggested_pattern: ::core::option::Option<::prost::alloc::string::String>,
+    /// An open text, as is the style.
+    #[prost(string, optional, tag = "5")]
+    pub tone: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "6")]
+    pub response_style: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "7")]
+    pub spec_title: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "8")]
+    pub spec_description: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "9")]
+    pub confidence_breakdown: ::core::option::Option<SpecConfidenceBreakdown>,
+    #[prost(string, optional, tag = "15")]
+    pub extra: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SpecConfidenceBreakdown {
+    #[prost(double, optional, tag = "1")]
+    pub keyword: ::core::option::Option<f64>,
+    #[prost(double, optional, tag = "2")]
+    pub intent: ::core::option::Option<f64>,
+    #[prost(double, optional, tag = "3")]
+    pub context: ::core::option::Option<f64>,
+    #[prost(string, optional, tag = "15")]
+    pub extra: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SpecConversation {
+    #[prost(string, optional, tag = "1")]
+    pub previous_spec: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(uint64, optional, tag = "2")]
+    pub message_count: ::core::option::Option<u64>,
+    /// The oldest first; at most 1,000.
+    #[prost(message, optional, tag = "3")]
+    pub history: ::core::option::Option<SpecMessageList>,
+    #[prost(string, optional, tag = "15")]
+    pub extra: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SpecMessage {
+    /// Required: `user` or `assistant`.
+    #[prost(string, optional, tag = "1")]
+    pub role: ::core::option::Option<::prost::alloc::string::String>,
+    /// Required.
+    #[prost(string, optional, tag = "2")]
+    pub text: ::core::option::Option<::prost::alloc::string::String>,
+    /// The spec that wrote it, where an assistant did.
+    #[prost(string, optional, tag = "3")]
+    pub spec: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(int64, optional, tag = "4")]
+    pub timestamp: ::core::option::Option<i64>,
+    #[prost(string, optional, tag = "15")]
+    pub extra: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SpecMessageList {
+    #[prost(message, repeated, tag = "1")]
+    pub items: ::prost::alloc::vec::Vec<SpecMessage>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SpecUser {
+    #[prost(string, optional, tag = "1")]
+    pub emotional_state: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "2")]
+    pub engagement_level: ::core::option::Option<::prost::alloc::string::String>,
+    /// The text of a JSON object.
+    #[prost(string, optional, tag = "3")]
+    pub preferences: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "15")]
+    pub extra: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SpecRequestMetadata {
+    #[prost(string, optional, tag = "1")]
+    pub source: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "2")]
+    pub session_id: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "3")]
+    pub device: ::core::option::Option<::prost::alloc::string::String>,
+    /// The text of a JSON object.
+    #[prost(string, optional, tag = "4")]
+    pub custom: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "15")]
+    pub extra: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SpecResponse {
+    /// Required.
+    #[prost(bool, optional, tag = "1")]
+    pub success: ::core::option::Option<bool>,
+    /// The spec that answers; required.
+    #[prost(string, optional, tag = "2")]
+    pub spec: ::core::option::Option<::prost::alloc::string::String>,
+    /// The request's id; required.
+    #[prost(string, optional, tag = "3")]
+    pub request_id: ::core::option::Option<::prost::alloc::string::String>,
+    /// Required.
+    #[prost(int64, optional, tag = "4")]
+    pub timestamp: ::core::option::Option<i64>,
+    /// Exactly where `success`.
+    #[prost(message, optional, tag = "5")]
+    pub response: ::core::option::Option<SpecAnswer>,
+    /// Required.
+    #[prost(message, optional, tag = "6")]
+    pub metadata: ::core::option::Option<SpecResponseMetadata>,
+    #[prost(message, optional, tag = "7")]
+    pub transition: ::core::option::Option<SpecTransition>,
+    /// Exactly where not `success`.
+    #[prost(message, optional, tag = "8")]
+    pub error: ::core::option::Option<SpecError>,
+    #[prost(message, optional, tag = "9")]
+    pub context_update: ::core::option::Option<SpecContextUpdate>,
+    /// A semantic version; where absent, 1.0.0.
+    #[prost(string, optional, tag = "10")]
+    pub contract_version: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "15")]
+    pub extra: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SpecAnswer {
+    /// Required.
+    #[prost(string, optional, tag = "1")]
+    pub text: ::core::option::Option<::prost::alloc::string::String>,
+    /// Required: `text`, `markdown` or `html`.
+    #[prost(string, optional, tag = "2")]
+    pub format: ::core::option::Option<::prost::alloc::string::String>,
+    /// The text of any JSON value; its shape is the spec's own.
+    #[prost(string, optional, tag = "3")]
+    pub structured: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "15")]
+    pub extra: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SpecResponseMetadata {
+    /// Required. Whole milliseconds.
+    #[prost(uint64, optional, tag = "1")]
+    pub processing_time_ms: ::core::option::Option<u64>,
+    #[prost(string, optional, tag = "2")]
+    pub pattern_used: ::core::option::Option<::prost::alloc::string::String>,
+    /// Required.
+    #[prost(double, optional, tag = "3")]
+    pub confidence: ::core::option::Option<f64>,
+    #[prost(uint64, optional, tag = "4")]
+    pub tokens_used: ::core::option::Option<u64>,
+    #[prost(string, optional, tag = "15")]
+    pub extra: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// That another spec goes on; all four fields are required.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SpecTransition {
+    #[prost(string, optional, tag = "1")]
+    pub suggest_spec: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "2")]
+    pub reason: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(double, optional, tag = "3")]
+    pub confidence: ::core::option::Option<f64>,
+    #[prost(bool, optional, tag = "4")]
+    pub auto_transition: ::core::option::Option<bool>,
+    #[prost(string, optional, tag = "15")]
+    pub extra: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SpecError {
+    /// Required. Codes: docs/errors; a spec may have its own.
+    #[prost(string, optional, tag = "1")]
+    pub code: ::core::option::Option<::prost::alloc::string::String>,
+    /// Required. For the user.
+    #[prost(string, optional, tag = "2")]
+    pub message: ::core::option::Option<::prost::alloc::string::String>,
+    /// For whoever looks into it.
+    #[prost(string, optional, tag = "3")]
+    pub details: ::core::option::Option<::prost::alloc::string::String>,
+    /// Required.
+    #[prost(bool, optional, tag = "4")]
+    pub recoverable: ::core::option::Option<bool>,
+    #[prost(string, optional, tag = "5")]
+    pub fallback_spec: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "15")]
+    pub extra: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// What the session knows from the next message on.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SpecContextUpdate {
+    #[prost(string, optional, tag = "1")]
+    pub emotional_state: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "2")]
+    pub engagement_level: ::core::option::Option<::prost::alloc::string::String>,
+    /// The text of a JSON object.
+    #[prost(string, optional, tag = "3")]
+    pub custom: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "15")]
+    pub extra: ::core::option::Option<::prost::alloc::string::String>,
+}
 /// Which assignment a frame speaks of.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LeaseRef {

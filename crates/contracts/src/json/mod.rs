@@ -6,6 +6,8 @@
 //! - `null` is an absent field. What has presence is printed where it is set, all else where it is not its default.
 //! - A duration `x_ms` is a number of milliseconds; `x` with a text such as `"1h 30m"` is read too
 //!   ([`crate::duration`]).
+//! - A field with the option `json_value` is the value whose text it holds; one with `json_rest` stands for keys that the
+//!   message does not know; a message with `json_list` is a list.
 //! - A payload of media type `application/json` is its value. Others are `{"$media_type", "$base64"}`, or with `$text`
 //!   for `text/*`, or with `$blob` for a blob. A JSON payload that would be taken for one of these is printed as
 //!   `$text`. A payload without data, and the JSON payload `null`, are `null`.
@@ -34,7 +36,9 @@ pub use payload::{JSON_MEDIA_TYPE, is_json};
 pub use text::{from_slice, from_str};
 
 use crate::path::Path;
+use crate::violation::Violations;
 use crate::{FILE_DESCRIPTOR_SET, Violation};
+pub(crate) use read::Unknown;
 use read::{Reader, Sender};
 use schema::Schema;
 
@@ -73,15 +77,41 @@ fn parse_from<M: Message + Default>(
     let Some(shape) = SCHEMA.message(full_name) else {
         return Err(internal(format!("there is no message {full_name}")));
     };
-    let mut reader = Reader::new(&SCHEMA, sender);
+    let mut reader = Reader::new(&SCHEMA, sender, Unknown::Refused);
     let mut bytes = Vec::new();
     reader.message(shape, value, &Path::Root, 0, &mut bytes);
-    let violations = reader.into_violations();
+    let violations = reader.into_violations().into_vec();
     if !violations.is_empty() {
         return Err(violations);
     }
     M::decode(bytes.as_slice())
         .map_err(|error| internal(format!("the value does not fit {full_name}: {error}")))
+}
+
+/// Reads as much of the message `full_name` as its violations leave, so that further rules can be checked in the same
+/// pass. What has a violation is absent or has its default; items of a list of messages keep their places.
+pub(crate) fn parse_partly<M: Message + Default>(
+    full_name: &str,
+    value: &Value,
+    unknown: Unknown,
+) -> (M, Violations) {
+    let mut reader = Reader::new(&SCHEMA, Sender::Client, unknown);
+    let mut bytes = Vec::new();
+    if let Some(shape) = SCHEMA.message(full_name) {
+        reader.message(shape, value, &Path::Root, 0, &mut bytes);
+    }
+    let mut violations = reader.into_violations();
+    let message = M::decode(bytes.as_slice()).unwrap_or_else(|error| {
+        let message = format!("the value does not fit {full_name}: {error}");
+        violations.push(&Path::Root, "internal", message);
+        M::default()
+    });
+    (message, violations)
+}
+
+/// Whether the message `full_name` has a field with this key.
+pub(crate) fn is_key(full_name: &str, key: &str) -> bool {
+    SCHEMA.message(full_name).is_some_and(|shape| shape.keys.contains_key(key))
 }
 
 /// `message`, whose name is `full_name`, as JSON.
@@ -114,7 +144,7 @@ pub fn print_event_bytes(event: &[u8]) -> Result<Value, Violation> {
 }
 
 /// What a value is, for a message.
-fn describe(value: &Value) -> &'static str {
+pub(crate) fn describe(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",

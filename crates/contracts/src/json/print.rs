@@ -16,6 +16,11 @@ pub fn message(schema: &Schema, shape: &MessageShape, message: &DynamicMessage) 
         name if well_known::is(name) => return well_known::print(message),
         _ => {}
     }
+    if shape.is_list {
+        let items = shape.fields.first();
+        return items
+            .map_or(Value::Null, |items| field(schema, items, &message.get_field(&items.descriptor)));
+    }
     let mut object = Map::new();
     for field in &shape.fields {
         if message.has_field(&field.descriptor) {
@@ -23,7 +28,21 @@ pub fn message(schema: &Schema, shape: &MessageShape, message: &DynamicMessage) 
             object.insert(field.name.clone(), self::field(schema, field, &value));
         }
     }
+    if let Some(Value::Object(rest)) = rest(shape, message) {
+        for (key, value) in rest {
+            // What the message knows is not overwritten.
+            if !shape.keys.contains_key(&key) {
+                object.insert(key, value);
+            }
+        }
+    }
     Value::Object(object)
+}
+
+/// The keys that the message carries without knowing them.
+fn rest(shape: &MessageShape, message: &DynamicMessage) -> Option<Value> {
+    let text = message.get_field_by_number(shape.rest?)?;
+    serde_json::from_str(text.as_str()?).ok()
 }
 
 fn field(schema: &Schema, field: &FieldShape, value: &Field) -> Value {
@@ -44,6 +63,8 @@ fn one(schema: &Schema, shape: &Shape, value: &Field) -> Value {
         Field::U32(value) => (*value).into(),
         Field::U64(value) => (*value).into(),
         Field::F64(value) => Number::from_f64(*value).map_or(Value::Null, Value::Number),
+        // A text that is no JSON does not come from a document.
+        Field::String(text) if *shape == Shape::Json => serde_json::from_str(text).unwrap_or_default(),
         Field::String(text) => Value::String(text.clone()),
         Field::Bytes(bytes) => Value::String(STANDARD.encode(bytes)),
         Field::EnumNumber(number) => enum_value(shape, *number),

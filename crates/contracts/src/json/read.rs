@@ -9,10 +9,10 @@ use prost::encoding;
 use serde_json::{Map, Value};
 
 use super::schema::{FieldShape, Form, MessageShape, Multiplicity, Schema, Shape};
-use super::{MAX_DEPTH, describe, payload, well_known};
+use super::{MAX_DEPTH, depth_is_within, describe, payload, well_known};
 use crate::duration;
 use crate::path::{Path, shown};
-use crate::violation::{Violation, Violations};
+use crate::violation::Violations;
 
 /// Who wrote the document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,14 @@ pub enum Sender {
     /// May not send fields that are output only.
     Client,
     Daemon,
+}
+
+/// What becomes of keys that a message does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unknown {
+    Refused,
+    /// Kept where the message has a place for them, else refused.
+    Kept,
 }
 
 /// The fields of a map's entry.
@@ -30,15 +38,16 @@ pub struct Reader<'s> {
     pub(super) schema: &'s Schema,
     pub(super) violations: Violations,
     sender: Sender,
+    unknown: Unknown,
 }
 
 impl<'s> Reader<'s> {
-    pub fn new(schema: &'s Schema, sender: Sender) -> Self {
-        Self { schema, violations: Violations::default(), sender }
+    pub fn new(schema: &'s Schema, sender: Sender, unknown: Unknown) -> Self {
+        Self { schema, violations: Violations::default(), sender, unknown }
     }
 
-    pub fn into_violations(self) -> Vec<Violation> {
-        self.violations.into_vec()
+    pub fn into_violations(self) -> Violations {
+        self.violations
     }
 
     /// Appends the encoding of the message to `out`.
@@ -59,6 +68,11 @@ impl<'s> Reader<'s> {
             (name, _) if well_known::is(name) => {
                 well_known::read(name, value, path, &mut self.violations, out)
             }
+            _ if shape.is_list => {
+                if let Some(items) = shape.fields.first() {
+                    self.field(items, value, path, depth, out);
+                }
+            }
             (_, Value::Object(object)) => self.fields(shape, object, path, depth, out),
             (_, _) => self.wrong_type("an object", value, path),
         }
@@ -74,13 +88,19 @@ impl<'s> Reader<'s> {
     ) {
         let mut fields_seen: BTreeMap<usize, &str> = BTreeMap::new();
         let mut oneofs_seen: BTreeMap<&str, &str> = BTreeMap::new();
+        let rest = shape.rest.filter(|_| self.unknown == Unknown::Kept);
+        let mut kept: BTreeMap<&str, &Value> = BTreeMap::new();
         for (key, value) in object {
             let path = &path.key(key);
             let known = shape.keys.get(key);
             let Some((index, form, field)) =
                 known.and_then(|(index, form)| Some((*index, *form, shape.fields.get(*index)?)))
             else {
-                self.unknown_key(shape, key, path);
+                if rest.is_some() {
+                    kept.insert(key, value);
+                } else {
+                    self.unknown_key(shape, key, path);
+                }
                 continue;
             };
             if value.is_null() {
@@ -106,6 +126,21 @@ impl<'s> Reader<'s> {
                 Form::Plain => self.field(field, value, path, depth + 1, out),
                 Form::Duration => self.duration(field, value, path, out),
             }
+        }
+        if let Some(number) = rest
+            && !kept.is_empty()
+        {
+            self.json_text(&serde_json::json!(kept), path, number, out);
+        }
+    }
+
+    /// Appends the field `number` with the text of the value.
+    fn json_text(&mut self, value: &Value, path: &Path<'_>, number: u32, out: &mut Vec<u8>) {
+        if depth_is_within(value, MAX_DEPTH) {
+            encoding::string::encode(number, &value.to_string(), out);
+        } else {
+            let message = format!("a JSON value is nested at most {MAX_DEPTH} levels deep");
+            self.violations.push(path, "depth", message);
         }
     }
 
@@ -181,6 +216,7 @@ impl<'s> Reader<'s> {
             (Shape::F64, Value::Number(value)) => {
                 encoding::double::encode(number, &value.as_f64().unwrap_or_default(), out);
             }
+            (Shape::Json, _) => self.json_text(value, path, number, out),
             (Shape::Message(name), _) => {
                 let schema = self.schema;
                 let Some(shape) = schema.message(name) else {
@@ -297,6 +333,7 @@ fn expected(shape: &Shape) -> &'static str {
         Shape::F64 => "a number",
         Shape::Text | Shape::Enum(_) => "a string",
         Shape::Bytes => "base64 in a string",
+        Shape::Json => "a JSON value",
         Shape::Message(_) | Shape::Unsupported => "an object",
     }
 }

@@ -18,6 +18,10 @@ pub struct MessageShape {
     pub fields: Vec<FieldShape>,
     /// What each key of the JSON object means: an index into `fields`, and how its value is written.
     pub keys: BTreeMap<String, (usize, Form)>,
+    /// The number of the field that takes the keys that are not known.
+    pub rest: Option<u32>,
+    /// Whether the message is its one repeated field, in JSON a list.
+    pub is_list: bool,
 }
 
 #[derive(Debug)]
@@ -59,6 +63,8 @@ pub enum Shape {
     F64,
     Text,
     Bytes,
+    /// The text of a JSON value.
+    Json,
     /// Values as printed, with their numbers. The number 0 is the unspecified one.
     Enum(Vec<(String, i32)>),
     /// By its full name.
@@ -72,6 +78,10 @@ struct Options {
     json_case: Option<ExtensionDescriptor>,
     duration: Option<ExtensionDescriptor>,
     output_only: Option<ExtensionDescriptor>,
+    json_value: Option<ExtensionDescriptor>,
+    json_rest: Option<ExtensionDescriptor>,
+    json_list: Option<ExtensionDescriptor>,
+    json_own_names: Option<ExtensionDescriptor>,
 }
 
 impl Options {
@@ -82,10 +92,15 @@ impl Options {
 
 impl Schema {
     pub fn new(pool: &DescriptorPool) -> Self {
+        let option = |name: &str| pool.get_extension_by_name(&format!("capataz.v1.{name}"));
         let options = Options {
-            json_case: pool.get_extension_by_name("capataz.v1.json_case"),
-            duration: pool.get_extension_by_name("capataz.v1.duration"),
-            output_only: pool.get_extension_by_name("capataz.v1.output_only"),
+            json_case: option("json_case"),
+            duration: option("duration"),
+            output_only: option("output_only"),
+            json_value: option("json_value"),
+            json_rest: option("json_rest"),
+            json_list: option("json_list"),
+            json_own_names: option("json_own_names"),
         };
         let messages = pool
             .all_messages()
@@ -101,21 +116,30 @@ impl Schema {
 
 impl MessageShape {
     fn new(descriptor: MessageDescriptor, options: &Options) -> Self {
-        let fields: Vec<FieldShape> =
-            descriptor.fields().map(|field| FieldShape::new(field, options)).collect();
+        let is_rest = |field: &FieldDescriptor| Options::flag(&field.options(), options.json_rest.as_ref());
+        let rest = descriptor.fields().find(is_rest).map(|field| field.number());
+        let fields: Vec<FieldShape> = descriptor
+            .fields()
+            .filter(|field| !is_rest(field))
+            .map(|field| FieldShape::new(field, options))
+            .collect();
+        let message_options = descriptor.options();
+        let is_list = Options::flag(&message_options, options.json_list.as_ref());
+        let own_names_only = Options::flag(&message_options, options.json_own_names.as_ref());
         let mut keys: BTreeMap<String, (usize, Form)> = BTreeMap::new();
         // Own names first: an alias never takes the name of another field.
         for (index, field) in fields.iter().enumerate() {
             keys.insert(field.name.clone(), (index, Form::Plain));
         }
-        for (index, field) in fields.iter().enumerate() {
+        let with_aliases = if own_names_only { &[] } else { fields.as_slice() };
+        for (index, field) in with_aliases.iter().enumerate() {
             if let Some(base) = field.name.strip_suffix("_ms").filter(|_| field.duration) {
                 keys.entry(base.to_owned()).or_insert((index, Form::Duration));
                 keys.entry(camel_case(base)).or_insert((index, Form::Duration));
             }
             keys.entry(field.descriptor.json_name().to_owned()).or_insert((index, Form::Plain));
         }
-        Self { descriptor, fields, keys }
+        Self { descriptor, fields, keys, rest, is_list }
     }
 }
 
@@ -129,6 +153,9 @@ impl FieldShape {
             ),
             kind if descriptor.cardinality() == Cardinality::Repeated => {
                 (Multiplicity::List, Shape::new(kind, options))
+            }
+            Kind::String if Options::flag(&field_options, options.json_value.as_ref()) => {
+                (Multiplicity::One, Shape::Json)
             }
             kind => (Multiplicity::One, Shape::new(kind, options)),
         };

@@ -72,11 +72,19 @@ impl Entropy {
             return self.payload(descriptor);
         }
         let mut message = DynamicMessage::new(descriptor.clone());
+        let shape = SCHEMA.message(descriptor.full_name()).expect("the message is in the schema");
         for field in descriptor.fields() {
             if self.below(3) == 0 || depth > 6 {
                 continue;
             }
-            let value = if field.is_map() {
+            let known = shape.fields.iter().find(|known| known.descriptor.number() == field.number());
+            let value = if shape.rest == Some(field.number()) {
+                // Printed in place, sorted as a map is.
+                Field::String(serde_json::json!({ "$later": self.json(0), "~": null }).to_string())
+            } else if known.is_some_and(|known| known.shape == schema::Shape::Json) {
+                let value = Some(self.json(0)).filter(|value| !value.is_null());
+                Field::String(value.unwrap_or(Value::Bool(false)).to_string())
+            } else if field.is_map() {
                 let entries =
                     (0..self.below(3)).map(|_| (MapKey::String(self.text()), Field::String(self.text())));
                 Field::Map(entries.collect())
@@ -123,10 +131,10 @@ fn contract_messages() -> Vec<MessageDescriptor> {
 
 fn read_back(name: &str, document: &Value) -> DynamicMessage {
     let shape = SCHEMA.message(name).expect("the message is in the schema");
-    let mut reader = Reader::new(&SCHEMA, Sender::Daemon);
+    let mut reader = Reader::new(&SCHEMA, Sender::Daemon, Unknown::Kept);
     let mut bytes = Vec::new();
     reader.message(shape, document, &Path::Root, 0, &mut bytes);
-    let violations = reader.into_violations();
+    let violations = reader.into_violations().into_vec();
     assert!(violations.is_empty(), "{name}: {violations:?}\n{document:#}");
     DynamicMessage::decode(shape.descriptor.clone(), bytes.as_slice()).expect("it was written for this type")
 }

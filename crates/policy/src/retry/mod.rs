@@ -27,6 +27,10 @@ pub const RETRYABLE: &[&str] = &[
     codes::ETIMEDOUT,
 ];
 
+/// Codes of specs that are retried besides, by substring: seed 001 calls them recoverable. PROCESSING_TIMEOUT and
+/// RATE_LIMIT are among [`RETRYABLE`] already.
+pub const RETRYABLE_OF_SPECS: &[&str] = &[codes::TEMPORARY_ERROR];
+
 /// Codes that are not retried, by substring; they go before the retryable ones.
 pub const NON_RETRYABLE: &[&str] = &[
     codes::PARSE_ERROR,
@@ -248,7 +252,8 @@ impl RetryPolicy {
         if let Some(entry) = named(NON_RETRYABLE, &self.non_retryable, code) {
             return Some(format!("{entry} is a kind of failure that another attempt does not resolve"));
         }
-        if named(RETRYABLE, &self.retryable, code).is_some() {
+        if named(RETRYABLE, &self.retryable, code).is_some() || named(RETRYABLE_OF_SPECS, &[], code).is_some()
+        {
             return None;
         }
         Some("only failures that are known to pass are retried".to_owned())
