@@ -9,6 +9,7 @@ use capataz_policy::severity::Severity;
 use capataz_policy::timeout::TimeoutPolicy;
 
 use crate::activity::{Activity, End, Lease, PendingCancel, Step};
+use crate::ask::{AskState, Call};
 use crate::input::TaskRef;
 use crate::plan::Plan;
 use crate::state::{AskedQuestion, CorruptLog, Phase, RunState, Timer, Timestamp, WaveState};
@@ -49,7 +50,11 @@ impl RunState {
             seq,
             created_at: at,
             last_at: at,
-            plan: Plan::from_materialised(accepted.plan.unwrap_or_default()),
+            plan: match &accepted.ask {
+                Some(_) => Plan::from_materialised(v1::Plan { name: "ask".to_owned(), ..v1::Plan::default() }),
+                None => Plan::from_materialised(accepted.plan.unwrap_or_default()),
+            },
+            ask: accepted.ask.map(AskState::new),
             labels: accepted.labels,
             parent: accepted.parent,
             phase: Phase::Running,
@@ -174,6 +179,33 @@ impl RunState {
                 self.timers.clear();
                 self.held_timers.clear();
             }
+            Body::AskBegun(event) => {
+                let ask = self.ask.as_mut()?;
+                ask.begun = true;
+                ask.context = event.context?;
+            }
+            Body::AskRouted(event) => {
+                let ask = self.ask.as_mut()?;
+                ask.calls.push(Call { spec: event.spec, reason: event.reason, routing: event.routing });
+                ask.default_spec = Some(event.default_spec).filter(|spec| !spec.is_empty());
+                ask.considered = None;
+                self.plan.push(event.wave?);
+                self.begin_wave(event.call, at)?;
+            }
+            Body::TransitionConsidered(event) => {
+                let considered = event.transition?;
+                let ask = self.ask.as_mut()?;
+                if considered.verdict == v1::TransitionVerdict::Taken as i32 {
+                    ask.taken.push(v1::SessionTransition {
+                        from: considered.from.clone(),
+                        to: considered.to.clone(),
+                        at_ms: at.0,
+                        automatic: true,
+                    });
+                }
+                ask.considered = Some(considered);
+            }
+            Body::SessionOpened(_) | Body::SessionTurn(_) | Body::SessionTransitionAccepted(_) => return None,
             Body::Notice(event) => {
                 let code = event.notice.map(|notice| notice.code).unwrap_or_default();
                 if let (Some(wave), Some(index)) = (event.wave, event.task) {

@@ -27,6 +27,9 @@ pub enum Effect {
     Refuse { task: TaskRef, lease: u64, worker: String, reason: v1::RefusalReason },
     /// The worker is no longer waited for: end the work by force.
     Revoke { task: TaskRef, lease: u64 },
+    /// Find the spec to call, the named one or the one that the router chooses, and say it with
+    /// [`Input::Routed`](crate::Input::Routed). Nothing outside changes by it: it need not wait for the commit.
+    Route { spec: Option<String>, reason: v1::CallReason },
     /// The run has ended: answer those who wait for it.
     Finish,
 }

@@ -49,6 +49,12 @@ pub enum Input {
     AgentAbsent {
         task: TaskRef,
     },
+    /// It is the ask's turn in its session.
+    SessionTurn {
+        context: v1::SessionContext,
+    },
+    /// The answer to [`Effect::Route`](crate::Effect::Route).
+    Routed(Routed),
     /// At least one deadline of the run has passed. `observed` tells of the leases in [`RunState::due`](crate::RunState::due).
     Tick {
         observed: BTreeMap<TaskRef, Observed>,
@@ -82,6 +88,26 @@ pub enum Input {
         answer: String,
         request_id: String,
     },
+}
+
+/// The spec that was looked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Routed {
+    /// As it was asked for; empty where the router was to choose.
+    pub spec: String,
+    /// What was found; an error where there is no such spec.
+    pub target: Result<RoutedSpec, v1::Error>,
+    /// The session's spec is gone, and the router chose another one.
+    pub rerouted: bool,
+    pub default_spec: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct RoutedSpec {
+    pub routing: Box<v1::Routing>,
+    pub agent: String,
+    /// Nobody can serve it: its agent is unknown.
+    pub unavailable: Option<v1::Error>,
 }
 
 /// What the runtime has seen of a lease and does not store.

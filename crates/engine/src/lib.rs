@@ -10,24 +10,27 @@
 //! - [`RunState::outstanding`] names every unfinished effect from the state alone, so that a restart loses none.
 //!
 //! One activity machine ([`activity`]) schedules, leases, times out, retries, cancels and settles every kind of work; a
-//! kind of run is a thin machine over it ([`mod@plan`] and `decide::advance` for plans). Begin reading with
-//! [`decide`](mod@decide).
+//! kind of run is a thin machine over it ([`mod@plan`] and `decide::advance` for plans, `ask` and `decide::ask` for asks).
+//! A [`session`] is a stream of its own, to which asks add. Begin reading with [`decide`](mod@decide).
 
 pub mod activity;
 mod apply;
+mod ask;
 pub mod decide;
 mod effect;
 mod input;
 mod outstanding;
 pub mod plan;
 pub mod planted;
+pub mod session;
 mod snapshot;
 mod state;
 mod view;
 
-pub use decide::{Decision, Refusal, StartRun, decide, start};
+pub use ask::AskStep;
+pub use decide::{Decision, Refusal, StartRun, Work, decide, start};
 pub use effect::Effect;
-pub use input::{Input, Observed, Report, TaskRef};
+pub use input::{Input, Observed, Report, Routed, RoutedSpec, TaskRef};
 pub use plan::Plan;
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
 pub use state::{CorruptLog, Phase, RunState, Timestamp};

@@ -3,6 +3,7 @@
 use capataz_contracts::v1;
 
 use crate::activity::Step;
+use crate::ask::AskStep;
 use crate::effect::Effect;
 use crate::state::RunState;
 
@@ -14,6 +15,9 @@ impl RunState {
             return vec![Effect::Finish];
         }
         let may_lease = self.may_lease();
+        if let Some(AskStep::Route { spec, reason }) = self.ask_step() {
+            return vec![Effect::Route { spec, reason }];
+        }
         let mut effects = Vec::new();
         for (task, activity) in self.activities() {
             match &activity.step {

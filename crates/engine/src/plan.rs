@@ -149,6 +149,29 @@ impl Plan {
         self.waves.get(wave as usize)
     }
 
+    /// Fills every default of a call's wave in. A call has the policies of all calls.
+    pub(crate) fn materialise_wave(wave: &mut v1::Wave) {
+        let (timeouts, retry) = crate::decide::call_policies();
+        let mut none = Vec::new();
+        let timeouts = TimeoutPolicy::from_proto(&timeouts, "", &mut none).to_proto();
+        let retry = RetryPolicy::from_proto(&retry, "", &mut none).to_proto();
+        for task in &mut wave.tasks {
+            task.effect = Some(v1::Effect::AtLeastOnce as i32);
+            task.timeouts = Some(timeouts);
+            task.retry = Some(retry.clone());
+        }
+    }
+
+    /// Adds a materialised wave after the others.
+    pub(crate) fn push(&mut self, wave: v1::Wave) {
+        let number = u32::try_from(self.waves.len()).unwrap_or(u32::MAX);
+        let wave = Wave::from_materialised(wave);
+        for (task, index) in wave.tasks.iter().zip(0u32..) {
+            self.by_name.entry(task.name.clone()).or_insert(TaskRef { wave: number, task: index });
+        }
+        self.waves.push(wave);
+    }
+
     /// Where the task of this name is.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<TaskRef> {

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use capataz_contracts::v1;
 
+use crate::ask::AskState;
 use crate::input::TaskRef;
 use crate::plan::Plan;
 use crate::planted::{self, Fault};
 use crate::state::{AskedQuestion, Phase, RunState, Timer, Timestamp, WaveState};
 
 /// Grows with every change of the state's encoding; a snapshot of another format is discarded.
-pub const SNAPSHOT_FORMAT: u32 = 1;
+pub const SNAPSHOT_FORMAT: u32 = 2;
 
 /// The bytes are no snapshot of this format; the caller folds the log instead.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +30,7 @@ struct Encoded {
     parent: Option<v1::ParentRef>,
     #[serde(with = "as_bytes::one")]
     plan: v1::Plan,
+    ask: Option<AskState>,
     phase: Phase,
     paused: bool,
     held_since: Option<Timestamp>,
@@ -55,6 +57,7 @@ impl RunState {
             labels: self.labels.clone(),
             parent: self.parent.clone(),
             plan: self.plan.to_proto(),
+            ask: self.ask.clone(),
             phase: self.phase.clone(),
             paused: self.paused,
             held_since: self.held_since,
@@ -84,6 +87,7 @@ impl RunState {
             created_at: encoded.created_at,
             last_at: encoded.last_at,
             plan: Plan::from_materialised(encoded.plan),
+            ask: encoded.ask,
             labels: encoded.labels,
             parent: encoded.parent,
             phase: encoded.phase,

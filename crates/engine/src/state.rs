@@ -6,6 +6,7 @@ use capataz_contracts::v1;
 use capataz_policy::aggregation::Tally;
 
 use crate::activity::{Activity, Step};
+use crate::ask::AskState;
 use crate::input::TaskRef;
 use crate::plan::Plan;
 
@@ -57,7 +58,9 @@ pub struct RunState {
     pub(crate) seq: u64,
     pub(crate) created_at: Timestamp,
     pub(crate) last_at: Timestamp,
+    /// Of an ask, one wave for each call so far.
     pub(crate) plan: Plan,
+    pub(crate) ask: Option<AskState>,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) parent: Option<v1::ParentRef>,
     pub(crate) phase: Phase,

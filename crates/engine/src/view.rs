@@ -90,6 +90,11 @@ impl RunState {
         Some((activity.started_at?.0, activity.deadline?.0))
     }
 
+    #[must_use]
+    pub fn kind(&self) -> v1::RunKind {
+        if self.ask.is_some() { v1::RunKind::Ask } else { v1::RunKind::Plan }
+    }
+
     /// The run as a read model.
     #[must_use]
     pub fn view(&self, run_id: String, options: ViewOptions) -> v1::Run {
@@ -99,7 +104,7 @@ impl RunState {
         };
         v1::Run {
             run_id,
-            kind: v1::RunKind::Plan as i32,
+            kind: self.kind() as i32,
             name: self.plan.name.clone(),
             status: self.status() as i32,
             outcome: self.outcome().map(|outcome| outcome as i32),
@@ -116,6 +121,7 @@ impl RunState {
             summary: Some(self.error_summary()),
             tasks_total: self.plan.task_count(),
             tasks_settled: self.settled,
+            session: self.session().map(str::to_owned),
         }
     }
 
@@ -196,6 +202,7 @@ impl RunState {
             summary: Some(self.error_summary()),
             tasks: tasks.collect(),
             duration_ms: at.0.saturating_sub(self.created_at.0),
+            ask: self.ask_result(),
         })
     }
 }

@@ -100,6 +100,12 @@ fn kind(body: &Body) -> usize {
         Body::RunCancelRequested(_) => 18,
         Body::RunFinished(_) => 19,
         Body::Notice(_) => 20,
+        Body::AskBegun(_)
+        | Body::AskRouted(_)
+        | Body::TransitionConsidered(_)
+        | Body::SessionOpened(_)
+        | Body::SessionTurn(_)
+        | Body::SessionTransitionAccepted(_) => panic!("the log is that of a plan"),
     }
 }
 

@@ -15,6 +15,7 @@ pub mod registry;
 pub mod retry;
 pub mod severity;
 pub mod timeout;
+pub mod transition;
 
 mod check;
 mod text;

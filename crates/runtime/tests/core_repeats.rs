@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear};
-use capataz_engine::{Plan, StartRun, Timestamp};
+use capataz_engine::{Plan, StartRun, Timestamp, Work};
 use capataz_runtime::core::{
     Answer, AppendId, ConnectionId, Core, CoreConfig, Input, Output, Recovered, ReplyId, Request,
     StartRequest,
@@ -26,7 +26,7 @@ impl Bench {
     fn new() -> Self {
         let mut bench =
             Self { core: Core::new(CoreConfig::default()), appends: Vec::new(), outputs: Vec::new() };
-        bench.input(Input::Recovered(Recovered { epoch: Epoch(1), runs: Vec::new(), agents: Vec::new() }));
+        bench.input(Input::Recovered(Recovered { epoch: Epoch(1), runs: Vec::new(), sessions: Vec::new(), agents: Vec::new() }));
         let agent = v1::Agent { name: "echo".to_owned(), max_concurrency: 1, ..Default::default() };
         let hello =
             v1::Hello { worker_id: "w".to_owned(), agents: vec![agent], slots: 1, ..Default::default() };
@@ -54,7 +54,7 @@ impl Bench {
         let wave = v1::Wave { tasks: vec![task], ..Default::default() };
         let mut plan = v1::Plan { name: "plan".to_owned(), waves: vec![wave], ..Default::default() };
         Plan::materialise(&mut plan).unwrap();
-        let start = StartRun { plan, labels: BTreeMap::new(), parent: None };
+        let start = StartRun { work: Work::Plan(plan), labels: BTreeMap::new(), parent: None };
         let key = IdempotencyKey { key: key.into(), request: [0; 32] };
         let request = StartRequest {
             run,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear};
-use capataz_engine::{Plan, StartRun};
+use capataz_engine::{Plan, StartRun, Work};
 use capataz_runtime::core::{Answer, Known, KnownAgent, Request, StartRequest};
 use capataz_runtime::shell::{Shard, ShardOptions};
 use capataz_store::memory::Fault;
@@ -32,7 +32,7 @@ fn start(key: &str) -> Request {
     Plan::materialise(&mut plan).unwrap();
     Request::Start(Box::new(StartRequest {
         run: RunId(Uuid::now_v7()),
-        start: StartRun { plan, labels: Default::default(), parent: None },
+        start: StartRun { work: Work::Plan(plan), labels: Default::default(), parent: None },
         agents: BTreeSet::from(["a".to_owned()]),
         commands: Vec::new(),
         resources: Vec::new(),

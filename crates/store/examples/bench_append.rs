@@ -100,6 +100,7 @@ fn creation(number: u64) -> Append {
         create: Some(create),
         summary: Some(summary),
         blobs: Vec::new(),
+        joined: false,
     }
 }
 

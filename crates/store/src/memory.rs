@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 
 use crate::port::{
+    self,
     AgentRow, Append, AppendOutcome, BlobHash, Bounds, Epoch, LogRow, Millis, Position, Retention, RunId,
     RunQuery, RunRow, ShardId, ShardWriter, Snapshot, Store, StoreError, Swept,
 };
@@ -182,7 +183,8 @@ impl ShardWriter for MemoryWriter {
         if shared.state.epoch(self.shard) != self.epoch {
             return Ok(appends.iter().map(|_| AppendOutcome::Fenced).collect());
         }
-        let outcomes = appends.iter().map(|append| shared.state.append(self.shard, append)).collect();
+        let outcomes =
+            port::groups(appends).flat_map(|group| shared.state.append_group(self.shard, group)).collect();
         match fault {
             None => Ok(outcomes),
             Some(_) => Err(StoreError::Closed),

@@ -3,7 +3,7 @@
 //! # Order and atomicity
 //! An [`Append`] is atomic. A shard's writer calls [`ShardWriter::commit`] with all the appends that wait: they share
 //! one durable transaction (group commit), are checked one after the other in the order given, and an append that is
-//! refused leaves the others untouched. When `commit` returns, every append that it answered with
+//! refused leaves the others untouched, but for those that it is [joined](Append::joined) with. When `commit` returns, every append that it answered with
 //! [`AppendOutcome::Committed`] is durable. Positions grow in commit order: a reader that has seen position `p` never
 //! later finds a new row at or below `p`.
 //!
@@ -79,6 +79,14 @@ pub struct Append {
     pub summary: Option<Summary>,
     /// Hashes of blobs that these events name for the first time.
     pub blobs: Vec<BlobHash>,
+    /// It stands or falls with the next append of the same commit, which is for another stream: where one of them is
+    /// refused, both are, with the same outcome.
+    pub joined: bool,
+}
+
+/// Splits appends into the groups that stand or fall together.
+pub(crate) fn groups(appends: &[Append]) -> impl Iterator<Item = &[Append]> {
+    appends.split_inclusive(|append| !append.joined)
 }
 
 impl Append {
@@ -194,6 +202,8 @@ pub struct RunQuery {
     pub status: Option<i32>,
     pub outcome: Option<i32>,
     pub kind: Option<i32>,
+    /// Without those of this kind.
+    pub except_kind: Option<i32>,
     /// Only runs older than this one (listing is newest first).
     pub before: Option<RunId>,
     pub limit: u32,

@@ -582,6 +582,500 @@ pub struct BlobRef {
     #[prost(uint64, tag = "2")]
     pub size: u64,
 }
+/// One failure, with a stable code. Codes and their advice: docs/errors.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Error {
+    #[prost(string, tag = "1")]
+    pub code: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub message: ::prost::alloc::string::String,
+    #[prost(enumeration = "Severity", tag = "3")]
+    pub severity: i32,
+    /// Whether the run may go on after it (seed 000: canContinue).
+    #[prost(bool, optional, tag = "4")]
+    pub can_continue: ::core::option::Option<bool>,
+    /// Answers that a user can give: extend, terminate, retry, abort, debug, retry_manual, skip, fix_manual.
+    #[prost(string, repeated, tag = "5")]
+    pub options: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Nearest known names, nearest first, at most three.
+    #[prost(string, repeated, tag = "6")]
+    pub suggestions: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "7")]
+    pub suggested_action: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "8")]
+    pub reason: ::core::option::Option<::prost::alloc::string::String>,
+    /// The error that this one wraps (RETRY_EXHAUSTED: the last one; NON_RETRYABLE_ERROR: the original).
+    #[prost(message, optional, boxed, tag = "9")]
+    pub cause: ::core::option::Option<::prost::alloc::boxed::Box<Error>>,
+    #[prost(message, repeated, tag = "10")]
+    pub attempts: ::prost::alloc::vec::Vec<AttemptRecord>,
+    #[prost(message, optional, tag = "11")]
+    pub timeout: ::core::option::Option<TimeoutDetail>,
+    /// How long the failing side asks to wait before another attempt.
+    #[prost(int64, optional, tag = "12")]
+    pub retry_after_ms: ::core::option::Option<i64>,
+    /// Several errors of one kind (AGENTS_VALIDATION_FAILED lists each AGENT_NOT_FOUND).
+    #[prost(message, repeated, tag = "13")]
+    pub details: ::prost::alloc::vec::Vec<Error>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AttemptRecord {
+    /// 1 for the first.
+    #[prost(uint32, tag = "1")]
+    pub attempt: u32,
+    #[prost(enumeration = "AttemptStatus", tag = "2")]
+    pub status: i32,
+    /// Code of the error, or its message where it has no code.
+    #[prost(string, optional, tag = "3")]
+    pub error: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(int64, tag = "4")]
+    pub duration_ms: i64,
+}
+/// What TASK_TIMEOUT carries (seed 000, contract 3).
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TimeoutDetail {
+    #[prost(int64, tag = "1")]
+    pub configured_timeout_ms: i64,
+    #[prost(int64, tag = "2")]
+    pub elapsed_ms: i64,
+    /// Unix milliseconds of the last frame that the worker sent for the task; absent where none came.
+    #[prost(int64, optional, tag = "3")]
+    pub last_health_check_ms: ::core::option::Option<i64>,
+    #[prost(message, optional, tag = "4")]
+    pub partial_output: ::core::option::Option<Payload>,
+}
+/// Severity of an error (seed 000, contract 6). The numbers are the seed's levels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Severity {
+    Unspecified = 0,
+    Low = 1,
+    Medium = 2,
+    High = 3,
+    Critical = 4,
+}
+impl Severity {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "SEVERITY_UNSPECIFIED",
+            Self::Low => "SEVERITY_LOW",
+            Self::Medium => "SEVERITY_MEDIUM",
+            Self::High => "SEVERITY_HIGH",
+            Self::Critical => "SEVERITY_CRITICAL",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "SEVERITY_UNSPECIFIED" => Some(Self::Unspecified),
+            "SEVERITY_LOW" => Some(Self::Low),
+            "SEVERITY_MEDIUM" => Some(Self::Medium),
+            "SEVERITY_HIGH" => Some(Self::High),
+            "SEVERITY_CRITICAL" => Some(Self::Critical),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum AttemptStatus {
+    Unspecified = 0,
+    Success = 1,
+    Failed = 2,
+}
+impl AttemptStatus {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "ATTEMPT_STATUS_UNSPECIFIED",
+            Self::Success => "ATTEMPT_STATUS_SUCCESS",
+            Self::Failed => "ATTEMPT_STATUS_FAILED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "ATTEMPT_STATUS_UNSPECIFIED" => Some(Self::Unspecified),
+            "ATTEMPT_STATUS_SUCCESS" => Some(Self::Success),
+            "ATTEMPT_STATUS_FAILED" => Some(Self::Failed),
+            _ => None,
+        }
+    }
+}
+/// A user's text that is routed to a spec, which answers it (seed 001). Guide: docs/routing.md.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Ask {
+    /// Not blank; at most 16 KiB.
+    #[prost(string, tag = "1")]
+    pub text: ::prost::alloc::string::String,
+    /// Letters, digits, `.`, `_`, `-`; 1 to 128 characters. Asks of one session are answered one after the other.
+    #[prost(string, optional, tag = "2")]
+    pub session: ::core::option::Option<::prost::alloc::string::String>,
+    /// The spec that is to answer, whatever the router says.
+    #[prost(string, optional, tag = "3")]
+    pub spec: ::core::option::Option<::prost::alloc::string::String>,
+    /// `id` of the request that the spec gets; default the run's id. 1 to 128 characters.
+    #[prost(string, optional, tag = "4")]
+    pub request_id: ::core::option::Option<::prost::alloc::string::String>,
+    /// `user.preferences` of the request, such as `language` and `verbosity`; kept by the session.
+    #[prost(btree_map = "string, string", tag = "5")]
+    pub preferences: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    /// `metadata` of the request.
+    #[prost(string, optional, tag = "6")]
+    pub source: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "7")]
+    pub device: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(btree_map = "string, string", tag = "8")]
+    pub custom: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+}
+/// What the router says of a text and one spec (seed 001, "Routing context" and "Context blueprint").
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Routing {
+    #[prost(string, tag = "1")]
+    pub spec: ::prost::alloc::string::String,
+    /// From 0 to 1: how often a decision with this number is right.
+    #[prost(double, tag = "2")]
+    pub confidence: f64,
+    #[prost(string, tag = "3")]
+    pub reason: ::prost::alloc::string::String,
+    /// Best first.
+    #[prost(message, repeated, tag = "4")]
+    pub alternatives: ::prost::alloc::vec::Vec<RoutingAlternative>,
+    #[prost(string, tag = "5")]
+    pub detected_intent: ::prost::alloc::string::String,
+    /// As written in the text, in its order.
+    #[prost(string, repeated, tag = "6")]
+    pub keywords_matched: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "7")]
+    pub patterns_matched: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "8")]
+    pub suggested_pattern: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, tag = "9")]
+    pub tone: ::prost::alloc::string::String,
+    #[prost(string, tag = "10")]
+    pub response_style: ::prost::alloc::string::String,
+    #[prost(string, tag = "11")]
+    pub spec_title: ::prost::alloc::string::String,
+    #[prost(string, tag = "12")]
+    pub spec_description: ::prost::alloc::string::String,
+    /// Its parts add up to the confidence.
+    #[prost(message, optional, tag = "13")]
+    pub confidence_breakdown: ::core::option::Option<ConfidenceBreakdown>,
+    /// Nothing in the text speaks for a spec: it is the default one.
+    #[prost(bool, tag = "14")]
+    pub is_fallback: bool,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RoutingAlternative {
+    #[prost(string, tag = "1")]
+    pub spec: ::prost::alloc::string::String,
+    #[prost(double, tag = "2")]
+    pub confidence: f64,
+}
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct ConfidenceBreakdown {
+    #[prost(double, tag = "1")]
+    pub keyword: f64,
+    #[prost(double, tag = "2")]
+    pub intent: f64,
+    #[prost(double, tag = "3")]
+    pub context: f64,
+}
+/// What a session is with, as one ask finds it.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SessionContext {
+    #[prost(string, optional, tag = "1")]
+    pub current_spec: ::core::option::Option<::prost::alloc::string::String>,
+    /// Messages of the session so far.
+    #[prost(uint64, tag = "2")]
+    pub message_count: u64,
+    /// The last 20, oldest first.
+    #[prost(message, repeated, tag = "3")]
+    pub history: ::prost::alloc::vec::Vec<SessionMessage>,
+    #[prost(string, optional, tag = "4")]
+    pub emotional_state: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "5")]
+    pub engagement_level: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(btree_map = "string, string", tag = "6")]
+    pub preferences: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    /// JSON object: what specs asked to be kept.
+    #[prost(bytes = "bytes", tag = "7")]
+    pub custom: ::prost::bytes::Bytes,
+    /// Those of the last 60 s.
+    #[prost(message, repeated, tag = "8")]
+    pub transitions: ::prost::alloc::vec::Vec<SessionTransition>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SessionMessage {
+    #[prost(enumeration = "MessageRole", tag = "1")]
+    pub role: i32,
+    /// Cut to 4 KiB.
+    #[prost(string, tag = "2")]
+    pub text: ::prost::alloc::string::String,
+    /// The spec that answered.
+    #[prost(string, optional, tag = "3")]
+    pub spec: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(int64, tag = "4")]
+    pub at_ms: i64,
+}
+/// A transition that was taken: automatic, or accepted by the user.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SessionTransition {
+    #[prost(string, tag = "1")]
+    pub from: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub to: ::prost::alloc::string::String,
+    #[prost(int64, tag = "3")]
+    pub at_ms: i64,
+    #[prost(bool, tag = "4")]
+    pub automatic: bool,
+}
+/// How an ask ended.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AskResult {
+    /// The spec whose answer this is.
+    #[prost(string, tag = "1")]
+    pub spec: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub request_id: ::prost::alloc::string::String,
+    /// The SpecResponse, as its agent wrote it; absent where no spec gave a valid one.
+    #[prost(message, optional, tag = "3")]
+    pub response: ::core::option::Option<Payload>,
+    #[prost(message, optional, tag = "4")]
+    pub routing: ::core::option::Option<Routing>,
+    /// Of the answer, where it holds one.
+    #[prost(message, optional, tag = "5")]
+    pub transition: ::core::option::Option<AskTransition>,
+    /// In order; the last one gave the answer.
+    #[prost(message, repeated, tag = "6")]
+    pub calls: ::prost::alloc::vec::Vec<AskCall>,
+}
+/// What a transition in an answer came to.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AskTransition {
+    #[prost(string, tag = "1")]
+    pub from: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub to: ::prost::alloc::string::String,
+    #[prost(double, tag = "3")]
+    pub confidence: f64,
+    #[prost(bool, tag = "4")]
+    pub automatic: bool,
+    #[prost(enumeration = "TransitionBand", tag = "5")]
+    pub band: i32,
+    #[prost(enumeration = "TransitionVerdict", tag = "6")]
+    pub verdict: i32,
+    /// Why the spec wants it.
+    #[prost(string, tag = "7")]
+    pub reason: ::prost::alloc::string::String,
+    /// Why it was held back or changed, in words.
+    #[prost(string, tag = "8")]
+    pub note: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AskCall {
+    #[prost(string, tag = "1")]
+    pub spec: ::prost::alloc::string::String,
+    #[prost(enumeration = "CallReason", tag = "2")]
+    pub reason: i32,
+    #[prost(uint32, tag = "3")]
+    pub attempts: u32,
+    #[prost(message, optional, tag = "4")]
+    pub error: ::core::option::Option<Error>,
+}
+/// A session as it stands.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Session {
+    #[prost(string, tag = "1")]
+    pub session: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub context: ::core::option::Option<SessionContext>,
+    /// Sequence number of its newest event.
+    #[prost(uint64, tag = "3")]
+    pub seq: u64,
+    #[prost(int64, tag = "4")]
+    pub created_at_ms: i64,
+    #[prost(int64, tag = "5")]
+    pub updated_at_ms: i64,
+    /// Suggestions that can still be accepted, newest first; at most 20.
+    #[prost(message, repeated, tag = "6")]
+    pub suggestions: ::prost::alloc::vec::Vec<SessionSuggestion>,
+    /// The stream under which its events are delivered.
+    #[prost(string, tag = "7")]
+    pub stream_id: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SessionSuggestion {
+    #[prost(string, tag = "1")]
+    pub request_id: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub transition: ::core::option::Option<AskTransition>,
+    #[prost(int64, tag = "3")]
+    pub at_ms: i64,
+}
+/// Why a spec is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum CallReason {
+    Unspecified = 0,
+    /// The router chose it.
+    Routed = 1,
+    /// The user chose it.
+    Explicit = 2,
+    /// The session is with it.
+    Continued = 3,
+    /// The spec before handed the text over.
+    Transition = 4,
+    /// The spec before failed.
+    Fallback = 5,
+}
+impl CallReason {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "CALL_REASON_UNSPECIFIED",
+            Self::Routed => "CALL_REASON_ROUTED",
+            Self::Explicit => "CALL_REASON_EXPLICIT",
+            Self::Continued => "CALL_REASON_CONTINUED",
+            Self::Transition => "CALL_REASON_TRANSITION",
+            Self::Fallback => "CALL_REASON_FALLBACK",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "CALL_REASON_UNSPECIFIED" => Some(Self::Unspecified),
+            "CALL_REASON_ROUTED" => Some(Self::Routed),
+            "CALL_REASON_EXPLICIT" => Some(Self::Explicit),
+            "CALL_REASON_CONTINUED" => Some(Self::Continued),
+            "CALL_REASON_TRANSITION" => Some(Self::Transition),
+            "CALL_REASON_FALLBACK" => Some(Self::Fallback),
+            _ => None,
+        }
+    }
+}
+/// How visible a suggested transition is (seed 001, "Reglas de Prioridad").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum TransitionBand {
+    Unspecified = 0,
+    /// Above 0.8.
+    Prominent = 1,
+    /// From 0.6 to 0.8.
+    Subtle = 2,
+    /// Below 0.6.
+    Ignored = 3,
+}
+impl TransitionBand {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "TRANSITION_BAND_UNSPECIFIED",
+            Self::Prominent => "TRANSITION_BAND_PROMINENT",
+            Self::Subtle => "TRANSITION_BAND_SUBTLE",
+            Self::Ignored => "TRANSITION_BAND_IGNORED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "TRANSITION_BAND_UNSPECIFIED" => Some(Self::Unspecified),
+            "TRANSITION_BAND_PROMINENT" => Some(Self::Prominent),
+            "TRANSITION_BAND_SUBTLE" => Some(Self::Subtle),
+            "TRANSITION_BAND_IGNORED" => Some(Self::Ignored),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum TransitionVerdict {
+    Unspecified = 0,
+    /// The same text went to the other spec.
+    Taken = 1,
+    /// The user may accept it.
+    Suggested = 2,
+    /// Held back, so that two specs do not hand the user to and fro.
+    Suppressed = 3,
+    Ignored = 4,
+}
+impl TransitionVerdict {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "TRANSITION_VERDICT_UNSPECIFIED",
+            Self::Taken => "TRANSITION_VERDICT_TAKEN",
+            Self::Suggested => "TRANSITION_VERDICT_SUGGESTED",
+            Self::Suppressed => "TRANSITION_VERDICT_SUPPRESSED",
+            Self::Ignored => "TRANSITION_VERDICT_IGNORED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "TRANSITION_VERDICT_UNSPECIFIED" => Some(Self::Unspecified),
+            "TRANSITION_VERDICT_TAKEN" => Some(Self::Taken),
+            "TRANSITION_VERDICT_SUGGESTED" => Some(Self::Suggested),
+            "TRANSITION_VERDICT_SUPPRESSED" => Some(Self::Suppressed),
+            "TRANSITION_VERDICT_IGNORED" => Some(Self::Ignored),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum MessageRole {
+    Unspecified = 0,
+    User = 1,
+    Assistant = 2,
+}
+impl MessageRole {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "MESSAGE_ROLE_UNSPECIFIED",
+            Self::User => "MESSAGE_ROLE_USER",
+            Self::Assistant => "MESSAGE_ROLE_ASSISTANT",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "MESSAGE_ROLE_UNSPECIFIED" => Some(Self::Unspecified),
+            "MESSAGE_ROLE_USER" => Some(Self::User),
+            "MESSAGE_ROLE_ASSISTANT" => Some(Self::Assistant),
+            _ => None,
+        }
+    }
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PutBlobRequest {
     /// At most 1 MiB in each frame, at most 64 MiB in all.
@@ -974,133 +1468,6 @@ pub mod blob_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
-/// One failure, with a stable code. Codes and their advice: docs/errors.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct Error {
-    #[prost(string, tag = "1")]
-    pub code: ::prost::alloc::string::String,
-    #[prost(string, tag = "2")]
-    pub message: ::prost::alloc::string::String,
-    #[prost(enumeration = "Severity", tag = "3")]
-    pub severity: i32,
-    /// Whether the run may go on after it (seed 000: canContinue).
-    #[prost(bool, optional, tag = "4")]
-    pub can_continue: ::core::option::Option<bool>,
-    /// Answers that a user can give: extend, terminate, retry, abort, debug, retry_manual, skip, fix_manual.
-    #[prost(string, repeated, tag = "5")]
-    pub options: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Nearest known names, nearest first, at most three.
-    #[prost(string, repeated, tag = "6")]
-    pub suggestions: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    #[prost(string, optional, tag = "7")]
-    pub suggested_action: ::core::option::Option<::prost::alloc::string::String>,
-    #[prost(string, optional, tag = "8")]
-    pub reason: ::core::option::Option<::prost::alloc::string::String>,
-    /// The error that this one wraps (RETRY_EXHAUSTED: the last one; NON_RETRYABLE_ERROR: the original).
-    #[prost(message, optional, boxed, tag = "9")]
-    pub cause: ::core::option::Option<::prost::alloc::boxed::Box<Error>>,
-    #[prost(message, repeated, tag = "10")]
-    pub attempts: ::prost::alloc::vec::Vec<AttemptRecord>,
-    #[prost(message, optional, tag = "11")]
-    pub timeout: ::core::option::Option<TimeoutDetail>,
-    /// How long the failing side asks to wait before another attempt.
-    #[prost(int64, optional, tag = "12")]
-    pub retry_after_ms: ::core::option::Option<i64>,
-    /// Several errors of one kind (AGENTS_VALIDATION_FAILED lists each AGENT_NOT_FOUND).
-    #[prost(message, repeated, tag = "13")]
-    pub details: ::prost::alloc::vec::Vec<Error>,
-}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct AttemptRecord {
-    /// 1 for the first.
-    #[prost(uint32, tag = "1")]
-    pub attempt: u32,
-    #[prost(enumeration = "AttemptStatus", tag = "2")]
-    pub status: i32,
-    /// Code of the error, or its message where it has no code.
-    #[prost(string, optional, tag = "3")]
-    pub error: ::core::option::Option<::prost::alloc::string::String>,
-    #[prost(int64, tag = "4")]
-    pub duration_ms: i64,
-}
-/// What TASK_TIMEOUT carries (seed 000, contract 3).
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct TimeoutDetail {
-    #[prost(int64, tag = "1")]
-    pub configured_timeout_ms: i64,
-    #[prost(int64, tag = "2")]
-    pub elapsed_ms: i64,
-    /// Unix milliseconds of the last frame that the worker sent for the task; absent where none came.
-    #[prost(int64, optional, tag = "3")]
-    pub last_health_check_ms: ::core::option::Option<i64>,
-    #[prost(message, optional, tag = "4")]
-    pub partial_output: ::core::option::Option<Payload>,
-}
-/// Severity of an error (seed 000, contract 6). The numbers are the seed's levels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-#[repr(i32)]
-pub enum Severity {
-    Unspecified = 0,
-    Low = 1,
-    Medium = 2,
-    High = 3,
-    Critical = 4,
-}
-impl Severity {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unspecified => "SEVERITY_UNSPECIFIED",
-            Self::Low => "SEVERITY_LOW",
-            Self::Medium => "SEVERITY_MEDIUM",
-            Self::High => "SEVERITY_HIGH",
-            Self::Critical => "SEVERITY_CRITICAL",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "SEVERITY_UNSPECIFIED" => Some(Self::Unspecified),
-            "SEVERITY_LOW" => Some(Self::Low),
-            "SEVERITY_MEDIUM" => Some(Self::Medium),
-            "SEVERITY_HIGH" => Some(Self::High),
-            "SEVERITY_CRITICAL" => Some(Self::Critical),
-            _ => None,
-        }
-    }
-}
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-#[repr(i32)]
-pub enum AttemptStatus {
-    Unspecified = 0,
-    Success = 1,
-    Failed = 2,
-}
-impl AttemptStatus {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unspecified => "ATTEMPT_STATUS_UNSPECIFIED",
-            Self::Success => "ATTEMPT_STATUS_SUCCESS",
-            Self::Failed => "ATTEMPT_STATUS_FAILED",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "ATTEMPT_STATUS_UNSPECIFIED" => Some(Self::Unspecified),
-            "ATTEMPT_STATUS_SUCCESS" => Some(Self::Success),
-            "ATTEMPT_STATUS_FAILED" => Some(Self::Failed),
-            _ => None,
-        }
-    }
-}
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
 pub struct AggregationPolicy {
     /// Default: quorum.
@@ -1370,6 +1737,9 @@ pub struct Run {
     pub tasks_total: u32,
     #[prost(uint32, tag = "18")]
     pub tasks_settled: u32,
+    /// Of an ask.
+    #[prost(string, optional, tag = "19")]
+    pub session: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct WaveView {
@@ -1497,6 +1867,9 @@ pub struct Question {
 pub enum RunKind {
     Unspecified = 0,
     Plan = 1,
+    Ask = 2,
+    /// Not a run: the stream of a session's events.
+    Session = 100,
 }
 impl RunKind {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -1507,6 +1880,8 @@ impl RunKind {
         match self {
             Self::Unspecified => "RUN_KIND_UNSPECIFIED",
             Self::Plan => "RUN_KIND_PLAN",
+            Self::Ask => "RUN_KIND_ASK",
+            Self::Session => "RUN_KIND_SESSION",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -1514,6 +1889,8 @@ impl RunKind {
         match value {
             "RUN_KIND_UNSPECIFIED" => Some(Self::Unspecified),
             "RUN_KIND_PLAN" => Some(Self::Plan),
+            "RUN_KIND_ASK" => Some(Self::Ask),
+            "RUN_KIND_SESSION" => Some(Self::Session),
             _ => None,
         }
     }
@@ -1686,7 +2063,7 @@ pub struct Event {
     pub at_ms: i64,
     #[prost(
         oneof = "event::Body",
-        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30"
+        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 40, 41, 42, 50, 51, 52"
     )]
     pub body: ::core::option::Option<event::Body>,
 }
@@ -1736,6 +2113,19 @@ pub mod event {
         Notice(super::Notice),
         #[prost(message, tag = "30")]
         WaveDecided(super::WaveDecided),
+        #[prost(message, tag = "40")]
+        AskBegun(super::AskBegun),
+        #[prost(message, tag = "41")]
+        AskRouted(super::AskRouted),
+        #[prost(message, tag = "42")]
+        TransitionConsidered(super::TransitionConsidered),
+        /// Of a session's own stream.
+        #[prost(message, tag = "50")]
+        SessionOpened(super::SessionOpened),
+        #[prost(message, tag = "51")]
+        SessionTurn(super::SessionTurn),
+        #[prost(message, tag = "52")]
+        SessionTransitionAccepted(super::SessionTransitionAccepted),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1752,6 +2142,9 @@ pub struct RunAccepted {
     >,
     #[prost(message, optional, tag = "4")]
     pub parent: ::core::option::Option<ParentRef>,
+    /// Of an ask, which has no plan of its own: each call of a spec is a wave of one task.
+    #[prost(message, optional, tag = "5")]
+    pub ask: ::core::option::Option<Ask>,
 }
 /// Every task of the wave is in its agent's queue (INIT). What a task may wait for a worker, the plan says.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1999,6 +2392,86 @@ pub struct Notice {
     #[prost(uint32, optional, tag = "3")]
     pub task: ::core::option::Option<u32>,
 }
+/// It is this ask's turn in its session.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AskBegun {
+    #[prost(message, optional, tag = "1")]
+    pub context: ::core::option::Option<SessionContext>,
+}
+/// A spec is called: wave `call` begins, with one task whose input is the SpecRequest.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AskRouted {
+    /// From 0.
+    #[prost(uint32, tag = "1")]
+    pub call: u32,
+    #[prost(enumeration = "CallReason", tag = "2")]
+    pub reason: i32,
+    #[prost(string, tag = "3")]
+    pub spec: ::prost::alloc::string::String,
+    /// Absent where there is no such spec.
+    #[prost(message, optional, tag = "4")]
+    pub routing: ::core::option::Option<Routing>,
+    /// With every default filled in.
+    #[prost(message, optional, tag = "5")]
+    pub wave: ::core::option::Option<Wave>,
+    /// The catalogue's default spec at that time; empty where it has none.
+    #[prost(string, tag = "6")]
+    pub default_spec: ::prost::alloc::string::String,
+}
+/// A spec's answer holds a transition.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TransitionConsidered {
+    #[prost(message, optional, tag = "1")]
+    pub transition: ::core::option::Option<AskTransition>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SessionOpened {
+    #[prost(string, tag = "1")]
+    pub session: ::prost::alloc::string::String,
+}
+/// One ask of the session is over.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SessionTurn {
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub request_id: ::prost::alloc::string::String,
+    /// The user's, and the answer where there is one.
+    #[prost(message, repeated, tag = "3")]
+    pub messages: ::prost::alloc::vec::Vec<SessionMessage>,
+    /// The spec that the session is with from now on.
+    #[prost(string, optional, tag = "4")]
+    pub current_spec: ::core::option::Option<::prost::alloc::string::String>,
+    /// What changed of the user's state; absent fields did not.
+    #[prost(string, optional, tag = "5")]
+    pub emotional_state: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "6")]
+    pub engagement_level: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(btree_map = "string, string", tag = "7")]
+    pub preferences: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    /// JSON object, merged key by key; empty where nothing changed.
+    #[prost(bytes = "bytes", tag = "8")]
+    pub custom: ::prost::bytes::Bytes,
+    #[prost(message, repeated, tag = "9")]
+    pub transitions: ::prost::alloc::vec::Vec<SessionTransition>,
+    /// A transition that the user may accept.
+    #[prost(message, optional, tag = "10")]
+    pub suggestion: ::core::option::Option<AskTransition>,
+}
+/// The user accepted a suggested transition: the next message goes to the other spec.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SessionTransitionAccepted {
+    /// Of the ask whose answer suggested it.
+    #[prost(string, tag = "1")]
+    pub request_id: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub from: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub to: ::prost::alloc::string::String,
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum LeaseLossReason {
@@ -2148,6 +2621,9 @@ pub struct EventFilter {
     pub kind: ::core::option::Option<i32>,
     #[prost(enumeration = "Severity", optional, tag = "4")]
     pub min_severity: ::core::option::Option<i32>,
+    /// The session's own events, and those of its asks.
+    #[prost(string, optional, tag = "5")]
+    pub session: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// The state of running work right now; not durable.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2487,6 +2963,1204 @@ pub mod event_service_server {
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RouteRequest {
+    #[prost(string, tag = "1")]
+    pub text: ::prost::alloc::string::String,
+    /// Its conversation counts as context, where there is such a session.
+    #[prost(string, optional, tag = "2")]
+    pub session: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(btree_map = "string, string", tag = "3")]
+    pub preferences: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RouteResponse {
+    #[prost(message, optional, tag = "1")]
+    pub routing: ::core::option::Option<Routing>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ExplainRequest {
+    #[prost(string, tag = "1")]
+    pub text: ::prost::alloc::string::String,
+    #[prost(string, optional, tag = "2")]
+    pub session: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(btree_map = "string, string", tag = "3")]
+    pub preferences: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ExplainResponse {
+    #[prost(message, optional, tag = "1")]
+    pub routing: ::core::option::Option<Routing>,
+    /// The winner first, then by score.
+    #[prost(message, repeated, tag = "2")]
+    pub specs: ::prost::alloc::vec::Vec<SpecScore>,
+    /// What would have changed the winner, in words.
+    #[prost(string, repeated, tag = "3")]
+    pub counterfactuals: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// The score of one spec: the sum of its terms, in logit space.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SpecScore {
+    #[prost(string, tag = "1")]
+    pub spec: ::prost::alloc::string::String,
+    #[prost(double, tag = "2")]
+    pub score: f64,
+    /// The calibrated probability.
+    #[prost(double, tag = "3")]
+    pub confidence: f64,
+    #[prost(message, repeated, tag = "4")]
+    pub terms: ::prost::alloc::vec::Vec<ScoreTerm>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ScoreTerm {
+    /// `bias`, `keyword`, `pattern`, `intent` or `context`.
+    #[prost(string, tag = "1")]
+    pub kind: ::prost::alloc::string::String,
+    /// A word of the text, the name of a pattern, or what the context is.
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(double, tag = "3")]
+    pub contribution: f64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListSpecsRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListSpecsResponse {
+    /// By id.
+    #[prost(message, repeated, tag = "1")]
+    pub specs: ::prost::alloc::vec::Vec<SpecInfo>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetSpecRequest {
+    #[prost(string, tag = "1")]
+    pub spec: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetSpecResponse {
+    #[prost(message, optional, tag = "1")]
+    pub spec: ::core::option::Option<SpecInfo>,
+}
+/// A spec of the catalogue.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SpecInfo {
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub title: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub description: ::prost::alloc::string::String,
+    #[prost(string, repeated, tag = "4")]
+    pub languages: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, tag = "5")]
+    pub tone: ::prost::alloc::string::String,
+    #[prost(string, tag = "6")]
+    pub response_style: ::prost::alloc::string::String,
+    #[prost(string, tag = "7")]
+    pub contract_version: ::prost::alloc::string::String,
+    #[prost(string, repeated, tag = "8")]
+    pub capabilities: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "9")]
+    pub keywords: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "10")]
+    pub patterns: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, repeated, tag = "11")]
+    pub intents: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(string, tag = "12")]
+    pub agent: ::prost::alloc::string::String,
+    #[prost(string, repeated, tag = "13")]
+    pub error_codes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(bool, tag = "14")]
+    pub is_default: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AcceptTransitionRequest {
+    #[prost(string, tag = "1")]
+    pub session: ::prost::alloc::string::String,
+    /// `request_id` of the ask whose answer suggested it.
+    #[prost(string, tag = "2")]
+    pub request_id: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AcceptTransitionResponse {
+    #[prost(string, tag = "1")]
+    pub from: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub to: ::prost::alloc::string::String,
+    /// Number of the session's event that records it.
+    #[prost(uint64, tag = "3")]
+    pub seq: u64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReloadSpecsRequest {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReloadSpecsResponse {
+    #[prost(uint32, tag = "1")]
+    pub specs: u32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetSessionRequest {
+    #[prost(string, tag = "1")]
+    pub session: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetSessionResponse {
+    #[prost(message, optional, tag = "1")]
+    pub session: ::core::option::Option<Session>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListSessionsRequest {
+    /// Default 50, at most 500.
+    #[prost(uint32, tag = "1")]
+    pub page_size: u32,
+    #[prost(string, tag = "2")]
+    pub page_token: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListSessionsResponse {
+    /// Those opened last first; without their history.
+    #[prost(message, repeated, tag = "1")]
+    pub sessions: ::prost::alloc::vec::Vec<Session>,
+    #[prost(string, tag = "2")]
+    pub next_page_token: ::prost::alloc::string::String,
+}
+/// Generated client implementations.
+#[cfg(feature = "client")]
+pub mod router_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    #[derive(Debug, Clone)]
+    pub struct RouterServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl<T> RouterServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> RouterServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            RouterServiceClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// What would answer the text, without asking it.
+        pub async fn route(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RouteRequest>,
+        ) -> std::result::Result<tonic::Response<super::RouteResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.RouterService/Route",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("capataz.v1.RouterService", "Route"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Every term of the decision, and what would have changed it.
+        pub async fn explain(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ExplainRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ExplainResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.RouterService/Explain",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("capataz.v1.RouterService", "Explain"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn list_specs(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListSpecsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListSpecsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.RouterService/ListSpecs",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("capataz.v1.RouterService", "ListSpecs"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn get_spec(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetSpecRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetSpecResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.RouterService/GetSpec",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("capataz.v1.RouterService", "GetSpec"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Moves a session to the spec that an answer has suggested; accepting again changes nothing.
+        pub async fn accept_transition(
+            &mut self,
+            request: impl tonic::IntoRequest<super::AcceptTransitionRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::AcceptTransitionResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.RouterService/AcceptTransition",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("capataz.v1.RouterService", "AcceptTransition"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Reads the spec files again. An invalid file changes nothing.
+        pub async fn reload_specs(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReloadSpecsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReloadSpecsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.RouterService/ReloadSpecs",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("capataz.v1.RouterService", "ReloadSpecs"));
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+#[cfg(feature = "server")]
+pub mod router_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with RouterServiceServer.
+    #[async_trait]
+    pub trait RouterService: std::marker::Send + std::marker::Sync + 'static {
+        /// What would answer the text, without asking it.
+        async fn route(
+            &self,
+            request: tonic::Request<super::RouteRequest>,
+        ) -> std::result::Result<tonic::Response<super::RouteResponse>, tonic::Status>;
+        /// Every term of the decision, and what would have changed it.
+        async fn explain(
+            &self,
+            request: tonic::Request<super::ExplainRequest>,
+        ) -> std::result::Result<tonic::Response<super::ExplainResponse>, tonic::Status>;
+        async fn list_specs(
+            &self,
+            request: tonic::Request<super::ListSpecsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListSpecsResponse>,
+            tonic::Status,
+        >;
+        async fn get_spec(
+            &self,
+            request: tonic::Request<super::GetSpecRequest>,
+        ) -> std::result::Result<tonic::Response<super::GetSpecResponse>, tonic::Status>;
+        /// Moves a session to the spec that an answer has suggested; accepting again changes nothing.
+        async fn accept_transition(
+            &self,
+            request: tonic::Request<super::AcceptTransitionRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::AcceptTransitionResponse>,
+            tonic::Status,
+        >;
+        /// Reads the spec files again. An invalid file changes nothing.
+        async fn reload_specs(
+            &self,
+            request: tonic::Request<super::ReloadSpecsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReloadSpecsResponse>,
+            tonic::Status,
+        >;
+    }
+    #[derive(Debug)]
+    pub struct RouterServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> RouterServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for RouterServiceServer<T>
+    where
+        T: RouterService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/capataz.v1.RouterService/Route" => {
+                    #[allow(non_camel_case_types)]
+                    struct RouteSvc<T: RouterService>(pub Arc<T>);
+                    impl<
+                        T: RouterService,
+                    > tonic::server::UnaryService<super::RouteRequest> for RouteSvc<T> {
+                        type Response = super::RouteResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RouteRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RouterService>::route(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RouteSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/capataz.v1.RouterService/Explain" => {
+                    #[allow(non_camel_case_types)]
+                    struct ExplainSvc<T: RouterService>(pub Arc<T>);
+                    impl<
+                        T: RouterService,
+                    > tonic::server::UnaryService<super::ExplainRequest>
+                    for ExplainSvc<T> {
+                        type Response = super::ExplainResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ExplainRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RouterService>::explain(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ExplainSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/capataz.v1.RouterService/ListSpecs" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListSpecsSvc<T: RouterService>(pub Arc<T>);
+                    impl<
+                        T: RouterService,
+                    > tonic::server::UnaryService<super::ListSpecsRequest>
+                    for ListSpecsSvc<T> {
+                        type Response = super::ListSpecsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListSpecsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RouterService>::list_specs(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListSpecsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/capataz.v1.RouterService/GetSpec" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetSpecSvc<T: RouterService>(pub Arc<T>);
+                    impl<
+                        T: RouterService,
+                    > tonic::server::UnaryService<super::GetSpecRequest>
+                    for GetSpecSvc<T> {
+                        type Response = super::GetSpecResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetSpecRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RouterService>::get_spec(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetSpecSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/capataz.v1.RouterService/AcceptTransition" => {
+                    #[allow(non_camel_case_types)]
+                    struct AcceptTransitionSvc<T: RouterService>(pub Arc<T>);
+                    impl<
+                        T: RouterService,
+                    > tonic::server::UnaryService<super::AcceptTransitionRequest>
+                    for AcceptTransitionSvc<T> {
+                        type Response = super::AcceptTransitionResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::AcceptTransitionRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RouterService>::accept_transition(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = AcceptTransitionSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/capataz.v1.RouterService/ReloadSpecs" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReloadSpecsSvc<T: RouterService>(pub Arc<T>);
+                    impl<
+                        T: RouterService,
+                    > tonic::server::UnaryService<super::ReloadSpecsRequest>
+                    for ReloadSpecsSvc<T> {
+                        type Response = super::ReloadSpecsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReloadSpecsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RouterService>::reload_specs(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReloadSpecsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for RouterServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "capataz.v1.RouterService";
+    impl<T> tonic::server::NamedService for RouterServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
+/// Generated client implementations.
+#[cfg(feature = "client")]
+pub mod session_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    #[derive(Debug, Clone)]
+    pub struct SessionServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl<T> SessionServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> SessionServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            SessionServiceClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        pub async fn get_session(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetSessionRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetSessionResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.SessionService/GetSession",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("capataz.v1.SessionService", "GetSession"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn list_sessions(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListSessionsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListSessionsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.SessionService/ListSessions",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("capataz.v1.SessionService", "ListSessions"));
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+#[cfg(feature = "server")]
+pub mod session_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with SessionServiceServer.
+    #[async_trait]
+    pub trait SessionService: std::marker::Send + std::marker::Sync + 'static {
+        async fn get_session(
+            &self,
+            request: tonic::Request<super::GetSessionRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetSessionResponse>,
+            tonic::Status,
+        >;
+        async fn list_sessions(
+            &self,
+            request: tonic::Request<super::ListSessionsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListSessionsResponse>,
+            tonic::Status,
+        >;
+    }
+    #[derive(Debug)]
+    pub struct SessionServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> SessionServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for SessionServiceServer<T>
+    where
+        T: SessionService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/capataz.v1.SessionService/GetSession" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetSessionSvc<T: SessionService>(pub Arc<T>);
+                    impl<
+                        T: SessionService,
+                    > tonic::server::UnaryService<super::GetSessionRequest>
+                    for GetSessionSvc<T> {
+                        type Response = super::GetSessionResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetSessionRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as SessionService>::get_session(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetSessionSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/capataz.v1.SessionService/ListSessions" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListSessionsSvc<T: SessionService>(pub Arc<T>);
+                    impl<
+                        T: SessionService,
+                    > tonic::server::UnaryService<super::ListSessionsRequest>
+                    for ListSessionsSvc<T> {
+                        type Response = super::ListSessionsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListSessionsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as SessionService>::list_sessions(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListSessionsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for SessionServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "capataz.v1.SessionService";
+    impl<T> tonic::server::NamedService for SessionServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct StartRunRequest {
     #[prost(message, optional, tag = "1")]
     pub plan: ::core::option::Option<Plan>,
@@ -2501,6 +4175,9 @@ pub struct StartRunRequest {
     pub idempotency_key: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(message, optional, tag = "4")]
     pub parent: ::core::option::Option<ParentRef>,
+    /// Instead of a plan.
+    #[prost(message, optional, tag = "5")]
+    pub ask: ::core::option::Option<Ask>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StartRunResponse {
@@ -2542,6 +4219,9 @@ pub struct RunResult {
     pub tasks: ::prost::alloc::vec::Vec<TaskResult>,
     #[prost(int64, tag = "5")]
     pub duration_ms: i64,
+    /// Of an ask.
+    #[prost(message, optional, tag = "6")]
+    pub ask: ::core::option::Option<AskResult>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TaskResult {

@@ -7,7 +7,7 @@ use capataz_policy::aggregation::{self, AggregationKind, ResultStatus, WaveDecis
 use capataz_policy::codes;
 
 use super::turn::Turn;
-use super::{Refusal, cancel, settle};
+use super::{Refusal, ask, cancel, settle};
 use crate::effect::Effect;
 use crate::input::TaskRef;
 use crate::state::Phase;
@@ -147,9 +147,9 @@ fn step(turn: &mut Turn<'_>) -> Result<bool, Refusal> {
         return Ok(false);
     }
     let wave = turn.state.current_wave();
-    let Some(state) = turn.state.waves.last() else { return Ok(false) };
-    let size = state.tasks.len();
-    let settled = state.tally.total() as usize;
+    let current = turn.state.waves.last();
+    let (size, settled) =
+        current.map_or((0, 0), |state| (state.tasks.len(), state.tally.total() as usize));
     if let Phase::Ending { error } = &turn.state.phase {
         if settled >= size {
             let error = error.clone();
@@ -158,6 +158,10 @@ fn step(turn: &mut Turn<'_>) -> Result<bool, Refusal> {
         }
         return Ok(false);
     }
+    if turn.state.ask.is_some() {
+        return ask::step(turn);
+    }
+    let Some(state) = current else { return Ok(false) };
     let policy = turn.state.plan.policy_of(wave);
     match policy.decide(&state.tally, size) {
         WaveDecision::CancelRest if settled < size => {

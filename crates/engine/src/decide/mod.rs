@@ -1,6 +1,7 @@
 //! Decides what one input does to a run. Each input is handled in a file of its own; this one only dispatches.
 
 mod advance;
+mod ask;
 mod cancel;
 mod extend;
 mod lease;
@@ -14,7 +15,7 @@ mod start;
 #[cfg(test)]
 mod tests;
 mod tick;
-mod turn;
+pub(crate) mod turn;
 
 use capataz_contracts::v1;
 use capataz_policy::lifecycle::{self, TaskState};
@@ -23,7 +24,8 @@ use crate::input::Input;
 use crate::state::{CorruptLog, RunState, Timestamp};
 use turn::Turn;
 
-pub use start::{StartRun, start};
+pub(crate) use ask::call_policies;
+pub use start::{StartRun, Work, start};
 pub use turn::Decision;
 
 /// Why an input changes nothing. Nothing was emitted.
@@ -86,6 +88,8 @@ fn dispatch(turn: &mut Turn<'_>, input: Input) -> Result<(), Refusal> {
             turn.log = log;
             report::handle(turn, task, lease, worker, report)
         }
+        Input::SessionTurn { context } => ask::begin(turn, context),
+        Input::Routed(routed) => ask::routed(turn, routed),
         Input::AgentAbsent { task } => lease::absent(turn, task),
         Input::Tick { observed } => tick::handle(turn, observed),
         Input::LimitExceeded { limit } => cancel::limit_exceeded(turn, limit),

@@ -8,7 +8,7 @@ use capataz_policy::retry::{self, RetryDecision};
 use capataz_policy::severity;
 
 use super::turn::Turn;
-use super::{Refusal, resolve, settle};
+use super::{Refusal, ask, resolve, settle};
 use crate::activity::Activity;
 use crate::effect::Effect;
 use crate::input::{Observed, Report, TaskRef};
@@ -64,6 +64,9 @@ pub(super) fn handle(
             };
             let observed = Observed { last_frame_ms: Some(turn.now.0), partial_output };
             stopped(turn, task, cancel.reason, observed, Some(lease))
+        }
+        (None, Report::Completed(output)) if turn.state.ask.is_some() => {
+            ask::answered(turn, task, output, lease)
         }
         (None, Report::Completed(output)) => settle::complete(turn, task, output, Some(lease)),
         (None, Report::Failed(error)) => attempt_failed(turn, task, error, Some(lease)),
@@ -130,6 +133,18 @@ pub(super) fn attempt_failed(
     error: v1::Error,
     lease: Option<u64>,
 ) -> Result<(), Refusal> {
+    attempt_failed_as(turn, task, error, lease, None, None)
+}
+
+/// The same, with what the attempt left behind, and where whoever failed knows whether it may pass.
+pub(super) fn attempt_failed_as(
+    turn: &mut Turn<'_>,
+    task: TaskRef,
+    error: v1::Error,
+    lease: Option<u64>,
+    output: Option<v1::Payload>,
+    may_pass: Option<bool>,
+) -> Result<(), Refusal> {
     let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
     let attempt = activity.attempt;
     let elapsed_ms = activity.elapsed_ms(turn.now);
@@ -137,10 +152,17 @@ pub(super) fn attempt_failed(
     let retry = turn.state.plan.retry_of(task);
     let retry_after = error.retry_after_ms.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
     let draw = retry.jitters().then(|| jitter_draw(turn.state.seed, turn.next_seq()));
-    let decision = if severity::aborts_run(&error.code, &error.message) {
+    let decision = if turn.state.ask.is_none() && severity::aborts_run(&error.code, &error.message) {
         RetryDecision::NonRetryable { reason: "a CRITICAL failure aborts the run".to_owned() }
     } else {
-        retry.decide(&error.code, attempt, settle::duration(elapsed_ms), retry_after, draw)
+        let elapsed = settle::duration(elapsed_ms);
+        match may_pass {
+            None => retry.decide(&error.code, attempt, elapsed, retry_after, draw),
+            Some(true) => retry.decide_retryable(attempt, elapsed, retry_after, draw),
+            Some(false) => {
+                RetryDecision::NonRetryable { reason: "whoever failed says that it will not pass".to_owned() }
+            }
+        }
     };
     let (max_attempts, total_timeout) = (retry.max_attempts(), retry.total_timeout());
     if let RetryDecision::Retry { delay } = decision {
@@ -172,7 +194,7 @@ pub(super) fn attempt_failed(
             retry::non_retryable_error(&error, attempts)
         }
     };
-    settle::fail(turn, task, ResultStatus::Error, error, lease)
+    settle::fail_with_output(turn, task, ResultStatus::Error, error, lease, output)
 }
 
 /// Ends the lease by force where its holder did not answer.
@@ -211,7 +233,10 @@ pub(super) fn stopped(
                 return resolve::ask_outcome(turn, task);
             }
             let limit = turn.state.plan.retry_of(task).timeout_per_attempt().unwrap_or_default();
-            let error = retry::attempt_timeout_error(limit);
+            let error = match turn.state.ask {
+                Some(_) => ask::too_late(),
+                None => retry::attempt_timeout_error(limit),
+            };
             attempt_failed(turn, task, error, lease)
         }
         reason => settle::cancel(turn, task, reason, observed.partial_output, lease),

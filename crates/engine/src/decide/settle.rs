@@ -56,17 +56,42 @@ pub(super) fn fail(
     error: v1::Error,
     lease: Option<u64>,
 ) -> Result<(), Refusal> {
-    fail_without_advance(turn, task, status, error, lease, Ask::WhenHigh)?;
+    fail_with_output(turn, task, status, error, lease, None)
+}
+
+/// The same, with what the task left behind.
+pub(super) fn fail_with_output(
+    turn: &mut Turn<'_>,
+    task: TaskRef,
+    status: ResultStatus,
+    error: v1::Error,
+    lease: Option<u64>,
+    output: Option<v1::Payload>,
+) -> Result<(), Refusal> {
+    settle_failure(turn, task, status, error, lease, output, Ask::WhenHigh)?;
     advance::advance(turn)
 }
 
-/// The same, where the caller looks at the wave afterwards. The error's severity is decided here.
+/// The same, where the caller looks at the wave afterwards.
 pub(super) fn fail_without_advance(
+    turn: &mut Turn<'_>,
+    task: TaskRef,
+    status: ResultStatus,
+    error: v1::Error,
+    lease: Option<u64>,
+    ask: Ask,
+) -> Result<(), Refusal> {
+    settle_failure(turn, task, status, error, lease, None, ask)
+}
+
+/// The error's severity is decided here.
+fn settle_failure(
     turn: &mut Turn<'_>,
     task: TaskRef,
     status: ResultStatus,
     mut error: v1::Error,
     lease: Option<u64>,
+    output: Option<v1::Payload>,
     ask: Ask,
 ) -> Result<(), Refusal> {
     let declared = turn.declared(task)?;
@@ -78,7 +103,9 @@ pub(super) fn fail_without_advance(
         status == ResultStatus::Timeout,
         declared.critical,
     );
-    let aborts = severity::aborts_run(&original.code, &original.message);
+    // A spec's words are no verdict on the run: another spec may answer.
+    let aborts =
+        turn.state.ask.is_none() && severity::aborts_run(&original.code, &original.message);
     // The error is as bad as its own code says, or as the failure beneath it, unless the plan has said how bad it is.
     let own = declared_severity(&error).filter(|_| declared.severity.is_none());
     error.severity = own.map_or(severity, |own| own.max(severity)).to_proto() as i32;
@@ -93,7 +120,7 @@ pub(super) fn fail_without_advance(
     let ending = Ending {
         state: TaskState::Failed,
         status,
-        output: None,
+        output,
         error: Some(error.clone()),
         severity: Some(severity),
         lease,

@@ -9,34 +9,52 @@ use super::turn::{Turn, encode};
 use super::{Decision, Refusal, advance};
 use crate::state::{RunState, Timestamp};
 
-/// What a run is started with. The plan was validated and materialised ([`Plan::materialise`](crate::Plan::materialise)).
+/// What a run is to do.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "one for each run, moved once")]
+pub enum Work {
+    /// Validated and materialised ([`Plan::materialise`](crate::Plan::materialise)).
+    Plan(v1::Plan),
+    /// Validated, with its request id filled in.
+    Ask(v1::Ask),
+}
+
+/// What a run is started with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StartRun {
-    pub plan: v1::Plan,
+    pub work: Work,
     pub labels: BTreeMap<String, String>,
     pub parent: Option<v1::ParentRef>,
 }
 
-/// Starts a run: accepts it and begins its first wave.
+/// Starts a run: accepts it and begins its first wave, or asks for its route.
 ///
 /// # Errors
 /// [`Refusal::Corrupt`] only, for a plan that was not materialised.
 pub fn start(seed: u64, request: StartRun, now: Timestamp) -> Result<(RunState, Decision), Refusal> {
+    let (kind, plan, ask) = match request.work {
+        Work::Plan(plan) => (v1::RunKind::Plan, Some(plan), None),
+        Work::Ask(ask) => (v1::RunKind::Ask, None, Some(ask)),
+    };
     let accepted = v1::Event {
         seq: 1,
         at_ms: now.0,
         body: Some(Body::RunAccepted(v1::RunAccepted {
-            kind: v1::RunKind::Plan as i32,
-            plan: Some(request.plan),
+            kind: kind as i32,
+            plan,
             labels: request.labels,
             parent: request.parent,
+            ask,
         })),
     };
     let mut buffer = BytesMut::new();
     encode(&accepted, &mut buffer);
     let mut state = RunState::begin(seed, accepted)?;
     let mut turn = Turn::beginning(&mut state, buffer);
-    let handled = advance::begin_wave(&mut turn, 0).and_then(|()| advance::advance(&mut turn));
+    let handled = match kind {
+        v1::RunKind::Ask => advance::advance(&mut turn),
+        _ => advance::begin_wave(&mut turn, 0).and_then(|()| advance::advance(&mut turn)),
+    };
     let decision = turn.finish(handled)?;
     Ok((state, decision))
 }

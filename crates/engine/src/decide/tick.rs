@@ -8,7 +8,7 @@ use capataz_policy::severity::Severity;
 use capataz_policy::timeout;
 
 use super::turn::Turn;
-use super::{Refusal, cancel, report, settle};
+use super::{Refusal, ask, cancel, report, settle};
 use crate::activity::Step;
 use crate::effect::Effect;
 use crate::input::{Observed, TaskRef};
@@ -47,6 +47,10 @@ fn fire(
     observed: &mut BTreeMap<TaskRef, Observed>,
 ) -> Result<(), Refusal> {
     match timer {
+        Timer::StartBy if turn.state.ask.is_some() => {
+            let error = ask::unavailable(turn, task);
+            settle::fail(turn, task, ResultStatus::Error, error, None)
+        }
         Timer::StartBy => {
             let waited = turn.state.plan.timeouts_of(task).schedule_to_start().unwrap_or_default();
             let agent = &turn.declared(task)?.agent;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use capataz_contracts::v1;
-use capataz_engine::{Input, Plan, Report, RunState, StartRun, TaskRef, Timestamp, decide, start};
+use capataz_engine::{Input, Plan, Report, RunState, StartRun, TaskRef, Timestamp, Work, decide, start};
 
 const START: i64 = 1_700_000_000_000;
 const SECOND: i64 = 1_000;
@@ -147,7 +147,7 @@ pub fn log(seed: u64) -> Vec<u8> {
     let parent =
         Some(v1::ParentRef { run_id: "parent".to_owned(), task: "start-child".to_owned(), lease: 3 });
     let (state, decision) =
-        start(seed, StartRun { plan, labels, parent }, Timestamp(START)).expect("the run starts");
+        start(seed, StartRun { work: Work::Plan(plan), labels, parent }, Timestamp(START)).expect("the run starts");
     let mut run = Run { state, now: START, log: decision.events.to_vec() };
     first_wave(&mut run);
     second_wave(&mut run);

@@ -233,6 +233,18 @@ impl RetryPolicy {
         if let Some(reason) = self.refusal(code) {
             return RetryDecision::NonRetryable { reason };
         }
+        self.decide_retryable(attempt, elapsed, retry_after, jitter_draw)
+    }
+
+    /// The same for a failure of which is known that it may pass, whatever its code.
+    #[must_use]
+    pub fn decide_retryable(
+        &self,
+        attempt: u32,
+        elapsed: Duration,
+        retry_after: Option<Duration>,
+        jitter_draw: Option<f64>,
+    ) -> RetryDecision {
         if attempt >= self.max_attempts {
             return RetryDecision::Exhausted;
         }

@@ -107,17 +107,15 @@ impl Agents {
         commands: &[String],
         resources: &[String],
     ) -> Option<v1::Error> {
-        let known = |name: &String| {
-            self.ids
-                .get(name)
-                .and_then(|id| self.entries.get(id.0))
-                .is_some_and(|entry| entry.known.is_some())
-        };
-        if commands.is_empty() && resources.is_empty() && names.iter().all(known) {
+        if commands.is_empty() && resources.is_empty() && names.iter().all(|name| self.is_known(name)) {
             return None;
         }
         let names: Vec<String> = names.iter().cloned().collect();
         self.registry.check_all(&names, commands, resources).error()
+    }
+
+    pub(super) fn is_known(&self, name: &str) -> bool {
+        self.ids.get(name).and_then(|id| self.entries.get(id.0)).is_some_and(|entry| entry.known.is_some())
     }
 
     pub(super) fn is_absent(&self, name: &str) -> bool {

@@ -6,6 +6,7 @@ use capataz_engine::planted::{self, Fault};
 use capataz_engine::{self as engine, Effect, TaskRef};
 use capataz_store::{Append, AppendOutcome, BlobHash, Create, Millis, Position, RunId, Snapshot, Summary};
 
+use super::sessions::SessionAppend;
 use super::{Answer, AppendId, CloseReason, ConnectionId, Core, Mode, Output, Published, ReplyId, Timer};
 
 /// All that one turn does to one run.
@@ -19,6 +20,8 @@ pub(crate) struct Batch {
     pub(super) blobs: Vec<BlobHash>,
     /// The caller that started the run and waits for its end.
     pub(super) waiting_creator: Option<ReplyId>,
+    /// What becomes durable together with the run's last event.
+    pub(super) session: Option<SessionAppend>,
 }
 
 /// An append in flight, and what leaves when it is durable.
@@ -60,6 +63,7 @@ impl Batch {
             create: None,
             blobs: Vec::new(),
             waiting_creator: None,
+            session: None,
         }
     }
 }
@@ -114,32 +118,45 @@ impl Core {
         let summary = (projected != slot.projected).then(|| summary_of(&slot.state));
         slot.projected = projected;
         let events = join(batch.events);
-        let creates = batch.create.is_some();
         let append = Append {
             run: batch.run,
             first_seq: batch.first_seq,
             count: batch.count,
-            events: events.clone(),
+            events,
             create: batch.create,
             summary,
             blobs: batch.blobs,
+            joined: batch.session.is_some(),
         };
         let mut deferred = batch.deferred;
         if planted::is(Fault::AcknowledgeBeforeCommit) {
             let early = std::mem::take(&mut deferred);
             self.release(batch.run, early);
         }
-        let kept = planted::is(Fault::AppendRepeatedAfterUnknown).then(|| append.clone());
+        self.in_flight(id, append, deferred, batch.waiting_creator);
+        if let Some(session) = batch.session {
+            self.append_session(session, Vec::new());
+        }
+    }
+
+    /// Sends an append on its way, and keeps what leaves when it is durable.
+    pub(super) fn in_flight(
+        &mut self,
+        id: AppendId,
+        append: Append,
+        deferred: Vec<Deferred>,
+        waiting_creator: Option<ReplyId>,
+    ) {
         self.pending.push_back(Pending {
             id,
-            run: batch.run,
-            first_seq: batch.first_seq,
-            count: batch.count,
-            events,
-            creates,
+            run: append.run,
+            first_seq: append.first_seq,
+            count: append.count,
+            events: append.events.clone(),
+            creates: append.create.is_some(),
             deferred,
-            waiting_creator: batch.waiting_creator,
-            append: kept,
+            waiting_creator,
+            append: planted::is(Fault::AppendRepeatedAfterUnknown).then(|| append.clone()),
         });
         self.outputs.push(Output::Append { id, append });
     }
@@ -149,9 +166,14 @@ impl Core {
         if deferred.is_empty() {
             return;
         }
-        let last = self.runs.get(&run).map(|slot| slot.last_append);
+        let last = self.runs.get(&run).map_or(AppendId(0), |slot| slot.last_append);
+        self.after_append(run, last, deferred);
+    }
+
+    /// Lets go what rests on the append `last`, once that is durable.
+    pub(super) fn after_append(&mut self, run: RunId, last: AppendId, deferred: Vec<Deferred>) {
         let oldest = self.pending.front().map(|pending| pending.id);
-        if let (Some(last), Some(oldest)) = (last, oldest)
+        if let Some(oldest) = oldest
             && last >= oldest
             && let Some(pending) =
                 self.pending.get_mut(usize::try_from(last.0 - oldest.0).unwrap_or(usize::MAX))
@@ -167,8 +189,13 @@ impl Core {
             let Some(pending) = self.pending.pop_front() else { return };
             match outcome {
                 AppendOutcome::Committed(position) => self.durable(pending, position),
-                AppendOutcome::KeyTaken { run, same_request } if pending.creates => {
+                AppendOutcome::KeyTaken { run, same_request }
+                    if pending.creates && self.runs.contains_key(&pending.run) =>
+                {
                     self.creation_refused(pending, run, same_request);
+                }
+                AppendOutcome::KeyTaken { .. } if self.sessions.contains_key(&pending.run) => {
+                    self.reread_session(pending.run);
                 }
                 AppendOutcome::Fenced => {
                     self.pending.push_front(pending);
@@ -178,7 +205,9 @@ impl Core {
                     return;
                 }
                 // The run's creation was refused before: nothing of it is there, and nobody was told of it.
-                AppendOutcome::Conflict if !self.runs.contains_key(&pending.run) => {
+                AppendOutcome::Conflict
+                    if !self.runs.contains_key(&pending.run) && !self.sessions.contains_key(&pending.run) =>
+                {
                     for reply in replies_of(&pending.deferred) {
                         self.reply(reply, Answer::Unavailable);
                     }
@@ -203,6 +232,7 @@ impl Core {
         }));
         self.release(pending.run, pending.deferred);
         self.snapshot_if_due(pending.run, pending.id);
+        self.snapshot_session(pending.run, pending.id);
     }
 
     /// The run was there already: this one never was.
@@ -232,6 +262,9 @@ impl Core {
         let leases: Vec<(TaskRef, u64)> = slot.state.leases().map(|(task, token, _)| (task, token)).collect();
         for (task, token) in leases {
             self.let_go(run, task, token);
+        }
+        if let Some(session) = slot.state.session() {
+            self.leave_session(run, session);
         }
     }
 
@@ -266,6 +299,10 @@ impl Core {
         for slot in std::mem::take(&mut self.runs).into_values() {
             replies.extend(slot.waiters);
         }
+        for slot in std::mem::take(&mut self.sessions).into_values() {
+            replies.extend(slot.into_callers());
+        }
+        self.idle_sessions.clear();
         for reply in replies {
             self.reply(reply, Answer::Unavailable);
         }
@@ -364,7 +401,11 @@ impl Core {
             }
             // Answered to whoever reported; see `workers`.
             Effect::Accept { .. } | Effect::Refuse { .. } => return self.answer_report(run, effect),
-            Effect::Enqueue { .. } | Effect::Dequeue { .. } | Effect::Hold | Effect::Release => return,
+            Effect::Enqueue { .. }
+            | Effect::Dequeue { .. }
+            | Effect::Hold
+            | Effect::Release
+            | Effect::Route { .. } => return,
         };
         self.batch(run).deferred.push(deferred);
     }

@@ -17,12 +17,14 @@ mod commits;
 mod leases;
 mod recovery;
 mod requests;
+mod sessions;
 mod workers;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use capataz_contracts::v1;
+use capataz_engine::session::{Accepted, SessionState};
 use capataz_engine::{Refusal, RunState, StartRun, TaskRef, Timestamp};
 use capataz_store::{
     AgentRow, Append, AppendOutcome, Epoch, IdempotencyKey, Millis, Position, RunId, Snapshot,
@@ -33,6 +35,8 @@ pub use agents::{AgentSnapshot, Known, KnownAgent};
 use commits::{Batch, Pending};
 use leases::Held;
 pub use recovery::blob_hash;
+pub use sessions::{Found, Route, SESSION_LABEL, SESSION_SNAPSHOT_FORMAT, session_stream};
+use sessions::SessionSlot;
 use workers::Connection;
 
 /// Names a caller that waits for an answer; given by the shell.
@@ -44,7 +48,7 @@ pub struct ReplyId(pub u64);
 pub struct ConnectionId(pub u64);
 
 /// Names an append in flight; grows by one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct AppendId(pub u64);
 
 /// Limits and times. Milliseconds unless the name says otherwise.
@@ -117,6 +121,11 @@ pub enum Input {
     CommitFailed,
     /// The shard was claimed and its unfinished runs read.
     Recovered(Recovered),
+    /// The answer to [`Output::LoadSession`]; `None` where there is no such session.
+    SessionLoaded {
+        stream: RunId,
+        state: Option<Box<SessionState>>,
+    },
     /// The time of [`Core::next_wake`] has come.
     Wake,
     /// No new runs from now on, and workers are told.
@@ -128,6 +137,8 @@ pub enum Input {
 pub struct Recovered {
     pub epoch: Epoch,
     pub runs: Vec<(RunId, RunState)>,
+    /// Those of unfinished asks, by their streams; `None` where nothing was said in it yet.
+    pub sessions: Vec<(RunId, Option<SessionState>)>,
     pub agents: Vec<KnownAgent>,
 }
 
@@ -151,6 +162,11 @@ pub enum Request {
         resources: Vec<String>,
     },
     ListAgents,
+    /// Moves a session to the spec that the answer to an ask has suggested.
+    AcceptTransition {
+        session: String,
+        request_id: String,
+    },
 }
 
 #[derive(Debug)]
@@ -197,6 +213,10 @@ pub enum Output {
         snapshot: Snapshot,
     },
     PutAgents(Vec<AgentRow>),
+    /// Read a session and answer with [`Input::SessionLoaded`].
+    LoadSession {
+        stream: RunId,
+    },
     /// Claim the shard anew, read it, and answer with [`Input::Recovered`]. Every append in flight is void.
     Restart,
     /// Another daemon owns the shard.
@@ -254,6 +274,10 @@ pub enum Answer {
         activation: u32,
     },
     Refused(Refusal),
+    Accepted(Accepted),
+    SessionNotFound,
+    /// No answer to that request suggests a transition that is still open.
+    TransitionNotFound,
     SeqMismatch {
         actual: u64,
     },
@@ -313,6 +337,10 @@ pub struct Core {
     /// Decisions of this turn, by run.
     batches: Vec<Batch>,
     dirty_agents: BTreeSet<AgentId>,
+    router: Option<std::sync::Arc<dyn Route>>,
+    sessions: BTreeMap<RunId, SessionSlot>,
+    /// Sessions that nobody asks anything, those first that were left first; some may be busy again.
+    idle_sessions: VecDeque<RunId>,
     /// The connection whose report is being handled.
     reporting: Option<ConnectionId>,
     outputs: Vec<Output>,
@@ -349,6 +377,9 @@ impl Core {
             next_append: AppendId(1),
             batches: Vec::new(),
             dirty_agents: BTreeSet::new(),
+            router: None,
+            sessions: BTreeMap::new(),
+            idle_sessions: VecDeque::new(),
             reporting: None,
             outputs: Vec::new(),
         }
@@ -366,6 +397,7 @@ impl Core {
             Input::Committed { outcomes } => self.committed(outcomes),
             Input::CommitFailed => self.commit_failed(),
             Input::Recovered(recovered) => self.recovered(recovered),
+            Input::SessionLoaded { stream, state } => self.session_loaded(stream, state.map(|state| *state)),
             Input::Wake => {}
             Input::Drain => self.drain(),
         }

@@ -53,6 +53,7 @@ impl Core {
             }
             self.arm(run);
         }
+        self.recover_sessions(recovered.sessions);
     }
 }
 

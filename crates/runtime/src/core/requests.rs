@@ -23,6 +23,9 @@ impl Core {
                 let batch = self.agents.registry().check_all(&agents, &commands, &resources);
                 self.reply(reply, Answer::Checked(batch));
             }
+            Request::AcceptTransition { session, request_id } => {
+                self.accept_transition(reply, &session, request_id);
+            }
             Request::ListAgents => {
                 let agents = self.agents.snapshots();
                 self.reply(reply, Answer::Agents(agents));
@@ -40,6 +43,11 @@ impl Core {
         if let Some(error) = self.agents.unknown(&request.agents, &request.commands, &request.resources) {
             return self.reply(reply, Answer::UnknownAgents(Box::new(error)));
         }
+        if let engine::Work::Ask(ask) = &request.start.work
+            && let Some(answer) = self.session_is_full(ask.session.as_deref())
+        {
+            return self.reply(reply, answer);
+        }
         let run = request.run;
         let labels = request.start.labels.clone();
         let started = engine::start(seed_of(run), request.start, self.now);
@@ -48,7 +56,7 @@ impl Core {
             Err(refusal) => return self.reply(reply, Answer::Refused(refusal)),
         };
         let create = Create {
-            kind: v1::RunKind::Plan as i32,
+            kind: state.kind() as i32,
             name: state.plan().name.clone(),
             labels,
             created_at: self.millis(),
@@ -75,6 +83,7 @@ impl Core {
             batch.waiting_creator = Some(reply);
         }
         self.decided(run, decision, None);
+        self.join_session(run);
         for task in self.absent_agents(run) {
             self.input(run, engine::Input::AgentAbsent { task }, None);
         }
@@ -166,13 +175,19 @@ impl Core {
     /// Takes a decision into this turn's batch of the run, and its memory-only effects at once.
     pub(super) fn decided(&mut self, run: RunId, decision: engine::Decision, answer: Option<Deferred>) {
         let mut effects = Vec::with_capacity(decision.effects.len());
+        let mut route = None;
+        let mut finishes = false;
         for effect in decision.effects {
             match effect {
                 Effect::Enqueue { task } => self.enqueue(run, task),
                 Effect::Release => self.enqueue_all(run),
                 // Queues are checked against the state when a slot is given away.
                 Effect::Dequeue { .. } | Effect::Hold => {}
-                effect => effects.push(effect),
+                Effect::Route { spec, reason } => route = Some((spec, reason)),
+                effect => {
+                    finishes |= effect == Effect::Finish;
+                    effects.push(effect);
+                }
             }
         }
         for effect in effects {
@@ -187,6 +202,12 @@ impl Core {
             batch.events.push(decision.events);
         }
         batch.deferred.extend(answer);
+        if finishes {
+            self.record_in_session(run);
+        }
+        if let Some((spec, reason)) = route {
+            self.route(run, spec, reason);
+        }
     }
 
     /// Ends a run that has outgrown its limit.
@@ -250,6 +271,8 @@ fn request_id_of(input: &engine::Input) -> &str {
         | Input::LeaseLost { .. }
         | Input::Report { .. }
         | Input::AgentAbsent { .. }
+        | Input::SessionTurn { .. }
+        | Input::Routed(_)
         | Input::LimitExceeded { .. }
         | Input::Tick { .. } => "",
     }

@@ -3,17 +3,22 @@
 //! Three threads do the work of a shard: the shard's own (core and timers), the writer's (group commit), and the
 //! caller's runtime (sockets). Between them go bounded channels; where one is full, callers are told to come back.
 
+mod builtin;
 mod host;
 mod shard;
 mod subscription;
 mod writer;
 
+pub use builtin::{BuiltinWorker, Compute};
 pub use host::{HOST_WORKER, ProcessHost, hex};
 pub use shard::{Shard, ShardOptions, StartError, WorkerLink, WorkerSender};
 pub use subscription::{CursorError, Item, Subscription};
-pub use writer::load;
+pub use writer::{load, load_session};
 
 use capataz_engine::Timestamp;
+
+/// Where a shard has its time from. Unix milliseconds.
+pub type Clock = std::sync::Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// Unix milliseconds.
 #[must_use]

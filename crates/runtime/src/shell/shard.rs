@@ -10,14 +10,15 @@ use capataz_contracts::v1::{self, connect_request, connect_response};
 use capataz_store::{Position, Retention, RunId, ShardId, Store, StoreError, Swept};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
-use super::writer::{self, Work, Writer, Written};
+use super::Clock;
+use super::writer::{self, Work, Writer, Written, load_session};
 use crate::core::{
-    Answer, CloseReason, ConnectionId, Core, CoreConfig, Input, Known, Output, ReplyId, Request,
+    Answer, CloseReason, ConnectionId, Core, CoreConfig, Input, Known, Output, ReplyId, Request, Route,
 };
 use crate::feed::Ring;
 
 /// Sizes of the shell's channels and memory.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ShardOptions {
     pub core: CoreConfig,
     /// Inputs that may wait for the shard; beyond them requests are refused.
@@ -28,6 +29,19 @@ pub struct ShardOptions {
     pub frames_per_worker: usize,
     /// Progress frames that a subscriber may lag behind before it misses some.
     pub progress_backlog: usize,
+    /// The time of everything that the shard decides.
+    pub clock: Clock,
+}
+
+impl std::fmt::Debug for ShardOptions {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("ShardOptions")
+            .field("core", &self.core)
+            .field("inbox", &self.inbox)
+            .field("ring_bytes", &self.ring_bytes)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for ShardOptions {
@@ -38,6 +52,7 @@ impl Default for ShardOptions {
             ring_bytes: 8 * 1024 * 1024,
             frames_per_worker: 1_024,
             progress_backlog: 256,
+            clock: Arc::new(super::now),
         }
     }
 }
@@ -58,6 +73,7 @@ enum Message {
     Request { reply: ReplyId, request: Request, sender: oneshot::Sender<Answer> },
     Connect { connection: ConnectionId, frames: mpsc::Sender<connect_response::Frame> },
     Learn(Known),
+    Router(Arc<dyn Route>),
     Stop,
 }
 
@@ -174,6 +190,9 @@ impl Shard {
             outputs: Vec::new(),
             ring_bytes: options.ring_bytes,
             ready: Some(ready_sender),
+            store: Arc::clone(&store),
+            inbox: inbox.downgrade(),
+            clock: Arc::clone(&options.clock),
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -202,6 +221,11 @@ impl Shard {
     /// Makes known what the configuration names.
     pub async fn learn(&self, known: Known) {
         let _ = self.inner.inbox.send(Message::Learn(known)).await;
+    }
+
+    /// Makes the specs known that asks are routed to from now on.
+    pub async fn set_router(&self, router: Arc<dyn Route>) {
+        let _ = self.inner.inbox.send(Message::Router(router)).await;
     }
 
     #[must_use]
@@ -331,6 +355,10 @@ struct Driver {
     outputs: Vec<Output>,
     ring_bytes: usize,
     ready: Option<oneshot::Sender<Result<(), StoreError>>>,
+    store: Arc<dyn Store>,
+    /// For what was read meanwhile; weak, so that the shard ends when nobody else can reach it.
+    inbox: mpsc::WeakSender<Message>,
+    clock: Clock,
 }
 
 /// Messages handled before the outputs leave: enough to share a commit, few enough to answer soon.
@@ -359,7 +387,7 @@ impl Driver {
                         self.message(message);
                     }
                 }
-                () = sleep_until(wake) => self.core(Input::Wake),
+                () = sleep_until(wake, (self.clock)()) => self.core(Input::Wake),
             }
             while let Ok(written) = self.written.try_recv() {
                 self.written(written);
@@ -374,7 +402,7 @@ impl Driver {
     }
 
     fn core(&mut self, input: Input) {
-        self.core.handle(super::now(), input, &mut self.outputs);
+        self.core.handle((self.clock)(), input, &mut self.outputs);
     }
 
     fn message(&mut self, message: Message) {
@@ -396,6 +424,7 @@ impl Driver {
                 self.connections.insert(connection, frames);
             }
             Message::Learn(known) => self.core.learn(known),
+            Message::Router(router) => self.core.set_router(router),
             Message::Stop => {}
         }
     }
@@ -447,6 +476,7 @@ impl Driver {
                     self.give(&mut appends, Work::Snapshot(run, snapshot))
                 }
                 Output::PutAgents(agents) => self.give(&mut appends, Work::Agents(agents)),
+                Output::LoadSession { stream } => self.load_session(stream),
                 Output::Restart => self.give(&mut appends, Work::Reopen),
                 Output::Fenced => {
                     tracing::error!("another daemon has taken the shard over");
@@ -471,6 +501,23 @@ impl Driver {
         let _ = self.work.send(work);
     }
 
+    /// Reads a session beside the shard's thread.
+    fn load_session(&self, stream: RunId) {
+        let (store, inbox) = (Arc::clone(&self.store), self.inbox.clone());
+        tokio::task::spawn_blocking(move || {
+            let input = match load_session(&*store, stream) {
+                Ok(state) => Input::SessionLoaded { stream, state: state.map(Box::new) },
+                Err(error) => {
+                    tracing::error!(%stream, error = &error as &dyn std::error::Error, "a session cannot be read");
+                    Input::CommitFailed
+                }
+            };
+            if let Some(inbox) = inbox.upgrade() {
+                let _ = inbox.blocking_send(Message::Core(input));
+            }
+        });
+    }
+
     fn send_frame(&mut self, connection: ConnectionId, frame: connect_response::Frame) {
         let Some(sender) = self.connections.get(&connection) else { return };
         // A worker that does not read what it is sent is gone for all that matters.
@@ -486,11 +533,12 @@ impl Driver {
     }
 }
 
-async fn sleep_until(wake: Option<capataz_engine::Timestamp>) {
+/// A clock that is not the system's may be moved on: it is looked at every second at least.
+async fn sleep_until(wake: Option<capataz_engine::Timestamp>, now: capataz_engine::Timestamp) {
     match wake {
         None => std::future::pending().await,
         Some(at) => {
-            let wait = at.0.saturating_sub(super::now().0);
+            let wait = at.0.saturating_sub(now.0).min(1_000);
             tokio::time::sleep(Duration::from_millis(u64::try_from(wait).unwrap_or(0))).await;
         }
     }

@@ -1,11 +1,13 @@
 //! The writer's thread: everything that waits becomes one transaction.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use capataz_contracts::v1;
+use capataz_engine::session::SessionState;
 use capataz_engine::{RunState, SNAPSHOT_FORMAT};
 use capataz_store::{
     AgentRow, Append, AppendOutcome, Position, Retention, RunId, ShardId, ShardWriter, Snapshot, Store,
@@ -14,7 +16,7 @@ use capataz_store::{
 use prost::Message;
 use tokio::sync::{mpsc::UnboundedSender, oneshot};
 
-use crate::core::{KnownAgent, Recovered, seed_of};
+use crate::core::{KnownAgent, Recovered, SESSION_SNAPSHOT_FORMAT, seed_of, session_stream};
 use crate::feed;
 
 /// Appends in one transaction at most.
@@ -180,6 +182,16 @@ impl Loop {
                 runs.push((run, load(&*self.store, run)?));
             }
         }
+        let mut sessions = BTreeMap::new();
+        for (_, state) in &runs {
+            if let Some(session) = state.session() {
+                let stream = session_stream(session);
+                if !sessions.contains_key(&stream) {
+                    sessions.insert(stream, load_session(&*self.store, stream)?);
+                }
+            }
+        }
+        let sessions = sessions.into_iter().collect();
         let agents = self.store.agents()?.into_iter().filter_map(|row| {
             let agent = v1::Agent::decode(row.agent).ok()?;
             Some(KnownAgent { agent, source: v1::AgentSource::Worker, last_seen: Some(row.last_seen) })
@@ -187,7 +199,7 @@ impl Loop {
         let agents = agents.collect();
         let newest = self.store.bounds(self.shard)?.newest;
         self.writer = Some(writer);
-        Ok((Recovered { epoch, runs, agents }, newest))
+        Ok((Recovered { epoch, runs, sessions, agents }, newest))
     }
 }
 
@@ -224,6 +236,32 @@ pub fn load(store: &dyn Store, run: RunId) -> Result<RunState, StoreError> {
         state.ok_or_else(|| StoreError::Corrupt { detail: format!("run {run} has no events") })?;
     state.loaded();
     Ok(state)
+}
+
+/// Reads a session by its stream; `None` where nothing was ever said in it.
+///
+/// # Errors
+/// The store cannot be read, or the log is damaged.
+pub fn load_session(store: &dyn Store, stream: RunId) -> Result<Option<SessionState>, StoreError> {
+    let snapshot = store.snapshot(stream)?.filter(|snapshot| snapshot.format == SESSION_SNAPSHOT_FORMAT);
+    let mut state = snapshot.and_then(|snapshot| SessionState::from_snapshot(&snapshot.state).ok());
+    loop {
+        let after = state.as_ref().map_or(0, SessionState::seq);
+        let rows = store.read_run(stream, after, 512, 4 * 1024 * 1024)?;
+        if rows.is_empty() {
+            return Ok(state);
+        }
+        for event in rows.iter().flat_map(|row| feed::split(&row.events)) {
+            let event = v1::Event::decode(event).map_err(|error| corrupt(stream, &error))?;
+            match &mut state {
+                None => state = Some(SessionState::fold([event]).map_err(|error| corrupt(stream, &error))?),
+                Some(state) if event.seq > state.seq() => {
+                    state.apply(event).map_err(|error| corrupt(stream, &error))?;
+                }
+                Some(_) => {}
+            }
+        }
+    }
 }
 
 fn corrupt(run: RunId, error: &dyn std::fmt::Display) -> StoreError {

@@ -40,6 +40,7 @@ pub fn more(number: u64, first_seq: u64, count: u32) -> Append {
         create: None,
         summary: None,
         blobs: Vec::new(),
+        joined: false,
     }
 }
 
@@ -99,6 +100,10 @@ pub trait Shape: Sized {
     #[must_use]
     fn names(self, blob: BlobHash) -> Self;
 
+    /// Bound to the next append.
+    #[must_use]
+    fn joined(self) -> Self;
+
     /// The row that it becomes.
     fn row(&self, position: u64) -> LogRow;
 }
@@ -130,6 +135,11 @@ impl Shape for Append {
 
     fn names(mut self, blob: BlobHash) -> Self {
         self.blobs.push(blob);
+        self
+    }
+
+    fn joined(mut self) -> Self {
+        self.joined = true;
         self
     }
 

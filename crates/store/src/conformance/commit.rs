@@ -51,6 +51,27 @@ pub fn a_taken_key_names_its_run<S: Subject>() {
     accept(&mut *writer, &[creation(2).key("K", 1), creation(3)]);
 }
 
+pub fn joined_appends_stand_or_fall_together<S: Subject>() {
+    let (_subject, store, mut writer) = claimed::<S>();
+    accept(&mut *writer, &[creation(1), creation(2).key("k", 1)]);
+    let conflict = AppendOutcome::Conflict;
+    // The second one does not fit, so that the first one is not written; those around them are.
+    let outcomes =
+        writer.commit(&[creation(3), more(1, 3, 1).joined(), more(2, 9, 1), more(2, 3, 1)]).unwrap();
+    let committed = |position| AppendOutcome::Committed(Position(position));
+    assert_eq!(outcomes, [committed(3), conflict.clone(), conflict.clone(), committed(4)]);
+    // The first one does not fit.
+    let taken = AppendOutcome::KeyTaken { run: run_id(2), same_request: true };
+    let outcomes = writer.commit(&[creation(4).key("k", 1).joined(), more(1, 3, 1)]).unwrap();
+    assert_eq!(outcomes, [taken.clone(), taken]);
+    assert_eq!(store.get_run(run_id(4)).unwrap(), None);
+    // All of them fit.
+    let outcomes = writer.commit(&[more(1, 3, 1).joined(), more(2, 4, 1).joined(), creation(4)]).unwrap();
+    assert_eq!(outcomes, [committed(5), committed(6), committed(7)]);
+    assert_eq!(store.get_run(run_id(1)).unwrap().unwrap().last_seq, 3);
+    assert_eq!(whole_log(&store).len(), 7);
+}
+
 pub fn a_refusal_leaves_its_neighbours<S: Subject>() {
     let (_subject, store, mut writer) = claimed::<S>();
     accept(&mut *writer, &[creation(1).key("k", 1)]);

@@ -109,6 +109,7 @@ macro_rules! conformance_suite {
             a_run_is_created_once,
             a_taken_key_names_its_run,
             a_refusal_leaves_its_neighbours,
+            joined_appends_stand_or_fall_together,
             appends_of_one_commit_see_each_other,
             an_older_epoch_is_fenced,
             epochs_grow,

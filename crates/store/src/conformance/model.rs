@@ -82,6 +82,7 @@ impl Random {
             status: self.one_in(4).then(|| self.below(3) as i32),
             outcome: self.one_in(4).then(|| self.below(2) as i32),
             kind: self.one_in(4).then(|| self.below(2) as i32),
+            except_kind: self.one_in(4).then(|| self.below(2) as i32),
             before: self.one_in(3).then(|| run_id(self.below(RUNS))),
             limit: self.below(8) as u32,
         }
@@ -153,7 +154,14 @@ impl<S: Subject> Pair<S> {
         let writer = self.writer.as_mut().unwrap();
         match choice {
             0..60 => {
-                let appends: Vec<Append> = (0..=self.random.below(3)).map(|_| self.append()).collect();
+                let mut appends: Vec<Append> = (0..=self.random.below(3)).map(|_| self.append()).collect();
+                for place in 1..appends.len() {
+                    let next = &appends[place];
+                    let keyed = next.create.as_ref().is_some_and(|create| create.key.is_some());
+                    let joins = self.random.one_in(3) && !keyed;
+                    let fresh = appends[..place].iter().all(|earlier| earlier.run != next.run);
+                    appends[place - 1].joined = joins && fresh;
+                }
                 let expected = self.model_writer.commit(&appends).unwrap();
                 assert_eq!(self.writer.as_mut().unwrap().commit(&appends).unwrap(), expected, "{appends:#?}");
                 format!("{expected:?} for {appends:#?}")

@@ -84,11 +84,13 @@ pub fn listing_filters_by_all_that_is_set<S: Subject>() {
     check(&store, &RunQuery { status: Some(3), ..all.clone() }, &[2]);
     check(&store, &RunQuery { outcome: Some(0), ..all.clone() }, &[5, 2, 1]);
     check(&store, &RunQuery { kind: Some(2), ..all.clone() }, &[4, 3]);
+    check(&store, &RunQuery { except_kind: Some(2), ..all.clone() }, &[5, 2, 1]);
     let narrow = RunQuery {
         labels: labels(&[("tier", "x")]),
         status: Some(9),
         outcome: Some(1),
         kind: Some(2),
+        except_kind: Some(1),
         before: Some(run_id(4)),
         limit: 10,
     };

@@ -71,22 +71,37 @@ impl State {
         Epoch(self.shards.get(&shard).map_or(0, |shard| shard.epoch))
     }
 
-    pub(super) fn append(&mut self, shard: ShardId, append: &Append) -> AppendOutcome {
-        if !append.is_well_formed() {
-            return AppendOutcome::Conflict;
+    /// Appends all of `group`, or nothing of it.
+    pub(super) fn append_group(&mut self, shard: ShardId, group: &[Append]) -> Vec<AppendOutcome> {
+        match group.iter().find_map(|append| self.refusal(shard, append)) {
+            Some(refusal) => vec![refusal; group.len()],
+            None => group.iter().map(|append| self.append(shard, append)).collect(),
         }
+    }
+
+    /// Why an append would be refused now.
+    fn refusal(&self, shard: ShardId, append: &Append) -> Option<AppendOutcome> {
+        if !append.is_well_formed() {
+            return Some(AppendOutcome::Conflict);
+        }
+        let Some(create) = &append.create else {
+            let fits = self
+                .runs
+                .get(&append.run)
+                .is_some_and(|run| run.shard == shard && run.row.last_seq + 1 == append.first_seq);
+            return (!fits).then_some(AppendOutcome::Conflict);
+        };
+        if let Some(key) = &create.key
+            && let Some(taken) = self.keys.get(&key.key)
+        {
+            let same_request = taken.request == key.request;
+            return Some(AppendOutcome::KeyTaken { run: taken.run, same_request });
+        }
+        self.runs.contains_key(&append.run).then_some(AppendOutcome::Conflict)
+    }
+
+    fn append(&mut self, shard: ShardId, append: &Append) -> AppendOutcome {
         if let Some(create) = &append.create {
-            if let Some(key) = &create.key
-                && let Some(taken) = self.keys.get(&key.key)
-            {
-                return AppendOutcome::KeyTaken {
-                    run: taken.run,
-                    same_request: taken.request == key.request,
-                };
-            }
-            if self.runs.contains_key(&append.run) {
-                return AppendOutcome::Conflict;
-            }
             if let Some(key) = &create.key {
                 let entry = Key { run: append.run, request: key.request, retired: None };
                 self.keys.insert(key.key.clone(), entry);
@@ -198,6 +213,7 @@ impl State {
                     && query.status.is_none_or(|status| status == row.summary.status)
                     && query.outcome.is_none_or(|outcome| outcome == row.summary.outcome)
                     && query.kind.is_none_or(|kind| kind == row.kind)
+                    && query.except_kind != Some(row.kind)
             })
             .take(query.limit as usize)
             .cloned()

@@ -184,6 +184,10 @@ fn listing(query: &RunQuery) -> (String, Vec<Value>) {
             values.push(Value::from(wanted));
         }
     }
+    if let Some(unwanted) = query.except_kind {
+        conditions.push("runs.kind <> ?".to_owned());
+        values.push(Value::from(unwanted));
+    }
     if let Some(before) = query.before {
         conditions.push(format!("{id} < ?"));
         values.push(Value::from(before.0.as_bytes().to_vec()));

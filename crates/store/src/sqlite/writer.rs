@@ -16,6 +16,7 @@ use super::gate::Durability;
 use super::reader::run_id;
 use super::{Shared, SqliteStore, labels};
 use crate::port::{
+    self,
     AgentRow, Append, AppendOutcome, Create, Epoch, IdempotencyKey, Position, Retention, RunId, ShardWriter,
     Snapshot, StoreError, Summary, Swept,
 };
@@ -63,6 +64,45 @@ impl SqliteWriter {
         });
         self.failed = result.is_err();
         result?.ok_or(StoreError::Closed)
+    }
+
+    /// Appends all of `group`, or nothing of it.
+    fn append_group(
+        &mut self,
+        connection: &Connection,
+        group: &[Append],
+        outcomes: &mut Vec<AppendOutcome>,
+    ) -> rusqlite::Result<()> {
+        // One that stands for itself is refused by its own writes, without a look before.
+        if group.len() > 1 {
+            for append in group {
+                if let Some(refusal) = self.refusal(connection, append)? {
+                    outcomes.extend(group.iter().map(|_| refusal.clone()));
+                    return Ok(());
+                }
+            }
+        }
+        for append in group {
+            outcomes.push(self.append(connection, append)?);
+        }
+        Ok(())
+    }
+
+    /// Why an append would be refused now.
+    fn refusal(&self, connection: &Connection, append: &Append) -> rusqlite::Result<Option<AppendOutcome>> {
+        if !append.is_well_formed() {
+            return Ok(Some(AppendOutcome::Conflict));
+        }
+        let last_seq = self.last_seq(connection, append.run)?;
+        let Some(create) = &append.create else {
+            return Ok((last_seq != Some(append.first_seq - 1)).then_some(AppendOutcome::Conflict));
+        };
+        if let Some(key) = &create.key
+            && let Some(taken) = key_taken(connection, key).optional()?
+        {
+            return Ok(Some(taken));
+        }
+        Ok(last_seq.is_some().then_some(AppendOutcome::Conflict))
     }
 
     fn append(&mut self, connection: &Connection, append: &Append) -> rusqlite::Result<AppendOutcome> {
@@ -191,7 +231,11 @@ impl ShardWriter for SqliteWriter {
                 if !owns(connection, self.epoch)? {
                     return Ok(appends.iter().map(|_| AppendOutcome::Fenced).collect());
                 }
-                appends.iter().map(|append| self.append(connection, append)).collect()
+                let mut outcomes = Vec::with_capacity(appends.len());
+                for group in port::groups(appends) {
+                    self.append_group(connection, group, &mut outcomes)?;
+                }
+                Ok(outcomes)
             };
             commit().map_err(failed(COMMIT))
         });

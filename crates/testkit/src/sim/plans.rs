@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use capataz_contracts::v1;
-use capataz_engine::{Plan, StartRun};
+use capataz_engine::{Plan, StartRun, Work};
 
 use super::rng::Rng;
 use super::scenario::{Scenario, agent_name};
@@ -37,7 +37,7 @@ impl Template {
         if let Some(key) = &key {
             labels.insert(KEY_LABEL.to_owned(), key.clone());
         }
-        let start = StartRun { plan, labels, parent: None };
+        let start = StartRun { work: Work::Plan(plan), labels, parent: None };
         Self { start, agents, key: key.map(Bytes::from), digest: digest(number) }
     }
 

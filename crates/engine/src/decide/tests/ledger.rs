@@ -20,6 +20,7 @@ pub(super) const SEED: u64 = 7;
 /// - `Enqueue`: until `Assign`, `Dequeue` or `Hold`; `Release` begins it for every task that waits;
 /// - `Assign`: until the lease's `Accept` or `Revoke`;
 /// - `Cancel`: until the lease's `Accept` or `Revoke`, or an `Extend` that withdraws it;
+/// - `Route`: until `ask_routed`, or the run is told to end;
 /// - `Finish`: for ever.
 ///
 /// The others (`Extend`, `Accept`, `Refuse`, `Revoke`, `Dequeue`, `Hold`, `Release`) are finished when they are done:
@@ -37,6 +38,8 @@ pub(super) struct Ledger {
     /// The run is told to end, or its wave is decided.
     stopping: bool,
     finished: bool,
+    /// A spec is looked for.
+    routing: bool,
 }
 
 pub(super) fn snapshot(state: &RunState) -> Vec<u8> {
@@ -103,7 +106,11 @@ impl Ledger {
         );
         assert!(!(self.stopping && begins), "nothing begins anew in what is stopping: {event:?}");
         match body {
-            Body::WaveDecided(_) | Body::RunCancelRequested(_) => self.stopping = true,
+            Body::WaveDecided(_) | Body::RunCancelRequested(_) => {
+                self.stopping = true;
+                self.routing = false;
+            }
+            Body::AskRouted(_) => self.routing = false,
             Body::WaveStarted(_) => self.stopping = false,
             Body::TaskLeased(leased) => {
                 let task = TaskRef { wave: leased.wave, task: leased.task };
@@ -134,6 +141,7 @@ impl Ledger {
             Body::RunFinished(_) => {
                 assert!(self.live.is_empty(), "nothing is leased when the run ends");
                 self.finished = true;
+                self.routing = false;
             }
             _ => {}
         }
@@ -185,6 +193,7 @@ impl Ledger {
                     self.cancelled.remove(task);
                 }
             }
+            Effect::Route { .. } => self.routing = true,
             Effect::Extend { .. } | Effect::Refuse { .. } | Effect::Finish => {}
         }
     }
@@ -196,6 +205,7 @@ impl Ledger {
         let mut assigned = BTreeMap::new();
         let mut cancelled = BTreeMap::new();
         let mut finished = false;
+        let mut routing = false;
         for effect in state.outstanding() {
             match effect {
                 Effect::Enqueue { task } => assert!(queued.insert(task)),
@@ -204,6 +214,7 @@ impl Ledger {
                     assert_eq!(cancelled.insert(task, (lease, reason)), None);
                 }
                 Effect::Finish => finished = true,
+                Effect::Route { .. } => routing = true,
                 other => panic!("{other:?} is never outstanding"),
             }
         }
@@ -211,6 +222,7 @@ impl Ledger {
         assert_eq!(assigned, self.assigned, "leases");
         assert_eq!(cancelled, self.cancelled, "cancels");
         assert_eq!(finished, self.finished);
+        assert_eq!(routing, self.routing, "a spec is looked for");
     }
 }
 

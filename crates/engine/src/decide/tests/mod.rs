@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod any;
+mod asks;
 mod bench;
 mod inputs;
 mod leases;
@@ -18,7 +19,7 @@ use std::collections::BTreeMap;
 
 use capataz_contracts::v1::{self, event::Body};
 
-use super::{Decision, Refusal, StartRun, decide, start};
+use super::{Decision, Refusal, StartRun, Work, decide, start};
 use crate::effect::Effect;
 use crate::input::{Input, Observed, Report, TaskRef};
 use crate::plan::Plan;
@@ -104,6 +105,12 @@ fn kind(event: &v1::Event) -> &'static str {
         Body::RunCancelRequested(_) => "run_cancel_requested",
         Body::RunFinished(_) => "run_finished",
         Body::Notice(_) => "notice",
+        Body::AskBegun(_) => "ask_begun",
+        Body::AskRouted(_) => "ask_routed",
+        Body::TransitionConsidered(_) => "transition_considered",
+        Body::SessionOpened(_) => "session_opened",
+        Body::SessionTurn(_) => "session_turn",
+        Body::SessionTransitionAccepted(_) => "session_transition_accepted",
     }
 }
 

@@ -214,5 +214,5 @@ fn append(run: RunId, first_seq: u64, count: u32, events: &[u8], is_last: bool) 
         tasks_settled: u32::from(is_last),
     };
     let events = Bytes::copy_from_slice(events);
-    Append { run, first_seq, count, events, create, summary: Some(summary), blobs: Vec::new() }
+    Append { run, first_seq, count, events, create, summary: Some(summary), blobs: Vec::new(), joined: false }
 }

@@ -1,0 +1,559 @@
+//! Asks: calls of specs, retries, fallbacks and transitions (seed 001; CONTRACTS §2).
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::input::{Routed, RoutedSpec};
+use crate::session::{self, SessionState};
+
+/// Specs `wave` (the default), `kiro` and `sage`, each served by an agent of its own name.
+struct Asked {
+    bench: Bench,
+    session: Option<SessionState>,
+}
+
+const SPECS: [&str; 3] = ["wave", "kiro", "sage"];
+
+impl Asked {
+    /// An ask without a session, which the router gives to `wave`.
+    #[track_caller]
+    fn new() -> Self {
+        Self::start(v1::Ask::default(), None, START)
+    }
+
+    /// An ask of a session in which `before` was said; its turn comes at once.
+    #[track_caller]
+    fn in_session(before: Option<SessionState>, request_id: &str, at: i64) -> Self {
+        let ask = v1::Ask {
+            session: Some("s".to_owned()),
+            request_id: Some(request_id.to_owned()),
+            ..v1::Ask::default()
+        };
+        let mut asked = Self::begin(ask, before, at);
+        let context = asked.session.as_ref().map(|state| state.context(Timestamp(at))).unwrap_or_default();
+        asked.bench = asked.bench.does(Input::SessionTurn { context });
+        asked.route()
+    }
+
+    #[track_caller]
+    fn start(ask: v1::Ask, session: Option<SessionState>, at: i64) -> Self {
+        Self::begin(ask, session, at).route()
+    }
+
+    #[track_caller]
+    fn begin(ask: v1::Ask, session: Option<SessionState>, at: i64) -> Self {
+        let ask = v1::Ask {
+            text: "Me siento perdido".to_owned(),
+            request_id: Some(ask.request_id.unwrap_or_else(|| "req-1".to_owned())),
+            ..ask
+        };
+        let request = StartRun { work: Work::Ask(ask), labels: BTreeMap::new(), parent: None };
+        let now = Timestamp(at);
+        let (state, decision) = start(SEED, request, now).expect("the ask starts");
+        let mut ledger = Ledger::default();
+        ledger.observe(&state, &decision);
+        ledger.compare_fold(&state);
+        Self { bench: Bench { state, ledger, now, last: Ok(decision), small: true }, session }
+    }
+
+    /// Answers every search for a spec, as a router does that knows [`SPECS`] and likes `wave` best.
+    #[track_caller]
+    fn route(mut self) -> Self {
+        while let [.., Effect::Route { spec, reason }] = self.bench.effects() {
+            let (spec, reason) = (spec.clone(), *reason);
+            let gone = spec.as_deref().is_some_and(|spec| !SPECS.contains(&spec));
+            let rerouted = gone && reason == v1::CallReason::Continued;
+            let wanted = if rerouted { None } else { spec.clone() };
+            let target = match wanted.as_deref().unwrap_or("wave") {
+                name if SPECS.contains(&name) => Ok(found(name)),
+                name => Err(failure_of("SPEC_NOT_AVAILABLE", &format!("there is no spec {name:?}"))),
+            };
+            let routed = Routed {
+                spec: wanted.unwrap_or_default(),
+                target,
+                rerouted,
+                default_spec: Some("wave".to_owned()),
+            };
+            self.bench = self.bench.does(Input::Routed(routed));
+        }
+        self
+    }
+
+    /// The call in work, as `wave` and number of its task.
+    fn call(&self) -> TaskRef {
+        TaskRef { wave: self.bench.state.current_wave(), task: 0 }
+    }
+
+    #[track_caller]
+    fn says(mut self, answer: &Value) -> Self {
+        let task = self.call();
+        if self.bench.state.is_queued(task) {
+            self.bench = self.bench.does(Input::Lease { task, worker: "w".to_owned() });
+        }
+        let (lease, worker) = self.bench.state.lease_of(task).expect("the call is leased");
+        let output = super::json(&answer.to_string());
+        let input = reported(task, lease, worker, Report::Completed(output));
+        self.bench = self.bench.does(input);
+        self.route()
+    }
+
+    /// The spec that was called last answers with what `edit` makes of a plain answer.
+    #[track_caller]
+    fn answers(self, edit: impl FnOnce(&mut Value)) -> Self {
+        let mut answer = self.plain();
+        edit(&mut answer);
+        self.says(&answer)
+    }
+
+    #[track_caller]
+    fn fails(self, code: &str, recoverable: bool, fallback: Option<&str>) -> Self {
+        self.answers(|answer| {
+            answer["success"] = json!(false);
+            answer["response"] = Value::Null;
+            answer["error"] =
+                json!({ "code": code, "message": "no", "recoverable": recoverable, "fallback_spec": fallback });
+        })
+    }
+
+    #[track_caller]
+    fn suggests(self, spec: &str, confidence: f64, automatic: bool) -> Self {
+        self.answers(|answer| {
+            answer["transition"] = json!({
+                "suggest_spec": spec,
+                "reason": "better there",
+                "confidence": confidence,
+                "auto_transition": automatic,
+            });
+        })
+    }
+
+    fn plain(&self) -> Value {
+        let request = self.request();
+        json!({
+            "success": true,
+            "spec": request["spec"],
+            "request_id": request["id"],
+            "timestamp": self.bench.now.0,
+            "response": { "text": "Como olas", "format": "markdown" },
+            "metadata": { "processing_time_ms": 1, "confidence": 0.9 },
+        })
+    }
+
+    /// What the spec that was called last was asked.
+    #[track_caller]
+    fn request(&self) -> Value {
+        let assignment = self.bench.state.assignment(self.call()).expect("a spec was called");
+        let Some(v1::payload::Data::Inline(bytes)) = assignment.input.and_then(|input| input.data.clone()) else {
+            panic!("the request is inline")
+        };
+        capataz_contracts::spec::parse_request(&bytes).expect("the request keeps to the contract");
+        serde_json::from_slice(&bytes).expect("the request is JSON")
+    }
+
+    #[track_caller]
+    fn result(&self) -> v1::AskResult {
+        let result = self.bench.state.result(usize::MAX).expect("the ask has ended");
+        result.ask.expect("an ask has its result")
+    }
+
+    /// Specs in the order in which they were called.
+    fn called(&self) -> Vec<String> {
+        let routed = self.bench.ledger.events.iter().filter_map(|event| match &event.body {
+            Some(Body::AskRouted(routed)) => Some(routed.spec.clone()),
+            _ => None,
+        });
+        routed.collect()
+    }
+
+    #[track_caller]
+    fn expect(self, outcome: v1::RunOutcome, called: &[&str]) -> Self {
+        assert_eq!(self.bench.state.outcome(), Some(outcome));
+        assert_eq!(self.called(), called);
+        self
+    }
+
+    #[track_caller]
+    fn expect_verdict(self, verdict: v1::TransitionVerdict, band: v1::TransitionBand) -> Self {
+        let transition = self.result().transition.expect("a transition was considered");
+        assert_eq!(transition.verdict(), verdict, "{transition:?}");
+        assert_eq!(transition.band(), band, "{transition:?}");
+        self
+    }
+
+    /// The session after this ask.
+    #[track_caller]
+    fn session(mut self) -> SessionState {
+        let decision = session::record(&mut self.session, &self.bench.state, "run").expect("there is news");
+        let state = self.session.expect("the session is open");
+        assert_eq!(decision.first_seq + u64::from(decision.count) - 1, state.seq());
+        let read = SessionState::from_snapshot(&state.snapshot().unwrap()).unwrap();
+        assert_eq!(read, state, "a snapshot reads back");
+        state
+    }
+}
+
+fn found(spec: &str) -> RoutedSpec {
+    let routing = v1::Routing {
+        spec: spec.to_owned(),
+        confidence: 0.8,
+        reason: "said so".to_owned(),
+        detected_intent: "emotional_support".to_owned(),
+        ..v1::Routing::default()
+    };
+    RoutedSpec { routing: Box::new(routing), agent: spec.to_owned(), unavailable: None }
+}
+
+fn failure_of(code: &str, message: &str) -> v1::Error {
+    v1::Error { code: code.to_owned(), message: message.to_owned(), ..v1::Error::default() }
+}
+
+#[test]
+fn an_ask_is_routed_answered_and_over() {
+    let asked = Asked::new();
+    assert_eq!(asked.bench.kinds(), ["ask_routed"]);
+    assert_eq!(asked.request()["routing"]["confidence"], 0.8);
+    assert_eq!(asked.request()["conversation"], Value::Null);
+    let asked = asked.answers(|_| ()).expect(v1::RunOutcome::Succeeded, &["wave"]);
+    assert_eq!(asked.bench.kinds(), ["task_settled", "run_finished"]);
+    let result = asked.result();
+    assert_eq!((result.spec.as_str(), result.request_id.as_str()), ("wave", "req-1"));
+    assert!(result.response.is_some() && result.transition.is_none());
+}
+
+#[test]
+fn the_users_choice_of_a_spec_goes_before_the_routers() {
+    let ask = v1::Ask { spec: Some("kiro".to_owned()), ..v1::Ask::default() };
+    let asked = Asked::start(ask, None, START).answers(|_| ()).expect(v1::RunOutcome::Succeeded, &["kiro"]);
+    assert_eq!(asked.result().calls[0].reason(), v1::CallReason::Explicit);
+}
+
+#[test]
+fn a_recoverable_error_is_retried_twice_and_then_falls_back() {
+    let mut asked = Asked::new();
+    for delay in [SECOND, 2 * SECOND] {
+        asked = asked.fails("TEMPORARY_ERROR", true, Some("kiro"));
+        assert_eq!(asked.bench.kinds(), ["task_attempt_failed"]);
+        asked.bench = asked.bench.after(delay);
+    }
+    let asked = asked.fails("TEMPORARY_ERROR", true, Some("kiro"));
+    let asked = asked.answers(|_| ()).expect(v1::RunOutcome::Succeeded, &["wave", "kiro"]);
+    let calls = asked.result().calls;
+    assert_eq!((calls[0].attempts, calls[1].attempts), (3, 1));
+    assert_eq!(calls[0].error.as_ref().unwrap().code, "TEMPORARY_ERROR");
+    assert_eq!(calls[1].reason(), v1::CallReason::Fallback);
+}
+
+#[test]
+fn a_specs_own_code_is_retried_where_the_spec_says_that_it_may_pass() {
+    let asked = Asked::new().fails("TIDE_TOO_LOW", true, None);
+    assert_eq!(asked.bench.kinds(), ["task_attempt_failed"]);
+}
+
+#[test]
+fn what_is_not_recoverable_falls_back_at_once_and_to_the_default_where_none_is_named() {
+    let ask = v1::Ask { spec: Some("kiro".to_owned()), ..v1::Ask::default() };
+    Asked::start(ask, None, START)
+        .fails("FATAL_ERROR", false, None)
+        .answers(|_| ())
+        .expect(v1::RunOutcome::Succeeded, &["kiro", "wave"]);
+}
+
+#[test]
+fn a_chain_tries_each_spec_once_and_the_last_error_is_the_answer() {
+    let asked = Asked::new()
+        .fails("INVALID_REQUEST", false, Some("kiro"))
+        .fails("CAPABILITY_NOT_SUPPORTED", false, Some("sage"))
+        .fails("FATAL_ERROR", false, Some("kiro"))
+        .expect(v1::RunOutcome::Failed, &["wave", "kiro", "sage"]);
+    let result = asked.result();
+    assert_eq!(result.spec, "sage");
+    assert!(result.response.is_some(), "the failed answer is the answer");
+    assert_eq!(asked.bench.run().error.unwrap().code, "FATAL_ERROR");
+}
+
+#[test]
+fn a_fallback_that_does_not_exist_is_one_more_failure() {
+    let ask = v1::Ask { spec: Some("sage".to_owned()), ..v1::Ask::default() };
+    let asked = Asked::start(ask, None, START).fails("FATAL_ERROR", false, Some("nobody"));
+    assert_eq!(asked.called(), ["sage", "nobody", "wave"]);
+    asked.answers(|_| ()).expect(v1::RunOutcome::Succeeded, &["sage", "nobody", "wave"]);
+}
+
+#[test]
+fn what_only_the_user_can_mend_goes_to_the_user_or_to_the_named_spec() {
+    for code in ["VALIDATION_ERROR", "INSUFFICIENT_CONTEXT"] {
+        let ask = || v1::Ask { spec: Some("kiro".to_owned()), ..v1::Ask::default() };
+        Asked::start(ask(), None, START).fails(code, true, None).expect(v1::RunOutcome::Failed, &["kiro"]);
+        Asked::start(ask(), None, START)
+            .fails(code, true, Some("wave"))
+            .answers(|_| ())
+            .expect(v1::RunOutcome::Succeeded, &["kiro", "wave"]);
+    }
+}
+
+#[test]
+fn an_answer_that_breaks_the_contract_is_fatal_and_every_violation_is_named() {
+    let ask = v1::Ask { spec: Some("kiro".to_owned()), ..v1::Ask::default() };
+    let asked = Asked::start(ask, None, START).answers(|answer| {
+        answer["request_id"] = json!("another");
+        answer["spec"] = json!("sage");
+    });
+    let error = asked.result_of_first_call();
+    assert_eq!(error.code, "FATAL_ERROR");
+    for path in ["request_id", "spec"] {
+        assert!(error.message.contains(path), "{}", error.message);
+    }
+    let asked = Asked::new().says(&json!("nonsense"));
+    assert_eq!(asked.result_of_first_call().code, "FATAL_ERROR");
+}
+
+impl Asked {
+    #[track_caller]
+    fn result_of_first_call(&self) -> v1::Error {
+        let settled = self.bench.ledger.events.iter().find_map(|event| match &event.body {
+            Some(Body::TaskSettled(settled)) => settled.error.clone(),
+            _ => None,
+        });
+        capataz_policy::retry::original(&settled.expect("the first call has failed")).clone()
+    }
+}
+
+#[test]
+fn a_spec_that_does_not_answer_within_30_s_has_timed_out() {
+    let mut asked = Asked::new();
+    let task = asked.call();
+    asked.bench = asked.bench.does(Input::Lease { task, worker: "w".to_owned() }).after(30 * SECOND);
+    assert_eq!(asked.bench.kinds(), ["task_cancel_requested"]);
+    asked.bench = asked.bench.after(2 * SECOND);
+    let failed = asked.bench.ledger.events.iter().find_map(|event| match &event.body {
+        Some(Body::TaskAttemptFailed(failed)) => failed.error.clone(),
+        _ => None,
+    });
+    assert_eq!(failed.unwrap().code, "PROCESSING_TIMEOUT");
+}
+
+#[test]
+fn a_spec_that_nobody_serves_is_not_available() {
+    let mut asked = Asked::new();
+    asked.bench = asked.bench.after(5 * SECOND);
+    assert_eq!(asked.result_of_first_call().code, "SPEC_NOT_AVAILABLE");
+    asked.expect(v1::RunOutcome::Failed, &["wave"]);
+}
+
+#[test]
+fn a_suggestion_is_shown_by_its_band() {
+    use v1::TransitionBand::{Ignored as BelowAll, Prominent, Subtle};
+    use v1::TransitionVerdict::{Ignored, Suggested};
+    let rows = [
+        (0.95, Suggested, Prominent),
+        (0.8, Suggested, Subtle),
+        (0.6, Suggested, Subtle),
+        (0.59, Ignored, BelowAll),
+    ];
+    for (confidence, verdict, band) in rows {
+        Asked::new()
+            .suggests("kiro", confidence, false)
+            .expect(v1::RunOutcome::Succeeded, &["wave"])
+            .expect_verdict(verdict, band);
+    }
+}
+
+#[test]
+fn an_automatic_transition_gives_the_same_text_to_the_other_spec() {
+    let asked = Asked::new().suggests("kiro", 0.9, true);
+    assert_eq!(asked.request()["text"], "Me siento perdido");
+    assert_eq!(asked.request()["spec"], "kiro");
+    let asked = asked.answers(|_| ()).expect(v1::RunOutcome::Succeeded, &["wave", "kiro"]);
+    assert_eq!(asked.result().spec, "kiro");
+    assert_eq!(asked.result().calls[1].reason(), v1::CallReason::Transition);
+}
+
+#[test]
+fn an_automatic_transition_needs_more_than_0_8() {
+    let asked = Asked::new()
+        .suggests("kiro", 0.8, true)
+        .expect(v1::RunOutcome::Succeeded, &["wave"])
+        .expect_verdict(v1::TransitionVerdict::Suggested, v1::TransitionBand::Subtle);
+    assert!(!asked.result().transition.unwrap().note.is_empty(), "the spec is told why not");
+}
+
+#[test]
+fn an_automatic_transition_to_nobody_is_ignored() {
+    let asked = Asked::new()
+        .suggests("nobody", 0.9, true)
+        .expect(v1::RunOutcome::Succeeded, &["wave"])
+        .expect_verdict(v1::TransitionVerdict::Ignored, v1::TransitionBand::Prominent);
+    assert!(asked.result().transition.unwrap().note.contains("nobody"));
+}
+
+#[test]
+fn two_specs_do_not_hand_a_text_to_and_fro() {
+    Asked::new()
+        .suggests("kiro", 0.9, true)
+        .suggests("wave", 0.9, true)
+        .expect(v1::RunOutcome::Succeeded, &["wave", "kiro"])
+        .expect_verdict(v1::TransitionVerdict::Suppressed, v1::TransitionBand::Prominent);
+}
+
+/// A session in which `wave` handed over to `kiro` at [`START`].
+#[track_caller]
+fn handed_over() -> SessionState {
+    let session = Asked::in_session(None, "req-1", START)
+        .suggests("kiro", 0.9, true)
+        .answers(|_| ())
+        .expect(v1::RunOutcome::Succeeded, &["wave", "kiro"])
+        .session();
+    assert_eq!(session.context(Timestamp(START)).current_spec.as_deref(), Some("kiro"));
+    session
+}
+
+#[test]
+fn within_a_minute_a_session_is_not_handed_back() {
+    use v1::TransitionVerdict::{Suggested, Suppressed};
+    for (later, verdict) in [(59_999, Suppressed), (60_000, Suggested)] {
+        let asked = Asked::in_session(Some(handed_over()), "req-2", START + later);
+        assert_eq!(asked.called(), ["kiro"], "the session goes on with its spec");
+        asked
+            .suggests("wave", 0.7, false)
+            .expect(v1::RunOutcome::Succeeded, &["kiro"])
+            .expect_verdict(verdict, v1::TransitionBand::Subtle);
+    }
+}
+
+#[test]
+fn the_window_counts_in_the_same_direction_too() {
+    use v1::TransitionVerdict::{Suggested, Suppressed};
+    for (later, verdict) in [(59_999, Suppressed), (60_000, Suggested)] {
+        let ask = v1::Ask {
+            session: Some("s".to_owned()),
+            spec: Some("wave".to_owned()),
+            request_id: Some("req-2".to_owned()),
+            ..v1::Ask::default()
+        };
+        let session = handed_over();
+        let mut asked = Asked::begin(ask, Some(session), START + later);
+        let context = asked.session.as_ref().unwrap().context(Timestamp(START + later));
+        asked.bench = asked.bench.does(Input::SessionTurn { context });
+        asked
+            .route()
+            .suggests("kiro", 0.85, false)
+            .expect(v1::RunOutcome::Succeeded, &["wave"])
+            .expect_verdict(verdict, v1::TransitionBand::Prominent);
+    }
+}
+
+#[test]
+fn an_accepted_suggestion_moves_the_session_and_counts_for_the_window() {
+    let mut session =
+        Asked::in_session(None, "req-1", START).suggests("kiro", 0.75, false).session();
+    assert_eq!(session.context(Timestamp(START)).current_spec.as_deref(), Some("wave"));
+    assert!(session.accept("another", Timestamp(START)).is_err());
+    let (accepted, decision) = session.accept("req-1", Timestamp(START + 1)).unwrap();
+    assert_eq!((accepted.from.as_str(), accepted.to.as_str()), ("wave", "kiro"));
+    assert!(decision.is_some());
+    let (again, nothing) = session.accept("req-1", Timestamp(START + 2)).unwrap();
+    assert_eq!((again, nothing), (accepted, None));
+    let asked = Asked::in_session(Some(session), "req-2", START + 30_000);
+    assert_eq!(asked.called(), ["kiro"]);
+    asked
+        .suggests("wave", 0.9, true)
+        .expect_verdict(v1::TransitionVerdict::Suppressed, v1::TransitionBand::Prominent);
+}
+
+#[test]
+fn a_fallback_does_not_move_the_session() {
+    let first = Asked::in_session(None, "req-1", START).suggests("kiro", 0.9, true).answers(|_| ()).session();
+    let asked = Asked::in_session(Some(first), "req-2", START + MINUTE)
+        .fails("FATAL_ERROR", false, Some("sage"))
+        .answers(|_| ())
+        .expect(v1::RunOutcome::Succeeded, &["kiro", "sage"]);
+    let session = asked.session();
+    assert_eq!(session.context(Timestamp(START)).current_spec.as_deref(), Some("kiro"));
+}
+
+#[test]
+fn a_session_whose_spec_is_gone_is_routed_anew() {
+    let ask = v1::Ask { session: Some("s".to_owned()), ..v1::Ask::default() };
+    let mut asked = Asked::begin(ask, None, START);
+    let context = v1::SessionContext { current_spec: Some("retired".to_owned()), ..Default::default() };
+    asked.bench = asked.bench.does(Input::SessionTurn { context });
+    let asked = asked.route().answers(|_| ()).expect(v1::RunOutcome::Succeeded, &["wave"]);
+    assert_eq!(asked.result().calls[0].reason(), v1::CallReason::Routed);
+}
+
+#[test]
+fn the_next_request_sees_what_the_last_answer_left() {
+    let session = Asked::in_session(None, "req-1", START)
+        .answers(|answer| {
+            answer["context_update"] = json!({
+                "emotional_state": "calm",
+                "engagement_level": "high",
+                "custom": { "topic": "career_change" },
+            });
+        })
+        .session();
+    let request = Asked::in_session(Some(session), "req-2", START + 5).request();
+    assert_eq!(request["user"]["emotional_state"], "calm");
+    assert_eq!(request["user"]["engagement_level"], "high");
+    assert_eq!(request["metadata"]["custom"]["topic"], "career_change");
+    assert_eq!(request["conversation"]["previous_spec"], "wave");
+    assert_eq!(request["conversation"]["message_count"], 2);
+    let history = request["conversation"]["history"].as_array().unwrap();
+    assert_eq!(history[0]["role"], "user");
+    assert_eq!((&history[1]["role"], &history[1]["spec"]), (&json!("assistant"), &json!("wave")));
+}
+
+#[test]
+fn a_session_keeps_its_last_20_messages() {
+    let mut session = None;
+    for number in 0..15 {
+        let asked = Asked::in_session(session, &format!("req-{number}"), START + number);
+        session = Some(asked.answers(|_| ()).session());
+    }
+    let context = session.unwrap().context(Timestamp(START));
+    assert_eq!((context.message_count, context.history.len()), (30, 20));
+}
+
+#[test]
+fn a_long_history_gives_way_to_the_size_of_a_request() {
+    let mut context = v1::SessionContext::default();
+    let message = v1::SessionMessage { text: "ñ".repeat(2_000), role: 1, ..Default::default() };
+    context.history = vec![message; 20];
+    let ask = v1::Ask { session: Some("s".to_owned()), ..v1::Ask::default() };
+    let mut asked = Asked::begin(ask, None, START);
+    asked.bench = asked.bench.does(Input::SessionTurn { context });
+    let request = asked.route().request();
+    assert!(request.to_string().len() <= 32 * 1024);
+    assert!(request["conversation"]["history"].as_array().unwrap().len() > 4);
+}
+
+#[test]
+fn an_ask_waits_for_its_turn_and_can_be_cancelled_meanwhile() {
+    let ask = v1::Ask { session: Some("s".to_owned()), ..v1::Ask::default() };
+    let asked = Asked::begin(ask, None, START);
+    assert_eq!(asked.bench.kinds(), ["run_accepted"]);
+    assert_eq!(asked.bench.effects(), []);
+    let bench = asked.bench.cancel().expect_outcome(v1::RunOutcome::Cancelled);
+    assert_eq!(session::record(&mut None, &bench.state, "run"), None, "nothing was said");
+}
+
+#[test]
+fn a_cancelled_call_ends_the_ask_without_another_one() {
+    let mut asked = Asked::new();
+    let task = asked.call();
+    asked.bench = asked.bench.does(Input::Lease { task, worker: "w".to_owned() }).cancel();
+    let asked = asked.says(&json!(null));
+    asked.expect(v1::RunOutcome::Cancelled, &["wave"]);
+}
+
+#[test]
+fn a_lost_worker_is_no_attempt_of_a_spec() {
+    let mut asked = Asked::new();
+    let task = asked.call();
+    asked.bench = asked.bench.does(Input::Lease { task, worker: "w".to_owned() });
+    let lease = asked.bench.state.lease_of(task).unwrap().0;
+    let reason = v1::LeaseLossReason::Disconnected;
+    asked.bench = asked.bench.does(Input::LeaseLost { task, lease, reason });
+    let asked = asked.answers(|_| ()).expect(v1::RunOutcome::Succeeded, &["wave"]);
+    assert_eq!(asked.result().calls[0].attempts, 1);
+}

@@ -1,0 +1,111 @@
+//! Transitions between specs: how visible a suggestion is, when one acts by itself, and what keeps two specs from
+//! handing a user to and fro (seed 001, "Reglas de Transición entre Specs").
+
+use capataz_contracts::v1;
+
+/// A suggestion above this is shown prominently, and may act by itself.
+pub const PROMINENT: f64 = 0.8;
+/// A suggestion below this is ignored.
+pub const SUBTLE: f64 = 0.6;
+/// Milliseconds in which no second transition between the same two specs follows.
+pub const PING_PONG_WINDOW_MS: i64 = 60_000;
+/// Attempts of one spec at one request, the first one included.
+pub const MAX_ATTEMPTS: u32 = 3;
+/// A spec that has not answered by then has failed with PROCESSING_TIMEOUT. Milliseconds.
+pub const ANSWER_WITHIN_MS: i64 = 30_000;
+
+/// How visible a suggestion is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Band {
+    Prominent,
+    Subtle,
+    Ignored,
+}
+
+impl Band {
+    #[must_use]
+    pub fn to_proto(self) -> v1::TransitionBand {
+        match self {
+            Self::Prominent => v1::TransitionBand::Prominent,
+            Self::Subtle => v1::TransitionBand::Subtle,
+            Self::Ignored => v1::TransitionBand::Ignored,
+        }
+    }
+}
+
+/// Above 0.8 prominent, from 0.6 to 0.8 subtle, below ignored.
+#[must_use]
+pub fn band(confidence: f64) -> Band {
+    if confidence > PROMINENT {
+        Band::Prominent
+    } else if confidence >= SUBTLE {
+        Band::Subtle
+    } else {
+        Band::Ignored
+    }
+}
+
+/// Whether the text goes to the other spec without the user: wanted, and with a confidence above 0.8.
+#[must_use]
+pub fn acts_by_itself(automatic: bool, confidence: f64) -> bool {
+    automatic && confidence > PROMINENT
+}
+
+/// Whether a transition `since_ms` ago forbids the wanted one: between the same two specs, in either direction, less
+/// than a minute ago. Both are pairs (from, to).
+#[must_use]
+pub fn is_ping_pong(before: (&str, &str), wanted: (&str, &str), since_ms: i64) -> bool {
+    let same = before == wanted || before == (wanted.1, wanted.0);
+    same && since_ms < PING_PONG_WINDOW_MS
+}
+
+/// Whether a failure with this code goes to the user where the spec names no other one, instead of the default spec.
+#[must_use]
+pub fn asks_the_user(code: &str) -> bool {
+    matches!(code, "VALIDATION_ERROR" | "INSUFFICIENT_CONTEXT")
+}
+
+/// Whether the same spec is asked again: the error says that it may pass, and more of the same text could help.
+#[must_use]
+pub fn is_retried(code: &str, recoverable: bool) -> bool {
+    recoverable && !asks_the_user(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bands_meet_at_their_limits() {
+        let bands = [(1.0, Band::Prominent), (0.81, Band::Prominent), (0.8, Band::Subtle), (0.6, Band::Subtle)];
+        for (confidence, expected) in bands {
+            assert_eq!(band(confidence), expected, "{confidence}");
+        }
+        assert_eq!(band(0.599), Band::Ignored);
+        assert_eq!(band(0.0), Band::Ignored);
+        assert_eq!(band(f64::NAN), Band::Ignored);
+    }
+
+    #[test]
+    fn only_above_the_limit_a_transition_acts_by_itself() {
+        assert!(acts_by_itself(true, 0.81));
+        assert!(!acts_by_itself(true, 0.8));
+        assert!(!acts_by_itself(false, 0.99));
+    }
+
+    #[test]
+    fn within_a_minute_nobody_is_handed_back() {
+        assert!(is_ping_pong(("a", "b"), ("a", "b"), 59_999));
+        assert!(is_ping_pong(("a", "b"), ("b", "a"), 0));
+        assert!(!is_ping_pong(("a", "b"), ("b", "a"), 60_000));
+        assert!(!is_ping_pong(("a", "b"), ("a", "c"), 0));
+    }
+
+    #[test]
+    fn what_only_the_user_can_mend_is_not_tried_again() {
+        assert!(is_retried("RATE_LIMIT", true));
+        assert!(!is_retried("RATE_LIMIT", false));
+        assert!(!is_retried("VALIDATION_ERROR", true));
+        assert!(!is_retried("INSUFFICIENT_CONTEXT", true));
+    }
+}

@@ -1,0 +1,358 @@
+//! Sessions: whose turn it is, what an ask finds, what it leaves behind, and which spec it goes to.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use capataz_contracts::v1;
+use capataz_engine::session::{self, SessionDecision, SessionState};
+use capataz_engine::{self as engine, AskStep, Routed, RoutedSpec};
+use capataz_policy::codes;
+use capataz_store::{Append, BlobHash, Create, RunId, Snapshot, Summary};
+
+use super::commits::Deferred;
+use super::{Answer, AppendId, Core, Output, ReplyId};
+
+/// The label by which the runs and the stream of a session are found.
+pub const SESSION_LABEL: &str = "capataz.session";
+
+/// Asks of one session that may wait for their turn.
+const MAX_WAITING: usize = 256;
+/// Sessions that nobody asks anything, kept in memory.
+const MAX_IDLE: usize = 1_024;
+/// Events after which a session's state is cached in the store.
+const SNAPSHOT_EVERY: u64 = 64;
+/// What a full session asks its callers to wait. Milliseconds.
+const RETRY_AFTER_MS: i64 = 1_000;
+
+/// Version of the encoding of a session's snapshot.
+pub const SESSION_SNAPSHOT_FORMAT: u32 = 1;
+
+/// Finds the spec for an ask, out of those that the daemon knows. Pure: the same question has the same answer.
+pub trait Route: Send + Sync {
+    /// `spec` is the one that is asked for; without it the router chooses.
+    fn route(&self, ask: &v1::Ask, context: &v1::SessionContext, spec: Option<&str>) -> Found;
+}
+
+/// What a router found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// The spec and the agent that serves it, or why there is none.
+    pub target: Result<(Box<v1::Routing>, String), v1::Error>,
+    pub default_spec: Option<String>,
+}
+
+/// A session in memory.
+#[derive(Default)]
+pub(crate) struct SessionSlot {
+    state: Loaded,
+    /// The ask whose turn it is.
+    active: Option<RunId>,
+    waiting: VecDeque<RunId>,
+    /// Accepted transitions that wait for the session to be read.
+    commands: Vec<(ReplyId, String)>,
+    last_append: AppendId,
+    snapshot_seq: u64,
+}
+
+#[derive(Default)]
+enum Loaded {
+    /// The shell was asked for it.
+    #[default]
+    Loading,
+    /// `None` where there is no such session yet.
+    Ready(Option<SessionState>),
+}
+
+/// What an ask adds to its session, with its last event.
+pub(crate) struct SessionAppend {
+    pub(super) stream: RunId,
+    pub(super) decision: SessionDecision,
+}
+
+/// The stream of a session's events: a name has one, on every machine.
+#[must_use]
+pub fn session_stream(session: &str) -> RunId {
+    let hash = BlobHash::of(format!("capataz session {session}").as_bytes());
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(hash.0.first_chunk::<16>().unwrap_or(&[0; 16]));
+    RunId(uuid::Builder::from_custom_bytes(bytes).into_uuid())
+}
+
+impl SessionSlot {
+    pub(super) fn recovered(state: Option<SessionState>) -> Self {
+        let snapshot_seq = state.as_ref().map_or(0, SessionState::seq);
+        Self { state: Loaded::Ready(state), snapshot_seq, ..Self::default() }
+    }
+
+    /// Callers that wait for the session.
+    pub(super) fn into_callers(self) -> impl Iterator<Item = ReplyId> {
+        self.commands.into_iter().map(|(reply, _)| reply)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.active.is_none() && self.waiting.is_empty() && self.commands.is_empty()
+    }
+}
+
+impl Core {
+    /// Makes the specs known that asks are routed to from now on.
+    pub fn set_router(&mut self, router: std::sync::Arc<dyn Route>) {
+        self.router = Some(router);
+    }
+
+    /// Whether one more ask may wait for its turn.
+    pub(super) fn session_is_full(&self, session: Option<&str>) -> Option<Answer> {
+        let slot = self.sessions.get(&session_stream(session?))?;
+        (slot.waiting.len() >= MAX_WAITING).then_some(Answer::Overloaded { retry_after_ms: RETRY_AFTER_MS })
+    }
+
+    /// The ask waits for its turn in its session, if it has one.
+    pub(super) fn join_session(&mut self, run: RunId) {
+        let Some(slot) = self.runs.get(&run) else { return };
+        let Some(AskStep::AwaitTurn { session }) = slot.state.ask_step() else { return };
+        let stream = session_stream(&session);
+        self.session(stream).waiting.push_back(run);
+        self.next_turn(stream);
+    }
+
+    fn session(&mut self, stream: RunId) -> &mut SessionSlot {
+        self.sessions.entry(stream).or_insert_with(|| {
+            self.outputs.push(Output::LoadSession { stream });
+            SessionSlot::default()
+        })
+    }
+
+    /// The shell has read a session; `None` where there is none.
+    pub(super) fn session_loaded(&mut self, stream: RunId, state: Option<SessionState>) {
+        let Some(slot) = self.sessions.get_mut(&stream) else { return };
+        if !matches!(slot.state, Loaded::Loading) {
+            return;
+        }
+        slot.snapshot_seq = state.as_ref().map_or(0, SessionState::seq);
+        slot.state = Loaded::Ready(state);
+        for (reply, request_id) in std::mem::take(&mut slot.commands) {
+            self.accept(reply, stream, &request_id);
+        }
+        self.next_turn(stream);
+    }
+
+    /// Lets the next ask of the session begin, where none is at work.
+    pub(super) fn next_turn(&mut self, stream: RunId) {
+        let now = self.now;
+        loop {
+            let Some(slot) = self.sessions.get_mut(&stream) else { return };
+            let (None, Loaded::Ready(state)) = (&slot.active, &slot.state) else { return };
+            let Some(run) = slot.waiting.pop_front() else { return self.rest(stream) };
+            let awaits = self.runs.get(&run).and_then(|slot| slot.state.ask_step());
+            if !matches!(awaits, Some(AskStep::AwaitTurn { .. })) {
+                continue;
+            }
+            let context = state.as_ref().map(|state| state.context(now)).unwrap_or_default();
+            slot.active = Some(run);
+            return self.input(run, engine::Input::SessionTurn { context }, None);
+        }
+    }
+
+    /// The ask is over, or never was: the next one has its turn.
+    pub(super) fn leave_session(&mut self, run: RunId, session: &str) {
+        let stream = session_stream(session);
+        let Some(slot) = self.sessions.get_mut(&stream) else { return };
+        slot.waiting.retain(|waiting| *waiting != run);
+        if slot.active == Some(run) {
+            slot.active = None;
+        }
+        self.next_turn(stream);
+    }
+
+    /// Nobody asks anything of the session: it may be forgotten when others need the room.
+    fn rest(&mut self, stream: RunId) {
+        self.idle_sessions.push_back(stream);
+        while self.idle_sessions.len() > MAX_IDLE {
+            let Some(oldest) = self.idle_sessions.pop_front() else { return };
+            let in_flight = self.pending.front().map_or(self.next_append, |pending| pending.id);
+            if let std::collections::btree_map::Entry::Occupied(slot) = self.sessions.entry(oldest)
+                && slot.get().is_idle()
+                && slot.get().last_append < in_flight
+            {
+                slot.remove();
+            }
+        }
+    }
+
+    /// What the ask that has just ended adds to its session.
+    pub(super) fn record_in_session(&mut self, run: RunId) {
+        let Some(slot) = self.runs.get(&run) else { return };
+        let Some(name) = slot.state.session() else { return };
+        let stream = session_stream(name);
+        let Some(SessionSlot { state: Loaded::Ready(state), active, .. }) = self.sessions.get_mut(&stream)
+        else {
+            return;
+        };
+        if *active != Some(run) {
+            return;
+        }
+        if let Some(decision) = session::record(state, &slot.state, &run.to_string()) {
+            self.batch(run).session = Some(SessionAppend { stream, decision });
+        }
+    }
+
+    /// The user accepts a suggested transition.
+    pub(super) fn accept_transition(&mut self, reply: ReplyId, session: &str, request_id: String) {
+        let stream = session_stream(session);
+        let slot = self.session(stream);
+        if matches!(slot.state, Loaded::Loading) {
+            if slot.commands.len() >= MAX_WAITING {
+                return self.reply(reply, Answer::Overloaded { retry_after_ms: RETRY_AFTER_MS });
+            }
+            slot.commands.push((reply, request_id));
+            return;
+        }
+        self.accept(reply, stream, &request_id);
+        self.next_turn(stream);
+    }
+
+    fn accept(&mut self, reply: ReplyId, stream: RunId, request_id: &str) {
+        let now = self.now;
+        let Some(slot) = self.sessions.get_mut(&stream) else { return };
+        let Loaded::Ready(Some(state)) = &mut slot.state else {
+            return self.reply(reply, Answer::SessionNotFound);
+        };
+        match state.accept(request_id, now) {
+            Err(_) => self.reply(reply, Answer::TransitionNotFound),
+            Ok((accepted, decision)) => {
+                let last = slot.last_append;
+                let answer = Deferred::Reply(reply, Answer::Accepted(accepted));
+                match decision {
+                    Some(decision) => self.append_session(SessionAppend { stream, decision }, vec![answer]),
+                    None => self.after_append(stream, last, vec![answer]),
+                }
+            }
+        }
+    }
+
+    /// Sends a session's events on their way.
+    pub(super) fn append_session(&mut self, session: SessionAppend, deferred: Vec<Deferred>) {
+        let SessionAppend { stream, decision } = session;
+        let id = self.next_append;
+        let now = self.millis();
+        let Some(slot) = self.sessions.get_mut(&stream) else { return };
+        let Loaded::Ready(Some(state)) = &slot.state else { return };
+        self.next_append = AppendId(id.0 + 1);
+        slot.last_append = id;
+        let create = (decision.first_seq == 1).then(|| Create {
+            kind: v1::RunKind::Session as i32,
+            name: state.name().to_owned(),
+            labels: BTreeMap::from([(SESSION_LABEL.to_owned(), state.name().to_owned())]),
+            created_at: now,
+            key: None,
+        });
+        // A session is never unfinished: nothing of it has to be taken up after a restart, and retention counts from
+        // its last event.
+        let summary = Summary {
+            status: v1::RunStatus::Finished as i32,
+            updated_at: now,
+            finished_at: Some(now),
+            ..Summary::default()
+        };
+        let append = Append {
+            run: stream,
+            first_seq: decision.first_seq,
+            count: decision.count,
+            events: decision.events,
+            create,
+            summary: Some(summary),
+            blobs: Vec::new(),
+            joined: false,
+        };
+        self.in_flight(id, append, deferred, None);
+    }
+
+    /// A session's append was refused together with that of its ask, whose key was taken: the session is read again.
+    pub(super) fn reread_session(&mut self, stream: RunId) {
+        if let Some(slot) = self.sessions.get_mut(&stream) {
+            slot.state = Loaded::Loading;
+            self.outputs.push(Output::LoadSession { stream });
+        }
+    }
+
+    /// Caches a long session's state.
+    pub(super) fn snapshot_session(&mut self, stream: RunId, committed: AppendId) {
+        let Some(slot) = self.sessions.get_mut(&stream) else { return };
+        let Loaded::Ready(Some(state)) = &slot.state else { return };
+        let seq = state.seq();
+        if slot.last_append != committed || seq < slot.snapshot_seq.saturating_add(SNAPSHOT_EVERY) {
+            return;
+        }
+        slot.snapshot_seq = seq;
+        match state.snapshot() {
+            Ok(state) => {
+                let snapshot = Snapshot { seq, format: SESSION_SNAPSHOT_FORMAT, state: state.into() };
+                self.outputs.push(Output::PutSnapshot { run: stream, snapshot });
+            }
+            Err(error) => tracing::warn!(session = %stream, %error, "the state could not be cached"),
+        }
+    }
+
+    /// Takes the sessions up that unfinished asks belong to.
+    pub(super) fn recover_sessions(&mut self, sessions: Vec<(RunId, Option<SessionState>)>) {
+        for (stream, state) in sessions {
+            self.sessions.insert(stream, SessionSlot::recovered(state));
+        }
+        let mut begun = Vec::new();
+        for (run, slot) in &self.runs {
+            let Some(name) = slot.state.session() else { continue };
+            let Some(session) = self.sessions.get_mut(&session_stream(name)) else { continue };
+            match slot.state.ask_step() {
+                Some(AskStep::AwaitTurn { .. }) => session.waiting.push_back(*run),
+                _ => begun.push((*run, session_stream(name))),
+            }
+        }
+        for (run, stream) in begun {
+            if let Some(slot) = self.sessions.get_mut(&stream) {
+                slot.active = Some(run);
+            }
+        }
+        let routes: Vec<(RunId, Option<String>, v1::CallReason)> = self
+            .runs
+            .iter()
+            .filter_map(|(run, slot)| match slot.state.ask_step() {
+                Some(AskStep::Route { spec, reason }) => Some((*run, spec, reason)),
+                _ => None,
+            })
+            .collect();
+        for (run, spec, reason) in routes {
+            self.route(run, spec, reason);
+        }
+        let streams: Vec<RunId> = self.sessions.keys().copied().collect();
+        for stream in streams {
+            self.next_turn(stream);
+        }
+    }
+
+    /// Finds the spec that an ask is to call, and tells the ask.
+    pub(super) fn route(&mut self, run: RunId, spec: Option<String>, reason: v1::CallReason) {
+        let Some(slot) = self.runs.get(&run) else { return };
+        let Some((ask, context)) = slot.state.ask_query() else { return };
+        let (found, rerouted) = match &self.router {
+            Some(router) => {
+                let found = router.route(ask, context, spec.as_deref());
+                // The spec that the session was with is gone.
+                let rerouted = found.target.is_err() && reason == v1::CallReason::Continued;
+                (if rerouted { router.route(ask, context, None) } else { found }, rerouted)
+            }
+            None => {
+                let error = codes::error(codes::SPEC_NOT_AVAILABLE, "no specs are loaded".to_owned());
+                (Found { target: Err(error), default_spec: None }, false)
+            }
+        };
+        let target = found.target.map(|(routing, agent)| {
+            let unavailable = (!self.agents.is_known(&agent)).then(|| {
+                let message = format!("spec {:?} is served by {agent:?}, an agent that nobody knows", routing.spec);
+                codes::error(codes::SPEC_NOT_AVAILABLE, message)
+            });
+            RoutedSpec { routing, agent, unavailable }
+        });
+        let spec = if rerouted { String::new() } else { spec.unwrap_or_default() };
+        let routed = Routed { spec, target, rerouted, default_spec: found.default_spec };
+        self.input(run, engine::Input::Routed(routed), None);
+    }
+}
