@@ -70,14 +70,8 @@ impl Violations {
     }
 
     /// Takes over those of `others` that a violation here does not explain already: one at the same place or above it.
-    /// An unknown key explains nothing.
     pub fn add_unexplained(&mut self, others: Self) {
-        let places: Vec<String> = self
-            .reported
-            .iter()
-            .filter(|violation| violation.rule != "unknown_key")
-            .map(|violation| violation.path.clone())
-            .collect();
+        let places: Vec<String> = self.reported.iter().map(|violation| violation.path.clone()).collect();
         for other in others.reported {
             let explained = places.iter().any(|place| {
                 let below = other.path.strip_prefix(place.as_str());

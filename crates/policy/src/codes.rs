@@ -220,6 +220,26 @@ mod tests {
     }
 
     #[test]
+    fn failures_of_specs_are_retried_where_time_helps_and_serious_where_it_does_not() {
+        #[track_caller]
+        fn check(code: &str, severity: Severity, retryable: bool) {
+            let classified = crate::severity::classify(code, "no pattern is in here");
+            assert_eq!((classified.severity, classified.known), (severity, true), "{code}");
+            assert_eq!(RetryPolicy::default().is_retryable(code), retryable, "{code}");
+        }
+        check("PROCESSING_TIMEOUT", Severity::Medium, true);
+        check("TEMPORARY_ERROR", Severity::Medium, true);
+        check("INSUFFICIENT_CONTEXT", Severity::Medium, false);
+        for code in ["INVALID_REQUEST", "SPEC_NOT_AVAILABLE", "CAPABILITY_NOT_SUPPORTED", "FATAL_ERROR"] {
+            check(code, Severity::High, false);
+        }
+        assert!(RetryPolicy::default().is_retryable("RATE_LIMIT"));
+        assert!(!RetryPolicy::default().is_retryable("VALIDATION_ERROR"));
+        // What is never worth another attempt goes first.
+        assert!(!RetryPolicy::default().is_retryable("TEMPORARY_ERROR_OF_VALIDATION_ERROR"));
+    }
+
+    #[test]
     fn an_error_has_the_severity_of_its_code() {
         let error = error(AGENT_NOT_FOUND, "gone".to_owned());
         assert_eq!(error.severity, v1::Severity::Critical as i32);

@@ -97,3 +97,11 @@ fn extra_keys_go_with_a_newer_version_and_are_new() {
         &["contract_version INCOMPATIBLE_VERSION", "routing.added unknown_key"],
     );
 }
+
+#[test]
+fn an_extra_key_never_hides_one_of_the_contract() {
+    let mut request = spec::parse_request(fixture("full", Kind::Request).to_string().as_bytes()).unwrap();
+    request.extra = text(r#"{"id": "another", "metadata": null, "added": 1}"#);
+    let expected = crate::with(fixture("full", Kind::Request), "/added", serde_json::json!(1));
+    assert_eq!(spec::print_request(&request), expected);
+}
