@@ -4,9 +4,18 @@
 //!
 //! - [`spec`] holds what a spec file says, after it was checked. [`Catalogue`] is all of them.
 //! - [`decision`] holds what routing is asked and what it answers.
+//! - [`load`] reads spec files, by the rules of `check`; [`lint`] says what is allowed and yet unwise.
+//! - [`template`] is the agent that answers from a spec's own templates.
 
+mod check;
 pub mod decision;
+mod fold;
+mod language;
+pub mod lint;
+pub mod load;
 pub mod spec;
+pub mod template;
 
 pub use decision::{Alternative, Breakdown, Decision, Message, Query, Role};
-pub use spec::{Catalogue, Intent, Keyword, Language, Pattern, Spec, Template};
+pub use load::{SpecFileCode, SpecFileError};
+pub use spec::{Catalogue, Intent, Keyword, Language, Limits, Pattern, Refusal, Spec, Template, Transition};

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 /// A language code: `es`, `en`, ….
 pub type Language = String;
 
@@ -15,7 +17,7 @@ pub struct Keyword {
 }
 
 /// A named pattern: matches where one of its phrases or regular expressions does.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Pattern {
     pub name: String,
     pub phrases: Vec<String>,
@@ -23,6 +25,60 @@ pub struct Pattern {
     pub expressions: Vec<regex::Regex>,
     /// What the built-in `template` agent answers, by language.
     pub templates: BTreeMap<Language, Vec<Template>>,
+    /// What the `template` agent proposes beside its answer.
+    pub transition: Option<Transition>,
+    /// The `context_update` of the answer: an object; strings in it may hold placeholders.
+    pub context_update: Option<Value>,
+    /// What the `template` agent says instead of an answer.
+    pub refusal: Option<Refusal>,
+}
+
+/// A change to another spec, as a pattern proposes it (seed 001, "Reglas de Transición entre Specs").
+#[derive(Clone, Debug, PartialEq)]
+pub struct Transition {
+    pub suggest_spec: String,
+    pub reason: String,
+    /// From 0 to 1.
+    pub confidence: f64,
+    pub auto_transition: bool,
+    /// Where there are some, it is proposed only for a text that holds one of them.
+    pub keywords: Vec<String>,
+}
+
+/// What a pattern refuses, and with which error (seed 001, "Errores de Validación").
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refusal {
+    pub code: String,
+    /// By language; strings may hold placeholders.
+    pub message: BTreeMap<Language, String>,
+    pub recoverable: bool,
+    pub fallback_spec: Option<String>,
+    /// Only texts of fewer characters are refused; all of them where there is no number.
+    pub below_characters: Option<usize>,
+}
+
+/// Which texts the `template` agent takes at all; others are a `VALIDATION_ERROR`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limits {
+    /// In characters, without white space at the ends.
+    pub min_characters: usize,
+    /// In characters, without white space at the ends.
+    pub max_characters: usize,
+    /// What a user is told, by language; where it is empty, a text of the program's own.
+    pub too_short: BTreeMap<Language, String>,
+    /// As `too_short`.
+    pub too_long: BTreeMap<Language, String>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            min_characters: 1,
+            max_characters: 20_000,
+            too_short: BTreeMap::new(),
+            too_long: BTreeMap::new(),
+        }
+    }
 }
 
 /// One answer of the built-in `template` agent.
@@ -32,7 +88,7 @@ pub struct Template {
     /// `text`, `markdown` or `html`.
     pub format: String,
     /// The `structured` part of the response; strings in it may hold placeholders, as `text` may.
-    pub structured: Option<serde_json::Value>,
+    pub structured: Option<Value>,
 }
 
 /// Something that users want, with example utterances: a class of the model.
@@ -46,7 +102,7 @@ pub struct Intent {
 }
 
 /// One spec, as its file describes it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Spec {
     pub id: String,
     pub title: String,
@@ -65,6 +121,9 @@ pub struct Spec {
     /// Error codes of its own.
     pub error_codes: Vec<String>,
     pub default: bool,
+    /// The pattern that answers where neither routing nor an intent names one.
+    pub fallback_pattern: Option<String>,
+    pub limits: Limits,
 }
 
 /// All specs, by id; at most one is the default.
@@ -74,6 +133,13 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
+    /// The specs in the order of their ids. Rules between specs are those of [`Catalogue::read`], not checked here.
+    #[must_use]
+    pub fn new(mut specs: Vec<Spec>) -> Self {
+        specs.sort_by(|left, right| left.id.cmp(&right.id));
+        Self { specs }
+    }
+
     /// In the order of their ids.
     #[must_use]
     pub fn specs(&self) -> &[Spec] {

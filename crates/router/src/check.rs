@@ -1,0 +1,353 @@
+//! The rules of spec files: what one value may be, and what all files together may be.
+//!
+//! It knows neither TOML nor places in a file; [`crate::load`] does.
+
+use std::collections::BTreeMap;
+
+use regex::{Regex, RegexBuilder};
+
+use crate::fold;
+use crate::load::SpecFileCode as Code;
+use crate::spec::Language;
+use crate::template::placeholder::{self, Flaw, Slot};
+
+/// The major version of the spec contract that this program speaks (seed 001, "Versionado del Contrato").
+const CONTRACT_MAJOR: u64 = 1;
+/// The codes of the spec contract (seed 001, "Tipos de Errores" and Example 3).
+const CONTRACT_CODES: [&str; 9] = [
+    "CAPABILITY_NOT_SUPPORTED",
+    "FATAL_ERROR",
+    "INSUFFICIENT_CONTEXT",
+    "INVALID_REQUEST",
+    "PROCESSING_TIMEOUT",
+    "RATE_LIMIT",
+    "SPEC_NOT_AVAILABLE",
+    "TEMPORARY_ERROR",
+    "VALIDATION_ERROR",
+];
+
+/// Limits of one spec file. The numbers are far above what a good spec needs; they bound memory and the time to train.
+pub(crate) mod limit {
+    pub(crate) const NAME: usize = 64;
+    pub(crate) const TITLE: usize = 200;
+    pub(crate) const DESCRIPTION: usize = 2_000;
+    pub(crate) const WORD: usize = 100;
+    pub(crate) const PHRASE: usize = 200;
+    pub(crate) const EXPRESSION: usize = 1_000;
+    pub(crate) const EXAMPLE: usize = 1_000;
+    pub(crate) const TEMPLATE: usize = 10_000;
+    pub(crate) const LANGUAGES: usize = 32;
+    pub(crate) const CAPABILITIES: usize = 100;
+    pub(crate) const ERROR_CODES: usize = 100;
+    pub(crate) const KEYWORDS: usize = 2_000;
+    pub(crate) const PATTERNS: usize = 200;
+    pub(crate) const PHRASES_PER_PATTERN: usize = 200;
+    pub(crate) const EXPRESSIONS_PER_PATTERN: usize = 50;
+    /// Of all patterns together: each may take [`super::EXPRESSION_BYTES`].
+    pub(crate) const EXPRESSIONS: usize = 200;
+    pub(crate) const TEMPLATES_PER_LANGUAGE: usize = 50;
+    pub(crate) const INTENTS: usize = 500;
+    pub(crate) const EXAMPLES: usize = 10_000;
+    pub(crate) const CHARACTERS: usize = 1_000_000;
+}
+
+/// The most memory that a compiled expression may take, and again its cache while it matches.
+const EXPRESSION_BYTES: usize = 512 * 1024;
+/// How deep groups and repetitions of an expression may lie in each other.
+const EXPRESSION_NESTING: u32 = 40;
+
+/// A rule that a value breaks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Broken {
+    pub code: Code,
+    pub message: String,
+    /// Where in the value, in bytes.
+    pub offset: Option<usize>,
+}
+
+impl Broken {
+    fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), offset: None }
+    }
+}
+
+type Checked<T = ()> = Result<T, Broken>;
+
+/// The nearest of `known` that could have been meant.
+pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let name = name.to_lowercase();
+    // A name of three letters with two of them wrong is another name.
+    let most = (name.chars().count() / 3).clamp(1, 3);
+    known
+        .into_iter()
+        .map(|known| (strsim::damerau_levenshtein(&name, &known.to_lowercase()), known))
+        .filter(|(distance, _)| *distance <= most)
+        .min()
+        .map(|(_, known)| known)
+}
+
+/// `; did you mean …?`, where something near is known.
+pub(crate) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    // The distance of very long names is not worth its time.
+    if name.chars().count() > limit::NAME {
+        return String::new();
+    }
+    nearest(name, known).map(|known| format!("; did you mean `{known}`?")).unwrap_or_default()
+}
+
+/// An id of a spec: lower-case words with hyphens in between.
+pub(crate) fn spec_id(id: &str) -> Checked {
+    let parts_are_words = id.split('-').all(|part| {
+        !part.is_empty() && part.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit())
+    });
+    if parts_are_words && id.len() <= limit::NAME {
+        return Ok(());
+    }
+    let message = "an id is 1 to 64 characters: lower-case words and digits, hyphens in between, such as `trip-planner`";
+    Err(Broken::new(Code::InvalidName, message))
+}
+
+/// A name of a pattern, an intent or a capability.
+pub(crate) fn name(name: &str) -> Checked {
+    let mut letters = name.chars();
+    let starts = letters.next().is_some_and(|letter| letter.is_ascii_lowercase());
+    let goes_on = letters
+        .all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || matches!(letter, '_' | '-'));
+    if starts && goes_on && name.len() <= limit::NAME {
+        return Ok(());
+    }
+    let message = "a name is 1 to 64 characters: a lower-case letter, then letters, digits, `_` and `-`, such as \
+                   `action_planning`";
+    Err(Broken::new(Code::InvalidName, message))
+}
+
+/// A name of an intent.
+pub(crate) fn intent_name(intent: &str) -> Checked {
+    name(intent)?;
+    if intent == "unclear" {
+        let message = "`unclear` is what routing says when it recognised no intent; give it another name";
+        return Err(Broken::new(Code::InvalidName, message));
+    }
+    Ok(())
+}
+
+pub(crate) fn language(code: &str) -> Checked {
+    if matches!(code.len(), 2 | 3) && code.chars().all(|letter| letter.is_ascii_lowercase()) {
+        return Ok(());
+    }
+    let message = "a language is its code of two or three lower-case letters, such as `es`";
+    Err(Broken::new(Code::InvalidName, message))
+}
+
+/// The name of an agent, as workers and `capataz.toml` give it.
+pub(crate) fn agent(agent: &str) -> Checked {
+    if agent.chars().all(|letter| !letter.is_whitespace() && !letter.is_control()) {
+        return Ok(());
+    }
+    Err(Broken::new(Code::InvalidName, "the name of an agent has no white space; `template` is built in"))
+}
+
+/// A code of the spec's own.
+pub(crate) fn own_code(code: &str) -> Checked {
+    let mut letters = code.chars();
+    let starts = letters.next().is_some_and(|letter| letter.is_ascii_uppercase());
+    let goes_on =
+        letters.all(|letter| letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_');
+    if !starts || !goes_on || code.len() > limit::NAME {
+        let message = "an error code is 1 to 64 characters: upper-case letters, digits and `_`, such as `NO_SEATS_LEFT`";
+        return Err(Broken::new(Code::InvalidName, message));
+    }
+    if CONTRACT_CODES.contains(&code) {
+        let message =
+            "the spec contract has this code already; leave it out, `error.code` may name it all the same";
+        return Err(Broken::new(Code::Duplicate, message));
+    }
+    Ok(())
+}
+
+/// A code that a refusal may have: one of the contract's or of the spec's own.
+pub(crate) fn refusal_code(code: &str, own: &[String]) -> Checked {
+    if CONTRACT_CODES.contains(&code) || own.iter().any(|known| known == code) {
+        return Ok(());
+    }
+    let known = CONTRACT_CODES.into_iter().chain(own.iter().map(String::as_str));
+    let hint = did_you_mean(code, known);
+    let message = format!("`{code}` is neither a code of the spec contract nor one of `error_codes`{hint}");
+    Err(Broken::new(Code::InvalidValue, message))
+}
+
+/// The version of the spec contract that a spec supports.
+pub(crate) fn contract_version(version: &str) -> Checked {
+    let Ok(parsed) = semver::Version::parse(version) else {
+        return Err(Broken::new(Code::InvalidValue, "a version has three numbers, such as `1.0.0`"));
+    };
+    if parsed.major == CONTRACT_MAJOR {
+        return Ok(());
+    }
+    let message = format!("this program speaks version {CONTRACT_MAJOR} of the spec contract; write `1.0.0`");
+    Err(Broken::new(Code::IncompatibleVersion, message))
+}
+
+pub(crate) fn weight(weight: f64) -> Checked {
+    if weight > 0.0 && weight <= 10.0 {
+        return Ok(());
+    }
+    Err(Broken::new(Code::OutOfRange, "a weight is above 0 and at most 10; 1 is what a plain string has"))
+}
+
+pub(crate) fn confidence(confidence: f64) -> Checked {
+    if (0.0..=1.0).contains(&confidence) {
+        return Ok(());
+    }
+    Err(Broken::new(Code::OutOfRange, "a confidence is from 0 to 1"))
+}
+
+pub(crate) fn format(format: &str) -> Checked {
+    if matches!(format, "text" | "markdown" | "html") {
+        return Ok(());
+    }
+    Err(Broken::new(Code::InvalidValue, "a format is `text`, `markdown` or `html`"))
+}
+
+/// A text that is matched: something has to be left of it when case, accents and punctuation are gone.
+pub(crate) fn matchable(text: &str) -> Checked {
+    if fold::words(text).is_empty() {
+        return Err(Broken::new(
+            Code::Empty,
+            "no letter and no digit, so it could match nothing; write words",
+        ));
+    }
+    Ok(())
+}
+
+/// A regular expression, within bounds on its memory; the crate `regex` matches in linear time.
+pub(crate) fn expression(pattern: &str) -> Checked<Regex> {
+    let parsed = regex_syntax::ParserBuilder::new().nest_limit(EXPRESSION_NESTING).build().parse(pattern);
+    if let Err(error) = parsed {
+        let (kind, offset) = match &error {
+            regex_syntax::Error::Parse(error) => (error.kind().to_string(), Some(error.span().start.offset)),
+            regex_syntax::Error::Translate(error) => {
+                (error.kind().to_string(), Some(error.span().start.offset))
+            }
+            other => (other.to_string(), None),
+        };
+        let place = offset
+            .and_then(|offset| pattern.get(..offset))
+            .map(|before| format!(" at character {}", before.chars().count() + 1))
+            .unwrap_or_default();
+        let message = format!("not a regular expression{place}: {kind}");
+        return Err(Broken { code: Code::InvalidExpression, message, offset });
+    }
+    let compiled = RegexBuilder::new(pattern)
+        .size_limit(EXPRESSION_BYTES)
+        .dfa_size_limit(EXPRESSION_BYTES)
+        .nest_limit(EXPRESSION_NESTING)
+        .build();
+    match compiled {
+        Ok(compiled) if compiled.is_match("") => {
+            let message = "it matches the empty text, hence any text; ask for at least one character";
+            Err(Broken::new(Code::InvalidExpression, message))
+        }
+        Ok(compiled) => Ok(compiled),
+        Err(regex::Error::CompiledTooBig(_)) => {
+            let message =
+                "it needs more than 512 KiB when compiled; use smaller repetitions, or several expressions";
+            Err(Broken::new(Code::ExpressionTooLarge, message))
+        }
+        Err(error) => Err(Broken::new(Code::InvalidExpression, format!("not a regular expression: {error}"))),
+    }
+}
+
+/// A text with placeholders.
+pub(crate) fn template(text: &str) -> Checked {
+    let Err(flaw) = placeholder::pieces(text) else { return Ok(()) };
+    Err(match flaw {
+        Flaw::LoneBrace(brace) => {
+            let message =
+                format!("a `{brace}` without its other one; a brace that is meant as one is written twice");
+            Broken::new(Code::InvalidTemplate, message)
+        }
+        Flaw::Unknown(name) => {
+            let known = || Slot::ALL.into_iter().map(|(known, _)| known);
+            let hint = did_you_mean(&name, known());
+            let all = known().collect::<Vec<_>>().join(", ");
+            let shown: String = name.chars().take(limit::NAME).collect();
+            let message = format!("there is no placeholder `{shown}`{hint} (there are: {all})");
+            Broken::new(Code::UnknownPlaceholder, message)
+        }
+        Flaw::NoDefault(name) => {
+            let message = format!(
+                "`{{{name}}}` may be empty; say what stands there then: `{{{name}|something}}` or `{{{name}|}}`"
+            );
+            Broken::new(Code::InvalidTemplate, message)
+        }
+    })
+}
+
+pub(crate) fn declared(language: &str, declared: &[Language]) -> Checked {
+    if declared.iter().any(|known| known == language) {
+        return Ok(());
+    }
+    let message =
+        format!("`{language}` is not among the `languages` of this spec; add it there, or take it out here");
+    Err(Broken::new(Code::UndeclaredLanguage, message))
+}
+
+/// What the rules between files need to know of one.
+#[derive(Debug, Default)]
+pub(crate) struct Claim<'a> {
+    pub file: &'a str,
+    /// Line and column of `id`, and the id.
+    pub id: Option<((usize, usize), String)>,
+    /// Line and column of `default`, where it is true.
+    pub default: Option<(usize, usize)>,
+}
+
+/// A rule between files: which file breaks it, where, under which key.
+#[derive(Debug)]
+pub(crate) struct Collision {
+    /// Index in the list of claims.
+    pub file: usize,
+    pub place: (usize, usize),
+    pub key: &'static str,
+    pub code: Code,
+    pub message: String,
+}
+
+/// Every id once, and at most one default. The first file keeps what a later one claims too.
+pub(crate) fn across(claims: &[Claim<'_>]) -> Vec<Collision> {
+    let mut collisions = Vec::new();
+    let mut ids: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut default: Option<&str> = None;
+    for (file, claim) in claims.iter().enumerate() {
+        if let Some((place, id)) = &claim.id {
+            if let Some(first) = ids.get(id.as_str()) {
+                let message = format!("{first} has the id `{id}` too; give one of them another id");
+                collisions.push(Collision {
+                    file,
+                    place: *place,
+                    key: "id",
+                    code: Code::DuplicateId,
+                    message,
+                });
+            } else {
+                ids.insert(id, claim.file);
+            }
+        }
+        if let Some(place) = claim.default {
+            if let Some(first) = default {
+                let message = format!("{first} is the default spec already; only one spec can be it");
+                collisions.push(Collision {
+                    file,
+                    place,
+                    key: "default",
+                    code: Code::SecondDefault,
+                    message,
+                });
+            } else {
+                default = Some(claim.file);
+            }
+        }
+    }
+    collisions
+}

@@ -1,0 +1,116 @@
+//! Which language a text is in, by its most common words, and which words are too common to speak for anything.
+
+use crate::fold;
+
+/// Folded function words: those that make up about half of any running text of the language.
+const COMMON_WORDS: &[(&str, &[&str])] = &[
+    (
+        "en",
+        &[
+            "a", "about", "after", "all", "am", "an", "and", "any", "are", "as", "at", "be", "because",
+            "been", "but", "by", "can", "could", "did", "do", "does", "for", "from", "get", "had", "has",
+            "have", "he", "her", "him", "his", "how", "i", "if", "in", "into", "is", "it", "its", "just",
+            "like", "m", "me", "more", "my", "no", "not", "of", "on", "or", "our", "out", "s", "she",
+            "should", "so", "some", "t", "than", "that", "the", "their", "them", "then", "there", "these",
+            "they", "this", "those", "to", "too", "up", "us", "very", "was", "we", "were", "what", "when",
+            "where", "which", "who", "why", "will", "with", "would", "you", "your",
+        ],
+    ),
+    (
+        "es",
+        &[
+            "a", "al", "algo", "ante", "asi", "aun", "cada", "como", "con", "cual", "cuando", "de", "del",
+            "desde", "donde", "el", "ella", "ellos", "en", "entre", "era", "eres", "es", "esa", "ese", "eso",
+            "esta", "estas", "este", "esto", "estoy", "fue", "ha", "hasta", "hay", "he", "la", "las", "le",
+            "les", "lo", "los", "mas", "me", "mi", "mis", "muy", "nada", "ni", "no", "nos", "o", "para",
+            "pero", "por", "porque", "pues", "que", "quien", "se", "ser", "si", "sin", "sobre", "son", "soy",
+            "su", "sus", "tan", "te", "ti", "todo", "tu", "tus", "un", "una", "unas", "unos", "y", "ya",
+            "yo",
+        ],
+    ),
+    (
+        "fr",
+        &[
+            "a", "au", "aux", "avec", "ce", "ces", "cette", "comment", "dans", "de", "des", "du", "elle",
+            "en", "est", "et", "il", "ils", "j", "je", "l", "la", "le", "les", "leur", "ma", "mais", "me",
+            "mes", "moi", "mon", "ne", "nous", "on", "ou", "par", "pas", "plus", "pour", "pourquoi", "qu",
+            "que", "qui", "sa", "se", "ses", "son", "suis", "sur", "ta", "te", "tes", "ton", "tres", "tu",
+            "un", "une", "vous",
+        ],
+    ),
+    (
+        "pt",
+        &[
+            "a", "ao", "aos", "as", "com", "como", "da", "das", "de", "do", "dos", "e", "ela", "ele", "em",
+            "essa", "esse", "esta", "estou", "eu", "foi", "isso", "isto", "ja", "lhe", "mais", "mas", "me",
+            "meu", "minha", "muito", "na", "nao", "nas", "nem", "no", "nos", "o", "os", "ou", "para", "pela",
+            "pelo", "por", "porque", "quando", "que", "quem", "se", "sem", "ser", "seu", "sua", "tem", "um",
+            "uma", "voce",
+        ],
+    ),
+];
+
+fn common_words(language: &str) -> &'static [&'static str] {
+    COMMON_WORDS.iter().find(|(name, _)| *name == language).map_or(&[], |(_, words)| words)
+}
+
+/// Whether a folded word is one of the most common ones of the language; never, where the language is not known here.
+pub(crate) fn is_common(word: &str, language: &str) -> bool {
+    common_words(language).binary_search(&word).is_ok()
+}
+
+/// The one of `languages` that the text gives the most evidence for; nothing where two give as much, or none any.
+pub(crate) fn detect<'a>(text: &str, languages: &'a [String]) -> Option<&'a str> {
+    let words = fold::words(text);
+    let spanish_signs = text.chars().filter(|letter| matches!(letter, '¿' | '¡' | 'ñ' | 'Ñ')).count();
+    let mut best: Option<(&str, usize)> = None;
+    let mut tied = false;
+    for language in languages {
+        let mut evidence = words.iter().filter(|word| is_common(word, language)).count();
+        if language == "es" {
+            evidence += spanish_signs;
+        }
+        match best {
+            Some((_, most)) if evidence < most => {}
+            Some((_, most)) if evidence == most => tied = true,
+            _ => {
+                best = Some((language, evidence));
+                tied = false;
+            }
+        }
+    }
+    best.filter(|(_, evidence)| *evidence > 0 && !tied).map(|(language, _)| language)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn detected(text: &str) -> Option<String> {
+        let languages = ["es".to_owned(), "en".to_owned(), "pt".to_owned(), "fr".to_owned()];
+        detect(text, &languages).map(str::to_owned)
+    }
+
+    #[test]
+    fn the_lists_are_folded_and_sorted_for_the_search() {
+        for (language, words) in COMMON_WORDS {
+            assert!(words.is_sorted(), "{language}");
+            assert!(words.iter().all(|word| fold::phrase(word) == *word), "{language}");
+        }
+    }
+
+    #[test]
+    fn common_words_tell_the_language() {
+        assert_eq!(detected("¿Y cómo empiezo?").as_deref(), Some("es"));
+        assert_eq!(detected("I do not know what to do").as_deref(), Some("en"));
+        assert_eq!(detected("eu não sei como fazer isso").as_deref(), Some("pt"));
+        assert_eq!(detected("je ne sais pas pourquoi").as_deref(), Some("fr"));
+    }
+
+    #[test]
+    fn no_evidence_and_a_tie_tell_nothing() {
+        assert_eq!(detected("ok"), None);
+        assert_eq!(detected(""), None);
+        assert_eq!(detected("no"), None);
+    }
+}

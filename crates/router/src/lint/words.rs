@@ -1,0 +1,231 @@
+//! Findings about what a spec is recognised by: keywords, patterns, examples.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{FEW_EXAMPLES, Findings, Rule, Severity, about};
+use crate::spec::{Catalogue, Pattern, Spec};
+use crate::{fold, language};
+
+/// Where each folded keyword and example occurs: the specs, and for examples the intents.
+pub(super) struct Shared {
+    keywords: BTreeMap<String, BTreeSet<String>>,
+    examples: BTreeMap<String, BTreeSet<(String, String)>>,
+}
+
+impl Shared {
+    pub(super) fn of(catalogue: &Catalogue) -> Self {
+        let mut keywords: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        let mut examples: BTreeMap<String, BTreeSet<(String, String)>> = BTreeMap::new();
+        for spec in catalogue.specs() {
+            for keyword in &spec.keywords {
+                keywords.entry(fold::phrase(&keyword.text)).or_default().insert(spec.id.clone());
+            }
+            for intent in &spec.intents {
+                for (_, example) in &intent.examples {
+                    let places = examples.entry(fold::phrase(example)).or_default();
+                    places.insert((spec.id.clone(), intent.name.clone()));
+                }
+            }
+        }
+        Self { keywords, examples }
+    }
+}
+
+pub(super) fn lint(spec: &Spec, shared: &Shared, findings: &mut Findings) {
+    let matches_by_itself =
+        spec.patterns.iter().any(|pattern| !pattern.phrases.is_empty() || !pattern.expressions.is_empty());
+    let has_examples = spec.intents.iter().any(|intent| !intent.examples.is_empty());
+    if spec.keywords.is_empty() && !matches_by_itself && !has_examples {
+        findings.push(about(
+            spec,
+            Rule::NothingToMatch,
+            Severity::Warning,
+            "",
+            "no keyword, no pattern that matches and no example",
+            "give it intents with examples; they teach the most",
+        ));
+    }
+    keywords(spec, shared, findings);
+    intents(spec, shared, findings);
+    patterns(spec, findings);
+}
+
+fn keywords(spec: &Spec, shared: &Shared, findings: &mut Findings) {
+    for (index, keyword) in spec.keywords.iter().enumerate() {
+        let key = format!("keywords[{index}]");
+        let words = fold::words(&keyword.text);
+        let is_common = |language: &String| words.iter().all(|word| language::is_common(word, language));
+        if let Some(language) = spec.languages.iter().find(|language| is_common(language)) {
+            let message = format!("`{}` is in nearly every text in `{language}`", keyword.text);
+            let advice = "take it out, or make it a longer phrase";
+            findings.push(about(
+                spec,
+                Rule::StopWordKeyword,
+                Severity::Warning,
+                key.clone(),
+                message,
+                advice,
+            ));
+        }
+        let specs = shared.keywords.get(&words.join(" "));
+        let others: Vec<&str> =
+            specs.into_iter().flatten().map(String::as_str).filter(|id| *id != spec.id).collect();
+        if !others.is_empty() {
+            let message = format!("`{}` is a keyword of {} too", keyword.text, others.join(", "));
+            let advice = "keep it where it belongs, or give it a lower weight where it says less";
+            findings.push(about(spec, Rule::SharedKeyword, Severity::Note, key, message, advice));
+        }
+    }
+}
+
+fn intents(spec: &Spec, shared: &Shared, findings: &mut Findings) {
+    for (index, intent) in spec.intents.iter().enumerate() {
+        let count = intent.examples.len();
+        if count < FEW_EXAMPLES {
+            let message = format!("the intent `{}` has {count} examples", intent.name);
+            let advice = "write at least five that differ in their words, better twelve for each language";
+            findings.push(about(
+                spec,
+                Rule::FewExamples,
+                Severity::Warning,
+                format!("intents[{index}].examples"),
+                message,
+                advice,
+            ));
+        }
+        let here = (spec.id.clone(), intent.name.clone());
+        let folded: BTreeMap<String, &str> =
+            intent.examples.iter().map(|(_, example)| (fold::phrase(example), example.as_str())).collect();
+        for (phrase, example) in folded {
+            let places = shared.examples.get(&phrase);
+            let others: Vec<String> = places
+                .into_iter()
+                .flatten()
+                .filter(|place| **place != here)
+                .map(|(spec, intent)| format!("{spec} ({intent})"))
+                .collect();
+            if !others.is_empty() {
+                let message = format!("`{example}` is an example of {} too", others.join(", "));
+                let advice = "keep it where it should lead; the model cannot learn both";
+                findings.push(about(
+                    spec,
+                    Rule::IdenticalExample,
+                    Severity::Warning,
+                    format!("intents[{index}].examples"),
+                    message,
+                    advice,
+                ));
+            }
+        }
+    }
+    let by_language: BTreeSet<&str> = spec
+        .intents
+        .iter()
+        .flat_map(|intent| &intent.examples)
+        .filter_map(|(language, _)| language.as_deref())
+        .collect();
+    // Examples without a language may be in any.
+    let all_are_named =
+        spec.intents.iter().flat_map(|intent| &intent.examples).all(|(named, _)| named.is_some());
+    if !all_are_named {
+        return;
+    }
+    for language in spec.languages.iter().filter(|language| !by_language.contains(language.as_str())) {
+        let message = format!("no example is in `{language}`, which the spec says it knows");
+        let advice = "write examples in this language, or take it out of `languages`";
+        findings.push(about(
+            spec,
+            Rule::LanguageWithoutExamples,
+            Severity::Warning,
+            "languages",
+            message,
+            advice,
+        ));
+    }
+}
+
+fn patterns(spec: &Spec, findings: &mut Findings) {
+    // Folded phrases of the patterns before, each with the pattern that has it first.
+    let mut earlier: BTreeMap<String, &str> = BTreeMap::new();
+    for (index, pattern) in spec.patterns.iter().enumerate() {
+        let named = spec.intents.iter().any(|intent| intent.pattern.as_deref() == Some(&pattern.name))
+            || spec.fallback_pattern.as_deref() == Some(&pattern.name);
+        if pattern.phrases.is_empty() && pattern.expressions.is_empty() {
+            if !named {
+                let message = format!("nothing leads to the pattern `{}`", pattern.name);
+                let advice = "give it phrases, or name it in an intent or as `fallback_pattern`";
+                let key = format!("patterns[{index}]");
+                findings.push(about(spec, Rule::UnreachablePattern, Severity::Warning, key, message, advice));
+            }
+        } else if let Some(winner) = subsumed_by(pattern, &earlier) {
+            let message = format!("where `{}` matches, `{winner}` above matches first", pattern.name);
+            let advice = "put the more special pattern first, or give it phrases of its own";
+            let severity = if named { Severity::Note } else { Severity::Warning };
+            findings.push(about(
+                spec,
+                Rule::SubsumedPattern,
+                severity,
+                format!("patterns[{index}].phrases"),
+                message,
+                advice,
+            ));
+        }
+        for (place, expression) in pattern.expressions.iter().enumerate() {
+            if asks_for_unfolded(expression.as_str()) {
+                let message = format!("`{}` asks for a capital or an accent", expression.as_str());
+                let advice = "texts are matched in lower case and without accents; write it so";
+                let key = format!("patterns[{index}].expressions[{place}]");
+                findings.push(about(
+                    spec,
+                    Rule::UnmatchableExpression,
+                    Severity::Warning,
+                    key,
+                    message,
+                    advice,
+                ));
+            }
+        }
+        for phrase in &pattern.phrases {
+            earlier.entry(fold::phrase(phrase)).or_insert(&pattern.name);
+        }
+    }
+}
+
+/// The earlier pattern that a text with any of this pattern's phrases matches too, where there is one for each phrase.
+fn subsumed_by<'a>(pattern: &Pattern, earlier: &BTreeMap<String, &'a str>) -> Option<&'a str> {
+    if !pattern.expressions.is_empty() {
+        return None;
+    }
+    let mut winner = None;
+    for phrase in &pattern.phrases {
+        let words = fold::words(phrase);
+        let parts = (0..words.len()).flat_map(|from| (from + 1..=words.len()).map(move |to| (from, to)));
+        let mut found = parts.filter_map(|(from, to)| earlier.get(&words.get(from..to)?.join(" ")));
+        let first = found.next()?;
+        winner.get_or_insert(*first);
+    }
+    winner
+}
+
+/// Whether an expression names a letter that folding removes: a capital or one with an accent, but not a class (`\W`,
+/// `\p{Lu}`).
+fn asks_for_unfolded(expression: &str) -> bool {
+    let parsed = regex_syntax::parse(expression);
+    parsed.is_ok_and(|parsed| has_unfolded_literal(&parsed))
+}
+
+fn has_unfolded_literal(expression: &regex_syntax::hir::Hir) -> bool {
+    use regex_syntax::hir::HirKind;
+    match expression.kind() {
+        HirKind::Literal(literal) => std::str::from_utf8(&literal.0).is_ok_and(|text| {
+            let letters: String = text.chars().filter(|letter| letter.is_alphabetic()).collect();
+            fold::phrase(&letters) != letters
+        }),
+        HirKind::Repetition(repetition) => repetition.min > 0 && has_unfolded_literal(&repetition.sub),
+        HirKind::Capture(capture) => has_unfolded_literal(&capture.sub),
+        HirKind::Concat(parts) => parts.iter().any(has_unfolded_literal),
+        // One of several: it is enough that another one can match.
+        HirKind::Alternation(parts) => parts.iter().all(has_unfolded_literal),
+        HirKind::Empty | HirKind::Class(_) | HirKind::Look(_) => false,
+    }
+}
