@@ -4,9 +4,21 @@
 //!
 //! - [`spec`] holds what a spec file says, after it was checked. [`Catalogue`] is all of them.
 //! - [`decision`] holds what routing is asked and what it answers.
+//! - [`text`] folds texts: case, accents and punctuation do not matter.
+//! - [`model`] learns intents from examples; [`route`] adds keywords, patterns and context, and decides.
+//! - [`explain`] takes a decision apart into its terms.
+//! - [`eval`] measures a catalogue on labelled rows.
 
 pub mod decision;
+pub mod eval;
+mod hash;
+mod logit;
+pub mod model;
+mod phrases;
+pub mod route;
 pub mod spec;
+pub mod text;
 
 pub use decision::{Alternative, Breakdown, Decision, Message, Query, Role};
+pub use route::{Router, Scratch};
 pub use spec::{Catalogue, Intent, Keyword, Language, Pattern, Spec, Template};

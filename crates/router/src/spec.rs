@@ -74,6 +74,13 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
+    /// Sorts the specs by id.
+    #[must_use]
+    pub fn new(mut specs: Vec<Spec>) -> Self {
+        specs.sort_by(|one, other| one.id.cmp(&other.id));
+        Self { specs }
+    }
+
     /// In the order of their ids.
     #[must_use]
     pub fn specs(&self) -> &[Spec] {
