@@ -23,6 +23,8 @@ pub(crate) struct Document {
     pub text: String,
     /// Feature and count, each feature once, in the order of the text.
     pub features: Vec<(u32, u16)>,
+    /// The intent's name, read as an example: trained on, never held out.
+    pub is_name: bool,
 }
 
 /// All examples, in an order that depends on nothing but themselves.
@@ -54,6 +56,10 @@ impl Corpus {
                     folded.refill(example);
                     texts.insert(folded.text().to_owned());
                 }
+                let name = if parameters.names { named(&intent.name) } else { None };
+                if let Some(name) = &name {
+                    texts.insert(name.clone());
+                }
                 let class = corpus.classes.len();
                 corpus.classes.push(Class { spec: spec_place, intent: intent_place });
                 for text in texts {
@@ -76,11 +82,27 @@ impl Corpus {
                             *count = count.saturating_add(1);
                         }
                     });
-                    corpus.documents.push(Document { class, text, features });
+                    let is_name = Some(&text) == name.as_ref();
+                    corpus.documents.push(Document { class, text, features, is_name });
                 }
             }
         }
         corpus.hashes = interner.hashes().to_vec();
         corpus
     }
+}
+
+/// The words of an intent's name: `book_flight`, `alarm/cancelAlarm`.
+fn named(name: &str) -> Option<String> {
+    let mut spaced = String::with_capacity(name.len() + 4);
+    let mut lower = false;
+    for character in name.chars() {
+        if lower && character.is_uppercase() {
+            spaced.push(' ');
+        }
+        lower = character.is_lowercase();
+        spaced.push(character);
+    }
+    let folded = Folded::new(&spaced);
+    (!folded.tokens().is_empty()).then(|| folded.text().to_owned())
 }

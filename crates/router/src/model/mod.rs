@@ -36,7 +36,7 @@ pub(crate) struct Model {
     vocabulary: Vocabulary,
     /// By row: what an occurrence weighs before the text's own length is divided out.
     values: Vec<f32>,
-    unknown: [f32; 3],
+    unknown: [f32; 4],
     weights: Weights,
     /// By row, `stride / 8` bytes: the classes whose examples have the feature.
     seen: Vec<u8>,
@@ -128,7 +128,7 @@ impl Model {
         ngrams::visit(folded, &self.parameters, |ngram| scratch.count(ngram.hash, ngram.kind));
         let mut known = 0.0_f32;
         let mut all = 0.0_f32;
-        let [word, pair, piece] = self.unknown;
+        let [word, pair, piece, skip] = self.unknown;
         for feature in &mut scratch.features {
             let found = self.vocabulary.find(feature.hash);
             feature.row = found.unwrap_or(UNKNOWN);
@@ -138,6 +138,7 @@ impl Model {
                     Kind::Word => word,
                     Kind::Pair => pair,
                     Kind::Piece => piece,
+            Kind::Skip => skip,
                 },
             };
             feature.value = value * frequency(feature.count);

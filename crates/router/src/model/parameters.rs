@@ -12,6 +12,15 @@ pub struct Parameters {
     pub word_weight: f32,
     pub pair_weight: f32,
     pub piece_weight: f32,
+    /// Two words with one between them.
+    pub skip_weight: f32,
+    pub rarity_power: f32,
+    pub names: bool,
+    pub class_rarity: f32,
+    pub name_importance: f32,
+    pub margin: f32,
+    pub averaged: bool,
+    pub joined: bool,
     /// Rarity of what was never seen, as a share of the rarity of what was seen once.
     pub unknown_weight: f32,
     /// With more examples than this, pieces and pairs that occur in one example only are not kept.
@@ -49,10 +58,18 @@ impl Default for Parameters {
     fn default() -> Self {
         Self {
             shortest_piece: 2,
-            longest_piece: 4,
+            longest_piece: 3,
             word_weight: 1.0,
-            pair_weight: 0.7,
+            pair_weight: 1.0,
             piece_weight: 0.6,
+            skip_weight: 0.0,
+            rarity_power: 1.0,
+            names: true,
+            class_rarity: 0.0,
+            name_importance: 1.0,
+            margin: 0.0,
+            averaged: false,
+            joined: false,
             unknown_weight: 1.0,
             prune_above: 2000,
             fewest_passes: 4,

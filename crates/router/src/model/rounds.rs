@@ -76,7 +76,11 @@ fn observe(
     let mut test = Vec::new();
     for (place, document) in corpus.documents.iter().enumerate() {
         let rank = ranks.get(place).copied().unwrap_or_default();
-        if outside(document.class) {
+        if document.is_name {
+            if !outside(document.class) {
+                train.push(place);
+            }
+        } else if outside(document.class) {
             test.push(place);
         } else if rank > 0 && rank % PARTS == round {
             // The first example of an intent stays, so that none is without any.

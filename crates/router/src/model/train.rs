@@ -19,7 +19,7 @@ pub(crate) struct Trained {
     /// By row: what an occurrence weighs before the text's own length is divided out.
     pub values: Vec<f32>,
     /// What an unknown n-gram weighs, by kind, in the order of [`Kind`].
-    pub unknown: [f32; 3],
+    pub unknown: [f32; 4],
     pub classes: usize,
     pub stride: usize,
     /// `stride` weights for each row.
@@ -35,6 +35,7 @@ pub(crate) struct Vector {
     /// Row and value; with what is unknown, the squares of the values sum to one.
     pub entries: Vec<(u32, f32)>,
     pub coverage: f32,
+    pub is_name: bool,
 }
 
 impl Trained {
@@ -44,7 +45,7 @@ impl Trained {
         let vectors: Vec<(usize, Vector)> = documents
             .iter()
             .filter_map(|place| corpus.documents.get(*place))
-            .map(|document| (document.class, trained.vector(corpus, &document.features)))
+            .map(|document| { let mut v = trained.vector(corpus, &document.features); v.is_name = document.is_name; (document.class, v)})
             .collect();
         trained.mark_seen(&vectors);
         trained.start_at_centroids(&vectors, parameters);
@@ -54,13 +55,22 @@ impl Trained {
 
     fn rows(corpus: &Corpus, documents: &[usize], parameters: &Parameters) -> Self {
         let mut counts = vec![0_u32; corpus.hashes.len()];
+        let mut class_counts = vec![0_u32; corpus.hashes.len()];
+        let mut last_class = vec![usize::MAX; corpus.hashes.len()];
         for document in documents.iter().filter_map(|place| corpus.documents.get(*place)) {
             for (feature, _) in &document.features {
                 if let Some(count) = counts.get_mut(*feature as usize) {
                     *count += 1;
                 }
+                let f = *feature as usize;
+                if last_class[f] != document.class {
+                    last_class[f] = document.class;
+                    class_counts[f] += 1;
+                }
             }
         }
+        let mix = parameters.class_rarity;
+        let all_classes = corpus.classes.len();
         let prune = documents.len() > parameters.prune_above;
         let kind = |feature: u32| corpus.kinds.get(feature as usize).copied().unwrap_or(Kind::Piece);
         let mut kept: Vec<(u32, u64, u32)> = (0_u32..)
@@ -75,8 +85,8 @@ impl Trained {
             .collect();
         kept.sort_unstable();
         let all = documents.len();
-        let unknown = [Kind::Word, Kind::Pair, Kind::Piece]
-            .map(|kind| rarity(0, all) * parameters.unknown_weight * kind.weight(parameters));
+        let unknown = [Kind::Word, Kind::Pair, Kind::Piece, Kind::Skip]
+            .map(|kind| (rarity(0, all) * (1.0 - mix) + mix * rarity(0, all_classes)) * parameters.unknown_weight * kind.weight(parameters));
         let classes = corpus.classes.len();
         let stride = classes.next_multiple_of(LANES);
         let mut row_of_feature = vec![NO_ROW; corpus.hashes.len()];
@@ -89,7 +99,7 @@ impl Trained {
             values: kept
                 .iter()
                 .map(|(count, _, feature)| {
-                    rarity(u32::MAX - count, all) * kind(*feature).weight(parameters)
+                    (rarity(u32::MAX - count, all) * (1.0 - mix) + mix * rarity(class_counts[*feature as usize], all_classes)) * kind(*feature).weight(parameters)
                 })
                 .collect(),
             features: kept.iter().map(|(_, _, feature)| *feature).collect(),
@@ -133,11 +143,12 @@ impl Trained {
     }
 
     pub(crate) fn unknown_value(&self, kind: Kind) -> f32 {
-        let [word, pair, piece] = self.unknown;
+        let [word, pair, piece, skip] = self.unknown;
         match kind {
             Kind::Word => word,
             Kind::Pair => pair,
             Kind::Piece => piece,
+            Kind::Skip => skip,
         }
     }
 
@@ -228,8 +239,11 @@ impl Trained {
                 let step = parameters.step * (1.0 - update as f32 / updates);
                 update += 1;
                 self.scores(vector, &mut scores);
+                if let Some(score) = scores.get_mut(*class) {
+                    *score -= parameters.margin;
+                }
                 softmax(scores.get_mut(..self.classes).unwrap_or_default());
-                let weight = importance.get(*class).copied().unwrap_or(1.0);
+                let weight = importance.get(*class).copied().unwrap_or(1.0) * if vector.is_name { parameters.name_importance } else { 1.0 };
                 let spread = parameters.smoothing / self.classes as f32;
                 gradient.clear();
                 for (other, probability) in scores.iter().take(self.classes).enumerate() {
