@@ -3,19 +3,30 @@
 //! Pure: no clock, no randomness, no I/O. The same files and the same text give the same bits.
 //!
 //! - [`spec`] holds what a spec file says, after it was checked. [`Catalogue`] is all of them.
-//! - [`decision`] holds what routing is asked and what it answers.
 //! - [`load`] reads spec files, by the rules of `check`; [`lint`] says what is allowed and yet unwise.
+//! - [`decision`] holds what routing is asked and what it answers.
+//! - [`text`] folds texts: case, accents and punctuation do not matter.
+//! - [`model`] learns intents from examples; [`route`] adds keywords, patterns and context, and decides.
+//! - [`eval`] measures a catalogue on labelled rows.
 //! - [`template`] is the agent that answers from a spec's own templates.
 
 mod check;
 pub mod decision;
+pub mod eval;
 mod fold;
+mod hash;
 mod language;
 pub mod lint;
 pub mod load;
+mod logit;
+pub mod model;
+mod phrases;
+pub mod route;
 pub mod spec;
 pub mod template;
+pub mod text;
 
 pub use decision::{Alternative, Breakdown, Decision, Message, Query, Role};
 pub use load::{SpecFileCode, SpecFileError};
+pub use route::{Router, Scratch};
 pub use spec::{Catalogue, Intent, Keyword, Language, Limits, Pattern, Refusal, Spec, Template, Transition};

@@ -1,0 +1,130 @@
+//! Labelled rows, and how they are divided.
+
+use std::collections::BTreeMap;
+
+use crate::spec::{Catalogue, Intent, Spec};
+
+/// The label of texts that no spec should answer.
+pub const OUT_OF_SCOPE: &str = "oos";
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Row {
+    pub text: String,
+    pub label: String,
+    pub split: String,
+}
+
+/// A line that is not a row.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: expected text, label and split with tabs between them, found {columns} columns")]
+pub struct RowError {
+    /// From 1.
+    pub line: usize,
+    pub columns: usize,
+}
+
+/// Reads rows; the first line is their heading. A missing split is `test`.
+///
+/// # Errors
+/// All lines that are not rows.
+pub fn read_tsv(content: &str) -> Result<Vec<Row>, Vec<RowError>> {
+    let mut rows = Vec::new();
+    let mut errors = Vec::new();
+    for (place, line) in content.lines().enumerate().skip(1) {
+        if line.trim().is_empty() {
+            continue;
+        }
+        let columns: Vec<&str> = line.split('\t').collect();
+        match columns.as_slice() {
+            [text, label] | [text, label, ""] => {
+                rows.push(Row { text: (*text).to_owned(), label: (*label).to_owned(), split: "test".to_owned() });
+            }
+            [text, label, split] => {
+                rows.push(Row {
+                    text: (*text).to_owned(),
+                    label: (*label).to_owned(),
+                    split: (*split).to_owned(),
+                });
+            }
+            other => errors.push(RowError { line: place + 1, columns: other.len() }),
+        }
+    }
+    if errors.is_empty() { Ok(rows) } else { Err(errors) }
+}
+
+/// One spec for each label, with one intent of the same name; without rows that are out of scope.
+#[must_use]
+pub fn catalogue(rows: &[Row]) -> Catalogue {
+    let mut examples: BTreeMap<&str, Vec<(Option<String>, String)>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.label != OUT_OF_SCOPE) {
+        examples.entry(&row.label).or_default().push((None, row.text.clone()));
+    }
+    let spec = |(label, examples): (&str, Vec<(Option<String>, String)>)| Spec {
+        id: label.to_owned(),
+        title: label.to_owned(),
+        description: String::new(),
+        languages: Vec::new(),
+        tone: String::new(),
+        response_style: String::new(),
+        contract_version: "1.0.0".to_owned(),
+        capabilities: Vec::new(),
+        keywords: Vec::new(),
+        patterns: Vec::new(),
+        intents: vec![Intent { name: label.to_owned(), examples, pattern: None }],
+        agent: String::new(),
+        error_codes: Vec::new(),
+        default: false,
+    };
+    Catalogue::new(examples.into_iter().map(spec).collect())
+}
+
+/// The first rows of each label, in their order.
+#[must_use]
+pub fn first_shots(rows: &[Row], shots: usize) -> Vec<Row> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut kept = Vec::new();
+    for row in rows {
+        let count = counts.entry(&row.label).or_default();
+        if *count < shots {
+            *count += 1;
+            kept.push(row.clone());
+        }
+    }
+    kept
+}
+
+/// Every other row of each label, and the rest.
+#[must_use]
+pub fn halves(rows: &[Row]) -> (Vec<Row>, Vec<Row>) {
+    let mut parts = split(rows, 2).into_iter();
+    (parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
+}
+
+/// For each part: the other rows, to train on, and the part, to measure on.
+#[must_use]
+pub fn folds(rows: &[Row], parts: usize) -> Vec<(Vec<Row>, Vec<Row>)> {
+    let parts = split(rows, parts.max(2));
+    (0..parts.len())
+        .map(|held| {
+            let others = parts.iter().enumerate().filter(|(place, _)| *place != held);
+            let train = others.flat_map(|(_, part)| part.iter().cloned()).collect();
+            (train, parts.get(held).cloned().unwrap_or_default())
+        })
+        .collect()
+}
+
+/// Rows of each label in turn, whatever order they come in.
+fn split(rows: &[Row], parts: usize) -> Vec<Vec<Row>> {
+    let mut sorted: Vec<&Row> = rows.iter().collect();
+    sorted.sort_by(|one, other| (&one.label, &one.text).cmp(&(&other.label, &other.text)));
+    let mut result = vec![Vec::new(); parts];
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for row in sorted {
+        let count = counts.entry(&row.label).or_default();
+        if let Some(part) = result.get_mut(*count % parts) {
+            part.push(row.clone());
+        }
+        *count += 1;
+    }
+    result
+}

@@ -1,0 +1,247 @@
+//! The model of intents: n-grams in, a score for every intent out, and how much such a score is worth.
+
+pub mod calibration;
+mod corpus;
+mod features;
+pub(crate) mod ngrams;
+mod parameters;
+mod rounds;
+mod train;
+mod vocabulary;
+mod weights;
+
+pub use calibration::{Calibration, Evidence};
+pub use parameters::Parameters;
+
+use corpus::Corpus;
+pub(crate) use corpus::Class;
+pub(crate) use features::exponential;
+use features::frequency;
+use ngrams::Kind;
+use train::Trained;
+use vocabulary::Vocabulary;
+use weights::Weights;
+
+use crate::logit::Logit;
+use crate::phrases::Phrases;
+use crate::spec::Catalogue;
+use crate::text::Folded;
+
+/// Trained once, and never changed.
+#[derive(Clone, Debug)]
+pub(crate) struct Model {
+    parameters: Parameters,
+    /// By spec, then by the intent's name.
+    classes: Vec<Class>,
+    vocabulary: Vocabulary,
+    /// By row: what an occurrence weighs before the text's own length is divided out.
+    values: Vec<f32>,
+    unknown: [f32; 4],
+    weights: Weights,
+    /// By row, `stride / 8` bytes: the classes whose examples have the feature.
+    seen: Vec<u8>,
+    calibration: Calibration,
+}
+
+/// A known n-gram of a text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Feature {
+    pub hash: u64,
+    pub row: u32,
+    pub kind: Kind,
+    pub count: u16,
+    /// Share of the text's weight, as a length; the squares of all of them, with what is unknown, sum to one.
+    pub value: f32,
+    pub coefficient: i16,
+}
+
+/// Stands for an n-gram that no example has.
+const UNKNOWN: u32 = u32::MAX;
+
+/// Memory for scoring, used again and again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ModelScratch {
+    /// Place in `features` plus one and the round that wrote it; a power of two in length.
+    places: Vec<(u32, u32)>,
+    round: u32,
+    pub features: Vec<Feature>,
+    /// By class; as [`Weights`] counts.
+    scores: Vec<i32>,
+    pub coverage: f32,
+}
+
+impl Model {
+    pub(crate) fn train(catalogue: &Catalogue, phrases: &Phrases, parameters: &Parameters) -> Self {
+        let corpus = Corpus::new(catalogue, parameters);
+        let documents: Vec<usize> = (0..corpus.documents.len()).collect();
+        let trained = Trained::new(&corpus, &documents, parameters);
+        let calibration = rounds::calibrate(&corpus, catalogue.specs().len(), phrases, parameters);
+        let hashes: Vec<u64> = trained
+            .features
+            .iter()
+            .map(|feature| corpus.hashes.get(*feature as usize).copied().unwrap_or_default())
+            .collect();
+        Self {
+            parameters: parameters.clone(),
+            vocabulary: Vocabulary::new(&hashes),
+            weights: Weights::new(&trained),
+            values: trained.values,
+            unknown: trained.unknown,
+            seen: trained.seen,
+            classes: corpus.classes,
+            calibration,
+        }
+    }
+
+    pub(crate) fn classes(&self) -> &[Class] {
+        &self.classes
+    }
+
+    pub(crate) fn calibration(&self) -> &Calibration {
+        &self.calibration
+    }
+
+    pub(crate) fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    /// Scores every class.
+    pub(crate) fn score(&self, folded: &Folded, scratch: &mut ModelScratch) {
+        scratch.scores.clear();
+        scratch.scores.resize(self.weights.stride(), 0);
+        self.collect(folded, scratch);
+        for feature in &scratch.features {
+            if feature.row != UNKNOWN {
+                self.weights.add(feature.row, feature.coefficient, &mut scratch.scores);
+            }
+        }
+    }
+
+    /// Every different n-gram of the text, with what it weighs there.
+    fn collect(&self, folded: &Folded, scratch: &mut ModelScratch) {
+        scratch.features.clear();
+        scratch.coverage = 0.0;
+        if self.values.is_empty() {
+            return;
+        }
+        scratch.begin();
+        ngrams::visit(folded, &self.parameters, |ngram| scratch.count(ngram.hash, ngram.kind));
+        let mut known = 0.0_f32;
+        let mut all = 0.0_f32;
+        let [word, pair, piece, skip] = self.unknown;
+        for feature in &mut scratch.features {
+            let found = self.vocabulary.find(feature.hash);
+            feature.row = found.unwrap_or(UNKNOWN);
+            let value = match found.and_then(|row| self.values.get(row as usize)) {
+                Some(value) => *value,
+                None => match feature.kind {
+                    Kind::Word => word,
+                    Kind::Pair => pair,
+                    Kind::Piece => piece,
+            Kind::Skip => skip,
+                },
+            };
+            feature.value = value * frequency(feature.count);
+            let square = feature.value * feature.value;
+            all += square;
+            if found.is_some() {
+                known += square;
+            }
+        }
+        if all > 0.0 {
+            let scale = 1.0 / all.sqrt();
+            for feature in &mut scratch.features {
+                feature.value *= scale;
+                feature.coefficient = self.weights.coefficient(feature.row, feature.value);
+            }
+            scratch.coverage = known / all;
+        }
+    }
+
+    pub(crate) fn logit(&self, scratch: &ModelScratch, class: usize) -> Logit {
+        self.weights.logit(scratch.scores.get(class).copied().unwrap_or_default())
+    }
+
+    /// What one feature adds to one class.
+    pub(crate) fn contribution(&self, feature: &Feature, class: usize) -> Logit {
+        if feature.row == UNKNOWN {
+            return 0;
+        }
+        self.weights.contribution(feature.row, feature.coefficient, class)
+    }
+
+    /// The share of the text's weight that examples of the class have, too.
+    pub(crate) fn class_coverage(&self, scratch: &ModelScratch, class: usize) -> f32 {
+        let bytes = self.weights.stride() / 8;
+        scratch
+            .features
+            .iter()
+            .filter(|feature| feature.row != UNKNOWN)
+            .filter(|feature| {
+                let byte = self.seen.get(feature.row as usize * bytes + class / 8);
+                byte.is_some_and(|byte| byte & (1 << (class % 8)) != 0)
+            })
+            .map(|feature| feature.value * feature.value)
+            .sum()
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.vocabulary.memory_bytes()
+            + self.weights.memory_bytes()
+            + self.values.len() * size_of::<f32>()
+            + self.seen.len()
+            + self.classes.len() * size_of::<Class>()
+    }
+}
+
+impl ModelScratch {
+    fn begin(&mut self) {
+        if self.places.is_empty() {
+            self.places.resize(1024, (0, 0));
+        }
+        self.round = self.round.wrapping_add(1);
+        if self.round == 0 {
+            self.places.fill((0, 0));
+            self.round = 1;
+        }
+    }
+
+    /// One more occurrence of an n-gram.
+    fn count(&mut self, hash: u64, kind: Kind) {
+        if self.features.len() * 2 >= self.places.len() {
+            self.grow();
+        }
+        let mask = self.places.len() - 1;
+        let mut place = (hash >> 20) as usize & mask;
+        while let Some(slot) = self.places.get_mut(place) {
+            if slot.1 != self.round {
+                *slot = (self.features.len() as u32, self.round);
+                self.features.push(Feature { hash, row: UNKNOWN, kind, count: 1, value: 0.0, coefficient: 0 });
+                return;
+            }
+            if let Some(feature) = self.features.get_mut(slot.0 as usize)
+                && feature.hash == hash
+            {
+                feature.count = feature.count.saturating_add(1);
+                return;
+            }
+            place = (place + 1) & mask;
+        }
+    }
+
+    fn grow(&mut self) {
+        let length = self.places.len() * 2;
+        self.places.clear();
+        self.places.resize(length, (0, 0));
+        self.round = 1;
+        for (number, feature) in (0_u32..).zip(&self.features) {
+            let mut place = (feature.hash >> 20) as usize & (length - 1);
+            while self.places.get(place).is_some_and(|slot| slot.1 == 1) {
+                place = (place + 1) & (length - 1);
+            }
+            if let Some(slot) = self.places.get_mut(place) {
+                *slot = (number, 1);
+            }
+        }
+    }
+}

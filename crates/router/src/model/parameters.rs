@@ -1,0 +1,92 @@
+//! Every number of the model that could have been another one. They are the same for all catalogues; they were chosen
+//! on the validation parts of public sets of intents (see the crate's `eval`), never on rows that measure the result.
+
+/// The shape of features, training and calibration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameters {
+    /// Character n-grams within a word, its edges included, have from this many characters …
+    pub shortest_piece: usize,
+    /// … to this many.
+    pub longest_piece: usize,
+    /// What a word, a pair of neighbouring words, and a piece of a word weigh beside their rarity.
+    pub word_weight: f32,
+    pub pair_weight: f32,
+    pub piece_weight: f32,
+    /// Two words with one between them.
+    pub skip_weight: f32,
+    pub rarity_power: f32,
+    pub names: bool,
+    pub class_rarity: f32,
+    pub name_importance: f32,
+    pub margin: f32,
+    pub averaged: bool,
+    pub joined: bool,
+    /// Rarity of what was never seen, as a share of the rarity of what was seen once.
+    pub unknown_weight: f32,
+    /// With more examples than this, pieces and pairs that occur in one example only are not kept.
+    pub prune_above: usize,
+    /// Passes over the examples: at least `fewest_passes`, more where there are few examples.
+    pub fewest_passes: usize,
+    pub most_passes: usize,
+    /// Examples times passes that training aims at.
+    pub updates: usize,
+    /// Step of the first update; it falls linearly to zero.
+    pub step: f32,
+    /// Probability that is taken from the right class and spread over all.
+    pub smoothing: f32,
+    /// Weights start as this many times the classes' centroids.
+    pub centroid: f32,
+    /// A class counts by its number of examples to the power of one minus this.
+    pub balance: f32,
+    /// Gradients below this are not followed: after the first pass most classes are out of the question.
+    pub negligible: f32,
+    /// Rounds of held-out data for calibration: with few examples, and with more than `many_examples`.
+    pub calibration_rounds: usize,
+    pub calibration_rounds_of_many: usize,
+    pub many_examples: usize,
+    /// Below this many specs none can be held out; the calibration is then `calibration_prior`.
+    pub fewest_specs_to_calibrate: usize,
+    /// Share of the weight that texts of no spec have in the calibration.
+    pub out_of_scope_share: f64,
+    /// How many rows of data the prior counts for.
+    pub prior_strength: f64,
+    /// Calibration where there are no data for one, in the order of `calibration::Evidence::features`.
+    pub calibration_prior: [f64; crate::model::calibration::FEATURES],
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self {
+            shortest_piece: 2,
+            longest_piece: 3,
+            word_weight: 1.0,
+            pair_weight: 1.0,
+            piece_weight: 0.6,
+            skip_weight: 0.0,
+            rarity_power: 1.0,
+            names: true,
+            class_rarity: 0.0,
+            name_importance: 1.0,
+            margin: 0.0,
+            averaged: false,
+            joined: false,
+            unknown_weight: 1.0,
+            prune_above: 2000,
+            fewest_passes: 4,
+            most_passes: 20,
+            updates: 30_000,
+            step: 6.0,
+            smoothing: 0.0,
+            centroid: 0.0,
+            balance: 0.5,
+            negligible: 1e-3,
+            calibration_rounds: 5,
+            calibration_rounds_of_many: 1,
+            many_examples: 3000,
+            fewest_specs_to_calibrate: 5,
+            out_of_scope_share: 0.2,
+            prior_strength: 5.0,
+            calibration_prior: [-3.0, 1.0, 0.5, 0.5, 1.0, 1.5, 0.8],
+        }
+    }
+}

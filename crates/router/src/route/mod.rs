@@ -1,0 +1,280 @@
+//! The router: every sign for a spec is a term of one sum, and the greatest sum answers.
+//!
+//! The terms of a spec are the score of its best intent, its keywords, its patterns, and the context. All of them are
+//! logits. What the greatest sum is worth, the calibration says; that is the confidence.
+
+mod context;
+mod outcome;
+mod reason;
+
+use std::ops::Range;
+use std::sync::Mutex;
+
+use crate::decision::{Decision, Query};
+use crate::logit::{Logit, logits, number};
+use crate::model::{Calibration, Evidence, Model, Parameters, exponential};
+use crate::model::{ModelScratch, calibration::KEYWORDS_ONLY};
+use crate::phrases::{Hit, Owner, PATTERN, Phrases, explained};
+use crate::spec::Catalogue;
+use crate::text::Folded;
+
+/// Below this confidence the default spec answers, where there is one and the session is with no other.
+pub const FALLBACK_BELOW: f64 = 0.3;
+
+/// Memory that is kept for later decisions, each of another thread at the same time.
+const MOST_POOLED: usize = 64;
+
+/// Decides which spec answers. Trained once, never changed, shared by all threads.
+#[derive(Debug)]
+pub struct Router {
+    catalogue: Catalogue,
+    model: Model,
+    phrases: Phrases,
+    /// By spec: its classes.
+    classes: Vec<Range<usize>>,
+    /// Specs and patterns that have regular expressions.
+    expressions: Vec<(usize, usize)>,
+    pool: Mutex<Vec<Scratch>>,
+}
+
+/// The terms of one spec.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Terms {
+    /// The best intent's class, and its score.
+    pub class: Option<usize>,
+    pub intent: Logit,
+    pub keyword: Logit,
+    pub pattern: Logit,
+    pub context: Logit,
+}
+
+impl Terms {
+    pub(crate) fn total(&self) -> Logit {
+        self.intent + self.keyword + self.pattern + self.context
+    }
+}
+
+/// Memory for one decision at a time. A router has a pool of its own; who decides much on one thread may keep one.
+#[derive(Clone, Debug, Default)]
+pub struct Scratch {
+    pub(crate) folded: Folded,
+    pub(crate) model: ModelScratch,
+    pub(crate) hits: Vec<Hit>,
+    /// Patterns whose regular expressions match: spec and pattern.
+    pub(crate) matched: Vec<(usize, usize)>,
+    /// By spec.
+    pub(crate) terms: Vec<Terms>,
+    /// The best specs, best first; the winner of the sum is the first.
+    pub(crate) best: Vec<usize>,
+}
+
+/// What the sums say, before it is decided whether the default spec answers instead.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Verdict {
+    pub winner: usize,
+    pub evidence: Evidence,
+    pub confidence: f64,
+}
+
+/// The winner and as many as a decision lists beside it.
+const LISTED: usize = 4;
+
+impl Router {
+    /// Any catalogue that was checked will do, one without examples, too.
+    #[must_use]
+    pub fn train(catalogue: &Catalogue) -> Self {
+        Self::train_with(catalogue, &Parameters::default())
+    }
+
+    /// With other parameters than the tuned ones; for experiments.
+    #[must_use]
+    pub fn train_with(catalogue: &Catalogue, parameters: &Parameters) -> Self {
+        let phrases = Phrases::new(catalogue);
+        let model = Model::train(catalogue, &phrases, parameters);
+        let mut classes = vec![0..0; catalogue.specs().len()];
+        for (place, class) in model.classes().iter().enumerate() {
+            if let Some(range) = classes.get_mut(class.spec) {
+                *range = if range.is_empty() { place..place + 1 } else { range.start..place + 1 };
+            }
+        }
+        let mut expressions = Vec::new();
+        for (spec, content) in catalogue.specs().iter().enumerate() {
+            for (pattern, content) in content.patterns.iter().enumerate() {
+                if !content.expressions.is_empty() {
+                    expressions.push((spec, pattern));
+                }
+            }
+        }
+        Self {
+            catalogue: catalogue.clone(),
+            model,
+            phrases,
+            classes,
+            expressions,
+            pool: Mutex::new(Vec::new()),
+        }
+    }
+
+    #[must_use]
+    pub fn catalogue(&self) -> &Catalogue {
+        &self.catalogue
+    }
+
+    /// What turns scores into confidences, as it was fitted to this catalogue.
+    #[must_use]
+    pub fn calibration(&self) -> &Calibration {
+        if self.model.classes().is_empty() { &KEYWORDS_ONLY } else { self.model.calibration() }
+    }
+
+    /// Decides with memory from the router's own pool.
+    #[must_use]
+    pub fn route(&self, query: &Query<'_>) -> Decision {
+        self.pooled(|scratch| self.route_with(query, scratch))
+    }
+
+    /// Decides. With a scratch that was used before, memory is taken for the decision's own texts and nothing else.
+    #[must_use]
+    pub fn route_with(&self, query: &Query<'_>, scratch: &mut Scratch) -> Decision {
+        match self.judge(query, scratch) {
+            Some(verdict) => self.decide(query, scratch, &verdict),
+            None => outcome::nobody(),
+        }
+    }
+
+    /// About how much memory the model takes, in bytes; without the catalogue's own texts.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.model.memory_bytes() + self.phrases.memory_bytes()
+    }
+
+    pub(crate) fn model(&self) -> &Model {
+        &self.model
+    }
+
+    pub(crate) fn pooled<T>(&self, work: impl FnOnce(&mut Scratch) -> T) -> T {
+        let pooled = self.pool.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
+        let mut scratch = pooled.unwrap_or_default();
+        let result = work(&mut scratch);
+        let mut pool = self.pool.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if pool.len() < MOST_POOLED {
+            pool.push(scratch);
+        }
+        result
+    }
+
+    /// Sums up the terms of every spec; `None` where there is no spec at all.
+    pub(crate) fn judge(&self, query: &Query<'_>, scratch: &mut Scratch) -> Option<Verdict> {
+        scratch.terms.clear();
+        scratch.terms.resize(self.catalogue.specs().len(), Terms::default());
+        // The history first: it uses the memory that the text itself needs afterwards.
+        self.add_history(query, scratch);
+        self.read(query.text, scratch);
+        self.add_signs(scratch, |terms, sign, logit| match sign {
+            Sign::Intent(class) => {
+                terms.class = Some(class);
+                terms.intent = logit;
+            }
+            Sign::Keyword => terms.keyword += logit,
+            Sign::Pattern => terms.pattern += logit,
+        });
+        self.add_continuity(query, scratch);
+        self.add_language(query, scratch);
+        rank(&scratch.terms, &mut scratch.best);
+        let winner = *scratch.best.first()?;
+        let evidence = self.evidence(scratch, winner);
+        let confidence = self.calibration().confidence(&evidence);
+        Some(Verdict { winner, evidence, confidence })
+    }
+
+    /// Folds a text, scores every intent and finds keywords and patterns.
+    fn read(&self, text: &str, scratch: &mut Scratch) {
+        scratch.folded.refill(text);
+        self.model.score(&scratch.folded, &mut scratch.model);
+        self.phrases.find(&scratch.folded, &mut scratch.hits);
+        scratch.matched.clear();
+        for (spec, pattern) in &self.expressions {
+            let by_phrase = scratch.hits.iter().any(|hit| (hit.spec, hit.owner) == (*spec, Owner::Pattern(*pattern)));
+            let content = self.catalogue.specs().get(*spec).and_then(|spec| spec.patterns.get(*pattern));
+            let matches = content.is_some_and(|pattern| {
+                pattern.expressions.iter().any(|expression| expression.is_match(scratch.folded.text()))
+            });
+            if matches && !by_phrase {
+                scratch.matched.push((*spec, *pattern));
+            }
+        }
+    }
+
+    /// What the text that was read says for each spec.
+    fn add_signs(&self, scratch: &mut Scratch, mut add: impl FnMut(&mut Terms, Sign, Logit)) {
+        let Scratch { terms, model, hits, matched, .. } = scratch;
+        for (terms, classes) in terms.iter_mut().zip(&self.classes) {
+            let mut best: Option<(usize, Logit)> = None;
+            for class in classes.clone() {
+                let logit = self.model.logit(model, class);
+                if best.is_none_or(|(_, best)| logit > best) {
+                    best = Some((class, logit));
+                }
+            }
+            if let Some((class, logit)) = best {
+                add(terms, Sign::Intent(class), logit);
+            }
+        }
+        for hit in hits.iter() {
+            if let Some(terms) = terms.get_mut(hit.spec) {
+                let sign = if matches!(hit.owner, Owner::Keyword(_)) { Sign::Keyword } else { Sign::Pattern };
+                add(terms, sign, hit.logit);
+            }
+        }
+        for (spec, _) in matched.iter() {
+            if let Some(terms) = terms.get_mut(*spec) {
+                add(terms, Sign::Pattern, logits(PATTERN));
+            }
+        }
+    }
+
+    fn evidence(&self, scratch: &Scratch, winner: usize) -> Evidence {
+        let total = |spec: &usize| scratch.terms.get(*spec).map(Terms::total);
+        let best = total(&winner).unwrap_or_default();
+        // A spec that is alone competes with nothing at all, whose sum is zero.
+        let second = scratch.best.get(1).and_then(total).unwrap_or_default();
+        let sum: f32 =
+            scratch.terms.iter().map(|terms| exponential(number(terms.total() - best) as f32)).sum();
+        let keyword = |terms: &Terms| terms.keyword + terms.pattern;
+        let terms = scratch.terms.get(winner).copied().unwrap_or_default();
+        let others = scratch.terms.iter().enumerate().filter(|(spec, _)| *spec != winner);
+        let next_keyword = others.map(|(_, terms)| keyword(terms)).fold(0, Logit::max);
+        let explained = explained(&scratch.hits, winner, scratch.folded.tokens().len());
+        let class_coverage =
+            terms.class.map_or(0.0, |class| f64::from(self.model.class_coverage(&scratch.model, class)));
+        Evidence {
+            best: number(best),
+            margin: number(best - second),
+            share: 1.0 / f64::from(sum),
+            coverage: explained.max(f64::from(scratch.model.coverage)),
+            class_coverage: explained.max(class_coverage),
+            keyword: number(keyword(&terms) - next_keyword),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Sign {
+    Intent(usize),
+    Keyword,
+    Pattern,
+}
+
+/// The places of the best specs; ties go to the smaller id, which is the smaller place.
+fn rank(terms: &[Terms], best: &mut Vec<usize>) {
+    best.clear();
+    for (spec, content) in terms.iter().enumerate() {
+        let total = content.total();
+        let beaten = best.last().and_then(|last| terms.get(*last)).is_some_and(|last| total > last.total());
+        if best.len() >= LISTED && !beaten {
+            continue;
+        }
+        let place = best.partition_point(|other| terms.get(*other).is_some_and(|other| other.total() >= total));
+        best.insert(place, spec);
+        best.truncate(LISTED);
+    }
+}

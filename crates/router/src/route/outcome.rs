@@ -1,0 +1,160 @@
+//! From sums to a decision.
+
+use super::{FALLBACK_BELOW, Router, Scratch, Terms, Verdict, context, reason};
+use crate::decision::{Alternative, Breakdown, Decision, Query};
+use crate::logit::{Logit, logits, number};
+use crate::model::exponential;
+use crate::phrases::Owner;
+use crate::spec::Spec;
+
+/// Where no intent was recognised (seed 001, example 2).
+const UNCLEAR: &str = "unclear";
+/// The least score, in logits, that an intent is recognised by.
+const EVIDENT: f64 = 1.0;
+/// Specs that are less likely are not listed as alternatives.
+const LEAST_ALTERNATIVE: f64 = 0.01;
+const MOST_ALTERNATIVES: usize = 3;
+/// Confidences are multiples of this: their parts then add up exactly.
+const GRAIN: f64 = 1.0 / (1_u64 << 40) as f64;
+
+impl Router {
+    pub(super) fn decide(&self, query: &Query<'_>, scratch: &Scratch, verdict: &Verdict) -> Decision {
+        let specs = self.catalogue.specs();
+        let default = specs.iter().position(|spec| spec.default);
+        let id = |place: usize| specs.get(place).map_or("", |spec| spec.id.as_str());
+        let stays = context::current(query).is_some_and(|current| current == id(verdict.winner));
+        let fallback = default.filter(|_| verdict.confidence < FALLBACK_BELOW && !stays);
+        let chosen = fallback.unwrap_or(verdict.winner);
+        let terms = scratch.terms.get(chosen).copied().unwrap_or_default();
+        let confidence = whole(self.confidence_of(scratch, verdict, chosen));
+        let spec = specs.get(chosen);
+        let intent = spec.filter(|_| fallback.is_none()).and_then(|spec| self.evident_intent(spec, &terms));
+        let keywords_matched = keywords(query.text, scratch, chosen);
+        let patterns_matched = spec.map_or_else(Vec::new, |spec| patterns(spec, scratch, chosen));
+        let suggested_pattern = patterns_matched.first().cloned().or_else(|| {
+            let spec = spec?;
+            let name = intent?;
+            spec.intents.iter().find(|intent| intent.name == name)?.pattern.clone()
+        });
+        let mut alternatives: Vec<Alternative> = scratch
+            .best
+            .iter()
+            .filter(|place| **place != chosen)
+            .map(|place| (place, whole(self.confidence_of(scratch, verdict, *place))))
+            .filter(|(_, confidence)| *confidence >= LEAST_ALTERNATIVE)
+            .map(|(place, confidence)| Alternative { spec: id(*place).to_owned(), confidence })
+            .collect();
+        alternatives.truncate(MOST_ALTERNATIVES);
+        let reason = reason::Reason {
+            keywords: &keywords_matched,
+            patterns: &patterns_matched,
+            intent,
+            continues: terms.context > 0 && context::current(query) == Some(id(chosen)),
+            history: terms.context > 0,
+            fallback: fallback.is_some(),
+            likeliest: (fallback != Some(verdict.winner)).then(|| id(verdict.winner)),
+            nothing: verdict.evidence.best <= 0.0,
+            confidence,
+        }
+        .text();
+        Decision {
+            spec: id(chosen).to_owned(),
+            confidence,
+            reason,
+            alternatives,
+            is_fallback: fallback.is_some(),
+            detected_intent: intent.unwrap_or(UNCLEAR).to_owned(),
+            keywords_matched,
+            patterns_matched,
+            suggested_pattern,
+            breakdown: breakdown(confidence, &terms),
+        }
+    }
+
+    /// The winner's is calibrated; the others share what it leaves, in proportion to their softmax, and are never more
+    /// likely than it.
+    fn confidence_of(&self, scratch: &Scratch, verdict: &Verdict, place: usize) -> f64 {
+        if place == verdict.winner {
+            return verdict.confidence;
+        }
+        let total = |place: usize| scratch.terms.get(place).map_or(0, Terms::total);
+        let odds = f64::from(exponential(number(total(place) - total(verdict.winner)) as f32));
+        let share = verdict.evidence.share;
+        let rest = if share < 1.0 { (1.0 - verdict.confidence) * share * odds / (1.0 - share) } else { 0.0 };
+        rest.min(verdict.confidence * odds)
+    }
+
+    fn evident_intent<'a>(&self, spec: &'a Spec, terms: &Terms) -> Option<&'a str> {
+        let class = self.model.classes().get(terms.class?)?;
+        (terms.intent >= logits(EVIDENT)).then_some(spec.intents.get(class.intent)?.name.as_str())
+    }
+}
+
+/// What a catalogue without any spec answers.
+pub(super) fn nobody() -> Decision {
+    Decision {
+        spec: String::new(),
+        confidence: 0.0,
+        reason: "There is no spec.".to_owned(),
+        alternatives: Vec::new(),
+        is_fallback: true,
+        detected_intent: UNCLEAR.to_owned(),
+        keywords_matched: Vec::new(),
+        patterns_matched: Vec::new(),
+        suggested_pattern: None,
+        breakdown: Breakdown::default(),
+    }
+}
+
+/// As written in the text, in its order.
+fn keywords(text: &str, scratch: &Scratch, spec: usize) -> Vec<String> {
+    let tokens = scratch.folded.tokens();
+    let mut found: Vec<String> = Vec::new();
+    for hit in scratch.hits.iter().filter(|hit| hit.spec == spec && matches!(hit.owner, Owner::Keyword(_))) {
+        let span = tokens.get(hit.first).zip(tokens.get(hit.last));
+        let written = span.and_then(|(first, last)| text.get(first.source_start..last.source_end));
+        if let Some(written) = written
+            && !found.iter().any(|other| other == written)
+        {
+            found.push(written.to_owned());
+        }
+    }
+    found
+}
+
+/// In the order of the spec file.
+fn patterns(spec: &Spec, scratch: &Scratch, place: usize) -> Vec<String> {
+    let matches = |pattern: usize| {
+        scratch.matched.contains(&(place, pattern))
+            || scratch.hits.iter().any(|hit| (hit.spec, hit.owner) == (place, Owner::Pattern(pattern)))
+    };
+    let all = spec.patterns.iter().enumerate();
+    all.filter(|(pattern, _)| matches(*pattern)).map(|(_, pattern)| pattern.name.clone()).collect()
+}
+
+/// To a multiple of [`GRAIN`], within 0 and 1.
+fn whole(confidence: f64) -> f64 {
+    (confidence.clamp(0.0, 1.0) / GRAIN).floor() * GRAIN
+}
+
+/// The confidence in proportion to what speaks for the spec. What a rounding leaves goes to the greatest part; a
+/// confidence that nothing speaks for is what is expected without looking, and goes to the context.
+fn breakdown(confidence: f64, terms: &Terms) -> Breakdown {
+    let keyword = (terms.keyword + terms.pattern).max(0);
+    let intent = terms.intent.max(0);
+    let context = terms.context.max(0);
+    let all = keyword + intent + context;
+    if all == 0 {
+        return Breakdown { keyword: 0.0, intent: 0.0, context: confidence };
+    }
+    let part = |logit: Logit| whole(confidence * (logit as f64 / all as f64));
+    let mut parts = Breakdown { keyword: part(keyword), intent: part(intent), context: part(context) };
+    if keyword >= intent && keyword >= context {
+        parts.keyword = confidence - parts.intent - parts.context;
+    } else if intent >= context {
+        parts.intent = confidence - parts.keyword - parts.context;
+    } else {
+        parts.context = confidence - parts.keyword - parts.intent;
+    }
+    parts
+}
