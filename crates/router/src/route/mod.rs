@@ -141,6 +141,16 @@ impl Router {
         }
     }
 
+    /// What there is to say of one spec, whoever is likelier; `None` where the catalogue has no such spec.
+    #[must_use]
+    pub fn consider(&self, query: &Query<'_>, spec: &str) -> Option<Decision> {
+        let chosen = self.catalogue.specs().binary_search_by(|other| other.id.as_str().cmp(spec)).ok()?;
+        self.pooled(|scratch| {
+            let verdict = self.judge(query, scratch)?;
+            Some(self.tell(query, scratch, &verdict, chosen, false))
+        })
+    }
+
     /// About how much memory the model takes, in bytes; without the catalogue's own texts.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {

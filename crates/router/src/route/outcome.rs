@@ -19,16 +19,28 @@ const GRAIN: f64 = 1.0 / (1_u64 << 40) as f64;
 
 impl Router {
     pub(super) fn decide(&self, query: &Query<'_>, scratch: &Scratch, verdict: &Verdict) -> Decision {
-        let specs = self.catalogue.specs();
-        let default = specs.iter().position(|spec| spec.default);
-        let id = |place: usize| specs.get(place).map_or("", |spec| spec.id.as_str());
-        let stays = context::current(query).is_some_and(|current| current == id(verdict.winner));
+        let default = self.catalogue.specs().iter().position(|spec| spec.default);
+        let winner = self.catalogue.specs().get(verdict.winner).map_or("", |spec| spec.id.as_str());
+        let stays = context::current(query).is_some_and(|current| current == winner);
         let fallback = default.filter(|_| verdict.confidence < FALLBACK_BELOW && !stays);
-        let chosen = fallback.unwrap_or(verdict.winner);
+        self.tell(query, scratch, verdict, fallback.unwrap_or(verdict.winner), fallback.is_some())
+    }
+
+    /// What is to be said of the spec at `chosen`.
+    pub(super) fn tell(
+        &self,
+        query: &Query<'_>,
+        scratch: &Scratch,
+        verdict: &Verdict,
+        chosen: usize,
+        is_fallback: bool,
+    ) -> Decision {
+        let specs = self.catalogue.specs();
+        let id = |place: usize| specs.get(place).map_or("", |spec| spec.id.as_str());
         let terms = scratch.terms.get(chosen).copied().unwrap_or_default();
         let confidence = whole(self.confidence_of(scratch, verdict, chosen));
         let spec = specs.get(chosen);
-        let intent = spec.filter(|_| fallback.is_none()).and_then(|spec| self.evident_intent(spec, &terms));
+        let intent = spec.filter(|_| !is_fallback).and_then(|spec| self.evident_intent(spec, &terms));
         let keywords_matched = keywords(query.text, scratch, chosen);
         let patterns_matched = spec.map_or_else(Vec::new, |spec| patterns(spec, scratch, chosen));
         let suggested_pattern = patterns_matched.first().cloned().or_else(|| {
@@ -51,8 +63,8 @@ impl Router {
             intent,
             continues: terms.context > 0 && context::current(query) == Some(id(chosen)),
             history: terms.context > 0,
-            fallback: fallback.is_some(),
-            likeliest: (fallback != Some(verdict.winner)).then(|| id(verdict.winner)),
+            fallback: is_fallback,
+            likeliest: (chosen != verdict.winner).then(|| id(verdict.winner)),
             nothing: verdict.evidence.best <= 0.0,
             confidence,
         }
@@ -62,7 +74,7 @@ impl Router {
             confidence,
             reason,
             alternatives,
-            is_fallback: fallback.is_some(),
+            is_fallback,
             detected_intent: intent.unwrap_or(UNCLEAR).to_owned(),
             keywords_matched,
             patterns_matched,
