@@ -127,7 +127,7 @@ fn intents(spec: &Spec, shared: &Shared, findings: &mut Findings) {
     // Examples without a language may be in any.
     let all_are_named =
         spec.intents.iter().flat_map(|intent| &intent.examples).all(|(named, _)| named.is_some());
-    if !all_are_named {
+    if !all_are_named || by_language.is_empty() {
         return;
     }
     for language in spec.languages.iter().filter(|language| !by_language.contains(language.as_str())) {
@@ -172,8 +172,8 @@ fn patterns(spec: &Spec, findings: &mut Findings) {
         }
         for (place, expression) in pattern.expressions.iter().enumerate() {
             if asks_for_unfolded(expression.as_str()) {
-                let message = format!("`{}` asks for a capital or an accent", expression.as_str());
-                let advice = "texts are matched in lower case and without accents; write it so";
+                let message = format!("`{}` asks for a capital, an accent or a sign", expression.as_str());
+                let advice = "texts are matched in lower case, without accents and punctuation; write it so";
                 let key = format!("patterns[{index}].expressions[{place}]");
                 findings.push(about(
                     spec,
@@ -207,8 +207,8 @@ fn subsumed_by<'a>(pattern: &Pattern, earlier: &BTreeMap<String, &'a str>) -> Op
     winner
 }
 
-/// Whether an expression names a letter that folding removes: a capital or one with an accent, but not a class (`\W`,
-/// `\p{Lu}`).
+/// Whether an expression names what folding removes: a capital, an accent, a sign; classes (`\W`, `\p{Lu}`) are left
+/// alone.
 fn asks_for_unfolded(expression: &str) -> bool {
     let parsed = regex_syntax::parse(expression);
     parsed.is_ok_and(|parsed| has_unfolded_literal(&parsed))
@@ -218,8 +218,8 @@ fn has_unfolded_literal(expression: &regex_syntax::hir::Hir) -> bool {
     use regex_syntax::hir::HirKind;
     match expression.kind() {
         HirKind::Literal(literal) => std::str::from_utf8(&literal.0).is_ok_and(|text| {
-            let letters: String = text.chars().filter(|letter| letter.is_alphabetic()).collect();
-            fold::phrase(&letters) != letters
+            let words: String = text.chars().filter(|letter| *letter != ' ').collect();
+            fold::phrase(&words) != words
         }),
         HirKind::Repetition(repetition) => repetition.min > 0 && has_unfolded_literal(&repetition.sub),
         HirKind::Capture(capture) => has_unfolded_literal(&capture.sub),
