@@ -20,6 +20,12 @@ pub(crate) fn words(text: &str) -> Vec<String> {
     words
 }
 
+/// The first characters of a text.
+pub(crate) fn beginning(text: &str, characters: usize) -> &str {
+    let end = text.char_indices().nth(characters).map_or(text.len(), |(end, _)| end);
+    text.get(..end).unwrap_or(text)
+}
+
 /// [`words`], one space between two of them.
 pub(crate) fn phrase(text: &str) -> String {
     words(text).join(" ")

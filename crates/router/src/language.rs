@@ -51,6 +51,9 @@ const COMMON_WORDS: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// As much of a text as is looked at: more of it would not change the answer, and texts may be long.
+const READ_CHARACTERS: usize = 2_000;
+
 fn common_words(language: &str) -> &'static [&'static str] {
     COMMON_WORDS.iter().find(|(name, _)| *name == language).map_or(&[], |(_, words)| words)
 }
@@ -62,6 +65,7 @@ pub(crate) fn is_common(word: &str, language: &str) -> bool {
 
 /// The one of `languages` that the text gives the most evidence for; nothing where two give as much, or none any.
 pub(crate) fn detect<'a>(text: &str, languages: &'a [String]) -> Option<&'a str> {
+    let text = fold::beginning(text, READ_CHARACTERS);
     let words = fold::words(text);
     let spanish_signs = text.chars().filter(|letter| matches!(letter, '¿' | '¡' | 'ñ' | 'Ñ')).count();
     let mut best: Option<(&str, usize)> = None;

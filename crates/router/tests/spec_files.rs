@@ -158,6 +158,8 @@ fn what_a_spec_must_have_is_asked_for() {
             (Code::MissingKey, 1, "title"),
             (Code::MissingKey, 1, "languages"),
             (Code::MissingKey, 1, "contract_version"),
+            // Without any agent it is the built-in one.
+            (Code::NoTemplate, 1, "patterns"),
         ],
     );
     check(
@@ -351,7 +353,7 @@ fn lists_and_texts_are_bounded() {
     text("tone = \"TEXT\"\n", 100, "tone");
     text("keywords = [\"TEXT\"]\n", 100, "keywords[0]");
     text("[[patterns]]\nname = \"p\"\nphrases = [\"TEXT\"]\n", 200, "patterns[0].phrases[0]");
-    text("[[patterns]]\nname = \"p\"\nexpressions = [\"TEXT\"]\n", 1_000, "patterns[0].expressions[0]");
+    text("[[patterns]]\nname = \"p\"\nexpressions = [\"TEXT\"]\n", 500, "patterns[0].expressions[0]");
     text("[[patterns]]\nname = \"p\"\ntemplates.es = [\"TEXT\"]\n", 10_000, "patterns[0].templates.es[0]");
     text("[[intents]]\nname = \"a\"\nexamples = [\"TEXT\"]\n", 1_000, "intents[0].examples[0]");
 }
@@ -484,6 +486,13 @@ fn the_agent_template_needs_a_template() {
         &(own.clone() + "[[patterns]]\nname = \"p\"\nphrases = [\"x\"]\n"),
         &[(Code::NoTemplate, 7, "patterns")],
     );
+    // Together with what else is wrong, but not where the templates themselves are.
+    check_whole(
+        &(own.clone() + "zzz = 1\n"),
+        &[(Code::NoTemplate, 5, "patterns"), (Code::UnknownKey, 7, "zzz")],
+    );
+    let broken = "[[patterns]]\nname = \"p\"\ntemplates = 3\n";
+    check_whole(&(own.clone() + broken), &[(Code::WrongType, 9, "patterns[0].templates")]);
     let two = "fallback_pattern = \"p\"\n[[patterns]]\nname = \"p\"\n[[patterns]]\nname = \"q\"\ntemplates.en = [\"x\"]\n";
     check_whole(&(own + two), &[(Code::NoTemplate, 7, "fallback_pattern")]);
 }
@@ -517,7 +526,7 @@ fn every_file_is_read_whatever_the_others_say() {
     let files = [("a.toml", "= 1"), ("b.toml", HEAD), ("c.toml", "id = 3\n"), ("d.toml", HEAD)];
     let errors = Catalogue::read(&files).unwrap_err();
     let files: Vec<&str> = errors.iter().map(|error| error.file.as_str()).collect();
-    assert_eq!(files, ["a.toml", "c.toml", "c.toml", "c.toml", "c.toml", "d.toml"]);
+    assert_eq!(files, ["a.toml", "c.toml", "c.toml", "c.toml", "c.toml", "c.toml", "d.toml"]);
 }
 
 #[test]
@@ -610,7 +619,64 @@ fn top_level_key() -> impl Strategy<Value = &'static str> {
     ])
 }
 
+/// A text that can be matched, with whatever else a person may type.
+fn text() -> impl Strategy<Value = String> {
+    "[a-zñé][^\\p{C}]{0,30}"
+}
+
 proptest! {
+    #[test]
+    fn what_is_written_as_toml_is_what_is_read(
+        id in "[a-z0-9]{1,8}(-[a-z0-9]{1,8}){0,3}",
+        title in text(),
+        words in prop::collection::btree_map("[a-z]{1,12}", 0.001f64..=10.0, 0..8),
+        examples in prop::collection::vec(text(), 0..8),
+        template in text(),
+        structured in text(),
+        min_characters in 1usize..50,
+    ) {
+        let braces = |text: &str| text.replace('{', "{{").replace('}', "}}");
+        let keywords: Vec<toml::Table> = words
+            .iter()
+            .map(|(word, weight)| toml::toml! { text = (word.clone()) weight = (*weight) })
+            .collect();
+        let document = toml::toml! {
+            id = (id.clone())
+            title = (title.clone())
+            languages = ["es"]
+            contract_version = "1.0.0"
+            keywords = (keywords)
+            limits = { min_characters = (i64::try_from(min_characters).unwrap_or(1)) }
+            [[patterns]]
+            name = "p"
+            [[patterns.templates.es]]
+            text = (braces(&template))
+            structured = { part = (braces(&structured)) }
+            [[intents]]
+            name = "i"
+            examples = { es = (examples.clone()) }
+        };
+        let file = toml::to_string(&document).unwrap();
+        let catalogue = Catalogue::read(&[("x.toml", file)]).map_err(|errors| TestCaseError::fail(format!("{errors:?}")))?;
+        let spec = catalogue.find(&id).unwrap();
+        prop_assert_eq!(&spec.title, &title);
+        let read: std::collections::BTreeMap<String, f64> =
+            spec.keywords.iter().map(|keyword| (keyword.text.clone(), keyword.weight)).collect();
+        prop_assert_eq!(read, words);
+        let read: Vec<String> = spec.intents[0].examples.iter().map(|(_, example)| example.clone()).collect();
+        prop_assert_eq!(read, examples);
+        prop_assert_eq!(&spec.patterns[0].templates["es"][0].text, &braces(&template));
+        prop_assert_eq!(spec.limits.min_characters, min_characters);
+        // What was escaped is answered as it was meant.
+        let request = serde_json::json!({
+            "id": "r", "timestamp": 0, "spec": id, "text": "x".repeat(min_characters),
+            "routing": { "confidence": 1 }, "context": {},
+        });
+        let answer = capataz_router::template::answer(spec, &request, 0);
+        prop_assert_eq!(answer["response"]["text"].as_str(), Some(template.as_str()));
+        prop_assert_eq!(answer["response"]["structured"]["part"].as_str(), Some(structured.as_str()));
+    }
+
     #[test]
     fn any_bytes_are_a_catalogue_or_errors(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         if let Err(errors) = Catalogue::read(&[("x.toml", bytes)]) {

@@ -243,6 +243,10 @@ fn many_findings_of_a_kind_are_counted() {
     let findings = findings(&[good("demo") + &intents]);
     assert_eq!(findings.len(), MOST_OF_A_RULE + 1);
     assert_eq!(findings.last().unwrap().message, "and 10 more of the same kind");
+    let intents: String =
+        (0..5).map(|at| format!("[[intents]]\nname = \"i{at}\"\nexamples.en = [\"one boat\"]\n")).collect();
+    let shared = &self::findings(&[good("demo") + &intents])[0];
+    assert_eq!(shared.message, "`one boat` is an example of demo (i0), demo (i1), demo (i2) and 2 more too");
 }
 
 #[test]

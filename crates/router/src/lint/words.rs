@@ -6,6 +6,16 @@ use super::{FEW_EXAMPLES, Findings, Rule, Severity, about};
 use crate::spec::{Catalogue, Pattern, Spec};
 use crate::{fold, language};
 
+/// The most other places that a finding names.
+const MOST_OTHERS: usize = 3;
+
+/// The names, and how many of `count` are not among them.
+fn listed(names: &[String], count: usize) -> String {
+    let more = count.saturating_sub(names.len());
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{rest}", names.join(", "))
+}
+
 /// Where each folded keyword and example occurs: the specs, and for examples the intents.
 pub(super) struct Shared {
     keywords: BTreeMap<String, BTreeSet<String>>,
@@ -68,10 +78,11 @@ fn keywords(spec: &Spec, shared: &Shared, findings: &mut Findings) {
             ));
         }
         let specs = shared.keywords.get(&words.join(" "));
-        let others: Vec<&str> =
-            specs.into_iter().flatten().map(String::as_str).filter(|id| *id != spec.id).collect();
+        let count = specs.map_or(0, BTreeSet::len).saturating_sub(1);
+        let others: Vec<String> =
+            specs.into_iter().flatten().filter(|id| **id != spec.id).take(MOST_OTHERS).cloned().collect();
         if !others.is_empty() {
-            let message = format!("`{}` is a keyword of {} too", keyword.text, others.join(", "));
+            let message = format!("`{}` is a keyword of {} too", keyword.text, listed(&others, count));
             let advice = "keep it where it belongs, or give it a lower weight where it says less";
             findings.push(about(spec, Rule::SharedKeyword, Severity::Note, key, message, advice));
         }
@@ -98,14 +109,16 @@ fn intents(spec: &Spec, shared: &Shared, findings: &mut Findings) {
             intent.examples.iter().map(|(_, example)| (fold::phrase(example), example.as_str())).collect();
         for (phrase, example) in folded {
             let places = shared.examples.get(&phrase);
+            let count = places.map_or(0, BTreeSet::len).saturating_sub(1);
             let others: Vec<String> = places
                 .into_iter()
                 .flatten()
                 .filter(|place| **place != here)
+                .take(MOST_OTHERS)
                 .map(|(spec, intent)| format!("{spec} ({intent})"))
                 .collect();
             if !others.is_empty() {
-                let message = format!("`{example}` is an example of {} too", others.join(", "));
+                let message = format!("`{example}` is an example of {} too", listed(&others, count));
                 let advice = "keep it where it should lead; the model cannot learn both";
                 findings.push(about(
                     spec,

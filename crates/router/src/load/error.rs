@@ -199,6 +199,11 @@ impl<'a> Report<'a> {
         self.errors.len() >= MAX_ERRORS_PER_FILE
     }
 
+    /// How many errors there are so far.
+    pub(super) fn count(&self) -> usize {
+        self.errors.len() + self.beyond
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.errors.is_empty()
     }
