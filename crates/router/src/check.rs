@@ -33,7 +33,7 @@ pub(crate) mod limit {
     pub(crate) const DESCRIPTION: usize = 2_000;
     pub(crate) const WORD: usize = 100;
     pub(crate) const PHRASE: usize = 200;
-    pub(crate) const EXPRESSION: usize = 1_000;
+    pub(crate) const EXPRESSION: usize = 500;
     pub(crate) const EXAMPLE: usize = 1_000;
     pub(crate) const TEMPLATE: usize = 10_000;
     pub(crate) const LANGUAGES: usize = 32;
@@ -222,22 +222,6 @@ pub(crate) fn matchable(text: &str) -> Checked {
 
 /// A regular expression, within bounds on its memory; the crate `regex` matches in linear time.
 pub(crate) fn expression(pattern: &str) -> Checked<Regex> {
-    let parsed = regex_syntax::ParserBuilder::new().nest_limit(EXPRESSION_NESTING).build().parse(pattern);
-    if let Err(error) = parsed {
-        let (kind, offset) = match &error {
-            regex_syntax::Error::Parse(error) => (error.kind().to_string(), Some(error.span().start.offset)),
-            regex_syntax::Error::Translate(error) => {
-                (error.kind().to_string(), Some(error.span().start.offset))
-            }
-            other => (other.to_string(), None),
-        };
-        let place = offset
-            .and_then(|offset| pattern.get(..offset))
-            .map(|before| format!(" at character {}", before.chars().count() + 1))
-            .unwrap_or_default();
-        let message = format!("not a regular expression{place}: {kind}");
-        return Err(Broken { code: Code::InvalidExpression, message, offset });
-    }
     let compiled = RegexBuilder::new(pattern)
         .size_limit(EXPRESSION_BYTES)
         .dfa_size_limit(EXPRESSION_BYTES)
@@ -254,8 +238,27 @@ pub(crate) fn expression(pattern: &str) -> Checked<Regex> {
                 "it needs more than 512 KiB when compiled; use smaller repetitions, or several expressions";
             Err(Broken::new(Code::ExpressionTooLarge, message))
         }
-        Err(error) => Err(Broken::new(Code::InvalidExpression, format!("not a regular expression: {error}"))),
+        Err(error) => Err(invalid_expression(pattern, &error)),
     }
+}
+
+/// What is wrong with an expression that does not compile, and where: `regex` itself only draws a picture of it.
+fn invalid_expression(pattern: &str, error: &regex::Error) -> Broken {
+    let parsed = regex_syntax::ParserBuilder::new().nest_limit(EXPRESSION_NESTING).build().parse(pattern);
+    let (kind, offset) = match parsed {
+        Err(regex_syntax::Error::Parse(error)) => (error.kind().to_string(), Some(error.span().start.offset)),
+        Err(regex_syntax::Error::Translate(error)) => {
+            (error.kind().to_string(), Some(error.span().start.offset))
+        }
+        Err(error) => (error.to_string(), None),
+        Ok(_) => (error.to_string(), None),
+    };
+    let place = offset
+        .and_then(|offset| pattern.get(..offset))
+        .map(|before| format!(" at character {}", before.chars().count() + 1))
+        .unwrap_or_default();
+    let message = format!("not a regular expression{place}: {kind}");
+    Broken { code: Code::InvalidExpression, message, offset }
 }
 
 /// A text with placeholders.

@@ -1,11 +1,11 @@
 //! The words of a text without regard to case, accents and punctuation, for comparing what spec files say.
 
-/// In lower case, without accents; everything but letters and digits parts two words.
+/// In lower case, without accents and apostrophes; everything else but letters and digits parts two words.
 pub(crate) fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
     for letter in text.chars().flat_map(char::to_lowercase) {
-        if matches!(letter, '\u{300}'..='\u{36f}') {
+        if matches!(letter, '\u{300}'..='\u{36f}' | '\'' | '’') {
             continue;
         }
         if letter.is_alphanumeric() {
@@ -18,6 +18,12 @@ pub(crate) fn words(text: &str) -> Vec<String> {
         words.push(word);
     }
     words
+}
+
+/// The first characters of a text.
+pub(crate) fn beginning(text: &str, characters: usize) -> &str {
+    let end = text.char_indices().nth(characters).map_or(text.len(), |(end, _)| end);
+    text.get(..end).unwrap_or(text)
 }
 
 /// [`words`], one space between two of them.
@@ -60,6 +66,7 @@ mod tests {
     fn case_accents_and_punctuation_make_no_difference() {
         assert_eq!(phrase("¿Y CÓMO, empiezo…?"), "y como empiezo");
         assert_eq!(phrase("co\u{301}mo"), phrase("cómo"));
+        assert_eq!(phrase("Don’t -- don't!"), "dont dont");
         assert_eq!(phrase(" -- !"), "");
     }
 

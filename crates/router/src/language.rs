@@ -8,12 +8,13 @@ const COMMON_WORDS: &[(&str, &[&str])] = &[
         "en",
         &[
             "a", "about", "after", "all", "am", "an", "and", "any", "are", "as", "at", "be", "because",
-            "been", "but", "by", "can", "could", "did", "do", "does", "for", "from", "get", "had", "has",
-            "have", "he", "her", "him", "his", "how", "i", "if", "in", "into", "is", "it", "its", "just",
-            "like", "m", "me", "more", "my", "no", "not", "of", "on", "or", "our", "out", "s", "she",
-            "should", "so", "some", "t", "than", "that", "the", "their", "them", "then", "there", "these",
-            "they", "this", "those", "to", "too", "up", "us", "very", "was", "we", "were", "what", "when",
-            "where", "which", "who", "why", "will", "with", "would", "you", "your",
+            "been", "but", "by", "can", "cant", "could", "did", "didnt", "do", "does", "doesnt", "dont",
+            "for", "from", "get", "had", "has", "have", "he", "her", "him", "his", "how", "i", "if", "im",
+            "in", "into", "is", "isnt", "it", "its", "ive", "just", "like", "me", "more", "my", "no", "not",
+            "of", "on", "or", "our", "out", "she", "should", "so", "some", "than", "that", "thats", "the",
+            "their", "them", "then", "there", "these", "they", "this", "those", "to", "too", "up", "us",
+            "very", "was", "we", "were", "what", "whats", "when", "where", "which", "who", "why", "will",
+            "with", "would", "you", "your",
         ],
     ),
     (
@@ -31,11 +32,11 @@ const COMMON_WORDS: &[(&str, &[&str])] = &[
     (
         "fr",
         &[
-            "a", "au", "aux", "avec", "ce", "ces", "cette", "comment", "dans", "de", "des", "du", "elle",
-            "en", "est", "et", "il", "ils", "j", "je", "l", "la", "le", "les", "leur", "ma", "mais", "me",
-            "mes", "moi", "mon", "ne", "nous", "on", "ou", "par", "pas", "plus", "pour", "pourquoi", "qu",
-            "que", "qui", "sa", "se", "ses", "son", "suis", "sur", "ta", "te", "tes", "ton", "tres", "tu",
-            "un", "une", "vous",
+            "a", "au", "aux", "avec", "ce", "ces", "cest", "cette", "comment", "dans", "de", "des", "du",
+            "elle", "en", "est", "et", "il", "ils", "jai", "je", "la", "le", "les", "leur", "ma", "mais",
+            "me", "mes", "moi", "mon", "ne", "nous", "on", "ou", "par", "pas", "plus", "pour", "pourquoi",
+            "qu", "que", "qui", "sa", "se", "ses", "son", "suis", "sur", "ta", "te", "tes", "ton", "tres",
+            "tu", "un", "une", "vous",
         ],
     ),
     (
@@ -50,6 +51,9 @@ const COMMON_WORDS: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// As much of a text as is looked at: more of it would not change the answer, and texts may be long.
+const READ_CHARACTERS: usize = 2_000;
+
 fn common_words(language: &str) -> &'static [&'static str] {
     COMMON_WORDS.iter().find(|(name, _)| *name == language).map_or(&[], |(_, words)| words)
 }
@@ -61,6 +65,7 @@ pub(crate) fn is_common(word: &str, language: &str) -> bool {
 
 /// The one of `languages` that the text gives the most evidence for; nothing where two give as much, or none any.
 pub(crate) fn detect<'a>(text: &str, languages: &'a [String]) -> Option<&'a str> {
+    let text = fold::beginning(text, READ_CHARACTERS);
     let words = fold::words(text);
     let spanish_signs = text.chars().filter(|letter| matches!(letter, '¿' | '¡' | 'ñ' | 'Ñ')).count();
     let mut best: Option<(&str, usize)> = None;

@@ -133,10 +133,10 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// The specs in the order of their ids. Rules between specs are those of [`Catalogue::read`], not checked here.
+    /// Sorts the specs by id.
     #[must_use]
     pub fn new(mut specs: Vec<Spec>) -> Self {
-        specs.sort_by(|left, right| left.id.cmp(&right.id));
+        specs.sort_by(|one, other| one.id.cmp(&other.id));
         Self { specs }
     }
 

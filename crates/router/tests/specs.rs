@@ -1,9 +1,10 @@
 //! The specs that are shipped, and the four examples of seed 001.
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::collections::BTreeMap;
 
-use capataz_router::{Catalogue, Spec, lint::lint, template};
+use capataz_router::lint::{Rule, lint};
+use capataz_router::{Catalogue, Spec, SpecFileCode, template};
 use serde_json::{Value, json};
 
 const WHISPERS: &str = "whispers-of-the-wave";
@@ -228,5 +229,37 @@ fn answers_to_the_examples_are_in_the_language_of_the_examples() {
                 examples.len()
             );
         }
+    }
+}
+
+const MANUAL: &str = include_str!("../../../docs/specs.md");
+
+#[test]
+fn the_worked_example_of_the_manual_is_as_good_as_it_says() {
+    let (_, example) = MANUAL.split_once("```toml\n").unwrap();
+    let (example, _) = example.split_once("```").unwrap();
+    let catalogue = Catalogue::read(&[("pool-desk.toml", example)]).unwrap();
+    let findings: Vec<String> = lint(&catalogue).iter().map(ToString::to_string).collect();
+    // The one spec that it refers to is that of another desk.
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert!(findings[0].contains("city-desk"), "{findings:?}");
+    let spec = catalogue.find("pool-desk").unwrap();
+    let mut asked = request("r", "pool-desk", "Where do I renew my passport?", 0.2, &json!({}));
+    let answer = template::answer(spec, &asked, NOW);
+    assert!(answer["response"]["text"].as_str().unwrap().contains("\"Where do I renew my passport\""));
+    assert_eq!(answer["transition"]["suggest_spec"], "city-desk");
+    asked["text"] = "Hello".into();
+    assert_eq!(template::answer(spec, &asked, NOW)["error"]["code"], "INSUFFICIENT_CONTEXT");
+}
+
+#[test]
+fn the_manual_names_every_code_and_every_rule() {
+    for code in SpecFileCode::ALL {
+        assert!(MANUAL.contains(&format!("`{code}`")), "{code}");
+        assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
+    }
+    for rule in Rule::ALL {
+        let name = serde_json::to_value(rule).unwrap();
+        assert!(MANUAL.contains(&format!("| `{}` |", name.as_str().unwrap())), "{name}");
     }
 }

@@ -66,6 +66,26 @@ pub enum Rule {
     WeakTransition,
 }
 
+impl Rule {
+    /// All rules, for documents and for programs that list them.
+    pub const ALL: [Self; 14] = [
+        Self::NoDefault,
+        Self::MissingDescription,
+        Self::SharedKeyword,
+        Self::StopWordKeyword,
+        Self::NothingToMatch,
+        Self::FewExamples,
+        Self::IdenticalExample,
+        Self::LanguageWithoutExamples,
+        Self::LanguageWithoutTemplates,
+        Self::SubsumedPattern,
+        Self::UnreachablePattern,
+        Self::UnmatchableExpression,
+        Self::UnknownSpec,
+        Self::WeakTransition,
+    ];
+}
+
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {

@@ -6,6 +6,16 @@ use super::{FEW_EXAMPLES, Findings, Rule, Severity, about};
 use crate::spec::{Catalogue, Pattern, Spec};
 use crate::{fold, language};
 
+/// The most other places that a finding names.
+const MOST_OTHERS: usize = 3;
+
+/// The names, and how many of `count` are not among them.
+fn listed(names: &[String], count: usize) -> String {
+    let more = count.saturating_sub(names.len());
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{rest}", names.join(", "))
+}
+
 /// Where each folded keyword and example occurs: the specs, and for examples the intents.
 pub(super) struct Shared {
     keywords: BTreeMap<String, BTreeSet<String>>,
@@ -68,10 +78,11 @@ fn keywords(spec: &Spec, shared: &Shared, findings: &mut Findings) {
             ));
         }
         let specs = shared.keywords.get(&words.join(" "));
-        let others: Vec<&str> =
-            specs.into_iter().flatten().map(String::as_str).filter(|id| *id != spec.id).collect();
+        let count = specs.map_or(0, BTreeSet::len).saturating_sub(1);
+        let others: Vec<String> =
+            specs.into_iter().flatten().filter(|id| **id != spec.id).take(MOST_OTHERS).cloned().collect();
         if !others.is_empty() {
-            let message = format!("`{}` is a keyword of {} too", keyword.text, others.join(", "));
+            let message = format!("`{}` is a keyword of {} too", keyword.text, listed(&others, count));
             let advice = "keep it where it belongs, or give it a lower weight where it says less";
             findings.push(about(spec, Rule::SharedKeyword, Severity::Note, key, message, advice));
         }
@@ -98,14 +109,16 @@ fn intents(spec: &Spec, shared: &Shared, findings: &mut Findings) {
             intent.examples.iter().map(|(_, example)| (fold::phrase(example), example.as_str())).collect();
         for (phrase, example) in folded {
             let places = shared.examples.get(&phrase);
+            let count = places.map_or(0, BTreeSet::len).saturating_sub(1);
             let others: Vec<String> = places
                 .into_iter()
                 .flatten()
                 .filter(|place| **place != here)
+                .take(MOST_OTHERS)
                 .map(|(spec, intent)| format!("{spec} ({intent})"))
                 .collect();
             if !others.is_empty() {
-                let message = format!("`{example}` is an example of {} too", others.join(", "));
+                let message = format!("`{example}` is an example of {} too", listed(&others, count));
                 let advice = "keep it where it should lead; the model cannot learn both";
                 findings.push(about(
                     spec,
@@ -127,7 +140,7 @@ fn intents(spec: &Spec, shared: &Shared, findings: &mut Findings) {
     // Examples without a language may be in any.
     let all_are_named =
         spec.intents.iter().flat_map(|intent| &intent.examples).all(|(named, _)| named.is_some());
-    if !all_are_named {
+    if !all_are_named || by_language.is_empty() {
         return;
     }
     for language in spec.languages.iter().filter(|language| !by_language.contains(language.as_str())) {
@@ -172,8 +185,8 @@ fn patterns(spec: &Spec, findings: &mut Findings) {
         }
         for (place, expression) in pattern.expressions.iter().enumerate() {
             if asks_for_unfolded(expression.as_str()) {
-                let message = format!("`{}` asks for a capital or an accent", expression.as_str());
-                let advice = "texts are matched in lower case and without accents; write it so";
+                let message = format!("`{}` asks for a capital, an accent or a sign", expression.as_str());
+                let advice = "texts are matched in lower case, without accents and punctuation; write it so";
                 let key = format!("patterns[{index}].expressions[{place}]");
                 findings.push(about(
                     spec,
@@ -207,8 +220,8 @@ fn subsumed_by<'a>(pattern: &Pattern, earlier: &BTreeMap<String, &'a str>) -> Op
     winner
 }
 
-/// Whether an expression names a letter that folding removes: a capital or one with an accent, but not a class (`\W`,
-/// `\p{Lu}`).
+/// Whether an expression names what folding removes: a capital, an accent, a sign; classes (`\W`, `\p{Lu}`) are left
+/// alone.
 fn asks_for_unfolded(expression: &str) -> bool {
     let parsed = regex_syntax::parse(expression);
     parsed.is_ok_and(|parsed| has_unfolded_literal(&parsed))
@@ -218,8 +231,8 @@ fn has_unfolded_literal(expression: &regex_syntax::hir::Hir) -> bool {
     use regex_syntax::hir::HirKind;
     match expression.kind() {
         HirKind::Literal(literal) => std::str::from_utf8(&literal.0).is_ok_and(|text| {
-            let letters: String = text.chars().filter(|letter| letter.is_alphabetic()).collect();
-            fold::phrase(&letters) != letters
+            let words: String = text.chars().filter(|letter| *letter != ' ').collect();
+            fold::phrase(&words) != words
         }),
         HirKind::Repetition(repetition) => repetition.min > 0 && has_unfolded_literal(&repetition.sub),
         HirKind::Capture(capture) => has_unfolded_literal(&capture.sub),

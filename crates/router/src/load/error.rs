@@ -55,6 +55,34 @@ pub enum SpecFileCode {
 }
 
 impl SpecFileCode {
+    /// All codes, for documents and for programs that list them.
+    pub const ALL: [Self; 24] = [
+        Self::FileTooLarge,
+        Self::NotUtf8,
+        Self::Syntax,
+        Self::UnknownKey,
+        Self::MissingKey,
+        Self::WrongType,
+        Self::InvalidName,
+        Self::InvalidValue,
+        Self::IncompatibleVersion,
+        Self::Empty,
+        Self::TooLong,
+        Self::TooMany,
+        Self::OutOfRange,
+        Self::Duplicate,
+        Self::DuplicateId,
+        Self::SecondDefault,
+        Self::UnknownPattern,
+        Self::UndeclaredLanguage,
+        Self::UnknownPlaceholder,
+        Self::InvalidTemplate,
+        Self::InvalidExpression,
+        Self::ExpressionTooLarge,
+        Self::NoTemplate,
+        Self::MoreErrors,
+    ];
+
     /// As it is printed: `UNKNOWN_KEY`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -151,7 +179,7 @@ impl<'a> Report<'a> {
     }
 
     pub(super) fn push(&mut self, offset: usize, key: &str, code: SpecFileCode, message: impl Into<String>) {
-        if self.errors.len() >= MAX_ERRORS_PER_FILE {
+        if self.is_full() {
             self.beyond += 1;
             return;
         }
@@ -164,6 +192,16 @@ impl<'a> Report<'a> {
             code,
             message: message.into(),
         });
+    }
+
+    /// Whether a further error would only be counted, so that nobody need work out its message.
+    pub(super) fn is_full(&self) -> bool {
+        self.errors.len() >= MAX_ERRORS_PER_FILE
+    }
+
+    /// How many errors there are so far.
+    pub(super) fn count(&self) -> usize {
+        self.errors.len() + self.beyond
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -29,7 +29,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// All errors of all files: files in the given order, errors in the order of their lines. A file that is not TOML
-    /// has only its syntax errors.
+    /// has only its syntax errors, one for a line.
     pub fn read<N: AsRef<str>, B: AsRef<[u8]>>(files: &[(N, B)]) -> Result<Self, Vec<SpecFileError>> {
         let mut drafts: Vec<Draft<'_>> =
             files.iter().map(|(name, content)| draft(name.as_ref(), content.as_ref())).collect();
@@ -83,8 +83,14 @@ fn draft<'a>(file: &'a str, content: &[u8]) -> Draft<'a> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut report = Report::new(file, text);
     let (document, syntax) = DeTable::parse_recoverable(text);
+    let mut last_line = 0;
     for error in &syntax {
         let offset = error.span().map_or(0, |span| span.start);
+        let (line, _) = report.place(offset);
+        // What else is wrong with a line mostly follows from its first error.
+        if std::mem::replace(&mut last_line, line) == line {
+            continue;
+        }
         report.push(offset, "", SpecFileCode::Syntax, format!("not TOML: {}", error.message()));
     }
     // What the parser made of a broken file would lead to errors that nobody made.

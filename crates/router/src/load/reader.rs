@@ -274,6 +274,10 @@ impl<'d> Table<'d> {
             if self.known.contains(&name) {
                 continue;
             }
+            if report.is_full() {
+                report.push(key.span().start, "", Code::UnknownKey, "");
+                continue;
+            }
             let hint = check::did_you_mean(name, self.known.iter().copied());
             let hint = if hint.is_empty() { format!("; there are: {}", self.known.join(", ")) } else { hint };
             let shown: String = name.chars().take(check::limit::NAME).collect();

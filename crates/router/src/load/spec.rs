@@ -55,10 +55,12 @@ pub(super) fn read(document: &DeTable<'_>, report: &mut Report<'_>) -> Read {
         .unwrap_or_default();
     let scope = pattern::Scope { id: id.as_deref(), languages: languages.as_deref(), codes: &error_codes };
     let patterns_node = table.take("patterns");
+    let errors_before = report.count();
     let patterns = match &patterns_node {
         Some(node) => pattern::read_all(node, &scope, report),
         None => Some(Vec::new()),
     };
+    let patterns_are_sound = report.count() == errors_before;
     let names: Option<Vec<&str>> =
         patterns.as_ref().map(|patterns| patterns.iter().map(|pattern| pattern.name.as_str()).collect());
     let intents = table
@@ -82,12 +84,13 @@ pub(super) fn read(document: &DeTable<'_>, report: &mut Report<'_>) -> Read {
     if let (Some(TEMPLATE_AGENT), Some(patterns)) = (agent.as_deref(), &patterns) {
         let place = patterns_node.as_ref().or(agent_node.as_ref()).or(id_node.as_ref());
         let offset = place.map_or(0, |node| node.span().start);
-        if patterns.iter().all(|pattern| pattern.templates.is_empty()) && report.is_empty() {
+        if patterns_are_sound && patterns.iter().all(|pattern| pattern.templates.is_empty()) {
             let message = "the agent `template` could never answer; give a pattern a template, or name the agent that \
                            serves this spec: `agent = \"…\"`";
             report.push(offset, "patterns", Code::NoTemplate, message);
         }
         if let (Some(node), Some(name)) = (&fallback_node, &fallback_pattern)
+            && patterns_are_sound
             && patterns.iter().any(|pattern| pattern.name == *name && pattern.templates.is_empty())
         {
             let message = format!("the pattern `{name}` has no template, so it cannot answer; give it one");

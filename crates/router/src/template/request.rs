@@ -127,7 +127,8 @@ impl<'a> Asked<'a> {
     }
 
     fn topic(&self) -> String {
-        let follows_up = fold::words(self.text).len() < FOLLOW_UP_WORDS;
+        let beginning = fold::beginning(self.text, REPEATED_CHARACTERS);
+        let follows_up = beginning == self.text && fold::words(beginning).len() < FOLLOW_UP_WORDS;
         let text = self.previous_user_text.filter(|_| follows_up).unwrap_or(self.text);
         let bare = text.trim_matches(|letter: char| letter.is_whitespace() || "¿?¡!.,;:…".contains(letter));
         shortened(if bare.is_empty() { text } else { bare }, TOPIC_CHARACTERS)
