@@ -7,8 +7,10 @@ use capataz_contracts::{duration, plan_file, v1};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+mod router;
 mod runs;
 
+pub use router::{AskArgs, EvalArgs, LintArgs, RouterCommand};
 pub use runs::{AgentsCommand, CancelArgs, ExtendArgs, ListArgs, ResolveArgs, RunsCommand, WatchArgs};
 
 /// A contract-first daemon for crews of agents: plans of parallel tasks, with declared policies for time, retries and
@@ -27,6 +29,7 @@ Examples:
   capataz demo                         see what it does, in ten seconds
   capataz serve                        start a daemon
   capataz run plan.toml --watch        run a plan and watch it
+  capataz ask "Me siento perdido"      route a text to a spec and show its answer
   capataz runs list --status running   what is going on
 
 Exit codes: 0 success, 1 the run failed or the daemon refused, 2 wrong usage or invalid
@@ -81,6 +84,13 @@ pub enum Command {
     /// RUN is a run's id, the beginning or the end of one among the newest 500 runs, or `latest`.
     #[command(subcommand)]
     Runs(RunsCommand),
+    /// Ask the specs: a text is routed to the one that should answer it
+    ///
+    /// Without TEXT it is a conversation: one message a line, with the hints of the specs.
+    Ask(AskArgs),
+    /// Look into routing: why a text goes where it goes, and how good the specs are
+    #[command(subcommand)]
+    Router(RouterCommand),
     /// Look at the agents that the daemon knows
     #[command(subcommand)]
     Agents(AgentsCommand),
@@ -110,6 +120,9 @@ pub struct ServeArgs {
     /// Folder of the database
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
+    /// Folder of the spec files [default: specs of the working folder, where it is there]
+    #[arg(long, value_name = "DIR")]
+    pub specs: Option<PathBuf>,
     /// Print the effective settings and where each comes from, and start nothing
     #[arg(long)]
     pub check: bool,

@@ -18,7 +18,7 @@ mod watch;
 
 use std::process::ExitCode;
 
-use args::{Cli, Command};
+use args::{Cli, Command, RouterCommand};
 use clap::{CommandFactory, Parser};
 use exit::Exit;
 use failure::Failure;
@@ -57,6 +57,8 @@ fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
     // What needs no runtime does not start one.
     let command = match command {
         Command::Contract(command) => return commands::contract::contract(command, out),
+        Command::Router(RouterCommand::Eval(args)) => return commands::router::eval(&args, out),
+        Command::Router(RouterCommand::Lint(args)) => return commands::router::lint(&args, out),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "capataz", &mut script);
@@ -74,6 +76,8 @@ fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
             Command::Demo(args) => commands::demo::demo(args, out).await,
             Command::Run(args) => commands::run::run(args, &global, out).await,
             Command::Runs(command) => commands::runs::runs(command, &global, out).await,
+            Command::Ask(args) => commands::ask::ask(args, &global, out).await,
+            Command::Router(command) => commands::router::router(command, &global, out).await,
             Command::Agents(command) => commands::agents::agents(command, &global, out).await,
             Command::Contract(_) | Command::Completions { .. } => Ok(Exit::Ok),
         }

@@ -15,6 +15,8 @@ pub struct Words {
     pub contract: Contract,
     pub serve: Serve,
     pub demo: Demo,
+    pub ask: Ask,
+    pub router: Router,
 }
 
 /// The texts in use.
@@ -70,6 +72,8 @@ const ENGLISH: Words = Words {
     contract: Contract::ENGLISH,
     serve: Serve::ENGLISH,
     demo: Demo::ENGLISH,
+    ask: Ask::ENGLISH,
+    router: Router::ENGLISH,
 };
 
 texts! {
@@ -182,6 +186,12 @@ texts! {
 
     /// What happens to a run while somebody watches.
     Watch {
+        ask_accepted: "asked: {0}",
+        ask_begun: "its turn in the session",
+        ask_routed: "goes to {0} ({1}, confidence {2}): {3}",
+        session_opened: "session {0} opened",
+        session_turn: "request {0} is over; the session is with {1}",
+        session_moved: "the session moves from {0} to {1}",
         accepted: "run accepted: {0}, {1}, {2}",
         waves_one: "{0} wave",
         waves_many: "{0} waves",
@@ -300,6 +310,7 @@ texts! {
     Serve {
         listening: "capataz listens on http://{0}",
         data: "data folder: {0}",
+        specs: "specs: {0}",
         agents_one: "{0} process agent",
         agents_many: "{0} process agents",
         stopping: "stopping; once more to stop at once",
@@ -328,6 +339,55 @@ texts! {
         next_plans: "  capataz contract check examples/plans/quorum-review.toml",
         next_help: "  capataz run --help",
         keeping: "The daemon stays at http://{0} until Ctrl-C: capataz --addr http://{0} runs list",
+    }
+
+    /// `ask`.
+    Ask {
+        head: "{0} | intent {1} | confidence {2}",
+        fallback_head: "{0} (nothing spoke for a spec) | confidence {1}",
+        no_answer: "no spec gave a valid answer: {0}",
+        prominent: "-> {0} would suit this better ({1}): {2}",
+        subtle: "   {0} may suit this, too ({1}): {2}",
+        accept_here: "   /accept to go on with it",
+        accept_with: "   accept with: capataz router accept {0} {1}",
+        moved: "the session is now with {0}",
+        nothing_to_accept: "nothing is suggested",
+        unknown_command: "there is no {0}; /help lists what there is",
+        help: "/accept  go on with the suggested spec\n/spec ID  the spec for the next message, whatever the router says\n/why  why the last message went where it went\n/quit  end",
+        welcome: "session {0}; /help lists what can be said beside messages",
+        next_spec: "the next message goes to {0}",
+        prompt: "> ",
+        nothing_asked: "nothing was asked yet",
+        timed_out: "no answer within {0}; the ask goes on: capataz runs watch {1}",
+        transition: "transition to {0} ({1}, {2}): {3}",
+        routed: "routed",
+        explicit: "as asked for",
+        continued: "the session's spec",
+        by_transition: "handed over",
+        by_fallback: "as a fallback",
+        taken: "taken",
+        suggested: "suggested",
+        suppressed: "held back",
+        ignored: "ignored",
+    }
+
+    /// `router`.
+    Router {
+        specs_head: "SPEC\tTITLE\tLANGUAGES\tINTENTS\tKEYWORDS\tAGENT\tDEFAULT",
+        no_specs: "no specs are loaded",
+        yes: "yes",
+        terms_head: "SPEC\tSIGN\tWHAT\tLOGITS",
+        total: "sum",
+        confidence: "confidence",
+        counterfactuals: "What would have changed it:",
+        clean: "{0}: nothing to say about {1}",
+        specs_one: "{0} spec",
+        specs_many: "{0} specs",
+        reloaded: "{0} read",
+        moved: "session {0} moved from {1} to {2}",
+        cannot_read: "cannot read {0}: {1}",
+        no_rows: "{0} has no rows",
+        training: "training on {0} rows, {1} specs",
     }
 }
 

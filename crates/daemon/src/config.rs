@@ -11,9 +11,12 @@ use figment::providers::{Env, Format, Serialized, Toml};
 use serde::{Deserialize, Deserializer};
 
 use crate::DaemonError;
+use crate::specs::Source;
 
 /// The file that is read from the working folder where no other is named.
 const FILE: &str = "capataz.toml";
+/// The folder of spec files where no other is named.
+const SPECS: &str = "specs";
 
 /// The daemon's configuration. Unknown keys are errors.
 #[derive(Clone, Debug, Deserialize)]
@@ -23,6 +26,12 @@ pub struct Config {
     pub listen: String,
     /// Folder of the database, blobs and locks.
     pub data_dir: PathBuf,
+    /// Folder of the spec files; default `specs` of the working folder, where it is there.
+    #[serde(default)]
+    pub specs_dir: Option<PathBuf>,
+    /// Spec files, by name and content, instead of those of a folder; for programs that embed the daemon.
+    #[serde(skip)]
+    pub specs: Vec<(String, String)>,
     /// Process agents.
     #[serde(default)]
     pub agents: Vec<ProcessAgent>,
@@ -82,6 +91,7 @@ impl Default for RetentionConfig {
 pub struct Overrides {
     pub listen: Option<String>,
     pub data_dir: Option<PathBuf>,
+    pub specs_dir: Option<PathBuf>,
 }
 
 /// The configuration cannot be used.
@@ -109,7 +119,7 @@ impl Config {
             .merge(Serialized::default("listen", "127.0.0.1:7411"))
             .merge(Serialized::default("data_dir", default_data_dir()))
             .merge(Toml::file(file.unwrap_or(Path::new(FILE))))
-            .merge(Env::prefixed("CAPATAZ_").only(&["listen", "data_dir"]));
+            .merge(Env::prefixed("CAPATAZ_").only(&["listen", "data_dir", "specs_dir"]));
         let flags = overrides.clone();
         if let Some(listen) = overrides.listen {
             figment = figment.merge(Serialized::global("listen", listen));
@@ -117,9 +127,15 @@ impl Config {
         if let Some(data_dir) = overrides.data_dir {
             figment = figment.merge(Serialized::global("data_dir", data_dir));
         }
+        if let Some(specs_dir) = overrides.specs_dir {
+            figment = figment.merge(Serialized::global("specs_dir", specs_dir));
+        }
         let mut config: Self = figment.extract().map_err(|error| {
             ConfigError::Invalid(error.into_iter().map(|error| error.to_string()).collect())
         })?;
+        if config.specs_dir.is_none() && Path::new(SPECS).is_dir() {
+            config.specs_dir = Some(PathBuf::from(SPECS));
+        }
         config.origins = origins(&figment, &config, &flags);
         config.check()?;
         Ok(config)
@@ -131,6 +147,8 @@ impl Config {
         Self {
             listen: "127.0.0.1:0".to_owned(),
             data_dir,
+            specs_dir: None,
+            specs: Vec::new(),
             agents: Vec::new(),
             declared_agents: Vec::new(),
             commands: Vec::new(),
@@ -145,6 +163,14 @@ impl Config {
     #[must_use]
     pub fn describe(&self) -> &[(String, String, String)] {
         &self.origins
+    }
+
+    pub(crate) fn spec_source(&self) -> Source {
+        match &self.specs_dir {
+            Some(folder) => Source::Folder(folder.clone()),
+            None if self.specs.is_empty() => Source::None,
+            None => Source::Files(self.specs.clone()),
+        }
     }
 
     fn check(&self) -> Result<(), ConfigError> {
@@ -201,6 +227,10 @@ fn origins(figment: &Figment, config: &Config, flags: &Overrides) -> Vec<(String
     let values = [
         ("listen", config.listen.clone()),
         ("data_dir", config.data_dir.display().to_string()),
+        (
+            "specs_dir",
+            config.specs_dir.as_ref().map_or_else(|| "none".to_owned(), |folder| folder.display().to_string()),
+        ),
         ("agents", names(config.agents.iter().map(|agent| agent.name.as_str()).collect())),
         ("declared_agents", names(config.declared_agents.iter().map(|agent| agent.name.as_str()).collect())),
         ("commands", names(config.commands.iter().map(String::as_str).collect())),
@@ -219,6 +249,7 @@ fn origins(figment: &Figment, config: &Config, flags: &Overrides) -> Vec<(String
             let flag = match key {
                 "listen" => flags.listen.is_some(),
                 "data_dir" => flags.data_dir.is_some(),
+                "specs_dir" => flags.specs_dir.is_some(),
                 _ => false,
             };
             let origin = match figment.find_metadata(key) {

@@ -7,6 +7,7 @@ mod config;
 mod guard;
 mod lock;
 mod services;
+mod specs;
 mod status;
 
 use std::ffi::OsString;
@@ -19,7 +20,7 @@ use std::time::Duration;
 use capataz_contracts::{Violation, v1};
 use capataz_runtime::core::{Known, KnownAgent};
 use capataz_runtime::process::{ProcessContext, await_orphans};
-use capataz_runtime::shell::{ProcessHost, Shard, ShardOptions, StartError, now};
+use capataz_runtime::shell::{BuiltinWorker, ProcessHost, Shard, ShardOptions, StartError, now};
 use capataz_store::{Millis, Retention, ShardId, SqliteOptions, SqliteStore, Store, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -27,6 +28,7 @@ use tokio::task::JoinHandle;
 pub use capataz_runtime::process::{OutputFormat, ProcessAgent};
 pub use config::{Config, ConfigError, DeclaredAgent, Overrides, RetentionConfig};
 pub use lock::LockError;
+pub use specs::SpecsError;
 
 /// SQLite has one shard.
 const SHARD: ShardId = ShardId(0);
@@ -62,6 +64,8 @@ pub enum DaemonError {
         "{address} is not a loopback address; listening there needs TLS and tokens, which this version does not have"
     )]
     NotLoopback { address: String },
+    #[error("the specs could not be loaded")]
+    Specs(#[from] SpecsError),
     #[error("the gRPC server could not be set up")]
     Server(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
@@ -73,6 +77,8 @@ pub struct Daemon {
     data_dir: PathBuf,
     shard: Shard,
     host: Option<ProcessHost>,
+    templates: BuiltinWorker,
+    reloading: Option<specs::Reloading>,
     stop: watch::Sender<bool>,
     server: JoinHandle<Result<(), tonic::transport::Error>>,
     sweeper: JoinHandle<()>,
@@ -87,6 +93,12 @@ impl Daemon {
     pub async fn start(config: Config) -> Result<Self, DaemonError> {
         let address = config.socket_address()?;
         let lock = lock::DataLock::take(&config.data_dir)?;
+        let source = config.spec_source();
+        let router = {
+            let source = source.clone();
+            let loaded = tokio::task::spawn_blocking(move || specs::load(&source)).await;
+            loaded.map_err(|error| DaemonError::Server(error.into()))??
+        };
         let store = open_store(config.data_dir.clone()).await?;
         let shims_folder = config.data_dir.join("shims");
         wait_for_orphans(shims_folder.clone()).await?;
@@ -100,10 +112,13 @@ impl Daemon {
             ProcessHost::start(shard.clone(), config.agents.clone(), context)
         });
         let (stop, stopped) = watch::channel(false);
-        let (address, server) = services::serve(address, shard.clone(), stopped).await?;
+        let specs = specs::Specs::start(source, router, shard.clone()).await;
+        let templates = specs.serve_templates();
+        let reloading = specs.watch();
+        let (address, server) = services::serve(address, shard.clone(), specs, stopped).await?;
         let sweeper = tokio::spawn(sweep(shard.clone(), config.retention.clone()));
         tracing::info!(%address, data_dir = %config.data_dir.display(), "the daemon is ready");
-        Ok(Self { address, data_dir: config.data_dir, shard, host, stop, server, sweeper, _lock: lock })
+        Ok(Self { address, data_dir: config.data_dir, shard, host, templates, reloading, stop, server, sweeper, _lock: lock })
     }
 
     /// Where it listens.
@@ -134,8 +149,10 @@ impl Daemon {
     /// Takes no new runs, lets running tasks end for a while, writes what is in flight, and stops.
     pub async fn shutdown(self) {
         self.sweeper.abort();
+        drop(self.reloading);
         self.shard.stop(DRAIN).await;
         drop(self.host);
+        drop(self.templates);
         self.stop.send_replace(true);
         let _ = tokio::time::timeout(Duration::from_secs(2), self.server).await;
     }
@@ -207,8 +224,13 @@ fn known(config: &Config) -> Known {
         source: v1::AgentSource::Declared,
         last_seen: None,
     });
+    let templates = KnownAgent {
+        agent: specs::template_agent(),
+        source: v1::AgentSource::Declared,
+        last_seen: None,
+    };
     Known {
-        agents: process.chain(declared).collect(),
+        agents: process.chain(declared).chain([templates]).collect(),
         commands: config.commands.iter().cloned().collect(),
         resources: config.resources.iter().cloned().collect(),
     }

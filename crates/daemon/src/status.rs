@@ -10,6 +10,8 @@ use capataz_engine::Refusal;
 use capataz_policy::codes;
 use capataz_runtime::core::Answer;
 use capataz_store::StoreError;
+
+use crate::specs::SpecsError;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
@@ -100,6 +102,42 @@ pub(crate) fn store(error: &StoreError) -> Status {
     }
 }
 
+/// Spec files that cannot be used, each error with its place.
+pub(crate) fn specs(error: &SpecsError) -> Status {
+    let mut details = ErrorDetails::new();
+    if let SpecsError::Invalid(errors) = error {
+        for error in errors.iter().take(100) {
+            let place = format!("{}:{}:{}", error.file, error.line, error.column);
+            let key = if error.key.is_empty() { String::new() } else { format!("{}: ", error.key) };
+            details.add_bad_request_violation(place, format!("{key}{} ({})", error.message, error.code));
+        }
+    }
+    let first = error.to_string().lines().next().unwrap_or_default().to_owned();
+    let message = format!("the specs are as they were: {first}");
+    with_details(Code::FailedPrecondition, codes::SPEC_FILE_INVALID, message, details, HashMap::new())
+}
+
+/// The catalogue is empty.
+pub(crate) fn no_specs() -> Status {
+    status(
+        Code::FailedPrecondition,
+        codes::SPEC_NOT_AVAILABLE,
+        "no specs are loaded: put spec files into a folder and name it with `specs_dir` or --specs",
+    )
+}
+
+/// There is no spec of that name.
+pub(crate) fn spec_not_found<'a>(spec: &str, known: impl IntoIterator<Item = &'a str>) -> Status {
+    let near = capataz_policy::registry::suggest_agents(spec, known);
+    let mut metadata = HashMap::new();
+    let mut message = format!("there is no spec {spec:?}");
+    if !near.is_empty() {
+        message = format!("{message}; similar: {}", near.join(", "));
+        metadata.insert("suggestions".to_owned(), near.join(", "));
+    }
+    with_details(Code::NotFound, codes::SPEC_NOT_FOUND, message, ErrorDetails::new(), metadata)
+}
+
 /// An error of the contract that refuses a call.
 pub(crate) fn contract(grpc: Code, error: &v1::Error) -> Status {
     let mut metadata = HashMap::new();
@@ -146,6 +184,12 @@ pub(crate) fn answer(answer: &Answer) -> Status {
         ),
         Answer::UnknownAgents(error) => contract(Code::NotFound, error),
         Answer::Refused(refusal) => refused(refusal),
+        Answer::SessionNotFound => status(Code::NotFound, "SESSION_NOT_FOUND", "there is no such session"),
+        Answer::TransitionNotFound => status(
+            Code::NotFound,
+            "TRANSITION_NOT_FOUND",
+            "no answer to that request suggests a transition that is still open",
+        ),
         Answer::Draining => status(Code::Unavailable, "DRAINING", "the daemon is shutting down"),
         _ => unavailable(),
     }

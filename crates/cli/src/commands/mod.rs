@@ -1,10 +1,12 @@
 //! What each command does.
 
 pub mod agents;
+pub mod ask;
 pub mod contract;
 pub mod demo;
 mod fetch;
 mod report;
+pub mod router;
 pub mod run;
 pub mod runs;
 pub mod serve;

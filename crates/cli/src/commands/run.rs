@@ -20,7 +20,7 @@ pub async fn run(args: RunArgs, global: &Global, out: &mut Output) -> Outcome {
         plan: Some(plan),
         labels: args.labels.into_iter().collect(),
         idempotency_key: args.key,
-        parent: None,
+        ..v1::StartRunRequest::default()
     };
     let started = daemon.client.start_run(request).await.map_err(|error| daemon.failure(error))?;
     let run_id = started.run_id.clone();

@@ -15,7 +15,11 @@ use crate::output::Output;
 use crate::text::{counted, fill, words};
 
 pub async fn serve(args: ServeArgs, out: &mut Output) -> Outcome {
-    let overrides = Overrides { listen: args.listen.clone(), data_dir: args.data_dir.clone() };
+    let overrides = Overrides {
+        listen: args.listen.clone(),
+        data_dir: args.data_dir.clone(),
+        specs_dir: args.specs.clone(),
+    };
     let config =
         Config::load(args.config.as_deref(), overrides).map_err(|error| Failure::invalid(chain(&error)))?;
     if args.check {

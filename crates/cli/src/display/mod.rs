@@ -2,6 +2,7 @@
 //!
 //! Nothing here prints, asks for the time or knows where the messages come from. All words are in [`crate::text`].
 
+pub mod ask;
 pub mod error;
 pub mod format;
 pub mod frame;

@@ -78,6 +78,30 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
         return Some(of_run(fill(texts.unknown_event, &[&event.seq.to_string()]), Tone::Faint, Everything));
     };
     Some(match body {
+        Body::RunAccepted(v1::RunAccepted { ask: Some(ask), .. }) => {
+            of_run(fill(texts.ask_accepted, &[&visible(&ask.text)]), Tone::Plain, Results)
+        }
+        Body::AskBegun(_) => of_run(texts.ask_begun.to_owned(), Tone::Faint, Everything),
+        Body::AskRouted(routed) => {
+            let confidence = routed.routing.as_ref().map_or(0.0, |routing| routing.confidence);
+            let why = routed.routing.as_ref().map_or("", |routing| routing.reason.as_str());
+            let values = [&routed.spec, call_reason(routed.reason()), &format!("{confidence:.2}"), why];
+            of_run(fill(texts.ask_routed, &values), Tone::Strong, Results)
+        }
+        Body::TransitionConsidered(considered) => {
+            let transition = considered.transition.clone().unwrap_or_default();
+            of_run(ask::transition_line(&transition), Tone::Warning, Results)
+        }
+        Body::SessionOpened(opened) => {
+            of_run(fill(texts.session_opened, &[&opened.session]), Tone::Plain, Results)
+        }
+        Body::SessionTurn(turn) => {
+            let spec = turn.current_spec.as_deref().unwrap_or("-");
+            of_run(fill(texts.session_turn, &[&turn.request_id, spec]), Tone::Plain, Results)
+        }
+        Body::SessionTransitionAccepted(accepted) => {
+            of_run(fill(texts.session_moved, &[&accepted.from, &accepted.to]), Tone::Good, Results)
+        }
         Body::RunAccepted(accepted) => {
             let (waves, tasks) = accepted.plan.as_ref().map(size_of).unwrap_or_default();
             of_run(fill(texts.accepted, &[&run.name, &waves, &tasks]), Tone::Plain, Results)

@@ -95,6 +95,9 @@ impl Run {
         match body {
             Body::RunAccepted(accepted) => {
                 self.accepted_at_ms = event.at_ms;
+                if accepted.ask.is_some() {
+                    self.name = "ask".to_owned();
+                }
                 if let Some(plan) = &accepted.plan {
                     self.name = plan.name.clone();
                     self.waves = waves(plan);
@@ -148,7 +151,18 @@ impl Run {
                 self.outcome = finished.outcome();
                 self.questions.clear();
             }
-            Body::TaskInputResolved(_)
+            Body::AskRouted(routed) => {
+                let wave = routed.wave.clone().unwrap_or_default();
+                let call = v1::Plan { waves: vec![wave], ..v1::Plan::default() };
+                self.waves.extend(waves(&call));
+                self.wave_started(routed.call);
+            }
+            Body::AskBegun(_)
+            | Body::TransitionConsidered(_)
+            | Body::SessionOpened(_)
+            | Body::SessionTurn(_)
+            | Body::SessionTransitionAccepted(_)
+            | Body::TaskInputResolved(_)
             | Body::TaskExtended(_)
             | Body::ResultRefused(_)
             | Body::WaveDecided(_)

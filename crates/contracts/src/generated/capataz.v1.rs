@@ -3122,7 +3122,7 @@ pub struct ListSessionsRequest {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListSessionsResponse {
-    /// Those opened last first; without their history.
+    /// In the order of their stream ids; without their context.
     #[prost(message, repeated, tag = "1")]
     pub sessions: ::prost::alloc::vec::Vec<Session>,
     #[prost(string, tag = "2")]

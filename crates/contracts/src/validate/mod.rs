@@ -4,16 +4,18 @@
 //! Policies are not validated here: retry, timeout and aggregation rules belong to the policies themselves, and whether
 //! an agent exists to the registry.
 
+mod ask;
 mod hello;
 mod payload;
 mod plan;
 mod references;
 mod request;
 
+pub use ask::TEXT_MAX;
 pub use hello::{PROTOCOL, hello};
 pub use payload::{INLINE_MAX, payload};
 pub use plan::{PlanLimits, plan};
-pub use request::{labels, start_run};
+pub use request::{ask, labels, session, start_run};
 
 use crate::path::Path;
 use crate::violation::Violations;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{PlanLimits, name, plan};
+use super::{PlanLimits, ask as asks, name, plan};
 use crate::path::Path;
 use crate::v1;
 use crate::violation::{Violation, Violations};
@@ -10,6 +10,8 @@ use crate::violation::{Violation, Violations};
 const LABELS_MAX: usize = 32;
 const LABEL_KEY_MAX: usize = 63;
 const LABEL_VALUE_MAX_BYTES: usize = 256;
+/// What the labels begin with that only the daemon sets.
+const RESERVED: &str = "capataz.";
 const IDEMPOTENCY_KEY_MAX_BYTES: usize = 256;
 
 /// Checks a request that starts a run, its plan included.
@@ -24,14 +26,23 @@ pub fn start_run(request: &v1::StartRunRequest, limits: &PlanLimits) -> Vec<Viol
         violations.push(&root.key("idempotency_key"), "length", message);
     }
     check_labels(&request.labels, &root.key("labels"), &mut violations);
+    for key in request.labels.keys().filter(|key| key.starts_with(RESERVED)) {
+        let path = &root.key("labels");
+        let message = format!("labels that begin with `{RESERVED}` are the daemon's own");
+        violations.push(&path.key(key), "reserved", message);
+    }
     if let Some(parent) = &request.parent {
         let path = &root.key("parent");
         name(&parent.run_id, "the parent's run", &path.key("run_id"), &mut violations);
         name(&parent.task, "the parent's task", &path.key("task"), &mut violations);
     }
-    match &request.plan {
-        Some(plan) => plan::check(plan, limits, &root.key("plan"), &mut violations),
-        None => violations.push(&root.key("plan"), "required", "the plan is missing"),
+    match (&request.plan, &request.ask) {
+        (Some(plan), None) => plan::check(plan, limits, &root.key("plan"), &mut violations),
+        (None, Some(ask)) => asks::check(ask, &root.key("ask"), &mut violations),
+        (None, None) => violations.push(&root.key("plan"), "required", "the plan is missing"),
+        (Some(_), Some(_)) => {
+            violations.push(&root.key("ask"), "only_one", "a run has either a plan or an ask");
+        }
     }
     violations.into_vec()
 }
@@ -40,6 +51,20 @@ pub fn start_run(request: &v1::StartRunRequest, limits: &PlanLimits) -> Vec<Viol
 pub fn labels(labels: &BTreeMap<String, String>) -> Vec<Violation> {
     let mut violations = Violations::default();
     check_labels(labels, &Path::Key(&Path::Root, "labels"), &mut violations);
+    violations.into_vec()
+}
+
+/// Checks an ask by itself, with paths from it.
+pub fn ask(ask: &v1::Ask) -> Vec<Violation> {
+    let mut violations = Violations::default();
+    asks::check(ask, &Path::Root, &mut violations);
+    violations.into_vec()
+}
+
+/// Checks the name of a session.
+pub fn session(session: &str) -> Vec<Violation> {
+    let mut violations = Violations::default();
+    asks::check_session(session, &Path::Root.key("session"), &mut violations);
     violations.into_vec()
 }
 

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use capataz_contracts::v1::event_service_server::EventService;
 use capataz_contracts::{v1, validate};
+use capataz_runtime::core::SESSION_LABEL;
 use capataz_runtime::feed::{Cursor, Filter};
 use capataz_runtime::shell::{CursorError, Item, Shard, Subscription};
 use capataz_store::Position;
@@ -172,6 +173,15 @@ fn filter_of(filter: v1::EventFilter) -> Result<Filter, Status> {
     if !violations.is_empty() {
         return Err(status::invalid(&violations));
     }
+    let mut labels = filter.labels;
+    if let Some(session) = filter.session {
+        let violations = validate::session(&session);
+        if !violations.is_empty() {
+            let under = violations.into_iter().map(|violation| violation.under("filter"));
+            return Err(status::invalid(&under.collect::<Vec<_>>()));
+        }
+        labels.insert(SESSION_LABEL.to_owned(), session);
+    }
     let run =
         match filter.run_id {
             None => None,
@@ -181,7 +191,7 @@ fn filter_of(filter: v1::EventFilter) -> Result<Filter, Status> {
         };
     Ok(Filter {
         run,
-        labels: filter.labels,
+        labels,
         kind: filter.kind,
         min_severity: filter.min_severity.unwrap_or(0),
     })

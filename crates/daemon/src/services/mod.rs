@@ -3,7 +3,9 @@
 mod agents;
 mod blobs;
 mod events;
+mod router;
 mod runs;
+mod sessions;
 mod workers;
 
 use std::net::SocketAddr;
@@ -13,7 +15,9 @@ use capataz_contracts::FILE_DESCRIPTOR_SET;
 use capataz_contracts::v1::agent_service_server::AgentServiceServer;
 use capataz_contracts::v1::blob_service_server::BlobServiceServer;
 use capataz_contracts::v1::event_service_server::EventServiceServer;
+use capataz_contracts::v1::router_service_server::RouterServiceServer;
 use capataz_contracts::v1::run_service_server::RunServiceServer;
+use capataz_contracts::v1::session_service_server::SessionServiceServer;
 use capataz_contracts::v1::worker_service_server::WorkerServiceServer;
 use capataz_runtime::shell::Shard;
 use tokio::net::TcpListener;
@@ -22,6 +26,7 @@ use tokio::task::JoinHandle;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
+use crate::specs::Specs;
 use crate::{DaemonError, guard};
 
 pub(crate) use runs::check_plan;
@@ -30,6 +35,7 @@ pub(crate) use runs::check_plan;
 pub(crate) async fn serve(
     address: SocketAddr,
     shard: Shard,
+    specs: Specs,
     mut stopped: watch::Receiver<bool>,
 ) -> Result<(SocketAddr, JoinHandle<Result<(), tonic::transport::Error>>), DaemonError> {
     let listen = |source| DaemonError::Listen { address: address.to_string(), source };
@@ -50,13 +56,16 @@ pub(crate) async fn serve(
     health.set_serving::<RunServiceServer<runs::Runs>>().await;
     health.set_serving::<WorkerServiceServer<workers::Workers>>().await;
     health.set_serving::<EventServiceServer<events::Events>>().await;
+    health.set_serving::<RouterServiceServer<router::Routing>>().await;
 
     let router = Server::builder()
         .http2_keepalive_interval(Some(Duration::from_secs(10)))
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))
         .layer(tower::util::MapRequestLayer::new(guard::mark))
         .layer(tonic::service::InterceptorLayer::new(guard::refuse_marked))
-        .add_service(RunServiceServer::new(runs::Runs::new(shard.clone())))
+        .add_service(RunServiceServer::new(runs::Runs::new(shard.clone(), specs.clone())))
+        .add_service(RouterServiceServer::new(router::Routing::new(shard.clone(), specs)))
+        .add_service(SessionServiceServer::new(sessions::Sessions::new(shard.clone())))
         .add_service(EventServiceServer::new(events::Events::new(shard.clone())))
         .add_service(WorkerServiceServer::new(workers::Workers::new(shard.clone())))
         .add_service(AgentServiceServer::new(agents::Agents::new(shard.clone())))

@@ -7,8 +7,8 @@ use std::time::Duration;
 use capataz_contracts::v1::run_service_server::RunService;
 use capataz_contracts::validate::{self, PlanLimits};
 use capataz_contracts::{Violation, canonical, v1};
-use capataz_engine::{Input, Plan, StartRun, ViewOptions};
-use capataz_runtime::core::{Answer, Request as Ask, StartRequest, blob_hash};
+use capataz_engine::{Input, Plan, StartRun, ViewOptions, Work};
+use capataz_runtime::core::{Answer, Request as Ask, SESSION_LABEL, StartRequest, blob_hash};
 use capataz_runtime::feed;
 use capataz_runtime::shell::{Shard, load};
 use capataz_store::{IdempotencyKey, RunId, RunQuery, RunRow};
@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
+use crate::specs::Specs;
 use crate::status;
 
 /// Longest wait of one call.
@@ -35,15 +36,33 @@ const MAX_ANSWER_BYTES: usize = 3 * 1024 * 1024;
 
 pub(super) struct Runs {
     shard: Shard,
+    specs: Specs,
 }
 
 impl Runs {
-    pub(super) fn new(shard: Shard) -> Self {
-        Self { shard }
+    pub(super) fn new(shard: Shard, specs: Specs) -> Self {
+        Self { shard, specs }
+    }
+
+    /// Validates a start and fills its defaults in. Nothing is stored where it is refused.
+    fn prepare(&self, request: v1::StartRunRequest, wait: bool) -> Result<StartRequest, Status> {
+        let start = prepare(request, wait)?;
+        if let Work::Ask(ask) = &start.start.work {
+            let router = self.specs.current();
+            let catalogue = router.catalogue();
+            if catalogue.specs().is_empty() {
+                return Err(status::no_specs());
+            }
+            if let Some(spec) = ask.spec.as_deref().filter(|spec| catalogue.find(spec).is_none()) {
+                let known = catalogue.specs().iter().map(|spec| spec.id.as_str());
+                return Err(status::spec_not_found(spec, known));
+            }
+        }
+        Ok(start)
     }
 
     async fn start(&self, request: v1::StartRunRequest) -> Result<(RunId, bool), Status> {
-        let start = prepare(request, false)?;
+        let start = self.prepare(request, false)?;
         let run = start.run;
         match self.shard.request(Ask::Start(Box::new(start))).await {
             Answer::Started { .. } => Ok((run, true)),
@@ -145,6 +164,11 @@ impl Runs {
 fn prepare(mut request: v1::StartRunRequest, wait: bool) -> Result<StartRequest, Status> {
     let mut violations = validate::start_run(&request, &PlanLimits::default());
     let canonical = request.idempotency_key.as_ref().map(|_| canonical(&request));
+    if request.plan.is_none()
+        && let Some(ask) = request.ask.take()
+    {
+        return prepare_ask(request, ask, &violations, canonical.as_deref(), wait);
+    }
     let mut plan = request.plan.take().unwrap_or_default();
     let of_policies = materialise(&mut plan);
     add(&mut violations, of_policies.into_iter().map(|violation| violation.under("plan")).collect());
@@ -158,19 +182,51 @@ fn prepare(mut request: v1::StartRunRequest, wait: bool) -> Result<StartRequest,
         _ => None,
     });
     let blobs = blobs.collect();
-    let key = request.idempotency_key.zip(canonical).map(|(key, canonical)| IdempotencyKey {
-        key: key.into_bytes().into(),
-        request: *blake3::hash(&canonical).as_bytes(),
-    });
+    let key = key_of(request.idempotency_key, canonical.as_deref());
     Ok(StartRequest {
         run: RunId(uuid::Uuid::now_v7()),
         agents,
         commands: plan.commands.clone(),
         resources: plan.resources.clone(),
-        start: StartRun { plan, labels: request.labels, parent: request.parent },
+        start: StartRun { work: Work::Plan(plan), labels: request.labels, parent: request.parent },
         key,
         wait,
         blobs,
+    })
+}
+
+fn prepare_ask(
+    mut request: v1::StartRunRequest,
+    mut ask: v1::Ask,
+    violations: &[Violation],
+    canonical: Option<&[u8]>,
+    wait: bool,
+) -> Result<StartRequest, Status> {
+    if !violations.is_empty() {
+        return Err(status::invalid(violations));
+    }
+    let run = RunId(uuid::Uuid::now_v7());
+    ask.request_id.get_or_insert_with(|| run.to_string());
+    if let Some(session) = &ask.session {
+        request.labels.insert(SESSION_LABEL.to_owned(), session.clone());
+    }
+    Ok(StartRequest {
+        run,
+        // Whether the agent of a spec is known is seen when the spec is called: another spec may answer instead.
+        agents: BTreeSet::new(),
+        commands: Vec::new(),
+        resources: Vec::new(),
+        start: StartRun { work: Work::Ask(ask), labels: request.labels, parent: request.parent },
+        key: key_of(request.idempotency_key, canonical),
+        wait,
+        blobs: Vec::new(),
+    })
+}
+
+fn key_of(key: Option<String>, canonical: Option<&[u8]>) -> Option<IdempotencyKey> {
+    key.zip(canonical).map(|(key, canonical)| IdempotencyKey {
+        key: key.into_bytes().into(),
+        request: *blake3::hash(canonical).as_bytes(),
     })
 }
 
@@ -371,6 +427,7 @@ impl RunService for Runs {
             status: request.status,
             outcome: request.outcome,
             kind: request.kind,
+            except_kind: Some(v1::RunKind::Session as i32),
             before,
             limit: size + 1,
         };

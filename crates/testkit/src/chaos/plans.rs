@@ -103,7 +103,7 @@ pub(super) fn piece(seed: u64, client: &str, index: u64) -> Piece {
             .into_iter()
             .collect::<BTreeMap<_, _>>(),
         idempotency_key: Some(key.clone()),
-        parent: None,
+        ..v1::StartRunRequest::default()
     };
     let executes = rng.u32(0..100) < 10;
     let steering = match rng.u32(0..100) {

@@ -258,6 +258,9 @@ impl World {
                 self.give(Work::Agents(agents));
                 Ok(())
             }
+            Output::LoadSession { .. } => {
+                Invariant::StateMatchesLog.broken("a session is asked for, and no ask was started")
+            }
             Output::Restart => {
                 self.trace.fact(Fact::Restart, 0, 0);
                 self.hand_over(appends);
@@ -313,7 +316,8 @@ fn fact_of(input: &Input) -> (Fact, u64) {
         Input::Committed { outcomes } => (Fact::Committed, outcomes.len() as u64),
         Input::CommitFailed => (Fact::CommitFailed, 0),
         Input::Recovered(Recovered { epoch, .. }) => (Fact::Recovered, epoch.0),
-        Input::Wake => (Fact::Wake, 0),
+        // Scenarios start plans only.
+        Input::SessionLoaded { .. } | Input::Wake => (Fact::Wake, 0),
         Input::Drain => (Fact::Drain, 0),
     }
 }
@@ -335,6 +339,9 @@ pub(super) fn answer_number(answer: &Answer) -> u64 {
         Answer::Overloaded { .. } => 11,
         Answer::Unavailable => 12,
         Answer::Draining => 13,
+        Answer::Accepted(_) => 14,
+        Answer::SessionNotFound => 15,
+        Answer::TransitionNotFound => 16,
     }
 }
 

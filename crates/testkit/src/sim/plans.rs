@@ -47,7 +47,9 @@ impl Template {
         let mut digest = self.digest;
         digest[31] ^= 1;
         let mut other = self.clone();
-        other.start.plan.name.push('x');
+        if let Work::Plan(plan) = &mut other.start.work {
+            plan.name.push('x');
+        }
         other.digest = digest;
         other
     }

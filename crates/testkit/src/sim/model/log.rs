@@ -212,6 +212,14 @@ impl RunModel {
             }
             Body::RunFinished(event) => self.run_finished(&event),
             Body::Notice(_) => Ok(()),
+            Body::AskBegun(_)
+            | Body::AskRouted(_)
+            | Body::TransitionConsidered(_)
+            | Body::SessionOpened(_)
+            | Body::SessionTurn(_)
+            | Body::SessionTransitionAccepted(_) => {
+                Invariant::WavesInOrder.broken(self.at("an ask's event in the run of a plan"))
+            }
         }
     }
 

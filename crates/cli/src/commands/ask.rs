@@ -1,0 +1,268 @@
+//! `capataz ask`.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use capataz_contracts::{duration, json, v1};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+use super::{Daemon, Outcome};
+use crate::args::{AskArgs, Global};
+use crate::display::ask as display;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::text::{fill, words};
+
+pub async fn ask(mut args: AskArgs, global: &Global, out: &mut Output) -> Outcome {
+    let daemon = Daemon::connect(global).await?;
+    match args.text.take() {
+        Some(text) => once(&daemon, &args, text, out).await,
+        None => converse(&daemon, &args, out).await,
+    }
+}
+
+/// What is asked the same way for every message.
+struct Asking<'a> {
+    daemon: &'a Daemon,
+    args: &'a AskArgs,
+    session: Option<String>,
+}
+
+/// An ask that has ended, or not yet.
+struct Asked {
+    run_id: String,
+    result: Option<v1::RunResult>,
+}
+
+impl Asking<'_> {
+    fn preferences(&self) -> BTreeMap<String, String> {
+        self.args.language.iter().map(|language| ("language".to_owned(), language.clone())).collect()
+    }
+
+    async fn ask(&self, text: String, spec: Option<String>, key: Option<String>) -> Result<Asked, Failure> {
+        let ask = v1::Ask {
+            text,
+            session: self.session.clone(),
+            spec,
+            preferences: self.preferences(),
+            source: Some("cli".to_owned()),
+            ..v1::Ask::default()
+        };
+        let request = v1::StartRunRequest {
+            ask: Some(ask),
+            labels: self.args.labels.iter().cloned().collect(),
+            idempotency_key: key,
+            ..v1::StartRunRequest::default()
+        };
+        let executed = self.daemon.client.execute_run(request, Some(self.args.timeout)).await;
+        let executed = executed.map_err(|error| self.daemon.failure(error))?;
+        Ok(Asked { run_id: executed.run_id, result: executed.result })
+    }
+
+    async fn explain(&self, text: &str) -> Result<v1::ExplainResponse, Failure> {
+        let request = v1::ExplainRequest {
+            text: text.to_owned(),
+            session: self.session.clone(),
+            preferences: self.preferences(),
+        };
+        self.daemon.client.explain(request).await.map_err(|error| self.daemon.failure(error))
+    }
+
+    /// How a suggestion is accepted from outside of a conversation.
+    fn accept_with(&self, result: &v1::AskResult) -> String {
+        let session = self.session.as_deref().unwrap_or_default();
+        fill(words().ask.accept_with, &[session, &result.request_id])
+    }
+}
+
+async fn once(daemon: &Daemon, args: &AskArgs, text: String, out: &mut Output) -> Outcome {
+    let asking = Asking { daemon, args, session: args.session.clone() };
+    // Before the ask: the conversation that counts is the one that the ask finds.
+    let explained = if args.explain { Some(asking.explain(&text).await?) } else { None };
+    let asked = asking.ask(text, args.spec.clone(), args.key.clone()).await?;
+    if out.json {
+        let mut document = document(&asked);
+        if let (Some(explained), Some(object)) = (&explained, document.as_object_mut()) {
+            let explained = json::print("capataz.v1.ExplainResponse", explained);
+            object.insert("explanation".to_owned(), explained);
+        }
+        out.document(&document);
+        return Ok(exit_of(&asked));
+    }
+    if let Some(explained) = &explained {
+        out.line(&display::explanation(explained, out.paint));
+        out.line("");
+    }
+    let Some(result) = ended(&asked, args.timeout, out) else { return Ok(Exit::StillRunning) };
+    show(&asked, &result, out);
+    if asking.session.is_some()
+        && let Some(transition) = &result.transition
+        && let Some(hint) = display::hint(transition, &asking.accept_with(&result), out.paint)
+    {
+        out.line("");
+        out.line(&hint);
+    }
+    Ok(exit_of(&asked))
+}
+
+/// The ask's result; where it goes on, that is said.
+fn ended(asked: &Asked, timeout: Duration, out: &Output) -> Option<v1::AskResult> {
+    let result = asked.result.as_ref().map(|result| result.ask.clone().unwrap_or_default());
+    if result.is_none() {
+        let waited = duration::format(i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX));
+        out.note(&fill(words().ask.timed_out, &[&waited, &asked.run_id]));
+    }
+    result
+}
+
+fn show(asked: &Asked, result: &v1::AskResult, out: &mut Output) {
+    let error = asked.result.as_ref().and_then(|result| result.error.as_ref());
+    out.line(&display::head(result, out.paint));
+    out.line(&display::answer(result, error, out.paint));
+    out.flush();
+}
+
+fn exit_of(asked: &Asked) -> Exit {
+    asked.result.as_ref().map_or(Exit::StillRunning, |result| Exit::of_outcome(result.outcome()))
+}
+
+/// The result in JSON, with the spec's response as the JSON that it is.
+fn document(asked: &Asked) -> Value {
+    let mut document = json!({ "run_id": asked.run_id });
+    let Some(object) = document.as_object_mut() else { return document };
+    let Some(result) = &asked.result else { return document };
+    let ask = result.ask.clone().unwrap_or_default();
+    if let Value::Object(parts) = json::print("capataz.v1.AskResult", &ask) {
+        object.extend(parts);
+    }
+    object.insert("outcome".to_owned(), outcome(result.outcome()).into());
+    match display::response(&ask) {
+        Some(response) => object.insert("response".to_owned(), response),
+        None => object.remove("response"),
+    };
+    if let Some(error) = &result.error {
+        object.insert("error".to_owned(), json::print("capataz.v1.Error", error));
+    }
+    document
+}
+
+fn outcome(outcome: v1::RunOutcome) -> String {
+    outcome.as_str_name().trim_start_matches("RUN_OUTCOME_").to_ascii_lowercase()
+}
+
+/// One message a line, until the end of the input.
+async fn converse(daemon: &Daemon, args: &AskArgs, out: &mut Output) -> Outcome {
+    let session = args.session.clone().unwrap_or_else(new_session);
+    let asking = Asking { daemon, args, session: Some(session.clone()) };
+    let texts = &words().ask;
+    if !out.json {
+        out.note(&fill(texts.welcome, &[&session]));
+    }
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    let mut conversation = Conversation { spec: args.spec.clone(), last: None, suggested: None };
+    loop {
+        if out.terminal && !out.json {
+            out.raw(texts.prompt.as_bytes());
+            out.flush();
+        }
+        let line = tokio::select! {
+            line = lines.next_line() => line.map_err(|error| Failure::failed(error.to_string()))?,
+            _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
+        };
+        let Some(line) = line else { return Ok(Exit::Ok) };
+        let line = line.trim();
+        if out.is_closed() || line == "/quit" {
+            return Ok(Exit::Ok);
+        }
+        if line.is_empty() {
+            continue;
+        }
+        // One message that is refused does not end the conversation; a daemon that is gone does.
+        match conversation.take(&asking, line, out).await {
+            Ok(()) => {}
+            Err(failure) if failure.exit() == Exit::Unreachable => return Err(failure),
+            Err(failure) => failure.tell(out),
+        }
+    }
+}
+
+/// What a conversation remembers between its messages.
+struct Conversation {
+    /// The spec of the next message, where the user chose one.
+    spec: Option<String>,
+    last: Option<String>,
+    /// Request whose answer suggests a transition.
+    suggested: Option<String>,
+}
+
+impl Conversation {
+    async fn take(&mut self, asking: &Asking<'_>, line: &str, out: &mut Output) -> Result<(), Failure> {
+        let texts = &words().ask;
+        let (command, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match command {
+            "/help" => out.line(texts.help),
+            "/accept" => return self.accept(asking, out).await,
+            "/why" => match &self.last {
+                Some(text) => {
+                    let explained = asking.explain(text).await?;
+                    out.line(&display::explanation(&explained, out.paint));
+                }
+                None => out.note(texts.nothing_asked),
+            },
+            "/spec" if !rest.trim().is_empty() => {
+                self.spec = Some(rest.trim().to_owned());
+                out.note(&fill(texts.next_spec, &[rest.trim()]));
+            }
+            command if command.starts_with('/') => out.note(&fill(texts.unknown_command, &[command])),
+            _ => return self.say(asking, line, out).await,
+        }
+        Ok(())
+    }
+
+    async fn say(&mut self, asking: &Asking<'_>, text: &str, out: &mut Output) -> Result<(), Failure> {
+        let asked = asking.ask(text.to_owned(), self.spec.take(), None).await?;
+        self.last = Some(text.to_owned());
+        if out.json {
+            out.record(&document(&asked));
+        }
+        let Some(result) = ended(&asked, asking.args.timeout, out) else { return Ok(()) };
+        let suggested = result
+            .transition
+            .as_ref()
+            .filter(|transition| transition.verdict() == v1::TransitionVerdict::Suggested);
+        self.suggested = suggested.map(|_| result.request_id.clone());
+        if !out.json {
+            show(&asked, &result, out);
+            if let Some(hint) =
+                suggested.and_then(|suggested| display::hint(suggested, words().ask.accept_here, out.paint))
+            {
+                out.line(&hint);
+            }
+        }
+        Ok(())
+    }
+
+    async fn accept(&mut self, asking: &Asking<'_>, out: &mut Output) -> Result<(), Failure> {
+        let texts = &words().ask;
+        let (Some(request_id), Some(session)) = (&self.suggested, &asking.session) else {
+            out.note(texts.nothing_to_accept);
+            return Ok(());
+        };
+        let accepted = asking.daemon.client.accept_transition(session, request_id).await;
+        let accepted = accepted.map_err(|error| asking.daemon.failure(error))?;
+        self.suggested = None;
+        if out.json {
+            out.record(&json::print("capataz.v1.AcceptTransitionResponse", &accepted));
+        } else {
+            out.line(&fill(texts.moved, &[&accepted.to]));
+        }
+        Ok(())
+    }
+}
+
+/// A name that no other session has.
+fn new_session() -> String {
+    format!("cli-{}", uuid::Uuid::now_v7().simple())
+}

@@ -1,0 +1,200 @@
+//! `capataz router …`.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use capataz_contracts::{json, v1};
+use capataz_router::eval::{self, Report, Row};
+use capataz_router::lint::{self, Severity};
+use capataz_router::model::Parameters;
+use capataz_router::{Catalogue, Router};
+use serde_json::{Value, json};
+
+use super::{Daemon, Outcome};
+use crate::args::{EvalArgs, Global, LintArgs, RouterCommand};
+use crate::display::ask as display;
+use crate::display::paint::Tone;
+use crate::display::table::Table;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::text::{counted, fill, words};
+
+pub async fn router(command: RouterCommand, global: &Global, out: &mut Output) -> Outcome {
+    let daemon = match &command {
+        RouterCommand::Eval(args) => return eval(args, out),
+        RouterCommand::Lint(args) => return lint(args, out),
+        _ => Daemon::connect(global).await?,
+    };
+    match command {
+        RouterCommand::Explain { text, session, language } => {
+            let preferences = language.into_iter().map(|language| ("language".to_owned(), language)).collect();
+            let request = v1::ExplainRequest { text, session, preferences };
+            let explained = daemon.client.explain(request).await.map_err(|error| daemon.failure(error))?;
+            if out.json {
+                out.document(&json::print("capataz.v1.ExplainResponse", &explained));
+            } else {
+                out.line(&display::explanation(&explained, out.paint));
+            }
+        }
+        RouterCommand::Specs => specs(&daemon, out).await?,
+        RouterCommand::Reload => {
+            let count = daemon.client.reload_specs().await.map_err(|error| daemon.failure(error))?;
+            if out.json {
+                out.document(&json!({ "specs": count }));
+            } else {
+                out.line(&fill(words().router.reloaded, &[&specs_counted(count as usize)]));
+            }
+        }
+        RouterCommand::Accept { session, request_id } => {
+            let accepted = daemon.client.accept_transition(&session, &request_id).await;
+            let accepted = accepted.map_err(|error| daemon.failure(error))?;
+            if out.json {
+                out.document(&json::print("capataz.v1.AcceptTransitionResponse", &accepted));
+            } else {
+                out.line(&fill(words().router.moved, &[&session, &accepted.from, &accepted.to]));
+            }
+        }
+        RouterCommand::Eval(_) | RouterCommand::Lint(_) => {}
+    }
+    Ok(Exit::Ok)
+}
+
+fn specs_counted(count: usize) -> String {
+    counted(count as u64, words().router.specs_one, words().router.specs_many)
+}
+
+async fn specs(daemon: &Daemon, out: &mut Output) -> Result<(), Failure> {
+    let specs = daemon.client.list_specs().await.map_err(|error| daemon.failure(error))?;
+    if out.json {
+        let mut document = json::print("capataz.v1.ListSpecsResponse", &v1::ListSpecsResponse { specs });
+        if let Some(object) = document.as_object_mut() {
+            object.entry("specs").or_insert_with(|| Value::Array(Vec::new()));
+        }
+        out.document(&document);
+        return Ok(());
+    }
+    let texts = &words().router;
+    let mut table = Table::new(texts.specs_head);
+    for spec in specs {
+        let default = if spec.is_default { texts.yes } else { "" };
+        table.row([
+            (spec.id, Tone::Strong),
+            (spec.title, Tone::Plain),
+            (spec.languages.join(", "), Tone::Plain),
+            (spec.intents.len().to_string(), Tone::Plain),
+            (spec.keywords.len().to_string(), Tone::Plain),
+            (spec.agent, Tone::Plain),
+            (default.to_owned(), Tone::Good),
+        ]);
+    }
+    let text = if table.is_empty() { texts.no_specs.to_owned() } else { table.render(out.paint) };
+    out.line(&text);
+    Ok(())
+}
+
+/// `router eval`: trains and measures within this process.
+pub fn eval(args: &EvalArgs, out: &mut Output) -> Outcome {
+    #[expect(clippy::disallowed_methods, reason = "what is measured here is time")]
+    let begun = Instant::now();
+    let clock = move || begun.elapsed();
+    let report = match &args.specs {
+        Some(folder) => of_specs(folder, args, &clock)?,
+        None => of_rows(args, &clock, out)?,
+    };
+    if out.json {
+        let document = serde_json::to_value(&report).map_err(|error| Failure::failed(error.to_string()))?;
+        out.document(&document);
+    } else {
+        out.line(&report.to_string());
+    }
+    Ok(Exit::Ok)
+}
+
+fn of_specs(folder: &Path, args: &EvalArgs, clock: &dyn Fn() -> Duration) -> Result<Report, Failure> {
+    let catalogue = catalogue(folder)?;
+    let begun = clock();
+    let router = Router::train(&catalogue);
+    let training = clock().saturating_sub(begun);
+    let given = |file: &Option<std::path::PathBuf>, split: &str| match file {
+        Some(file) => rows(file, split).map(Some),
+        None => Ok(None),
+    };
+    let (valid, test) = match (given(&args.valid, "valid")?, given(&args.test, "test")?) {
+        (Some(valid), Some(test)) => (valid, test),
+        (Some(rows), None) | (None, Some(rows)) => eval::halves(&rows),
+        (None, None) => return Err(Failure::invalid("--specs needs --test or --valid: rows to measure on")),
+    };
+    Ok(eval::evaluate_router(&router, &valid, &test, training, clock))
+}
+
+fn of_rows(args: &EvalArgs, clock: &dyn Fn() -> Duration, out: &Output) -> Result<Report, Failure> {
+    let Some(file) = &args.train else { return Err(Failure::invalid("--train or --specs is needed")) };
+    let train = rows(file, "train")?;
+    let parameters = Parameters::default();
+    if !out.json {
+        let labels: std::collections::BTreeSet<&str> = train.iter().map(|row| row.label.as_str()).collect();
+        let labels = labels.len().to_string();
+        out.note(&fill(words().router.training, &[&train.len().to_string(), &labels]));
+    }
+    if let Some(folds) = args.folds {
+        let report = eval::cross_validate(&train, folds as usize, &parameters, clock);
+        return report.ok_or_else(|| no_rows(file));
+    }
+    let Some(valid) = &args.valid else {
+        return Err(Failure::invalid("--valid is needed: thresholds are chosen on its rows; or --folds"));
+    };
+    let valid = rows(valid, "valid")?;
+    let test = args.test.as_deref().map(|test| rows(test, "test")).transpose()?;
+    Ok(eval::evaluate(&eval::Options {
+        train: &train,
+        valid: &valid,
+        test: test.as_deref(),
+        shots: args.shots.map(|shots| shots as usize),
+        parameters: &parameters,
+        clock,
+    }))
+}
+
+/// The rows of a file; only those of `split` where it has any.
+fn rows(file: &Path, split: &str) -> Result<Vec<Row>, Failure> {
+    let name = file.display().to_string();
+    let content = std::fs::read_to_string(file)
+        .map_err(|error| Failure::invalid(fill(words().router.cannot_read, &[&name, &error.to_string()])))?;
+    let rows = eval::read_tsv(&content).map_err(|errors| {
+        let lines: Vec<String> = errors.iter().take(20).map(|error| format!("{name}: {error}")).collect();
+        Failure::invalid(lines.join("\n"))
+    })?;
+    let of_split: Vec<Row> = rows.iter().filter(|row| row.split == split).cloned().collect();
+    let rows = if of_split.is_empty() { rows } else { of_split };
+    if rows.is_empty() { Err(no_rows(file)) } else { Ok(rows) }
+}
+
+fn no_rows(file: &Path) -> Failure {
+    Failure::invalid(fill(words().router.no_rows, &[&file.display().to_string()]))
+}
+
+fn catalogue(folder: &Path) -> Result<Catalogue, Failure> {
+    capataz_daemon::read_specs(folder).map_err(|error| Failure::invalid(error.to_string()))
+}
+
+/// `router lint`.
+pub fn lint(args: &LintArgs, out: &mut Output) -> Outcome {
+    let catalogue = catalogue(&args.specs)?;
+    let findings = lint::lint(&catalogue);
+    let wrong = findings.iter().any(|finding| finding.severity == Severity::Warning);
+    let exit = if wrong { Exit::Failed } else { Exit::Ok };
+    if out.json {
+        let findings = serde_json::to_value(&findings).map_err(|error| Failure::failed(error.to_string()))?;
+        out.document(&json!({ "specs": catalogue.specs().len(), "findings": findings }));
+        return Ok(exit);
+    }
+    if findings.is_empty() {
+        let folder = args.specs.display().to_string();
+        out.line(&fill(words().router.clean, &[&folder, &specs_counted(catalogue.specs().len())]));
+    }
+    for finding in &findings {
+        out.line(&finding.to_string());
+    }
+    Ok(exit)
+}

@@ -1,0 +1,136 @@
+//! Answers of specs, and why they were asked.
+
+use capataz_contracts::v1;
+use serde_json::Value;
+
+use super::frame::visible;
+use super::paint::{Paint, Tone};
+use super::table::Table;
+use crate::text::{fill, words};
+
+/// Specs of which every term is shown.
+const MOST_SPECS: usize = 3;
+
+/// The response of an ask as JSON; `None` where there is none that can be read.
+pub fn response(result: &v1::AskResult) -> Option<Value> {
+    match result.response.as_ref()?.data.as_ref()? {
+        v1::payload::Data::Inline(bytes) => serde_json::from_slice(bytes).ok(),
+        v1::payload::Data::Blob(_) => None,
+    }
+}
+
+/// Who answers, and how sure the router was.
+pub fn head(result: &v1::AskResult, paint: Paint) -> String {
+    let texts = &words().ask;
+    let routing = result.routing.clone().unwrap_or_default();
+    let confidence = format!("{:.2}", routing.confidence);
+    let text = if routing.is_fallback {
+        fill(texts.fallback_head, &[&result.spec, &confidence])
+    } else {
+        fill(texts.head, &[&result.spec, &visible(&routing.detected_intent), &confidence])
+    };
+    paint.text(Tone::Faint, &text)
+}
+
+/// What the spec says, or why it says nothing.
+pub fn answer(result: &v1::AskResult, error: Option<&v1::Error>, paint: Paint) -> String {
+    let response = response(result);
+    let said = |pointer: &str| response.as_ref()?.pointer(pointer)?.as_str().map(visible_lines);
+    if let Some(text) = said("/response/text") {
+        return text;
+    }
+    if let Some(message) = said("/error/message") {
+        return paint.text(Tone::Warning, &message);
+    }
+    let why = error.map(|error| format!("{}: {}", error.code, error.message)).unwrap_or_default();
+    paint.text(Tone::Bad, &fill(words().ask.no_answer, &[&visible(&why)]))
+}
+
+/// Control characters would be the terminal's; line breaks are the answer's own.
+fn visible_lines(text: &str) -> String {
+    text.lines().map(visible).collect::<Vec<_>>().join("\n")
+}
+
+/// The hint at another spec, as its band says; `how` tells how to accept it.
+pub fn hint(transition: &v1::AskTransition, how: &str, paint: Paint) -> Option<String> {
+    if transition.verdict() != v1::TransitionVerdict::Suggested {
+        return None;
+    }
+    let texts = &words().ask;
+    let confidence = format!("{:.2}", transition.confidence);
+    let values = [transition.to.as_str(), &confidence, &visible(&transition.reason)];
+    match transition.band() {
+        v1::TransitionBand::Prominent => {
+            let text = paint.text(Tone::Strong, &fill(texts.prominent, &values));
+            Some(format!("{text}\n{how}"))
+        }
+        v1::TransitionBand::Subtle => Some(paint.text(Tone::Faint, &fill(texts.subtle, &values))),
+        v1::TransitionBand::Ignored | v1::TransitionBand::Unspecified => None,
+    }
+}
+
+pub fn call_reason(reason: v1::CallReason) -> &'static str {
+    let texts = &words().ask;
+    match reason {
+        v1::CallReason::Routed | v1::CallReason::Unspecified => texts.routed,
+        v1::CallReason::Explicit => texts.explicit,
+        v1::CallReason::Continued => texts.continued,
+        v1::CallReason::Transition => texts.by_transition,
+        v1::CallReason::Fallback => texts.by_fallback,
+    }
+}
+
+/// What became of a transition, in one line.
+pub fn transition_line(transition: &v1::AskTransition) -> String {
+    let texts = &words().ask;
+    let verdict = match transition.verdict() {
+        v1::TransitionVerdict::Taken => texts.taken,
+        v1::TransitionVerdict::Suggested => texts.suggested,
+        v1::TransitionVerdict::Suppressed => texts.suppressed,
+        v1::TransitionVerdict::Ignored | v1::TransitionVerdict::Unspecified => texts.ignored,
+    };
+    let why = if transition.note.is_empty() { &transition.reason } else { &transition.note };
+    let confidence = format!("{:.2}", transition.confidence);
+    fill(texts.transition, &[&visible(&transition.to), &confidence, verdict, &visible(why)])
+}
+
+/// A table of what counts for the likeliest specs, and what would have changed the winner.
+pub fn explanation(explained: &v1::ExplainResponse, paint: Paint) -> String {
+    let texts = &words().router;
+    let mut parts = Vec::new();
+    if let Some(routing) = &explained.routing {
+        let confidence = format!("{:.2}", routing.confidence);
+        let spec = paint.text(Tone::Strong, &routing.spec);
+        parts.push(format!("{spec}  {confidence}  {}", visible(&routing.reason)));
+    }
+    let mut table = Table::new(texts.terms_head);
+    for spec in explained.specs.iter().take(MOST_SPECS) {
+        let mut name = spec.spec.clone();
+        for term in &spec.terms {
+            let tone = if term.contribution < 0.0 { Tone::Bad } else { Tone::Plain };
+            table.row([
+                (std::mem::take(&mut name), Tone::Strong),
+                (term.kind.clone(), Tone::Faint),
+                (term.name.clone(), Tone::Plain),
+                (format!("{:+.2}", term.contribution), tone),
+            ]);
+        }
+        let sum = format!("{:+.2}", spec.score);
+        let confidence = format!("{} {:.2}", texts.confidence, spec.confidence);
+        table.row([
+            (name, Tone::Strong),
+            (texts.total.to_owned(), Tone::Faint),
+            (confidence, Tone::Plain),
+            (sum, Tone::Strong),
+        ]);
+    }
+    if !table.is_empty() {
+        parts.push(table.render(paint));
+    }
+    if !explained.counterfactuals.is_empty() {
+        let lines = explained.counterfactuals.iter().map(|line| format!("  {}", visible(line)));
+        let lines: Vec<String> = std::iter::once(texts.counterfactuals.to_owned()).chain(lines).collect();
+        parts.push(lines.join("\n"));
+    }
+    parts.join("\n\n")
+}

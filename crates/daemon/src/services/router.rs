@@ -1,0 +1,155 @@
+//! RouterService: what would answer a text and why, the catalogue, and accepted transitions.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use capataz_contracts::v1::router_service_server::RouterService;
+use capataz_contracts::{v1, validate};
+use capataz_router::{Router, Spec};
+use capataz_runtime::core::{Answer, Request as Ask};
+use capataz_runtime::shell::Shard;
+use tonic::{Request, Response, Status};
+
+use super::sessions;
+use crate::specs::{self, Specs};
+use crate::status;
+
+pub(super) struct Routing {
+    shard: Shard,
+    specs: Specs,
+}
+
+/// What is asked of the router without a run.
+struct Question {
+    text: String,
+    session: Option<String>,
+    preferences: BTreeMap<String, String>,
+}
+
+impl Routing {
+    pub(super) fn new(shard: Shard, specs: Specs) -> Self {
+        Self { shard, specs }
+    }
+
+    /// The conversation that counts as context; none where the session is not there yet.
+    async fn context(&self, question: &Question) -> Result<v1::SessionContext, Status> {
+        let ask = v1::Ask {
+            text: question.text.clone(),
+            session: question.session.clone(),
+            preferences: question.preferences.clone(),
+            ..v1::Ask::default()
+        };
+        let violations = validate::ask(&ask);
+        if !violations.is_empty() {
+            return Err(status::invalid(&violations));
+        }
+        let Some(session) = &question.session else { return Ok(v1::SessionContext::default()) };
+        let state = sessions::load(&self.shard, session).await?;
+        Ok(state.map(|state| state.context(capataz_runtime::shell::now())).unwrap_or_default())
+    }
+
+    fn router(&self) -> Result<Arc<Router>, Status> {
+        let router = self.specs.current();
+        if router.catalogue().specs().is_empty() { Err(status::no_specs()) } else { Ok(router) }
+    }
+}
+
+#[tonic::async_trait]
+impl RouterService for Routing {
+    async fn route(
+        &self,
+        request: Request<v1::RouteRequest>,
+    ) -> Result<Response<v1::RouteResponse>, Status> {
+        let v1::RouteRequest { text, session, preferences } = request.into_inner();
+        let question = Question { text, session, preferences };
+        let context = self.context(&question).await?;
+        let router = self.router()?;
+        let history = specs::messages(&context);
+        let query = specs::query(&question.text, &context, &question.preferences, &history);
+        let decision = router.route(&query);
+        let routing = router.catalogue().find(&decision.spec).map(|spec| specs::routing(&decision, spec));
+        Ok(Response::new(v1::RouteResponse { routing }))
+    }
+
+    async fn explain(
+        &self,
+        request: Request<v1::ExplainRequest>,
+    ) -> Result<Response<v1::ExplainResponse>, Status> {
+        let v1::ExplainRequest { text, session, preferences } = request.into_inner();
+        let question = Question { text, session, preferences };
+        let context = self.context(&question).await?;
+        let router = self.router()?;
+        let history = specs::messages(&context);
+        let query = specs::query(&question.text, &context, &question.preferences, &history);
+        Ok(Response::new(specs::explained(&router, &query)))
+    }
+
+    async fn list_specs(
+        &self,
+        _: Request<v1::ListSpecsRequest>,
+    ) -> Result<Response<v1::ListSpecsResponse>, Status> {
+        let router = self.specs.current();
+        let specs = router.catalogue().specs().iter().map(info).collect();
+        Ok(Response::new(v1::ListSpecsResponse { specs }))
+    }
+
+    async fn get_spec(
+        &self,
+        request: Request<v1::GetSpecRequest>,
+    ) -> Result<Response<v1::GetSpecResponse>, Status> {
+        let id = request.into_inner().spec;
+        let router = self.specs.current();
+        let catalogue = router.catalogue();
+        let Some(spec) = catalogue.find(&id) else {
+            let known = catalogue.specs().iter().map(|spec| spec.id.as_str());
+            return Err(status::spec_not_found(&id, known));
+        };
+        Ok(Response::new(v1::GetSpecResponse { spec: Some(info(spec)) }))
+    }
+
+    async fn accept_transition(
+        &self,
+        request: Request<v1::AcceptTransitionRequest>,
+    ) -> Result<Response<v1::AcceptTransitionResponse>, Status> {
+        let v1::AcceptTransitionRequest { session, request_id } = request.into_inner();
+        let violations = validate::session(&session);
+        if !violations.is_empty() {
+            return Err(status::invalid(&violations));
+        }
+        match self.shard.request(Ask::AcceptTransition { session, request_id }).await {
+            Answer::Accepted(accepted) => Ok(Response::new(v1::AcceptTransitionResponse {
+                from: accepted.from,
+                to: accepted.to,
+                seq: accepted.seq,
+            })),
+            answer => Err(status::answer(&answer)),
+        }
+    }
+
+    async fn reload_specs(
+        &self,
+        _: Request<v1::ReloadSpecsRequest>,
+    ) -> Result<Response<v1::ReloadSpecsResponse>, Status> {
+        let count = self.specs.reload().await.map_err(|error| status::specs(&error))?;
+        Ok(Response::new(v1::ReloadSpecsResponse { specs: u32::try_from(count).unwrap_or(u32::MAX) }))
+    }
+}
+
+fn info(spec: &Spec) -> v1::SpecInfo {
+    v1::SpecInfo {
+        id: spec.id.clone(),
+        title: spec.title.clone(),
+        description: spec.description.clone(),
+        languages: spec.languages.clone(),
+        tone: spec.tone.clone(),
+        response_style: spec.response_style.clone(),
+        contract_version: spec.contract_version.clone(),
+        capabilities: spec.capabilities.clone(),
+        keywords: spec.keywords.iter().map(|keyword| keyword.text.clone()).collect(),
+        patterns: spec.patterns.iter().map(|pattern| pattern.name.clone()).collect(),
+        intents: spec.intents.iter().map(|intent| intent.name.clone()).collect(),
+        agent: spec.agent.clone(),
+        error_codes: spec.error_codes.clone(),
+        is_default: spec.default,
+    }
+}

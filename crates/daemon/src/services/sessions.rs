@@ -1,0 +1,89 @@
+//! SessionService: sessions as they stand.
+
+use std::sync::Arc;
+
+use capataz_contracts::v1::session_service_server::SessionService;
+use capataz_contracts::{v1, validate};
+use capataz_engine::session::SessionState;
+use capataz_runtime::core::{Answer, session_stream};
+use capataz_runtime::shell::{Shard, load_session};
+use capataz_store::{RunId, RunQuery};
+use tonic::{Request, Response, Status};
+
+use crate::status;
+
+const DEFAULT_PAGE: u32 = 50;
+const MAX_PAGE: u32 = 500;
+
+pub(super) struct Sessions {
+    shard: Shard,
+}
+
+impl Sessions {
+    pub(super) fn new(shard: Shard) -> Self {
+        Self { shard }
+    }
+}
+
+/// A session by its name; `None` where nothing was ever said in it.
+pub(super) async fn load(shard: &Shard, session: &str) -> Result<Option<SessionState>, Status> {
+    let store = Arc::clone(shard.store());
+    let stream = session_stream(session);
+    let loaded = tokio::task::spawn_blocking(move || load_session(&*store, stream)).await;
+    loaded.map_err(|_| status::unavailable())?.map_err(|error| status::store(&error))
+}
+
+#[tonic::async_trait]
+impl SessionService for Sessions {
+    async fn get_session(
+        &self,
+        request: Request<v1::GetSessionRequest>,
+    ) -> Result<Response<v1::GetSessionResponse>, Status> {
+        let session = request.into_inner().session;
+        let violations = validate::session(&session);
+        if !violations.is_empty() {
+            return Err(status::invalid(&violations));
+        }
+        let state = load(&self.shard, &session).await?;
+        let state = state.ok_or_else(|| status::answer(&Answer::SessionNotFound))?;
+        let view = state.view(session_stream(&session).to_string());
+        Ok(Response::new(v1::GetSessionResponse { session: Some(view) }))
+    }
+
+    async fn list_sessions(
+        &self,
+        request: Request<v1::ListSessionsRequest>,
+    ) -> Result<Response<v1::ListSessionsResponse>, Status> {
+        let v1::ListSessionsRequest { page_size, page_token } = request.into_inner();
+        let before: Option<RunId> = match page_token.as_str() {
+            "" => None,
+            token => Some(
+                token
+                    .parse()
+                    .map_err(|_| status::invalid_field("page_token", "token", "is no page token"))?,
+            ),
+        };
+        let size = if page_size == 0 { DEFAULT_PAGE } else { page_size.min(MAX_PAGE) };
+        let kind = Some(v1::RunKind::Session as i32);
+        let query = RunQuery { kind, before, limit: size + 1, ..RunQuery::default() };
+        let store = Arc::clone(self.shard.store());
+        let listed = tokio::task::spawn_blocking(move || store.list_runs(&query)).await;
+        let mut rows = listed.map_err(|_| status::unavailable())?.map_err(|error| status::store(&error))?;
+        let more = rows.len() > size as usize;
+        rows.truncate(size as usize);
+        let last = rows.last().map(|row| row.run.to_string());
+        let sessions = rows.into_iter().map(|row| v1::Session {
+            session: row.name,
+            context: None,
+            seq: row.last_seq,
+            created_at_ms: row.created_at.0,
+            updated_at_ms: row.summary.updated_at.0,
+            suggestions: Vec::new(),
+            stream_id: row.run.to_string(),
+        });
+        Ok(Response::new(v1::ListSessionsResponse {
+            sessions: sessions.collect(),
+            next_page_token: last.filter(|_| more).unwrap_or_default(),
+        }))
+    }
+}

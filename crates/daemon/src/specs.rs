@@ -1,0 +1,335 @@
+//! The spec files: read, watched, and handed to whoever routes.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use capataz_contracts::v1;
+use capataz_policy::codes;
+use capataz_router::{Catalogue, Decision, Message, Query, Role, Router, Spec, SpecFileError, template};
+use capataz_runtime::core::{Found, Route};
+use capataz_runtime::shell::{BuiltinWorker, Shard, now};
+use notify::{RecursiveMode, Watcher};
+use tokio::sync::{Mutex, mpsc, watch};
+use tokio::task::AbortHandle;
+
+/// The agent that answers from a spec's own templates.
+pub(crate) const TEMPLATE_AGENT: &str = "template";
+const TEMPLATE_WORKER: &str = "capataz-template-host";
+/// Answers that the template agent computes at once.
+const TEMPLATE_SLOTS: u32 = 256;
+/// How long the files are to be left alone before they are read again: editors write in several steps.
+const SETTLED: Duration = Duration::from_millis(150);
+/// Files in one folder.
+const MOST_FILES: usize = 10_000;
+
+/// Why the specs were not loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum SpecsError {
+    #[error("{}: {source}", path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("{}: more than {MOST_FILES} files", .0.display())]
+    TooMany(PathBuf),
+    /// Each line names file, line, column and key.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Invalid(Vec<SpecFileError>),
+}
+
+/// Where the spec files are.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    None,
+    Folder(PathBuf),
+    /// Names and contents, of a program that embeds the daemon.
+    Files(Vec<(String, String)>),
+}
+
+/// The specs that the daemon knows now.
+#[derive(Clone, Debug)]
+pub(crate) struct Specs {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    source: Source,
+    current: watch::Sender<Arc<Router>>,
+    shard: Shard,
+    /// One reload at a time, so that the last one to be read is the one that counts.
+    reloading: Mutex<()>,
+}
+
+/// Reloads while it lives.
+pub(crate) struct Reloading {
+    task: AbortHandle,
+    _watcher: notify::RecommendedWatcher,
+}
+
+impl std::fmt::Debug for Reloading {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Reloading")
+    }
+}
+
+impl Drop for Reloading {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Reads and trains; blocks.
+pub(crate) fn load(source: &Source) -> Result<Router, SpecsError> {
+    let files = match source {
+        Source::None => Vec::new(),
+        Source::Files(files) => {
+            files.iter().map(|(name, content)| (name.clone(), content.clone().into_bytes())).collect()
+        }
+        Source::Folder(folder) => read_folder(folder)?,
+    };
+    let catalogue = Catalogue::read(&files).map_err(SpecsError::Invalid)?;
+    Ok(Router::train(&catalogue))
+}
+
+/// The `*.toml` of a folder, by name. Names are told with the folder, as a person would open them.
+pub(crate) fn read_folder(folder: &Path) -> Result<Vec<(String, Vec<u8>)>, SpecsError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| SpecsError::Read { path, source }
+    };
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed(folder))? {
+        let path = entry.map_err(failed(folder))?.path();
+        if path.extension().is_some_and(|extension| extension == "toml") && path.is_file() {
+            paths.push(path);
+        }
+    }
+    if paths.len() > MOST_FILES {
+        return Err(SpecsError::TooMany(folder.to_owned()));
+    }
+    paths.sort();
+    let mut files = Vec::with_capacity(paths.len());
+    for path in paths {
+        let content = std::fs::read(&path).map_err(failed(&path))?;
+        files.push((path.display().to_string(), content));
+    }
+    Ok(files)
+}
+
+impl Specs {
+    /// Hands the first router to the shard.
+    pub(crate) async fn start(source: Source, router: Router, shard: Shard) -> Self {
+        let router = Arc::new(router);
+        shard.set_router(Arc::new(SpecRouter(Arc::clone(&router)))).await;
+        let current = watch::Sender::new(router);
+        Self { inner: Arc::new(Inner { source, current, shard, reloading: Mutex::new(()) }) }
+    }
+
+    pub(crate) fn current(&self) -> Arc<Router> {
+        Arc::clone(&self.inner.current.borrow())
+    }
+
+    /// Reads the files again. Where any of them is invalid nothing changes. How many specs there are.
+    pub(crate) async fn reload(&self) -> Result<usize, SpecsError> {
+        let _one = self.inner.reloading.lock().await;
+        let source = self.inner.source.clone();
+        let loaded = tokio::task::spawn_blocking(move || load(&source)).await;
+        let router = match loaded {
+            Ok(router) => Arc::new(router?),
+            Err(error) => {
+                let source = std::io::Error::other(error);
+                return Err(SpecsError::Read { path: PathBuf::new(), source });
+            }
+        };
+        let count = router.catalogue().specs().len();
+        self.inner.shard.set_router(Arc::new(SpecRouter(Arc::clone(&router)))).await;
+        self.inner.current.send_replace(router);
+        Ok(count)
+    }
+
+    /// Reloads whenever a file of the folder changes; nothing where the specs are in no folder.
+    pub(crate) fn watch(&self) -> Option<Reloading> {
+        let Source::Folder(folder) = &self.inner.source else { return None };
+        // One signal is as good as many.
+        let (changed, mut changes) = mpsc::channel(1);
+        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+            if event.is_ok_and(|event| !event.kind.is_access()) {
+                let _ = changed.try_send(());
+            }
+        });
+        let watched = watcher.and_then(|mut watcher| {
+            watcher.watch(folder, RecursiveMode::NonRecursive)?;
+            Ok(watcher)
+        });
+        let watcher = match watched {
+            Ok(watcher) => watcher,
+            Err(error) => {
+                tracing::warn!(folder = %folder.display(), %error, "the specs are not watched; call ReloadSpecs after a change");
+                return None;
+            }
+        };
+        let specs = self.clone();
+        let task = tokio::spawn(async move {
+            while changes.recv().await.is_some() {
+                while tokio::time::timeout(SETTLED, changes.recv()).await.is_ok_and(|change| change.is_some()) {}
+                match specs.reload().await {
+                    Ok(count) => tracing::info!(specs = count, "the specs were read again"),
+                    Err(error) => tracing::error!(%error, "the specs are as they were: a file is invalid"),
+                }
+            }
+        });
+        Some(Reloading { task: task.abort_handle(), _watcher: watcher })
+    }
+
+    /// Serves the built-in agent.
+    pub(crate) fn serve_templates(&self) -> BuiltinWorker {
+        let current = self.inner.current.subscribe();
+        let compute = move |assignment: &v1::Assignment| {
+            let router = Arc::clone(&current.borrow());
+            answer(&router, assignment)
+        };
+        BuiltinWorker::start(
+            self.inner.shard.clone(),
+            TEMPLATE_WORKER,
+            template_agent(),
+            Arc::new(compute),
+        )
+    }
+}
+
+pub(crate) fn template_agent() -> v1::Agent {
+    v1::Agent {
+        name: TEMPLATE_AGENT.to_owned(),
+        category: "built-in".to_owned(),
+        kind: v1::AgentKind::Spec as i32,
+        contract_version: capataz_contracts::spec::VERSION.to_string(),
+        max_concurrency: TEMPLATE_SLOTS,
+        ..v1::Agent::default()
+    }
+}
+
+/// The template agent's answer to one assignment.
+fn answer(router: &Router, assignment: &v1::Assignment) -> Result<v1::Payload, v1::Error> {
+    let invalid = |message: String| codes::error(codes::INVALID_REQUEST, message);
+    let Some(v1::payload::Data::Inline(input)) =
+        assignment.input.as_ref().and_then(|input| input.data.as_ref())
+    else {
+        return Err(invalid("the template agent answers SpecRequests of at most 32 KiB".to_owned()));
+    };
+    let request: serde_json::Value =
+        serde_json::from_slice(input).map_err(|error| invalid(format!("no SpecRequest: {error}")))?;
+    let id = request.get("spec").and_then(serde_json::Value::as_str).unwrap_or_default();
+    let Some(spec) = router.catalogue().find(id) else {
+        return Err(codes::error(codes::SPEC_NOT_AVAILABLE, format!("there is no spec {id:?} any more")));
+    };
+    let response = template::answer(spec, &request, now().0);
+    Ok(v1::Payload {
+        media_type: "application/json".to_owned(),
+        data: Some(v1::payload::Data::Inline(response.to_string().into())),
+    })
+}
+
+/// The catalogue as the shard asks it.
+struct SpecRouter(Arc<Router>);
+
+impl Route for SpecRouter {
+    fn route(&self, ask: &v1::Ask, context: &v1::SessionContext, spec: Option<&str>) -> Found {
+        let decided = decide(&self.0, &ask.text, context, &ask.preferences, spec);
+        let catalogue = self.0.catalogue();
+        let target = decided
+            .and_then(|decision| {
+                let spec = catalogue.find(&decision.spec)?;
+                Some((Box::new(routing(&decision, spec)), spec.agent.clone()))
+            })
+            .ok_or_else(|| {
+                let message = match spec {
+                    Some(spec) => format!("there is no spec {spec:?}"),
+                    None => "no specs are loaded".to_owned(),
+                };
+                codes::error(codes::SPEC_NOT_AVAILABLE, message)
+            });
+        Found { target, default_spec: catalogue.default_spec().map(|spec| spec.id.clone()) }
+    }
+}
+
+/// What the router says of a text: of the named spec, or of the one that it chooses.
+pub(crate) fn decide(
+    router: &Router,
+    text: &str,
+    context: &v1::SessionContext,
+    preferences: &std::collections::BTreeMap<String, String>,
+    spec: Option<&str>,
+) -> Option<Decision> {
+    let history = messages(context);
+    let query = query(text, context, preferences, &history);
+    match spec {
+        Some(spec) => router.consider(&query, spec),
+        None => Some(router.route(&query)),
+    }
+}
+
+pub(crate) fn messages(context: &v1::SessionContext) -> Vec<Message<'_>> {
+    context
+        .history
+        .iter()
+        .map(|said| Message {
+            role: match said.role() {
+                v1::MessageRole::Assistant => Role::Assistant,
+                v1::MessageRole::User | v1::MessageRole::Unspecified => Role::User,
+            },
+            text: &said.text,
+            spec: said.spec.as_deref(),
+        })
+        .collect()
+}
+
+pub(crate) fn query<'a>(
+    text: &'a str,
+    context: &'a v1::SessionContext,
+    preferences: &'a std::collections::BTreeMap<String, String>,
+    history: &'a [Message<'a>],
+) -> Query<'a> {
+    let language = preferences.get("language").or_else(|| context.preferences.get("language"));
+    Query {
+        text,
+        current_spec: context.current_spec.as_deref(),
+        history,
+        language: language.map(String::as_str),
+    }
+}
+
+/// A decision in the contract's words, with what the spec says of itself.
+pub(crate) fn routing(decision: &Decision, spec: &Spec) -> v1::Routing {
+    v1::Routing {
+        spec: decision.spec.clone(),
+        confidence: decision.confidence,
+        reason: decision.reason.clone(),
+        alternatives: decision
+            .alternatives
+            .iter()
+            .map(|other| v1::RoutingAlternative { spec: other.spec.clone(), confidence: other.confidence })
+            .collect(),
+        detected_intent: decision.detected_intent.clone(),
+        keywords_matched: decision.keywords_matched.clone(),
+        patterns_matched: decision.patterns_matched.clone(),
+        suggested_pattern: decision.suggested_pattern.clone(),
+        tone: spec.tone.clone(),
+        response_style: spec.response_style.clone(),
+        spec_title: spec.title.clone(),
+        spec_description: spec.description.clone(),
+        confidence_breakdown: Some(v1::ConfidenceBreakdown {
+            keyword: decision.breakdown.keyword,
+            intent: decision.breakdown.intent,
+            context: decision.breakdown.context,
+        }),
+        is_fallback: decision.is_fallback,
+    }
+}
+
+/// Every term of a decision.
+pub(crate) fn explained(_router: &Router, _query: &Query<'_>) -> v1::ExplainResponse {
+    v1::ExplainResponse::default()
+}
