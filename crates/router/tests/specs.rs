@@ -96,7 +96,7 @@ fn example_1_a_simple_emotional_request() {
         "tone": "empathetic",
         "response_style": "poetic",
     });
-    let answer = answer(&request("req-001", WHISPERS, "Me siento perdido", 0.85, &context));
+    let answer = answer(&request("req-001", WHISPERS, "Hoy me siento muy perdida", 0.85, &context));
     assert_eq!(answer["success"], true);
     assert_eq!(answer["spec"], WHISPERS);
     assert_eq!(answer["request_id"], "req-001");
@@ -119,7 +119,8 @@ fn example_2_a_suggested_transition() {
         "suggested_pattern": "clarification",
         "tone": "gentle",
     });
-    let answer = answer(&request("req-002", WHISPERS, "Necesito decidir entre dos opciones", 0.45, &context));
+    let answer =
+        answer(&request("req-002", WHISPERS, "Tengo que decidir, y las opciones son dos", 0.45, &context));
     assert_eq!(answer["success"], true);
     assert_eq!(answer["spec"], WHISPERS);
     assert_eq!(answer["request_id"], "req-002");
@@ -143,7 +144,7 @@ fn example_3_a_recoverable_error() {
         "suggested_pattern": null,
         "tone": "neutral",
     });
-    let answer = answer(&request("req-003", KIRO, "Ayuda", 0.3, &context));
+    let answer = answer(&request("req-003", KIRO, "Ayúdame", 0.3, &context));
     assert_eq!(answer["success"], false);
     assert_eq!(answer["spec"], KIRO);
     assert_eq!(answer["request_id"], "req-003");
@@ -168,12 +169,12 @@ fn example_4_a_request_with_history() {
         "tone": "analytical",
         "response_style": "structured",
     });
-    let mut request = request("req-004", KIRO, "¿Y cómo empiezo?", 0.7, &context);
+    let mut request = request("req-004", KIRO, "¿Y por dónde empiezo?", 0.7, &context);
     request["conversation"] = json!({
         "previous_spec": KIRO,
         "message_count": 3,
         "history": [
-            { "role": "user", "text": "Quiero cambiar de carrera", "timestamp": 1_699_999_000_000_i64 },
+            { "role": "user", "text": "Quiero dedicarme a otra cosa", "timestamp": 1_699_999_000_000_i64 },
             { "role": "assistant", "text": "Entiendo.", "spec": KIRO, "timestamp": 1_699_999_500_000_i64 },
         ],
     });
@@ -182,7 +183,7 @@ fn example_4_a_request_with_history() {
     assert_eq!(answer["spec"], KIRO);
     assert_eq!(answer["request_id"], "req-004");
     assert_eq!(answer["response"]["format"], "markdown");
-    assert!(answer["response"]["text"].as_str().unwrap().contains("«Quiero cambiar de carrera»"));
+    assert!(answer["response"]["text"].as_str().unwrap().contains("«Quiero dedicarme a otra cosa»"));
     let sections = answer["response"]["structured"]["sections"].as_array().unwrap();
     assert!(sections.len() >= 2);
     for part in ["title", "content", "type"] {
@@ -195,9 +196,70 @@ fn example_4_a_request_with_history() {
     assert_eq!(answer["metadata"]["pattern_used"], "action_planning");
     assert_eq!(answer["context_update"]["engagement_level"], "high");
     assert_eq!(answer["context_update"]["custom"]["stage"], "planning");
-    assert_eq!(answer["context_update"]["custom"]["topic"], "Quiero cambiar de carrera");
+    assert_eq!(answer["context_update"]["custom"]["topic"], "Quiero dedicarme a otra cosa");
     for absent in ["transition", "error"] {
         assert_eq!(answer.get(absent), None, "{absent}");
+    }
+}
+
+/// The example requests and responses of the seed themselves; not part of this repository.
+const ORIGINALS: &str = "../../../shared/vectors/spec";
+
+/// Everything but the words and the numbers.
+#[track_caller]
+fn agrees(answer: &Value, expected: &Value, name: &str) {
+    let fields = [
+        "/success",
+        "/spec",
+        "/request_id",
+        "/response/format",
+        "/metadata/pattern_used",
+        "/error/code",
+        "/error/recoverable",
+        "/error/fallback_spec",
+        "/transition/suggest_spec",
+        "/transition/auto_transition",
+        "/transition/confidence",
+        "/context_update/engagement_level",
+        "/context_update/custom/stage",
+    ];
+    for field in fields {
+        let field_of = |value: &Value| value.pointer(field).cloned().unwrap_or_default();
+        assert_eq!(field_of(answer), field_of(expected), "{name} {field}");
+    }
+    for object in [
+        "",
+        "/response",
+        "/response/structured",
+        "/error",
+        "/transition",
+        "/context_update",
+        "/context_update/custom",
+    ] {
+        let keys = |value: &Value| -> Vec<String> {
+            let object = value.pointer(object).and_then(Value::as_object);
+            let mut keys: Vec<String> =
+                object.map(|object| object.keys().cloned().collect()).unwrap_or_default();
+            keys.sort();
+            keys
+        };
+        assert_eq!(keys(answer), keys(expected), "{name} {object}");
+    }
+}
+
+#[test]
+fn the_originals_of_the_examples_are_answered_as_they_say() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(ORIGINALS);
+    if !folder.exists() {
+        println!("skipped: there are no originals");
+        return;
+    }
+    for name in ["1-emotional", "2-suggested-transition", "3-recoverable-error", "4-conversation"] {
+        let read = |part: &str| -> Value {
+            let path = folder.join(format!("{name}.{part}.json"));
+            serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+        };
+        agrees(&answer(&read("request")), &read("response"), name);
     }
 }
 
