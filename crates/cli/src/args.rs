@@ -29,7 +29,7 @@ Examples:
   capataz demo                         see what it does, in ten seconds
   capataz serve                        start a daemon
   capataz run plan.toml --watch        run a plan and watch it
-  capataz ask "Me siento perdido"      route a text to a spec and show its answer
+  capataz ask \"Me siento perdido\"      route a text to a spec and show its answer
   capataz runs list --status running   what is going on
 
 Exit codes: 0 success, 1 the run failed or the daemon refused, 2 wrong usage or invalid

@@ -70,7 +70,7 @@ fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
     let runtime = tokio::runtime::Runtime::new().map_err(|error| {
         Failure::failed(text::fill(text::words().serve.no_runtime, &[&error.to_string()]))
     })?;
-    runtime.block_on(async {
+    let outcome = runtime.block_on(async {
         match command {
             Command::Serve(args) => commands::serve::serve(args, out).await,
             Command::Demo(args) => commands::demo::demo(args, out).await,
@@ -81,5 +81,8 @@ fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
             Command::Agents(command) => commands::agents::agents(command, &global, out).await,
             Command::Contract(_) | Command::Completions { .. } => Ok(Exit::Ok),
         }
-    })
+    });
+    // A thread that still waits for a line on the standard input is not waited for.
+    runtime.shutdown_background();
+    outcome
 }

@@ -329,7 +329,7 @@ impl Client {
             };
             match RouterServiceClient::new(self.channel()).accept_transition(request).await {
                 Ok(response) => return Ok(response.into_inner()),
-                Err(status) => attempts.after(status).await?,
+                Err(status) => attempts.after(status.into()).await?,
             }
         }
     }

@@ -165,6 +165,15 @@ pub fn check_plan(plan: &v1::Plan) -> Vec<Violation> {
     services::check_plan(plan)
 }
 
+/// The specs of a folder, for whoever looks at them without a daemon.
+///
+/// # Errors
+/// A file cannot be read, or is invalid; then every error of every file, with its place.
+pub fn read_specs(folder: &Path) -> Result<capataz_router::Catalogue, SpecsError> {
+    let files = specs::read_folder(folder)?;
+    capataz_router::Catalogue::read(&files).map_err(SpecsError::Invalid)
+}
+
 /// The hidden subcommand under which process agents run; see `capataz_runtime::process`.
 pub fn shim_main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     capataz_runtime::process::shim_main(arguments)

@@ -4,6 +4,7 @@ use capataz_contracts::v1;
 use capataz_contracts::v1::event::Body;
 
 use super::model::Run;
+use crate::display::ask::{self, call_reason};
 use crate::display::error::{one_line, severity, with_cause};
 use crate::display::format::{exactly, offset, share, took};
 use crate::display::frame::{visible, visible_block};
