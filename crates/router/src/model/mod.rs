@@ -36,7 +36,7 @@ pub(crate) struct Model {
     vocabulary: Vocabulary,
     /// By row: what an occurrence weighs before the text's own length is divided out.
     values: Vec<f32>,
-    unknown: [f32; 4],
+    unknown: [f32; 3],
     weights: Weights,
     /// By row, `stride / 8` bytes: the classes whose examples have the feature.
     seen: Vec<u8>,
@@ -65,8 +65,10 @@ pub(crate) struct ModelScratch {
     places: Vec<(u32, u32)>,
     round: u32,
     pub features: Vec<Feature>,
+    /// Rows and coefficients of the features that are known.
+    known: Vec<(u32, i16)>,
     /// By class; as [`Weights`] counts.
-    scores: Vec<i32>,
+    scores: Vec<i16>,
     pub coverage: f32,
 }
 
@@ -107,19 +109,14 @@ impl Model {
 
     /// Scores every class.
     pub(crate) fn score(&self, folded: &Folded, scratch: &mut ModelScratch) {
-        scratch.scores.clear();
-        scratch.scores.resize(self.weights.stride(), 0);
         self.collect(folded, scratch);
-        for feature in &scratch.features {
-            if feature.row != UNKNOWN {
-                self.weights.add(feature.row, feature.coefficient, &mut scratch.scores);
-            }
-        }
+        self.weights.sum(&scratch.known, &mut scratch.scores);
     }
 
     /// Every different n-gram of the text, with what it weighs there.
     fn collect(&self, folded: &Folded, scratch: &mut ModelScratch) {
         scratch.features.clear();
+        scratch.known.clear();
         scratch.coverage = 0.0;
         if self.values.is_empty() {
             return;
@@ -128,7 +125,7 @@ impl Model {
         ngrams::visit(folded, &self.parameters, |ngram| scratch.count(ngram.hash, ngram.kind));
         let mut known = 0.0_f32;
         let mut all = 0.0_f32;
-        let [word, pair, piece, skip] = self.unknown;
+        let [word, pair, piece] = self.unknown;
         for feature in &mut scratch.features {
             let found = self.vocabulary.find(feature.hash);
             feature.row = found.unwrap_or(UNKNOWN);
@@ -138,7 +135,6 @@ impl Model {
                     Kind::Word => word,
                     Kind::Pair => pair,
                     Kind::Piece => piece,
-            Kind::Skip => skip,
                 },
             };
             feature.value = value * frequency(feature.count);
@@ -152,7 +148,10 @@ impl Model {
             let scale = 1.0 / all.sqrt();
             for feature in &mut scratch.features {
                 feature.value *= scale;
-                feature.coefficient = self.weights.coefficient(feature.row, feature.value);
+                if feature.row != UNKNOWN {
+                    feature.coefficient = self.weights.coefficient(feature.row, feature.value);
+                    scratch.known.push((feature.row, feature.coefficient));
+                }
             }
             scratch.coverage = known / all;
         }
