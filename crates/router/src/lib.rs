@@ -11,6 +11,7 @@
 
 pub mod decision;
 pub mod eval;
+pub mod explain;
 mod hash;
 mod logit;
 pub mod model;
@@ -20,5 +21,6 @@ pub mod spec;
 pub mod text;
 
 pub use decision::{Alternative, Breakdown, Decision, Message, Query, Role};
+pub use explain::Explanation;
 pub use route::{Router, Scratch};
 pub use spec::{Catalogue, Intent, Keyword, Language, Pattern, Spec, Template};

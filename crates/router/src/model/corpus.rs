@@ -56,6 +56,9 @@ impl Corpus {
                     folded.refill(example);
                     texts.insert(folded.text().to_owned());
                 }
+                if texts.is_empty() {
+                    continue;
+                }
                 let name = words_of(&intent.name);
                 if let Some(name) = &name {
                     texts.insert(name.clone());

@@ -13,8 +13,10 @@ mod weights;
 pub use calibration::{Calibration, Evidence};
 pub use parameters::Parameters;
 
-use corpus::Corpus;
+use std::collections::BTreeMap;
+
 pub(crate) use corpus::Class;
+use corpus::Corpus;
 pub(crate) use features::exponential;
 use features::frequency;
 use ngrams::Kind;
@@ -103,8 +105,19 @@ impl Model {
         &self.calibration
     }
 
-    pub(crate) fn parameters(&self) -> &Parameters {
-        &self.parameters
+    /// For each known feature of a text that was scored: the tokens that it stands in, one for each time; both of them
+    /// for a pair.
+    pub(crate) fn places(&self, folded: &Folded, scratch: &ModelScratch) -> Vec<(Feature, Vec<usize>)> {
+        let mut places: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        ngrams::visit(folded, &self.parameters, |ngram| {
+            let tokens = places.entry(ngram.hash).or_default();
+            if ngram.kind == Kind::Pair {
+                tokens.push(ngram.token - 1);
+            }
+            tokens.push(ngram.token);
+        });
+        let known = scratch.features.iter().filter(|feature| feature.row != UNKNOWN);
+        known.map(|feature| (*feature, places.remove(&feature.hash).unwrap_or_default())).collect()
     }
 
     /// Scores every class.
@@ -215,7 +228,14 @@ impl ModelScratch {
         while let Some(slot) = self.places.get_mut(place) {
             if slot.1 != self.round {
                 *slot = (self.features.len() as u32, self.round);
-                self.features.push(Feature { hash, row: UNKNOWN, kind, count: 1, value: 0.0, coefficient: 0 });
+                self.features.push(Feature {
+                    hash,
+                    row: UNKNOWN,
+                    kind,
+                    count: 1,
+                    value: 0.0,
+                    coefficient: 0,
+                });
                 return;
             }
             if let Some(feature) = self.features.get_mut(slot.0 as usize)

@@ -140,7 +140,8 @@ fn observe(
         let others = keywords.iter().enumerate().filter(|(spec, _)| *spec != winner);
         let next_keyword = others.map(|(_, keyword)| *keyword).fold(0.0, f64::max);
         let class = best_class.get(winner).copied().flatten();
-        let explained = if phrases.is_empty() { 0.0 } else { explained(&hits, winner, folded.tokens().len()) };
+        let explained =
+            if phrases.is_empty() { 0.0 } else { explained(&hits, winner, folded.tokens().len()) };
         let class_coverage = class.map_or(0.0, |class| f64::from(trained.class_coverage(&vector, class)));
         observations.push(Observation {
             evidence: Evidence {

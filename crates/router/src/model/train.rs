@@ -299,7 +299,11 @@ impl Trained {
         let mean = vectors.len() as f32 / filled as f32;
         sizes
             .iter()
-            .map(|size| if *size > 0.0 { (mean / size).powf(parameters.balance).clamp(0.25, 4.0) } else { 1.0 })
+            .map(
+                |size| {
+                    if *size > 0.0 { (mean / size).powf(parameters.balance).clamp(0.25, 4.0) } else { 1.0 }
+                },
+            )
             .collect()
     }
 }

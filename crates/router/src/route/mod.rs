@@ -3,7 +3,7 @@
 //! The terms of a spec are the score of its best intent, its keywords, its patterns, and the context. All of them are
 //! logits. What the greatest sum is worth, the calibration says; that is the confidence.
 
-mod context;
+pub(crate) mod context;
 mod outcome;
 mod reason;
 
@@ -179,8 +179,7 @@ impl Router {
             Sign::Keyword => terms.keyword += logit,
             Sign::Pattern => terms.pattern += logit,
         });
-        self.add_continuity(query, scratch);
-        self.add_language(query, scratch);
+        self.add_situation(query, scratch);
         rank(&scratch.terms, &mut scratch.best);
         let winner = *scratch.best.first()?;
         let mut odds = std::mem::take(&mut scratch.odds);
@@ -197,7 +196,8 @@ impl Router {
         self.phrases.find(&scratch.folded, &mut scratch.hits);
         scratch.matched.clear();
         for (spec, pattern) in &self.expressions {
-            let by_phrase = scratch.hits.iter().any(|hit| (hit.spec, hit.owner) == (*spec, Owner::Pattern(*pattern)));
+            let by_phrase =
+                scratch.hits.iter().any(|hit| (hit.spec, hit.owner) == (*spec, Owner::Pattern(*pattern)));
             let content = self.catalogue.specs().get(*spec).and_then(|spec| spec.patterns.get(*pattern));
             let matches = content.is_some_and(|pattern| {
                 pattern.expressions.iter().any(|expression| expression.is_match(scratch.folded.text()))
@@ -284,7 +284,8 @@ fn rank(terms: &[Terms], best: &mut Vec<usize>) {
         if best.len() >= LISTED && !beaten {
             continue;
         }
-        let place = best.partition_point(|other| terms.get(*other).is_some_and(|other| other.total() >= total));
+        let place =
+            best.partition_point(|other| terms.get(*other).is_some_and(|other| other.total() >= total));
         best.insert(place, spec);
         best.truncate(LISTED);
     }
