@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use capataz_contracts::v1;
 use capataz_policy::codes;
+use capataz_router::explain::TermKind;
 use capataz_router::{Catalogue, Decision, Message, Query, Role, Router, Spec, SpecFileError, template};
 use capataz_runtime::core::{Found, Route};
 use capataz_runtime::shell::{BuiltinWorker, Shard, now};
@@ -329,7 +330,44 @@ pub(crate) fn routing(decision: &Decision, spec: &Spec) -> v1::Routing {
     }
 }
 
-/// Every term of a decision.
-pub(crate) fn explained(_router: &Router, _query: &Query<'_>) -> v1::ExplainResponse {
-    v1::ExplainResponse::default()
+/// A decision with every term of the specs that were considered, the one that answers first.
+pub(crate) fn explained(router: &Router, query: &Query<'_>) -> v1::ExplainResponse {
+    let explanation = router.explain(query, None);
+    let catalogue = router.catalogue();
+    let decision = router.route(query);
+    let routing = catalogue.find(&decision.spec).map(|spec| routing(&decision, spec));
+    let (mut specs, others): (Vec<_>, Vec<_>) =
+        explanation.considered.iter().partition(|considered| considered.spec == explanation.spec);
+    specs.extend(others);
+    let specs = specs.into_iter().map(|considered| v1::SpecScore {
+        spec: considered.spec.clone(),
+        score: considered.total,
+        confidence: router
+            .consider(query, &considered.spec)
+            .map_or(0.0, |considered| considered.confidence),
+        terms: considered
+            .terms
+            .iter()
+            .map(|term| v1::ScoreTerm {
+                kind: kind_of(term.kind).to_owned(),
+                name: term.what.clone(),
+                contribution: term.logit,
+            })
+            .collect(),
+    });
+    let specs = specs.collect();
+    let changes = explanation.change.to_string();
+    let changes = changes.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
+    v1::ExplainResponse { routing, specs, counterfactuals: changes }
+}
+
+fn kind_of(kind: TermKind) -> &'static str {
+    match kind {
+        TermKind::Intent => "intent",
+        TermKind::Keyword => "keyword",
+        TermKind::Pattern => "pattern",
+        TermKind::History => "history",
+        TermKind::Continuity => "continuity",
+        TermKind::Language => "language",
+    }
 }

@@ -7,12 +7,14 @@
 //! - [`decision`] holds what routing is asked and what it answers.
 //! - [`text`] folds texts: case, accents and punctuation do not matter.
 //! - [`model`] learns intents from examples; [`route`] adds keywords, patterns and context, and decides.
+//! - [`explain`] takes a decision apart into its terms.
 //! - [`eval`] measures a catalogue on labelled rows.
 //! - [`template`] is the agent that answers from a spec's own templates.
 
 mod check;
 pub mod decision;
 pub mod eval;
+pub mod explain;
 mod fold;
 mod hash;
 mod language;
@@ -27,6 +29,7 @@ pub mod template;
 pub mod text;
 
 pub use decision::{Alternative, Breakdown, Decision, Message, Query, Role};
+pub use explain::Explanation;
 pub use load::{SpecFileCode, SpecFileError};
 pub use route::{Router, Scratch};
 pub use spec::{Catalogue, Intent, Keyword, Language, Limits, Pattern, Refusal, Spec, Template, Transition};

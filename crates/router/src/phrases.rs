@@ -125,14 +125,7 @@ impl Phrases {
         hits.sort_unstable_by_key(|hit| (hit.first, hit.last, hit.spec, hit.owner));
     }
 
-    fn matches(
-        &self,
-        index: &[(u64, usize)],
-        key: u64,
-        folded: &Folded,
-        first: usize,
-        hits: &mut Vec<Hit>,
-    ) {
+    fn matches(&self, index: &[(u64, usize)], key: u64, folded: &Folded, first: usize, hits: &mut Vec<Hit>) {
         let start = index.partition_point(|(found, _)| *found < key);
         for (_, place) in index.iter().skip(start).take_while(|(found, _)| *found == key) {
             let Some(phrase) = self.phrases.get(*place) else { continue };

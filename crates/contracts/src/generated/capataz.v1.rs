@@ -3018,10 +3018,10 @@ pub struct SpecScore {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ScoreTerm {
-    /// `bias`, `keyword`, `pattern`, `intent` or `context`.
+    /// `intent`, `keyword`, `pattern`, `history`, `continuity` or `language`.
     #[prost(string, tag = "1")]
     pub kind: ::prost::alloc::string::String,
-    /// A word of the text, the name of a pattern, or what the context is.
+    /// A word or keyword as written in the text, or the name of a pattern; empty for the context.
     #[prost(string, tag = "2")]
     pub name: ::prost::alloc::string::String,
     #[prost(double, tag = "3")]

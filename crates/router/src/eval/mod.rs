@@ -113,7 +113,11 @@ fn decide(router: &Router, rows: &[Row], clock: &dyn Fn() -> Duration) -> (Vec<S
         let begin = clock();
         let decision = router.route_with(&query, &mut scratch);
         latencies.push(clock().saturating_sub(begin));
-        scored.push(Scored { label: row.label.clone(), spec: decision.spec, confidence: decision.confidence });
+        scored.push(Scored {
+            label: row.label.clone(),
+            spec: decision.spec,
+            confidence: decision.confidence,
+        });
     }
     (scored, latencies)
 }

@@ -75,7 +75,8 @@ impl Report {
             balanced: thresholded(Rule::Balanced),
             auroc: auroc(scored),
             calibration_error: calibration_error(scored),
-            mean_confidence: scored.iter().map(|row| row.confidence).sum::<f64>() / scored.len().max(1) as f64,
+            mean_confidence: scored.iter().map(|row| row.confidence).sum::<f64>()
+                / scored.len().max(1) as f64,
             worst_confusions: super::worst_confusions(scored),
             latency_p50_ns: percentile(50),
             latency_p99_ns: percentile(99),

@@ -37,7 +37,11 @@ pub fn read_tsv(content: &str) -> Result<Vec<Row>, Vec<RowError>> {
         let columns: Vec<&str> = line.split('\t').collect();
         match columns.as_slice() {
             [text, label] | [text, label, ""] => {
-                rows.push(Row { text: (*text).to_owned(), label: (*label).to_owned(), split: "test".to_owned() });
+                rows.push(Row {
+                    text: (*text).to_owned(),
+                    label: (*label).to_owned(),
+                    split: "test".to_owned(),
+                });
             }
             [text, label, split] => {
                 rows.push(Row {

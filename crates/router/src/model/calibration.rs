@@ -117,7 +117,11 @@ impl Calibration {
                 break;
             }
         }
-        if weights.iter().all(|weight| weight.is_finite()) { Self { weights } } else { Self { weights: prior } }
+        if weights.iter().all(|weight| weight.is_finite()) {
+            Self { weights }
+        } else {
+            Self { weights: prior }
+        }
     }
 }
 
@@ -129,7 +133,9 @@ pub(crate) fn logistic(logit: f64) -> f64 {
 fn solve(mut matrix: [[f64; FEATURES]; FEATURES], mut right: [f64; FEATURES]) -> [f64; FEATURES] {
     for pivot in 0..FEATURES {
         let Some(pivot_row) = matrix.get(pivot).copied() else { break };
-        let (Some(diagonal), Some(value)) = (pivot_row.get(pivot).copied(), right.get(pivot).copied()) else { break };
+        let (Some(diagonal), Some(value)) = (pivot_row.get(pivot).copied(), right.get(pivot).copied()) else {
+            break;
+        };
         for (place, (row, other)) in matrix.iter_mut().zip(&mut right).enumerate() {
             if place == pivot {
                 continue;

@@ -56,7 +56,10 @@ impl Corpus {
                     folded.refill(example);
                     texts.insert(folded.text().to_owned());
                 }
-                let name = if parameters.names { named(&intent.name) } else { None };
+                if texts.is_empty() {
+                    continue;
+                }
+                let name = words_of(&intent.name);
                 if let Some(name) = &name {
                     texts.insert(name.clone());
                 }
@@ -93,7 +96,7 @@ impl Corpus {
 }
 
 /// The words of an intent's name: `book_flight`, `alarm/cancelAlarm`.
-fn named(name: &str) -> Option<String> {
+fn words_of(name: &str) -> Option<String> {
     let mut spaced = String::with_capacity(name.len() + 4);
     let mut lower = false;
     for character in name.chars() {

@@ -25,7 +25,8 @@ pub(crate) fn exponential(x: f32) -> f32 {
                 + part
                     * (0.5
                         + part
-                            * (0.166_666_67 + part * (0.041_666_67 + part * (0.008_333_34 + part * 0.001_39)))));
+                            * (0.166_666_67
+                                + part * (0.041_666_67 + part * (0.008_333_34 + part * 0.001_39)))));
     let power = f32::from_bits(((whole as i32 + 127) as u32) << 23);
     polynomial * power
 }

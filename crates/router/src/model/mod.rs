@@ -13,8 +13,10 @@ mod weights;
 pub use calibration::{Calibration, Evidence};
 pub use parameters::Parameters;
 
-use corpus::Corpus;
+use std::collections::BTreeMap;
+
 pub(crate) use corpus::Class;
+use corpus::Corpus;
 pub(crate) use features::exponential;
 use features::frequency;
 use ngrams::Kind;
@@ -36,7 +38,7 @@ pub(crate) struct Model {
     vocabulary: Vocabulary,
     /// By row: what an occurrence weighs before the text's own length is divided out.
     values: Vec<f32>,
-    unknown: [f32; 4],
+    unknown: [f32; 3],
     weights: Weights,
     /// By row, `stride / 8` bytes: the classes whose examples have the feature.
     seen: Vec<u8>,
@@ -65,8 +67,10 @@ pub(crate) struct ModelScratch {
     places: Vec<(u32, u32)>,
     round: u32,
     pub features: Vec<Feature>,
+    /// Rows and coefficients of the features that are known.
+    known: Vec<(u32, i16)>,
     /// By class; as [`Weights`] counts.
-    scores: Vec<i32>,
+    scores: Vec<i16>,
     pub coverage: f32,
 }
 
@@ -101,25 +105,31 @@ impl Model {
         &self.calibration
     }
 
-    pub(crate) fn parameters(&self) -> &Parameters {
-        &self.parameters
+    /// For each known feature of a text that was scored: the tokens that it stands in, one for each time; both of them
+    /// for a pair.
+    pub(crate) fn places(&self, folded: &Folded, scratch: &ModelScratch) -> Vec<(Feature, Vec<usize>)> {
+        let mut places: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        ngrams::visit(folded, &self.parameters, |ngram| {
+            let tokens = places.entry(ngram.hash).or_default();
+            if ngram.kind == Kind::Pair {
+                tokens.push(ngram.token - 1);
+            }
+            tokens.push(ngram.token);
+        });
+        let known = scratch.features.iter().filter(|feature| feature.row != UNKNOWN);
+        known.map(|feature| (*feature, places.remove(&feature.hash).unwrap_or_default())).collect()
     }
 
     /// Scores every class.
     pub(crate) fn score(&self, folded: &Folded, scratch: &mut ModelScratch) {
-        scratch.scores.clear();
-        scratch.scores.resize(self.weights.stride(), 0);
         self.collect(folded, scratch);
-        for feature in &scratch.features {
-            if feature.row != UNKNOWN {
-                self.weights.add(feature.row, feature.coefficient, &mut scratch.scores);
-            }
-        }
+        self.weights.sum(&scratch.known, &mut scratch.scores);
     }
 
     /// Every different n-gram of the text, with what it weighs there.
     fn collect(&self, folded: &Folded, scratch: &mut ModelScratch) {
         scratch.features.clear();
+        scratch.known.clear();
         scratch.coverage = 0.0;
         if self.values.is_empty() {
             return;
@@ -128,7 +138,7 @@ impl Model {
         ngrams::visit(folded, &self.parameters, |ngram| scratch.count(ngram.hash, ngram.kind));
         let mut known = 0.0_f32;
         let mut all = 0.0_f32;
-        let [word, pair, piece, skip] = self.unknown;
+        let [word, pair, piece] = self.unknown;
         for feature in &mut scratch.features {
             let found = self.vocabulary.find(feature.hash);
             feature.row = found.unwrap_or(UNKNOWN);
@@ -138,7 +148,6 @@ impl Model {
                     Kind::Word => word,
                     Kind::Pair => pair,
                     Kind::Piece => piece,
-            Kind::Skip => skip,
                 },
             };
             feature.value = value * frequency(feature.count);
@@ -152,7 +161,10 @@ impl Model {
             let scale = 1.0 / all.sqrt();
             for feature in &mut scratch.features {
                 feature.value *= scale;
-                feature.coefficient = self.weights.coefficient(feature.row, feature.value);
+                if feature.row != UNKNOWN {
+                    feature.coefficient = self.weights.coefficient(feature.row, feature.value);
+                    scratch.known.push((feature.row, feature.coefficient));
+                }
             }
             scratch.coverage = known / all;
         }
@@ -216,7 +228,14 @@ impl ModelScratch {
         while let Some(slot) = self.places.get_mut(place) {
             if slot.1 != self.round {
                 *slot = (self.features.len() as u32, self.round);
-                self.features.push(Feature { hash, row: UNKNOWN, kind, count: 1, value: 0.0, coefficient: 0 });
+                self.features.push(Feature {
+                    hash,
+                    row: UNKNOWN,
+                    kind,
+                    count: 1,
+                    value: 0.0,
+                    coefficient: 0,
+                });
                 return;
             }
             if let Some(feature) = self.features.get_mut(slot.0 as usize)

@@ -14,7 +14,6 @@ pub(crate) enum Kind {
     Word,
     Pair,
     Piece,
-    Skip,
 }
 
 impl Kind {
@@ -23,7 +22,6 @@ impl Kind {
             Self::Word => parameters.word_weight,
             Self::Pair => parameters.pair_weight,
             Self::Piece => parameters.piece_weight,
-            Self::Skip => parameters.skip_weight,
         }
     }
 }
@@ -39,7 +37,6 @@ pub(crate) struct Ngram {
 /// Calls `visit` for every n-gram, in the order of the text.
 pub(crate) fn visit(folded: &Folded, parameters: &Parameters, mut visit: impl FnMut(Ngram)) {
     let mut before: Option<u64> = None;
-    let mut skipped: Option<u64> = None;
     for (token, place) in folded.tokens().iter().enumerate() {
         let mut characters = [EDGE; LONGEST_WORD + 2];
         let mut length = 1;
@@ -61,15 +58,6 @@ pub(crate) fn visit(folded: &Folded, parameters: &Parameters, mut visit: impl Fn
             pair.add_hash(word);
             visit(Ngram { hash: pair.finish(), kind: Kind::Pair, token });
         }
-        if let Some(first) = skipped
-            && parameters.skip_weight > 0.0
-        {
-            let mut pair = Hash::new(4);
-            pair.add_hash(first);
-            pair.add_hash(word);
-            visit(Ngram { hash: pair.finish(), kind: Kind::Skip, token });
-        }
-        skipped = before;
         before = Some(word);
         // The array ends with an edge: with the word's own, `length + 1` characters are cut into pieces.
         let characters = characters.get(..=length).unwrap_or_default();

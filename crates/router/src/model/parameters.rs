@@ -12,15 +12,9 @@ pub struct Parameters {
     pub word_weight: f32,
     pub pair_weight: f32,
     pub piece_weight: f32,
-    /// Two words with one between them.
-    pub skip_weight: f32,
-    pub rarity_power: f32,
-    pub names: bool,
+    /// Rarity is counted in intents this much, and in examples for the rest: a word that every example of one intent has
+    /// is frequent, and tells much.
     pub class_rarity: f32,
-    pub name_importance: f32,
-    pub margin: f32,
-    pub averaged: bool,
-    pub joined: bool,
     /// Rarity of what was never seen, as a share of the rarity of what was seen once.
     pub unknown_weight: f32,
     /// With more examples than this, pieces and pairs that occur in one example only are not kept.
@@ -34,6 +28,8 @@ pub struct Parameters {
     pub step: f32,
     /// Probability that is taken from the right class and spread over all.
     pub smoothing: f32,
+    /// Logit by which the right class is made to look worse while training, so that it has to win clearly.
+    pub margin: f32,
     /// Weights start as this many times the classes' centroids.
     pub centroid: f32,
     /// A class counts by its number of examples to the power of one minus this.
@@ -62,31 +58,25 @@ impl Default for Parameters {
             word_weight: 1.0,
             pair_weight: 1.0,
             piece_weight: 0.6,
-            skip_weight: 0.0,
-            rarity_power: 1.0,
-            names: true,
-            class_rarity: 0.0,
-            name_importance: 1.0,
-            margin: 0.0,
-            averaged: false,
-            joined: false,
+            class_rarity: 0.4,
             unknown_weight: 1.0,
             prune_above: 2000,
             fewest_passes: 4,
             most_passes: 20,
             updates: 30_000,
-            step: 6.0,
-            smoothing: 0.0,
-            centroid: 0.0,
+            step: 4.0,
+            smoothing: 0.015,
+            margin: 1.0,
+            centroid: 8.0,
             balance: 0.5,
             negligible: 1e-3,
-            calibration_rounds: 5,
+            calibration_rounds: 3,
             calibration_rounds_of_many: 1,
             many_examples: 3000,
             fewest_specs_to_calibrate: 5,
-            out_of_scope_share: 0.2,
-            prior_strength: 5.0,
-            calibration_prior: [-3.0, 1.0, 0.5, 0.5, 1.0, 1.5, 0.8],
+            out_of_scope_share: 0.14,
+            prior_strength: 2.0,
+            calibration_prior: [-2.9, 1.2, 1.4, 1.1, 0.2, 1.1, 0.8],
         }
     }
 }

@@ -9,8 +9,10 @@ use crate::logit::number;
 use crate::phrases::{Hit, Phrases, explained};
 use crate::text::Folded;
 
-/// One of this many specs, and of this many examples of each intent, is held out in a round.
+/// One of this many specs is held out in a round, and one of this many examples of each intent of the others. The fewer
+/// are held out, the more the round's model is like the real one; where examples are few, one is a lot.
 const PARTS: usize = 5;
+const EXAMPLE_PARTS: usize = 10;
 
 pub(super) fn calibrate(
     corpus: &Corpus,
@@ -82,7 +84,7 @@ fn observe(
             }
         } else if outside(document.class) {
             test.push(place);
-        } else if rank > 0 && rank % PARTS == round {
+        } else if rank % EXAMPLE_PARTS == round + 1 {
             // The first example of an intent stays, so that none is without any.
             test.push(place);
         } else {
@@ -138,7 +140,8 @@ fn observe(
         let others = keywords.iter().enumerate().filter(|(spec, _)| *spec != winner);
         let next_keyword = others.map(|(_, keyword)| *keyword).fold(0.0, f64::max);
         let class = best_class.get(winner).copied().flatten();
-        let explained = if phrases.is_empty() { 0.0 } else { explained(&hits, winner, folded.tokens().len()) };
+        let explained =
+            if phrases.is_empty() { 0.0 } else { explained(&hits, winner, folded.tokens().len()) };
         let class_coverage = class.map_or(0.0, |class| f64::from(trained.class_coverage(&vector, class)));
         observations.push(Observation {
             evidence: Evidence {

@@ -6,7 +6,7 @@ use super::ngrams::Kind;
 use super::parameters::Parameters;
 
 /// Weights are laid out in rows, one for each feature; a row's length is a multiple of this.
-pub(crate) const LANES: usize = 16;
+pub(crate) const LANES: usize = 32;
 
 const NO_ROW: u32 = u32::MAX;
 
@@ -19,7 +19,7 @@ pub(crate) struct Trained {
     /// By row: what an occurrence weighs before the text's own length is divided out.
     pub values: Vec<f32>,
     /// What an unknown n-gram weighs, by kind, in the order of [`Kind`].
-    pub unknown: [f32; 4],
+    pub unknown: [f32; 3],
     pub classes: usize,
     pub stride: usize,
     /// `stride` weights for each row.
@@ -35,7 +35,6 @@ pub(crate) struct Vector {
     /// Row and value; with what is unknown, the squares of the values sum to one.
     pub entries: Vec<(u32, f32)>,
     pub coverage: f32,
-    pub is_name: bool,
 }
 
 impl Trained {
@@ -45,7 +44,7 @@ impl Trained {
         let vectors: Vec<(usize, Vector)> = documents
             .iter()
             .filter_map(|place| corpus.documents.get(*place))
-            .map(|document| { let mut v = trained.vector(corpus, &document.features); v.is_name = document.is_name; (document.class, v)})
+            .map(|document| (document.class, trained.vector(corpus, &document.features)))
             .collect();
         trained.mark_seen(&vectors);
         trained.start_at_centroids(&vectors, parameters);
@@ -62,15 +61,21 @@ impl Trained {
                 if let Some(count) = counts.get_mut(*feature as usize) {
                     *count += 1;
                 }
-                let f = *feature as usize;
-                if last_class[f] != document.class {
-                    last_class[f] = document.class;
-                    class_counts[f] += 1;
+                if let (Some(last), Some(count)) =
+                    (last_class.get_mut(*feature as usize), class_counts.get_mut(*feature as usize))
+                    && *last != document.class
+                {
+                    *last = document.class;
+                    *count += 1;
                 }
             }
         }
-        let mix = parameters.class_rarity;
-        let all_classes = corpus.classes.len();
+        let class_count = |feature: u32| class_counts.get(feature as usize).copied().unwrap_or_default();
+        let (all, classes) = (documents.len(), corpus.classes.len());
+        let rarity_of = |documents: u32, in_classes: u32| {
+            let mix = parameters.class_rarity;
+            (1.0 - mix) * rarity(documents, all) + mix * rarity(in_classes, classes)
+        };
         let prune = documents.len() > parameters.prune_above;
         let kind = |feature: u32| corpus.kinds.get(feature as usize).copied().unwrap_or(Kind::Piece);
         let mut kept: Vec<(u32, u64, u32)> = (0_u32..)
@@ -84,10 +89,8 @@ impl Trained {
             })
             .collect();
         kept.sort_unstable();
-        let all = documents.len();
-        let unknown = [Kind::Word, Kind::Pair, Kind::Piece, Kind::Skip]
-            .map(|kind| (rarity(0, all) * (1.0 - mix) + mix * rarity(0, all_classes)) * parameters.unknown_weight * kind.weight(parameters));
-        let classes = corpus.classes.len();
+        let unknown = [Kind::Word, Kind::Pair, Kind::Piece]
+            .map(|kind| rarity_of(0, 0) * parameters.unknown_weight * kind.weight(parameters));
         let stride = classes.next_multiple_of(LANES);
         let mut row_of_feature = vec![NO_ROW; corpus.hashes.len()];
         for (row, (_, _, feature)) in (0_u32..).zip(&kept) {
@@ -99,7 +102,7 @@ impl Trained {
             values: kept
                 .iter()
                 .map(|(count, _, feature)| {
-                    (rarity(u32::MAX - count, all) * (1.0 - mix) + mix * rarity(class_counts[*feature as usize], all_classes)) * kind(*feature).weight(parameters)
+                    rarity_of(u32::MAX - count, class_count(*feature)) * kind(*feature).weight(parameters)
                 })
                 .collect(),
             features: kept.iter().map(|(_, _, feature)| *feature).collect(),
@@ -143,12 +146,11 @@ impl Trained {
     }
 
     pub(crate) fn unknown_value(&self, kind: Kind) -> f32 {
-        let [word, pair, piece, skip] = self.unknown;
+        let [word, pair, piece] = self.unknown;
         match kind {
             Kind::Word => word,
             Kind::Pair => pair,
             Kind::Piece => piece,
-            Kind::Skip => skip,
         }
     }
 
@@ -243,7 +245,7 @@ impl Trained {
                     *score -= parameters.margin;
                 }
                 softmax(scores.get_mut(..self.classes).unwrap_or_default());
-                let weight = importance.get(*class).copied().unwrap_or(1.0) * if vector.is_name { parameters.name_importance } else { 1.0 };
+                let weight = importance.get(*class).copied().unwrap_or(1.0);
                 let spread = parameters.smoothing / self.classes as f32;
                 gradient.clear();
                 for (other, probability) in scores.iter().take(self.classes).enumerate() {
@@ -297,7 +299,11 @@ impl Trained {
         let mean = vectors.len() as f32 / filled as f32;
         sizes
             .iter()
-            .map(|size| if *size > 0.0 { (mean / size).powf(parameters.balance).clamp(0.25, 4.0) } else { 1.0 })
+            .map(
+                |size| {
+                    if *size > 0.0 { (mean / size).powf(parameters.balance).clamp(0.25, 4.0) } else { 1.0 }
+                },
+            )
             .collect()
     }
 }

@@ -6,6 +6,13 @@ use crate::logit::{FRACTION_BITS, Logit};
 /// The greatest byte that is used, so that a weight and its negative are equally exact.
 const GREATEST: f32 = 127.0;
 
+/// What no sum over a text's features reaches, rounding aside. Scores are kept in 16 bits; what is left of those is for
+/// rounding, of which each feature brings less than one.
+const GREATEST_SUM: f32 = 24_000.0;
+
+/// Bits that a product of weight and coefficient has more than a score.
+const PRODUCT_BITS: u32 = 8;
+
 /// A table of features by classes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Weights {
@@ -13,7 +20,7 @@ pub(crate) struct Weights {
     weights: Vec<i8>,
     /// By row: what one unit of a byte is, in logits.
     factors: Vec<f32>,
-    /// Coefficients, and so accumulated scores, are in units of two to the power of minus this.
+    /// Scores are in units of two to the power of minus this.
     bits: u32,
 }
 
@@ -21,6 +28,7 @@ impl Weights {
     pub(crate) fn new(trained: &Trained) -> Self {
         let mut weights = Vec::with_capacity(trained.weights.len());
         let mut factors = Vec::with_capacity(trained.features.len());
+        let mut squares = vec![0.0_f32; trained.stride];
         let mut greatest_factor = 0.0_f32;
         for row in trained.weights.chunks_exact(trained.stride.max(LANES)) {
             let greatest = row.iter().fold(0.0_f32, |greatest, weight| greatest.max(weight.abs()));
@@ -29,9 +37,17 @@ impl Weights {
             factors.push(factor);
             let scale = if factor > 0.0 { 1.0 / factor } else { 0.0 };
             weights.extend(row.iter().map(|weight| (weight * scale).round() as i8));
+            for (square, weight) in squares.iter_mut().zip(row) {
+                *square += weight * weight;
+            }
         }
+        // A text is at most one long, so no score of a class is greater than the length of its weights.
+        let longest = squares.iter().fold(0.0_f32, |longest, square| longest.max(*square)).sqrt();
         let mut bits = FRACTION_BITS;
-        while bits > 0 && greatest_factor * (1_u32 << bits) as f32 > f32::from(i16::MAX) {
+        while bits > 0
+            && (longest * (1_u32 << bits) as f32 > GREATEST_SUM
+                || greatest_factor * (1_u32 << (bits + PRODUCT_BITS)) as f32 > f32::from(i16::MAX))
+        {
             bits -= 1;
         }
         Self { stride: trained.stride, weights, factors, bits }
@@ -44,31 +60,46 @@ impl Weights {
     /// A feature's value in a text, from 0 to 1, times the factor of its row.
     pub(crate) fn coefficient(&self, row: u32, value: f32) -> i16 {
         let factor = self.factors.get(row as usize).copied().unwrap_or_default();
-        (factor * value * (1_u32 << self.bits) as f32 + 0.5) as i16
+        (factor * value * (1_u32 << (self.bits + PRODUCT_BITS)) as f32 + 0.5) as i16
     }
 
-    /// Adds one feature's contribution to every class's score.
-    pub(crate) fn add(&self, row: u32, coefficient: i16, scores: &mut [i32]) {
-        let start = row as usize * self.stride;
-        let Some(weights) = self.weights.get(start..start + self.stride) else { return };
-        for (scores, weights) in scores.chunks_exact_mut(LANES).zip(weights.chunks_exact(LANES)) {
-            for (score, weight) in scores.iter_mut().zip(weights) {
-                *score += i32::from(*weight) * i32::from(coefficient);
+    /// Every class's score: the sum of what the rows contribute with their coefficients.
+    ///
+    /// Some classes at a time, so that their sums stay in registers while the rows go by.
+    pub(crate) fn sum(&self, rows: &[(u32, i16)], scores: &mut Vec<i16>) {
+        scores.clear();
+        let (blocks, _) = self.weights.as_chunks::<LANES>();
+        let blocks_of_row = self.stride / LANES;
+        for block in 0..blocks_of_row {
+            let mut sums = [0_i16; LANES];
+            for (row, coefficient) in rows {
+                let Some(weights) = blocks.get(*row as usize * blocks_of_row + block) else { continue };
+                for (sum, weight) in sums.iter_mut().zip(weights) {
+                    *sum = sum.wrapping_add(product(*weight, *coefficient));
+                }
             }
+            scores.extend_from_slice(&sums);
         }
     }
 
-    /// One feature's contribution to one class, the same that `add` adds.
+    /// One feature's contribution to one class, the same that `sum` adds.
     pub(crate) fn contribution(&self, row: u32, coefficient: i16, class: usize) -> Logit {
         let weight = self.weights.get(row as usize * self.stride + class).copied().unwrap_or_default();
-        self.logit(i32::from(weight) * i32::from(coefficient))
+        self.logit(product(weight, coefficient))
     }
 
-    pub(crate) fn logit(&self, score: i32) -> Logit {
+    pub(crate) fn logit(&self, score: i16) -> Logit {
         Logit::from(score) << (FRACTION_BITS - self.bits)
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
         self.weights.len() + self.factors.len() * size_of::<f32>()
     }
+}
+
+/// The upper half of a product of 16 by 16 bits: eight at once with one instruction of any 64-bit machine.
+#[inline(always)]
+fn product(weight: i8, coefficient: i16) -> i16 {
+    let wide = i32::from(i16::from(weight) << 8) * i32::from(coefficient);
+    (wide >> 16) as i16
 }

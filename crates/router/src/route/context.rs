@@ -3,6 +3,7 @@
 use super::{Router, Scratch, Sign, Terms};
 use crate::decision::{Query, Role};
 use crate::logit::{Logit, logits, number};
+use crate::spec::Spec;
 
 /// For the spec that the session is with.
 const CONTINUITY: f64 = 1.0;
@@ -43,31 +44,29 @@ impl Router {
         }
     }
 
-    pub(super) fn add_continuity(&self, query: &Query<'_>, scratch: &mut Scratch) {
-        let Some(current) = current(query) else { return };
-        let specs = self.catalogue.specs();
-        let Ok(place) = specs.binary_search_by(|spec| spec.id.as_str().cmp(current)) else { return };
-        let bonus = continuity(scratch.folded.tokens().len());
-        if let Some(terms) = scratch.terms.get_mut(place) {
-            terms.context += bonus;
-        }
-    }
-
-    pub(super) fn add_language(&self, query: &Query<'_>, scratch: &mut Scratch) {
-        let Some(language) = query.language.map(primary) else { return };
+    pub(super) fn add_situation(&self, query: &Query<'_>, scratch: &mut Scratch) {
+        let words = scratch.folded.tokens().len();
         for (spec, terms) in self.catalogue.specs().iter().zip(&mut scratch.terms) {
-            let speaks = spec.languages.iter().any(|spoken| primary(spoken).eq_ignore_ascii_case(language));
-            if !speaks && !spec.languages.is_empty() {
-                terms.context += logits(OTHER_LANGUAGE);
-            }
+            terms.context += continuity(query, spec, words) + language(query, spec);
         }
     }
 }
 
-fn continuity(words: usize) -> Logit {
+/// What speaks for a spec because the conversation is with it; `words` are those of the text.
+pub(crate) fn continuity(query: &Query<'_>, spec: &Spec, words: usize) -> Logit {
+    if current(query) != Some(spec.id.as_str()) {
+        return 0;
+    }
     let length = words.clamp(SHORT_WORDS, LONG_WORDS);
     let shortness = (LONG_WORDS - length) as f64 / (LONG_WORDS - SHORT_WORDS) as f64;
     logits(CONTINUITY + SHORT_FOLLOW_UP * shortness)
+}
+
+/// What speaks against a spec because it does not speak the user's language.
+pub(crate) fn language(query: &Query<'_>, spec: &Spec) -> Logit {
+    let Some(language) = query.language.map(primary) else { return 0 };
+    let speaks = spec.languages.iter().any(|spoken| primary(spoken).eq_ignore_ascii_case(language));
+    if speaks || spec.languages.is_empty() { 0 } else { logits(OTHER_LANGUAGE) }
 }
 
 /// `es` of `es-MX`.

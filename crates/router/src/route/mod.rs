@@ -3,7 +3,7 @@
 //! The terms of a spec are the score of its best intent, its keywords, its patterns, and the context. All of them are
 //! logits. What the greatest sum is worth, the calibration says; that is the confidence.
 
-mod context;
+pub(crate) mod context;
 mod outcome;
 mod reason;
 
@@ -64,6 +64,8 @@ pub struct Scratch {
     pub(crate) matched: Vec<(usize, usize)>,
     /// By spec.
     pub(crate) terms: Vec<Terms>,
+    /// By spec: how likely beside the winner.
+    odds: Vec<f32>,
     /// The best specs, best first; the winner of the sum is the first.
     pub(crate) best: Vec<usize>,
 }
@@ -94,7 +96,7 @@ impl Router {
         let mut classes = vec![0..0; catalogue.specs().len()];
         for (place, class) in model.classes().iter().enumerate() {
             if let Some(range) = classes.get_mut(class.spec) {
-                *range = if range.is_empty() { place..place + 1 } else { range.start..place + 1 };
+                *range = if range.end == 0 { place..place + 1 } else { range.start..place + 1 };
             }
         }
         let mut expressions = Vec::new();
@@ -187,11 +189,12 @@ impl Router {
             Sign::Keyword => terms.keyword += logit,
             Sign::Pattern => terms.pattern += logit,
         });
-        self.add_continuity(query, scratch);
-        self.add_language(query, scratch);
+        self.add_situation(query, scratch);
         rank(&scratch.terms, &mut scratch.best);
         let winner = *scratch.best.first()?;
-        let evidence = self.evidence(scratch, winner);
+        let mut odds = std::mem::take(&mut scratch.odds);
+        let evidence = self.evidence(scratch, winner, &mut odds);
+        scratch.odds = odds;
         let confidence = self.calibration().confidence(&evidence);
         Some(Verdict { winner, evidence, confidence })
     }
@@ -203,7 +206,8 @@ impl Router {
         self.phrases.find(&scratch.folded, &mut scratch.hits);
         scratch.matched.clear();
         for (spec, pattern) in &self.expressions {
-            let by_phrase = scratch.hits.iter().any(|hit| (hit.spec, hit.owner) == (*spec, Owner::Pattern(*pattern)));
+            let by_phrase =
+                scratch.hits.iter().any(|hit| (hit.spec, hit.owner) == (*spec, Owner::Pattern(*pattern)));
             let content = self.catalogue.specs().get(*spec).and_then(|spec| spec.patterns.get(*pattern));
             let matches = content.is_some_and(|pattern| {
                 pattern.expressions.iter().any(|expression| expression.is_match(scratch.folded.text()))
@@ -242,17 +246,24 @@ impl Router {
         }
     }
 
-    fn evidence(&self, scratch: &Scratch, winner: usize) -> Evidence {
+    fn evidence(&self, scratch: &Scratch, winner: usize, odds: &mut Vec<f32>) -> Evidence {
         let total = |spec: &usize| scratch.terms.get(*spec).map(Terms::total);
         let best = total(&winner).unwrap_or_default();
         // A spec that is alone competes with nothing at all, whose sum is zero.
         let second = scratch.best.get(1).and_then(total).unwrap_or_default();
-        let sum: f32 =
-            scratch.terms.iter().map(|terms| exponential(number(terms.total() - best) as f32)).sum();
+        // All of them in one go, without a branch: the machine computes several at once.
+        odds.clear();
+        odds.extend(scratch.terms.iter().map(|terms| number(terms.total() - best) as f32));
+        odds.iter_mut().for_each(|odds| *odds = exponential(*odds));
+        let sum: f32 = odds.iter().sum();
         let keyword = |terms: &Terms| terms.keyword + terms.pattern;
         let terms = scratch.terms.get(winner).copied().unwrap_or_default();
-        let others = scratch.terms.iter().enumerate().filter(|(spec, _)| *spec != winner);
-        let next_keyword = others.map(|(_, terms)| keyword(terms)).fold(0, Logit::max);
+        let next_keyword = if scratch.hits.is_empty() && scratch.matched.is_empty() {
+            0
+        } else {
+            let others = scratch.terms.iter().enumerate().filter(|(spec, _)| *spec != winner);
+            others.map(|(_, terms)| keyword(terms)).fold(0, Logit::max)
+        };
         let explained = explained(&scratch.hits, winner, scratch.folded.tokens().len());
         let class_coverage =
             terms.class.map_or(0.0, |class| f64::from(self.model.class_coverage(&scratch.model, class)));
@@ -283,7 +294,8 @@ fn rank(terms: &[Terms], best: &mut Vec<usize>) {
         if best.len() >= LISTED && !beaten {
             continue;
         }
-        let place = best.partition_point(|other| terms.get(*other).is_some_and(|other| other.total() >= total));
+        let place =
+            best.partition_point(|other| terms.get(*other).is_some_and(|other| other.total() >= total));
         best.insert(place, spec);
         best.truncate(LISTED);
     }

@@ -10,7 +10,7 @@ use crate::spec::Spec;
 /// Where no intent was recognised (seed 001, example 2).
 const UNCLEAR: &str = "unclear";
 /// The least score, in logits, that an intent is recognised by.
-const EVIDENT: f64 = 1.0;
+const EVIDENT: f64 = 0.5;
 /// Specs that are less likely are not listed as alternatives.
 const LEAST_ALTERNATIVE: f64 = 0.01;
 const MOST_ALTERNATIVES: usize = 3;

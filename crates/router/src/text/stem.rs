@@ -5,12 +5,13 @@
 
 /// Endings of verbs, nouns and adjectives, already folded; the longest that leaves [`SHORTEST_STEM`] letters is cut.
 const ENDINGS: &[&str] = &[
-    "imientos", "amientos", "iendonos", "andonos", "imiento", "amiento", "iriamos", "eriamos", "ariamos", "aciones",
-    "ieramos", "aramos", "abamos", "aremos", "eremos", "iremos", "ieron", "iendo", "iamos", "acion", "arian",
-    "erian", "irian", "arias", "erias", "irias", "aste", "iste", "ando", "aron", "adas", "ados", "idas", "idos",
-    "amos", "emos", "imos", "aban", "abas", "aria", "eria", "iria", "arme", "erme", "irme", "arte", "erte", "irte",
-    "arse", "erse", "irse", "ings", "aba", "ada", "ado", "ida", "ido", "are", "ere", "ire", "ara", "era", "ira",
-    "ian", "ias", "ing", "ar", "er", "ir", "as", "es", "os", "an", "en", "ia", "io", "ed", "a", "e", "o", "s",
+    "imientos", "amientos", "iendonos", "andonos", "imiento", "amiento", "iriamos", "eriamos", "ariamos",
+    "aciones", "ieramos", "aramos", "abamos", "aremos", "eremos", "iremos", "ieron", "iendo", "iamos",
+    "acion", "arian", "erian", "irian", "arias", "erias", "irias", "aste", "iste", "ando", "aron", "adas",
+    "ados", "idas", "idos", "amos", "emos", "imos", "aban", "abas", "aria", "eria", "iria", "arme", "erme",
+    "irme", "arte", "erte", "irte", "arse", "erse", "irse", "ings", "aba", "ada", "ado", "ida", "ido", "are",
+    "ere", "ire", "ara", "era", "ira", "ian", "ias", "ing", "ar", "er", "ir", "as", "es", "os", "an", "en",
+    "ia", "io", "ed", "a", "e", "o", "s",
 ];
 
 const SHORTEST_STEM: usize = 4;
