@@ -229,7 +229,10 @@ fn origins(figment: &Figment, config: &Config, flags: &Overrides) -> Vec<(String
         ("data_dir", config.data_dir.display().to_string()),
         (
             "specs_dir",
-            config.specs_dir.as_ref().map_or_else(|| "none".to_owned(), |folder| folder.display().to_string()),
+            config
+                .specs_dir
+                .as_ref()
+                .map_or_else(|| "none".to_owned(), |folder| folder.display().to_string()),
         ),
         ("agents", names(config.agents.iter().map(|agent| agent.name.as_str()).collect())),
         ("declared_agents", names(config.declared_agents.iter().map(|agent| agent.name.as_str()).collect())),

@@ -118,7 +118,18 @@ impl Daemon {
         let (address, server) = services::serve(address, shard.clone(), specs, stopped).await?;
         let sweeper = tokio::spawn(sweep(shard.clone(), config.retention.clone()));
         tracing::info!(%address, data_dir = %config.data_dir.display(), "the daemon is ready");
-        Ok(Self { address, data_dir: config.data_dir, shard, host, templates, reloading, stop, server, sweeper, _lock: lock })
+        Ok(Self {
+            address,
+            data_dir: config.data_dir,
+            shard,
+            host,
+            templates,
+            reloading,
+            stop,
+            server,
+            sweeper,
+            _lock: lock,
+        })
     }
 
     /// Where it listens.
@@ -233,11 +244,8 @@ fn known(config: &Config) -> Known {
         source: v1::AgentSource::Declared,
         last_seen: None,
     });
-    let templates = KnownAgent {
-        agent: specs::template_agent(),
-        source: v1::AgentSource::Declared,
-        last_seen: None,
-    };
+    let templates =
+        KnownAgent { agent: specs::template_agent(), source: v1::AgentSource::Declared, last_seen: None };
     Known {
         agents: process.chain(declared).chain([templates]).collect(),
         commands: config.commands.iter().cloned().collect(),

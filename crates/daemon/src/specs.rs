@@ -175,7 +175,9 @@ impl Specs {
         let specs = self.clone();
         let task = tokio::spawn(async move {
             while changes.recv().await.is_some() {
-                while tokio::time::timeout(SETTLED, changes.recv()).await.is_ok_and(|change| change.is_some()) {}
+                while tokio::time::timeout(SETTLED, changes.recv()).await.is_ok_and(|change| change.is_some())
+                {
+                }
                 match specs.reload().await {
                     Ok(count) => tracing::info!(specs = count, "the specs were read again"),
                     Err(error) => tracing::error!(%error, "the specs are as they were: a file is invalid"),
@@ -192,12 +194,7 @@ impl Specs {
             let router = Arc::clone(&current.borrow());
             answer(&router, assignment)
         };
-        BuiltinWorker::start(
-            self.inner.shard.clone(),
-            TEMPLATE_WORKER,
-            template_agent(),
-            Arc::new(compute),
-        )
+        BuiltinWorker::start(self.inner.shard.clone(), TEMPLATE_WORKER, template_agent(), Arc::new(compute))
     }
 }
 
@@ -342,9 +339,7 @@ pub(crate) fn explained(router: &Router, query: &Query<'_>) -> v1::ExplainRespon
     let specs = specs.into_iter().map(|considered| v1::SpecScore {
         spec: considered.spec.clone(),
         score: considered.total,
-        confidence: router
-            .consider(query, &considered.spec)
-            .map_or(0.0, |considered| considered.confidence),
+        confidence: router.consider(query, &considered.spec).map_or(0.0, |considered| considered.confidence),
         terms: considered
             .terms
             .iter()

@@ -51,7 +51,9 @@ impl RunState {
             created_at: at,
             last_at: at,
             plan: match &accepted.ask {
-                Some(_) => Plan::from_materialised(v1::Plan { name: "ask".to_owned(), ..v1::Plan::default() }),
+                Some(_) => {
+                    Plan::from_materialised(v1::Plan { name: "ask".to_owned(), ..v1::Plan::default() })
+                }
                 None => Plan::from_materialised(accepted.plan.unwrap_or_default()),
             },
             ask: accepted.ask.map(AskState::new),
@@ -205,7 +207,9 @@ impl RunState {
                 }
                 ask.considered = Some(considered);
             }
-            Body::SessionOpened(_) | Body::SessionTurn(_) | Body::SessionTransitionAccepted(_) => return None,
+            Body::SessionOpened(_) | Body::SessionTurn(_) | Body::SessionTransitionAccepted(_) => {
+                return None;
+            }
             Body::Notice(event) => {
                 let code = event.notice.map(|notice| notice.code).unwrap_or_default();
                 if let (Some(wave), Some(index)) = (event.wave, event.task) {

@@ -280,12 +280,7 @@ pub(crate) fn spec_request(ask: &AskState, routing: &v1::Routing, now_ms: i64) -
     }
 }
 
-fn request_with(
-    ask: &AskState,
-    routing: &v1::Routing,
-    history: &[v1::SessionMessage],
-    now_ms: i64,
-) -> Value {
+fn request_with(ask: &AskState, routing: &v1::Routing, history: &[v1::SessionMessage], now_ms: i64) -> Value {
     let alternatives: Vec<Value> = routing
         .alternatives
         .iter()

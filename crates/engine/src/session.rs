@@ -186,9 +186,7 @@ impl SessionState {
     }
 
     fn remember(&mut self, taken: v1::SessionTransition, at: Timestamp) {
-        self.transitions.retain(|before| {
-            at.0.saturating_sub(before.at_ms) < transition::PING_PONG_WINDOW_MS
-        });
+        self.transitions.retain(|before| at.0.saturating_sub(before.at_ms) < transition::PING_PONG_WINDOW_MS);
         self.transitions.push(taken);
     }
 
@@ -300,15 +298,12 @@ impl SessionState {
 /// What a finished ask adds to its session, which is opened where it is not there yet. Nothing where the ask was
 /// cancelled before a spec answered.
 #[must_use]
-pub fn record(
-    session: &mut Option<SessionState>,
-    run: &RunState,
-    run_id: &str,
-) -> Option<SessionDecision> {
+pub fn record(session: &mut Option<SessionState>, run: &RunState, run_id: &str) -> Option<SessionDecision> {
     let ask = run.ask.as_ref()?;
     let name = ask.ask.session.as_deref()?;
     let end = run.last_end().filter(|_| run.outcome() != Some(v1::RunOutcome::Cancelled))?;
-    let now = Timestamp(run.updated_at_ms()).max(session.as_ref().map_or(Timestamp(0), |state| state.last_at));
+    let now =
+        Timestamp(run.updated_at_ms()).max(session.as_ref().map_or(Timestamp(0), |state| state.last_at));
     let mut events = Events::default();
     let state = match session {
         Some(state) => state,
@@ -343,7 +338,10 @@ pub fn record(
         emotional_state: text("/context_update/emotional_state"),
         engagement_level: text("/context_update/engagement_level"),
         preferences: ask.ask.preferences.clone(),
-        custom: custom.filter(|custom| custom.is_object()).map(|custom| custom.to_string().into()).unwrap_or_default(),
+        custom: custom
+            .filter(|custom| custom.is_object())
+            .map(|custom| custom.to_string().into())
+            .unwrap_or_default(),
         transitions: ask.taken.clone(),
         suggestion: ask.considered.clone().filter(|considered| considered.verdict == suggested),
     };

@@ -77,7 +77,8 @@ mod tests {
 
     #[test]
     fn the_bands_meet_at_their_limits() {
-        let bands = [(1.0, Band::Prominent), (0.81, Band::Prominent), (0.8, Band::Subtle), (0.6, Band::Subtle)];
+        let bands =
+            [(1.0, Band::Prominent), (0.81, Band::Prominent), (0.8, Band::Subtle), (0.6, Band::Subtle)];
         for (confidence, expected) in bands {
             assert_eq!(band(confidence), expected, "{confidence}");
         }

@@ -26,7 +26,12 @@ impl Bench {
     fn new() -> Self {
         let mut bench =
             Self { core: Core::new(CoreConfig::default()), appends: Vec::new(), outputs: Vec::new() };
-        bench.input(Input::Recovered(Recovered { epoch: Epoch(1), runs: Vec::new(), sessions: Vec::new(), agents: Vec::new() }));
+        bench.input(Input::Recovered(Recovered {
+            epoch: Epoch(1),
+            runs: Vec::new(),
+            sessions: Vec::new(),
+            agents: Vec::new(),
+        }));
         let agent = v1::Agent { name: "echo".to_owned(), max_concurrency: 1, ..Default::default() };
         let hello =
             v1::Hello { worker_id: "w".to_owned(), agents: vec![agent], slots: 1, ..Default::default() };

@@ -10,9 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 
 use crate::port::{
-    self,
-    AgentRow, Append, AppendOutcome, BlobHash, Bounds, Epoch, LogRow, Millis, Position, Retention, RunId,
-    RunQuery, RunRow, ShardId, ShardWriter, Snapshot, Store, StoreError, Swept,
+    self, AgentRow, Append, AppendOutcome, BlobHash, Bounds, Epoch, LogRow, Millis, Position, Retention,
+    RunId, RunQuery, RunRow, ShardId, ShardWriter, Snapshot, Store, StoreError, Swept,
 };
 use state::State;
 

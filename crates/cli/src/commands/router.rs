@@ -28,7 +28,8 @@ pub async fn router(command: RouterCommand, global: &Global, out: &mut Output) -
     };
     match command {
         RouterCommand::Explain { text, session, language } => {
-            let preferences = language.into_iter().map(|language| ("language".to_owned(), language)).collect();
+            let preferences =
+                language.into_iter().map(|language| ("language".to_owned(), language)).collect();
             let request = v1::ExplainRequest { text, session, preferences };
             let explained = daemon.client.explain(request).await.map_err(|error| daemon.failure(error))?;
             if out.json {

@@ -27,15 +27,24 @@ pub async fn serve(args: ServeArgs, out: &mut Output) -> Outcome {
     }
     start_log(&args)?;
     let agents = config.agents.len();
+    let specs = config.specs_dir.as_ref().map(|folder| folder.display().to_string());
     let daemon = Daemon::start(config).await.map_err(|error| Failure::failed(chain(&error)))?;
     let texts = &words().serve;
     if out.json {
         let address = daemon.address().to_string();
         let data_dir = daemon.data_dir().display().to_string();
-        out.record(&json!({ "address": address, "data_dir": data_dir, "agents": agents }));
+        out.record(&json!({
+            "address": address,
+            "data_dir": data_dir,
+            "agents": agents,
+            "specs_dir": specs,
+        }));
     } else {
         out.line(&out.paint.text(Tone::Strong, &fill(texts.listening, &[&daemon.address().to_string()])));
         out.line(&fill(texts.data, &[&daemon.data_dir().display().to_string()]));
+        if let Some(specs) = specs {
+            out.line(&fill(texts.specs, &[&specs]));
+        }
         out.line(&counted(agents as u64, texts.agents_one, texts.agents_many));
         out.flush();
     }

@@ -43,8 +43,7 @@ pub fn check(ask: &v1::Ask, path: &Path<'_>, violations: &mut Violations) {
 pub fn check_session(session: &str, path: &Path<'_>, violations: &mut Violations) {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     if !(1..=SESSION_MAX).contains(&session.len()) || !session.bytes().all(allowed) {
-        let message =
-            format!("a session's name has 1 to {SESSION_MAX} letters, digits, `.`, `_` or `-`");
+        let message = format!("a session's name has 1 to {SESSION_MAX} letters, digits, `.`, `_` or `-`");
         violations.push(path, "session", message);
     }
 }

@@ -189,12 +189,7 @@ fn filter_of(filter: v1::EventFilter) -> Result<Filter, Status> {
                 status::invalid_field("filter.run_id", "uuid", format!("{id:?} is no run id"))
             })?),
         };
-    Ok(Filter {
-        run,
-        labels,
-        kind: filter.kind,
-        min_severity: filter.min_severity.unwrap_or(0),
-    })
+    Ok(Filter { run, labels, kind: filter.kind, min_severity: filter.min_severity.unwrap_or(0) })
 }
 
 fn refused(error: &CursorError, shard: u32) -> Status {

@@ -56,10 +56,7 @@ impl Routing {
 
 #[tonic::async_trait]
 impl RouterService for Routing {
-    async fn route(
-        &self,
-        request: Request<v1::RouteRequest>,
-    ) -> Result<Response<v1::RouteResponse>, Status> {
+    async fn route(&self, request: Request<v1::RouteRequest>) -> Result<Response<v1::RouteResponse>, Status> {
         let v1::RouteRequest { text, session, preferences } = request.into_inner();
         let question = Question { text, session, preferences };
         let context = self.context(&question).await?;

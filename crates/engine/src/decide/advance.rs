@@ -148,8 +148,7 @@ fn step(turn: &mut Turn<'_>) -> Result<bool, Refusal> {
     }
     let wave = turn.state.current_wave();
     let current = turn.state.waves.last();
-    let (size, settled) =
-        current.map_or((0, 0), |state| (state.tasks.len(), state.tally.total() as usize));
+    let (size, settled) = current.map_or((0, 0), |state| (state.tasks.len(), state.tally.total() as usize));
     if let Phase::Ending { error } = &turn.state.phase {
         if settled >= size {
             let error = error.clone();

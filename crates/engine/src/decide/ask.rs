@@ -34,9 +34,11 @@ pub(super) fn routed(turn: &mut Turn<'_>, routed: Routed) -> Result<(), Refusal>
     let Some(AskStep::Route { reason, .. }) = turn.state.ask_step() else { return Err(Refusal::Outdated) };
     if reason == v1::CallReason::Transition {
         let Some(mut considered) = turn.state.automatic_transition() else { return Err(Refusal::Outdated) };
-        let tried = turn.state.ask.as_ref().is_some_and(|ask| {
-            ask.calls.iter().any(|call| call.spec == considered.to)
-        });
+        let tried = turn
+            .state
+            .ask
+            .as_ref()
+            .is_some_and(|ask| ask.calls.iter().any(|call| call.spec == considered.to));
         if routed.target.is_err() || tried {
             considered.verdict = v1::TransitionVerdict::Ignored as i32;
             considered.note = match &routed.target {

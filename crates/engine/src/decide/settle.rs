@@ -104,8 +104,7 @@ fn settle_failure(
         declared.critical,
     );
     // A spec's words are no verdict on the run: another spec may answer.
-    let aborts =
-        turn.state.ask.is_none() && severity::aborts_run(&original.code, &original.message);
+    let aborts = turn.state.ask.is_none() && severity::aborts_run(&original.code, &original.message);
     // The error is as bad as its own code says, or as the failure beneath it, unless the plan has said how bad it is.
     let own = declared_severity(&error).filter(|_| declared.severity.is_none());
     error.severity = own.map_or(severity, |own| own.max(severity)).to_proto() as i32;

@@ -147,7 +147,8 @@ pub fn log(seed: u64) -> Vec<u8> {
     let parent =
         Some(v1::ParentRef { run_id: "parent".to_owned(), task: "start-child".to_owned(), lease: 3 });
     let (state, decision) =
-        start(seed, StartRun { work: Work::Plan(plan), labels, parent }, Timestamp(START)).expect("the run starts");
+        start(seed, StartRun { work: Work::Plan(plan), labels, parent }, Timestamp(START))
+            .expect("the run starts");
     let mut run = Run { state, now: START, log: decision.events.to_vec() };
     first_wave(&mut run);
     second_wave(&mut run);

@@ -35,8 +35,8 @@ pub use agents::{AgentSnapshot, Known, KnownAgent};
 use commits::{Batch, Pending};
 use leases::Held;
 pub use recovery::blob_hash;
-pub use sessions::{Found, Route, SESSION_LABEL, SESSION_SNAPSHOT_FORMAT, session_stream};
 use sessions::SessionSlot;
+pub use sessions::{Found, Route, SESSION_LABEL, SESSION_SNAPSHOT_FORMAT, session_stream};
 use workers::Connection;
 
 /// Names a caller that waits for an answer; given by the shell.

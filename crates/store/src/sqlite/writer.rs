@@ -16,9 +16,8 @@ use super::gate::Durability;
 use super::reader::run_id;
 use super::{Shared, SqliteStore, labels};
 use crate::port::{
-    self,
-    AgentRow, Append, AppendOutcome, Create, Epoch, IdempotencyKey, Position, Retention, RunId, ShardWriter,
-    Snapshot, StoreError, Summary, Swept,
+    self, AgentRow, Append, AppendOutcome, Create, Epoch, IdempotencyKey, Position, Retention, RunId,
+    ShardWriter, Snapshot, StoreError, Summary, Swept,
 };
 
 const COMMIT: &str = "commit appends";

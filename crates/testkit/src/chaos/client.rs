@@ -230,7 +230,9 @@ impl Context {
                                 self.started(&piece.key, attempt, &started.run_id, started.created).await?;
                                 runs.insert(piece.index, Some(started.run_id));
                             }
-                            Some(v1::start_runs_item::Result::Error(error)) if MAY_PASS.contains(&error.code.as_str()) => {
+                            Some(v1::start_runs_item::Result::Error(error))
+                                if MAY_PASS.contains(&error.code.as_str()) =>
+                            {
                                 let (key, at) = (piece.key.clone(), now_us());
                                 let error = error.code;
                                 self.journal.write(&ClientRecord::Broken { at, key, attempt, error }).await?;

@@ -320,7 +320,8 @@ impl World {
             let agent = v1::Agent::decode(row.agent).ok()?;
             Some(KnownAgent { agent, source: v1::AgentSource::Worker, last_seen: Some(row.last_seen) })
         });
-        let recovered = Recovered { epoch: writer.epoch(), runs, sessions: Vec::new(), agents: agents.collect() };
+        let recovered =
+            Recovered { epoch: writer.epoch(), runs, sessions: Vec::new(), agents: agents.collect() };
         self.disk.writer = Some(writer);
         Ok((recovered, store.bounds(SHARD)?.newest))
     }

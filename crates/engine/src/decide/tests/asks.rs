@@ -143,7 +143,8 @@ impl Asked {
     #[track_caller]
     fn request(&self) -> Value {
         let assignment = self.bench.state.assignment(self.call()).expect("a spec was called");
-        let Some(v1::payload::Data::Inline(bytes)) = assignment.input.and_then(|input| input.data.clone()) else {
+        let Some(v1::payload::Data::Inline(bytes)) = assignment.input.and_then(|input| input.data.clone())
+        else {
             panic!("the request is inline")
         };
         capataz_contracts::spec::parse_request(&bytes).expect("the request keeps to the contract");
@@ -444,8 +445,7 @@ fn the_window_counts_in_the_same_direction_too() {
 
 #[test]
 fn an_accepted_suggestion_moves_the_session_and_counts_for_the_window() {
-    let mut session =
-        Asked::in_session(None, "req-1", START).suggests("kiro", 0.75, false).session();
+    let mut session = Asked::in_session(None, "req-1", START).suggests("kiro", 0.75, false).session();
     assert_eq!(session.context(Timestamp(START)).current_spec.as_deref(), Some("wave"));
     assert!(session.accept("another", Timestamp(START)).is_err());
     let (accepted, decision) = session.accept("req-1", Timestamp(START + 1)).unwrap();
