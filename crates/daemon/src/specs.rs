@@ -120,6 +120,13 @@ pub(crate) fn read_folder(folder: &Path) -> Result<Vec<(String, Vec<u8>)>, Specs
     Ok(files)
 }
 
+impl Source {
+    /// Whether there may ever be a spec.
+    pub(crate) fn is_some(&self) -> bool {
+        !matches!(self, Self::None)
+    }
+}
+
 impl Specs {
     /// Hands the first router to the shard.
     pub(crate) async fn start(source: Source, router: Router, shard: Shard) -> Self {
@@ -187,14 +194,18 @@ impl Specs {
         Some(Reloading { task: task.abort_handle(), _watcher: watcher })
     }
 
-    /// Serves the built-in agent.
-    pub(crate) fn serve_templates(&self) -> BuiltinWorker {
+    /// Serves the built-in agent, where there can be specs.
+    pub(crate) fn serve_templates(&self) -> Option<BuiltinWorker> {
+        if !self.inner.source.is_some() {
+            return None;
+        }
         let current = self.inner.current.subscribe();
         let compute = move |assignment: &v1::Assignment| {
             let router = Arc::clone(&current.borrow());
             answer(&router, assignment)
         };
-        BuiltinWorker::start(self.inner.shard.clone(), TEMPLATE_WORKER, template_agent(), Arc::new(compute))
+        let shard = self.inner.shard.clone();
+        Some(BuiltinWorker::start(shard, TEMPLATE_WORKER, template_agent(), Arc::new(compute)))
     }
 }
 
