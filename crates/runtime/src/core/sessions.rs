@@ -345,7 +345,8 @@ impl Core {
             }
         };
         let target = found.target.map(|(routing, agent)| {
-            let unavailable = (!self.agents.is_known(&agent)).then(|| {
+            let nobody = !self.agents.is_known(&agent) && self.now >= self.gathering_until;
+            let unavailable = nobody.then(|| {
                 let message =
                     format!("spec {:?} is served by {agent:?}, an agent that nobody knows", routing.spec);
                 codes::error(codes::SPEC_NOT_AVAILABLE, message)
