@@ -59,7 +59,7 @@ impl Default for Parameters {
             pair_weight: 1.0,
             piece_weight: 0.6,
             class_rarity: 0.4,
-            unknown_weight: 1.0,
+            unknown_weight: 0.7,
             prune_above: 2000,
             fewest_passes: 4,
             most_passes: 20,
