@@ -89,9 +89,10 @@ impl Trained {
             })
             .collect();
         kept.sort_unstable();
+        let stride = classes.next_multiple_of(LANES);
+        kept.truncate(parameters.most_cells / stride.max(1));
         let unknown = [Kind::Word, Kind::Pair, Kind::Piece]
             .map(|kind| rarity_of(0, 0) * parameters.unknown_weight * kind.weight(parameters));
-        let stride = classes.next_multiple_of(LANES);
         let mut row_of_feature = vec![NO_ROW; corpus.hashes.len()];
         for (row, (_, _, feature)) in (0_u32..).zip(&kept) {
             if let Some(place) = row_of_feature.get_mut(*feature as usize) {
