@@ -43,6 +43,8 @@ pub struct Parameters {
     pub calibration_rounds: usize,
     pub calibration_rounds_of_many: usize,
     pub many_examples: usize,
+    /// `fewest_passes` in those rounds: their models need not be as good, only as sure.
+    pub calibration_passes: usize,
     /// So many specs there have to be for some to be held out, else so many intents; where there are fewer of both, the
     /// calibration is `calibration_prior`.
     pub fewest_to_hold_out: usize,
@@ -78,6 +80,7 @@ impl Default for Parameters {
             calibration_rounds: 3,
             calibration_rounds_of_many: 1,
             many_examples: 3000,
+            calibration_passes: 3,
             fewest_to_hold_out: 5,
             out_of_scope_share: 0.14,
             prior_strength: 2.0,

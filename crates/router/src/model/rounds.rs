@@ -126,7 +126,8 @@ fn observe(
     let outside = |class: usize| held_out.outside(class);
     let takes_part = held_out.takes_part(corpus);
     let (train, test) = held_out.divide(corpus);
-    let trained = Trained::new(corpus, &train, parameters);
+    let shorter = Parameters { fewest_passes: parameters.calibration_passes, ..parameters.clone() };
+    let trained = Trained::new(corpus, &train, &shorter);
     let mut scores = vec![0.0; trained.stride];
     let mut totals = vec![0.0; specs];
     let mut keywords = vec![0.0; specs];
