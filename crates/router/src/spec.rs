@@ -15,7 +15,7 @@ pub struct Keyword {
 }
 
 /// A named pattern: matches where one of its phrases or regular expressions does.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Pattern {
     pub name: String,
     pub phrases: Vec<String>,
@@ -46,7 +46,7 @@ pub struct Intent {
 }
 
 /// One spec, as its file describes it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Spec {
     pub id: String,
     pub title: String,

@@ -66,18 +66,8 @@ pub fn catalogue(rows: &[Row]) -> Catalogue {
     let spec = |(label, examples): (&str, Vec<(Option<String>, String)>)| Spec {
         id: label.to_owned(),
         title: label.to_owned(),
-        description: String::new(),
-        languages: Vec::new(),
-        tone: String::new(),
-        response_style: String::new(),
-        contract_version: "1.0.0".to_owned(),
-        capabilities: Vec::new(),
-        keywords: Vec::new(),
-        patterns: Vec::new(),
         intents: vec![Intent { name: label.to_owned(), examples, pattern: None }],
-        agent: String::new(),
-        error_codes: Vec::new(),
-        default: false,
+        ..Spec::default()
     };
     Catalogue::new(examples.into_iter().map(spec).collect())
 }

@@ -1,26 +1,9 @@
 //! A small language for catalogues.
 
-use std::collections::BTreeMap;
-
 use capataz_router::{Catalogue, Decision, Intent, Keyword, Pattern, Query, Router, Spec};
 
 pub fn spec(id: &str) -> Spec {
-    Spec {
-        id: id.to_owned(),
-        title: id.to_owned(),
-        description: String::new(),
-        languages: Vec::new(),
-        tone: String::new(),
-        response_style: String::new(),
-        contract_version: "1.0.0".to_owned(),
-        capabilities: Vec::new(),
-        keywords: Vec::new(),
-        patterns: Vec::new(),
-        intents: Vec::new(),
-        agent: "template".to_owned(),
-        error_codes: Vec::new(),
-        default: false,
-    }
+    Spec { id: id.to_owned(), title: id.to_owned(), ..Spec::default() }
 }
 
 /// Builds a spec up.
@@ -58,7 +41,7 @@ impl Build for Spec {
             name: name.to_owned(),
             phrases: phrases.iter().map(|phrase| (*phrase).to_owned()).collect(),
             expressions: expressions.iter().map(|text| regex::Regex::new(text).unwrap()).collect(),
-            templates: BTreeMap::new(),
+            ..Pattern::default()
         });
         self
     }
