@@ -13,7 +13,7 @@ pub trait Build: Sized {
     fn intent(self, name: &str, examples: &[&str]) -> Self;
     fn pattern(self, name: &str, phrases: &[&str], expressions: &[&str]) -> Self;
     fn languages(self, languages: &[&str]) -> Self;
-    fn as_default(self) -> Self;
+    fn the_default(self) -> Self;
 }
 
 impl Build for Spec {
@@ -51,7 +51,7 @@ impl Build for Spec {
         self
     }
 
-    fn as_default(mut self) -> Self {
+    fn the_default(mut self) -> Self {
         self.default = true;
         self
     }
@@ -61,7 +61,7 @@ impl Build for Spec {
 pub fn two_assistants() -> Catalogue {
     Catalogue::new(vec![
         spec("companion")
-            .as_default()
+            .the_default()
             .languages(&["es", "en"])
             .keywords(&["siento", "perdido", "triste", "soledad"])
             .pattern("emotional_low", &["no puedo más", "me siento perdido"], &[])
