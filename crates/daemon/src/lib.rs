@@ -77,7 +77,7 @@ pub struct Daemon {
     data_dir: PathBuf,
     shard: Shard,
     host: Option<ProcessHost>,
-    templates: BuiltinWorker,
+    templates: Option<BuiltinWorker>,
     reloading: Option<specs::Reloading>,
     stop: watch::Sender<bool>,
     server: JoinHandle<Result<(), tonic::transport::Error>>,
@@ -244,10 +244,13 @@ fn known(config: &Config) -> Known {
         source: v1::AgentSource::Declared,
         last_seen: None,
     });
-    let templates =
-        KnownAgent { agent: specs::template_agent(), source: v1::AgentSource::Declared, last_seen: None };
+    let templates = config.spec_source().is_some().then(|| KnownAgent {
+        agent: specs::template_agent(),
+        source: v1::AgentSource::Declared,
+        last_seen: None,
+    });
     Known {
-        agents: process.chain(declared).chain([templates]).collect(),
+        agents: process.chain(declared).chain(templates).collect(),
         commands: config.commands.iter().cloned().collect(),
         resources: config.resources.iter().cloned().collect(),
     }

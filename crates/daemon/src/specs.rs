@@ -120,6 +120,13 @@ pub(crate) fn read_folder(folder: &Path) -> Result<Vec<(String, Vec<u8>)>, Specs
     Ok(files)
 }
 
+impl Source {
+    /// Whether there may ever be a spec.
+    pub(crate) fn is_some(&self) -> bool {
+        !matches!(self, Self::None)
+    }
+}
+
 impl Specs {
     /// Hands the first router to the shard.
     pub(crate) async fn start(source: Source, router: Router, shard: Shard) -> Self {
@@ -187,14 +194,18 @@ impl Specs {
         Some(Reloading { task: task.abort_handle(), _watcher: watcher })
     }
 
-    /// Serves the built-in agent.
-    pub(crate) fn serve_templates(&self) -> BuiltinWorker {
+    /// Serves the built-in agent, where there can be specs.
+    pub(crate) fn serve_templates(&self) -> Option<BuiltinWorker> {
+        if !self.inner.source.is_some() {
+            return None;
+        }
         let current = self.inner.current.subscribe();
         let compute = move |assignment: &v1::Assignment| {
             let router = Arc::clone(&current.borrow());
             answer(&router, assignment)
         };
-        BuiltinWorker::start(self.inner.shard.clone(), TEMPLATE_WORKER, template_agent(), Arc::new(compute))
+        let shard = self.inner.shard.clone();
+        Some(BuiltinWorker::start(shard, TEMPLATE_WORKER, template_agent(), Arc::new(compute)))
     }
 }
 
@@ -210,8 +221,8 @@ pub(crate) fn template_agent() -> v1::Agent {
 }
 
 /// The template agent's answer to one assignment.
-fn answer(router: &Router, assignment: &v1::Assignment) -> Result<v1::Payload, v1::Error> {
-    let invalid = |message: String| codes::error(codes::INVALID_REQUEST, message);
+fn answer(router: &Router, assignment: &v1::Assignment) -> Result<v1::Payload, Box<v1::Error>> {
+    let invalid = |message: String| Box::new(codes::error(codes::INVALID_REQUEST, message));
     let Some(v1::payload::Data::Inline(input)) =
         assignment.input.as_ref().and_then(|input| input.data.as_ref())
     else {
@@ -221,7 +232,8 @@ fn answer(router: &Router, assignment: &v1::Assignment) -> Result<v1::Payload, v
         serde_json::from_slice(input).map_err(|error| invalid(format!("no SpecRequest: {error}")))?;
     let id = request.get("spec").and_then(serde_json::Value::as_str).unwrap_or_default();
     let Some(spec) = router.catalogue().find(id) else {
-        return Err(codes::error(codes::SPEC_NOT_AVAILABLE, format!("there is no spec {id:?} any more")));
+        let message = format!("there is no spec {id:?} any more");
+        return Err(Box::new(codes::error(codes::SPEC_NOT_AVAILABLE, message)));
     };
     let response = template::answer(spec, &request, now().0);
     Ok(v1::Payload {

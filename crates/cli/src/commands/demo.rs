@@ -11,12 +11,19 @@ use super::serve::asked_to_stop;
 use super::{Daemon, Outcome, report, run::style_for_people};
 use crate::args::DemoArgs;
 use crate::demo::crew;
+use crate::display::ask;
 use crate::display::paint::Tone;
 use crate::exit::Exit;
 use crate::failure::{Failure, chain};
 use crate::output::Output;
 use crate::text::{fill, words};
 use crate::watch::follow::{self, End, Options, Style};
+
+/// The specs of the project, which are examples of specs as well.
+const SPECS: [(&str, &str); 2] = [
+    ("specs/kiro-adaptive-assistance.toml", include_str!("../../../../specs/kiro-adaptive-assistance.toml")),
+    ("specs/whispers-of-the-wave.toml", include_str!("../../../../specs/whispers-of-the-wave.toml")),
+];
 
 pub async fn demo(args: DemoArgs, out: &mut Output) -> Outcome {
     let texts = &words().demo;
@@ -30,6 +37,7 @@ pub async fn demo(args: DemoArgs, out: &mut Output) -> Outcome {
         .map_err(|violations| Failure::Violations { subject: "demo".to_owned(), violations })?;
     let mut config = Config::embedded(data_dir.clone());
     config.agents = crew::agents(&program, &folder, &data_dir);
+    config.specs = SPECS.map(|(name, content)| (name.to_owned(), content.to_owned())).to_vec();
     let daemon =
         capataz_daemon::Daemon::start(config).await.map_err(|error| Failure::failed(chain(&error)))?;
     let address = daemon.address().to_string();
@@ -39,7 +47,14 @@ pub async fn demo(args: DemoArgs, out: &mut Output) -> Outcome {
         out.line("");
         out.flush();
     }
-    let outcome = run(&format!("http://{address}"), plan, &data_dir, out).await;
+    let addr = format!("http://{address}");
+    let mut outcome = run(&addr, plan, &data_dir, out).await;
+    if outcome.as_ref().is_ok_and(|exit| *exit == Exit::Ok) {
+        outcome = route(&addr, out).await;
+    }
+    if outcome.as_ref().is_ok_and(|exit| *exit == Exit::Ok) && !out.json {
+        epilogue(&data_dir, out);
+    }
     if args.keep && outcome.is_ok() {
         out.note(&fill(texts.keeping, &[&address]));
         daemon.wait(asked_to_stop()).await;
@@ -83,9 +98,51 @@ async fn run(addr: &str, plan: v1::Plan, data_dir: &Path, out: &mut Output) -> O
     out.line(&fill(texts.log, &[&data_dir]));
     out.line(&fill(texts.again, &[&data_dir]));
     out.line(&fill(texts.again_show, &[&run_id]));
+    Ok(exit)
+}
+
+/// A request in each of two languages goes to the spec that should answer it, and it is said why.
+async fn route(addr: &str, out: &mut Output) -> Outcome {
+    let texts = &words().demo;
+    let daemon = Daemon::connect_to(addr).await?;
+    if !out.json {
+        out.line("");
+        out.line(&out.paint.text(Tone::Strong, texts.routing));
+    }
+    for (text, language) in [(texts.ask_spanish, "es"), (texts.ask_english, "en")] {
+        let preferences = [("language".to_owned(), language.to_owned())].into();
+        let ask = v1::Ask { text: text.to_owned(), preferences, ..v1::Ask::default() };
+        let request = v1::StartRunRequest { ask: Some(ask), ..v1::StartRunRequest::default() };
+        let executed =
+            daemon.client.execute_run(request, None).await.map_err(|error| daemon.failure(error))?;
+        let result = executed.result.unwrap_or_default();
+        let asked = result.ask.clone().unwrap_or_default();
+        if out.json {
+            out.record(&json!({ "run_id": executed.run_id, "text": text, "spec": asked.spec }));
+        } else {
+            let routing = asked.routing.clone().unwrap_or_default();
+            let answer = ask::answer(&asked, result.error.as_ref(), out.paint);
+            out.line("");
+            out.line(&fill(texts.asked, &[text]));
+            let confidence = format!("{:.2}", routing.confidence);
+            out.line(&fill(texts.routed, &[&asked.spec, &confidence, &routing.reason]));
+            for line in answer.lines().filter(|line| !line.is_empty()) {
+                out.line(&fill(texts.answered, &[line]));
+            }
+        }
+        if result.outcome() != v1::RunOutcome::Succeeded {
+            return Ok(Exit::of_outcome(result.outcome()));
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+fn epilogue(data_dir: &Path, out: &mut Output) {
+    let texts = &words().demo;
+    let data_dir = data_dir.display().to_string();
     out.line("");
     out.line(&out.paint.text(Tone::Strong, texts.next));
     out.line(texts.next_plans);
+    out.line(&fill(texts.next_ask, &[&data_dir]));
     out.line(texts.next_help);
-    Ok(exit)
 }

@@ -23,6 +23,8 @@ use super::perform::{Outcome, perform};
 use super::{Handler, Task};
 use crate::Client;
 
+/// How long an acknowledgement waits for the result, which says the same; far below what the daemon waits for it.
+const ACK_DELAY: Duration = Duration::from_millis(2);
 /// Between two progress frames of one lease.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 /// What the daemon keeps of a task's log.
@@ -50,6 +52,8 @@ struct State {
     held: HashMap<v1::LeaseRef, Held>,
     running: usize,
     urgent: VecDeque<Frame>,
+    /// New leases that are acknowledged then, unless their results were faster.
+    acks: VecDeque<(Instant, v1::LeaseRef)>,
     /// Running leases with progress to be sent now.
     ready: VecDeque<v1::LeaseRef>,
     /// Leases whose progress was sent, and when there may be more of it.
@@ -104,6 +108,7 @@ impl Leases {
             held: HashMap::new(),
             running: 0,
             urgent: VecDeque::new(),
+            acks: VecDeque::new(),
             ready: VecDeque::new(),
             cooling: VecDeque::new(),
             heartbeat: HEARTBEAT_DEFAULT,
@@ -139,6 +144,7 @@ impl Leases {
             state.is_welcome = false;
             state.is_daemon_draining = false;
             state.is_closing = false;
+            state.acks.clear();
             state.ready.clear();
             state.cooling.clear();
             for held in state.held.values_mut() {
@@ -224,7 +230,9 @@ impl Leases {
                         Running { task, handle, progress, is_news: false, turn, log: String::new() };
                     state.held.insert(lease.clone(), Held::Running(running));
                     state.running += 1;
-                    Frame::Ack(v1::Ack { lease: Some(lease) })
+                    state.must_wake |= state.acks.is_empty();
+                    state.acks.push_back((Instant::now() + ACK_DELAY, lease));
+                    return true;
                 }
                 None if !is_held => Frame::Returned(v1::Returned { lease: Some(lease) }),
                 _ => Frame::Ack(v1::Ack { lease: Some(lease) }),
@@ -367,7 +375,8 @@ impl Leases {
             return Next::End;
         }
         let now = Instant::now();
-        let frame = state.urgent.pop_front().or_else(|| state.next_progress(now)).or_else(|| {
+        let frame = state.urgent.pop_front().or_else(|| state.next_ack(now));
+        let frame = frame.or_else(|| state.next_progress(now)).or_else(|| {
             let is_due = state.is_welcome && state.last_sent + state.heartbeat <= now;
             is_due.then_some(Frame::Heartbeat(v1::Heartbeat {}))
         });
@@ -383,11 +392,29 @@ impl Leases {
         }
         let heartbeat = state.is_welcome.then(|| state.last_sent + state.heartbeat);
         let cooled = state.cooling.front().map(|(at, _)| *at);
-        Next::Wait(heartbeat.into_iter().chain(cooled).min())
+        let acks = state.acks.front().map(|(at, _)| *at);
+        Next::Wait(heartbeat.into_iter().chain(cooled).chain(acks).min())
     }
 }
 
 impl State {
+    /// The acknowledgement of a lease that still runs.
+    fn next_ack(&mut self, now: Instant) -> Option<Frame> {
+        // What has settled meanwhile needs none, and what would only be waited for neither.
+        let settled = |held: Option<&Held>| !matches!(held, Some(Held::Running(_)));
+        while let Some((at, lease)) = self.acks.front() {
+            let is_over = settled(self.held.get(lease));
+            if !is_over && *at > now {
+                return None;
+            }
+            let (_, lease) = self.acks.pop_front()?;
+            if !is_over {
+                return Some(Frame::Ack(v1::Ack { lease: Some(lease) }));
+            }
+        }
+        None
+    }
+
     fn next_progress(&mut self, now: Instant) -> Option<Frame> {
         while let Some((_, lease)) = self.cooling.pop_front_if(|(at, _)| *at <= now) {
             let Some(Held::Running(running)) = self.held.get_mut(&lease) else { continue };
@@ -459,11 +486,31 @@ mod tests {
     }
 
     /// Gives the worker a task that never ends by itself, and takes the acknowledgement.
-    fn assign(leases: &Arc<Leases>, session: u64, number: u64) {
+    async fn assign(leases: &Arc<Leases>, session: u64, number: u64) {
+        take(leases, number);
+        assert_eq!(frame(leases, session), None);
+        tokio::time::advance(ACK_DELAY).await;
+        assert!(matches!(frame(leases, session), Some(Frame::Ack(_))));
+    }
+
+    fn take(leases: &Arc<Leases>, number: u64) {
         let handler: Handler = Arc::new(|_| Box::pin(std::future::pending()));
         let assignment = v1::Assignment { lease: Some(lease(number)), ..v1::Assignment::default() };
         assert!(leases.assigned(assignment, Some(&handler)));
-        assert!(matches!(frame(leases, session), Some(Frame::Ack(_))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_result_that_comes_at_once_is_the_acknowledgement() {
+        let (leases, session) = welcomed(2).await;
+        take(&leases, 1);
+        take(&leases, 2);
+        leases.settle(&lease(1), Outcome::Completed(v1::Payload::default()));
+        assert!(matches!(frame(&leases, session), Some(Frame::Completed(_))));
+        assert_eq!(frame(&leases, session), None);
+        assert_eq!(wait(&leases, session), Some(ACK_DELAY));
+        tokio::time::advance(ACK_DELAY).await;
+        assert_eq!(frame(&leases, session), Some(Frame::Ack(v1::Ack { lease: Some(lease(2)) })));
+        assert_eq!(frame(&leases, session), None);
     }
 
     fn progress(leases: &Leases, number: u64, fraction: f64) {
@@ -484,7 +531,7 @@ mod tests {
         let (leases, session) = welcomed(1).await;
         assert_eq!(wait(&leases, session), Some(Duration::from_secs(1)));
         tokio::time::advance(Duration::from_millis(600)).await;
-        assign(&leases, session, 1);
+        assign(&leases, session, 1).await;
         tokio::time::advance(Duration::from_millis(600)).await;
         assert_eq!(wait(&leases, session), Some(Duration::from_millis(400)));
         tokio::time::advance(Duration::from_millis(400)).await;
@@ -495,8 +542,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn progress_is_limited_for_each_lease_and_comes_after_all_else() {
         let (leases, session) = welcomed(2).await;
-        assign(&leases, session, 1);
-        assign(&leases, session, 2);
+        assign(&leases, session, 1).await;
+        assign(&leases, session, 2).await;
         progress(&leases, 1, 0.1);
         progress(&leases, 1, 0.2);
         progress(&leases, 2, 0.3);
@@ -519,8 +566,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_new_connection_hears_all_that_the_old_one_did_not() {
         let (leases, old) = welcomed(2).await;
-        assign(&leases, old, 1);
-        assign(&leases, old, 2);
+        assign(&leases, old, 1).await;
+        assign(&leases, old, 2).await;
         leases.disconnected();
         progress(&leases, 1, 0.5);
         leases.settle(&lease(2), Outcome::Completed(v1::Payload::default()));
@@ -546,7 +593,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_end_of_the_log_comes_with_the_result() {
         let (leases, session) = welcomed(1).await;
-        assign(&leases, session, 1);
+        assign(&leases, session, 1).await;
         for number in 0..10_000 {
             leases.logged(&lease(1), &format!("line {number} — of many"));
         }

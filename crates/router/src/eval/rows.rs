@@ -66,7 +66,6 @@ pub fn catalogue(rows: &[Row]) -> Catalogue {
     let spec = |(label, examples): (&str, Vec<(Option<String>, String)>)| Spec {
         id: label.to_owned(),
         title: label.to_owned(),
-        contract_version: "1.0.0".to_owned(),
         intents: vec![Intent { name: label.to_owned(), examples, pattern: None }],
         ..Spec::default()
     };

@@ -19,6 +19,9 @@ pub struct Parameters {
     pub unknown_weight: f32,
     /// With more examples than this, pieces and pairs that occur in one example only are not kept.
     pub prune_above: usize,
+    /// Features times intents that are kept at most, the frequent features first: bounds the memory of catalogues with
+    /// thousands of intents (four bytes each while training, one afterwards).
+    pub most_cells: usize,
     /// Passes over the examples: at least `fewest_passes`, more where there are few examples.
     pub fewest_passes: usize,
     pub most_passes: usize,
@@ -40,8 +43,11 @@ pub struct Parameters {
     pub calibration_rounds: usize,
     pub calibration_rounds_of_many: usize,
     pub many_examples: usize,
-    /// Below this many specs none can be held out; the calibration is then `calibration_prior`.
-    pub fewest_specs_to_calibrate: usize,
+    /// `fewest_passes` in those rounds: their models need not be as good, only as sure.
+    pub calibration_passes: usize,
+    /// So many specs there have to be for some to be held out, else so many intents; where there are fewer of both, the
+    /// calibration is `calibration_prior`.
+    pub fewest_to_hold_out: usize,
     /// Share of the weight that texts of no spec have in the calibration.
     pub out_of_scope_share: f64,
     /// How many rows of data the prior counts for.
@@ -59,8 +65,9 @@ impl Default for Parameters {
             pair_weight: 1.0,
             piece_weight: 0.6,
             class_rarity: 0.4,
-            unknown_weight: 1.0,
+            unknown_weight: 0.7,
             prune_above: 2000,
+            most_cells: 1 << 26,
             fewest_passes: 4,
             most_passes: 20,
             updates: 30_000,
@@ -73,7 +80,8 @@ impl Default for Parameters {
             calibration_rounds: 3,
             calibration_rounds_of_many: 1,
             many_examples: 3000,
-            fewest_specs_to_calibrate: 5,
+            calibration_passes: 3,
+            fewest_to_hold_out: 5,
             out_of_scope_share: 0.14,
             prior_strength: 2.0,
             calibration_prior: [-2.9, 1.2, 1.4, 1.1, 0.2, 1.1, 0.8],

@@ -1,7 +1,9 @@
 //! Held-out data for the calibration: in each round some specs, and some examples of the others, are not trained on.
 
+use std::collections::BTreeSet;
+
 use super::calibration::{Calibration, Evidence, Observation};
-use super::corpus::Corpus;
+use super::corpus::{Class, Corpus};
 use super::features::exponential;
 use super::parameters::Parameters;
 use super::train::{Shuffle, Trained};
@@ -23,11 +25,14 @@ pub(super) fn calibrate(
     let prior = Calibration { weights: parameters.calibration_prior };
     let mut taught: Vec<usize> = corpus.classes.iter().map(|class| class.spec).collect();
     taught.dedup();
-    if taught.len() < parameters.fewest_specs_to_calibrate {
+    // Whole specs are held out; of few specs, intents are.
+    let by_spec = taught.len() >= parameters.fewest_to_hold_out;
+    let mut units: Vec<usize> = if by_spec { taught } else { (0..corpus.classes.len()).collect() };
+    if units.len() < parameters.fewest_to_hold_out {
         return prior;
     }
     let mut shuffle = Shuffle::new();
-    shuffle.shuffle(&mut taught);
+    shuffle.shuffle(&mut units);
     // Each example's place among those of its class, in a shuffled order.
     let mut ranks = vec![0_usize; corpus.documents.len()];
     let mut counts = vec![0_usize; corpus.classes.len()];
@@ -47,13 +52,12 @@ pub(super) fn calibrate(
     };
     let mut observations = Vec::new();
     for round in 0..rounds.min(PARTS) {
-        let mut held_spec = vec![false; specs];
-        for spec in taught.iter().skip(round).step_by(PARTS) {
-            if let Some(held) = held_spec.get_mut(*spec) {
-                *held = true;
-            }
-        }
-        observe(corpus, &held_spec, &ranks, round, phrases, parameters, &mut observations);
+        let held: BTreeSet<usize> = units.iter().skip(round).step_by(PARTS).copied().collect();
+        let unit = |(place, class): (usize, &Class)| if by_spec { class.spec } else { place };
+        let outside: Vec<bool> =
+            corpus.classes.iter().enumerate().map(|class| held.contains(&unit(class))).collect();
+        let held_out = HeldOut { specs, outside, ranks: &ranks, round };
+        observe(corpus, &held_out, phrases, parameters, &mut observations);
     }
     Calibration::fit(
         &observations,
@@ -63,38 +67,70 @@ pub(super) fn calibrate(
     )
 }
 
+/// What one round does not train on.
+struct HeldOut<'a> {
+    specs: usize,
+    /// By class: all of it is held out, and stands for texts of no spec.
+    outside: Vec<bool>,
+    /// By document: its place among those of its class.
+    ranks: &'a [usize],
+    round: usize,
+}
+
+impl HeldOut<'_> {
+    fn outside(&self, class: usize) -> bool {
+        self.outside.get(class).copied().unwrap_or_default()
+    }
+
+    /// By spec: whether it is there to be chosen, as it is unless all that it was taught is held out.
+    fn takes_part(&self, corpus: &Corpus) -> Vec<bool> {
+        let mut takes_part = vec![true; self.specs];
+        for held_out in [true, false] {
+            for (class, _) in self.outside.iter().enumerate().filter(|(_, outside)| **outside == held_out) {
+                let spec = corpus.classes.get(class).map_or(0, |class| class.spec);
+                if let Some(takes_part) = takes_part.get_mut(spec) {
+                    *takes_part = !held_out;
+                }
+            }
+        }
+        takes_part
+    }
+
+    /// Documents to train on, and to decide.
+    fn divide(&self, corpus: &Corpus) -> (Vec<usize>, Vec<usize>) {
+        let (mut train, mut test) = (Vec::new(), Vec::new());
+        for (place, document) in corpus.documents.iter().enumerate() {
+            let outside = self.outside(document.class);
+            let rank = self.ranks.get(place).copied().unwrap_or_default();
+            // The first example of an intent stays, so that none is without any. A name is no text that a user writes.
+            let turn = rank % EXAMPLE_PARTS == self.round + 1;
+            if !document.is_name && (outside || turn) {
+                test.push(place);
+            } else if !outside {
+                train.push(place);
+            }
+        }
+        (train, test)
+    }
+}
+
 fn observe(
     corpus: &Corpus,
-    held_spec: &[bool],
-    ranks: &[usize],
-    round: usize,
+    held_out: &HeldOut<'_>,
     phrases: &Phrases,
     parameters: &Parameters,
     observations: &mut Vec<Observation>,
 ) {
+    let specs = held_out.specs;
     let spec_of = |class: usize| corpus.classes.get(class).map_or(0, |class| class.spec);
-    let outside = |class: usize| held_spec.get(spec_of(class)).copied().unwrap_or_default();
-    let mut train = Vec::new();
-    let mut test = Vec::new();
-    for (place, document) in corpus.documents.iter().enumerate() {
-        let rank = ranks.get(place).copied().unwrap_or_default();
-        if document.is_name {
-            if !outside(document.class) {
-                train.push(place);
-            }
-        } else if outside(document.class) {
-            test.push(place);
-        } else if rank % EXAMPLE_PARTS == round + 1 {
-            // The first example of an intent stays, so that none is without any.
-            test.push(place);
-        } else {
-            train.push(place);
-        }
-    }
-    let trained = Trained::new(corpus, &train, parameters);
+    let outside = |class: usize| held_out.outside(class);
+    let takes_part = held_out.takes_part(corpus);
+    let (train, test) = held_out.divide(corpus);
+    let shorter = Parameters { fewest_passes: parameters.calibration_passes, ..parameters.clone() };
+    let trained = Trained::new(corpus, &train, &shorter);
     let mut scores = vec![0.0; trained.stride];
-    let mut specs = vec![0.0; held_spec.len()];
-    let mut keywords = vec![0.0; held_spec.len()];
+    let mut totals = vec![0.0; specs];
+    let mut keywords = vec![0.0; specs];
     let mut folded = Folded::default();
     let mut hits: Vec<Hit> = Vec::new();
     for document in test.iter().filter_map(|place| corpus.documents.get(*place)) {
@@ -111,28 +147,28 @@ fn observe(
             }
         }
         // The best intent of each spec that takes part.
-        specs.fill(f64::NEG_INFINITY);
-        let mut best_class = vec![None; held_spec.len()];
+        totals.fill(f64::NEG_INFINITY);
+        let mut best_class = vec![None; specs];
         for (class, score) in scores.iter().take(corpus.classes.len()).enumerate() {
             let spec = spec_of(class);
             if outside(class) {
                 continue;
             }
-            if let (Some(place), Some(best)) = (specs.get_mut(spec), best_class.get_mut(spec))
+            if let (Some(place), Some(best)) = (totals.get_mut(spec), best_class.get_mut(spec))
                 && f64::from(*score) > *place
             {
                 *place = f64::from(*score);
                 *best = Some(class);
             }
         }
-        for ((total, keyword), held) in specs.iter_mut().zip(&keywords).zip(held_spec) {
-            if !held {
+        for ((total, keyword), takes_part) in totals.iter_mut().zip(&keywords).zip(&takes_part) {
+            if *takes_part {
                 *total = if total.is_finite() { *total } else { 0.0 } + keyword;
             }
         }
-        let Some((winner, best)) = greatest(&specs, None) else { continue };
-        let second = greatest(&specs, Some(winner)).map_or(0.0, |(_, second)| second);
-        let sum: f32 = specs
+        let Some((winner, best)) = greatest(&totals, None) else { continue };
+        let second = greatest(&totals, Some(winner)).map_or(0.0, |(_, second)| second);
+        let sum: f32 = totals
             .iter()
             .filter(|total| total.is_finite())
             .map(|total| exponential((*total - best) as f32))
@@ -152,7 +188,7 @@ fn observe(
                 class_coverage: explained.max(class_coverage),
                 keyword: keywords.get(winner).copied().unwrap_or_default() - next_keyword,
             },
-            right: winner == spec_of(document.class),
+            right: winner == spec_of(document.class) && !outside(document.class),
             out_of_scope: outside(document.class),
         });
     }

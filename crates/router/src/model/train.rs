@@ -89,9 +89,10 @@ impl Trained {
             })
             .collect();
         kept.sort_unstable();
+        let stride = classes.next_multiple_of(LANES);
+        kept.truncate(parameters.most_cells / stride.max(1));
         let unknown = [Kind::Word, Kind::Pair, Kind::Piece]
             .map(|kind| rarity_of(0, 0) * parameters.unknown_weight * kind.weight(parameters));
-        let stride = classes.next_multiple_of(LANES);
         let mut row_of_feature = vec![NO_ROW; corpus.hashes.len()];
         for (row, (_, _, feature)) in (0_u32..).zip(&kept) {
             if let Some(place) = row_of_feature.get_mut(*feature as usize) {
@@ -154,15 +155,19 @@ impl Trained {
         }
     }
 
-    /// A class's score for each class.
+    /// The score of every class, some classes at a time, so that their sums stay in registers while the rows go by.
     pub(crate) fn scores(&self, vector: &Vector, scores: &mut [f32]) {
-        scores.fill(0.0);
-        for (row, value) in &vector.entries {
-            let start = *row as usize * self.stride;
-            let Some(weights) = self.weights.get(start..start + self.stride) else { continue };
-            for (score, weight) in scores.iter_mut().zip(weights) {
-                *score += weight * value;
+        let (blocks, _) = self.weights.as_chunks::<LANES>();
+        let blocks_of_row = self.stride / LANES;
+        for (block, scores) in scores.chunks_exact_mut(LANES).enumerate() {
+            let mut sums = [0.0_f32; LANES];
+            for (row, value) in &vector.entries {
+                let Some(weights) = blocks.get(*row as usize * blocks_of_row + block) else { continue };
+                for (sum, weight) in sums.iter_mut().zip(weights) {
+                    *sum += weight * value;
+                }
             }
+            scores.copy_from_slice(&sums);
         }
     }
 

@@ -1,4 +1,5 @@
 //! What the router promises: decisions, their reasons, their explanations, and that the same input gives the same bits.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod allocations;
 mod determinism;

@@ -33,7 +33,7 @@ fn another_inflection_of_a_keyword_is_found_and_counts_less() {
 
 #[test]
 fn a_keyword_inside_of_another_word_is_none() {
-    let catalogue = Catalogue::new(vec![spec("art").keywords(&["art"]), spec("rest").default()]);
+    let catalogue = Catalogue::new(vec![spec("art").keywords(&["art"]), spec("rest").the_default()]);
     let decision = route(&catalogue, "start the party");
     assert_eq!(decision.keywords_matched, Vec::<String>::new());
     assert_eq!(decision.spec, "rest");
@@ -47,14 +47,14 @@ fn a_heavier_keyword_wins_over_a_lighter_one() {
 
 #[test]
 fn a_keyword_of_several_words_is_matched_whole_and_across_punctuation() {
-    let catalogue = Catalogue::new(vec![spec("a").keywords(&["fin de mes"]), spec("b").default()]);
+    let catalogue = Catalogue::new(vec![spec("a").keywords(&["fin de mes"]), spec("b").the_default()]);
     assert_eq!(route(&catalogue, "¿Fin, de MES?").keywords_matched, ["Fin, de MES"]);
     assert_eq!(route(&catalogue, "fin del mes").spec, "b");
 }
 
 #[test]
 fn keywords_in_scripts_without_spaces_are_found() {
-    let catalogue = Catalogue::new(vec![spec("orders").keywords(&["注文"]), spec("z").default()]);
+    let catalogue = Catalogue::new(vec![spec("orders").keywords(&["注文"]), spec("z").the_default()]);
     let decision = route(&catalogue, "私の注文はどこですか");
     assert_eq!((decision.spec.as_str(), decision.keywords_matched), ("orders", vec!["注文".to_owned()]));
 }
@@ -80,7 +80,7 @@ fn an_intent_is_recognised_from_examples_and_suggests_its_pattern() {
 #[test]
 fn gibberish_goes_to_the_default_spec_with_low_confidence() {
     let mut specs = shop();
-    specs.push(spec("welcome").default());
+    specs.push(spec("welcome").the_default());
     let router = Router::train(&Catalogue::new(specs));
     for text in ["", "   ", "…", "qwzx plfgh vvkrt", "🤷", "1234567890", "የኢትዮጵያ"] {
         let decision = router.route(&Query { text, ..Query::default() });
@@ -178,7 +178,7 @@ fn a_catalogue_without_examples_routes_by_keywords_alone() {
     let catalogue = Catalogue::new(vec![
         spec("a").keywords(&["alpha", "beta"]),
         spec("b").keywords(&["gamma"]),
-        spec("z").default(),
+        spec("z").the_default(),
     ]);
     let one = route(&catalogue, "alpha it is");
     let two = route(&catalogue, "alpha beta it is");

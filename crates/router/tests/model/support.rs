@@ -3,13 +3,7 @@
 use capataz_router::{Catalogue, Decision, Intent, Keyword, Pattern, Query, Router, Spec};
 
 pub fn spec(id: &str) -> Spec {
-    Spec {
-        id: id.to_owned(),
-        title: id.to_owned(),
-        contract_version: "1.0.0".to_owned(),
-        agent: "template".to_owned(),
-        ..<Spec as Default>::default()
-    }
+    Spec { id: id.to_owned(), title: id.to_owned(), ..Spec::default() }
 }
 
 /// Builds a spec up.
@@ -19,7 +13,7 @@ pub trait Build: Sized {
     fn intent(self, name: &str, examples: &[&str]) -> Self;
     fn pattern(self, name: &str, phrases: &[&str], expressions: &[&str]) -> Self;
     fn languages(self, languages: &[&str]) -> Self;
-    fn default(self) -> Self;
+    fn the_default(self) -> Self;
 }
 
 impl Build for Spec {
@@ -57,7 +51,7 @@ impl Build for Spec {
         self
     }
 
-    fn default(mut self) -> Self {
+    fn the_default(mut self) -> Self {
         self.default = true;
         self
     }
@@ -67,7 +61,7 @@ impl Build for Spec {
 pub fn two_assistants() -> Catalogue {
     Catalogue::new(vec![
         spec("companion")
-            .default()
+            .the_default()
             .languages(&["es", "en"])
             .keywords(&["siento", "perdido", "triste", "soledad"])
             .pattern("emotional_low", &["no puedo más", "me siento perdido"], &[])

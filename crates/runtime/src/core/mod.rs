@@ -341,6 +341,8 @@ pub struct Core {
     sessions: BTreeMap<RunId, SessionSlot>,
     /// Sessions that nobody asks anything, those first that were left first; some may be busy again.
     idle_sessions: VecDeque<RunId>,
+    /// Until then an agent that nobody knows may be one whose worker has not come back yet.
+    gathering_until: Timestamp,
     /// The connection whose report is being handled.
     reporting: Option<ConnectionId>,
     outputs: Vec<Output>,
@@ -380,6 +382,7 @@ impl Core {
             router: None,
             sessions: BTreeMap::new(),
             idle_sessions: VecDeque::new(),
+            gathering_until: Timestamp::default(),
             reporting: None,
             outputs: Vec::new(),
         }
@@ -397,7 +400,7 @@ impl Core {
             Input::Committed { outcomes } => self.committed(outcomes),
             Input::CommitFailed => self.commit_failed(),
             Input::Recovered(recovered) => self.recovered(recovered),
-            Input::SessionLoaded { stream, state } => self.session_loaded(stream, state.map(|state| *state)),
+            Input::SessionLoaded { stream, state } => self.session_loaded(stream, state),
             Input::Wake => {}
             Input::Drain => self.drain(),
         }

@@ -20,6 +20,7 @@ impl Core {
             return;
         }
         self.mode = Mode::Running;
+        self.gathering_until = self.now.plus(self.config.reattach_ms);
         for agent in recovered.agents {
             self.agents.learn(agent);
         }

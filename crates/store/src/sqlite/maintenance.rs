@@ -2,8 +2,9 @@
 //! database file.
 //!
 //! SQLite begins the log anew only when a writer finds all of it copied, which never happens under steady load. So when
-//! a checkpoint beside the writer was not enough and the log has become several times too long, the rest, which is
-//! short by then, is copied while writers wait.
+//! a checkpoint beside the writer was not enough and the log has become several times too long, what was written
+//! meanwhile is copied beside the writer, too, again and again; the rest, which is short by then, is copied while
+//! writers wait.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,7 +23,11 @@ use crate::port::StoreError;
 const FRAME: u64 = 4096 + 24;
 
 /// Writers wait for the checkpoint once the log has so many times the length at which checkpoints begin.
-const OVERDUE: u32 = 4;
+const OVERDUE: u32 = 8;
+
+/// The part of that length which writers may have to wait for, and how often the rest is copied beside them before.
+const SHORT: u32 = 16;
+const CATCH_UP: u32 = 6;
 
 /// How long a checkpoint that holds up the writers waits for readers to leave the log. Pages of reading are shorter.
 const READERS_LEAVE: Duration = Duration::from_millis(50);
@@ -196,6 +201,14 @@ impl Worker {
         let mut result = self.checkpoint(Mode::Passive);
         let pages = self.gauge.pages.load(Ordering::Relaxed);
         if result.is_ok() && pages / OVERDUE >= self.gauge.step {
+            for _ in 0..CATCH_UP {
+                let copied = result.as_ref().map_or(0, |pages| *pages);
+                let left = self.gauge.pages.load(Ordering::Relaxed).saturating_sub(copied);
+                if left <= self.gauge.step / SHORT || result.is_err() {
+                    break;
+                }
+                result = self.checkpoint(Mode::Passive);
+            }
             let _writers_wait = self.gate.hold();
             result = self.checkpoint(Mode::Restart);
         }

@@ -1,0 +1,283 @@
+//! Asks of sessions through the core, which dies at every step there is.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::collections::{BTreeSet, VecDeque};
+
+use capataz_contracts::v1::{
+    self, connect_request::Frame as Say, connect_response::Frame as Hear, event::Body,
+};
+use capataz_engine::session::SessionState;
+use capataz_engine::{StartRun, Timestamp, Work};
+use capataz_runtime::core::{
+    Answer, ConnectionId, Core, CoreConfig, Found, Input, Output, Recovered, ReplyId, Request, Route,
+    SESSION_LABEL, StartRequest, session_stream,
+};
+use capataz_runtime::feed;
+use capataz_runtime::shell::{load, load_session};
+use capataz_store::{Append, IdempotencyKey, MemoryStore, RunId, RunQuery, ShardId, ShardWriter, Store};
+use prost::Message;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+const SHARD: ShardId = ShardId(0);
+const SPECS: [&str; 2] = ["wave", "kiro"];
+/// The session of each ask, in the order in which they are asked.
+const ASKS: [Option<&str>; 7] = [Some("a"), Some("b"), Some("a"), None, Some("a"), Some("b"), Some("a")];
+
+/// A router that gives every text to `wave`.
+struct Waves;
+
+impl Route for Waves {
+    fn route(&self, _: &v1::Ask, _: &v1::SessionContext, spec: Option<&str>) -> Found {
+        let spec = spec.unwrap_or("wave");
+        let routing = v1::Routing { spec: spec.to_owned(), confidence: 0.5, ..v1::Routing::default() };
+        let missing = || v1::Error { code: "SPEC_NOT_AVAILABLE".to_owned(), ..v1::Error::default() };
+        let target =
+            if SPECS.contains(&spec) { Ok((Box::new(routing), spec.to_owned())) } else { Err(missing()) };
+        Found { target, default_spec: Some("wave".to_owned()) }
+    }
+}
+
+/// A daemon that may die, a disk that stays, clients that repeat what was not answered, and a worker.
+struct World {
+    store: MemoryStore,
+    writer: Box<dyn ShardWriter>,
+    core: Core,
+    /// What the core is told next.
+    inbox: VecDeque<Input>,
+    connection: u64,
+    /// The numbers of the asks that have not ended for their clients.
+    open: BTreeSet<usize>,
+    runs_made: u128,
+}
+
+impl World {
+    fn new() -> Self {
+        let store = MemoryStore::new();
+        let writer = store.claim(SHARD).unwrap();
+        let mut world = Self {
+            store,
+            writer,
+            core: Core::new(CoreConfig::default()),
+            inbox: VecDeque::new(),
+            connection: 0,
+            open: (0..ASKS.len()).collect(),
+            runs_made: 0,
+        };
+        world.begin();
+        world
+    }
+
+    /// A daemon begins on what the disk holds; its clients and its worker come.
+    fn begin(&mut self) {
+        self.writer = self.store.claim(SHARD).unwrap();
+        self.core = Core::new(CoreConfig::default());
+        self.core.set_router(std::sync::Arc::new(Waves));
+        self.inbox.clear();
+        let unfinished = self.store.unfinished(SHARD, None, usize::MAX).unwrap();
+        let runs: Vec<_> = unfinished.into_iter().map(|run| (run, load(&self.store, run).unwrap())).collect();
+        let streams: BTreeSet<RunId> =
+            runs.iter().filter_map(|(_, state)| state.session()).map(session_stream).collect();
+        let sessions = streams.into_iter().map(|stream| (stream, load_session(&self.store, stream).unwrap()));
+        let sessions = sessions.collect();
+        let epoch = self.writer.epoch();
+        self.inbox.push_back(Input::Recovered(Recovered { epoch, runs, sessions, agents: Vec::new() }));
+        self.connection += 1;
+        let agents =
+            SPECS.map(|name| v1::Agent { name: name.to_owned(), max_concurrency: 4, ..Default::default() });
+        let hello = v1::Hello {
+            worker_id: "w".to_owned(),
+            agents: agents.to_vec(),
+            slots: 8,
+            ..v1::Hello::default()
+        };
+        self.say(Say::Hello(hello));
+        for number in self.open.clone() {
+            self.ask(number);
+        }
+    }
+
+    fn say(&mut self, frame: Say) {
+        self.inbox.push_back(Input::Frame { connection: ConnectionId(self.connection), frame });
+    }
+
+    fn ask(&mut self, number: usize) {
+        self.runs_made += 1;
+        let session = ASKS[number].map(str::to_owned);
+        let ask = v1::Ask {
+            text: format!("text {number}"),
+            session: session.clone(),
+            request_id: Some(format!("req-{number}")),
+            ..v1::Ask::default()
+        };
+        let labels = session.map(|session| (SESSION_LABEL.to_owned(), session)).into_iter().collect();
+        let request = StartRequest {
+            run: RunId(Uuid::from_u128(self.runs_made)),
+            start: StartRun { work: Work::Ask(ask), labels, parent: None },
+            agents: BTreeSet::new(),
+            commands: Vec::new(),
+            resources: Vec::new(),
+            key: Some(IdempotencyKey { key: format!("key-{number}").into(), request: [1; 32] }),
+            wait: true,
+            blobs: Vec::new(),
+        };
+        let request = Request::Start(Box::new(request));
+        self.inbox.push_back(Input::Request { reply: ReplyId(number as u64), request });
+    }
+
+    /// Handles one input and what follows from it at once. Whether there was one.
+    fn step(&mut self) -> bool {
+        let Some(input) = self.inbox.pop_front() else { return false };
+        let mut outputs = Vec::new();
+        self.core.handle(Timestamp(1_000), input, &mut outputs);
+        let mut appends: Vec<Append> = Vec::new();
+        for output in outputs {
+            match output {
+                Output::Append { append, .. } => appends.push(append),
+                Output::LoadSession { stream } => {
+                    let state = load_session(&self.store, stream).unwrap().map(Box::new);
+                    self.inbox.push_back(Input::SessionLoaded { stream, state });
+                }
+                Output::Frame { frame: Hear::Assignment(assignment), .. } => self.answer(assignment),
+                Output::Reply { reply, answer } => self.replied(usize::try_from(reply.0).unwrap(), answer),
+                Output::Restart => panic!("the log is not what the core believes"),
+                _ => {}
+            }
+        }
+        if !appends.is_empty() {
+            let outcomes = self.writer.commit(&appends).unwrap();
+            // News of the disk go before all else, as they do in the shell.
+            self.inbox.push_front(Input::Committed { outcomes });
+        }
+        true
+    }
+
+    fn replied(&mut self, number: usize, answer: Answer) {
+        match answer {
+            Answer::Finished { result, .. } => {
+                assert_eq!(result.outcome(), v1::RunOutcome::Succeeded, "{result:?}");
+                self.open.remove(&number);
+            }
+            // The ask is there already: its client waits for it.
+            Answer::Existing { run } => {
+                let reply = ReplyId(number as u64);
+                self.inbox.push_back(Input::Request { reply, request: Request::Wait { run } });
+            }
+            Answer::NotActive { run } => {
+                assert!(self.store.get_run(run).unwrap().unwrap().summary.finished_at.is_some());
+                self.open.remove(&number);
+            }
+            other => panic!("ask {number}: {other:?}"),
+        }
+    }
+
+    /// `wave` hands every third text over to `kiro`.
+    fn answer(&mut self, assignment: v1::Assignment) {
+        let Some(v1::payload::Data::Inline(input)) = assignment.input.and_then(|input| input.data) else {
+            panic!("a request is inline")
+        };
+        let request: Value = serde_json::from_slice(&input).unwrap();
+        let mut response = json!({
+            "success": true,
+            "spec": request["spec"],
+            "request_id": request["id"],
+            "timestamp": 1_000,
+            "response": { "text": format!("answer to {}", request["text"]), "format": "text" },
+            "metadata": { "processing_time_ms": 0, "confidence": 0.5 },
+            "context_update": { "custom": { "last": request["id"] } },
+        });
+        if request["spec"] == "wave" && request["id"] == "req-2" {
+            response["transition"] = json!({
+                "suggest_spec": "kiro", "reason": "r", "confidence": 0.9, "auto_transition": true,
+            });
+        }
+        let output = v1::Payload {
+            media_type: "application/json".to_owned(),
+            data: Some(v1::payload::Data::Inline(response.to_string().into())),
+        };
+        let lease = assignment.lease;
+        self.say(Say::Completed(v1::Completed { lease, output: Some(output), ..v1::Completed::default() }));
+    }
+
+    fn events(&self, stream: RunId) -> Vec<v1::Event> {
+        let rows = self.store.read_run(stream, 0, usize::MAX, usize::MAX).unwrap();
+        let bytes = rows.iter().flat_map(|row| feed::split(&row.events));
+        bytes.map(|event| v1::Event::decode(event).unwrap()).collect()
+    }
+
+    /// Each ask has ended once, and each session holds its asks one after the other.
+    fn check(&self) {
+        let query = RunQuery { kind: Some(v1::RunKind::Ask as i32), limit: 100, ..RunQuery::default() };
+        let asks = self.store.list_runs(&query).unwrap();
+        assert_eq!(asks.len(), ASKS.len(), "one run for each ask");
+        assert!(asks.iter().all(|row| row.summary.finished_at.is_some()));
+        for session in ["a", "b"] {
+            let events = self.events(session_stream(session));
+            let numbers: Vec<u64> = events.iter().map(|event| event.seq).collect();
+            assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
+            let state = SessionState::fold(events.clone()).unwrap();
+            let turns: Vec<&v1::SessionTurn> = events
+                .iter()
+                .filter_map(|event| match &event.body {
+                    Some(Body::SessionTurn(turn)) => Some(turn),
+                    _ => None,
+                })
+                .collect();
+            let expected = ASKS.iter().filter(|of| **of == Some(session)).count();
+            assert_eq!(turns.len(), expected, "one turn for each ask of session {session}");
+            let context = state.context(Timestamp(1_000));
+            assert_eq!(context.message_count, 2 * expected as u64);
+            let last = turns.last().unwrap();
+            let custom: Value = serde_json::from_slice(&context.custom).unwrap();
+            assert_eq!(custom["last"], last.request_id.as_str());
+            // Each ask found exactly what the ones before it had left.
+            for (place, turn) in turns.iter().enumerate() {
+                let begun =
+                    self.events(turn.run_id.parse().unwrap()).into_iter().find_map(|event| {
+                        match event.body {
+                            Some(Body::AskBegun(begun)) => begun.context,
+                            _ => None,
+                        }
+                    });
+                assert_eq!(begun.unwrap().message_count, 2 * place as u64, "{turn:?}");
+            }
+        }
+        let kiro = SessionState::fold(self.events(session_stream("a"))).unwrap().context(Timestamp(1_000));
+        assert_eq!(kiro.current_spec.as_deref(), Some("kiro"), "the session has moved");
+    }
+}
+
+#[test]
+fn asks_survive_a_death_at_every_step() {
+    let mut undisturbed = World::new();
+    let mut steps = 0;
+    while undisturbed.step() {
+        steps += 1;
+    }
+    assert!(undisturbed.open.is_empty());
+    undisturbed.check();
+
+    for first in 1..=steps {
+        for second in (1..=steps).step_by(5).chain([usize::MAX]) {
+            let mut world = World::new();
+            let mut dies_at = VecDeque::from([first, second]);
+            let mut step = 0;
+            loop {
+                if dies_at.front() == Some(&step) {
+                    dies_at.pop_front();
+                    step = 0;
+                    world.begin();
+                    continue;
+                }
+                if !world.step() {
+                    break;
+                }
+                step += 1;
+            }
+            assert!(world.open.is_empty(), "died at {first} and {second}: {:?} are open", world.open);
+            world.check();
+        }
+    }
+    assert!(steps >= 30, "{steps} steps are few");
+}
