@@ -124,7 +124,11 @@ impl Answered {
 
     /// The codes of the calls' errors; empty for a call that was answered.
     pub fn codes(&self) -> Vec<&str> {
-        self.ask.calls.iter().map(|call| call.error.as_ref().map_or("", |error| error.code.as_str())).collect()
+        self.ask
+            .calls
+            .iter()
+            .map(|call| call.error.as_ref().map_or("", |error| error.code.as_str()))
+            .collect()
     }
 
     pub fn code(&self) -> &str {
@@ -195,10 +199,8 @@ impl Harness {
         session: &str,
         request_id: &str,
     ) -> Result<v1::AcceptTransitionResponse, Status> {
-        let request = v1::AcceptTransitionRequest {
-            session: session.to_owned(),
-            request_id: request_id.to_owned(),
-        };
+        let request =
+            v1::AcceptTransitionRequest { session: session.to_owned(), request_id: request_id.to_owned() };
         Ok(self.router().accept_transition(request).await?.into_inner())
     }
 
