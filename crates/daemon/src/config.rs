@@ -11,6 +11,7 @@ use figment::providers::{Env, Format, Serialized, Toml};
 use serde::{Deserialize, Deserializer};
 
 use crate::DaemonError;
+use crate::clock::Clock;
 use crate::specs::Source;
 
 /// The file that is read from the working folder where no other is named.
@@ -48,6 +49,9 @@ pub struct Config {
     /// How process agents' shims are started; for programs that embed the daemon.
     #[serde(skip)]
     pub shim: Option<ShimCommand>,
+    /// Where the time comes from; for programs that embed the daemon.
+    #[serde(skip)]
+    pub clock: Clock,
     /// Where each value came from.
     #[serde(skip)]
     origins: Vec<(String, String, String)>,
@@ -155,6 +159,7 @@ impl Config {
             resources: Vec::new(),
             retention: RetentionConfig::default(),
             shim: None,
+            clock: Clock::default(),
             origins: Vec::new(),
         }
     }

@@ -3,6 +3,7 @@
 //! This is the only crate that knows gRPC status codes. It decides nothing about runs: it validates what comes in, asks
 //! the shard, and says the answer in the protocol's words. Begin reading with [`Daemon::start`].
 
+mod clock;
 mod config;
 mod guard;
 mod lock;
@@ -20,12 +21,13 @@ use std::time::Duration;
 use capataz_contracts::{Violation, v1};
 use capataz_runtime::core::{Known, KnownAgent};
 use capataz_runtime::process::{ProcessContext, await_orphans};
-use capataz_runtime::shell::{BuiltinWorker, ProcessHost, Shard, ShardOptions, StartError, now};
+use capataz_runtime::shell::{BuiltinWorker, ProcessHost, Shard, ShardOptions, StartError};
 use capataz_store::{Millis, Retention, ShardId, SqliteOptions, SqliteStore, Store, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 pub use capataz_runtime::process::{OutputFormat, ProcessAgent};
+pub use clock::Clock;
 pub use config::{Config, ConfigError, DeclaredAgent, Overrides, RetentionConfig};
 pub use lock::LockError;
 pub use specs::SpecsError;
@@ -102,7 +104,8 @@ impl Daemon {
         let store = open_store(config.data_dir.clone()).await?;
         let shims_folder = config.data_dir.join("shims");
         wait_for_orphans(shims_folder.clone()).await?;
-        let shard = Shard::start(SHARD, Arc::clone(&store), known(&config), ShardOptions::default()).await?;
+        let options = ShardOptions { clock: config.clock.of_shard(), ..ShardOptions::default() };
+        let shard = Shard::start(SHARD, Arc::clone(&store), known(&config), options).await?;
         let host = (!config.agents.is_empty()).then(|| {
             let context = ProcessContext {
                 shim: config.shim.clone().unwrap_or_default(),
@@ -262,7 +265,7 @@ async fn sweep(shard: Shard, retention: RetentionConfig) {
     pulse.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         pulse.tick().await;
-        let now = now().0;
+        let now = shard.now().0;
         let before =
             |age: Duration| Millis(now.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX)));
         let rule = Retention {

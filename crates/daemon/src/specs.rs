@@ -9,7 +9,7 @@ use capataz_policy::codes;
 use capataz_router::explain::TermKind;
 use capataz_router::{Catalogue, Decision, Message, Query, Role, Router, Spec, SpecFileError, template};
 use capataz_runtime::core::{Found, Route};
-use capataz_runtime::shell::{BuiltinWorker, Shard, now};
+use capataz_runtime::shell::{BuiltinWorker, Shard};
 use notify::{RecursiveMode, Watcher};
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::AbortHandle;
@@ -200,11 +200,12 @@ impl Specs {
             return None;
         }
         let current = self.inner.current.subscribe();
+        let shard = self.inner.shard.clone();
+        let clock = shard.clone();
         let compute = move |assignment: &v1::Assignment| {
             let router = Arc::clone(&current.borrow());
-            answer(&router, assignment)
+            answer(&router, assignment, clock.now().0)
         };
-        let shard = self.inner.shard.clone();
         Some(BuiltinWorker::start(shard, TEMPLATE_WORKER, template_agent(), Arc::new(compute)))
     }
 }
@@ -221,7 +222,7 @@ pub(crate) fn template_agent() -> v1::Agent {
 }
 
 /// The template agent's answer to one assignment.
-fn answer(router: &Router, assignment: &v1::Assignment) -> Result<v1::Payload, Box<v1::Error>> {
+fn answer(router: &Router, assignment: &v1::Assignment, now_ms: i64) -> Result<v1::Payload, Box<v1::Error>> {
     let invalid = |message: String| Box::new(codes::error(codes::INVALID_REQUEST, message));
     let Some(v1::payload::Data::Inline(input)) =
         assignment.input.as_ref().and_then(|input| input.data.as_ref())
@@ -235,7 +236,7 @@ fn answer(router: &Router, assignment: &v1::Assignment) -> Result<v1::Payload, B
         let message = format!("there is no spec {id:?} any more");
         return Err(Box::new(codes::error(codes::SPEC_NOT_AVAILABLE, message)));
     };
-    let response = template::answer(spec, &request, now().0);
+    let response = template::answer(spec, &request, now_ms);
     Ok(v1::Payload {
         media_type: "application/json".to_owned(),
         data: Some(v1::payload::Data::Inline(response.to_string().into())),

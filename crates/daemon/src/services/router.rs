@@ -45,7 +45,7 @@ impl Routing {
         }
         let Some(session) = &question.session else { return Ok(v1::SessionContext::default()) };
         let state = sessions::load(&self.shard, session).await?;
-        Ok(state.map(|state| state.context(capataz_runtime::shell::now())).unwrap_or_default())
+        Ok(state.map(|state| state.context(self.shard.now())).unwrap_or_default())
     }
 
     fn router(&self) -> Result<Arc<Router>, Status> {

@@ -11,7 +11,7 @@ use capataz_engine::{Input, Plan, StartRun, ViewOptions, Work};
 use capataz_runtime::core::{Answer, Request as Ask, SESSION_LABEL, StartRequest, blob_hash};
 use capataz_runtime::feed;
 use capataz_runtime::shell::{Shard, load};
-use capataz_store::{IdempotencyKey, RunId, RunQuery, RunRow};
+use capataz_store::{IdempotencyKey, RunId, RunQuery, RunRow, Store};
 use prost::Message;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -95,9 +95,7 @@ impl Runs {
     async fn finished(&self, run: RunId) -> Result<Option<v1::RunResult>, Status> {
         let store = Arc::clone(self.shard.store());
         blocking(move || {
-            let Some(row) = store.get_run(run).map_err(|error| status::store(&error))? else {
-                return Err(status::not_found(&run.to_string()));
-            };
+            let row = row_of(&*store, run)?;
             if row.summary.finished_at.is_none() {
                 return Ok(None);
             }
@@ -109,13 +107,7 @@ impl Runs {
 
     async fn row(&self, run: RunId) -> Result<RunRow, Status> {
         let store = Arc::clone(self.shard.store());
-        blocking(move || {
-            store
-                .get_run(run)
-                .map_err(|error| status::store(&error))?
-                .ok_or_else(|| status::not_found(&run.to_string()))
-        })
-        .await
+        blocking(move || row_of(&*store, run)).await
     }
 
     /// Carries a user's command out.
@@ -158,6 +150,15 @@ impl Runs {
         })
         .await
     }
+}
+
+/// The row of a run. The stream of a session has one, too, and is no run.
+fn row_of(store: &dyn Store, run: RunId) -> Result<RunRow, Status> {
+    store
+        .get_run(run)
+        .map_err(|error| status::store(&error))?
+        .filter(|row| row.kind != v1::RunKind::Session as i32)
+        .ok_or_else(|| status::not_found(&run.to_string()))
 }
 
 /// Validates a start and fills its defaults in. Nothing is stored where it is refused.
@@ -315,7 +316,7 @@ impl RunService for Runs {
         let Some(start) = request.start else {
             return Err(status::invalid_field("start", "required", "is missing"));
         };
-        let start = prepare(start, true)?;
+        let start = self.prepare(start, true)?;
         let run = start.run;
         let began = tokio::time::Instant::now();
         let asked = tokio::time::timeout(limit, self.shard.request(Ask::Start(Box::new(start)))).await;

@@ -2,9 +2,13 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod ask_bad_input;
+mod asks;
 mod bad_input;
 mod leases;
 mod requests;
+mod routing;
 mod scenarios;
+mod sessions;
 mod streams;
 mod support;

@@ -131,6 +131,23 @@ pub(super) fn answered(
     report::attempt_failed_as(turn, task, error, Some(lease), Some(output), Some(recoverable))
 }
 
+/// The agent says that it has failed, or what it said was refused at the door.
+pub(super) fn failed(
+    turn: &mut Turn<'_>,
+    task: TaskRef,
+    error: v1::Error,
+    lease: u64,
+) -> Result<(), Refusal> {
+    if !matches!(error.code.as_str(), codes::INVALID_OUTPUT | codes::OUTPUT_TOO_LARGE) {
+        return report::attempt_failed(turn, task, error, Some(lease));
+    }
+    // An answer that cannot even be stored breaks the contract as one does that can be read.
+    let spec = turn.state.ask.as_ref().and_then(|ask| ask.calls.last()).map_or("", |call| call.spec.as_str());
+    let message = format!("the answer of {spec:?} breaks the contract: {}", error.message);
+    let error = codes::error(codes::FATAL_ERROR, message);
+    report::attempt_failed_as(turn, task, error, Some(lease), None, Some(false))
+}
+
 struct Response {
     error: Option<SpecFailure>,
 }

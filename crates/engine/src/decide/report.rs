@@ -69,6 +69,7 @@ pub(super) fn handle(
             ask::answered(turn, task, output, lease)
         }
         (None, Report::Completed(output)) => settle::complete(turn, task, output, Some(lease)),
+        (None, Report::Failed(error)) if turn.state.ask.is_some() => ask::failed(turn, task, error, lease),
         (None, Report::Failed(error)) => attempt_failed(turn, task, error, Some(lease)),
         (None, Report::Cancelled(_)) => {
             let error = v1::Error {

@@ -91,6 +91,7 @@ struct Inner {
     next_id: AtomicU64,
     feed: Arc<SharedFeed>,
     frames_per_worker: usize,
+    clock: Clock,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -210,6 +211,7 @@ impl Shard {
             next_id: AtomicU64::new(1),
             feed,
             frames_per_worker: options.frames_per_worker,
+            clock: options.clock,
             threads: Mutex::new(vec![thread, driver_thread]),
         };
         let handle = Self { inner: Arc::new(inner) };
@@ -231,6 +233,12 @@ impl Shard {
     #[must_use]
     pub fn id(&self) -> ShardId {
         self.inner.shard
+    }
+
+    /// The time by which the shard decides.
+    #[must_use]
+    pub fn now(&self) -> capataz_engine::Timestamp {
+        (self.inner.clock)()
     }
 
     #[must_use]

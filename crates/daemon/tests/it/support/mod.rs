@@ -1,5 +1,6 @@
 //! A daemon of one's own, and workers that do what they are told.
 
+pub mod asks;
 pub mod worker;
 
 use std::path::PathBuf;

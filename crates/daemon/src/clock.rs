@@ -1,0 +1,35 @@
+//! The time by which a daemon decides.
+
+use std::sync::Arc;
+
+use capataz_engine::Timestamp;
+use capataz_runtime::shell;
+
+/// Where a daemon has its time from: the system, or the program that embeds it.
+///
+/// A daemon that was given a time of its own looks at it at least once a second.
+#[derive(Clone)]
+pub struct Clock(shell::Clock);
+
+impl Clock {
+    /// `now` says Unix milliseconds. It is asked often, and from several threads.
+    pub fn new(now: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
+        Self(Arc::new(move || Timestamp(now())))
+    }
+
+    pub(crate) fn of_shard(&self) -> shell::Clock {
+        Arc::clone(&self.0)
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self(Arc::new(shell::now))
+    }
+}
+
+impl std::fmt::Debug for Clock {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Clock")
+    }
+}

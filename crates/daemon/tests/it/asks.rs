@@ -1,0 +1,293 @@
+//! Asks: who answers, and what happens where a spec fails (seed 001; CONTRACTS, contract 2).
+
+use capataz_contracts::v1::{self, CallReason, RunOutcome, event::Body};
+use serde_json::{Value, json};
+
+use crate::support::asks::{
+    Answered, AskExt, Does, Hands, SpecAgents, answer_to, eventually, failure_of, heard_all, request_of,
+    shipped_specs, text, with_specs,
+};
+use crate::support::{Harness, code_of};
+
+/// The seed's own examples; not part of this repository.
+const ORIGINALS: &str = "../../../shared/vectors/spec";
+
+/// The texts of one example: one of ours, and the seed's where it is there.
+fn texts(example: &str, ours: &str) -> Vec<String> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(ORIGINALS);
+    let mut texts = vec![ours.to_owned()];
+    if let Ok(original) = std::fs::read(folder.join(format!("{example}.request.json"))) {
+        let original: Value = serde_json::from_slice(&original).unwrap();
+        texts.push(original["text"].as_str().unwrap().to_owned());
+    }
+    texts
+}
+
+async fn shipped() -> Harness {
+    Harness::start_with(|config| config.specs_dir = Some(shipped_specs())).await
+}
+
+#[tokio::test]
+async fn who_tells_what_they_feel_is_listened_to() {
+    let harness = shipped().await;
+    for said in texts("1-emotional", "Me siento muy perdida últimamente") {
+        let answered = harness.ask(text(&said)).await;
+        assert_eq!(answered.outcome, RunOutcome::Succeeded, "{said}: {answered:?}");
+        assert_eq!(answered.specs(), ["whispers-of-the-wave"], "{said}");
+        assert_eq!(answered.reasons(), [CallReason::Routed], "{said}");
+        let response = answered.response();
+        assert_eq!(response["metadata"]["pattern_used"], "emotional_low", "{said}: {response}");
+        assert_eq!(response["response"]["format"], "markdown", "{said}");
+        for part in ["whisper", "wave"] {
+            let part = &response["response"]["structured"][part];
+            assert!(part.as_str().is_some_and(|part| !part.is_empty()), "{said}: {response}");
+        }
+        let routing = answered.ask.routing.as_ref().unwrap();
+        assert_eq!(routing.detected_intent, "emotional_support", "{said}");
+        let parts = routing.confidence_breakdown.unwrap();
+        let sum = parts.keyword + parts.intent + parts.context;
+        assert!((sum - routing.confidence).abs() < 1e-9, "{said}: {routing:?}");
+        assert!(routing.keywords_matched.iter().all(|word| said.contains(word.as_str())), "{routing:?}");
+    }
+}
+
+#[tokio::test]
+async fn who_has_to_decide_is_pointed_to_the_spec_for_it() {
+    let harness = shipped().await;
+    for said in texts("2-suggested-transition", "Tengo que decidir entre dos caminos") {
+        let answered = harness.ask(text(&said).to("whispers-of-the-wave").within("s")).await;
+        assert_eq!(answered.specs(), ["whispers-of-the-wave"], "{said}: {answered:?}");
+        assert_eq!(answered.reasons(), [CallReason::Explicit], "{said}");
+        assert_eq!(answered.response()["metadata"]["pattern_used"], "clarification", "{said}");
+        let transition = answered.transition();
+        assert_eq!(transition.to, "kiro-adaptive-assistance", "{said}");
+        assert_eq!((transition.confidence, transition.automatic), (0.8, false), "{said}");
+        assert_eq!(transition.band(), v1::TransitionBand::Subtle, "{said}");
+        assert_eq!(transition.verdict(), v1::TransitionVerdict::Suggested, "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_word_that_is_too_little_for_one_spec_is_answered_by_the_one_that_it_names() {
+    let harness = shipped().await;
+    for said in texts("3-recoverable-error", "Ayúdame") {
+        let answered = harness.ask(text(&said).to("kiro-adaptive-assistance").within("s")).await;
+        assert_eq!(answered.outcome, RunOutcome::Succeeded, "{said}: {answered:?}");
+        assert_eq!(answered.specs(), ["kiro-adaptive-assistance", "whispers-of-the-wave"], "{said}");
+        assert_eq!(answered.codes(), ["INSUFFICIENT_CONTEXT", ""], "{said}");
+        assert_eq!(answered.attempts(), [1, 1], "{said}: more of the same text would not help");
+        assert_eq!(answered.reasons(), [CallReason::Explicit, CallReason::Fallback], "{said}");
+        assert_eq!(answered.response()["spec"], "whispers-of-the-wave", "{said}");
+        let session = harness.current_spec("s").await;
+        assert_eq!(session.as_deref(), Some("kiro-adaptive-assistance"), "a fallback does not move it");
+    }
+}
+
+#[tokio::test]
+async fn a_question_is_understood_by_what_was_said_before_it() {
+    let harness = shipped().await;
+    for (index, said) in texts("4-conversation", "¿Y por dónde empiezo?").iter().enumerate() {
+        let session = format!("s{index}");
+        let first = text("Quiero cambiar de carrera").to("kiro-adaptive-assistance").within(&session);
+        assert_eq!(harness.ask(first).await.outcome, RunOutcome::Succeeded);
+        let answered = harness.ask(text(said).within(&session)).await;
+        assert_eq!(answered.specs(), ["kiro-adaptive-assistance"], "{said}");
+        assert_eq!(answered.reasons(), [CallReason::Continued], "{said}");
+        let response = answered.response();
+        assert_eq!(response["metadata"]["pattern_used"], "action_planning", "{said}: {response}");
+        for list in ["sections", "actions"] {
+            let list = response["response"]["structured"][list].as_array();
+            assert!(list.is_some_and(|list| !list.is_empty()), "{said}: {response}");
+        }
+        let context = harness.session(&session).await.context.unwrap();
+        assert_eq!(context.engagement_level.as_deref(), Some("high"), "{said}");
+        let custom: Value = serde_json::from_slice(&context.custom).unwrap();
+        assert_eq!(custom["stage"], "planning", "{said}: {custom}");
+        assert_eq!(custom["topic"], "Quiero cambiar de carrera", "{said}: {custom}");
+        assert_eq!(context.message_count, 4, "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_recoverable_error_is_tried_again_after_1_s_and_2_s_and_then_falls_back() {
+    let hands = Hands::new();
+    let clock = hands.clock();
+    let harness = Harness::start_with(|config| {
+        with_specs(&["calm", "busy"])(config);
+        config.clock = clock;
+    })
+    .await;
+    let mut worker = harness.worker("w1", &["calm", "busy"]).await;
+    let run = harness.begin(text("hello").to("busy")).await;
+    for (attempt, delay) in [(1, 1_000), (2, 2_000)] {
+        let assigned = worker.assignment().await;
+        assert_eq!(assigned.assignment.attempt, attempt);
+        let failed = failure_of(&request_of(&assigned), "RATE_LIMIT", true, Some("calm"));
+        worker.complete(&assigned.lease, crate::support::json(failed)).await;
+        eventually("the attempt has failed", || async {
+            harness.export(&run).await.iter().any(|event| match &event.body {
+                Some(Body::TaskAttemptFailed(failed)) => {
+                    failed.attempt == attempt && failed.retry_at_ms == hands.now() + delay
+                }
+                _ => false,
+            })
+        })
+        .await;
+        // Not a millisecond before its time: the shard has looked at its clock and at its timers.
+        hands.advance(delay - 1);
+        heard_all(&mut worker).await;
+        assert_eq!(retries(&harness, &run).await.len() as u32, attempt - 1);
+        hands.advance(1);
+    }
+    let assigned = worker.assignment().await;
+    assert_eq!(assigned.assignment.attempt, 3);
+    let failed = failure_of(&request_of(&assigned), "RATE_LIMIT", true, Some("calm"));
+    worker.complete(&assigned.lease, crate::support::json(failed)).await;
+    let assigned = worker.assignment().await;
+    let request = request_of(&assigned);
+    assert_eq!((&request["spec"], &request["text"]), (&json!("calm"), &json!("hello")));
+    worker.complete(&assigned.lease, crate::support::json(answer_to(&request, "here I am"))).await;
+    let answered = harness.ended(&run).await;
+    assert_eq!((answered.outcome, answered.text().as_str()), (RunOutcome::Succeeded, "here I am"));
+    assert_eq!(answered.specs(), ["busy", "calm"]);
+    assert_eq!(answered.attempts(), [3, 1]);
+    assert_eq!(answered.reasons(), [CallReason::Explicit, CallReason::Fallback]);
+    let start = hands.now() - 3_000;
+    assert_eq!(retries(&harness, &run).await, [start + 1_000, start + 3_000]);
+}
+
+/// When the attempts after the first one were due.
+async fn retries(harness: &Harness, run: &str) -> Vec<i64> {
+    let events = harness.export(run).await;
+    let due = events.iter().filter(|event| matches!(event.body, Some(Body::TaskRetryDue(_))));
+    due.map(|event| event.at_ms).collect()
+}
+
+/// A daemon of `first` (the default one), `second` and `third`, whose agents fail by a table: spec, code, whether it may
+/// pass, fallback. A spec that is not in the table answers.
+async fn failing(table: &'static [(&str, &str, bool, Option<&str>)]) -> (Harness, SpecAgents) {
+    let specs = ["first", "second", "third"];
+    let harness = Harness::start_with(with_specs(&specs)).await;
+    let agents = SpecAgents::start(&harness, &specs, move |request| {
+        let failing = table.iter().find(|(spec, ..)| request["spec"] == *spec);
+        Does::Says(match failing {
+            Some((_, code, recoverable, fallback)) => failure_of(request, code, *recoverable, *fallback),
+            None => answer_to(request, "answered"),
+        })
+    })
+    .await;
+    (harness, agents)
+}
+
+#[track_caller]
+fn check(answered: &Answered, outcome: RunOutcome, specs: &[&str], codes: &[&str]) {
+    assert_eq!(answered.outcome, outcome, "{answered:?}");
+    assert_eq!(answered.specs(), specs, "{answered:?}");
+    assert_eq!(answered.codes(), codes, "{answered:?}");
+    assert!(answered.attempts().iter().all(|attempts| *attempts == 1), "{answered:?}");
+}
+
+#[tokio::test]
+async fn when_the_chain_is_exhausted_the_last_error_is_the_answer() {
+    let (harness, _agents) = failing(&[
+        ("first", "FATAL_ERROR", false, Some("second")),
+        ("second", "INVALID_REQUEST", false, Some("third")),
+        ("third", "CAPABILITY_NOT_SUPPORTED", false, Some("first")),
+    ])
+    .await;
+    let answered = harness.ask(text("hello")).await;
+    let codes = ["FATAL_ERROR", "INVALID_REQUEST", "CAPABILITY_NOT_SUPPORTED"];
+    check(&answered, RunOutcome::Failed, &["first", "second", "third"], &codes);
+    assert_eq!(answered.code(), "CAPABILITY_NOT_SUPPORTED");
+    assert_eq!((answered.ask.spec.as_str(), &answered.response()["spec"]), ("third", &json!("third")));
+    assert_eq!(answered.response()["error"]["message"], "CAPABILITY_NOT_SUPPORTED!");
+}
+
+#[tokio::test]
+async fn what_is_not_recoverable_goes_to_the_default_spec_where_none_is_named() {
+    let (harness, _agents) = failing(&[("second", "FATAL_ERROR", false, None)]).await;
+    let answered = harness.ask(text("hello").to("second")).await;
+    check(&answered, RunOutcome::Succeeded, &["second", "first"], &["FATAL_ERROR", ""]);
+}
+
+#[tokio::test]
+async fn what_only_the_user_can_mend_goes_to_the_user_or_to_the_spec_that_is_named() {
+    let (harness, _agents) = failing(&[
+        ("second", "VALIDATION_ERROR", true, None),
+        ("third", "INSUFFICIENT_CONTEXT", true, Some("first")),
+    ])
+    .await;
+    let answered = harness.ask(text("hm").to("second").within("s")).await;
+    check(&answered, RunOutcome::Failed, &["second"], &["VALIDATION_ERROR"]);
+    assert_eq!(answered.code(), "VALIDATION_ERROR");
+    assert_eq!(answered.response()["error"]["message"], "VALIDATION_ERROR!", "the words for the user");
+    let answered = harness.ask(text("hm").to("third")).await;
+    check(&answered, RunOutcome::Succeeded, &["third", "first"], &["INSUFFICIENT_CONTEXT", ""]);
+}
+
+#[tokio::test]
+async fn a_spec_may_have_codes_of_its_own() {
+    let (harness, _agents) = failing(&[("second", "NO_SEATS_LEFT", false, Some("third"))]).await;
+    let answered = harness.ask(text("two tickets").to("second")).await;
+    check(&answered, RunOutcome::Succeeded, &["second", "third"], &["NO_SEATS_LEFT", ""]);
+    assert_eq!(answered.ask.calls[0].error.as_ref().unwrap().message, "NO_SEATS_LEFT!");
+}
+
+#[tokio::test]
+async fn a_fallback_that_leads_back_ends_the_chain() {
+    let (harness, agents) = failing(&[
+        ("first", "FATAL_ERROR", false, Some("second")),
+        ("second", "FATAL_ERROR", false, Some("first")),
+    ])
+    .await;
+    let answered = harness.ask(text("hello")).await;
+    check(&answered, RunOutcome::Failed, &["first", "second"], &["FATAL_ERROR", "FATAL_ERROR"]);
+    assert_eq!(agents.requests().len(), 2, "nobody is asked twice");
+}
+
+#[tokio::test]
+async fn a_request_says_who_why_and_what_for() {
+    let harness = Harness::start_with(with_specs(&["first", "second"])).await;
+    let agents = SpecAgents::echoing(&harness, &["first", "second"]).await;
+    let ask = v1::Ask {
+        request_id: Some("mine".to_owned()),
+        preferences: [("language".to_owned(), "en".to_owned())].into(),
+        source: Some("web".to_owned()),
+        device: Some("mobile".to_owned()),
+        custom: [("tenant".to_owned(), "t1".to_owned())].into(),
+        ..text("tell me about second")
+    };
+    let answered = harness.ask(ask).await;
+    assert_eq!(answered.text(), "TEXT: tell me about second");
+    assert_eq!((answered.ask.request_id.as_str(), answered.ask.spec.as_str()), ("mine", "second"));
+    let request = agents.last_request();
+    assert_eq!(request["id"], "mine");
+    assert_eq!(request["context"]["keywords_matched"], json!(["about second"]));
+    assert_eq!(request["user"]["preferences"], json!({ "language": "en" }));
+    let metadata = json!({ "source": "web", "device": "mobile", "custom": { "tenant": "t1" } });
+    assert_eq!(request["metadata"], metadata);
+    let bytes = request.to_string().into_bytes();
+    capataz_contracts::spec::parse_request(&bytes).expect("what a spec is sent keeps the contract");
+    // Without an id of the caller's, it is the run's.
+    let answered = harness.ask(text("hello")).await;
+    assert_eq!(answered.ask.request_id, answered.run);
+}
+
+#[tokio::test]
+async fn an_ask_with_the_same_key_is_the_same_run() {
+    let harness = Harness::start_with(with_specs(&["first"])).await;
+    let agents = SpecAgents::echoing(&harness, &["first"]).await;
+    let start = |said: &str| v1::StartRunRequest {
+        ask: Some(text(said).within("s")),
+        idempotency_key: Some("k".to_owned()),
+        ..Default::default()
+    };
+    let first = harness.execute(start("hello")).await.unwrap();
+    let again = harness.execute(start("hello")).await.unwrap();
+    assert_eq!((first.created, again.created), (true, false));
+    assert_eq!((&first.run, first.response()), (&again.run, again.response()));
+    let refusal = harness.execute(start("goodbye")).await.unwrap_err();
+    assert_eq!(code_of(&refusal), "IDEMPOTENCY_KEY_REUSED");
+    assert_eq!(agents.requests().len(), 1);
+    assert_eq!(harness.session("s").await.context.unwrap().message_count, 2);
+}
