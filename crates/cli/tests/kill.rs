@@ -176,3 +176,140 @@ async fn sigterm_drains_and_a_second_daemon_is_refused_until_then() {
     let status = daemon.process.wait().unwrap();
     assert!(status.success(), "{status}");
 }
+
+/// One spec that the agent `home` serves; the line of the configuration that names its folder.
+fn home_spec(folder: &Path) -> String {
+    let specs = folder.join("specs");
+    std::fs::create_dir_all(&specs).unwrap();
+    let spec = "id = \"home\"\ntitle = \"Home\"\nlanguages = [\"en\"]\ncontract_version = \"1.0.0\"\n\
+                agent = \"home\"\ndefault = true\n";
+    std::fs::write(specs.join("home.toml"), spec).unwrap();
+    format!("specs_dir = {:?}\n", specs.display().to_string())
+}
+
+fn asking(text: &str, session: &str) -> v1::StartRunRequest {
+    let ask = v1::Ask { text: text.to_owned(), session: Some(session.to_owned()), ..Default::default() };
+    v1::StartRunRequest { ask: Some(ask), ..Default::default() }
+}
+
+fn input_of(task: &Task) -> serde_json::Value {
+    match &task.input().data {
+        Some(v1::payload::Data::Inline(bytes)) => serde_json::from_slice(bytes).unwrap(),
+        other => unreachable!("a request is inline, not {other:?}"),
+    }
+}
+
+/// What is true of every ask that has ended well, whatever happened on its way.
+async fn check_whole(client: &Client, run: &str) {
+    let mut events = client.export_run(run).await.unwrap();
+    let (mut seq, mut begun, mut settled, mut finished) = (0, 0, 0, 0);
+    while let Some(event) = events.next().await {
+        let event = event.unwrap();
+        seq += 1;
+        assert_eq!(event.seq, seq, "no gap and nothing twice");
+        match event.body {
+            Some(v1::event::Body::AskBegun(_)) => begun += 1,
+            Some(v1::event::Body::TaskSettled(_)) => settled += 1,
+            Some(v1::event::Body::RunFinished(_)) => finished += 1,
+            _ => {}
+        }
+    }
+    assert_eq!((begun, settled, finished), (1, 1, 1), "of {seq} events");
+}
+
+/// The texts of a session, oldest first.
+async fn said_in(client: &Client, session: &str) -> Vec<String> {
+    let context = client.get_session(session).await.unwrap().context.unwrap();
+    assert_eq!(context.message_count as usize, context.history.len(), "nothing was said twice");
+    context.history.into_iter().map(|message| message.text).collect()
+}
+
+#[tokio::test]
+async fn an_ask_goes_on_after_a_kill_and_those_that_wait_in_its_session_get_their_turn() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = home_spec(folder.path());
+    let daemon = Served::start(folder.path(), &config, "127.0.0.1:0");
+    let (started, mut begun) = tokio::sync::mpsc::channel(8);
+    let (finish, finished) = tokio::sync::watch::channel(false);
+    let work = move |task: Task| {
+        let (started, mut finished) = (started.clone(), finished.clone());
+        async move {
+            let request = input_of(&task);
+            let text = request["text"].as_str().unwrap().to_owned();
+            let _ = started.send(text.clone()).await;
+            let _ = finished.wait_for(|finished| *finished).await;
+            TaskOutput::json(serde_json::json!({
+                "success": true, "spec": request["spec"], "request_id": request["id"], "timestamp": 1,
+                "response": { "text": format!("re: {text}"), "format": "text" },
+                "metadata": { "processing_time_ms": 1, "confidence": 1 },
+            }))
+        }
+    };
+    let worker = Worker::new(format!("http://{}", daemon.address)).id("w1").slots(4).agent("home", work);
+    let worker = tokio::spawn(worker.run_until(std::future::pending::<()>()));
+    let client = daemon.client().await;
+    let mut runs = Vec::new();
+    for (text, session) in [("one", "s"), ("two", "s"), ("three", "s"), ("other", "t")] {
+        runs.push(client.start_run(asking(text, session)).await.unwrap().run_id);
+    }
+    let mut at_work = [begun.recv().await.unwrap(), begun.recv().await.unwrap()];
+    at_work.sort();
+    assert_eq!(at_work, ["one", "other"], "the others wait for their turn");
+    let address = daemon.kill();
+    let daemon = Served::start(folder.path(), &config, &address);
+    finish.send_replace(true);
+    let client = daemon.client().await;
+    for run in &runs {
+        let result = client.wait_run(run, Some(PATIENCE)).await.unwrap().expect("it ends");
+        assert_eq!(result.outcome(), v1::RunOutcome::Succeeded, "{result:?}");
+        assert_eq!(result.ask.unwrap().calls[0].attempts, 1);
+        check_whole(&client, run).await;
+    }
+    let rest = [begun.recv().await.unwrap(), begun.recv().await.unwrap()];
+    assert_eq!(rest, ["two", "three"]);
+    assert!(begun.try_recv().is_err(), "nothing was begun twice");
+    let said = said_in(&client, "s").await;
+    assert_eq!(said, ["one", "re: one", "two", "re: two", "three", "re: three"]);
+    assert_eq!(said_in(&client, "t").await, ["other", "re: other"]);
+    worker.abort();
+}
+
+#[tokio::test]
+async fn a_command_that_dies_with_its_daemon_answers_the_same_ask_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let (journal, go) = (folder.path().join("journal"), folder.path().join("go"));
+    let script = r#"
+        read -r request
+        echo start >> "$JOURNAL"
+        while [ ! -e "$GO" ]; do sleep 0.05; done
+        id=$(printf '%s' "$request" | sed 's/.*"id":"\([^"]*\)".*/\1/')
+        printf '{"success":true,"spec":"home","request_id":"%s","timestamp":1,' "$id"
+        printf '"response":{"text":"from a command","format":"text"},'
+        printf '"metadata":{"processing_time_ms":1,"confidence":1}}'
+    "#;
+    let script = serde_json::to_string(&["sh", "-c", script]).unwrap();
+    let config = format!(
+        "{}[[agents]]\nname = \"home\"\ncommand = {script}\nenv = {{ JOURNAL = {:?}, GO = {:?} }}\n",
+        home_spec(folder.path()),
+        journal.display().to_string(),
+        go.display().to_string(),
+    );
+    let daemon = Served::start(folder.path(), &config, "127.0.0.1:0");
+    let client = daemon.client().await;
+    let first = client.start_run(asking("one", "s")).await.unwrap().run_id;
+    let second = client.start_run(asking("two", "s")).await.unwrap().run_id;
+    eventually("the command runs", || lines(&journal).len() == 1).await;
+    daemon.kill();
+    let daemon = Served::start(folder.path(), &config, "127.0.0.1:0");
+    eventually("the command runs again", || lines(&journal).len() == 2).await;
+    std::fs::write(&go, "").unwrap();
+    let client = daemon.client().await;
+    for run in [&first, &second] {
+        let result = client.wait_run(run, Some(PATIENCE)).await.unwrap().expect("it ends");
+        assert_eq!(result.outcome(), v1::RunOutcome::Succeeded, "{result:?}");
+        assert_eq!(result.ask.unwrap().calls[0].attempts, 1, "a lost lease is no attempt");
+        check_whole(&client, run).await;
+    }
+    assert_eq!(said_in(&client, "s").await, ["one", "from a command", "two", "from a command"]);
+    assert_eq!(lines(&journal).len(), 3);
+}

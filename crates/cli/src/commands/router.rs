@@ -136,9 +136,12 @@ fn of_rows(args: &EvalArgs, clock: &dyn Fn() -> Duration, out: &Output) -> Resul
     let train = rows_of(file, few.iter().map(String::as_str).chain(["train"]))?;
     let parameters = Parameters::default();
     if !out.json {
-        let labels: std::collections::BTreeSet<&str> = train.iter().map(|row| row.label.as_str()).collect();
-        let labels = labels.len().to_string();
-        out.note(&fill(words().router.training, &[&train.len().to_string(), &labels]));
+        // Texts that no spec should answer teach nothing.
+        let of_specs = train.iter().filter(|row| row.label != eval::OUT_OF_SCOPE);
+        let labels: Vec<&str> = of_specs.map(|row| row.label.as_str()).collect();
+        let rows = labels.len().to_string();
+        let specs = labels.into_iter().collect::<std::collections::BTreeSet<_>>().len().to_string();
+        out.note(&fill(words().router.training, &[&rows, &specs]));
     }
     if let Some(folds) = args.folds {
         let report = eval::cross_validate(&train, folds as usize, &parameters, clock);

@@ -1,0 +1,419 @@
+//! `capataz ask` and `capataz router` as their users meet them, against a daemon with the repository's specs.
+
+#![expect(clippy::disallowed_types, reason = "these tests start the command that they test")]
+#![expect(clippy::expect_used, reason = "what fails here fails the test")]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+const KIRO: &str = "kiro-adaptive-assistance";
+const WHISPERS: &str = "whispers-of-the-wave";
+
+fn shipped() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../specs")
+}
+
+fn capataz(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_capataz"));
+    command.args(arguments).env_remove("CAPATAZ_ADDR").env_remove("CAPATAZ_LISTEN").stdin(Stdio::null());
+    command
+}
+
+struct Said {
+    out: String,
+    err: String,
+}
+
+impl Said {
+    #[track_caller]
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.out).expect("stdout is one JSON document")
+    }
+
+    #[track_caller]
+    fn shows(&self, parts: &[&str]) -> &Self {
+        let mut rest = self.out.as_str();
+        for part in parts {
+            let found = rest.find(part);
+            assert!(found.is_some(), "{part:?}, after those before it, in\n{}\n{}", self.out, self.err);
+            rest = &rest[found.unwrap_or_default() + part.len()..];
+        }
+        self
+    }
+
+    #[track_caller]
+    fn notes(&self, part: &str) -> &Self {
+        assert!(self.err.contains(part), "{part:?} in\n{}\n{}", self.err, self.out);
+        self
+    }
+}
+
+#[track_caller]
+fn check(mut command: Command, exit: i32) -> Said {
+    let output = command.output().expect("the command starts");
+    said(&command, &output, exit)
+}
+
+#[track_caller]
+fn said(command: &Command, output: &Output, exit: i32) -> Said {
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(exit), "{command:?}\n{out}\n{err}");
+    Said { out, err }
+}
+
+/// A daemon on a free port; it ends with the test.
+struct Daemon {
+    child: Child,
+    addr: String,
+    folder: TempDir,
+}
+
+impl Daemon {
+    fn start(specs: &Path, config: &str) -> Self {
+        let folder = TempDir::new().expect("a folder");
+        let file = folder.path().join("capataz.toml");
+        fs::write(&file, config).expect("a file");
+        let data_dir = folder.path().join("data");
+        let mut command = capataz(&["serve", "--listen", "127.0.0.1:0", "--json"]);
+        command.arg("--config").arg(&file).arg("--data-dir").arg(&data_dir).arg("--specs").arg(specs);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("a daemon");
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("its stdout is a pipe");
+        BufReader::new(stdout).read_line(&mut line).expect("it says where it listens");
+        let ready: Value = serde_json::from_str(&line).expect("it says so in JSON");
+        let addr = format!("http://{}", ready["address"].as_str().unwrap_or_default());
+        Self { child, addr, folder }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = capataz(arguments);
+        command.env("CAPATAZ_ADDR", &self.addr);
+        command
+    }
+
+    #[track_caller]
+    fn check(&self, arguments: &[&str], exit: i32) -> Said {
+        check(self.command(arguments), exit)
+    }
+
+    /// A conversation: what is said, a line each.
+    #[track_caller]
+    fn converse(&self, arguments: &[&str], lines: &[&str], exit: i32) -> Said {
+        let mut command = self.command(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the command starts");
+        let mut stdin = child.stdin.take().expect("its stdin is a pipe");
+        for line in lines {
+            writeln!(stdin, "{line}").expect("it reads");
+        }
+        drop(stdin);
+        let output = child.wait_with_output().expect("it ends");
+        said(&command, &output, exit)
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_text_is_routed_and_answered() {
+    let daemon = Daemon::start(&shipped(), "");
+    daemon.check(&["ask", "Me siento perdido"], 0).shows(&[
+        WHISPERS,
+        "intent emotional_support",
+        "confidence 0.",
+    ]);
+    let answer = daemon.check(&["ask", "Me siento perdido", "--json", "--label", "env=test"], 0).json();
+    assert_eq!((&answer["outcome"], &answer["spec"]), (&"succeeded".into(), &WHISPERS.into()), "{answer}");
+    assert_eq!(answer["response"]["metadata"]["pattern_used"], "emotional_low", "{answer}");
+    assert_eq!(answer["request_id"], answer["run_id"]);
+    assert_eq!(answer["calls"][0]["reason"], "routed", "{answer}");
+    let listed = daemon.check(&["runs", "list", "--label", "env=test", "--json"], 0).json();
+    assert_eq!(listed["runs"][0]["run_id"], answer["run_id"], "{listed}");
+    let run = answer["run_id"].as_str().unwrap_or_default();
+    daemon.check(&["runs", "show", run], 0).shows(&[WHISPERS]);
+    daemon.check(&["runs", "export", run], 0).shows(&["ask_routed", "run_finished"]);
+
+    let explained = daemon.check(&["ask", "Necesito decidir", "--explain"], 0);
+    explained.shows(&["SPEC", "LOGITS", KIRO, "sum", "What would have changed it:", "intent "]);
+    let explained = daemon.check(&["ask", "Necesito decidir", "--explain", "--json"], 0).json();
+    assert_eq!(explained["explanation"]["routing"]["spec"], explained["spec"], "{explained}");
+}
+
+#[test]
+fn what_keeps_an_ask_from_its_answer_is_told_by_exit_code() {
+    let daemon = Daemon::start(&shipped(), "");
+    daemon.check(&["ask", "hello", "--spec", "whispers"], 1).notes("SPEC_NOT_FOUND");
+    daemon.check(&["ask", "hello", "--spec", "whispers-of-the-waves"], 1).notes(WHISPERS);
+    daemon.check(&["ask", " "], 2).notes("ask.text");
+    daemon.check(&["ask", "hello", "--session", "two words"], 2).notes("ask.session");
+    let short = ["ask", "hm", "--spec", KIRO, "--language", "en"];
+    daemon.check(&short, 1).shows(&["That is too short"]);
+    let answer = daemon.check(&[&short[..], &["--json"]].concat(), 1).json();
+    assert_eq!(
+        (&answer["outcome"], &answer["error"]["code"]),
+        (&"failed".into(), &"VALIDATION_ERROR".into())
+    );
+    assert_eq!(answer["response"]["error"]["code"], "VALIDATION_ERROR", "{answer}");
+    let refused = daemon.check(&["ask", "hello", "--spec", "whispers", "--json"], 1).json();
+    assert_eq!(refused["error"]["code"], "SPEC_NOT_FOUND", "{refused}");
+    let nobody = ["ask", "hello", "--addr", "http://127.0.0.1:9"];
+    check(capataz(&nobody), 3).notes("capataz serve");
+    let first = daemon.check(&["ask", "hello", "--key", "k", "--json"], 0).json();
+    let again = daemon.check(&["ask", "hello", "--key", "k", "--json"], 0).json();
+    assert_eq!(first["run_id"], again["run_id"]);
+    daemon.check(&["ask", "goodbye", "--key", "k"], 1).notes("IDEMPOTENCY_KEY_REUSED");
+}
+
+#[test]
+fn a_spec_may_be_a_command_and_a_slow_one_is_not_waited_for_longer_than_was_said() {
+    let specs = TempDir::new().expect("a folder");
+    let spec = |id: &str, more: &str| {
+        let text = format!(
+            "id = \"{id}\"\ntitle = \"{id}\"\nlanguages = [\"en\"]\ncontract_version = \"1.0.0\"\nagent = \"{id}\"\n{more}"
+        );
+        fs::write(specs.path().join(format!("{id}.toml")), text).expect("a file");
+    };
+    spec("quick", "default = true\n");
+    spec("slow", "");
+    spec("broken", "");
+    let script = r#"read -r request
+        id=$(printf '%s' "$request" | sed 's/.*"id":"\([^"]*\)".*/\1/')
+        printf '{"success":true,"spec":"quick","request_id":"%s","timestamp":1,' "$id"
+        printf '"response":{"text":"from a command","format":"text"},'
+        printf '"metadata":{"processing_time_ms":1,"confidence":1}}'"#;
+    let script = serde_json::to_string(&["sh", "-c", script]).expect("JSON");
+    let config = format!(
+        "[[agents]]\nname = \"quick\"\ncommand = {script}\n\
+         [[agents]]\nname = \"slow\"\ncommand = [\"sleep\", \"600\"]\n\
+         [[agents]]\nname = \"broken\"\ncommand = [\"echo\", \"no JSON\"]\n"
+    );
+    let daemon = Daemon::start(specs.path(), &config);
+    daemon.check(&["ask", "hello"], 0).shows(&["quick", "from a command"]);
+    let late = daemon.check(&["ask", "hello", "--spec", "slow", "--timeout", "300ms"], 4);
+    late.notes("no answer within 300ms");
+    daemon.check(&["runs", "cancel", "latest", "--force"], 0);
+    let answer = daemon.check(&["ask", "hello", "--spec", "broken", "--json"], 0).json();
+    assert_eq!(answer["calls"][0]["error"]["code"], "FATAL_ERROR", "{answer}");
+    assert_eq!((&answer["calls"][1]["reason"], &answer["spec"]), (&"fallback".into(), &"quick".into()));
+}
+
+#[test]
+fn a_conversation_over_stdin_with_its_hints() {
+    let daemon = Daemon::start(&shipped(), "");
+    let talk = daemon.converse(
+        &["ask", "--session", "s", "--spec", WHISPERS],
+        &[
+            "Necesito decidir entre dos opciones",
+            "/accept",
+            "/accept",
+            "",
+            "Quiero cambiar de carrera",
+            "¿Y cómo empiezo?",
+            "/why",
+            "/dance",
+            "/spec nobody",
+            "hola",
+            "/spec whispers-of-the-wave",
+            "Me siento perdido",
+            "/help",
+            "/quit",
+            "never said",
+        ],
+        0,
+    );
+    talk.shows(&[
+        WHISPERS,
+        "kiro-adaptive-assistance may suit this, too (0.80)",
+        "the session is now with kiro-adaptive-assistance",
+        "kiro-adaptive-assistance | ",
+        "«Quiero cambiar de carrera»",
+        "LOGITS",
+        "action_planning",
+        "sum",
+        "whispers-of-the-wave | intent emotional_support",
+        "/accept",
+    ]);
+    assert!(!talk.out.contains("never said"), "{}", talk.out);
+    for note in [
+        "session s;",
+        "nothing is suggested",
+        "there is no /dance",
+        "SPEC_NOT_FOUND",
+        "the next message goes to nobody",
+    ] {
+        talk.notes(note);
+    }
+    // The session stays, and another conversation goes on with it.
+    let next = daemon.converse(&["ask", "--session", "s"], &["¿Y ahora qué?"], 0);
+    next.shows(&[WHISPERS]);
+}
+
+#[test]
+fn a_conversation_in_json_is_a_document_a_line() {
+    let daemon = Daemon::start(&shipped(), "");
+    let lines = ["Necesito decidir entre dos opciones", "/accept", "¿Y cómo empiezo?"];
+    let talk = daemon.converse(&["ask", "--spec", WHISPERS, "--json"], &lines, 0);
+    let said: Vec<Value> =
+        talk.out.lines().map(|line| serde_json::from_str(line).expect("a document a line")).collect();
+    assert_eq!(said.len(), 3, "{}", talk.out);
+    let transition = &said[0]["transition"];
+    assert_eq!((&transition["verdict"], &transition["band"]), (&"suggested".into(), &"subtle".into()));
+    assert_eq!((&said[1]["from"], &said[1]["to"]), (&WHISPERS.into(), &KIRO.into()), "{}", said[1]);
+    assert_eq!((&said[2]["spec"], &said[2]["calls"][0]["reason"]), (&KIRO.into(), &"continued".into()));
+    // A daemon that is gone ends the conversation.
+    let mut gone = capataz(&["ask", "--addr", "http://127.0.0.1:9"]);
+    gone.stdin(Stdio::null());
+    check(gone, 3);
+}
+
+#[test]
+fn a_suggestion_can_be_accepted_from_outside() {
+    let daemon = Daemon::start(&shipped(), "");
+    let ask = ["ask", "Necesito decidir entre dos opciones", "--spec", WHISPERS, "--session", "s", "--json"];
+    let answer = daemon.check(&ask, 0).json();
+    let request = answer["request_id"].as_str().unwrap_or_default();
+    let accept = ["router", "accept", "s", request];
+    daemon.check(&accept, 0).shows(&["session s moved from", WHISPERS, KIRO]);
+    let again = daemon.check(&[&accept[..], &["--json"]].concat(), 0).json();
+    assert_eq!(again["to"], KIRO, "{again}");
+    daemon.check(&["router", "accept", "s", "other"], 1).notes("TRANSITION_NOT_FOUND");
+    daemon.check(&["router", "accept", "t", request], 1).notes("SESSION_NOT_FOUND");
+    let next = daemon.check(&["ask", "¿Y cómo empiezo?", "--session", "s", "--json"], 0).json();
+    assert_eq!(next["spec"], KIRO, "{next}");
+}
+
+#[test]
+fn the_router_explains_itself_and_lists_its_specs() {
+    let daemon = Daemon::start(&shipped(), "");
+    let text = "Necesito decidir entre dos opciones";
+    let table = daemon.check(&["router", "explain", text], 0);
+    table.shows(&[KIRO, "SPEC", "LOGITS", "keyword", "sum", "What would have changed it:"]);
+    let explained = daemon.check(&["router", "explain", text, "--json"], 0).json();
+    let terms = explained["specs"][0]["terms"].as_array().cloned().unwrap_or_default();
+    let sum: f64 = terms.iter().filter_map(|term| term["contribution"].as_f64()).sum();
+    let score = explained["specs"][0]["score"].as_f64().unwrap_or(f64::NAN);
+    assert!((sum - score).abs() < 1e-6, "{sum} {score}");
+    daemon.check(&["router", "explain", ""], 2).notes("text");
+    daemon.check(&["router", "specs"], 0).shows(&["SPEC", KIRO, "es, en", WHISPERS, "yes"]);
+    let specs = daemon.check(&["router", "specs", "--json"], 0).json();
+    assert_eq!(specs["specs"].as_array().map(Vec::len), Some(2), "{specs}");
+    assert_eq!(daemon.check(&["runs", "list", "--json"], 0).json()["runs"].as_array().map_or(0, Vec::len), 0);
+}
+
+fn copied_specs() -> TempDir {
+    let folder = TempDir::new().expect("a folder");
+    for id in [KIRO, WHISPERS] {
+        let name = format!("{id}.toml");
+        fs::copy(shipped().join(&name), folder.path().join(&name)).expect("a copy");
+    }
+    folder
+}
+
+#[test]
+fn an_invalid_file_changes_nothing_and_is_named_with_line_and_key() {
+    let specs = copied_specs();
+    let daemon = Daemon::start(specs.path(), "");
+    daemon.check(&["router", "reload"], 0).shows(&["2 specs read"]);
+    let file = specs.path().join(format!("{KIRO}.toml"));
+    let good = fs::read_to_string(&file).expect("the spec");
+    fs::write(&file, good.replacen("title =", "titel =", 1)).expect("a file");
+    let refused = daemon.check(&["router", "reload"], 1);
+    refused.notes("SPEC_FILE_INVALID").notes(&format!("{}:", file.display())).notes("titel");
+    assert_eq!(daemon.check(&["router", "reload", "--json"], 1).json()["error"]["code"], "SPEC_FILE_INVALID");
+    daemon.check(&["ask", "Necesito decidir"], 0).shows(&[KIRO]);
+    fs::write(&file, good).expect("a file");
+    assert_eq!(daemon.check(&["router", "reload", "--json"], 0).json()["specs"], 2);
+    drop(daemon);
+}
+
+#[test]
+fn lint_says_what_is_unwise_and_by_exit_code_how_much() {
+    let lint = |folder: &Path, exit: i32, more: &[&str]| {
+        let mut command = capataz(&["router", "lint", "--specs"]);
+        command.arg(folder).args(more);
+        check(command, exit)
+    };
+    lint(&shipped(), 0, &[]);
+    let specs = copied_specs();
+    let file = specs.path().join("third.toml");
+    let third = "id = \"third\"\ntitle = \"Third\"\ndescription = \"x\"\nlanguages = [\"en\", \"fr\"]\n\
+                 contract_version = \"1.0.0\"\nkeywords = [\"budget\"]\n\
+                 [[patterns]]\nname = \"p\"\nphrases = [\"some phrase\"]\ntemplates.en = [\"x\"]\n\
+                 transition = { suggest_spec = \"nobody\", reason = \"r\", confidence = 0.9 }\n\
+                 [[intents]]\nname = \"i\"\nexamples.en = [\"one example\"]\n";
+    fs::write(&file, third).expect("a file");
+    let found = lint(specs.path(), 1, &["--json"]).json();
+    let rules: Vec<&str> = found["findings"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|finding| finding["rule"].as_str())
+        .collect();
+    for rule in ["SHARED_KEYWORD", "FEW_EXAMPLES", "LANGUAGE_WITHOUT_EXAMPLES", "UNKNOWN_SPEC"] {
+        assert!(rules.contains(&rule), "{rule} in {rules:?}");
+    }
+    lint(specs.path(), 1, &[]).shows(&["warning: third: patterns[0].transition.suggest_spec: ", "`nobody`"]);
+    fs::write(&file, third.replace("title", "titel")).expect("a file");
+    lint(specs.path(), 2, &[]).notes("third.toml:2:1: titel");
+    lint(&specs.path().join("nowhere"), 2, &[]).notes("nowhere");
+}
+
+/// Rows of two specs that are easily told apart, and of texts for neither.
+fn rows() -> String {
+    let mut rows = "text\tlabel\tsplit\n".to_owned();
+    let subjects = ["invoice", "payment", "refund", "receipt", "bill", "tax"];
+    let dishes = ["soup", "bread", "salad", "cake", "rice", "beans"];
+    let others = ["moon", "engine", "violin", "glacier", "chess", "tulip"];
+    for (split, verb) in [("train", "show"), ("train", "find"), ("valid", "give"), ("test", "bring")] {
+        for (label, words) in [("office", subjects), ("kitchen", dishes), ("oos", others)] {
+            for word in words {
+                rows += &format!("{verb} me the {word}\t{label}\t{split}\n");
+            }
+        }
+    }
+    rows
+}
+
+#[test]
+fn eval_measures_rows_without_a_daemon() {
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("rows.tsv");
+    fs::write(&file, rows()).expect("a file");
+    let file = file.to_string_lossy();
+    let eval = ["router", "eval", "--train", &file, "--valid", &file, "--test", &file];
+    check(capataz(&eval), 0).notes("training on 24 rows, 2 specs");
+    let report = check(capataz(&[&eval[..], &["--json"]].concat()), 0).json();
+    let accuracy = find(&report, "accuracy").and_then(Value::as_f64);
+    assert!(accuracy.is_some_and(|accuracy| accuracy > 0.9), "{report}");
+    check(capataz(&[&eval[..], &["--shots", "2"]].concat()), 0);
+    check(capataz(&["router", "eval", "--train", &file, "--folds", "3"]), 0);
+    check(capataz(&["router", "eval", "--train", &file]), 2).notes("--valid is needed");
+    check(capataz(&["router", "eval"]), 2).notes("--train");
+    check(capataz(&["router", "eval", "--train", "no-such.tsv", "--folds", "2"]), 2).notes("cannot read");
+    let broken = folder.path().join("broken.tsv");
+    fs::write(&broken, "text\tlabel\tsplit\nonly a text\n").expect("a file");
+    let broken = broken.to_string_lossy();
+    check(capataz(&["router", "eval", "--train", &broken, "--folds", "2"]), 2).notes("broken.tsv: ");
+}
+
+/// The first value of that key, wherever it is.
+fn find<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
+    match value {
+        Value::Object(object) => {
+            object.get(key).or_else(|| object.values().find_map(|value| find(value, key)))
+        }
+        Value::Array(list) => list.iter().find_map(|value| find(value, key)),
+        _ => None,
+    }
+}
