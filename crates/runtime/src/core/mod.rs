@@ -126,6 +126,8 @@ pub enum Input {
         stream: RunId,
         state: Option<Box<SessionState>>,
     },
+    /// Retention has removed runs or sessions.
+    Swept,
     /// The time of [`Core::next_wake`] has come.
     Wake,
     /// No new runs from now on, and workers are told.
@@ -401,6 +403,7 @@ impl Core {
             Input::CommitFailed => self.commit_failed(),
             Input::Recovered(recovered) => self.recovered(recovered),
             Input::SessionLoaded { stream, state } => self.session_loaded(stream, state),
+            Input::Swept => self.forget_idle_sessions(),
             Input::Wake => {}
             Input::Drain => self.drain(),
         }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use capataz_contracts::v1;
+use capataz_contracts::version::{ContractVersion, negotiate};
 use capataz_engine::session::{self, SessionDecision, SessionState};
 use capataz_engine::{self as engine, AskStep, Routed, RoutedSpec};
 use capataz_policy::codes;
@@ -328,6 +329,36 @@ impl Core {
         }
     }
 
+    /// Why no worker will ever answer for the spec.
+    fn unavailable(&self, spec: &str, agent: &str) -> Option<v1::Error> {
+        let Some(known) = self.agents.known(agent) else {
+            // After a start its worker may not have come back yet.
+            return (self.now >= self.gathering_until).then(|| {
+                let message = format!("spec {spec:?} is served by {agent:?}, an agent that nobody knows");
+                codes::error(codes::SPEC_NOT_AVAILABLE, message)
+            });
+        };
+        let theirs = known.contract_version.as_str();
+        let ours = capataz_contracts::spec::VERSION;
+        let refused = match theirs.parse::<ContractVersion>() {
+            Ok(theirs) => negotiate(&ours, &theirs).err().map(|violation| violation.message),
+            // Agents of other kinds need not say a version.
+            Err(_) if theirs.is_empty() => None,
+            Err(_) => Some(format!("{theirs:?} is no version")),
+        };
+        refused.map(|why| {
+            let message = format!("agent {agent:?} of spec {spec:?} speaks another contract: {why}");
+            codes::error(codes::INCOMPATIBLE_VERSION, message)
+        })
+    }
+
+    /// Retention has removed runs and sessions: what nobody is in the middle of is read again when it is needed.
+    pub(super) fn forget_idle_sessions(&mut self) {
+        let in_flight = self.pending.front().map_or(self.next_append, |pending| pending.id);
+        self.sessions.retain(|_, slot| !slot.is_idle() || slot.last_append >= in_flight);
+        self.idle_sessions.clear();
+    }
+
     /// Finds the spec that an ask is to call, and tells the ask.
     pub(super) fn route(&mut self, run: RunId, spec: Option<String>, reason: v1::CallReason) {
         let Some(slot) = self.runs.get(&run) else { return };
@@ -345,13 +376,8 @@ impl Core {
             }
         };
         let target = found.target.map(|(routing, agent)| {
-            let nobody = !self.agents.is_known(&agent) && self.now >= self.gathering_until;
-            let unavailable = nobody.then(|| {
-                let message =
-                    format!("spec {:?} is served by {agent:?}, an agent that nobody knows", routing.spec);
-                codes::error(codes::SPEC_NOT_AVAILABLE, message)
-            });
-            RoutedSpec { routing, agent, unavailable }
+            let unavailable = self.unavailable(&routing.spec, &agent);
+            RoutedSpec { routing, absent: self.agents.is_absent(&agent), agent, unavailable }
         });
         let spec = if rerouted { String::new() } else { spec.unwrap_or_default() };
         let routed = Routed { spec, target, rerouted, default_spec: found.default_spec };
