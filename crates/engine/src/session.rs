@@ -253,10 +253,10 @@ impl SessionState {
 
     /// The session as a read model.
     #[must_use]
-    pub fn view(&self, stream_id: String) -> v1::Session {
+    pub fn view(&self, stream_id: String, now: Timestamp) -> v1::Session {
         v1::Session {
             session: self.name.clone(),
-            context: Some(self.context(self.last_at)),
+            context: Some(self.context(now)),
             seq: self.seq,
             created_at_ms: self.created_at.0,
             updated_at_ms: self.last_at.0,
@@ -349,13 +349,15 @@ pub fn record(session: &mut Option<SessionState>, run: &RunState, run_id: &str) 
     Some(events.decision(state.seq))
 }
 
-/// The spec that the session is with after this ask: where the last call leads that is no fallback, where it was answered.
+/// The spec that this ask moves the session to: where the last call leads that is no fallback, where it was answered.
 fn moved_to(ask: &crate::ask::AskState, run: &RunState) -> Option<String> {
     let fallback = v1::CallReason::Fallback as i32;
     let led = ask.calls.iter().rev().find(|call| call.reason != fallback)?;
     let succeeded = run.outcome() == Some(v1::RunOutcome::Succeeded);
-    // A session does not begin with a spec that has only failed.
-    (succeeded || ask.context.current_spec.is_some()).then(|| led.spec.clone())
+    // A session does not begin with a spec that has only failed. Where the ask leads nowhere else, nothing is said of
+    // the session's spec: the user may have accepted another one meanwhile.
+    let moves = ask.context.current_spec.as_ref().map_or(succeeded, |current| *current != led.spec);
+    moves.then(|| led.spec.clone())
 }
 
 fn cut(text: &str) -> String {
