@@ -15,7 +15,7 @@ use crate::codegen::project_root;
 const ALLOWED: &str = "xtask/layers.txt";
 
 /// Crates that decide and do nothing.
-const PURE: &[&str] = &["capataz-contracts", "capataz-policy", "capataz-engine"];
+const PURE: &[&str] = &["capataz-contracts", "capataz-policy", "capataz-engine", "capataz-router"];
 
 /// What no pure crate may reach by any way.
 const IMPURE: &[&str] = &["tokio", "mio", "rusqlite", "libsqlite3-sys", "hyper", "axum", "reqwest"];

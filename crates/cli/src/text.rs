@@ -394,6 +394,7 @@ texts! {
         moved: "session {0} moved from {1} to {2}",
         cannot_read: "cannot read {0}: {1}",
         no_rows: "{0} has no rows",
+        other_splits: "{0} has rows of {1}; name the one that is meant: {0}:SPLIT",
         training: "training on {0} rows, {1} specs",
     }
 }

@@ -222,8 +222,8 @@ pub(crate) fn template_agent() -> v1::Agent {
 }
 
 /// The template agent's answer to one assignment.
-fn answer(router: &Router, assignment: &v1::Assignment, now_ms: i64) -> Result<v1::Payload, v1::Error> {
-    let invalid = |message: String| codes::error(codes::INVALID_REQUEST, message);
+fn answer(router: &Router, assignment: &v1::Assignment, now_ms: i64) -> Result<v1::Payload, Box<v1::Error>> {
+    let invalid = |message: String| Box::new(codes::error(codes::INVALID_REQUEST, message));
     let Some(v1::payload::Data::Inline(input)) =
         assignment.input.as_ref().and_then(|input| input.data.as_ref())
     else {
@@ -233,7 +233,8 @@ fn answer(router: &Router, assignment: &v1::Assignment, now_ms: i64) -> Result<v
         serde_json::from_slice(input).map_err(|error| invalid(format!("no SpecRequest: {error}")))?;
     let id = request.get("spec").and_then(serde_json::Value::as_str).unwrap_or_default();
     let Some(spec) = router.catalogue().find(id) else {
-        return Err(codes::error(codes::SPEC_NOT_AVAILABLE, format!("there is no spec {id:?} any more")));
+        let message = format!("there is no spec {id:?} any more");
+        return Err(Box::new(codes::error(codes::SPEC_NOT_AVAILABLE, message)));
     };
     let response = template::answer(spec, &request, now_ms);
     Ok(v1::Payload {

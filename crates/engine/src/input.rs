@@ -20,10 +20,6 @@ impl fmt::Display for TaskRef {
 
 /// The closed list of what [`decide`](crate::decide()) handles; each variant in a file of its own.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "an input lives for one call, and reports are the most frequent ones"
-)]
 pub enum Input {
     /// A worker has a free slot for a queued task.
     Lease {

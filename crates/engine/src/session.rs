@@ -298,7 +298,11 @@ impl SessionState {
 /// What a finished ask adds to its session, which is opened where it is not there yet. Nothing where the ask was
 /// cancelled before a spec answered.
 #[must_use]
-pub fn record(session: &mut Option<SessionState>, run: &RunState, run_id: &str) -> Option<SessionDecision> {
+pub fn record(
+    session: &mut Option<Box<SessionState>>,
+    run: &RunState,
+    run_id: &str,
+) -> Option<SessionDecision> {
     let ask = run.ask.as_ref()?;
     let name = ask.ask.session.as_deref()?;
     let end = run.last_end().filter(|_| run.outcome() != Some(v1::RunOutcome::Cancelled))?;
@@ -307,7 +311,7 @@ pub fn record(session: &mut Option<SessionState>, run: &RunState, run_id: &str) 
     let mut events = Events::default();
     let state = match session {
         Some(state) => state,
-        None => session.insert(SessionState::open(name, now, &mut events)),
+        None => session.insert(Box::new(SessionState::open(name, now, &mut events))),
     };
     let response = response_of(end);
     let text = |pointer: &str| {

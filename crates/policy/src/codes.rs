@@ -168,6 +168,7 @@ codes! {
     RUN_NOT_FOUND: High, FINAL, BY_MESSAGE, "Use the id of a run that is kept; `capataz runs list` shows them.";
     RUN_FINISHED: Medium, FINAL, BY_MESSAGE, "Start a new run; a finished one does not change any more.";
     QUESTION_NOT_FOUND: High, FINAL, BY_MESSAGE, "Use the id of an open question; `capataz runs show` lists them.";
+    TRANSITION_NOT_FOUND: High, FINAL, BY_MESSAGE, "Use the request id of an answer that suggested one and was not accepted yet.";
     QUESTION_ANSWERED: Medium, FINAL, BY_MESSAGE, "Nothing needs to be done; the first answer counts.";
     IDEMPOTENCY_KEY_REUSED: High, FINAL, BY_MESSAGE, "Choose a new key for a new request.";
     REQUEST_ID_REUSED: High, FINAL, BY_MESSAGE, "Choose a new request id for a new request.";

@@ -1,23 +1,11 @@
 //! The words of a text without regard to case, accents and punctuation, for comparing what spec files say.
 
-/// In lower case, without accents and apostrophes; everything else but letters and digits parts two words.
+use crate::text::Folded;
+
+/// The words of a text as routing reads them.
 pub(crate) fn words(text: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut word = String::new();
-    for letter in text.chars().flat_map(char::to_lowercase) {
-        if matches!(letter, '\u{300}'..='\u{36f}' | '\'' | '’') {
-            continue;
-        }
-        if letter.is_alphanumeric() {
-            word.push(without_accent(letter));
-        } else if !word.is_empty() {
-            words.push(std::mem::take(&mut word));
-        }
-    }
-    if !word.is_empty() {
-        words.push(word);
-    }
-    words
+    let folded = Folded::new(text);
+    folded.tokens().iter().map(|token| folded.word(token).to_owned()).collect()
 }
 
 /// The first characters of a text.
@@ -34,28 +22,6 @@ pub(crate) fn phrase(text: &str) -> String {
 /// Whether the words of `phrase` stand together in `text`; both are folded.
 pub(crate) fn holds(text: &[String], phrase: &[String]) -> bool {
     !phrase.is_empty() && text.windows(phrase.len()).any(|window| window == phrase)
-}
-
-/// The letters of the languages written in Latin script that carry a mark.
-fn without_accent(letter: char) -> char {
-    match letter {
-        'à'..='å' | 'ā' | 'ă' | 'ą' => 'a',
-        'ç' | 'ć' | 'č' => 'c',
-        'ď' | 'đ' => 'd',
-        'è'..='ë' | 'ē' | 'ė' | 'ę' | 'ě' => 'e',
-        'ğ' | 'ģ' => 'g',
-        'ì'..='ï' | 'ī' | 'į' => 'i',
-        'ł' | 'ľ' | 'ļ' => 'l',
-        'ñ' | 'ń' | 'ň' | 'ņ' => 'n',
-        'ò'..='ö' | 'ø' | 'ō' | 'ő' => 'o',
-        'ř' => 'r',
-        'ś' | 'š' | 'ş' | 'ș' => 's',
-        'ť' | 'ț' | 'ţ' => 't',
-        'ù'..='ü' | 'ū' | 'ů' | 'ű' | 'ų' => 'u',
-        'ý' | 'ÿ' => 'y',
-        'ź' | 'ż' | 'ž' => 'z',
-        other => other,
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use crate::hash::Hash;
 use crate::logit::{Logit, logits};
-use crate::spec::Catalogue;
+use crate::spec::{Catalogue, Pattern};
 use crate::text::{Folded, stem_hash};
 
 /// What a keyword of weight 1 adds to its spec.
@@ -13,7 +13,12 @@ const KEYWORD: f64 = 2.0;
 /// The share of it for another inflection.
 const INFLECTED: f64 = 0.7;
 /// What a matching pattern adds.
-pub(crate) const PATTERN: f64 = 3.0;
+const PATTERN: f64 = 3.0;
+
+/// What a pattern that matches speaks for its spec, in logits. One that refuses the text speaks for nobody.
+pub(crate) fn weight(pattern: &Pattern) -> f64 {
+    if pattern.refusal.is_some() { 0.0 } else { PATTERN }
+}
 
 /// What a phrase belongs to, by place in its spec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,7 +80,7 @@ impl Phrases {
                         spec,
                         owner: Owner::Pattern(place),
                         words: words(phrase),
-                        literal: logits(PATTERN),
+                        literal: logits(weight(pattern)),
                         inflected: 0,
                     });
                 }

@@ -88,13 +88,14 @@ Examples:
 #[command(after_help = "\
 Rows are tab-separated: text, label, split; the first line is a heading. Where a file has rows of the
 split that it is given for (train, valid, test), only those count, so that one file can be given
-three times. The label oos stands for texts that no spec should answer. Without --test, the rows of
+three times; --shots N looks for train_N first. FILE:SPLIT names another split. The label oos stands for texts that no spec should answer. Without --test, the rows of
 --valid are halved: thresholds are chosen on one half, and all is measured on the other.
 
 Examples:
   capataz router eval --train rows.tsv --valid rows.tsv --test rows.tsv
   capataz router eval --train rows.tsv --valid rows.tsv --shots 10 --json
   capataz router eval --train rows.tsv --folds 5
+  capataz router eval --train rows.tsv:train_5 --valid rows.tsv
   capataz router eval --specs specs --test questions.tsv    labels are ids of specs")]
 pub struct EvalArgs {
     /// Rows to train on: a label is a spec

@@ -131,7 +131,9 @@ fn of_specs(folder: &Path, args: &EvalArgs, clock: &dyn Fn() -> Duration) -> Res
 
 fn of_rows(args: &EvalArgs, clock: &dyn Fn() -> Duration, out: &Output) -> Result<Report, Failure> {
     let Some(file) = &args.train else { return Err(Failure::invalid("--train or --specs is needed")) };
-    let train = rows(file, "train")?;
+    // Sets of few examples name their splits after their number.
+    let few = args.shots.map(|shots| format!("train_{shots}"));
+    let train = rows_of(file, few.iter().map(String::as_str).chain(["train"]))?;
     let parameters = Parameters::default();
     if !out.json {
         // Texts that no spec should answer teach nothing.
@@ -160,18 +162,41 @@ fn of_rows(args: &EvalArgs, clock: &dyn Fn() -> Duration, out: &Output) -> Resul
     }))
 }
 
-/// The rows of a file; only those of `split` where it has any.
 fn rows(file: &Path, split: &str) -> Result<Vec<Row>, Failure> {
+    rows_of(file, [split])
+}
+
+/// The rows of a file that are of the first of `splits` that it has. `FILE:SPLIT` names one. A file that has several
+/// splits and none of these is refused: nobody means to be tested on what was trained on.
+fn rows_of<'a>(file: &Path, splits: impl IntoIterator<Item = &'a str>) -> Result<Vec<Row>, Failure> {
     let name = file.display().to_string();
-    let content = std::fs::read_to_string(file)
-        .map_err(|error| Failure::invalid(fill(words().router.cannot_read, &[&name, &error.to_string()])))?;
+    let (path, named) = match name.rsplit_once(':') {
+        Some((path, split)) if !file.exists() => (path, Some(split)),
+        _ => (name.as_str(), None),
+    };
+    let content = std::fs::read_to_string(path)
+        .map_err(|error| Failure::invalid(fill(words().router.cannot_read, &[path, &error.to_string()])))?;
     let rows = eval::read_tsv(&content).map_err(|errors| {
         let lines: Vec<String> = errors.iter().take(20).map(|error| format!("{name}: {error}")).collect();
         Failure::invalid(lines.join("\n"))
     })?;
-    let of_split: Vec<Row> = rows.iter().filter(|row| row.split == split).cloned().collect();
-    let rows = if of_split.is_empty() { rows } else { of_split };
-    if rows.is_empty() { Err(no_rows(file)) } else { Ok(rows) }
+    let known: std::collections::BTreeSet<&str> = rows.iter().map(|row| row.split.as_str()).collect();
+    let wanted = match named {
+        Some(split) => known.get(split).copied(),
+        None => splits.into_iter().find(|split| known.contains(split)),
+    };
+    match wanted {
+        Some(wanted) => {
+            let wanted = wanted.to_owned();
+            Ok(rows.into_iter().filter(|row| row.split == wanted).collect())
+        }
+        None if rows.is_empty() => Err(no_rows(file)),
+        None if known.len() == 1 && named.is_none() => Ok(rows),
+        None => {
+            let known = known.into_iter().collect::<Vec<_>>().join(", ");
+            Err(Failure::invalid(fill(words().router.other_splits, &[path, &known])))
+        }
+    }
 }
 
 fn no_rows(file: &Path) -> Failure {

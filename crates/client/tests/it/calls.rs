@@ -233,7 +233,7 @@ async fn nobody_listens() {
     check(&soon(client.list_agents()).await.unwrap_err());
     let hasty =
         client.with_retry(RetryOptions { total: Duration::from_millis(100), ..RetryOptions::default() });
-    check(&soon(hasty.start_run(start(Some("k")))).await.unwrap_err());
+    check(&soon(Box::pin(hasty.start_run(start(Some("k"))))).await.unwrap_err());
 }
 
 #[tokio::test]

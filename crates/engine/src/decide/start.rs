@@ -11,7 +11,6 @@ use crate::state::{RunState, Timestamp};
 
 /// What a run is to do.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "one for each run, moved once")]
 pub enum Work {
     /// Validated and materialised ([`Plan::materialise`](crate::Plan::materialise)).
     Plan(v1::Plan),

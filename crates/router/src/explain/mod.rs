@@ -14,7 +14,7 @@ pub use change::Change;
 use crate::decision::Query;
 use crate::logit::{Logit, logits, number};
 use crate::model::calibration::NAMES;
-use crate::phrases::{Owner, PATTERN};
+use crate::phrases::{self, Owner};
 use crate::route::{FALLBACK_BELOW, Router, Scratch, Terms, Verdict, context};
 use crate::spec::Spec;
 use crate::text::Token;
@@ -166,7 +166,8 @@ impl Router {
             parts.push((kind, what, hit.logit));
         }
         for (_, pattern) in scratch.matched.iter().filter(|(matched, _)| *matched == place) {
-            parts.push((TermKind::Pattern, pattern_name(spec, *pattern), logits(PATTERN)));
+            let weight = spec.patterns.get(*pattern).map_or(0.0, phrases::weight);
+            parts.push((TermKind::Pattern, pattern_name(spec, *pattern), logits(weight)));
         }
         let continuity = context::continuity(query, spec, tokens.len());
         let language = context::language(query, spec);

@@ -56,8 +56,15 @@ pub(super) fn calibrate(
         let unit = |(place, class): (usize, &Class)| if by_spec { class.spec } else { place };
         let outside: Vec<bool> =
             corpus.classes.iter().enumerate().map(|class| held.contains(&unit(class))).collect();
-        let held_out = HeldOut { specs, outside, ranks: &ranks, round };
+        let held_out = HeldOut { specs, outside, ranks: &ranks, round, by_spec };
         observe(corpus, &held_out, phrases, parameters, &mut observations);
+    }
+    if !by_spec {
+        // Texts of a held-out intent resemble its spec's other intents more than a text of no spec does.
+        let outside = observations.iter().filter(|observation| observation.out_of_scope).count();
+        let evidence = Evidence { share: 1.0 / specs as f64, ..Evidence::default() };
+        let unknown = Observation { evidence, right: false, out_of_scope: true };
+        observations.extend(std::iter::repeat_n(unknown, outside / 3));
     }
     Calibration::fit(
         &observations,
@@ -75,6 +82,8 @@ struct HeldOut<'a> {
     /// By document: its place among those of its class.
     ranks: &'a [usize],
     round: usize,
+    /// Whole specs are held out, not single intents.
+    by_spec: bool,
 }
 
 impl HeldOut<'_> {
@@ -137,7 +146,10 @@ fn observe(
         let vector = trained.vector(corpus, &document.features);
         trained.scores(&vector, &mut scores);
         keywords.fill(0.0);
-        if !phrases.is_empty() {
+        hits.clear();
+        // Keywords of a spec that stays would speak for it in the texts of its own intent that is held out; in texts of no
+        // spec at all they are rare.
+        if !phrases.is_empty() && (held_out.by_spec || !outside(document.class)) {
             folded.refill(&document.text);
             phrases.find(&folded, &mut hits);
             for hit in &hits {

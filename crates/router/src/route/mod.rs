@@ -14,7 +14,7 @@ use crate::decision::{Decision, Query};
 use crate::logit::{Logit, logits, number};
 use crate::model::{Calibration, Evidence, Model, Parameters, exponential};
 use crate::model::{ModelScratch, calibration::KEYWORDS_ONLY};
-use crate::phrases::{Hit, Owner, PATTERN, Phrases, explained};
+use crate::phrases::{self, Hit, Owner, Phrases, explained};
 use crate::spec::Catalogue;
 use crate::text::Folded;
 
@@ -239,9 +239,10 @@ impl Router {
                 add(terms, sign, hit.logit);
             }
         }
-        for (spec, _) in matched.iter() {
-            if let Some(terms) = terms.get_mut(*spec) {
-                add(terms, Sign::Pattern, logits(PATTERN));
+        for (spec, pattern) in matched.iter() {
+            let content = self.catalogue.specs().get(*spec).and_then(|spec| spec.patterns.get(*pattern));
+            if let (Some(terms), Some(pattern)) = (terms.get_mut(*spec), content) {
+                add(terms, Sign::Pattern, logits(phrases::weight(pattern)));
             }
         }
     }

@@ -400,7 +400,7 @@ impl Core {
             Input::Committed { outcomes } => self.committed(outcomes),
             Input::CommitFailed => self.commit_failed(),
             Input::Recovered(recovered) => self.recovered(recovered),
-            Input::SessionLoaded { stream, state } => self.session_loaded(stream, state.map(|state| *state)),
+            Input::SessionLoaded { stream, state } => self.session_loaded(stream, state),
             Input::Wake => {}
             Input::Drain => self.drain(),
         }

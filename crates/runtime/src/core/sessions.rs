@@ -59,7 +59,7 @@ enum Loaded {
     #[default]
     Loading,
     /// `None` where there is no such session yet.
-    Ready(Option<SessionState>),
+    Ready(Option<Box<SessionState>>),
 }
 
 /// What an ask adds to its session, with its last event.
@@ -80,7 +80,7 @@ pub fn session_stream(session: &str) -> RunId {
 impl SessionSlot {
     pub(super) fn recovered(state: Option<SessionState>) -> Self {
         let snapshot_seq = state.as_ref().map_or(0, SessionState::seq);
-        Self { state: Loaded::Ready(state), snapshot_seq, ..Self::default() }
+        Self { state: Loaded::Ready(state.map(Box::new)), snapshot_seq, ..Self::default() }
     }
 
     /// Callers that wait for the session.
@@ -122,12 +122,12 @@ impl Core {
     }
 
     /// The shell has read a session; `None` where there is none.
-    pub(super) fn session_loaded(&mut self, stream: RunId, state: Option<SessionState>) {
+    pub(super) fn session_loaded(&mut self, stream: RunId, state: Option<Box<SessionState>>) {
         let Some(slot) = self.sessions.get_mut(&stream) else { return };
         if !matches!(slot.state, Loaded::Loading) {
             return;
         }
-        slot.snapshot_seq = state.as_ref().map_or(0, SessionState::seq);
+        slot.snapshot_seq = state.as_ref().map_or(0, |state| state.seq());
         slot.state = Loaded::Ready(state);
         for (reply, request_id) in std::mem::take(&mut slot.commands) {
             self.accept(reply, stream, &request_id);

@@ -14,7 +14,7 @@ use super::shard::{Shard, WorkerSender};
 const HEARTBEAT: Duration = Duration::from_secs(2);
 
 /// Computes the output of an assignment, or why there is none. Must not block.
-pub type Compute = Arc<dyn Fn(&v1::Assignment) -> Result<v1::Payload, v1::Error> + Send + Sync>;
+pub type Compute = Arc<dyn Fn(&v1::Assignment) -> Result<v1::Payload, Box<v1::Error>> + Send + Sync>;
 
 /// Serves its agent until it is dropped.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ async fn answer(assignment: &v1::Assignment, compute: &Compute, sender: &WorkerS
     let lease = assignment.lease.clone();
     let frame = match compute(assignment) {
         Ok(output) => Say::Completed(v1::Completed { lease, output: Some(output), log: String::new() }),
-        Err(error) => Say::Failed(v1::Failed { lease, error: Some(error), log: String::new() }),
+        Err(error) => Say::Failed(v1::Failed { lease, error: Some(*error), log: String::new() }),
     };
     sender.send(frame).await
 }

@@ -1,6 +1,7 @@
 //! The writer's thread: everything that waits becomes one transaction.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -186,8 +187,8 @@ impl Loop {
         for (_, state) in &runs {
             if let Some(session) = state.session() {
                 let stream = session_stream(session);
-                if !sessions.contains_key(&stream) {
-                    sessions.insert(stream, load_session(&*self.store, stream)?);
+                if let Entry::Vacant(session) = sessions.entry(stream) {
+                    session.insert(load_session(&*self.store, stream)?);
                 }
             }
         }

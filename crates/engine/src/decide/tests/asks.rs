@@ -9,7 +9,7 @@ use crate::session::{self, SessionState};
 /// Specs `wave` (the default), `kiro` and `sage`, each served by an agent of its own name.
 struct Asked {
     bench: Bench,
-    session: Option<SessionState>,
+    session: Option<Box<SessionState>>,
 }
 
 const SPECS: [&str; 3] = ["wave", "kiro", "sage"];
@@ -53,7 +53,10 @@ impl Asked {
         let mut ledger = Ledger::default();
         ledger.observe(&state, &decision);
         ledger.compare_fold(&state);
-        Self { bench: Bench { state, ledger, now, last: Ok(decision), small: true }, session }
+        Self {
+            bench: Bench { state, ledger, now, last: Ok(decision), small: true },
+            session: session.map(Box::new),
+        }
     }
 
     /// Answers every search for a spec, as a router does that knows [`SPECS`] and likes `wave` best.
@@ -185,7 +188,7 @@ impl Asked {
     #[track_caller]
     fn session(mut self) -> SessionState {
         let decision = session::record(&mut self.session, &self.bench.state, "run").expect("there is news");
-        let state = self.session.expect("the session is open");
+        let state = *self.session.expect("the session is open");
         assert_eq!(decision.first_seq + u64::from(decision.count) - 1, state.seq());
         let read = SessionState::from_snapshot(&state.snapshot().unwrap()).unwrap();
         assert_eq!(read, state, "a snapshot reads back");
