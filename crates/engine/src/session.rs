@@ -254,10 +254,10 @@ impl SessionState {
 
     /// The session as a read model.
     #[must_use]
-    pub fn view(&self, stream_id: String) -> v1::Session {
+    pub fn view(&self, stream_id: String, now: Timestamp) -> v1::Session {
         v1::Session {
             session: self.name.clone(),
-            context: Some(self.context(self.last_at)),
+            context: Some(self.context(now)),
             seq: self.seq,
             created_at_ms: self.created_at.0,
             updated_at_ms: self.last_at.0,

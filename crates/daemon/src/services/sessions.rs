@@ -46,7 +46,7 @@ impl SessionService for Sessions {
         }
         let state = load(&self.shard, &session).await?;
         let state = state.ok_or_else(|| status::answer(&Answer::SessionNotFound))?;
-        let view = state.view(session_stream(&session).to_string());
+        let view = state.view(session_stream(&session).to_string(), self.shard.now());
         Ok(Response::new(v1::GetSessionResponse { session: Some(view) }))
     }
 

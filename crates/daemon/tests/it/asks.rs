@@ -274,6 +274,23 @@ async fn a_request_says_who_why_and_what_for() {
 }
 
 #[tokio::test]
+async fn a_daemon_with_a_clock_of_its_own_tells_that_time_everywhere() {
+    let hands = Hands::new();
+    let clock = hands.clock();
+    let harness = Harness::start_with(|config| {
+        config.specs_dir = Some(shipped_specs());
+        config.clock = clock;
+    })
+    .await;
+    let answered = harness.ask(text("Me siento perdido").within("s")).await;
+    assert_eq!(answered.response()["timestamp"], hands.now(), "the template agent's");
+    assert!(harness.export(&answered.run).await.iter().all(|event| event.at_ms == hands.now()));
+    let session = harness.session("s").await;
+    assert_eq!((session.created_at_ms, session.updated_at_ms), (hands.now(), hands.now()));
+    assert_eq!(harness.get(&answered.run).await.finished_at_ms, Some(hands.now()));
+}
+
+#[tokio::test]
 async fn an_ask_with_the_same_key_is_the_same_run() {
     let harness = Harness::start_with(with_specs(&["first"])).await;
     let agents = SpecAgents::echoing(&harness, &["first"]).await;

@@ -90,6 +90,39 @@ async fn an_accepted_suggestion_moves_the_session_for_the_next_message_and_twice
 }
 
 #[tokio::test]
+async fn what_is_accepted_while_the_next_message_is_at_work_is_not_taken_back_by_its_end() {
+    let harness = Harness::start_with(with_specs(&["home", "away"])).await;
+    let mut worker = harness.worker("w1", &["home", "away"]).await;
+    let first = harness.begin(text("first").within("s")).await;
+    let assigned = worker.assignment().await;
+    let answer = transition(answer_to(&request_of(&assigned), "one"), "away", 0.7, false);
+    worker.complete(&assigned.lease, payload(answer)).await;
+    let first = harness.ended(&first).await;
+    let second = harness.begin(text("second").within("s")).await;
+    let assigned = worker.assignment().await;
+    harness.accept("s", &first.ask.request_id).await.unwrap();
+    worker.complete(&assigned.lease, payload(answer_to(&request_of(&assigned), "two"))).await;
+    assert_eq!(harness.ended(&second).await.specs(), ["home"]);
+    assert_eq!(harness.current_spec("s").await.as_deref(), Some("away"));
+    let third = harness.begin(text("third").within("s")).await;
+    let assigned = worker.assignment().await;
+    assert_eq!(request_of(&assigned)["spec"], "away");
+    worker.complete(&assigned.lease, payload(answer_to(&request_of(&assigned), "three"))).await;
+    assert_eq!(harness.ended(&third).await.reasons(), [CallReason::Continued]);
+}
+
+#[tokio::test]
+async fn a_session_shows_the_transitions_of_the_last_60_s_and_no_older_ones() {
+    let (harness, _agents, hands) = two_specs().await;
+    harness.ask(text("away 0.9!").within("s")).await;
+    let shown = || async { harness.session("s").await.context.unwrap().transitions.len() };
+    hands.advance(MINUTE - 1);
+    assert_eq!(shown().await, 1);
+    hands.advance(1);
+    assert_eq!(shown().await, 0);
+}
+
+#[tokio::test]
 async fn an_automatic_transition_answers_in_the_same_run_and_moves_the_session() {
     let (harness, agents, hands) = two_specs().await;
     let asked = harness.ask(text("away 0.9!").within("s")).await;
@@ -312,9 +345,23 @@ async fn an_ask_that_is_cancelled_gives_its_turn_to_the_next() {
 async fn many_clients_of_one_session_have_their_turns_one_by_one() {
     let harness = Harness::start_with(with_specs(&["home"])).await;
     let agents = SpecAgents::echoing(&harness, &["home"]).await;
-    let asks = (0..40).map(|number| harness.ask(text(&format!("m{number}")).within("s")));
+    let address = format!("http://{}", harness.daemon.address());
+    let other = tonic::transport::Channel::from_shared(address).unwrap().connect().await.unwrap();
+    let other = v1::run_service_client::RunServiceClient::new(other);
+    let clients = [harness.runs.clone(), other];
+    let asks = (0..40).map(|number| {
+        let mut client = clients[number % 2].clone();
+        let ask = Some(text(&format!("m{number}")).within("s"));
+        let start = Some(v1::StartRunRequest { ask, ..Default::default() });
+        async move {
+            let request = v1::ExecuteRunRequest { start, timeout_ms: Some(60_000) };
+            client.execute_run(request).await.unwrap().into_inner()
+        }
+    });
     let answers = futures_util::future::join_all(asks).await;
-    assert!(answers.iter().all(|answered| answered.outcome == RunOutcome::Succeeded));
+    for answered in &answers {
+        assert_eq!(answered.result.as_ref().unwrap().outcome(), RunOutcome::Succeeded);
+    }
     let counts: Vec<u64> = agents
         .requests()
         .iter()
@@ -330,7 +377,7 @@ async fn many_clients_of_one_session_have_their_turns_one_by_one() {
             _ => None,
         })
         .collect();
-    assert_eq!(turns, answers.into_iter().map(|answered| answered.run).collect());
+    assert_eq!(turns, answers.into_iter().map(|answered| answered.run_id).collect());
 }
 
 #[tokio::test]
@@ -434,6 +481,9 @@ async fn sessions_are_listed_a_page_at_a_time() {
     assert_eq!(paths_of(&refusal), ["session"]);
     let request = v1::ListSessionsRequest { page_token: "x".to_owned(), ..Default::default() };
     assert_eq!(paths_of(&sessions.list_sessions(request).await.unwrap_err()), ["page_token"]);
+    let filter = v1::EventFilter { session: Some("no body".to_owned()), ..Default::default() };
+    let request = v1::SubscribeRequest { filter: Some(filter), ..Default::default() };
+    assert_eq!(paths_of(&harness.events.clone().subscribe(request).await.unwrap_err()), ["filter.session"]);
 }
 
 #[tokio::test]

@@ -328,6 +328,24 @@ impl Asked {
 }
 
 #[test]
+fn an_answer_that_is_refused_at_the_door_is_fatal_too() {
+    for code in ["INVALID_OUTPUT", "OUTPUT_TOO_LARGE"] {
+        let ask = v1::Ask { spec: Some("kiro".to_owned()), ..v1::Ask::default() };
+        let mut asked = Asked::start(ask, None, START);
+        let task = asked.call();
+        asked.bench = asked.bench.does(Input::Lease { task, worker: "w".to_owned() });
+        let (lease, worker) = asked.bench.state.lease_of(task).expect("the call is leased");
+        let report = Report::Failed(failure_of(code, "not JSON"));
+        let input = reported(task, lease, worker, report);
+        asked.bench = asked.bench.does(input);
+        let error = asked.result_of_first_call();
+        assert_eq!(error.code, "FATAL_ERROR");
+        assert!(error.message.contains("kiro") && error.message.contains("not JSON"), "{}", error.message);
+        asked.route().answers(|_| ()).expect(v1::RunOutcome::Succeeded, &["kiro", "wave"]);
+    }
+}
+
+#[test]
 fn a_spec_that_does_not_answer_within_30_s_has_timed_out() {
     let mut asked = Asked::new();
     let task = asked.call();
