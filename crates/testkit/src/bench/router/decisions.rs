@@ -1,10 +1,11 @@
 //! Training and decisions in this process, on one thread, without a daemon.
 
+use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use capataz_router::eval::{self, OUT_OF_SCOPE};
-use capataz_router::{Catalogue, Keyword, Message, Pattern, Query, Role, Router};
+use capataz_router::{Catalogue, Keyword, Message, Pattern, Query, Role, Router, Spec};
 use hdrhistogram::Histogram;
 
 use super::super::report::{Cell, Section, Table, Unit};
@@ -23,6 +24,9 @@ const AIM_MODEL: f64 = 16e6 / MEBIBYTE;
 const MEBIBYTE: f64 = 1_048_576.0;
 /// Times that training is measured; the median counts.
 const TRAININGS: usize = 5;
+/// Nothing is done between two looks at the clock.
+const CLOCK: &str = "the clock";
+const FLOOR: &str = "its n-grams hashed (floor)";
 const WARM_UP_PASSES: usize = 2;
 
 /// One way to treat a text.
@@ -104,13 +108,13 @@ pub(super) fn decisions(options: &RouterOptions, common: &Options) -> Outcome<Se
     let history = history(&texts, &catalogue);
     let (router, phrases) = (&trained.router, &with_phrases);
     let mut candidates = [
-        Candidate::new("the clock", |_| ())?,
+        Candidate::new(CLOCK, |_| ())?,
         Candidate::new("the text copied", |text| {
             black_box(text.to_owned());
         })?,
         {
             let mut floor = floor.clone();
-            Candidate::new("its n-grams hashed (floor)", move |text| {
+            Candidate::new(FLOOR, move |text| {
                 black_box(floor.sum(text));
             })?
         },
@@ -145,7 +149,7 @@ pub(super) fn decisions(options: &RouterOptions, common: &Options) -> Outcome<Se
         "a row of weights each: what a linear model of this size cannot do without, with nothing decided",
     );
     section.note(format!(
-        "keywords and patterns: {KEYWORDS} of each spec, in words of its utterances; they stand in many texts"
+        "keywords and patterns: the {KEYWORDS} words most its own of each spec, and {KEYWORDS} beginnings of its utterances"
     ));
     section.note(
         "in turns, on one thread; single texts with a look at the clock before and after, which is included",
@@ -212,11 +216,11 @@ fn measure(candidates: &mut [Candidate<'_>], texts: &[&str], window: Duration) -
             (candidate.treat)(text);
         }
     }
-    for candidate_round in 0.. {
+    for round in 0.. {
         let mut is_over = true;
         for candidate in candidates.iter_mut() {
             // At least one pass, even of a file so large that it fills the window.
-            if candidate_round == 0 || candidate.spent < window {
+            if round == 0 || candidate.spent < window {
                 candidate.pass(texts);
                 is_over = false;
             }
@@ -239,7 +243,7 @@ fn told(candidates: &[Candidate<'_>]) -> Table {
         "texts/s on one core",
         "texts",
     ]);
-    let floor = candidates.iter().find(|candidate| candidate.name.ends_with("(floor)"));
+    let floor = candidates.iter().find(|candidate| candidate.name == FLOOR);
     for candidate in candidates {
         let micros = |value: f64| Cell::new(value, Unit::ExactMicroseconds);
         let (median, tail) = (micros(candidate.quantile(0.5)), micros(candidate.quantile(0.99)));
@@ -252,7 +256,11 @@ fn told(candidates: &[Candidate<'_>]) -> Table {
             micros(candidate.quantile(0.999)),
             micros(candidate.latencies.max() as f64 / 1e3),
             ratio.map_or_else(|| Cell::from("-"), |ratio| Cell::new(ratio, Unit::Ratio)),
-            Cell::new(texts as f64 / took.as_secs_f64().max(1e-9), Unit::Count),
+            if candidate.name == CLOCK {
+                Cell::from("-")
+            } else {
+                Cell::new(texts as f64 / took.as_secs_f64().max(1e-9), Unit::Count)
+            },
             Cell::new(candidate.latencies.len() as f64, Unit::Count),
         ]);
     }
@@ -290,21 +298,41 @@ fn told_accuracy(router: &Router, texts: &Texts) -> String {
 
 const KEYWORDS: usize = 8;
 
-/// The same specs, each with keywords and a pattern out of its own utterances.
+/// The same specs, each with the words as keywords that are its own the most, and with a pattern of beginnings.
 fn with_phrases(catalogue: &Catalogue) -> Catalogue {
-    let specs = catalogue.specs().iter().cloned().map(|mut spec| {
-        let examples = || spec.intents.iter().flat_map(|intent| &intent.examples);
-        let words = examples().flat_map(|(_, text)| text.split_whitespace()).filter(|word| word.len() > 3);
-        let words: std::collections::BTreeSet<&str> = words.take(KEYWORDS * 4).collect();
-        let keyword = |word: &&str| Keyword { text: (*word).to_owned(), weight: 1.0 };
-        let keywords = words.iter().take(KEYWORDS).map(keyword).collect();
+    let mut everywhere: BTreeMap<&str, usize> = BTreeMap::new();
+    for word in catalogue.specs().iter().flat_map(words) {
+        *everywhere.entry(word).or_default() += 1;
+    }
+    let specs = catalogue.specs().iter().map(|spec| {
+        let mut here: BTreeMap<&str, usize> = BTreeMap::new();
+        for word in words(spec) {
+            *here.entry(word).or_default() += 1;
+        }
+        // Frequent here, and rare elsewhere.
+        let own = |word: &str, count: usize| {
+            (count * count) as f64 / everywhere.get(word).copied().unwrap_or(count).max(1) as f64
+        };
+        let mut typical: Vec<(f64, &str)> =
+            here.iter().map(|(word, count)| (own(word, *count), *word)).collect();
+        typical.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(other.1)));
+        let keyword = |(_, word): &(f64, &str)| Keyword { text: (*word).to_owned(), weight: 1.0 };
+        let examples = spec.intents.iter().flat_map(|intent| &intent.examples);
         let beginning = |text: &str| text.split_whitespace().take(3).collect::<Vec<_>>().join(" ");
-        let phrases = examples().take(KEYWORDS).map(|(_, text)| beginning(text)).collect();
-        spec.patterns = vec![Pattern { name: "beginning".to_owned(), phrases, ..Pattern::default() }];
-        spec.keywords = keywords;
-        spec
+        let phrases = examples.take(KEYWORDS).map(|(_, text)| beginning(text)).collect();
+        Spec {
+            keywords: typical.iter().take(KEYWORDS).map(keyword).collect(),
+            patterns: vec![Pattern { name: "beginning".to_owned(), phrases, ..Pattern::default() }],
+            ..spec.clone()
+        }
     });
     Catalogue::new(specs.collect())
+}
+
+/// Those of more than three letters.
+fn words(spec: &Spec) -> impl Iterator<Item = &str> {
+    let examples = spec.intents.iter().flat_map(|intent| &intent.examples);
+    examples.flat_map(|(_, text)| text.split_whitespace()).filter(|word| word.len() > 3)
 }
 
 /// A conversation as a session keeps it: ten questions and their answers.

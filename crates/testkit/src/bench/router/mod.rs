@@ -33,9 +33,11 @@ Examples:
   cargo xtask bench router --rows intents.tsv --only decisions
   cargo xtask bench router --only floors --only asks --callers 1,64,256 --json > router.json
 
---rows: tab-separated text, label and split (train, valid, test), under a heading; a label is a spec, and oos
-stands for texts of no spec. Without it, 150 intents of 100 utterances are generated. Aims are printed beside the
-figures, with met or missed; they were set for 150 specs and 15,000 utterances on an idle machine.";
+FILE has text, label and split (train, valid or test) with tabs between them, under a heading; a label is \
+a spec, and oos stands for texts of no spec. Without it, 150 intents of 100 utterances are generated.
+
+Aims stand beside the figures, with met or missed. They were set for 150 specs and 15,000 utterances on an \
+idle machine.";
 
 /// How the router's benchmark is run.
 #[derive(Clone, Debug, clap::Args)]
