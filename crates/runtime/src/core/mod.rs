@@ -341,8 +341,8 @@ pub struct Core {
     dirty_agents: BTreeSet<AgentId>,
     router: Option<std::sync::Arc<dyn Route>>,
     sessions: BTreeMap<RunId, SessionSlot>,
-    /// Sessions that nobody asks anything, those first that were left first; some may be busy again.
-    idle_sessions: VecDeque<RunId>,
+    /// Sessions that nobody asks anything, each once, those first that were left first; some may be busy again.
+    idle_sessions: BTreeMap<u64, RunId>,
     /// Until then an agent that nobody knows may be one whose worker has not come back yet.
     gathering_until: Timestamp,
     /// The connection whose report is being handled.
@@ -383,7 +383,7 @@ impl Core {
             dirty_agents: BTreeSet::new(),
             router: None,
             sessions: BTreeMap::new(),
-            idle_sessions: VecDeque::new(),
+            idle_sessions: BTreeMap::new(),
             gathering_until: Timestamp::default(),
             reporting: None,
             outputs: Vec::new(),

@@ -52,6 +52,8 @@ pub(crate) struct SessionSlot {
     commands: Vec<(ReplyId, String)>,
     last_append: AppendId,
     snapshot_seq: u64,
+    /// Its place in `Core::idle_sessions`.
+    idle: Option<u64>,
 }
 
 #[derive(Default)]
@@ -166,14 +168,22 @@ impl Core {
 
     /// Nobody asks anything of the session: it may be forgotten when others need the room.
     fn rest(&mut self, stream: RunId) {
-        self.idle_sessions.push_back(stream);
+        let Some(slot) = self.sessions.get_mut(&stream) else { return };
+        // It was used just now: whatever place it had among those to forget is no longer its own.
+        if let Some(place) = slot.idle.take() {
+            self.idle_sessions.remove(&place);
+        }
+        let place = self.idle_sessions.last_key_value().map_or(0, |(last, _)| last + 1);
+        slot.idle = Some(place);
+        self.idle_sessions.insert(place, stream);
         while self.idle_sessions.len() > MAX_IDLE {
-            let Some(oldest) = self.idle_sessions.pop_front() else { return };
+            let Some((_, oldest)) = self.idle_sessions.pop_first() else { return };
             let in_flight = self.pending.front().map_or(self.next_append, |pending| pending.id);
-            if let std::collections::btree_map::Entry::Occupied(slot) = self.sessions.entry(oldest)
-                && slot.get().is_idle()
-                && slot.get().last_append < in_flight
-            {
+            let std::collections::btree_map::Entry::Occupied(mut slot) = self.sessions.entry(oldest) else {
+                continue;
+            };
+            slot.get_mut().idle = None;
+            if slot.get().is_idle() && slot.get().last_append < in_flight {
                 slot.remove();
             }
         }
