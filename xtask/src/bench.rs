@@ -11,19 +11,22 @@ use crate::codegen::project_root;
 pub enum Benchmark {
     /// Runs, plans, subscribers, start-up, recovery and memory of a daemon process
     Orchestration,
+    /// Decisions and training of the router, and asks from request to durable answer
+    Router,
 }
 
 impl Benchmark {
     fn name(self) -> &'static str {
         match self {
             Self::Orchestration => "orchestration",
+            Self::Router => "router",
         }
     }
 
     /// The packages whose programs it starts.
     fn packages(self) -> &'static [&'static str] {
         match self {
-            Self::Orchestration => &["capataz-cli", "capataz-testkit"],
+            Self::Orchestration | Self::Router => &["capataz-cli", "capataz-testkit"],
         }
     }
 }

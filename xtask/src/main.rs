@@ -38,7 +38,7 @@ enum Task {
     /// Build the released programs and measure them on a disk; figures stand beside their aims
     Bench {
         name: bench::Benchmark,
-        /// For the benchmark; `--help` lists them
+        /// For the benchmark; `NAME -- --help` lists them, with examples
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },

@@ -69,7 +69,7 @@ pub enum Color {
 pub enum Command {
     /// Start a daemon
     ///
-    /// Settings come from capataz.toml, then CAPATAZ_LISTEN and CAPATAZ_DATA_DIR, then these flags.
+    /// Settings come from capataz.toml, then CAPATAZ_LISTEN, CAPATAZ_DATA_DIR and CAPATAZ_SPECS_DIR, then these flags.
     Serve(ServeArgs),
     /// Watch a daemon run a crew over a folder, with a retry, a timeout and a quorum
     ///

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::DaemonError;
 use crate::clock::Clock;
-use crate::specs::Source;
+use crate::specs::{Source, TEMPLATE_AGENT};
 
 /// The file that is read from the working folder where no other is named.
 const FILE: &str = "capataz.toml";
@@ -183,6 +183,9 @@ impl Config {
         for (index, agent) in self.agents.iter().enumerate() {
             let found = agent.validate();
             problems.extend(found.iter().map(|violation| format!("agents[{index}].{violation}")));
+        }
+        if self.agents.iter().any(|agent| agent.name == TEMPLATE_AGENT) {
+            problems.push(format!("agents: {TEMPLATE_AGENT:?} is the built-in agent; choose another name"));
         }
         let names = self
             .agents

@@ -15,7 +15,8 @@ use crate::activity::End;
 use crate::snapshot::as_bytes;
 use crate::state::{Phase, RunState};
 
-/// Largest SpecRequest. Older messages are left out of its history until it fits. Bytes.
+/// Older messages are left out of the history of a SpecRequest until it fits. Bytes; what else it holds is bounded by
+/// the limits of an ask and of a session, far below what one assignment may have.
 pub(crate) const MAX_REQUEST: usize = 32 * 1024;
 /// Automatic transitions that may follow one message of the user.
 const MAX_AUTOMATIC: usize = 5;
@@ -268,19 +269,80 @@ impl Proposed {
     }
 }
 
-/// The SpecRequest of a call (seed 001, "Formato de Entrada"); at most [`MAX_REQUEST`] bytes.
-pub(crate) fn spec_request(ask: &AskState, routing: &v1::Routing, now_ms: i64) -> Vec<u8> {
-    let mut history = ask.context.history.as_slice();
-    loop {
-        let request = request_with(ask, routing, history, now_ms).to_string().into_bytes();
-        match history.split_first() {
-            Some((_, rest)) if request.len() > MAX_REQUEST => history = rest,
-            _ => return request,
+impl RunState {
+    /// The SpecRequest of a call (seed 001, "Formato de Entrada").
+    pub(crate) fn spec_request(&self, routing: &v1::Routing, now_ms: i64) -> Vec<u8> {
+        let Some(ask) = &self.ask else { return Vec::new() };
+        // What earlier calls of this ask have asked to be kept, too.
+        let mut context = ask.context.clone();
+        for update in self.context_updates() {
+            update.apply_to(&mut context);
+        }
+        let history = std::mem::take(&mut context.history);
+        let mut history = history.as_slice();
+        loop {
+            let request = request_with(&ask.ask, &context, routing, history, now_ms).to_string().into_bytes();
+            match history.split_first() {
+                Some((_, rest)) if request.len() > MAX_REQUEST => history = rest,
+                _ => return request,
+            }
+        }
+    }
+
+    /// What the answers so far ask to be kept, in their order.
+    pub(crate) fn context_updates(&self) -> impl Iterator<Item = ContextUpdate> {
+        let ends = self.waves.iter().filter_map(|wave| wave.tasks.first()?.end.as_ref());
+        ends.filter_map(|end| ContextUpdate::read(&response_of(end)?))
+    }
+}
+
+/// `context_update` of a response.
+#[derive(Debug, Default)]
+pub(crate) struct ContextUpdate {
+    pub(crate) emotional_state: Option<String>,
+    pub(crate) engagement_level: Option<String>,
+    pub(crate) custom: serde_json::Map<String, Value>,
+}
+
+impl ContextUpdate {
+    fn read(response: &Value) -> Option<Self> {
+        let update = response.get("context_update")?.as_object()?;
+        let text = |key: &str| update.get(key).and_then(Value::as_str).map(str::to_owned);
+        Some(Self {
+            emotional_state: text("emotional_state"),
+            engagement_level: text("engagement_level"),
+            custom: update.get("custom").and_then(Value::as_object).cloned().unwrap_or_default(),
+        })
+    }
+
+    /// This update and the later one.
+    pub(crate) fn and(mut self, later: Self) -> Self {
+        self.emotional_state = later.emotional_state.or(self.emotional_state);
+        self.engagement_level = later.engagement_level.or(self.engagement_level);
+        self.custom.extend(later.custom);
+        self
+    }
+
+    fn apply_to(self, context: &mut v1::SessionContext) {
+        let Self { emotional_state, engagement_level, custom } = self;
+        context.emotional_state = emotional_state.or(context.emotional_state.take());
+        context.engagement_level = engagement_level.or(context.engagement_level.take());
+        if !custom.is_empty() {
+            let mut kept: serde_json::Map<String, Value> =
+                serde_json::from_slice(&context.custom).unwrap_or_default();
+            kept.extend(custom);
+            context.custom = Value::Object(kept).to_string().into();
         }
     }
 }
 
-fn request_with(ask: &AskState, routing: &v1::Routing, history: &[v1::SessionMessage], now_ms: i64) -> Value {
+fn request_with(
+    ask: &v1::Ask,
+    context: &v1::SessionContext,
+    routing: &v1::Routing,
+    history: &[v1::SessionMessage],
+    now_ms: i64,
+) -> Value {
     let alternatives: Vec<Value> = routing
         .alternatives
         .iter()
@@ -288,9 +350,9 @@ fn request_with(ask: &AskState, routing: &v1::Routing, history: &[v1::SessionMes
         .collect();
     let breakdown = routing.confidence_breakdown.unwrap_or_default();
     let mut request = json!({
-        "id": ask.request_id(),
+        "id": ask.request_id.as_deref().unwrap_or_default(),
         "timestamp": now_ms,
-        "text": ask.ask.text,
+        "text": ask.text,
         "spec": routing.spec,
         "routing": {
             "confidence": routing.confidence,
@@ -311,16 +373,15 @@ fn request_with(ask: &AskState, routing: &v1::Routing, history: &[v1::SessionMes
                 "context": breakdown.context,
             },
         },
-        "metadata": { "source": ask.ask.source.as_deref().unwrap_or("api") },
+        "metadata": { "source": ask.source.as_deref().unwrap_or("api") },
     });
     if let Some(pattern) = &routing.suggested_pattern {
         request["context"]["suggested_pattern"] = json!(pattern);
     }
-    if let Some(device) = &ask.ask.device {
+    if let Some(device) = &ask.device {
         request["metadata"]["device"] = json!(device);
     }
-    let context = &ask.context;
-    if let Some(session) = &ask.ask.session {
+    if let Some(session) = &ask.session {
         request["metadata"]["session_id"] = json!(session);
         let mut conversation = json!({
             "message_count": context.message_count,
@@ -331,7 +392,7 @@ fn request_with(ask: &AskState, routing: &v1::Routing, history: &[v1::SessionMes
         }
         request["conversation"] = conversation;
     }
-    request["metadata"]["custom"] = custom(ask);
+    request["metadata"]["custom"] = custom(ask, context);
     let mut user = serde_json::Map::new();
     if let Some(state) = &context.emotional_state {
         user.insert("emotional_state".to_owned(), json!(state));
@@ -340,7 +401,7 @@ fn request_with(ask: &AskState, routing: &v1::Routing, history: &[v1::SessionMes
         user.insert("engagement_level".to_owned(), json!(level));
     }
     let mut preferences = context.preferences.clone();
-    preferences.extend(ask.ask.preferences.clone());
+    preferences.extend(ask.preferences.clone());
     if !preferences.is_empty() {
         user.insert("preferences".to_owned(), json!(preferences));
     }
@@ -351,10 +412,10 @@ fn request_with(ask: &AskState, routing: &v1::Routing, history: &[v1::SessionMes
 }
 
 /// What specs asked to be kept, and what came with the ask, which goes before it.
-fn custom(ask: &AskState) -> Value {
+fn custom(ask: &v1::Ask, context: &v1::SessionContext) -> Value {
     let mut custom: serde_json::Map<String, Value> =
-        serde_json::from_slice(&ask.context.custom).unwrap_or_default();
-    custom.extend(ask.ask.custom.iter().map(|(key, value)| (key.clone(), json!(value))));
+        serde_json::from_slice(&context.custom).unwrap_or_default();
+    custom.extend(ask.custom.iter().map(|(key, value)| (key.clone(), json!(value))));
     Value::Object(custom)
 }
 

@@ -102,7 +102,9 @@ pub struct Routed {
 pub struct RoutedSpec {
     pub routing: Box<v1::Routing>,
     pub agent: String,
-    /// Nobody can serve it: its agent is unknown.
+    /// Nobody serves the agent now: its workers are not waited for as long as for a slot.
+    pub absent: bool,
+    /// Nobody can serve it: its agent is unknown, or speaks another contract.
     pub unavailable: Option<v1::Error>,
 }
 

@@ -149,9 +149,9 @@ impl Plan {
         self.waves.get(wave as usize)
     }
 
-    /// Fills every default of a call's wave in. A call has the policies of all calls.
-    pub(crate) fn materialise_wave(wave: &mut v1::Wave) {
-        let (timeouts, retry) = crate::decide::call_policies();
+    /// Fills every default of a call's wave in. `absent`: nobody serves its agent now.
+    pub(crate) fn materialise_wave(wave: &mut v1::Wave, absent: bool) {
+        let (timeouts, retry) = crate::decide::call_policies(absent);
         let mut none = Vec::new();
         let timeouts = TimeoutPolicy::from_proto(&timeouts, "", &mut none).to_proto();
         let retry = RetryPolicy::from_proto(&retry, "", &mut none).to_proto();

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::{Bytes, BytesMut};
 use capataz_contracts::v1::{self, event::Body};
+use capataz_policy::aggregation::ResultStatus;
 use capataz_policy::transition;
 use serde_json::{Map, Value};
 
-use crate::ask::response_of;
+use crate::ask::{ContextUpdate, response_of};
 use crate::decide::turn::encode;
 use crate::snapshot::{SnapshotError, as_bytes};
 use crate::state::{CorruptLog, RunState, Timestamp};
@@ -20,9 +21,9 @@ const MESSAGE_BYTES: usize = 4 * 1024;
 /// Suggestions that can still be accepted.
 const SUGGESTIONS: usize = 20;
 /// Bytes of what specs asked to be kept; what would exceed them is left out.
-const CUSTOM_BYTES: usize = 16 * 1024;
+const CUSTOM_BYTES: usize = 8 * 1024;
 /// Preferences that a session keeps.
-const PREFERENCES: usize = 64;
+const PREFERENCES: usize = 32;
 
 /// A session: the fold of its events.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -332,20 +333,18 @@ pub fn record(
             at_ms: end.at.0,
         });
     }
-    let custom = response.as_ref().and_then(|response| response.pointer("/context_update/custom"));
+    let update = run.context_updates().reduce(ContextUpdate::and).unwrap_or_default();
+    let custom = Some(update.custom).filter(|custom| !custom.is_empty());
     let suggested = v1::TransitionVerdict::Suggested as i32;
     let turn = v1::SessionTurn {
         run_id: run_id.to_owned(),
         request_id: ask.request_id().to_owned(),
         messages,
         current_spec: moved_to(ask, run),
-        emotional_state: text("/context_update/emotional_state"),
-        engagement_level: text("/context_update/engagement_level"),
+        emotional_state: update.emotional_state,
+        engagement_level: update.engagement_level,
         preferences: ask.ask.preferences.clone(),
-        custom: custom
-            .filter(|custom| custom.is_object())
-            .map(|custom| custom.to_string().into())
-            .unwrap_or_default(),
+        custom: custom.map(|custom| Value::Object(custom).to_string().into()).unwrap_or_default(),
         transitions: ask.taken.clone(),
         suggestion: ask.considered.clone().filter(|considered| considered.verdict == suggested),
     };
@@ -353,15 +352,26 @@ pub fn record(
     Some(events.decision(state.seq))
 }
 
-/// The spec that this ask moves the session to: where the last call leads that is no fallback, where it was answered.
+/// The spec that this ask moves its session to; `None` where the session stays, wherever it is by then.
 fn moved_to(ask: &crate::ask::AskState, run: &RunState) -> Option<String> {
+    if run.outcome() != Some(v1::RunOutcome::Succeeded) {
+        return None;
+    }
     let fallback = v1::CallReason::Fallback as i32;
-    let led = ask.calls.iter().rev().find(|call| call.reason != fallback)?;
-    let succeeded = run.outcome() == Some(v1::RunOutcome::Succeeded);
-    // A session does not begin with a spec that has only failed. Where the ask leads nowhere else, nothing is said of
-    // the session's spec: the user may have accepted another one meanwhile.
-    let moves = ask.context.current_spec.as_ref().map_or(succeeded, |current| *current != led.spec);
-    moves.then(|| led.spec.clone())
+    let led = ask.calls.iter().zip(&run.waves).filter(|(call, _)| call.reason != fallback);
+    let answered = |wave: &crate::state::WaveState| {
+        let end = wave.tasks.first().and_then(|activity| activity.end.as_ref());
+        end.is_some_and(|end| end.status == ResultStatus::Success)
+    };
+    let (call, _) = match ask.context.current_spec {
+        Some(_) => led.filter(|(_, wave)| answered(wave)).last()?,
+        // A session begins with the spec that it was meant for, though that failed and another one answered.
+        None => {
+            let there: Vec<_> = led.filter(|(call, _)| call.routing.is_some()).collect();
+            there.iter().rev().find(|(_, wave)| answered(wave)).or(there.first()).copied()?
+        }
+    };
+    Some(call.spec.clone()).filter(|spec| ask.context.current_spec.as_ref() != Some(spec))
 }
 
 fn cut(text: &str) -> String {

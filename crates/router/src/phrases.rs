@@ -136,7 +136,8 @@ impl Phrases {
             let Some(phrase) = self.phrases.get(*place) else { continue };
             if let Some(literal) = phrase.stands_at(folded, first) {
                 let logit = if literal { phrase.literal } else { phrase.inflected };
-                if logit > 0 {
+                // A pattern that speaks for nobody matches all the same.
+                if literal || logit > 0 {
                     let last = first + phrase.words.len() - 1;
                     hits.push(Hit { spec: phrase.spec, owner: phrase.owner, first, last, logit });
                 }

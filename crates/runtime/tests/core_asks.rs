@@ -50,10 +50,17 @@ struct World {
     /// The numbers of the asks that have not ended for their clients.
     open: BTreeSet<usize>,
     runs_made: u128,
+    /// Sessions that the core has had read.
+    sessions_read: usize,
 }
 
 impl World {
     fn new() -> Self {
+        Self::with(0..ASKS.len())
+    }
+
+    /// Asks those at once.
+    fn with(asks: std::ops::Range<usize>) -> Self {
         let store = MemoryStore::new();
         let writer = store.claim(SHARD).unwrap();
         let mut world = Self {
@@ -62,8 +69,9 @@ impl World {
             core: Core::new(CoreConfig::default()),
             inbox: VecDeque::new(),
             connection: 0,
-            open: (0..ASKS.len()).collect(),
+            open: asks.collect(),
             runs_made: 0,
+            sessions_read: 0,
         };
         world.begin();
         world
@@ -103,8 +111,11 @@ impl World {
     }
 
     fn ask(&mut self, number: usize) {
+        self.ask_in(number, ASKS[number].map(str::to_owned));
+    }
+
+    fn ask_in(&mut self, number: usize, session: Option<String>) {
         self.runs_made += 1;
-        let session = ASKS[number].map(str::to_owned);
         let ask = v1::Ask {
             text: format!("text {number}"),
             session: session.clone(),
@@ -136,6 +147,7 @@ impl World {
             match output {
                 Output::Append { append, .. } => appends.push(append),
                 Output::LoadSession { stream } => {
+                    self.sessions_read += 1;
                     let state = load_session(&self.store, stream).unwrap().map(Box::new);
                     self.inbox.push_back(Input::SessionLoaded { stream, state });
                 }
@@ -280,4 +292,30 @@ fn asks_survive_a_death_at_every_step() {
         }
     }
     assert!(steps >= 30, "{steps} steps are few");
+}
+
+/// Asks one after the other, `rounds` times in each session in turn; how many sessions were read from the disk.
+fn sessions_read(sessions: usize, rounds: usize) -> usize {
+    let mut world = World::with(0..0);
+    for number in 0..sessions * rounds {
+        // Only the asks with the numbers of `ASKS` are handed over.
+        let number = number + ASKS.len();
+        world.open.insert(number);
+        world.ask_in(number, Some(format!("session-{}", number % sessions)));
+        while world.step() {}
+        assert!(world.open.is_empty(), "ask {number} has not ended");
+    }
+    world.sessions_read
+}
+
+#[test]
+fn sessions_in_use_are_read_once_however_much_is_asked() {
+    assert_eq!(sessions_read(3, 500), 3);
+}
+
+#[test]
+fn sessions_left_longest_ago_are_forgotten_when_there_are_too_many() {
+    // In turn: when a session is asked again, all the others were used after it.
+    let (many, rounds) = (1_100, 2);
+    assert_eq!(sessions_read(many, rounds), many * rounds);
 }

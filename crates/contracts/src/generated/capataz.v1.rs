@@ -2218,6 +2218,9 @@ pub struct TaskAttemptFailed {
     /// The end of what the agent logged, at most 16 KiB.
     #[prost(string, tag = "8")]
     pub log: ::prost::alloc::string::String,
+    /// What the attempt left behind: a spec's answer that says what went wrong.
+    #[prost(message, optional, tag = "9")]
+    pub output: ::core::option::Option<Payload>,
 }
 /// The delay is over: the task is in its agent's queue again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

@@ -12,10 +12,8 @@ use crate::effect::Effect;
 use crate::input::{Routed, RoutedSpec, TaskRef};
 use crate::plan::Plan;
 
-/// How long a call waits for a worker of its agent. Milliseconds.
+/// How long a call waits for a worker of its agent, where none is there. Milliseconds.
 const UNAVAILABLE_AFTER_MS: i64 = 5_000;
-/// How long a spec that did not answer in time is waited for. Milliseconds.
-const GRACE_MS: i64 = 2_000;
 
 /// It is this ask's turn in its session.
 pub(super) fn begin(turn: &mut Turn<'_>, context: v1::SessionContext) -> Result<(), Refusal> {
@@ -59,13 +57,15 @@ pub(super) fn routed(turn: &mut Turn<'_>, routed: Routed) -> Result<(), Refusal>
 fn call(turn: &mut Turn<'_>, routed: Routed, reason: v1::CallReason) -> Result<(), Refusal> {
     let Some(ask) = &turn.state.ask else { return Err(Refusal::Outdated) };
     let number = u32::try_from(ask.calls.len()).unwrap_or(u32::MAX);
-    let (agent, routing, failure) = match routed.target {
-        Ok(RoutedSpec { agent, routing, unavailable }) => (agent, Some(*routing), unavailable),
-        Err(error) => (String::new(), None, Some(error)),
+    let (agent, routing, absent, failure) = match routed.target {
+        Ok(RoutedSpec { agent, routing, absent, unavailable }) => {
+            (agent, Some(*routing), absent, unavailable)
+        }
+        Err(error) => (String::new(), None, true, Some(error)),
     };
     let input = routing.as_ref().map(|routing| v1::Payload {
         media_type: "application/json".to_owned(),
-        data: Some(v1::payload::Data::Inline(ask::spec_request(ask, routing, turn.now.0).into())),
+        data: Some(v1::payload::Data::Inline(turn.state.spec_request(routing, turn.now.0).into())),
     });
     let spec = routing.as_ref().map_or(routed.spec, |routing| routing.spec.clone());
     let mut wave = v1::Wave {
@@ -73,7 +73,7 @@ fn call(turn: &mut Turn<'_>, routed: Routed, reason: v1::CallReason) -> Result<(
         tasks: vec![v1::Task { name: spec.clone(), agent, input, ..v1::Task::default() }],
         policy: None,
     };
-    Plan::materialise_wave(&mut wave);
+    Plan::materialise_wave(&mut wave, absent);
     turn.emit(Body::AskRouted(v1::AskRouted {
         call: number,
         reason: reason as i32,
@@ -92,11 +92,12 @@ fn call(turn: &mut Turn<'_>, routed: Routed, reason: v1::CallReason) -> Result<(
     Ok(())
 }
 
-/// The policies of every call.
-pub(crate) fn call_policies() -> (v1::TimeoutPolicy, v1::RetryPolicy) {
+/// The policies of every call. A spec that did not answer in time is not waited for any longer.
+pub(crate) fn call_policies(absent: bool) -> (v1::TimeoutPolicy, v1::RetryPolicy) {
+    let wait = if absent { UNAVAILABLE_AFTER_MS } else { transition::ANSWER_WITHIN_MS };
     let timeouts = v1::TimeoutPolicy {
-        grace_ms: Some(GRACE_MS),
-        schedule_to_start_ms: Some(UNAVAILABLE_AFTER_MS),
+        grace_ms: Some(0),
+        schedule_to_start_ms: Some(wait),
         ..v1::TimeoutPolicy::default()
     };
     let retry = v1::RetryPolicy {
@@ -182,11 +183,17 @@ fn read_response(output: &v1::Payload, spec: &str, request_id: &str) -> Result<R
     Ok(Response { error })
 }
 
-/// No worker took the call in time.
-pub(super) fn unavailable(turn: &Turn<'_>, task: TaskRef) -> v1::Error {
+/// No worker took the call in time: none was there, or all of them were busy.
+pub(super) fn not_taken(turn: &Turn<'_>, task: TaskRef) -> v1::Error {
     let agent = turn.declared(task).map(|declared| declared.agent.as_str()).unwrap_or_default();
-    let message = format!("no worker that serves {agent:?} took the call within {UNAVAILABLE_AFTER_MS} ms");
-    codes::error(codes::SPEC_NOT_AVAILABLE, message)
+    let waited = turn.state.plan.timeouts_of(task).schedule_to_start().unwrap_or_default().as_millis();
+    if waited == UNAVAILABLE_AFTER_MS.unsigned_abs().into() {
+        let message = format!("no worker that serves {agent:?} came within {waited} ms");
+        codes::error(codes::SPEC_NOT_AVAILABLE, message)
+    } else {
+        let message = format!("the workers that serve {agent:?} were busy for {waited} ms");
+        codes::error(codes::PROCESSING_TIMEOUT, message)
+    }
 }
 
 /// The spec did not answer in time.

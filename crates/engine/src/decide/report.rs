@@ -182,6 +182,7 @@ pub(super) fn attempt_failed_as(
             delay_ms,
             retry_at_ms: turn.now.plus(delay_ms).0,
             log,
+            output,
         }));
         return Ok(());
     }

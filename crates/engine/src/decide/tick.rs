@@ -48,7 +48,7 @@ fn fire(
 ) -> Result<(), Refusal> {
     match timer {
         Timer::StartBy if turn.state.ask.is_some() => {
-            let error = ask::unavailable(turn, task);
+            let error = ask::not_taken(turn, task);
             settle::fail(turn, task, ResultStatus::Error, error, None)
         }
         Timer::StartBy => {

@@ -179,7 +179,8 @@ fn read_refusal(node: &Node<'_>, scope: &Scope<'_>, report: &mut Report<'_>) -> 
     {
         node.report(report, Code::Empty, "no message; say in at least one language what the user is told");
     }
-    let recoverable = table.take("recoverable").and_then(|node| node.flag(report)).unwrap_or(true);
+    // The same text gets the same answer: another attempt is wanted only where the file says so.
+    let recoverable = table.take("recoverable").and_then(|node| node.flag(report)).unwrap_or(false);
     let fallback_spec = table.take("fallback_spec").and_then(|node| other_spec(&node, scope, report));
     let below_characters =
         table.take("below_characters").and_then(|node| node.count(report, 1, limit::CHARACTERS));

@@ -11,6 +11,9 @@ use crate::spec::Spec;
 const UNCLEAR: &str = "unclear";
 /// The least score, in logits, that an intent is recognised by.
 const EVIDENT: f64 = 0.5;
+/// The least confidence of a spec that is not the likeliest one, from which an intent of its own is recognised in the
+/// text: one that was asked for its own sake would find the nearest of its intents in anything.
+const LIKELY: f64 = 0.2;
 /// Specs that are less likely are not listed as alternatives.
 const LEAST_ALTERNATIVE: f64 = 0.01;
 const MOST_ALTERNATIVES: usize = 3;
@@ -40,7 +43,9 @@ impl Router {
         let terms = scratch.terms.get(chosen).copied().unwrap_or_default();
         let confidence = whole(self.confidence_of(scratch, verdict, chosen));
         let spec = specs.get(chosen);
-        let intent = spec.filter(|_| !is_fallback).and_then(|spec| self.evident_intent(spec, &terms));
+        let likely = chosen == verdict.winner || confidence >= LIKELY;
+        let intent =
+            spec.filter(|_| !is_fallback && likely).and_then(|spec| self.evident_intent(spec, &terms));
         let keywords_matched = keywords(query.text, scratch, chosen);
         let patterns_matched = spec.map_or_else(Vec::new, |spec| patterns(spec, scratch, chosen));
         let suggested_pattern = patterns_matched.first().cloned().or_else(|| {

@@ -114,8 +114,14 @@ impl Agents {
         self.registry.check_all(&names, commands, resources).error()
     }
 
-    pub(super) fn is_known(&self, name: &str) -> bool {
-        self.ids.get(name).and_then(|id| self.entries.get(id.0)).is_some_and(|entry| entry.known.is_some())
+    fn is_known(&self, name: &str) -> bool {
+        self.known(name).is_some()
+    }
+
+    /// What is known of an agent.
+    pub(super) fn known(&self, name: &str) -> Option<&v1::Agent> {
+        let entry = self.entries.get(self.ids.get(name)?.0)?;
+        entry.known.as_ref().map(|known| &known.agent)
     }
 
     pub(super) fn is_absent(&self, name: &str) -> bool {

@@ -126,6 +126,8 @@ pub enum Input {
         stream: RunId,
         state: Option<Box<SessionState>>,
     },
+    /// Retention has removed runs or sessions.
+    Swept,
     /// The time of [`Core::next_wake`] has come.
     Wake,
     /// No new runs from now on, and workers are told.
@@ -339,8 +341,8 @@ pub struct Core {
     dirty_agents: BTreeSet<AgentId>,
     router: Option<std::sync::Arc<dyn Route>>,
     sessions: BTreeMap<RunId, SessionSlot>,
-    /// Sessions that nobody asks anything, those first that were left first; some may be busy again.
-    idle_sessions: VecDeque<RunId>,
+    /// Sessions that nobody asks anything, each once, those first that were left first; some may be busy again.
+    idle_sessions: BTreeMap<u64, RunId>,
     /// Until then an agent that nobody knows may be one whose worker has not come back yet.
     gathering_until: Timestamp,
     /// The connection whose report is being handled.
@@ -381,7 +383,7 @@ impl Core {
             dirty_agents: BTreeSet::new(),
             router: None,
             sessions: BTreeMap::new(),
-            idle_sessions: VecDeque::new(),
+            idle_sessions: BTreeMap::new(),
             gathering_until: Timestamp::default(),
             reporting: None,
             outputs: Vec::new(),
@@ -401,6 +403,7 @@ impl Core {
             Input::CommitFailed => self.commit_failed(),
             Input::Recovered(recovered) => self.recovered(recovered),
             Input::SessionLoaded { stream, state } => self.session_loaded(stream, state),
+            Input::Swept => self.forget_idle_sessions(),
             Input::Wake => {}
             Input::Drain => self.drain(),
         }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use capataz_contracts::v1;
+use capataz_contracts::version::{ContractVersion, negotiate};
 use capataz_engine::session::{self, SessionDecision, SessionState};
 use capataz_engine::{self as engine, AskStep, Routed, RoutedSpec};
 use capataz_policy::codes;
@@ -51,6 +52,8 @@ pub(crate) struct SessionSlot {
     commands: Vec<(ReplyId, String)>,
     last_append: AppendId,
     snapshot_seq: u64,
+    /// Its place in `Core::idle_sessions`.
+    idle: Option<u64>,
 }
 
 #[derive(Default)]
@@ -165,14 +168,22 @@ impl Core {
 
     /// Nobody asks anything of the session: it may be forgotten when others need the room.
     fn rest(&mut self, stream: RunId) {
-        self.idle_sessions.push_back(stream);
+        let Some(slot) = self.sessions.get_mut(&stream) else { return };
+        // It was used just now: whatever place it had among those to forget is no longer its own.
+        if let Some(place) = slot.idle.take() {
+            self.idle_sessions.remove(&place);
+        }
+        let place = self.idle_sessions.last_key_value().map_or(0, |(last, _)| last + 1);
+        slot.idle = Some(place);
+        self.idle_sessions.insert(place, stream);
         while self.idle_sessions.len() > MAX_IDLE {
-            let Some(oldest) = self.idle_sessions.pop_front() else { return };
+            let Some((_, oldest)) = self.idle_sessions.pop_first() else { return };
             let in_flight = self.pending.front().map_or(self.next_append, |pending| pending.id);
-            if let std::collections::btree_map::Entry::Occupied(slot) = self.sessions.entry(oldest)
-                && slot.get().is_idle()
-                && slot.get().last_append < in_flight
-            {
+            let std::collections::btree_map::Entry::Occupied(mut slot) = self.sessions.entry(oldest) else {
+                continue;
+            };
+            slot.get_mut().idle = None;
+            if slot.get().is_idle() && slot.get().last_append < in_flight {
                 slot.remove();
             }
         }
@@ -328,6 +339,36 @@ impl Core {
         }
     }
 
+    /// Why no worker will ever answer for the spec.
+    fn unavailable(&self, spec: &str, agent: &str) -> Option<v1::Error> {
+        let Some(known) = self.agents.known(agent) else {
+            // After a start its worker may not have come back yet.
+            return (self.now >= self.gathering_until).then(|| {
+                let message = format!("spec {spec:?} is served by {agent:?}, an agent that nobody knows");
+                codes::error(codes::SPEC_NOT_AVAILABLE, message)
+            });
+        };
+        let theirs = known.contract_version.as_str();
+        let ours = capataz_contracts::spec::VERSION;
+        let refused = match theirs.parse::<ContractVersion>() {
+            Ok(theirs) => negotiate(&ours, &theirs).err().map(|violation| violation.message),
+            // Agents of other kinds need not say a version.
+            Err(_) if theirs.is_empty() => None,
+            Err(_) => Some(format!("{theirs:?} is no version")),
+        };
+        refused.map(|why| {
+            let message = format!("agent {agent:?} of spec {spec:?} speaks another contract: {why}");
+            codes::error(codes::INCOMPATIBLE_VERSION, message)
+        })
+    }
+
+    /// Retention has removed runs and sessions: what nobody is in the middle of is read again when it is needed.
+    pub(super) fn forget_idle_sessions(&mut self) {
+        let in_flight = self.pending.front().map_or(self.next_append, |pending| pending.id);
+        self.sessions.retain(|_, slot| !slot.is_idle() || slot.last_append >= in_flight);
+        self.idle_sessions.clear();
+    }
+
     /// Finds the spec that an ask is to call, and tells the ask.
     pub(super) fn route(&mut self, run: RunId, spec: Option<String>, reason: v1::CallReason) {
         let Some(slot) = self.runs.get(&run) else { return };
@@ -345,13 +386,8 @@ impl Core {
             }
         };
         let target = found.target.map(|(routing, agent)| {
-            let nobody = !self.agents.is_known(&agent) && self.now >= self.gathering_until;
-            let unavailable = nobody.then(|| {
-                let message =
-                    format!("spec {:?} is served by {agent:?}, an agent that nobody knows", routing.spec);
-                codes::error(codes::SPEC_NOT_AVAILABLE, message)
-            });
-            RoutedSpec { routing, agent, unavailable }
+            let unavailable = self.unavailable(&routing.spec, &agent);
+            RoutedSpec { routing, absent: self.agents.is_absent(&agent), agent, unavailable }
         });
         let spec = if rerouted { String::new() } else { spec.unwrap_or_default() };
         let routed = Routed { spec, target, rerouted, default_spec: found.default_spec };

@@ -441,6 +441,7 @@ impl Driver {
         match written {
             Written::Committed(outcomes) => self.core(Input::Committed { outcomes }),
             Written::Failed => self.core(Input::CommitFailed),
+            Written::Swept => self.core(Input::Swept),
             Written::Recovered(recovered, newest) => {
                 // What the log holds and nobody was told of lies before the new ring.
                 *self.feed.ring() = Ring::new(newest, self.ring_bytes);

@@ -39,6 +39,8 @@ pub(super) enum Work {
 pub(super) enum Written {
     Committed(Vec<AppendOutcome>),
     Failed,
+    /// Retention has removed something.
+    Swept,
     /// The shard was claimed; its newest position.
     Recovered(Recovered, Position),
     /// The shard could not be claimed or read; the writer tries again.
@@ -139,6 +141,9 @@ impl Loop {
                     Some(writer) => writer.sweep(&retention),
                     None => Err(StoreError::Closed),
                 };
+                if swept.as_ref().is_ok_and(|swept| swept.runs > 0) {
+                    let _ = self.written.send(Written::Swept);
+                }
                 let _ = reply.send(swept);
             }
             Work::Reopen => self.reopen(),

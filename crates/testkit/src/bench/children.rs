@@ -125,7 +125,11 @@ impl Daemon {
         let mut command = Command::new(program);
         // No configuration but the default: neither a file nor the environment.
         command.arg("serve").args(["--listen", &address.to_string()]).arg("--data-dir").arg(&data_dir);
-        command.current_dir(folder).env_remove("CAPATAZ_LISTEN").env_remove("CAPATAZ_DATA_DIR");
+        command
+            .current_dir(folder)
+            .env_remove("CAPATAZ_LISTEN")
+            .env_remove("CAPATAZ_DATA_DIR")
+            .env_remove("CAPATAZ_SPECS_DIR");
         let begin = Instant::now();
         let mut process = Process::spawn(&mut command, &folder.join("daemon.log"))?;
         if let Err(error) = first_answer(&mut process, address).await {

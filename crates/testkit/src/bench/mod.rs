@@ -1,11 +1,11 @@
-//! The orchestration benchmark: what the daemon does in a second, and what that costs it.
+//! The benchmarks: what the daemon does in a second and what that costs it, and what the router does.
 //!
 //! Daemon, worker and load generator are processes of their own that speak over loopback. The daemon is the shipped
 //! binary with its default configuration on a disk; what it uses is read from outside, from `/proc` and from its files,
 //! never from its own mouth. Each figure stands beside its aim and beside its floor: what gRPC alone, and the log alone,
 //! do on the same machine in the same minutes.
 //!
-//! Begin reading with [`orchestration`]; each of [`sections`] is one part of the report.
+//! Begin reading with [`orchestration`] and [`router()`]; each of [`sections`] is one part of a report.
 
 #![allow(
     clippy::disallowed_methods,
@@ -20,6 +20,7 @@ mod load;
 mod process;
 mod report;
 pub mod roles;
+mod router;
 mod sections;
 mod stored;
 mod work;
@@ -28,6 +29,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use report::Report;
+pub use router::{RouterOptions, RouterSection, router};
 
 /// What went wrong, for the terminal.
 pub type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -111,12 +113,9 @@ impl Options {
 pub async fn orchestration(options: &Options) -> Outcome<()> {
     std::fs::create_dir_all(&options.dir)?;
     let disk = disk::describe(&options.dir)?;
-    if disk.is_memory {
-        // Gone again where it was made for this.
-        let _ = std::fs::remove_dir(&disk.path);
-        return Err(format!("{} is {}: nothing there is durable", disk.path.display(), disk.kind).into());
-    }
-    let mut report = Report::new(options, &disk);
+    refuse_memory(&disk)?;
+    let worker = ("worker", format!("one process, {} slots", options.slots));
+    let mut report = Report::new(options, &disk, worker);
     let mut floors = sections::Floors::default();
     for name in SectionName::ALL.into_iter().filter(|name| options.includes(*name)) {
         if !options.json {
@@ -135,6 +134,15 @@ pub async fn orchestration(options: &Options) -> Outcome<()> {
     }
     if options.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
+    }
+    Ok(())
+}
+
+fn refuse_memory(disk: &disk::Disk) -> Outcome<()> {
+    if disk.is_memory {
+        // Gone again where it was made for this.
+        let _ = std::fs::remove_dir(&disk.path);
+        return Err(format!("{} is {}: nothing there is durable", disk.path.display(), disk.kind).into());
     }
     Ok(())
 }

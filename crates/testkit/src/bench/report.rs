@@ -21,6 +21,8 @@ pub(super) enum Unit {
     Exact,
     Milliseconds,
     Microseconds,
+    /// Two decimals.
+    ExactMicroseconds,
     Mebibytes,
     /// A share of something else.
     Ratio,
@@ -116,6 +118,7 @@ impl Unit {
             Self::Exact => format!("{value:.2}"),
             Self::Milliseconds => format!("{value:.2} ms"),
             Self::Microseconds => format!("{value:.0} µs"),
+            Self::ExactMicroseconds => format!("{value:.2} µs"),
             Self::Mebibytes => format!("{value:.1} MiB"),
             Self::Ratio => format!("{value:.2}×"),
             Self::Percent => format!("{value:.0} %"),
@@ -191,7 +194,8 @@ impl Section {
 }
 
 impl Report {
-    pub(super) fn new(options: &Options, disk: &Disk) -> Self {
+    /// `answers`: who answers the daemon's tasks.
+    pub(super) fn new(options: &Options, disk: &Disk, answers: (&'static str, String)) -> Self {
         let processors = std::thread::available_parallelism().map_or(0, usize::from);
         let machine = vec![
             ("folder", disk.path.display().to_string()),
@@ -206,7 +210,7 @@ impl Report {
                 ),
             ),
             ("durability", "synchronous=FULL, write-ahead log, one database".to_owned()),
-            ("worker", format!("one process, {} slots", options.slots)),
+            answers,
         ];
         if !options.json {
             for (name, value) in &machine {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use capataz_client::v1;
 use capataz_store::Append;
 use rusqlite::{Connection, OpenFlags};
 
@@ -94,14 +95,36 @@ impl Database {
         Ok((u64::try_from(runs)?, u64::try_from(ends)?))
     }
 
-    /// The rows of the newest run as the daemon wrote them: number of events, and their bytes.
-    pub(super) fn newest_run(&self) -> Outcome<Vec<(u32, Vec<u8>)>> {
+    /// The rows of the newest run of a kind as the daemon wrote them, one transaction after the other. Nobody but the
+    /// caller of that run may have written since it began.
+    pub(super) fn newest(&self, kind: v1::RunKind) -> Outcome<Vec<Step>> {
         let connection = self.open()?;
-        let sql = "SELECT count, events FROM log WHERE run = (SELECT max(run) FROM runs) ORDER BY first_seq";
-        let mut statement = connection.prepare(sql)?;
-        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        let newest = "SELECT max(run) FROM runs WHERE kind = ?1";
+        let sql = format!(
+            "SELECT run = ({newest}), count, events FROM log
+             WHERE position >= (SELECT min(position) FROM log WHERE run = ({newest})) ORDER BY position"
+        );
+        let mut statement = connection.prepare(&sql)?;
+        let mut rows = statement.query([kind as i32])?;
+        let mut steps: Vec<Step> = Vec::new();
+        while let Some(row) = rows.next()? {
+            let (is_of_the_run, content) = (row.get(0)?, (row.get(1)?, row.get(2)?));
+            match (is_of_the_run, steps.last_mut()) {
+                (true, _) => steps.push(Step { run: content, session: None }),
+                // What an ask adds to its session follows the ask's own row, in the same transaction.
+                (false, Some(step)) if step.session.is_none() => step.session = Some(content),
+                (false, _) => return Err("something else was written beside the newest run".into()),
+            }
+        }
+        Ok(steps)
     }
+}
+
+/// What one transaction writes: for each row the number of its events, and their bytes.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    pub(super) run: (u32, Vec<u8>),
+    pub(super) session: Option<(u32, Vec<u8>)>,
 }
 
 impl Stored {

@@ -55,8 +55,7 @@ impl Work {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         v1::StartRunRequest {
             plan: Some(self.plan.clone()),
-            // Without order, as clients choose their keys: the hardest for an index.
-            idempotency_key: Some(format!("{:016x}{:016x}", mixed(number), mixed(self.salt ^ number))),
+            idempotency_key: Some(unordered_key(self.salt, number)),
             ..v1::StartRunRequest::default()
         }
     }
@@ -70,6 +69,11 @@ impl Work {
         }
         Ok(())
     }
+}
+
+/// Without order, as clients choose their keys: the hardest for an index.
+pub(super) fn unordered_key(salt: u64, number: u64) -> String {
+    format!("{:016x}{:016x}", mixed(number), mixed(salt ^ number))
 }
 
 fn mixed(number: u64) -> u64 {

@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use capataz_testkit::bench::{self, Options, roles};
+use capataz_testkit::bench::{self, Options, RouterOptions, roles};
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(name = "bench", about = "Benchmarks of the Capataz daemon")]
+#[command(name = "bench", about = "Benchmarks of Capataz")]
 struct Arguments {
     #[command(subcommand)]
     benchmark: Benchmark,
@@ -17,6 +17,8 @@ struct Arguments {
 enum Benchmark {
     /// Runs, plans, subscribers, start-up, recovery and memory of a daemon process
     Orchestration(Options),
+    /// Decisions and training of the router, and asks from request to durable answer
+    Router(RouterOptions),
     /// A worker process that gives its inputs back
     #[command(hide = true)]
     Worker {
@@ -40,6 +42,7 @@ enum Benchmark {
 async fn main() -> ExitCode {
     let outcome = match Arguments::parse().benchmark {
         Benchmark::Orchestration(options) => bench::orchestration(&options).await,
+        Benchmark::Router(options) => bench::router(&options).await,
         Benchmark::Worker { endpoint, slots, hold } => roles::worker(endpoint, slots, hold).await,
         Benchmark::EchoServer { listen } => roles::echo_server(listen).await,
     };

@@ -317,7 +317,7 @@ fn fact_of(input: &Input) -> (Fact, u64) {
         Input::CommitFailed => (Fact::CommitFailed, 0),
         Input::Recovered(Recovered { epoch, .. }) => (Fact::Recovered, epoch.0),
         // Scenarios start plans only.
-        Input::SessionLoaded { .. } | Input::Wake => (Fact::Wake, 0),
+        Input::SessionLoaded { .. } | Input::Swept | Input::Wake => (Fact::Wake, 0),
         Input::Drain => (Fact::Drain, 0),
     }
 }

@@ -6,7 +6,7 @@ use super::*;
 use crate::input::{Routed, RoutedSpec};
 use crate::session::{self, SessionState};
 
-/// Specs `wave` (the default), `kiro` and `sage`, each served by an agent of its own name.
+/// Specs `wave` (the default), `kiro` and `sage`, each served by an agent of its own name; that of `sage` is away.
 struct Asked {
     bench: Bench,
     session: Option<Box<SessionState>>,
@@ -204,7 +204,12 @@ fn found(spec: &str) -> RoutedSpec {
         detected_intent: "emotional_support".to_owned(),
         ..v1::Routing::default()
     };
-    RoutedSpec { routing: Box::new(routing), agent: spec.to_owned(), unavailable: None }
+    RoutedSpec {
+        routing: Box::new(routing),
+        agent: spec.to_owned(),
+        absent: spec == "sage",
+        unavailable: None,
+    }
 }
 
 fn failure_of(code: &str, message: &str) -> v1::Error {
@@ -345,8 +350,7 @@ fn a_spec_that_does_not_answer_within_30_s_has_timed_out() {
     let mut asked = Asked::new();
     let task = asked.call();
     asked.bench = asked.bench.does(Input::Lease { task, worker: "w".to_owned() }).after(30 * SECOND);
-    assert_eq!(asked.bench.kinds(), ["task_cancel_requested"]);
-    asked.bench = asked.bench.after(2 * SECOND);
+    assert_eq!(asked.bench.kinds(), ["task_cancel_requested", "task_attempt_failed"]);
     let failed = asked.bench.ledger.events.iter().find_map(|event| match &event.body {
         Some(Body::TaskAttemptFailed(failed)) => failed.error.clone(),
         _ => None,
@@ -356,9 +360,18 @@ fn a_spec_that_does_not_answer_within_30_s_has_timed_out() {
 
 #[test]
 fn a_spec_that_nobody_serves_is_not_available() {
-    let mut asked = Asked::new();
+    let ask = v1::Ask { spec: Some("sage".to_owned()), ..v1::Ask::default() };
+    let mut asked = Asked::start(ask, None, START);
     asked.bench = asked.bench.after(5 * SECOND);
     assert_eq!(asked.result_of_first_call().code, "SPEC_NOT_AVAILABLE");
+    asked.route().answers(|_| ()).expect(v1::RunOutcome::Succeeded, &["sage", "wave"]);
+}
+
+#[test]
+fn a_spec_whose_workers_are_busy_has_as_long_as_for_an_answer() {
+    let mut asked = Asked::new();
+    asked.bench = asked.bench.after(30 * SECOND);
+    assert_eq!(asked.result_of_first_call().code, "PROCESSING_TIMEOUT");
     asked.expect(v1::RunOutcome::Failed, &["wave"]);
 }
 
@@ -522,6 +535,51 @@ fn the_next_request_sees_what_the_last_answer_left() {
     let history = request["conversation"]["history"].as_array().unwrap();
     assert_eq!(history[0]["role"], "user");
     assert_eq!((&history[1]["role"], &history[1]["spec"]), (&json!("assistant"), &json!("wave")));
+}
+
+#[test]
+fn what_a_spec_leaves_that_hands_over_is_seen_by_the_next_one_and_kept() {
+    let asked = Asked::in_session(None, "req-1", START).answers(|answer| {
+        answer["context_update"] = json!({ "emotional_state": "tense", "custom": { "topic": "job" } });
+        answer["transition"] = json!({
+            "suggest_spec": "kiro", "reason": "r", "confidence": 0.9, "auto_transition": true,
+        });
+    });
+    assert_eq!(asked.request()["user"]["emotional_state"], "tense");
+    assert_eq!(asked.request()["metadata"]["custom"]["topic"], "job");
+    let session =
+        asked.answers(|answer| answer["context_update"] = json!({ "custom": { "stage": "plan" } })).session();
+    let context = session.context(Timestamp(START));
+    assert_eq!(context.emotional_state.as_deref(), Some("tense"));
+    let custom: Value = serde_json::from_slice(&context.custom).unwrap();
+    assert_eq!(custom, json!({ "topic": "job", "stage": "plan" }));
+}
+
+#[test]
+fn a_transition_that_is_accepted_while_an_ask_is_in_work_stays() {
+    let first = Asked::in_session(None, "req-1", START).suggests("kiro", 0.75, false).session();
+    let mut second = Asked::in_session(Some(first), "req-2", START + 5);
+    assert_eq!(second.called(), ["wave"]);
+    second.session.as_mut().unwrap().accept("req-1", Timestamp(START + 6)).unwrap();
+    let session = second.answers(|_| ()).session();
+    assert_eq!(session.context(Timestamp(START)).current_spec.as_deref(), Some("kiro"));
+}
+
+#[test]
+fn an_ask_that_fails_moves_no_session() {
+    let asked = Asked::in_session(None, "req-1", START)
+        .suggests("kiro", 0.9, true)
+        .fails("FATAL_ERROR", false, None)
+        .expect(v1::RunOutcome::Failed, &["wave", "kiro"]);
+    assert_eq!(asked.session().context(Timestamp(START)).current_spec, None);
+}
+
+#[test]
+fn an_answer_that_leads_to_another_attempt_is_recorded() {
+    let asked = Asked::new().fails("TEMPORARY_ERROR", true, None);
+    let event = asked.bench.ledger.events.last().and_then(|event| event.body.clone());
+    let Some(Body::TaskAttemptFailed(failed)) = event else { panic!("an attempt failed") };
+    assert!(failed.output.is_some());
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What the parts can do alone: gRPC without a daemon behind it, the log without gRPC before it.
 
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,15 +18,15 @@ use super::super::children::{Daemon, Folder, echo_server};
 use super::super::disk::{self, Disk};
 use super::super::load::{Load, closed_loop, histogram};
 use super::super::report::{Cell, Section, Table, Unit};
-use super::super::stored::{Database, size_of};
+use super::super::stored::{Database, Step, size_of};
 use super::super::work::Work;
 use super::super::{Options, Outcome, process};
 
 /// Operations a second, by concurrency.
 #[derive(Debug, Default)]
 pub(in super::super) struct Floors {
-    echo: Vec<(usize, f64)>,
-    commit: Vec<(usize, f64)>,
+    pub(super) echo: Vec<(usize, f64)>,
+    pub(super) commit: Vec<(usize, f64)>,
 }
 
 impl Floors {
@@ -51,6 +53,39 @@ pub(in super::super) async fn floors(
     let syncs = disk::syncs_per_second(&disk.path, Duration::from_secs(2))?;
     section.note(format!("fdatasync of 4 KiB: {syncs:.0}/s"));
 
+    section.table(echo(options, &folder, floors).await?);
+
+    let steps = Arc::new(steps_of_a_run(options).await?);
+    let mut commit = Table::new([
+        "runs a commit",
+        "runs/s by commits alone",
+        "commit p50",
+        "commit p99",
+        "CPU/run",
+        "counted commits",
+    ]);
+    for concurrency in options.callers.iter().copied() {
+        let data = folder.path().join(format!("commit-{concurrency}"));
+        let alone = commits_alone(options, data, &steps, concurrency).await?;
+        floors.commit.push((concurrency, alone.rate));
+        commit.row([
+            Cell::new(concurrency as f64, Unit::Count),
+            Cell::new(alone.rate, Unit::Count),
+            Cell::new(alone.p50, Unit::Milliseconds),
+            Cell::new(alone.p99, Unit::Milliseconds),
+            Cell::new(alone.cpu_micros, Unit::Microseconds),
+            Cell::new(alone.counted, Unit::Ratio),
+        ]);
+    }
+    section.table(commit);
+    section
+        .note("commits alone: the rows of a real run, creation and end, in full batches; no gRPC, no engine");
+    section.note("counted commits: the WAL index's counter of transactions by the commits made; 1 if it can be trusted");
+    Ok(section)
+}
+
+/// What gRPC does with as many callers, when nothing has to be done.
+pub(super) async fn echo(options: &Options, folder: &Folder, floors: &mut Floors) -> Outcome<Table> {
     let mut echo = Table::new(["callers", "gRPC echo/s", "p50", "p99", "server CPU"]);
     let (server, address) = echo_server(folder.path()).await?;
     for concurrency in options.callers.iter().copied() {
@@ -87,42 +122,11 @@ pub(in super::super) async fn floors(
             Cell::new(measured.micros_per_operation(last - first), Unit::Microseconds),
         ]);
     }
-    drop(server);
-    section.table(echo);
-
-    let rows = Arc::new(rows_of_a_run(options).await?);
-    let mut commit = Table::new([
-        "runs a commit",
-        "runs/s by commits alone",
-        "commit p50",
-        "commit p99",
-        "CPU/run",
-        "counted commits",
-    ]);
-    for concurrency in options.callers.iter().copied() {
-        let (rows, window) = (Arc::clone(&rows), options.window());
-        let data = folder.path().join(format!("commit-{concurrency}"));
-        let alone =
-            tokio::task::spawn_blocking(move || commit_alone(&data, &rows, concurrency, window)).await??;
-        floors.commit.push((concurrency, alone.rate));
-        commit.row([
-            Cell::new(concurrency as f64, Unit::Count),
-            Cell::new(alone.rate, Unit::Count),
-            Cell::new(alone.p50, Unit::Milliseconds),
-            Cell::new(alone.p99, Unit::Milliseconds),
-            Cell::new(alone.cpu_micros, Unit::Microseconds),
-            Cell::new(alone.counted, Unit::Ratio),
-        ]);
-    }
-    section.table(commit);
-    section
-        .note("commits alone: the rows of a real run, creation and end, in full batches; no gRPC, no engine");
-    section.note("counted commits: the WAL index's counter of transactions by the commits made; 1 if it can be trusted");
-    Ok(section)
+    Ok(echo)
 }
 
 /// The rows that the daemon writes for a run of a single task.
-async fn rows_of_a_run(options: &Options) -> Outcome<Vec<(u32, Vec<u8>)>> {
+async fn steps_of_a_run(options: &Options) -> Outcome<Vec<Step>> {
     let folder = Folder::create(options, "template")?;
     let (daemon, _) = Daemon::start(options, folder.path()).await?;
     let _worker = daemon.worker(folder.path(), options.slots, false).await?;
@@ -131,24 +135,32 @@ async fn rows_of_a_run(options: &Options) -> Outcome<Vec<(u32, Vec<u8>)>> {
     for _ in 0..10 {
         work.execute(&client).await?;
     }
-    daemon.database().newest_run()
+    daemon.database().newest(v1::RunKind::Plan)
 }
 
-struct Alone {
-    rate: f64,
-    p50: f64,
-    p99: f64,
-    cpu_micros: f64,
-    counted: f64,
+/// What commits alone do.
+pub(super) struct Alone {
+    pub(super) rate: f64,
+    pub(super) p50: f64,
+    pub(super) p99: f64,
+    pub(super) cpu_micros: f64,
+    pub(super) counted: f64,
 }
 
-/// Commits whole batches: so many creations, then their ends.
-fn commit_alone(
-    data: &std::path::Path,
-    rows: &[(u32, Vec<u8>)],
+/// Commits the same rows again and again, those of so many runs at once.
+pub(super) async fn commits_alone(
+    options: &Options,
+    data: PathBuf,
+    steps: &Arc<Vec<Step>>,
     batch: usize,
-    window: Duration,
 ) -> Outcome<Alone> {
+    let (steps, window) = (Arc::clone(steps), options.window());
+    tokio::task::spawn_blocking(move || commit_alone(&data, &steps, batch, window)).await?
+}
+
+/// Commits whole batches: so many creations, then their ends. Rows of sessions go to as many sessions, in one
+/// transaction with those of their run, as the daemon writes them.
+fn commit_alone(data: &Path, steps: &[Step], batch: usize, window: Duration) -> Outcome<Alone> {
     let store = SqliteStore::open(data, SqliteOptions::default())?;
     let mut writer = store.claim(ShardId(0))?;
     let database = Database::of(data);
@@ -158,13 +170,23 @@ fn commit_alone(
     let mut commits = 0u32;
     let mut runs = 0u64;
     let mut bytes = 0;
+    let mut sessions: Vec<Stream> = (0..batch).map(|_| Stream::new(v1::RunKind::Session)).collect();
     while begin.elapsed() < window {
-        let ids: Vec<RunId> = (0..batch).map(|_| RunId(uuid::Uuid::now_v7())).collect();
-        let mut first_seq = 1;
-        for (step, (count, events)) in rows.iter().enumerate() {
-            let is_last = step + 1 == rows.len();
-            let append = |run: &RunId| append(*run, first_seq, *count, events, is_last);
-            let appends: Vec<Append> = ids.iter().map(append).collect();
+        let kind = if steps.iter().any(|step| step.session.is_some()) {
+            v1::RunKind::Ask
+        } else {
+            v1::RunKind::Plan
+        };
+        let mut streams: Vec<Stream> = (0..batch).map(|_| Stream::new(kind)).collect();
+        for (number, step) in steps.iter().enumerate() {
+            let is_last = number + 1 == steps.len();
+            let mut appends: Vec<Append> = Vec::with_capacity(batch * 2);
+            for (stream, session) in streams.iter_mut().zip(&mut sessions) {
+                let mut append = stream.append(&step.run, is_last);
+                append.joined = step.session.is_some();
+                appends.push(append);
+                appends.extend(step.session.as_ref().map(|row| session.append(row, true)));
+            }
             bytes += size_of(&appends).1;
             let commit = Instant::now();
             let outcomes = writer.commit(&appends)?;
@@ -173,7 +195,6 @@ fn commit_alone(
             if !outcomes.iter().all(|outcome| matches!(outcome, AppendOutcome::Committed(_))) {
                 return Err(format!("a bare commit was refused: {outcomes:?}").into());
             }
-            first_seq += u64::from(*count);
         }
         runs += batch as u64;
     }
@@ -192,27 +213,51 @@ fn commit_alone(
     })
 }
 
-fn append(run: RunId, first_seq: u64, count: u32, events: &[u8], is_last: bool) -> Append {
-    let at = Millis(1_700_000_000_000);
-    let create = (first_seq == 1).then(|| {
-        // Scattered like the keys of clients: the end of the id first.
-        let key = Bytes::from(format!("{:032x}", run.0.as_u128().reverse_bits()));
-        Create {
-            kind: v1::RunKind::Plan as i32,
-            name: "benchmark".to_owned(),
-            labels: std::collections::BTreeMap::new(),
-            created_at: at,
-            key: Some(IdempotencyKey { key, request: [7; 32] }),
+/// A run or a session that is written.
+struct Stream {
+    run: RunId,
+    kind: v1::RunKind,
+    next_seq: u64,
+}
+
+impl Stream {
+    fn new(kind: v1::RunKind) -> Self {
+        Self { run: RunId(uuid::Uuid::now_v7()), kind, next_seq: 1 }
+    }
+
+    fn append(&mut self, (count, events): &(u32, Vec<u8>), is_last: bool) -> Append {
+        let at = Millis(1_700_000_000_000);
+        let is_session = self.kind == v1::RunKind::Session;
+        let create = (self.next_seq == 1).then(|| {
+            // Scattered like the keys of clients: the end of the id first.
+            let key = Bytes::from(format!("{:032x}", self.run.0.as_u128().reverse_bits()));
+            Create {
+                kind: self.kind as i32,
+                name: "benchmark".to_owned(),
+                labels: BTreeMap::new(),
+                created_at: at,
+                key: (!is_session).then_some(IdempotencyKey { key, request: [7; 32] }),
+            }
+        });
+        let summary = Summary {
+            status: if is_last { v1::RunStatus::Finished as i32 } else { v1::RunStatus::Running as i32 },
+            outcome: if is_last && !is_session { v1::RunOutcome::Succeeded as i32 } else { 0 },
+            updated_at: at,
+            finished_at: is_last.then_some(at),
+            tasks_total: u32::from(!is_session),
+            tasks_settled: u32::from(is_last && !is_session),
+        };
+        let first_seq = self.next_seq;
+        self.next_seq += u64::from(*count);
+        Append {
+            run: self.run,
+            first_seq,
+            count: *count,
+            events: Bytes::copy_from_slice(events),
+            create,
+            summary: Some(summary),
+            blobs: Vec::new(),
+            joined: false,
         }
-    });
-    let summary = Summary {
-        status: if is_last { v1::RunStatus::Finished as i32 } else { v1::RunStatus::Running as i32 },
-        outcome: if is_last { v1::RunOutcome::Succeeded as i32 } else { 0 },
-        updated_at: at,
-        finished_at: is_last.then_some(at),
-        tasks_total: 1,
-        tasks_settled: u32::from(is_last),
-    };
-    let events = Bytes::copy_from_slice(events);
-    Append { run, first_seq, count, events, create, summary: Some(summary), blobs: Vec::new(), joined: false }
+    }
 }

@@ -1,5 +1,6 @@
 //! The parts of the report. Each starts its own daemon on an empty folder.
 
+mod asks;
 mod events;
 mod floors;
 mod footprint;
@@ -7,6 +8,7 @@ mod recovery;
 mod runs;
 mod wide;
 
+pub(super) use asks::{ask_floors, asks};
 pub(super) use events::events;
 pub(super) use floors::{Floors, floors};
 pub(super) use footprint::footprint;
@@ -45,20 +47,25 @@ struct Used {
 #[derive(Clone, Debug)]
 struct Gauge {
     daemon: u32,
-    worker: u32,
+    worker: Option<u32>,
     database: Database,
 }
 
 impl Gauge {
     fn new(daemon: &Daemon, worker: &Process) -> Self {
-        Self { daemon: daemon.pid(), worker: worker.pid(), database: daemon.database() }
+        Self { worker: Some(worker.pid()), ..Self::alone(daemon) }
+    }
+
+    /// Without a worker.
+    fn alone(daemon: &Daemon) -> Self {
+        Self { daemon: daemon.pid(), worker: None, database: daemon.database() }
     }
 
     fn read(&self) -> Outcome<Used> {
         Ok(Used {
             at: Instant::now(),
             cpu: process::cpu_time(self.daemon)?,
-            worker: process::cpu_time(self.worker)?,
+            worker: self.worker.map_or(Ok(Duration::ZERO), process::cpu_time)?,
             callers: process::cpu_time(std::process::id())?,
             machine: process::machine_time()?,
             transactions: self.database.transactions()?,
