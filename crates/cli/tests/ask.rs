@@ -71,7 +71,7 @@ fn said(command: &Command, output: &Output, exit: i32) -> Said {
 struct Daemon {
     child: Child,
     addr: String,
-    folder: TempDir,
+    _folder: TempDir,
 }
 
 impl Daemon {
@@ -88,7 +88,7 @@ impl Daemon {
         BufReader::new(stdout).read_line(&mut line).expect("it says where it listens");
         let ready: Value = serde_json::from_str(&line).expect("it says so in JSON");
         let addr = format!("http://{}", ready["address"].as_str().unwrap_or_default());
-        Self { child, addr, folder }
+        Self { child, addr, _folder: folder }
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
@@ -131,7 +131,7 @@ fn a_text_is_routed_and_answered() {
     daemon.check(&["ask", "Me siento perdido"], 0).shows(&[
         WHISPERS,
         "intent emotional_support",
-        "confidence 0.",
+        "confidence ",
     ]);
     let answer = daemon.check(&["ask", "Me siento perdido", "--json", "--label", "env=test"], 0).json();
     assert_eq!((&answer["outcome"], &answer["spec"]), (&"succeeded".into(), &WHISPERS.into()), "{answer}");

@@ -361,7 +361,7 @@ async fn a_code_that_would_abort_a_plan_sends_an_ask_to_another_spec() {
         let harness = Harness::start_with(with_specs(&["home", "odd"])).await;
         let _agents =
             SpecAgents::start(&harness, &["home", "odd"], move |request| match request["spec"].as_str() {
-                Some("odd") => Does::Fails(error(code, "out of paper")),
+                Some("odd") => Does::Fails(Box::new(error(code, "out of paper"))),
                 _ => Does::Says(answer_to(request, "home answers")),
             })
             .await;

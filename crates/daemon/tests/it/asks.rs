@@ -308,3 +308,72 @@ async fn an_ask_with_the_same_key_is_the_same_run() {
     assert_eq!(agents.requests().len(), 1);
     assert_eq!(harness.session("s").await.context.unwrap().message_count, 2);
 }
+
+#[tokio::test]
+async fn one_key_at_once_from_many_clients_is_one_ask_and_one_turn() {
+    let harness = Harness::start_with(with_specs(&["first"])).await;
+    let agents = SpecAgents::echoing(&harness, &["first"]).await;
+    for round in 0..5 {
+        let start = v1::StartRunRequest {
+            ask: Some(text("hello").within("s")),
+            idempotency_key: Some(format!("k{round}")),
+            ..Default::default()
+        };
+        let asks = (0..20).map(|_| harness.execute(start.clone()));
+        let answers: Vec<Answered> =
+            futures_util::future::join_all(asks).await.into_iter().map(Result::unwrap).collect();
+        assert!(answers.iter().all(|answered| answered.run == answers[0].run));
+        assert_eq!(answers.iter().filter(|answered| answered.created).count(), 1);
+        // The next message finds the session as the one ask left it.
+        harness.ask(text("next").within("s")).await;
+    }
+    assert_eq!(agents.requests().len(), 10);
+    assert_eq!(harness.session("s").await.context.unwrap().message_count, 20);
+}
+
+#[tokio::test]
+async fn a_paused_ask_goes_on_when_it_is_resumed() {
+    let harness = Harness::start_with(with_specs(&["first"])).await;
+    let mut worker = harness.worker("w1", &["first"]).await;
+    let working = harness.begin(text("one").within("s")).await;
+    let assigned = worker.assignment().await;
+    let paused = harness.begin(text("two").within("s")).await;
+    let request_id = || "r".to_owned();
+    let pause =
+        v1::PauseRunRequest { run_id: paused.clone(), request_id: request_id(), ..Default::default() };
+    harness.runs.clone().pause_run(pause).await.unwrap();
+    worker.complete(&assigned.lease, crate::support::json(answer_to(&request_of(&assigned), "one"))).await;
+    harness.ended(&working).await;
+    heard_all(&mut worker).await;
+    assert_eq!(harness.get(&paused).await.status(), v1::RunStatus::Paused);
+    let resume =
+        v1::ResumeRunRequest { run_id: paused.clone(), request_id: "r2".to_owned(), ..Default::default() };
+    harness.runs.clone().resume_run(resume).await.unwrap();
+    let assigned = worker.assignment().await;
+    let request = request_of(&assigned);
+    assert_eq!((&request["text"], &request["conversation"]["message_count"]), (&json!("two"), &json!(2)));
+    worker.complete(&assigned.lease, crate::support::json(answer_to(&request, "two"))).await;
+    assert_eq!(harness.ended(&paused).await.text(), "two");
+}
+
+#[tokio::test]
+async fn a_call_that_has_failed_is_not_taken_up_again_by_hand() {
+    let harness = Harness::start_with(with_specs(&["first", "second"])).await;
+    let mut worker = harness.worker("w1", &["first", "second"]).await;
+    let run = harness.begin(text("hello").to("second")).await;
+    let failing = worker.assignment().await;
+    let failed = failure_of(&request_of(&failing), "FATAL_ERROR", false, None);
+    worker.complete(&failing.lease, crate::support::json(failed)).await;
+    let assigned = worker.assignment().await;
+    let retry = v1::RetryTaskRequest {
+        run_id: run.clone(),
+        task: "second".to_owned(),
+        request_id: "r".to_owned(),
+        ..Default::default()
+    };
+    let refusal = harness.runs.clone().retry_task(retry).await.unwrap_err();
+    assert!(matches!(code_of(&refusal).as_str(), "INVALID_STATE_TRANSITION" | "TASK_NOT_FOUND"), "{refusal}");
+    worker.complete(&assigned.lease, crate::support::json(answer_to(&request_of(&assigned), "here"))).await;
+    let answered = harness.ended(&run).await;
+    check(&answered, RunOutcome::Succeeded, &["second", "first"], &["FATAL_ERROR", ""]);
+}

@@ -270,7 +270,7 @@ pub fn transition(mut answer: Value, to: &str, confidence: f64, automatic: bool)
 pub enum Does {
     Says(Value),
     Gives(v1::Payload),
-    Fails(v1::Error),
+    Fails(Box<v1::Error>),
     /// Goes away in the middle of its work, and comes back.
     Crashes,
 }
@@ -308,7 +308,7 @@ impl SpecAgents {
                         match act(&request) {
                             Does::Says(answer) => worker.complete(&lease, super::json(answer)).await,
                             Does::Gives(output) => worker.complete(&lease, output).await,
-                            Does::Fails(error) => worker.fail(&lease, error).await,
+                            Does::Fails(error) => worker.fail(&lease, *error).await,
                             Does::Crashes => worker = connect(&channel, &specs).await,
                         }
                     }
