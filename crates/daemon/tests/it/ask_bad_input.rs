@@ -59,6 +59,8 @@ async fn bad_asks_are_refused_with_their_paths_and_nothing_is_stored() {
         invalid(asking(text(" \t\r\n\u{a0}\u{3000}")), "ask.text"),
         invalid(asking(text(&"x".repeat(16 * 1024 + 1))), "ask.text"),
         invalid(asking(text(&"ñ".repeat(8 * 1024 + 1))), "ask.text"),
+        invalid(asking(text(&"\"".repeat(8 * 1024 + 1))), "ask.text"),
+        invalid(asking(text(&"\u{1}".repeat(16 * 1024 / 6 + 1))), "ask.text"),
         invalid(asking(text(&"x".repeat(1024 * 1024))), "ask.text"),
         invalid(in_session(""), "ask.session"),
         invalid(in_session("two words"), "ask.session"),
@@ -168,7 +170,7 @@ async fn strange_texts_reach_the_spec_as_they_were_written_and_are_answered() {
         "e\u{301}\u{301}\u{301} 👩‍👩‍👧‍👦 \u{fffd} \u{10ffff}".to_owned(),
         "\u{200b}".to_owned(),
         "{\"id\":\"x\",\"spec\":\"y\"}".to_owned(),
-        // As JSON both have 16 KiB at most.
+        // As long as a text may be, in the bytes that it has as JSON.
         "\"\\".repeat(4 * 1024),
         "\u{1}".repeat(16 * 1024 / 6),
         "x".repeat(16 * 1024),
@@ -400,21 +402,12 @@ async fn a_spec_that_is_too_late_three_times_is_given_up_and_its_answers_count_n
             hands.advance((began + 30_000 - 1 - hands.now()).min(4_000));
             heard_all(&mut worker).await;
         }
-        let asked_to_stop = |events: &[v1::Event]| {
-            let stops =
-                events.iter().filter(|event| matches!(event.body, Some(Body::TaskCancelRequested(_))));
-            stops.count()
+        let failed = |events: &[v1::Event]| {
+            let failed = events.iter().filter(|event| matches!(event.body, Some(Body::TaskAttemptFailed(_))));
+            failed.count()
         };
-        let early = harness.export(&run).await;
-        assert_eq!(asked_to_stop(&early) + 1, attempt as usize, "30 s are not over");
+        assert_eq!(failed(&harness.export(&run).await) + 1, attempt as usize, "30 s are not over");
         hands.advance(1);
-        worker
-            .hear_until(|frame| match frame {
-                Hear::Cancel(cancel) => (cancel.lease.as_ref() == Some(&assigned.lease)).then_some(()),
-                _ => None,
-            })
-            .await;
-        // It does not listen, and is no longer waited for.
         if attempt == 3 {
             break;
         }
@@ -521,4 +514,26 @@ async fn an_answer_of_an_uploaded_blob_is_no_answer() {
         .await;
     let answered = harness.ask(text("hello").to("odd")).await;
     assert_eq!((answered.codes(), answered.text().as_str()), (vec!["FATAL_ERROR", ""], "home answers"));
+}
+
+#[tokio::test]
+async fn a_session_that_is_full_says_when_to_come_back_and_others_are_served() {
+    let harness = Harness::start_with(with_specs(&["home"])).await;
+    let mut worker = harness.worker("w1", &["home"]).await;
+    let first = harness.begin(text("first").within("s")).await;
+    let held = worker.assignment().await;
+    for _ in 0..256 {
+        harness.begin(text("waiting").within("s")).await;
+    }
+    let refusal = harness.runs.clone().start_run(in_session("s")).await.unwrap_err();
+    assert_eq!((refusal.code(), code_of(&refusal).as_str()), (Code::ResourceExhausted, "OVERLOADED"));
+    let other = harness.begin(text("hello").within("t")).await;
+    let assigned = worker.assignment().await;
+    worker.complete(&assigned.lease, payload(answer_to(&request_of(&assigned), "here"))).await;
+    assert_eq!(harness.ended(&other).await.outcome, RunOutcome::Succeeded);
+    worker.complete(&held.lease, payload(answer_to(&request_of(&held), "here"))).await;
+    harness.ended(&first).await;
+    // One has its turn, so there is room for one more.
+    worker.assignment().await;
+    harness.begin(text("one more").within("s")).await;
 }

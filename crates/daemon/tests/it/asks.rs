@@ -95,6 +95,9 @@ async fn a_question_is_understood_by_what_was_said_before_it() {
         assert_eq!(answered.reasons(), [CallReason::Continued], "{said}");
         let response = answered.response();
         assert_eq!(response["metadata"]["pattern_used"], "action_planning", "{said}: {response}");
+        let routing = answered.ask.routing.as_ref().unwrap();
+        assert_eq!(routing.detected_intent, "action_planning", "{said}");
+        assert!(routing.confidence_breakdown.unwrap().context > 0.0, "{said}: {routing:?}");
         for list in ["sections", "actions"] {
             let list = response["response"]["structured"][list].as_array();
             assert!(list.is_some_and(|list| !list.is_empty()), "{said}: {response}");
