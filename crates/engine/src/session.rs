@@ -358,13 +358,13 @@ fn moved_to(ask: &crate::ask::AskState, run: &RunState) -> Option<String> {
         return None;
     }
     let fallback = v1::CallReason::Fallback as i32;
-    let led = ask.calls.iter().zip(&run.waves).filter(|(call, _)| call.reason != fallback);
+    let mut led = ask.calls.iter().zip(&run.waves).filter(|(call, _)| call.reason != fallback);
     let answered = |wave: &crate::state::WaveState| {
         let end = wave.tasks.first().and_then(|activity| activity.end.as_ref());
         end.is_some_and(|end| end.status == ResultStatus::Success)
     };
     let (call, _) = match ask.context.current_spec {
-        Some(_) => led.filter(|(_, wave)| answered(wave)).last()?,
+        Some(_) => led.rfind(|(_, wave)| answered(wave))?,
         // A session begins with the spec that it was meant for, though that failed and another one answered.
         None => {
             let there: Vec<_> = led.filter(|(call, _)| call.routing.is_some()).collect();

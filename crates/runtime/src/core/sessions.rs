@@ -365,7 +365,10 @@ impl Core {
     /// Retention has removed runs and sessions: what nobody is in the middle of is read again when it is needed.
     pub(super) fn forget_idle_sessions(&mut self) {
         let in_flight = self.pending.front().map_or(self.next_append, |pending| pending.id);
-        self.sessions.retain(|_, slot| !slot.is_idle() || slot.last_append >= in_flight);
+        self.sessions.retain(|_, slot| {
+            slot.idle = None;
+            !slot.is_idle() || slot.last_append >= in_flight
+        });
         self.idle_sessions.clear();
     }
 
