@@ -170,7 +170,7 @@ async fn strange_texts_reach_the_spec_as_they_were_written_and_are_answered() {
         "e\u{301}\u{301}\u{301} 👩‍👩‍👧‍👦 \u{fffd} \u{10ffff}".to_owned(),
         "\u{200b}".to_owned(),
         "{\"id\":\"x\",\"spec\":\"y\"}".to_owned(),
-        // As long as a text may be, in the bytes that it has as JSON.
+        // As JSON both have 16 KiB at most.
         "\"\\".repeat(4 * 1024),
         "\u{1}".repeat(16 * 1024 / 6),
         "x".repeat(16 * 1024),
@@ -408,6 +408,13 @@ async fn a_spec_that_is_too_late_three_times_is_given_up_and_its_answers_count_n
         };
         assert_eq!(failed(&harness.export(&run).await) + 1, attempt as usize, "30 s are not over");
         hands.advance(1);
+        worker
+            .hear_until(|frame| match frame {
+                Hear::Cancel(cancel) => (cancel.lease.as_ref() == Some(&assigned.lease)).then_some(()),
+                _ => None,
+            })
+            .await;
+        // It does not listen, and is no longer waited for.
         if attempt == 3 {
             break;
         }
