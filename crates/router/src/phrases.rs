@@ -127,6 +127,10 @@ impl Phrases {
             key(one).cmp(&key(other))
         });
         hits.dedup_by_key(|hit| (hit.spec, hit.owner));
+        // A word counts once, though several keywords of one family are met by it: the one that it meets best.
+        let place = |hit: &Hit| (hit.spec, matches!(hit.owner, Owner::Pattern(_)), hit.first, hit.last);
+        hits.sort_unstable_by_key(|hit| (place(hit), std::cmp::Reverse(hit.logit), hit.owner));
+        hits.dedup_by(|later, kept| matches!(later.owner, Owner::Keyword(_)) && place(later) == place(kept));
         hits.sort_unstable_by_key(|hit| (hit.first, hit.last, hit.spec, hit.owner));
     }
 

@@ -124,7 +124,7 @@ async fn route(addr: &str, out: &mut Output) -> Outcome {
             let answer = ask::answer(&asked, result.error.as_ref(), out.paint);
             out.line("");
             out.line(&fill(texts.asked, &[text]));
-            let confidence = format!("{:.2}", routing.confidence);
+            let confidence = ask::sure(routing.confidence);
             out.line(&fill(texts.routed, &[&asked.spec, &confidence, &routing.reason]));
             for line in answer.lines().filter(|line| !line.is_empty()) {
                 out.line(&fill(texts.answered, &[line]));

@@ -19,11 +19,17 @@ pub fn response(result: &v1::AskResult) -> Option<Value> {
     }
 }
 
+/// A confidence in two digits. What is not certain is never shown as certain.
+pub fn sure(confidence: f64) -> String {
+    // A little more than nothing, because 0.29 is not the sum of its digits in binary.
+    format!("{:.2}", (confidence * 100.0 + 1e-9).floor() / 100.0)
+}
+
 /// Who answers, and how sure the router was.
 pub fn head(result: &v1::AskResult, paint: Paint) -> String {
     let texts = &words().ask;
     let routing = result.routing.clone().unwrap_or_default();
-    let confidence = format!("{:.2}", routing.confidence);
+    let confidence = sure(routing.confidence);
     let text = if routing.is_fallback {
         fill(texts.fallback_head, &[&result.spec, &confidence])
     } else {
@@ -57,7 +63,7 @@ pub fn hint(transition: &v1::AskTransition, how: &str, paint: Paint) -> Option<S
         return None;
     }
     let texts = &words().ask;
-    let confidence = format!("{:.2}", transition.confidence);
+    let confidence = sure(transition.confidence);
     let values = [transition.to.as_str(), &confidence, &visible(&transition.reason)];
     match transition.band() {
         v1::TransitionBand::Prominent => {
@@ -90,7 +96,7 @@ pub fn transition_line(transition: &v1::AskTransition) -> String {
         v1::TransitionVerdict::Ignored | v1::TransitionVerdict::Unspecified => texts.ignored,
     };
     let why = if transition.note.is_empty() { &transition.reason } else { &transition.note };
-    let confidence = format!("{:.2}", transition.confidence);
+    let confidence = sure(transition.confidence);
     fill(texts.transition, &[&visible(&transition.to), &confidence, verdict, &visible(why)])
 }
 
@@ -99,7 +105,7 @@ pub fn explanation(explained: &v1::ExplainResponse, paint: Paint) -> String {
     let texts = &words().router;
     let mut parts = Vec::new();
     if let Some(routing) = &explained.routing {
-        let confidence = format!("{:.2}", routing.confidence);
+        let confidence = sure(routing.confidence);
         let spec = paint.text(Tone::Strong, &routing.spec);
         parts.push(format!("{spec}  {confidence}  {}", visible(&routing.reason)));
     }
@@ -116,7 +122,7 @@ pub fn explanation(explained: &v1::ExplainResponse, paint: Paint) -> String {
             ]);
         }
         let sum = format!("{:+.2}", spec.score);
-        let confidence = format!("{} {:.2}", texts.confidence, spec.confidence);
+        let confidence = format!("{} {}", texts.confidence, sure(spec.confidence));
         table.row([
             (name, Tone::Strong),
             (texts.total.to_owned(), Tone::Faint),

@@ -86,7 +86,7 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
         Body::AskRouted(routed) => {
             let confidence = routed.routing.as_ref().map_or(0.0, |routing| routing.confidence);
             let why = routed.routing.as_ref().map_or("", |routing| routing.reason.as_str());
-            let values = [&routed.spec, call_reason(routed.reason()), &format!("{confidence:.2}"), why];
+            let values = [&routed.spec, call_reason(routed.reason()), &ask::sure(confidence), why];
             of_run(fill(texts.ask_routed, &values), Tone::Strong, Results)
         }
         Body::TransitionConsidered(considered) => {

@@ -31,8 +31,11 @@ pub struct Explanation {
     pub considered: Vec<Considered>,
     /// How the greatest total became a confidence.
     pub calibration: Vec<CalibrationTerm>,
-    /// The sum of the calibration's terms; the greatest total is right with the probability `1 / (1 + e^-sum)`.
+    /// The sum of the calibration's terms; the greatest total is right with the probability `1 / (1 + e^-sum)`, and no
+    /// more than `most`.
     pub calibration_sum: f64,
+    /// What so many held-out decisions allow to be sure of at most.
+    pub most: f64,
     /// Below this probability the default spec answers.
     pub fallback_below: f64,
     /// What would have led to another spec.
@@ -118,6 +121,7 @@ impl Router {
             considered,
             calibration,
             calibration_sum,
+            most: self.calibration().most(),
             fallback_below: FALLBACK_BELOW,
             change,
         }

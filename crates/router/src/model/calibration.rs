@@ -50,9 +50,20 @@ pub(crate) struct Observation {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
     pub weights: [f64; FEATURES],
+    /// How many decisions it was fitted to. Nobody who has seen n decisions go right is surer of the next one than
+    /// (n + 1) / (n + 2).
+    pub observations: usize,
 }
 
+/// What a calibration counts as that was fitted to nothing.
+const UNTRIED: usize = 18;
+
 impl Calibration {
+    /// Weights that were fitted to nothing.
+    pub(crate) const fn untried(weights: [f64; FEATURES]) -> Self {
+        Self { weights, observations: UNTRIED }
+    }
+
     #[must_use]
     pub fn logit(&self, evidence: &Evidence) -> f64 {
         self.weights.iter().zip(evidence.features()).map(|(weight, feature)| weight * feature).sum()
@@ -60,7 +71,14 @@ impl Calibration {
 
     #[must_use]
     pub fn confidence(&self, evidence: &Evidence) -> f64 {
-        logistic(self.logit(evidence))
+        logistic(self.logit(evidence)).min(self.most())
+    }
+
+    /// No decision is surer than this.
+    #[must_use]
+    pub fn most(&self) -> f64 {
+        let observations = self.observations as f64;
+        (observations + 1.0) / (observations + 2.0)
     }
 
     /// Newton's method on the penalised likelihood; the penalty draws the weights to the prior's.
@@ -73,7 +91,7 @@ impl Calibration {
         let outside = observations.iter().filter(|observation| observation.out_of_scope).count();
         let inside = observations.len() - outside;
         if inside == 0 || outside == 0 {
-            return Self { weights: prior };
+            return Self::untried(prior);
         }
         let rows = observations.len() as f64;
         let weight_outside = out_of_scope_share * rows / outside as f64;
@@ -92,7 +110,7 @@ impl Calibration {
                     *cell = prior_strength;
                 }
             }
-            let current = Self { weights };
+            let current = Self { weights, observations: usize::MAX };
             for observation in observations {
                 let features = observation.evidence.features();
                 let probability = current.confidence(&observation.evidence);
@@ -118,9 +136,9 @@ impl Calibration {
             }
         }
         if weights.iter().all(|weight| weight.is_finite()) {
-            Self { weights }
+            Self { weights, observations: observations.len() }
         } else {
-            Self { weights: prior }
+            Self::untried(prior)
         }
     }
 }
@@ -157,4 +175,4 @@ fn solve(mut matrix: [[f64; FEATURES]; FEATURES], mut right: [f64; FEATURES]) ->
 
 /// For catalogues without any example. One keyword of weight 1 that makes up a third of a text gives about one half,
 /// two of them nine tenths; nothing at all one tenth.
-pub const KEYWORDS_ONLY: Calibration = Calibration { weights: [-2.0, 0.0, 2.4, 0.0, 0.0, 1.0, 1.0] };
+pub const KEYWORDS_ONLY: Calibration = Calibration::untried([-2.0, 0.0, 2.4, 0.0, 0.0, 1.0, 1.0]);

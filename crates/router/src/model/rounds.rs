@@ -22,7 +22,7 @@ pub(super) fn calibrate(
     phrases: &Phrases,
     parameters: &Parameters,
 ) -> Calibration {
-    let prior = Calibration { weights: parameters.calibration_prior };
+    let prior = Calibration::untried(parameters.calibration_prior);
     let mut taught: Vec<usize> = corpus.classes.iter().map(|class| class.spec).collect();
     taught.dedup();
     // Whole specs are held out; of few specs, intents are.
