@@ -210,6 +210,16 @@ impl RunState {
             Body::SessionOpened(_) | Body::SessionTurn(_) | Body::SessionTransitionAccepted(_) => {
                 return None;
             }
+            Body::BrowserActivityStarted(_)
+            | Body::BrowserOpened(_)
+            | Body::ActionProposed(_)
+            | Body::StageFinished(_)
+            | Body::ActionFinished(_)
+            | Body::ActionFailed(_)
+            | Body::BrowserCloseRequested(_)
+            | Body::BrowserClosed(_) => {
+                return None;
+            }
             Body::Notice(event) => {
                 let code = event.notice.map(|notice| notice.code).unwrap_or_default();
                 if let (Some(wave), Some(index)) = (event.wave, event.task) {

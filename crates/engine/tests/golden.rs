@@ -105,7 +105,15 @@ fn kind(body: &Body) -> usize {
         | Body::TransitionConsidered(_)
         | Body::SessionOpened(_)
         | Body::SessionTurn(_)
-        | Body::SessionTransitionAccepted(_) => panic!("the log is that of a plan"),
+        | Body::SessionTransitionAccepted(_)
+        | Body::BrowserActivityStarted(_)
+        | Body::BrowserOpened(_)
+        | Body::ActionProposed(_)
+        | Body::StageFinished(_)
+        | Body::ActionFinished(_)
+        | Body::ActionFailed(_)
+        | Body::BrowserCloseRequested(_)
+        | Body::BrowserClosed(_) => panic!("the log is that of a plan"),
     }
 }
 

@@ -82,6 +82,14 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
         Body::RunAccepted(v1::RunAccepted { ask: Some(ask), .. }) => {
             of_run(fill(texts.ask_accepted, &[&visible(&ask.text)]), Tone::Plain, Results)
         }
+        Body::BrowserActivityStarted(_)
+        | Body::BrowserOpened(_)
+        | Body::ActionProposed(_)
+        | Body::StageFinished(_)
+        | Body::ActionFinished(_)
+        | Body::ActionFailed(_)
+        | Body::BrowserCloseRequested(_)
+        | Body::BrowserClosed(_) => return None,
         Body::AskBegun(_) => of_run(texts.ask_begun.to_owned(), Tone::Faint, Everything),
         Body::AskRouted(routed) => {
             let confidence = routed.routing.as_ref().map_or(0.0, |routing| routing.confidence);

@@ -98,6 +98,9 @@ impl Run {
                 if accepted.ask.is_some() {
                     self.name = "ask".to_owned();
                 }
+                if let Some(script) = &accepted.script {
+                    self.name.clone_from(&script.name);
+                }
                 if let Some(plan) = &accepted.plan {
                     self.name = plan.name.clone();
                     self.waves = waves(plan);
@@ -157,7 +160,20 @@ impl Run {
                 self.waves.extend(waves(&call));
                 self.wave_started(routed.call);
             }
-            Body::AskBegun(_)
+            Body::BrowserActivityStarted(started) => {
+                let wave = started.wave.clone().unwrap_or_default();
+                let activity = v1::Plan { waves: vec![wave], ..v1::Plan::default() };
+                self.waves.extend(waves(&activity));
+                self.wave_started(started.number);
+            }
+            Body::BrowserOpened(_)
+            | Body::ActionProposed(_)
+            | Body::StageFinished(_)
+            | Body::ActionFinished(_)
+            | Body::ActionFailed(_)
+            | Body::BrowserCloseRequested(_)
+            | Body::BrowserClosed(_)
+            | Body::AskBegun(_)
             | Body::TransitionConsidered(_)
             | Body::SessionOpened(_)
             | Body::SessionTurn(_)

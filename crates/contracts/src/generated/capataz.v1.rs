@@ -29,6 +29,777 @@ impl EnumCase {
         }
     }
 }
+/// A list of browser actions, performed one after the other in one browser.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Script {
+    /// 1 to 128 characters.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// At least one, at most 1,000; none where the script is interactive.
+    #[prost(message, repeated, tag = "2")]
+    pub actions: ::prost::alloc::vec::Vec<Action>,
+    /// Values of `${var:NAME}`.
+    #[prost(btree_map = "string, string", tag = "3")]
+    pub variables: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    #[prost(message, optional, tag = "4")]
+    pub policy: ::core::option::Option<ScriptPolicy>,
+    #[prost(message, optional, tag = "5")]
+    pub browser: ::core::option::Option<BrowserOptions>,
+    /// Actions are proposed one by one (ExecutorService.Propose) until somebody closes the session.
+    #[prost(bool, tag = "6")]
+    pub interactive: bool,
+    /// An interactive session in which nobody proposes anything for so long is closed; default 5 min.
+    #[prost(int64, optional, tag = "7")]
+    pub idle_timeout_ms: ::core::option::Option<i64>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Action {
+    /// Unique in the script; letters, digits, `.`, `_`, `-`; 1 to 128 characters.
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(enumeration = "ActionKind", tag = "2")]
+    pub kind: i32,
+    /// The one element that the action concerns.
+    #[prost(message, optional, tag = "3")]
+    pub target: ::core::option::Option<Target>,
+    /// Why; obligatory where the target has `nth` (rule U3).
+    #[prost(string, optional, tag = "4")]
+    pub rationale: ::core::option::Option<::prost::alloc::string::String>,
+    /// Default: `critical` for submit and upload, else `normal`.
+    #[prost(enumeration = "Criticality", optional, tag = "5")]
+    pub criticality: ::core::option::Option<i32>,
+    /// Where nobody knows what became of the action, it may be performed again.
+    #[prost(bool, optional, tag = "6")]
+    pub repeatable: ::core::option::Option<bool>,
+    /// navigate, and download without a target: an absolute http or https URL.
+    #[prost(string, optional, tag = "7")]
+    pub url: ::core::option::Option<::prost::alloc::string::String>,
+    /// fill: the text. The only place for `${secret:NAME}`.
+    #[prost(string, optional, tag = "8")]
+    pub value: ::core::option::Option<::prost::alloc::string::String>,
+    /// press: a key such as `Enter`, `a`, `Control+A`.
+    #[prost(string, optional, tag = "9")]
+    pub key: ::core::option::Option<::prost::alloc::string::String>,
+    /// select: values, or exact labels, of the options to be chosen.
+    #[prost(string, repeated, tag = "10")]
+    pub options: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// upload: paths of files below a declared folder.
+    #[prost(string, repeated, tag = "11")]
+    pub files: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// wait_for, assert: all of them must hold.
+    #[prost(message, repeated, tag = "12")]
+    pub conditions: ::prost::alloc::vec::Vec<Condition>,
+    /// extract: what is taken of the target.
+    #[prost(enumeration = "ExtractKind", optional, tag = "13")]
+    pub extract: ::core::option::Option<i32>,
+    /// extract of an attribute: its name.
+    #[prost(string, optional, tag = "14")]
+    pub attribute: ::core::option::Option<::prost::alloc::string::String>,
+    /// extract: name of the output, for `${output:NAME}` and the result. Also of a download.
+    #[prost(string, optional, tag = "15")]
+    pub output: ::core::option::Option<::prost::alloc::string::String>,
+    /// Checked before and after; those after are waited for.
+    #[prost(message, repeated, tag = "16")]
+    pub pre: ::prost::alloc::vec::Vec<Condition>,
+    #[prost(message, repeated, tag = "17")]
+    pub post: ::prost::alloc::vec::Vec<Condition>,
+    /// Limit of what comes before the input (target, pre, actionability), and again of what is waited for after it. Default:
+    /// the policy's.
+    #[prost(int64, optional, tag = "18")]
+    pub timeout_ms: ::core::option::Option<i64>,
+    /// navigate, back, reload: what is waited for; default `load`.
+    #[prost(enumeration = "WaitUntil", optional, tag = "19")]
+    pub wait_until: ::core::option::Option<i32>,
+    /// Default `halt`.
+    #[prost(enumeration = "OnFailure", optional, tag = "20")]
+    pub on_failure: ::core::option::Option<i32>,
+    /// Instead of the policy's.
+    #[prost(message, optional, tag = "21")]
+    pub retry: ::core::option::Option<ActionRetry>,
+    /// Instead of the policy's.
+    #[prost(enumeration = "DialogAnswer", optional, tag = "22")]
+    pub dialogs: ::core::option::Option<i32>,
+    /// screenshot: the whole page, not what is visible of it.
+    #[prost(bool, tag = "23")]
+    pub full_page: bool,
+}
+/// One element. Several locators may be given: they are tried in the order testid, role, label, css, xpath, text (rule
+/// U4), and the first kind that matches anything decides.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Target {
+    /// The attribute data-testid.
+    #[prost(string, optional, tag = "1")]
+    pub testid: ::core::option::Option<::prost::alloc::string::String>,
+    /// An ARIA role, explicit or implied.
+    #[prost(string, optional, tag = "2")]
+    pub role: ::core::option::Option<::prost::alloc::string::String>,
+    /// With role: the accessible name, exact after normalisation.
+    #[prost(string, optional, tag = "3")]
+    pub name: ::core::option::Option<::prost::alloc::string::String>,
+    /// The label of a control, exact after normalisation (rule U2).
+    #[prost(string, optional, tag = "4")]
+    pub label: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "5")]
+    pub css: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "6")]
+    pub xpath: ::core::option::Option<::prost::alloc::string::String>,
+    /// The text of an element, exact after normalisation (rule U2).
+    #[prost(string, optional, tag = "7")]
+    pub text: ::core::option::Option<::prost::alloc::string::String>,
+    /// A reference that Observe gave; alone, and only in an interactive session.
+    #[prost(string, optional, tag = "8")]
+    pub r#ref: ::core::option::Option<::prost::alloc::string::String>,
+    /// From 0, in document order, over testid, role with name, label or css (rule U3).
+    #[prost(uint32, optional, tag = "9")]
+    pub nth: ::core::option::Option<u32>,
+    /// The iframes that lead to the element, outermost first.
+    #[prost(message, repeated, tag = "10")]
+    pub frame: ::prost::alloc::vec::Vec<Target>,
+    /// Anything but `exact` for label and text is refused (rule U2).
+    #[prost(enumeration = "MatchMode", optional, tag = "11")]
+    pub r#match: ::core::option::Option<i32>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Condition {
+    #[prost(enumeration = "ConditionKind", tag = "1")]
+    pub kind: i32,
+    #[prost(message, optional, tag = "2")]
+    pub target: ::core::option::Option<Target>,
+    /// equals, contains: the text, exact. matches: a regular expression that is searched for.
+    #[prost(string, optional, tag = "3")]
+    pub value: ::core::option::Option<::prost::alloc::string::String>,
+    /// element_count_equals.
+    #[prost(uint32, optional, tag = "4")]
+    pub count: ::core::option::Option<u32>,
+    /// attribute\_…: its name.
+    #[prost(string, optional, tag = "5")]
+    pub attribute: ::core::option::Option<::prost::alloc::string::String>,
+    /// not: what must not hold.
+    #[prost(message, optional, boxed, tag = "6")]
+    pub condition: ::core::option::Option<::prost::alloc::boxed::Box<Condition>>,
+}
+/// What a script may do, and when it stops (seed 002; the numbers are those of CONTRACTS §3).
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ScriptPolicy {
+    /// Hosts that may be reached: `example.com`, `*.example.com`, `127.0.0.1:8080`, `\[::1\]:80`. Without a port: any. Empty:
+    /// none.
+    #[prost(string, repeated, tag = "1")]
+    pub allowlist: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Default `fail`.
+    #[prost(enumeration = "BlockedRequests", optional, tag = "2")]
+    pub blocked_requests: ::core::option::Option<i32>,
+    /// Actions that may begin; default 100.
+    #[prost(uint32, optional, tag = "3")]
+    pub max_steps: ::core::option::Option<u32>,
+    /// How often a state may be seen again after an action that changes something; default 3.
+    #[prost(uint32, optional, tag = "4")]
+    pub same_state_revisit: ::core::option::Option<u32>,
+    /// Retries of one action; default 2.
+    #[prost(uint32, optional, tag = "5")]
+    pub retry_limit: ::core::option::Option<u32>,
+    /// Recoveries for one action; default 2.
+    #[prost(uint32, optional, tag = "6")]
+    pub recovery_limit: ::core::option::Option<u32>,
+    /// Codes after which an action is tried again; default none. `retryable` is true for these alone.
+    #[prost(string, repeated, tag = "7")]
+    pub retry_on: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "8")]
+    pub backoff: ::core::option::Option<ScriptBackoff>,
+    /// The first rule for the error's code counts.
+    #[prost(message, repeated, tag = "9")]
+    pub recovery: ::prost::alloc::vec::Vec<Recovery>,
+    /// Default `dismiss`.
+    #[prost(enumeration = "DialogAnswer", optional, tag = "10")]
+    pub dialogs: ::core::option::Option<i32>,
+    /// Default `follow`.
+    #[prost(enumeration = "NewTabs", optional, tag = "11")]
+    pub new_tabs: ::core::option::Option<i32>,
+    /// Actions that are critical, whatever they say.
+    #[prost(message, repeated, tag = "12")]
+    pub critical: ::prost::alloc::vec::Vec<CriticalRule>,
+    #[prost(message, optional, tag = "13")]
+    pub auth_failed: ::core::option::Option<AuthSignals>,
+    /// Folders, absolute, from which files may be uploaded; each below one that the daemon's configuration names.
+    #[prost(string, repeated, tag = "14")]
+    pub upload_folders: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "15")]
+    pub redaction: ::core::option::Option<Redaction>,
+    /// Default 10 s, and 30 s for navigate, back, reload and download.
+    #[prost(int64, optional, tag = "16")]
+    pub action_timeout_ms: ::core::option::Option<i64>,
+    #[prost(int64, optional, tag = "17")]
+    pub navigation_timeout_ms: ::core::option::Option<i64>,
+    /// Elements that may cover others, for no_overlay.
+    #[prost(message, repeated, tag = "18")]
+    pub overlays: ::prost::alloc::vec::Vec<Target>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ActionRetry {
+    #[prost(uint32, optional, tag = "1")]
+    pub limit: ::core::option::Option<u32>,
+    #[prost(string, repeated, tag = "2")]
+    pub on: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct ScriptBackoff {
+    /// Default 500 ms.
+    #[prost(int64, optional, tag = "1")]
+    pub base_delay_ms: ::core::option::Option<i64>,
+    /// Default 2.
+    #[prost(double, optional, tag = "2")]
+    pub multiplier: ::core::option::Option<f64>,
+    /// Default 5 s.
+    #[prost(int64, optional, tag = "3")]
+    pub max_delay_ms: ::core::option::Option<i64>,
+}
+/// What is done before an action is tried again.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Recovery {
+    #[prost(string, repeated, tag = "1")]
+    pub on: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(enumeration = "RecoveryKind", tag = "2")]
+    pub r#do: i32,
+    /// close_overlay: what is clicked.
+    #[prost(message, optional, tag = "3")]
+    pub target: ::core::option::Option<Target>,
+}
+/// Criticality raised by policy: an action that matches all that is given.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CriticalRule {
+    #[prost(enumeration = "ActionKind", optional, tag = "1")]
+    pub kind: ::core::option::Option<i32>,
+    /// A host, as in the allowlist.
+    #[prost(string, optional, tag = "2")]
+    pub host: ::core::option::Option<::prost::alloc::string::String>,
+    /// A regular expression that the accessible name of the target matches.
+    #[prost(string, optional, tag = "3")]
+    pub name_matches: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// What tells that signing in has failed.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AuthSignals {
+    /// Texts that are then visible on the page, exact after normalisation or contained in an element's text.
+    #[prost(string, repeated, tag = "1")]
+    pub texts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// A regular expression for the URL of the page that one is led back to.
+    #[prost(string, optional, tag = "2")]
+    pub login_url: ::core::option::Option<::prost::alloc::string::String>,
+    /// An answer 401 to the page itself.
+    #[prost(bool, tag = "3")]
+    pub status_401: bool,
+}
+/// What is never kept, besides password inputs and what looks like a token, a key or a card number.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Redaction {
+    /// CSS selectors; elements and what is in them.
+    #[prost(string, repeated, tag = "1")]
+    pub selectors: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Regular expressions.
+    #[prost(string, repeated, tag = "2")]
+    pub patterns: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BrowserOptions {
+    /// Default 1280 × 720 CSS pixels.
+    #[prost(uint32, optional, tag = "1")]
+    pub width: ::core::option::Option<u32>,
+    #[prost(uint32, optional, tag = "2")]
+    pub height: ::core::option::Option<u32>,
+    #[prost(bool, tag = "3")]
+    pub headed: bool,
+    /// Cookies and local storage are taken from here, and kept here when the script ends well.
+    #[prost(string, optional, tag = "4")]
+    pub storage_state: ::core::option::Option<::prost::alloc::string::String>,
+    /// A BCP 47 tag; default `en-US`.
+    #[prost(string, optional, tag = "5")]
+    pub locale: ::core::option::Option<::prost::alloc::string::String>,
+    /// An IANA time zone; default `UTC`.
+    #[prost(string, optional, tag = "6")]
+    pub timezone: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum ActionKind {
+    Unspecified = 0,
+    Navigate = 1,
+    Back = 2,
+    Reload = 3,
+    Click = 4,
+    DoubleClick = 5,
+    Hover = 6,
+    Fill = 7,
+    Press = 8,
+    Select = 9,
+    Check = 10,
+    Uncheck = 11,
+    Submit = 12,
+    Upload = 13,
+    Download = 14,
+    ScrollTo = 15,
+    WaitFor = 16,
+    Assert = 17,
+    Extract = 18,
+    Screenshot = 19,
+}
+impl ActionKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "ACTION_KIND_UNSPECIFIED",
+            Self::Navigate => "ACTION_KIND_NAVIGATE",
+            Self::Back => "ACTION_KIND_BACK",
+            Self::Reload => "ACTION_KIND_RELOAD",
+            Self::Click => "ACTION_KIND_CLICK",
+            Self::DoubleClick => "ACTION_KIND_DOUBLE_CLICK",
+            Self::Hover => "ACTION_KIND_HOVER",
+            Self::Fill => "ACTION_KIND_FILL",
+            Self::Press => "ACTION_KIND_PRESS",
+            Self::Select => "ACTION_KIND_SELECT",
+            Self::Check => "ACTION_KIND_CHECK",
+            Self::Uncheck => "ACTION_KIND_UNCHECK",
+            Self::Submit => "ACTION_KIND_SUBMIT",
+            Self::Upload => "ACTION_KIND_UPLOAD",
+            Self::Download => "ACTION_KIND_DOWNLOAD",
+            Self::ScrollTo => "ACTION_KIND_SCROLL_TO",
+            Self::WaitFor => "ACTION_KIND_WAIT_FOR",
+            Self::Assert => "ACTION_KIND_ASSERT",
+            Self::Extract => "ACTION_KIND_EXTRACT",
+            Self::Screenshot => "ACTION_KIND_SCREENSHOT",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "ACTION_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "ACTION_KIND_NAVIGATE" => Some(Self::Navigate),
+            "ACTION_KIND_BACK" => Some(Self::Back),
+            "ACTION_KIND_RELOAD" => Some(Self::Reload),
+            "ACTION_KIND_CLICK" => Some(Self::Click),
+            "ACTION_KIND_DOUBLE_CLICK" => Some(Self::DoubleClick),
+            "ACTION_KIND_HOVER" => Some(Self::Hover),
+            "ACTION_KIND_FILL" => Some(Self::Fill),
+            "ACTION_KIND_PRESS" => Some(Self::Press),
+            "ACTION_KIND_SELECT" => Some(Self::Select),
+            "ACTION_KIND_CHECK" => Some(Self::Check),
+            "ACTION_KIND_UNCHECK" => Some(Self::Uncheck),
+            "ACTION_KIND_SUBMIT" => Some(Self::Submit),
+            "ACTION_KIND_UPLOAD" => Some(Self::Upload),
+            "ACTION_KIND_DOWNLOAD" => Some(Self::Download),
+            "ACTION_KIND_SCROLL_TO" => Some(Self::ScrollTo),
+            "ACTION_KIND_WAIT_FOR" => Some(Self::WaitFor),
+            "ACTION_KIND_ASSERT" => Some(Self::Assert),
+            "ACTION_KIND_EXTRACT" => Some(Self::Extract),
+            "ACTION_KIND_SCREENSHOT" => Some(Self::Screenshot),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Criticality {
+    Unspecified = 0,
+    Normal = 1,
+    Critical = 2,
+}
+impl Criticality {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "CRITICALITY_UNSPECIFIED",
+            Self::Normal => "CRITICALITY_NORMAL",
+            Self::Critical => "CRITICALITY_CRITICAL",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "CRITICALITY_UNSPECIFIED" => Some(Self::Unspecified),
+            "CRITICALITY_NORMAL" => Some(Self::Normal),
+            "CRITICALITY_CRITICAL" => Some(Self::Critical),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum WaitUntil {
+    Unspecified = 0,
+    /// The answer has begun to arrive.
+    Commit = 1,
+    /// The document is read; DOMContentLoaded.
+    Dom = 2,
+    Load = 3,
+}
+impl WaitUntil {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "WAIT_UNTIL_UNSPECIFIED",
+            Self::Commit => "WAIT_UNTIL_COMMIT",
+            Self::Dom => "WAIT_UNTIL_DOM",
+            Self::Load => "WAIT_UNTIL_LOAD",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "WAIT_UNTIL_UNSPECIFIED" => Some(Self::Unspecified),
+            "WAIT_UNTIL_COMMIT" => Some(Self::Commit),
+            "WAIT_UNTIL_DOM" => Some(Self::Dom),
+            "WAIT_UNTIL_LOAD" => Some(Self::Load),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum OnFailure {
+    Unspecified = 0,
+    Halt = 1,
+    /// The script goes on with the next action; it ends as succeeded_with_failures. Not for critical actions.
+    Continue = 2,
+}
+impl OnFailure {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "ON_FAILURE_UNSPECIFIED",
+            Self::Halt => "ON_FAILURE_HALT",
+            Self::Continue => "ON_FAILURE_CONTINUE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "ON_FAILURE_UNSPECIFIED" => Some(Self::Unspecified),
+            "ON_FAILURE_HALT" => Some(Self::Halt),
+            "ON_FAILURE_CONTINUE" => Some(Self::Continue),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum ExtractKind {
+    Unspecified = 0,
+    /// The text as it is read, white space collapsed.
+    Text = 1,
+    /// Of an input, textarea or select.
+    Value = 2,
+    Attribute = 3,
+    /// A list of rows, each a list of texts.
+    Table = 4,
+}
+impl ExtractKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "EXTRACT_KIND_UNSPECIFIED",
+            Self::Text => "EXTRACT_KIND_TEXT",
+            Self::Value => "EXTRACT_KIND_VALUE",
+            Self::Attribute => "EXTRACT_KIND_ATTRIBUTE",
+            Self::Table => "EXTRACT_KIND_TABLE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "EXTRACT_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "EXTRACT_KIND_TEXT" => Some(Self::Text),
+            "EXTRACT_KIND_VALUE" => Some(Self::Value),
+            "EXTRACT_KIND_ATTRIBUTE" => Some(Self::Attribute),
+            "EXTRACT_KIND_TABLE" => Some(Self::Table),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum MatchMode {
+    Unspecified = 0,
+    Exact = 1,
+    Contains = 2,
+    Regex = 3,
+}
+impl MatchMode {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "MATCH_MODE_UNSPECIFIED",
+            Self::Exact => "MATCH_MODE_EXACT",
+            Self::Contains => "MATCH_MODE_CONTAINS",
+            Self::Regex => "MATCH_MODE_REGEX",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "MATCH_MODE_UNSPECIFIED" => Some(Self::Unspecified),
+            "MATCH_MODE_EXACT" => Some(Self::Exact),
+            "MATCH_MODE_CONTAINS" => Some(Self::Contains),
+            "MATCH_MODE_REGEX" => Some(Self::Regex),
+            _ => None,
+        }
+    }
+}
+/// What needs a target says so; text\_… without one is about the whole page, and weak (rule U5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum ConditionKind {
+    Unspecified = 0,
+    /// Target.
+    ElementCountEquals = 1,
+    /// Target; exactly one, and visible.
+    Visible = 2,
+    /// Target; none, or none that is visible.
+    Hidden = 3,
+    /// Target, as for the next ones.
+    Enabled = 4,
+    Disabled = 5,
+    Checked = 6,
+    Unchecked = 7,
+    TextEquals = 8,
+    TextContains = 9,
+    TextMatches = 10,
+    ValueEquals = 11,
+    ValueContains = 12,
+    ValueMatches = 13,
+    AttributeEquals = 14,
+    AttributeContains = 15,
+    AttributeMatches = 16,
+    /// Of the page.
+    UrlEquals = 17,
+    UrlMatches = 18,
+    HostEquals = 19,
+    HostMatches = 20,
+    TitleEquals = 21,
+    TitleMatches = 22,
+    /// A download that the action began is complete; `value` is its file name, where given.
+    DownloadCompleted = 23,
+    /// Target: the file input, or an element whose text lists it. `value` is the file name.
+    UploadListed = 24,
+    /// Nothing covers the target; without one: no element of the policy's overlays is visible.
+    NoOverlay = 25,
+    Not = 26,
+}
+impl ConditionKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "CONDITION_KIND_UNSPECIFIED",
+            Self::ElementCountEquals => "CONDITION_KIND_ELEMENT_COUNT_EQUALS",
+            Self::Visible => "CONDITION_KIND_VISIBLE",
+            Self::Hidden => "CONDITION_KIND_HIDDEN",
+            Self::Enabled => "CONDITION_KIND_ENABLED",
+            Self::Disabled => "CONDITION_KIND_DISABLED",
+            Self::Checked => "CONDITION_KIND_CHECKED",
+            Self::Unchecked => "CONDITION_KIND_UNCHECKED",
+            Self::TextEquals => "CONDITION_KIND_TEXT_EQUALS",
+            Self::TextContains => "CONDITION_KIND_TEXT_CONTAINS",
+            Self::TextMatches => "CONDITION_KIND_TEXT_MATCHES",
+            Self::ValueEquals => "CONDITION_KIND_VALUE_EQUALS",
+            Self::ValueContains => "CONDITION_KIND_VALUE_CONTAINS",
+            Self::ValueMatches => "CONDITION_KIND_VALUE_MATCHES",
+            Self::AttributeEquals => "CONDITION_KIND_ATTRIBUTE_EQUALS",
+            Self::AttributeContains => "CONDITION_KIND_ATTRIBUTE_CONTAINS",
+            Self::AttributeMatches => "CONDITION_KIND_ATTRIBUTE_MATCHES",
+            Self::UrlEquals => "CONDITION_KIND_URL_EQUALS",
+            Self::UrlMatches => "CONDITION_KIND_URL_MATCHES",
+            Self::HostEquals => "CONDITION_KIND_HOST_EQUALS",
+            Self::HostMatches => "CONDITION_KIND_HOST_MATCHES",
+            Self::TitleEquals => "CONDITION_KIND_TITLE_EQUALS",
+            Self::TitleMatches => "CONDITION_KIND_TITLE_MATCHES",
+            Self::DownloadCompleted => "CONDITION_KIND_DOWNLOAD_COMPLETED",
+            Self::UploadListed => "CONDITION_KIND_UPLOAD_LISTED",
+            Self::NoOverlay => "CONDITION_KIND_NO_OVERLAY",
+            Self::Not => "CONDITION_KIND_NOT",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "CONDITION_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "CONDITION_KIND_ELEMENT_COUNT_EQUALS" => Some(Self::ElementCountEquals),
+            "CONDITION_KIND_VISIBLE" => Some(Self::Visible),
+            "CONDITION_KIND_HIDDEN" => Some(Self::Hidden),
+            "CONDITION_KIND_ENABLED" => Some(Self::Enabled),
+            "CONDITION_KIND_DISABLED" => Some(Self::Disabled),
+            "CONDITION_KIND_CHECKED" => Some(Self::Checked),
+            "CONDITION_KIND_UNCHECKED" => Some(Self::Unchecked),
+            "CONDITION_KIND_TEXT_EQUALS" => Some(Self::TextEquals),
+            "CONDITION_KIND_TEXT_CONTAINS" => Some(Self::TextContains),
+            "CONDITION_KIND_TEXT_MATCHES" => Some(Self::TextMatches),
+            "CONDITION_KIND_VALUE_EQUALS" => Some(Self::ValueEquals),
+            "CONDITION_KIND_VALUE_CONTAINS" => Some(Self::ValueContains),
+            "CONDITION_KIND_VALUE_MATCHES" => Some(Self::ValueMatches),
+            "CONDITION_KIND_ATTRIBUTE_EQUALS" => Some(Self::AttributeEquals),
+            "CONDITION_KIND_ATTRIBUTE_CONTAINS" => Some(Self::AttributeContains),
+            "CONDITION_KIND_ATTRIBUTE_MATCHES" => Some(Self::AttributeMatches),
+            "CONDITION_KIND_URL_EQUALS" => Some(Self::UrlEquals),
+            "CONDITION_KIND_URL_MATCHES" => Some(Self::UrlMatches),
+            "CONDITION_KIND_HOST_EQUALS" => Some(Self::HostEquals),
+            "CONDITION_KIND_HOST_MATCHES" => Some(Self::HostMatches),
+            "CONDITION_KIND_TITLE_EQUALS" => Some(Self::TitleEquals),
+            "CONDITION_KIND_TITLE_MATCHES" => Some(Self::TitleMatches),
+            "CONDITION_KIND_DOWNLOAD_COMPLETED" => Some(Self::DownloadCompleted),
+            "CONDITION_KIND_UPLOAD_LISTED" => Some(Self::UploadListed),
+            "CONDITION_KIND_NO_OVERLAY" => Some(Self::NoOverlay),
+            "CONDITION_KIND_NOT" => Some(Self::Not),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum BlockedRequests {
+    Unspecified = 0,
+    /// An action that causes a request to another host fails with DOMAIN_BLOCKED.
+    Fail = 1,
+    /// The request is blocked and recorded; the action fails only where it is a navigation of the page itself.
+    Record = 2,
+}
+impl BlockedRequests {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "BLOCKED_REQUESTS_UNSPECIFIED",
+            Self::Fail => "BLOCKED_REQUESTS_FAIL",
+            Self::Record => "BLOCKED_REQUESTS_RECORD",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "BLOCKED_REQUESTS_UNSPECIFIED" => Some(Self::Unspecified),
+            "BLOCKED_REQUESTS_FAIL" => Some(Self::Fail),
+            "BLOCKED_REQUESTS_RECORD" => Some(Self::Record),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum RecoveryKind {
+    Unspecified = 0,
+    CloseOverlay = 1,
+    Reload = 2,
+    Back = 3,
+}
+impl RecoveryKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "RECOVERY_KIND_UNSPECIFIED",
+            Self::CloseOverlay => "RECOVERY_KIND_CLOSE_OVERLAY",
+            Self::Reload => "RECOVERY_KIND_RELOAD",
+            Self::Back => "RECOVERY_KIND_BACK",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "RECOVERY_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "RECOVERY_KIND_CLOSE_OVERLAY" => Some(Self::CloseOverlay),
+            "RECOVERY_KIND_RELOAD" => Some(Self::Reload),
+            "RECOVERY_KIND_BACK" => Some(Self::Back),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum DialogAnswer {
+    Unspecified = 0,
+    Dismiss = 1,
+    Accept = 2,
+    /// Dismissed, and the action fails.
+    Fail = 3,
+}
+impl DialogAnswer {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "DIALOG_ANSWER_UNSPECIFIED",
+            Self::Dismiss => "DIALOG_ANSWER_DISMISS",
+            Self::Accept => "DIALOG_ANSWER_ACCEPT",
+            Self::Fail => "DIALOG_ANSWER_FAIL",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "DIALOG_ANSWER_UNSPECIFIED" => Some(Self::Unspecified),
+            "DIALOG_ANSWER_DISMISS" => Some(Self::Dismiss),
+            "DIALOG_ANSWER_ACCEPT" => Some(Self::Accept),
+            "DIALOG_ANSWER_FAIL" => Some(Self::Fail),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum NewTabs {
+    Unspecified = 0,
+    /// The next action is performed in the new tab; where that closes, in the one before.
+    Follow = 1,
+    /// New tabs are closed.
+    Close = 2,
+}
+impl NewTabs {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "NEW_TABS_UNSPECIFIED",
+            Self::Follow => "NEW_TABS_FOLLOW",
+            Self::Close => "NEW_TABS_CLOSE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "NEW_TABS_UNSPECIFIED" => Some(Self::Unspecified),
+            "NEW_TABS_FOLLOW" => Some(Self::Follow),
+            "NEW_TABS_CLOSE" => Some(Self::Close),
+            _ => None,
+        }
+    }
+}
 /// A named capability.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Agent {
@@ -1468,6 +2239,431 @@ pub mod blob_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// What a page looked like, in hashes (BLAKE3, hexadecimal). Two signatures are of one state where url, dom_hash,
+/// anchors_hash and inputs_hash are equal.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StateSignature {
+    /// "v1".
+    #[prost(string, tag = "1")]
+    pub schema_version: ::prost::alloc::string::String,
+    /// Redacted.
+    #[prost(string, tag = "2")]
+    pub url: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub title: ::prost::alloc::string::String,
+    /// Of the visible interactive skeleton of the page, whatever the target.
+    #[prost(string, tag = "4")]
+    pub dom_hash: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    pub anchors_hash: ::prost::alloc::string::String,
+    /// Values of secret inputs count as filled or empty only.
+    #[prost(string, tag = "6")]
+    pub inputs_hash: ::prost::alloc::string::String,
+    /// Of the picture, with masks over what is redacted; empty where none was taken.
+    #[prost(string, tag = "7")]
+    pub screenshot_hash: ::prost::alloc::string::String,
+}
+/// A piece of evidence that BlobService has.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EvidenceRef {
+    /// BLAKE3 of the content, hexadecimal.
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    /// dom_snapshot_partial, state_signature, html_full, screenshot_before, screenshot_after, screenshot, download.
+    #[prost(string, tag = "2")]
+    pub kind: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub media_type: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "4")]
+    pub bytes: u64,
+    /// Something in it was redacted.
+    #[prost(bool, tag = "5")]
+    pub redacted: bool,
+}
+/// Seed 002, section 2; the JSON form is the seed's.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ExecutorError {
+    /// "v1".
+    #[prost(string, tag = "1")]
+    pub schema_version: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub error_code: ::prost::alloc::string::String,
+    #[prost(enumeration = "ActionStage", tag = "3")]
+    pub stage: i32,
+    #[prost(enumeration = "ExecutorSeverity", tag = "4")]
+    pub severity: i32,
+    #[prost(string, tag = "5")]
+    pub message: ::prost::alloc::string::String,
+    #[prost(bool, optional, tag = "6")]
+    pub retryable: ::core::option::Option<bool>,
+    #[prost(string, tag = "7")]
+    pub run_id: ::prost::alloc::string::String,
+    /// Of the event that carries the error.
+    #[prost(uint64, tag = "8")]
+    pub seq: u64,
+    /// From 0.
+    #[prost(uint32, optional, tag = "9")]
+    pub step_index: ::core::option::Option<u32>,
+    #[prost(string, tag = "10")]
+    pub action_id: ::prost::alloc::string::String,
+    #[prost(enumeration = "ActionKind", tag = "11")]
+    pub action_kind: i32,
+    #[prost(enumeration = "Criticality", tag = "12")]
+    pub criticality: i32,
+    #[prost(message, optional, tag = "13")]
+    pub state_before: ::core::option::Option<StateSignature>,
+    /// Never empty.
+    #[prost(message, repeated, tag = "14")]
+    pub evidence_refs: ::prost::alloc::vec::Vec<EvidenceRef>,
+    /// ISO 8601, UTC, with milliseconds.
+    #[prost(string, tag = "15")]
+    pub created_at: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "16")]
+    pub state_after: ::core::option::Option<StateSignature>,
+    #[prost(string, optional, tag = "17")]
+    pub cause: ::core::option::Option<::prost::alloc::string::String>,
+    /// A JSON object.
+    #[prost(string, optional, tag = "18")]
+    pub details: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(string, optional, tag = "19")]
+    pub debug_message: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "20")]
+    pub failed_conditions: ::prost::alloc::vec::Vec<FailedCondition>,
+    /// The action as it was to be performed, redacted.
+    #[prost(message, optional, tag = "21")]
+    pub action_spec: ::core::option::Option<Action>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FailedCondition {
+    /// As in the DSL.
+    #[prost(string, tag = "1")]
+    pub kind: ::prost::alloc::string::String,
+    /// A JSON object: what was asked for, and what was observed.
+    #[prost(string, optional, tag = "2")]
+    pub args: ::core::option::Option<::prost::alloc::string::String>,
+    /// pre, post or assert.
+    #[prost(string, tag = "3")]
+    pub phase: ::prost::alloc::string::String,
+}
+/// One stage of one action.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StageRecord {
+    #[prost(enumeration = "ActionStage", tag = "1")]
+    pub stage: i32,
+    #[prost(bool, tag = "2")]
+    pub passed: bool,
+    /// Microseconds.
+    #[prost(uint64, tag = "3")]
+    pub duration_us: u64,
+}
+/// How a target was found.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ResolutionRecord {
+    /// testid, role, label, css, xpath, text or ref.
+    #[prost(string, tag = "1")]
+    pub locator: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "2")]
+    pub count: u32,
+    /// Kinds that were tried before and matched nothing.
+    #[prost(string, repeated, tag = "3")]
+    pub tried: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// A description of the element that is safe to keep.
+    #[prost(string, tag = "4")]
+    pub element: ::prost::alloc::string::String,
+    /// Its box in the viewport, CSS pixels.
+    #[prost(double, optional, tag = "5")]
+    pub x: ::core::option::Option<f64>,
+    #[prost(double, optional, tag = "6")]
+    pub y: ::core::option::Option<f64>,
+    #[prost(double, optional, tag = "7")]
+    pub width: ::core::option::Option<f64>,
+    #[prost(double, optional, tag = "8")]
+    pub height: ::core::option::Option<f64>,
+}
+/// A request that the allowlist refused.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BlockedRequest {
+    /// Redacted.
+    #[prost(string, tag = "1")]
+    pub url: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub host: ::prost::alloc::string::String,
+    /// document, image, fetch, websocket, …; `connection` where only the connection was seen.
+    #[prost(string, tag = "3")]
+    pub kind: ::prost::alloc::string::String,
+}
+/// What the page did while an action was performed.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PageChanges {
+    #[prost(enumeration = "NavigationKind", tag = "1")]
+    pub navigation: i32,
+    /// URLs that answered with a redirect, in order, redacted.
+    #[prost(string, repeated, tag = "2")]
+    pub redirects: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// HTTP status of the document.
+    #[prost(uint32, optional, tag = "3")]
+    pub status: ::core::option::Option<u32>,
+    #[prost(message, repeated, tag = "4")]
+    pub dialogs: ::prost::alloc::vec::Vec<DialogRecord>,
+    /// URLs of new tabs, redacted.
+    #[prost(string, repeated, tag = "5")]
+    pub new_tabs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, repeated, tag = "6")]
+    pub blocked: ::prost::alloc::vec::Vec<BlockedRequest>,
+    #[prost(message, repeated, tag = "7")]
+    pub downloads: ::prost::alloc::vec::Vec<DownloadRecord>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DialogRecord {
+    /// alert, confirm, prompt or beforeunload.
+    #[prost(string, tag = "1")]
+    pub kind: ::prost::alloc::string::String,
+    /// Redacted.
+    #[prost(string, tag = "2")]
+    pub message: ::prost::alloc::string::String,
+    #[prost(bool, tag = "3")]
+    pub accepted: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DownloadRecord {
+    /// As the page suggests it, without folders.
+    #[prost(string, tag = "1")]
+    pub file_name: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub bytes: u64,
+    /// completed or cancelled.
+    #[prost(string, tag = "3")]
+    pub state: ::prost::alloc::string::String,
+    /// Redacted.
+    #[prost(string, tag = "4")]
+    pub url: ::prost::alloc::string::String,
+    /// Where it lies in the daemon's data folder, relative to that.
+    #[prost(string, tag = "5")]
+    pub path: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "6")]
+    pub blob: ::core::option::Option<BlobRef>,
+}
+/// An output of extract or download.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ActionOutput {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub value: ::prost::alloc::string::String,
+}
+/// What became of one activity of the browser. It travels from the browser's host to the engine, as protobuf.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct BrowserOutcome {
+    #[prost(message, repeated, tag = "1")]
+    pub stages: ::prost::alloc::vec::Vec<StageRecord>,
+    #[prost(message, optional, tag = "2")]
+    pub state_before: ::core::option::Option<StateSignature>,
+    #[prost(message, optional, tag = "3")]
+    pub state_after: ::core::option::Option<StateSignature>,
+    /// Of an action that succeeded; those of a failure are the error's.
+    #[prost(message, repeated, tag = "4")]
+    pub evidence: ::prost::alloc::vec::Vec<EvidenceRef>,
+    #[prost(message, optional, tag = "5")]
+    pub resolution: ::core::option::Option<ResolutionRecord>,
+    #[prost(message, optional, tag = "6")]
+    pub changes: ::core::option::Option<PageChanges>,
+    #[prost(message, optional, tag = "7")]
+    pub output: ::core::option::Option<ActionOutput>,
+    /// Input, a navigation or an upload was sent to the page: the action may have had its effect.
+    #[prost(bool, tag = "8")]
+    pub touched: bool,
+    /// The action failed; `seq` and `run_id` are filled in by the engine.
+    #[prost(message, optional, tag = "9")]
+    pub error: ::core::option::Option<ExecutorError>,
+    /// Name and version of the browser; of `open` alone.
+    #[prost(string, tag = "10")]
+    pub browser: ::prost::alloc::string::String,
+}
+/// What the engine wants of the browser's host. It travels as protobuf.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct BrowserTask {
+    #[prost(enumeration = "BrowserActivity", tag = "1")]
+    pub activity: i32,
+    #[prost(uint32, optional, tag = "2")]
+    pub step_index: ::core::option::Option<u32>,
+    /// Of an action or a recovery; with every default filled in.
+    #[prost(message, optional, tag = "3")]
+    pub action: ::core::option::Option<Action>,
+    /// Of open and close.
+    #[prost(string, tag = "4")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "5")]
+    pub policy: ::core::option::Option<ScriptPolicy>,
+    #[prost(message, optional, tag = "6")]
+    pub browser: ::core::option::Option<BrowserOptions>,
+    /// For BROWSER_LOST: the last state that was seen, and its snapshot.
+    #[prost(message, optional, tag = "7")]
+    pub last_state: ::core::option::Option<StateSignature>,
+    #[prost(message, repeated, tag = "8")]
+    pub last_evidence: ::prost::alloc::vec::Vec<EvidenceRef>,
+    /// Names in `output:` that have a value, so that what is missing is told apart from what never was declared.
+    #[prost(bool, tag = "9")]
+    pub interactive: bool,
+    /// The script has ended well: the storage state is kept.
+    #[prost(bool, tag = "10")]
+    pub keep_storage: bool,
+}
+/// Of a script's run.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ScriptResult {
+    #[prost(message, repeated, tag = "1")]
+    pub outputs: ::prost::alloc::vec::Vec<ActionOutput>,
+    /// Actions that succeeded, and that failed and were passed over.
+    #[prost(uint32, tag = "2")]
+    pub succeeded: u32,
+    #[prost(uint32, tag = "3")]
+    pub failed: u32,
+    #[prost(uint32, tag = "4")]
+    pub total: u32,
+    /// Why it ended, where it did not end well.
+    #[prost(message, optional, tag = "5")]
+    pub error: ::core::option::Option<ExecutorError>,
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum ActionStage {
+    Unspecified = 0,
+    ProposalValidation = 1,
+    Policy = 2,
+    Precondition = 3,
+    Execution = 4,
+    Postcondition = 5,
+    Evidence = 6,
+}
+impl ActionStage {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "ACTION_STAGE_UNSPECIFIED",
+            Self::ProposalValidation => "ACTION_STAGE_PROPOSAL_VALIDATION",
+            Self::Policy => "ACTION_STAGE_POLICY",
+            Self::Precondition => "ACTION_STAGE_PRECONDITION",
+            Self::Execution => "ACTION_STAGE_EXECUTION",
+            Self::Postcondition => "ACTION_STAGE_POSTCONDITION",
+            Self::Evidence => "ACTION_STAGE_EVIDENCE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "ACTION_STAGE_UNSPECIFIED" => Some(Self::Unspecified),
+            "ACTION_STAGE_PROPOSAL_VALIDATION" => Some(Self::ProposalValidation),
+            "ACTION_STAGE_POLICY" => Some(Self::Policy),
+            "ACTION_STAGE_PRECONDITION" => Some(Self::Precondition),
+            "ACTION_STAGE_EXECUTION" => Some(Self::Execution),
+            "ACTION_STAGE_POSTCONDITION" => Some(Self::Postcondition),
+            "ACTION_STAGE_EVIDENCE" => Some(Self::Evidence),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum ExecutorSeverity {
+    Unspecified = 0,
+    Warning = 1,
+    Error = 2,
+    Critical = 3,
+}
+impl ExecutorSeverity {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "EXECUTOR_SEVERITY_UNSPECIFIED",
+            Self::Warning => "EXECUTOR_SEVERITY_WARNING",
+            Self::Error => "EXECUTOR_SEVERITY_ERROR",
+            Self::Critical => "EXECUTOR_SEVERITY_CRITICAL",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "EXECUTOR_SEVERITY_UNSPECIFIED" => Some(Self::Unspecified),
+            "EXECUTOR_SEVERITY_WARNING" => Some(Self::Warning),
+            "EXECUTOR_SEVERITY_ERROR" => Some(Self::Error),
+            "EXECUTOR_SEVERITY_CRITICAL" => Some(Self::Critical),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum NavigationKind {
+    Unspecified = 0,
+    None = 1,
+    SameDocument = 2,
+    Document = 3,
+}
+impl NavigationKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "NAVIGATION_KIND_UNSPECIFIED",
+            Self::None => "NAVIGATION_KIND_NONE",
+            Self::SameDocument => "NAVIGATION_KIND_SAME_DOCUMENT",
+            Self::Document => "NAVIGATION_KIND_DOCUMENT",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "NAVIGATION_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "NAVIGATION_KIND_NONE" => Some(Self::None),
+            "NAVIGATION_KIND_SAME_DOCUMENT" => Some(Self::SameDocument),
+            "NAVIGATION_KIND_DOCUMENT" => Some(Self::Document),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum BrowserActivity {
+    Unspecified = 0,
+    Open = 1,
+    Action = 2,
+    Recovery = 3,
+    Close = 4,
+}
+impl BrowserActivity {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "BROWSER_ACTIVITY_UNSPECIFIED",
+            Self::Open => "BROWSER_ACTIVITY_OPEN",
+            Self::Action => "BROWSER_ACTIVITY_ACTION",
+            Self::Recovery => "BROWSER_ACTIVITY_RECOVERY",
+            Self::Close => "BROWSER_ACTIVITY_CLOSE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "BROWSER_ACTIVITY_UNSPECIFIED" => Some(Self::Unspecified),
+            "BROWSER_ACTIVITY_OPEN" => Some(Self::Open),
+            "BROWSER_ACTIVITY_ACTION" => Some(Self::Action),
+            "BROWSER_ACTIVITY_RECOVERY" => Some(Self::Recovery),
+            "BROWSER_ACTIVITY_CLOSE" => Some(Self::Close),
+            _ => None,
+        }
+    }
+}
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
 pub struct AggregationPolicy {
     /// Default: quorum.
@@ -1868,6 +3064,7 @@ pub enum RunKind {
     Unspecified = 0,
     Plan = 1,
     Ask = 2,
+    Script = 3,
     /// Not a run: the stream of a session's events.
     Session = 100,
 }
@@ -1881,6 +3078,7 @@ impl RunKind {
             Self::Unspecified => "RUN_KIND_UNSPECIFIED",
             Self::Plan => "RUN_KIND_PLAN",
             Self::Ask => "RUN_KIND_ASK",
+            Self::Script => "RUN_KIND_SCRIPT",
             Self::Session => "RUN_KIND_SESSION",
         }
     }
@@ -1890,6 +3088,7 @@ impl RunKind {
             "RUN_KIND_UNSPECIFIED" => Some(Self::Unspecified),
             "RUN_KIND_PLAN" => Some(Self::Plan),
             "RUN_KIND_ASK" => Some(Self::Ask),
+            "RUN_KIND_SCRIPT" => Some(Self::Script),
             "RUN_KIND_SESSION" => Some(Self::Session),
             _ => None,
         }
@@ -2063,7 +3262,7 @@ pub struct Event {
     pub at_ms: i64,
     #[prost(
         oneof = "event::Body",
-        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 40, 41, 42, 50, 51, 52"
+        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 40, 41, 42, 50, 51, 52, 60, 61, 62, 63, 64, 65, 66, 67"
     )]
     pub body: ::core::option::Option<event::Body>,
 }
@@ -2126,6 +3325,23 @@ pub mod event {
         SessionTurn(super::SessionTurn),
         #[prost(message, tag = "52")]
         SessionTransitionAccepted(super::SessionTransitionAccepted),
+        /// Of a script.
+        #[prost(message, tag = "60")]
+        BrowserActivityStarted(super::BrowserActivityStarted),
+        #[prost(message, tag = "61")]
+        BrowserOpened(super::BrowserOpened),
+        #[prost(message, tag = "62")]
+        ActionProposed(super::ActionProposed),
+        #[prost(message, tag = "63")]
+        StageFinished(super::StageFinished),
+        #[prost(message, tag = "64")]
+        ActionFinished(super::ActionFinished),
+        #[prost(message, tag = "65")]
+        ActionFailed(super::ActionFailed),
+        #[prost(message, tag = "66")]
+        BrowserCloseRequested(super::BrowserCloseRequested),
+        #[prost(message, tag = "67")]
+        BrowserClosed(super::BrowserClosed),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2145,6 +3361,9 @@ pub struct RunAccepted {
     /// Of an ask, which has no plan of its own: each call of a spec is a wave of one task.
     #[prost(message, optional, tag = "5")]
     pub ask: ::core::option::Option<Ask>,
+    /// Of a script, with every default filled in: each activity of its browser is a wave of one task.
+    #[prost(message, optional, tag = "6")]
+    pub script: ::core::option::Option<Script>,
 }
 /// Every task of the wave is in its agent's queue (INIT). What a task may wait for a worker, the plan says.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2475,6 +3694,96 @@ pub struct SessionTransitionAccepted {
     #[prost(string, tag = "3")]
     pub to: ::prost::alloc::string::String,
 }
+/// A wave of one task begins, for the browser's host.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct BrowserActivityStarted {
+    #[prost(enumeration = "BrowserActivity", tag = "1")]
+    pub activity: i32,
+    /// Of an action, and of the action that a recovery is for. From 0.
+    #[prost(uint32, optional, tag = "2")]
+    pub step_index: ::core::option::Option<u32>,
+    /// With variables and outputs in their places, and secrets as references.
+    #[prost(message, optional, tag = "3")]
+    pub action: ::core::option::Option<Action>,
+    /// With every default filled in.
+    #[prost(message, optional, tag = "4")]
+    pub wave: ::core::option::Option<Wave>,
+    /// The wave's place, from 0.
+    #[prost(uint32, tag = "5")]
+    pub number: u32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BrowserOpened {
+    /// Name and version.
+    #[prost(string, tag = "1")]
+    pub browser: ::prost::alloc::string::String,
+}
+/// An action of an interactive session.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ActionProposed {
+    #[prost(uint32, tag = "1")]
+    pub step_index: u32,
+    #[prost(message, optional, tag = "2")]
+    pub action: ::core::option::Option<Action>,
+    #[prost(string, tag = "3")]
+    pub request_id: ::prost::alloc::string::String,
+}
+/// A stage of an action has ended (seed 002, section 2: `stage`).
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StageFinished {
+    #[prost(uint32, tag = "1")]
+    pub step_index: u32,
+    #[prost(string, tag = "2")]
+    pub action_id: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "3")]
+    pub record: ::core::option::Option<StageRecord>,
+}
+/// An action, or a recovery, has succeeded.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ActionFinished {
+    #[prost(uint32, tag = "1")]
+    pub step_index: u32,
+    #[prost(string, tag = "2")]
+    pub action_id: ::prost::alloc::string::String,
+    #[prost(enumeration = "BrowserActivity", tag = "3")]
+    pub activity: i32,
+    #[prost(message, optional, tag = "4")]
+    pub state_before: ::core::option::Option<StateSignature>,
+    #[prost(message, optional, tag = "5")]
+    pub state_after: ::core::option::Option<StateSignature>,
+    #[prost(message, repeated, tag = "6")]
+    pub evidence: ::prost::alloc::vec::Vec<EvidenceRef>,
+    #[prost(message, optional, tag = "7")]
+    pub resolution: ::core::option::Option<ResolutionRecord>,
+    #[prost(message, optional, tag = "8")]
+    pub changes: ::core::option::Option<PageChanges>,
+    #[prost(message, optional, tag = "9")]
+    pub output: ::core::option::Option<ActionOutput>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ActionFailed {
+    /// Its `seq` is that of this event.
+    #[prost(message, optional, tag = "1")]
+    pub error: ::core::option::Option<ExecutorError>,
+    #[prost(enumeration = "AfterFailure", tag = "2")]
+    pub next: i32,
+    #[prost(enumeration = "BrowserActivity", tag = "3")]
+    pub activity: i32,
+    #[prost(message, optional, tag = "4")]
+    pub resolution: ::core::option::Option<ResolutionRecord>,
+    #[prost(message, optional, tag = "5")]
+    pub changes: ::core::option::Option<PageChanges>,
+}
+/// An interactive session is to end, or has been idle for too long.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BrowserCloseRequested {
+    #[prost(string, tag = "1")]
+    pub request_id: ::prost::alloc::string::String,
+    #[prost(bool, tag = "2")]
+    pub idle: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BrowserClosed {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum LeaseLossReason {
@@ -2586,6 +3895,43 @@ impl RefusalReason {
             "REFUSAL_REASON_ALREADY_SETTLED" => Some(Self::AlreadySettled),
             "REFUSAL_REASON_UNKNOWN_TASK" => Some(Self::UnknownTask),
             "REFUSAL_REASON_NOT_YOURS" => Some(Self::NotYours),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum AfterFailure {
+    Unspecified = 0,
+    Retry = 1,
+    Recover = 2,
+    /// The script goes on with the next action.
+    Continue = 3,
+    /// The script ends, or the proposer has the answer.
+    Halt = 4,
+}
+impl AfterFailure {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "AFTER_FAILURE_UNSPECIFIED",
+            Self::Retry => "AFTER_FAILURE_RETRY",
+            Self::Recover => "AFTER_FAILURE_RECOVER",
+            Self::Continue => "AFTER_FAILURE_CONTINUE",
+            Self::Halt => "AFTER_FAILURE_HALT",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "AFTER_FAILURE_UNSPECIFIED" => Some(Self::Unspecified),
+            "AFTER_FAILURE_RETRY" => Some(Self::Retry),
+            "AFTER_FAILURE_RECOVER" => Some(Self::Recover),
+            "AFTER_FAILURE_CONTINUE" => Some(Self::Continue),
+            "AFTER_FAILURE_HALT" => Some(Self::Halt),
             _ => None,
         }
     }
@@ -2962,6 +4308,1132 @@ pub mod event_service_server {
     /// Generated gRPC service name
     pub const SERVICE_NAME: &str = "capataz.v1.EventService";
     impl<T> tonic::server::NamedService for EventServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CheckScriptRequest {
+    #[prost(message, optional, tag = "1")]
+    pub script: ::core::option::Option<Script>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CheckScriptResponse {
+    /// Empty where the script is valid.
+    #[prost(message, repeated, tag = "1")]
+    pub violations: ::prost::alloc::vec::Vec<ScriptViolation>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ScriptViolation {
+    /// Such as `actions\[2\].target.nth`.
+    #[prost(string, tag = "1")]
+    pub path: ::prost::alloc::string::String,
+    /// Of the action; empty where the violation is none of an action's.
+    #[prost(string, tag = "2")]
+    pub action_id: ::prost::alloc::string::String,
+    /// U2, U3, U5, or a word for what is wrong.
+    #[prost(string, tag = "3")]
+    pub rule: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    pub message: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct OpenBrowserRequest {
+    /// 1 to 128 characters; default `session`.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub policy: ::core::option::Option<ScriptPolicy>,
+    #[prost(message, optional, tag = "3")]
+    pub browser: ::core::option::Option<BrowserOptions>,
+    /// Default 5 min.
+    #[prost(int64, optional, tag = "4")]
+    pub idle_timeout_ms: ::core::option::Option<i64>,
+    #[prost(btree_map = "string, string", tag = "5")]
+    pub labels: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    #[prost(string, optional, tag = "6")]
+    pub idempotency_key: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(btree_map = "string, string", tag = "7")]
+    pub variables: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OpenBrowserResponse {
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+    /// Name and version.
+    #[prost(string, tag = "2")]
+    pub browser: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ObserveRequest {
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+    /// Characters of the outline; default 20,000, at most 200,000.
+    #[prost(uint32, optional, tag = "2")]
+    pub max_characters: ::core::option::Option<u32>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ObserveResponse {
+    #[prost(message, optional, tag = "1")]
+    pub state: ::core::option::Option<StateSignature>,
+    /// A line for each element that can be read or used: indentation, role, name in quotes, state, `\[ref=e12\]`. Redacted.
+    #[prost(string, tag = "2")]
+    pub outline: ::prost::alloc::string::String,
+    /// The outline was cut.
+    #[prost(bool, tag = "3")]
+    pub truncated: bool,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ProposeRequest {
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub action: ::core::option::Option<Action>,
+    /// A repeated request gets the same answer and is not performed again.
+    #[prost(string, tag = "3")]
+    pub request_id: ::prost::alloc::string::String,
+    #[prost(uint64, optional, tag = "4")]
+    pub if_seq: ::core::option::Option<u64>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ProposeResponse {
+    #[prost(uint32, tag = "1")]
+    pub step_index: u32,
+    /// Sequence number of the event that carries the outcome.
+    #[prost(uint64, tag = "2")]
+    pub seq: u64,
+    #[prost(oneof = "propose_response::Outcome", tags = "3, 4")]
+    pub outcome: ::core::option::Option<propose_response::Outcome>,
+}
+/// Nested message and enum types in `ProposeResponse`.
+pub mod propose_response {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Outcome {
+        #[prost(message, tag = "3")]
+        Success(super::ActionSuccess),
+        #[prost(message, tag = "4")]
+        Error(super::ExecutorError),
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ActionSuccess {
+    #[prost(message, optional, tag = "1")]
+    pub state_before: ::core::option::Option<StateSignature>,
+    #[prost(message, optional, tag = "2")]
+    pub state_after: ::core::option::Option<StateSignature>,
+    #[prost(message, repeated, tag = "3")]
+    pub evidence: ::prost::alloc::vec::Vec<EvidenceRef>,
+    #[prost(message, optional, tag = "4")]
+    pub resolution: ::core::option::Option<ResolutionRecord>,
+    #[prost(message, optional, tag = "5")]
+    pub changes: ::core::option::Option<PageChanges>,
+    #[prost(message, optional, tag = "6")]
+    pub output: ::core::option::Option<ActionOutput>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CloseBrowserRequest {
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub request_id: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CloseBrowserResponse {
+    #[prost(uint64, tag = "1")]
+    pub seq: u64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListBrowsersRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListBrowsersResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub browsers: ::prost::alloc::vec::Vec<OpenBrowserInfo>,
+    /// The most that may be open at a time.
+    #[prost(uint32, tag = "2")]
+    pub limit: u32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OpenBrowserInfo {
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(bool, tag = "3")]
+    pub interactive: bool,
+    /// Redacted.
+    #[prost(string, tag = "4")]
+    pub url: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    pub title: ::prost::alloc::string::String,
+    #[prost(int64, tag = "6")]
+    pub opened_at_ms: i64,
+    #[prost(uint32, tag = "7")]
+    pub process_id: u32,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DescribeBrowserRequest {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DescribeBrowserResponse {
+    #[prost(bool, tag = "1")]
+    pub found: bool,
+    #[prost(string, tag = "2")]
+    pub program: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub version: ::prost::alloc::string::String,
+    /// What is wrong, and what to install.
+    #[prost(string, tag = "4")]
+    pub problem: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListStorageStatesRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListStorageStatesResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub states: ::prost::alloc::vec::Vec<StorageStateInfo>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StorageStateInfo {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(int64, tag = "2")]
+    pub saved_at_ms: i64,
+    #[prost(uint64, tag = "3")]
+    pub bytes: u64,
+    #[prost(bool, tag = "4")]
+    pub encrypted: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteStorageStateRequest {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteStorageStateResponse {
+    #[prost(bool, tag = "1")]
+    pub deleted: bool,
+}
+/// Generated client implementations.
+#[cfg(feature = "client")]
+pub mod executor_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Browser actions, one at a time: an interactive browser session is a run of kind script to which actions are proposed.
+    /// Whole scripts are started with RunService.StartRun.
+    #[derive(Debug, Clone)]
+    pub struct ExecutorServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl<T> ExecutorServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> ExecutorServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            ExecutorServiceClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Every violation of a script, as `capataz act check`; nothing is started.
+        pub async fn check_script(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CheckScriptRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CheckScriptResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.ExecutorService/CheckScript",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("capataz.v1.ExecutorService", "CheckScript"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Answers when the browser is open.
+        pub async fn open_browser(
+            &mut self,
+            request: impl tonic::IntoRequest<super::OpenBrowserRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::OpenBrowserResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.ExecutorService/OpenBrowser",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("capataz.v1.ExecutorService", "OpenBrowser"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// What is on the page now. Nothing is changed or recorded.
+        pub async fn observe(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ObserveRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ObserveResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.ExecutorService/Observe",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("capataz.v1.ExecutorService", "Observe"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Performs one action and answers with what became of it.
+        pub async fn propose(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ProposeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ProposeResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.ExecutorService/Propose",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("capataz.v1.ExecutorService", "Propose"));
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn close_browser(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CloseBrowserRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CloseBrowserResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.ExecutorService/CloseBrowser",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("capataz.v1.ExecutorService", "CloseBrowser"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Those that are open now.
+        pub async fn list_browsers(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListBrowsersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListBrowsersResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.ExecutorService/ListBrowsers",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("capataz.v1.ExecutorService", "ListBrowsers"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Which browser the daemon would start, or why none.
+        pub async fn describe_browser(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DescribeBrowserRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DescribeBrowserResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.ExecutorService/DescribeBrowser",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("capataz.v1.ExecutorService", "DescribeBrowser"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn list_storage_states(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListStorageStatesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListStorageStatesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.ExecutorService/ListStorageStates",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("capataz.v1.ExecutorService", "ListStorageStates"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        pub async fn delete_storage_state(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DeleteStorageStateRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteStorageStateResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.ExecutorService/DeleteStorageState",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("capataz.v1.ExecutorService", "DeleteStorageState"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+#[cfg(feature = "server")]
+pub mod executor_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with ExecutorServiceServer.
+    #[async_trait]
+    pub trait ExecutorService: std::marker::Send + std::marker::Sync + 'static {
+        /// Every violation of a script, as `capataz act check`; nothing is started.
+        async fn check_script(
+            &self,
+            request: tonic::Request<super::CheckScriptRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CheckScriptResponse>,
+            tonic::Status,
+        >;
+        /// Answers when the browser is open.
+        async fn open_browser(
+            &self,
+            request: tonic::Request<super::OpenBrowserRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::OpenBrowserResponse>,
+            tonic::Status,
+        >;
+        /// What is on the page now. Nothing is changed or recorded.
+        async fn observe(
+            &self,
+            request: tonic::Request<super::ObserveRequest>,
+        ) -> std::result::Result<tonic::Response<super::ObserveResponse>, tonic::Status>;
+        /// Performs one action and answers with what became of it.
+        async fn propose(
+            &self,
+            request: tonic::Request<super::ProposeRequest>,
+        ) -> std::result::Result<tonic::Response<super::ProposeResponse>, tonic::Status>;
+        async fn close_browser(
+            &self,
+            request: tonic::Request<super::CloseBrowserRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CloseBrowserResponse>,
+            tonic::Status,
+        >;
+        /// Those that are open now.
+        async fn list_browsers(
+            &self,
+            request: tonic::Request<super::ListBrowsersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListBrowsersResponse>,
+            tonic::Status,
+        >;
+        /// Which browser the daemon would start, or why none.
+        async fn describe_browser(
+            &self,
+            request: tonic::Request<super::DescribeBrowserRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DescribeBrowserResponse>,
+            tonic::Status,
+        >;
+        async fn list_storage_states(
+            &self,
+            request: tonic::Request<super::ListStorageStatesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListStorageStatesResponse>,
+            tonic::Status,
+        >;
+        async fn delete_storage_state(
+            &self,
+            request: tonic::Request<super::DeleteStorageStateRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteStorageStateResponse>,
+            tonic::Status,
+        >;
+    }
+    /// Browser actions, one at a time: an interactive browser session is a run of kind script to which actions are proposed.
+    /// Whole scripts are started with RunService.StartRun.
+    #[derive(Debug)]
+    pub struct ExecutorServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> ExecutorServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for ExecutorServiceServer<T>
+    where
+        T: ExecutorService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/capataz.v1.ExecutorService/CheckScript" => {
+                    #[allow(non_camel_case_types)]
+                    struct CheckScriptSvc<T: ExecutorService>(pub Arc<T>);
+                    impl<
+                        T: ExecutorService,
+                    > tonic::server::UnaryService<super::CheckScriptRequest>
+                    for CheckScriptSvc<T> {
+                        type Response = super::CheckScriptResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CheckScriptRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ExecutorService>::check_script(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CheckScriptSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/capataz.v1.ExecutorService/OpenBrowser" => {
+                    #[allow(non_camel_case_types)]
+                    struct OpenBrowserSvc<T: ExecutorService>(pub Arc<T>);
+                    impl<
+                        T: ExecutorService,
+                    > tonic::server::UnaryService<super::OpenBrowserRequest>
+                    for OpenBrowserSvc<T> {
+                        type Response = super::OpenBrowserResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::OpenBrowserRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ExecutorService>::open_browser(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = OpenBrowserSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/capataz.v1.ExecutorService/Observe" => {
+                    #[allow(non_camel_case_types)]
+                    struct ObserveSvc<T: ExecutorService>(pub Arc<T>);
+                    impl<
+                        T: ExecutorService,
+                    > tonic::server::UnaryService<super::ObserveRequest>
+                    for ObserveSvc<T> {
+                        type Response = super::ObserveResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ObserveRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ExecutorService>::observe(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ObserveSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/capataz.v1.ExecutorService/Propose" => {
+                    #[allow(non_camel_case_types)]
+                    struct ProposeSvc<T: ExecutorService>(pub Arc<T>);
+                    impl<
+                        T: ExecutorService,
+                    > tonic::server::UnaryService<super::ProposeRequest>
+                    for ProposeSvc<T> {
+                        type Response = super::ProposeResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ProposeRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ExecutorService>::propose(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ProposeSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/capataz.v1.ExecutorService/CloseBrowser" => {
+                    #[allow(non_camel_case_types)]
+                    struct CloseBrowserSvc<T: ExecutorService>(pub Arc<T>);
+                    impl<
+                        T: ExecutorService,
+                    > tonic::server::UnaryService<super::CloseBrowserRequest>
+                    for CloseBrowserSvc<T> {
+                        type Response = super::CloseBrowserResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CloseBrowserRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ExecutorService>::close_browser(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CloseBrowserSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/capataz.v1.ExecutorService/ListBrowsers" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListBrowsersSvc<T: ExecutorService>(pub Arc<T>);
+                    impl<
+                        T: ExecutorService,
+                    > tonic::server::UnaryService<super::ListBrowsersRequest>
+                    for ListBrowsersSvc<T> {
+                        type Response = super::ListBrowsersResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListBrowsersRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ExecutorService>::list_browsers(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListBrowsersSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/capataz.v1.ExecutorService/DescribeBrowser" => {
+                    #[allow(non_camel_case_types)]
+                    struct DescribeBrowserSvc<T: ExecutorService>(pub Arc<T>);
+                    impl<
+                        T: ExecutorService,
+                    > tonic::server::UnaryService<super::DescribeBrowserRequest>
+                    for DescribeBrowserSvc<T> {
+                        type Response = super::DescribeBrowserResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DescribeBrowserRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ExecutorService>::describe_browser(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DescribeBrowserSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/capataz.v1.ExecutorService/ListStorageStates" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListStorageStatesSvc<T: ExecutorService>(pub Arc<T>);
+                    impl<
+                        T: ExecutorService,
+                    > tonic::server::UnaryService<super::ListStorageStatesRequest>
+                    for ListStorageStatesSvc<T> {
+                        type Response = super::ListStorageStatesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListStorageStatesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ExecutorService>::list_storage_states(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListStorageStatesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/capataz.v1.ExecutorService/DeleteStorageState" => {
+                    #[allow(non_camel_case_types)]
+                    struct DeleteStorageStateSvc<T: ExecutorService>(pub Arc<T>);
+                    impl<
+                        T: ExecutorService,
+                    > tonic::server::UnaryService<super::DeleteStorageStateRequest>
+                    for DeleteStorageStateSvc<T> {
+                        type Response = super::DeleteStorageStateResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DeleteStorageStateRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ExecutorService>::delete_storage_state(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DeleteStorageStateSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for ExecutorServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "capataz.v1.ExecutorService";
+    impl<T> tonic::server::NamedService for ExecutorServiceServer<T> {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
@@ -4181,6 +6653,9 @@ pub struct StartRunRequest {
     /// Instead of a plan.
     #[prost(message, optional, tag = "5")]
     pub ask: ::core::option::Option<Ask>,
+    /// Instead of a plan.
+    #[prost(message, optional, tag = "6")]
+    pub script: ::core::option::Option<Script>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StartRunResponse {
@@ -4225,6 +6700,9 @@ pub struct RunResult {
     /// Of an ask.
     #[prost(message, optional, tag = "6")]
     pub ask: ::core::option::Option<AskResult>,
+    /// Of a script.
+    #[prost(message, optional, tag = "7")]
+    pub script: ::core::option::Option<ScriptResult>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TaskResult {

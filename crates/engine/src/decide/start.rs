@@ -44,6 +44,7 @@ pub fn start(seed: u64, request: StartRun, now: Timestamp) -> Result<(RunState, 
             labels: request.labels,
             parent: request.parent,
             ask,
+            script: None,
         })),
     };
     let mut buffer = BytesMut::new();

@@ -111,6 +111,14 @@ fn kind(event: &v1::Event) -> &'static str {
         Body::SessionOpened(_) => "session_opened",
         Body::SessionTurn(_) => "session_turn",
         Body::SessionTransitionAccepted(_) => "session_transition_accepted",
+        Body::BrowserActivityStarted(_) => "browser_activity_started",
+        Body::BrowserOpened(_) => "browser_opened",
+        Body::ActionProposed(_) => "action_proposed",
+        Body::StageFinished(_) => "stage_finished",
+        Body::ActionFinished(_) => "action_finished",
+        Body::ActionFailed(_) => "action_failed",
+        Body::BrowserCloseRequested(_) => "browser_close_requested",
+        Body::BrowserClosed(_) => "browser_closed",
     }
 }
 

@@ -217,7 +217,15 @@ impl RunModel {
             | Body::TransitionConsidered(_)
             | Body::SessionOpened(_)
             | Body::SessionTurn(_)
-            | Body::SessionTransitionAccepted(_) => {
+            | Body::SessionTransitionAccepted(_)
+            | Body::BrowserActivityStarted(_)
+            | Body::BrowserOpened(_)
+            | Body::ActionProposed(_)
+            | Body::StageFinished(_)
+            | Body::ActionFinished(_)
+            | Body::ActionFailed(_)
+            | Body::BrowserCloseRequested(_)
+            | Body::BrowserClosed(_) => {
                 Invariant::WavesInOrder.broken(self.at("an ask's event in the run of a plan"))
             }
         }

@@ -1,0 +1,317 @@
+//! The port to a browser's page. Nothing here waits for a condition by itself, but for [`Page::changed`] and the limits
+//! that are passed in; nothing here knows codes, stages or policies.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use capataz_contracts::v1;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// One kind of locator with what it looks for, in the order in which they are tried (rule U4).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Locator {
+    Ref { value: String },
+    Testid { value: String },
+    Role { role: String, name: Option<String> },
+    Label { value: String },
+    Css { value: String },
+    Xpath { value: String },
+    Text { value: String },
+}
+
+/// Where to look: the first locator that matches anything decides.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize)]
+pub struct Query {
+    pub locators: Vec<Locator>,
+    pub nth: Option<u32>,
+    /// The iframes that lead there, outermost first; each a query of its own.
+    #[serde(skip)]
+    pub frame: Vec<Query>,
+    /// Attributes that are wanted of the element.
+    pub attributes: Vec<String>,
+}
+
+/// An element that was found. Valid until its document goes away; it never means another element.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Of the frame's document; given by the adapter.
+    pub frame: String,
+    pub handle: u64,
+}
+
+/// A rectangle in CSS pixels of the outermost viewport.
+#[derive(Clone, Copy, Debug, PartialEq, Default, Serialize, Deserialize)]
+pub struct Rect {
+    pub x: f64,
+    pub y: f64,
+    pub width: f64,
+    pub height: f64,
+}
+
+/// What a query found.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Look {
+    /// The locator that decided: its kind; `None` where nothing matched.
+    pub locator: Option<String>,
+    /// Kinds that matched nothing, in order.
+    pub tried: Vec<String>,
+    /// What the deciding locator matched, before `nth`.
+    pub count: u32,
+    /// At most five of the matches, described without anything secret.
+    pub sample: Vec<Description>,
+    /// The element, where it is exactly one, after `nth`.
+    pub element: Option<Element>,
+    /// Index in the frame path of the iframe that was not found, or found more than once; the count is then its.
+    pub frame_missing: Option<usize>,
+    /// The locator cannot be read, such as a CSS selector with a mistake.
+    pub invalid: Option<String>,
+}
+
+/// An element, described by what is safe to keep.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Description {
+    pub tag: String,
+    pub role: String,
+    /// Accessible name, redacted.
+    pub name: String,
+    pub testid: Option<String>,
+    pub id: Option<String>,
+    /// A CSS path from the nearest root, for people.
+    pub path: String,
+}
+
+/// What is to be known of an element before and after it is acted on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Element {
+    pub node: Node,
+    pub description: Description,
+    pub facts: Facts,
+}
+
+#[derive(Clone, Debug, PartialEq, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Facts {
+    pub attached: bool,
+    /// Has a box, and is neither hidden nor fully transparent in `visibility`.
+    pub visible: bool,
+    pub enabled: bool,
+    /// Takes text: an input of text, a textarea, contenteditable; not read-only.
+    pub editable: bool,
+    /// Of a check box, radio button, switch or the like; `None` for everything else.
+    pub checked: Option<bool>,
+    /// As it is read, normalised.
+    pub text: String,
+    /// Of an input, textarea or select. Secret values are here too, and must not be kept: see `secret`.
+    pub value: Option<String>,
+    /// A password input, or declared for redaction.
+    pub secret: bool,
+    /// Those that were asked for and are there.
+    pub attributes: std::collections::BTreeMap<String, String>,
+    /// `type` of an input.
+    pub input_type: Option<String>,
+    /// Labels and values of a select's options.
+    pub options: Vec<SelectOption>,
+    /// A file input that takes several files; names of the files in a file input.
+    pub multiple: bool,
+    pub files: Vec<String>,
+    /// Where a link or the form of a control leads: an absolute URL.
+    pub destination: Option<String>,
+    pub rect: Rect,
+    /// What lies over its centre where that is not the element itself or within it.
+    pub covered_by: Option<Description>,
+    pub in_viewport: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SelectOption {
+    pub value: String,
+    pub label: String,
+    pub selected: bool,
+    pub disabled: bool,
+}
+
+/// What is done to the page. One act is sent once.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Act {
+    Navigate {
+        url: String,
+    },
+    Back,
+    Reload,
+    /// A click, or two of them for a double click.
+    Click {
+        node: Node,
+        count: u32,
+    },
+    Hover {
+        node: Node,
+    },
+    /// Replaces the value.
+    Fill {
+        node: Node,
+        text: String,
+    },
+    /// A key or a combination; to the element, which is focused first, or to what has the focus.
+    Press {
+        node: Option<Node>,
+        key: String,
+    },
+    /// Values of the options to be selected.
+    Select {
+        node: Node,
+        values: Vec<String>,
+    },
+    /// Submits the form of the element: by a click where the element is a control of it, else as its button would.
+    Submit {
+        node: Node,
+    },
+    Upload {
+        node: Node,
+        files: Vec<PathBuf>,
+    },
+    ScrollTo {
+        node: Node,
+    },
+}
+
+/// What is waited for after a navigation, within the act's limit.
+pub use v1::WaitUntil;
+
+/// Why an act or a look did not come about.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum PageError {
+    /// The event would have gone, or went and was stopped, at another element: nothing received it.
+    #[error("the element is covered by {by:?}")]
+    Covered { by: Option<Description> },
+    /// The element or its document is gone. Nothing was sent.
+    #[error("the element is no longer in the page")]
+    Detached,
+    /// It has no box, moves, or cannot be scrolled into view.
+    #[error("the element cannot be acted on: {reason}")]
+    NotActionable { reason: &'static str },
+    /// The document did not come in time; loading was stopped.
+    #[error("{waiting_for} did not come within {limit:?}")]
+    TooSlow { waiting_for: &'static str, limit: Duration },
+    /// The browser refused the navigation: a network error, in Chromium's words.
+    #[error("the page could not be loaded: {reason}")]
+    NotLoaded { reason: String },
+    /// A navigation, sub-request or redirect that the allowlist refuses.
+    #[error("{} is not on the allowlist", .0.host)]
+    Blocked(Box<v1::BlockedRequest>),
+    /// The tab has crashed, or the browser is gone.
+    #[error("the browser is lost: {reason}")]
+    Lost { reason: String },
+    /// What the page answered makes no sense, or is too large.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// What the page looks like, for its signature: canonical texts, redacted, to be hashed.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Skeleton {
+    pub url: String,
+    pub title: String,
+    /// The visible interactive skeleton: a line for each element, with role, name and state, whatever the target.
+    pub dom: String,
+    pub anchors: String,
+    /// Names and values; of secret ones whether they are filled.
+    pub inputs: String,
+}
+
+/// What is never to leave the page in clear.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PageRedaction {
+    /// CSS selectors of the script's policy.
+    pub selectors: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Picture {
+    /// PNG, with masks over everything secret.
+    pub png: Bytes,
+    pub masked: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outline {
+    pub text: String,
+    pub truncated: bool,
+}
+
+/// A page in a browser, and the tabs that it opens.
+pub trait Page: Send {
+    /// Finds elements; one round trip for each frame of the path. Never waits.
+    fn look(&mut self, query: &Query) -> impl Future<Output = Result<Look, PageError>> + Send;
+
+    /// Looks at an element that was found before. [`PageError::Detached`] where it is gone.
+    fn facts(
+        &mut self,
+        node: &Node,
+        attributes: &[String],
+    ) -> impl Future<Output = Result<Facts, PageError>> + Send;
+
+    /// Rows of a table, each a list of texts.
+    fn table(&mut self, node: &Node) -> impl Future<Output = Result<Vec<Vec<String>>, PageError>> + Send;
+
+    /// Waits until something on the page may have changed, or until the limit. Never fails by the limit.
+    fn changed(&mut self, limit: Duration) -> impl Future<Output = Result<(), PageError>> + Send;
+
+    /// Waits until the element has the same box in two frames one after the other, is scrolled into view, and would
+    /// receive an event at its centre. Returns its box.
+    fn settle(
+        &mut self,
+        node: &Node,
+        limit: Duration,
+    ) -> impl Future<Output = Result<Rect, PageError>> + Send;
+
+    /// Does it, once. Clicks check what really receives the event when it arrives, and stop it where that is not the
+    /// element.
+    fn act(
+        &mut self,
+        act: Act,
+        until: WaitUntil,
+        limit: Duration,
+    ) -> impl Future<Output = Result<(), PageError>> + Send;
+
+    /// Waits until every download that began since the last [`Page::take_changes`] has ended; at least one where
+    /// `expected`. `false`: none began, or not all of them ended, within the limit.
+    fn downloads_ended(
+        &mut self,
+        expected: bool,
+        limit: Duration,
+    ) -> impl Future<Output = Result<bool, PageError>> + Send;
+
+    /// How dialogs are answered from now on.
+    fn answer_dialogs(&mut self, answer: v1::DialogAnswer);
+
+    /// What happened since the last call: navigations, redirects, dialogs, tabs, downloads, blocked requests. URLs and
+    /// texts are as the page has them: redaction is the caller's.
+    fn take_changes(&mut self) -> v1::PageChanges;
+
+    /// URL and title, as they are.
+    fn location(&mut self) -> impl Future<Output = Result<(String, String), PageError>> + Send;
+
+    /// The text of the whole page as it is read.
+    fn text(&mut self) -> impl Future<Output = Result<String, PageError>> + Send;
+
+    fn skeleton(&mut self) -> impl Future<Output = Result<Skeleton, PageError>> + Send;
+
+    /// The `dom_snapshot_partial` of seed 002, section 3: url, title, the nodes with ancestors and siblings, visible
+    /// anchors and inputs. A JSON object.
+    fn snapshot(&mut self, nodes: &[Node]) -> impl Future<Output = Result<Value, PageError>> + Send;
+
+    /// The document as HTML, without values of secret inputs.
+    fn html(&mut self) -> impl Future<Output = Result<String, PageError>> + Send;
+
+    fn screenshot(&mut self, full_page: bool) -> impl Future<Output = Result<Picture, PageError>> + Send;
+
+    /// The page for a model to read; elements that can be named have references for [`Locator::Ref`].
+    fn outline(&mut self, max_characters: usize) -> impl Future<Output = Result<Outline, PageError>> + Send;
+}
