@@ -13,13 +13,15 @@ mod browser;
 mod connection;
 mod error;
 mod options;
+mod process;
 mod profile;
 mod stderr;
 
-pub use browser::{Browser, Ended, Version};
+pub use browser::{Browser, Version};
 pub use connection::{
     Connection, Done, Event, EventError, Events, MESSAGE_LIMIT, QUEUE_BYTES, QUEUE_EVENTS, REQUEST_LIMIT,
     Reply, Session, SessionId,
 };
 pub use error::{CallError, LaunchError, Loss};
-pub use options::{LaunchOptions, WindowSize, passed_environment};
+pub use options::{LaunchOptions, ShimOptions, WindowSize, passed_environment};
+pub use process::Ended;
