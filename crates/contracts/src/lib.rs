@@ -21,6 +21,7 @@ pub mod json;
 mod path;
 pub mod plan_file;
 pub mod reference;
+pub mod script;
 pub mod spec;
 pub mod validate;
 pub mod version;

@@ -91,7 +91,7 @@ codes! {
     };
     PRECONDITION_FAILED: Precondition, Error, { phases: &["pre"] };
     POSTCONDITION_FAILED: Postcondition, Error, { phases: &["post", "assert"], state_after: true };
-    POLICY_HALT: Policy, Critical, {
+    POLICY_HALT: Policy, Error, {
         details: &["policy_reason", "policy_thresholds"], may_be_retried: false
     };
     DOMAIN_BLOCKED: Policy, Error, { details: &["host", "allowlist"] };
@@ -101,7 +101,7 @@ codes! {
     NAVIGATION_TIMEOUT: Execution, Error, { details: &["timeout_ms", "wait_condition"], evidence: PICTURE };
     UPLOAD_FAILED: Execution, Error, { details: &["file_ref", "upload_signal"], evidence: EVERYTHING };
     DOWNLOAD_FAILED: Execution, Error, { details: &["expected_download"], evidence: PICTURE };
-    OVERLAY_BLOCKING: Precondition, Warning, {
+    OVERLAY_BLOCKING: Precondition, Error, {
         details: &["overlay_selector", "overlay_text"], evidence: PICTURE
     };
     AUTH_FAILED: Postcondition, Error, { details: &["auth_signal"], evidence: HTML_AND_PICTURE };
