@@ -22,6 +22,7 @@ pub mod json;
 mod path;
 pub mod plan_file;
 pub mod reference;
+pub mod script;
 pub mod script_file;
 pub mod spec;
 pub mod validate;
