@@ -30,7 +30,9 @@ mod state;
 mod view;
 
 pub use ask::AskStep;
-pub use decide::{BROWSER_AGENT, BROWSER_MEDIA_TYPE, Decision, Refusal, StartRun, Work, decide, start};
+pub use decide::{
+    BROWSER_AGENT, BROWSER_MEDIA_TYPE, Decision, Refusal, StartRun, Work, decide, evidence_blobs, start,
+};
 pub use effect::Effect;
 pub use input::{Input, Observed, Report, Routed, RoutedSpec, TaskRef};
 pub use plan::Plan;

@@ -4,4 +4,8 @@
 //! The executor performs ONE action. Retry, recovery and halts are the engine's. Nothing but the adapter to Chromium
 //! knows DevTools; everything else sees a [`Page`](page::Page).
 
+pub mod allowlist;
+pub mod dsl;
 pub mod page;
+
+mod text;

@@ -26,7 +26,7 @@ use crate::state::{CorruptLog, RunState, Timestamp};
 use turn::Turn;
 
 pub(crate) use ask::call_policies;
-pub use script::{BROWSER_AGENT, BROWSER_MEDIA_TYPE};
+pub use script::{BROWSER_AGENT, BROWSER_MEDIA_TYPE, evidence_blobs};
 pub use start::{StartRun, Work, start};
 pub use turn::Decision;
 

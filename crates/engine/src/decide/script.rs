@@ -404,6 +404,18 @@ pub(super) fn reported(
     }
 }
 
+/// The blobs that an outcome names: its evidence, and what was downloaded. None where it is no outcome.
+#[must_use]
+pub fn evidence_blobs(output: &v1::Payload) -> Vec<v1::BlobRef> {
+    let Some(v1::payload::Data::Inline(bytes)) = &output.data else { return Vec::new() };
+    let Ok(outcome) = v1::BrowserOutcome::decode(bytes.clone()) else { return Vec::new() };
+    let of_error = outcome.error.into_iter().flat_map(|error| error.evidence_refs);
+    let evidence = outcome.evidence.into_iter().chain(of_error);
+    let downloads = outcome.changes.into_iter().flat_map(|changes| changes.downloads);
+    let downloads = downloads.filter_map(|download| download.blob);
+    evidence.map(|piece| v1::BlobRef { blake3: piece.id, size: piece.bytes }).chain(downloads).collect()
+}
+
 fn outcome_action_id(turn: &Turn<'_>, work: &BrowserWork) -> String {
     let script = turn.state.script.as_ref();
     script.and_then(|script| script.action(work.step)).map(|action| action.id.clone()).unwrap_or_default()
