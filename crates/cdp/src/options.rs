@@ -128,6 +128,8 @@ impl LaunchOptions {
         if let Some(proxy) = self.proxy {
             arguments.push(format!("--proxy-server=socks5://{proxy}").into());
             arguments.push("--proxy-bypass-list=<-loopback>".into());
+            // Versions differ in the name of this switch; they ignore the other one.
+            arguments.push("--webrtc-ip-handling-policy=disable_non_proxied_udp".into());
             arguments.push("--force-webrtc-ip-handling-policy=disable_non_proxied_udp".into());
         }
         arguments.extend(self.extra_args.iter().cloned());
