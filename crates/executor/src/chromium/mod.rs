@@ -1,0 +1,3 @@
+//! The adapter to Chromium: a [`Page`](crate::page::Page) over DevTools.
+
+pub mod script;
