@@ -4,4 +4,5 @@
 //! The executor performs ONE action. Retry, recovery and halts are the engine's. Nothing but the adapter to Chromium
 //! knows DevTools; everything else sees a [`Page`](page::Page).
 
+pub mod allowlist;
 pub mod page;
