@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::browser::Ended;
+use crate::process::Ended;
 
 /// Why a command has no result.
 #[derive(Debug, Error)]

@@ -6,6 +6,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use capataz_shim::ShimCommand;
+
 /// Environment variables that the browser gets where the caller's environment has them. Everything else stays out: it
 /// could hold secrets, and a browser reads pages that strangers wrote.
 const PASSED: [&str; 4] = ["PATH", "LANG", "LC_ALL", "TZ"];
@@ -24,6 +26,14 @@ pub struct WindowSize {
     pub height: u32,
 }
 
+/// How a browser is started so that it ends with us, even when we are killed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShimOptions {
+    pub command: ShimCommand,
+    /// Where [`await_orphans`](capataz_shim::await_orphans) looks for browsers that are still ending.
+    pub locks_folder: PathBuf,
+}
+
 /// What [`Browser::launch`](crate::Browser::launch) is asked for.
 #[derive(Clone, Debug)]
 pub struct LaunchOptions {
@@ -40,6 +50,9 @@ pub struct LaunchOptions {
     pub proxy: Option<SocketAddr>,
     /// Where files that a page downloads are written, under the download's own id. Without it downloads are refused.
     pub download_folder: Option<PathBuf>,
+    /// Without it the browser is our own child: it still notices our death by itself, but a browser that hangs does not,
+    /// and its profile folder stays.
+    pub shim: Option<ShimOptions>,
     /// Further switches, after ours.
     pub extra_args: Vec<OsString>,
     /// The browser's whole environment, but for `HOME`, `TMPDIR` and what follows from them; see
@@ -59,6 +72,7 @@ impl LaunchOptions {
             window: WindowSize { width: 1280, height: 800 },
             proxy: None,
             download_folder: None,
+            shim: None,
             extra_args: Vec::new(),
             environment: BTreeMap::new(),
             answer_limit: ANSWER_LIMIT,
@@ -114,6 +128,8 @@ impl LaunchOptions {
         if let Some(proxy) = self.proxy {
             arguments.push(format!("--proxy-server=socks5://{proxy}").into());
             arguments.push("--proxy-bypass-list=<-loopback>".into());
+            // Versions differ in the name of this switch; they ignore the other one.
+            arguments.push("--webrtc-ip-handling-policy=disable_non_proxied_udp".into());
             arguments.push("--force-webrtc-ip-handling-policy=disable_non_proxied_udp".into());
         }
         arguments.extend(self.extra_args.iter().cloned());
