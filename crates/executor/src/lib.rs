@@ -5,4 +5,5 @@
 //! knows DevTools; everything else sees a [`Page`](page::Page).
 
 pub mod allowlist;
+pub mod chromium;
 pub mod page;

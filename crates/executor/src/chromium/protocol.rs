@@ -87,6 +87,7 @@ pub(super) struct ContextCreated {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Context {
+    pub id: i64,
     pub name: String,
     pub unique_id: String,
     #[serde(default)]
@@ -282,4 +283,17 @@ pub(super) struct Size {
 #[derive(Debug, Deserialize)]
 pub(super) struct Cookies {
     pub cookies: Vec<Value>,
+}
+
+/// What `DOM.resolveNode` answers.
+#[derive(Debug, Deserialize)]
+pub(super) struct CreatedObject {
+    pub object: ObjectId,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ObjectId {
+    #[serde(default)]
+    pub object_id: Option<String>,
 }

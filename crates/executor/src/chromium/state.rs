@@ -36,6 +36,14 @@ pub(super) struct Frame {
     pub session: String,
     /// The world of our script in its document; nothing while there is no document.
     pub context: Option<String>,
+    /// Chromium's other name for it, which only this process of it understands.
+    pub context_number: i64,
+}
+
+impl Frame {
+    fn new(parent: Option<String>, session: String) -> Self {
+        Self { parent, session, context: None, context_number: 0 }
+    }
 }
 
 #[derive(Debug)]
@@ -97,6 +105,8 @@ pub(super) struct State {
     pub asked_windows: Vec<String>,
     /// The tab that is ours alone, for storage: its target. Its requests never reach the network.
     pub storage_tab: Option<String>,
+    /// The next tab is that one, whatever the policy for new tabs says.
+    pub expects_own_tab: bool,
 }
 
 impl State {
@@ -112,6 +122,7 @@ impl State {
             origins: BTreeSet::new(),
             asked_windows: Vec::new(),
             storage_tab: None,
+            expects_own_tab: true,
         }
     }
 
@@ -160,7 +171,7 @@ impl State {
     pub(super) fn tab_opened(&mut self, target: String, session: String) {
         let attachment = Attachment { tab: target.clone(), frame: target.clone(), parent: None };
         self.sessions.insert(session.clone(), attachment);
-        let frame = Frame { parent: None, session: session.clone(), context: None };
+        let frame = Frame::new(None, session.clone());
         self.tabs.push(Tab {
             frames: BTreeMap::from([(target.clone(), frame)]),
             target,
@@ -199,7 +210,7 @@ impl State {
             let known_parent = tab.frames.get(&frame).and_then(|frame| frame.parent.clone());
             let parent = known_parent.or(parent_frame).or(Some(target));
             tab.remove_below(&frame);
-            tab.frames.insert(frame, Frame { parent, session, context: None });
+            tab.frames.insert(frame, Frame::new(parent, session));
         }
     }
 
@@ -239,7 +250,7 @@ impl State {
 
     pub(super) fn frame_attached(&mut self, session: &str, frame: String, parent: String) {
         let Some(tab) = self.tab_of_session(session) else { return };
-        let entry = Frame { parent: Some(parent), session: session.to_owned(), context: None };
+        let entry = Frame::new(Some(parent), session.to_owned());
         tab.frames.insert(frame, entry);
     }
 
@@ -301,11 +312,12 @@ impl State {
         }
     }
 
-    pub(super) fn context_created(&mut self, session: &str, frame: &str, context: String) {
+    pub(super) fn context_created(&mut self, session: &str, frame: &str, context: String, number: i64) {
         if let Some(frame) = self.tab_of_session(session).and_then(|tab| tab.frames.get_mut(frame))
             && frame.session == session
         {
             frame.context = Some(context);
+            frame.context_number = number;
         }
     }
 

@@ -116,7 +116,8 @@ impl Watcher {
                 let context = created.context;
                 if context.name == WORLD {
                     self.shared.change(|state| {
-                        state.context_created(session, &context.aux_data.frame_id, context.unique_id);
+                        let frame = &context.aux_data.frame_id;
+                        state.context_created(session, frame, context.unique_id, context.id);
                     });
                 }
             }),
@@ -152,13 +153,13 @@ impl Watcher {
         match target.kind.as_str() {
             "page" if target.subtype.is_empty() => {
                 let wanted = self.shared.change(|state| {
-                    let first = state.tabs.is_empty();
-                    if !first {
+                    let ours = std::mem::take(&mut state.expects_own_tab);
+                    if !ours {
                         let asked = !state.asked_windows.is_empty();
                         let url = if asked { state.asked_windows.remove(0) } else { String::new() };
                         state.changes.new_tab(url);
                     }
-                    let wanted = first || (state.follow_new_tabs && state.tabs.len() < TABS_LIMIT);
+                    let wanted = ours || (state.follow_new_tabs && state.tabs.len() < TABS_LIMIT);
                     if wanted {
                         state.tab_opened(target.target_id.clone(), session_id);
                     }
