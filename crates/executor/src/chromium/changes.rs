@@ -72,9 +72,7 @@ fn same_host(request: &v1::BlockedRequest, host: &str, port: u16) -> bool {
     }
     let url = url::Url::parse(&request.url).ok();
     let seen = url.as_ref().and_then(|url| Some((url.host_str()?, url.port_or_known_default()?)));
-    seen.is_some_and(|(seen_host, seen_port)| {
-        seen_host.trim_matches(['[', ']']) == host && seen_port == port
-    })
+    seen.is_some_and(|(seen_host, seen_port)| seen_host.trim_matches(['[', ']']) == host && seen_port == port)
 }
 
 fn push<T>(list: &mut Vec<T>, entry: T) {

@@ -148,7 +148,10 @@ mod tests {
         assert_eq!(downloads.summary(), (2, false));
         let taken = downloads.take_ended();
         assert_eq!(taken.len(), 1);
-        assert_eq!((taken[0].file_name.as_str(), taken[0].bytes, taken[0].path.as_str()), ("two.txt", 3, "/d/two"));
+        assert_eq!(
+            (taken[0].file_name.as_str(), taken[0].bytes, taken[0].path.as_str()),
+            ("two.txt", 3, "/d/two")
+        );
         downloads.progressed(&progress("one", 1.0, 3.0, "canceled"));
         assert_eq!(downloads.summary(), (1, true));
         assert_eq!(downloads.take_ended()[0].state, "cancelled");
@@ -168,7 +171,8 @@ mod tests {
     #[test]
     fn downloads_beyond_the_limit_are_cancelled() {
         let mut downloads = Downloads::new("/d".into());
-        let cancelled = (0..=DOWNLOADS_LIMIT).filter(|number| began(&mut downloads, &number.to_string(), "f")).count();
+        let cancelled =
+            (0..=DOWNLOADS_LIMIT).filter(|number| began(&mut downloads, &number.to_string(), "f")).count();
         assert_eq!(cancelled, 1);
     }
 }

@@ -105,7 +105,10 @@ struct FoundElement {
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub(super) enum Maybe<T> {
-    Detached { detached: bool },
+    Detached {
+        #[expect(dead_code, reason = "its presence says it")]
+        detached: bool,
+    },
     Here(T),
 }
 
@@ -139,6 +142,20 @@ impl ChromiumPage {
     pub(super) async fn look_once(&self, query: &Query) -> Result<(Look, Vec<String>), Failure> {
         let mut document = self.main_document().await?;
         let mut documents = vec![document.clone()];
+        let named = self.references.query(query);
+        let query = match &named {
+            None => query,
+            // Of a document that is gone, or never was.
+            Some(None) => return Ok((nothing_found(), documents)),
+            Some(Some((of, query))) => {
+                if self.session_of(of).is_none() {
+                    return Ok((nothing_found(), documents));
+                }
+                document.clone_from(of);
+                documents.push(document.clone());
+                query
+            }
+        };
         for (depth, step) in query.frame.iter().enumerate() {
             let answer: LookAnswer =
                 self.script(&document, "look", json!([step, self.redaction]), READ_LIMIT).await?;
@@ -261,8 +278,8 @@ impl ChromiumPage {
         let deadline = Instant::now() + limit;
         let mut before: Option<Rect> = None;
         let mut scrolled = false;
-        let mut obstacle = PageError::NotActionable { reason: "moving" };
         loop {
+            let obstacle;
             let left = deadline.saturating_duration_since(Instant::now());
             let inner = self.settle_within(node, left).await?;
             if self.owner(&node.frame).await.map_err(Failure::or_detached)?.is_none() {
@@ -306,6 +323,10 @@ impl ChromiumPage {
             (None, None, reason) => Err(not_actionable(reason.as_deref())),
         }
     }
+}
+
+fn nothing_found() -> Look {
+    Look { tried: vec!["ref".to_owned()], ..Look::default() }
 }
 
 fn look_of(answer: LookAnswer) -> (Look, Option<FoundElement>) {

@@ -253,7 +253,12 @@ impl ChromiumPage {
     }
 
     /// Waits until the page has taken what was sent. A tab that went away has.
-    async fn taken(&self, session: &Session, sent: Vec<Reply<Done>>, limit: Duration) -> Result<(), PageError> {
+    async fn taken(
+        &self,
+        session: &Session,
+        sent: Vec<Reply<Done>>,
+        limit: Duration,
+    ) -> Result<(), PageError> {
         let deadline = Instant::now() + limit;
         for reply in sent {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -291,14 +296,14 @@ fn strokes(session: &Session, chord: &Chord) -> Vec<Reply<Done>> {
     let mut sent = Vec::new();
     for modifier in &chord.modifiers {
         held |= modifier.bit();
-        sent.push(key(session, "rawKeyDown", modifier.stroke(), held));
+        sent.push(key(session, "rawKeyDown", &modifier.stroke(), held));
     }
     let down = if chord.stroke.text.is_some() { "keyDown" } else { "rawKeyDown" };
     sent.push(key(session, down, &chord.stroke, held));
     sent.push(key(session, "keyUp", &Stroke { text: None, ..chord.stroke.clone() }, held));
     for modifier in chord.modifiers.iter().rev() {
         held &= !modifier.bit();
-        sent.push(key(session, "keyUp", modifier.stroke(), held));
+        sent.push(key(session, "keyUp", &modifier.stroke(), held));
     }
     sent
 }

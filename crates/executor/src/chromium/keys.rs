@@ -196,8 +196,8 @@ fn character_key(character: char, shift: bool) -> Option<(char, &'static str, u1
 }
 
 const LETTERS: [&str; 26] = [
-    "KeyA", "KeyB", "KeyC", "KeyD", "KeyE", "KeyF", "KeyG", "KeyH", "KeyI", "KeyJ", "KeyK", "KeyL", "KeyM", "KeyN",
-    "KeyO", "KeyP", "KeyQ", "KeyR", "KeyS", "KeyT", "KeyU", "KeyV", "KeyW", "KeyX", "KeyY", "KeyZ",
+    "KeyA", "KeyB", "KeyC", "KeyD", "KeyE", "KeyF", "KeyG", "KeyH", "KeyI", "KeyJ", "KeyK", "KeyL", "KeyM",
+    "KeyN", "KeyO", "KeyP", "KeyQ", "KeyR", "KeyS", "KeyT", "KeyU", "KeyV", "KeyW", "KeyX", "KeyY", "KeyZ",
 ];
 
 #[cfg(test)]
@@ -238,7 +238,18 @@ mod tests {
 
     #[test]
     fn what_is_no_key_is_nothing() {
-        for text in ["", "Return", "enter", "ab", "Control+", "Control+Control+a", "Hyper+a", "a+b", "\n", "Shift+Shift"] {
+        for text in [
+            "",
+            "Return",
+            "enter",
+            "ab",
+            "Control+",
+            "Control+Control+a",
+            "Hyper+a",
+            "a+b",
+            "\n",
+            "Shift+Shift",
+        ] {
             assert_eq!(Chord::parse(text), None, "{text:?}");
         }
     }

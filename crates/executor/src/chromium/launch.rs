@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use capataz_cdp::proxy::{Destination, Floor};
-use capataz_cdp::{Browser, CallError, Connection, Done, Ended, LaunchError, LaunchOptions, ShimOptions, WindowSize};
+use capataz_cdp::{
+    Browser, CallError, Connection, Done, Ended, LaunchError, LaunchOptions, ShimOptions, WindowSize,
+};
 use capataz_contracts::v1;
 use serde::Deserialize;
 use serde_json::json;
@@ -112,12 +114,8 @@ impl ChromiumBrowser {
             locale: options.locale.clone(),
             script: Arc::from(script::SOURCE),
         };
-        let watcher = Watcher {
-            connection: connection.clone(),
-            shared: shared.clone(),
-            setup,
-            filter: filter.clone(),
-        };
+        let watcher =
+            Watcher { connection: connection.clone(), shared: shared.clone(), setup, filter: filter.clone() };
         tokio::spawn(watcher.run(heard));
         let gate = Gate { browser: session.clone(), shared: shared.clone(), filter: filter.clone() };
         tokio::spawn(gate.run(requests));

@@ -2,7 +2,9 @@
 
 use std::io::Cursor;
 
-use png::{BitDepth, ColorType, Compression, Decoder, DecodingError, Encoder, EncodingError, Transformations};
+use png::{
+    BitDepth, ColorType, Compression, Decoder, DecodingError, Encoder, EncodingError, Transformations,
+};
 use thiserror::Error;
 
 use crate::page::Rect;
@@ -103,7 +105,8 @@ mod tests {
     #[test]
     fn each_pixel_that_a_box_touches_is_painted_over() {
         for color in [ColorType::Rgb, ColorType::Rgba] {
-            let (painted, masked) = painted_pixels(color, &[Rect { x: 1.5, y: 2.0, width: 1.0, height: 1.5 }]);
+            let (painted, masked) =
+                painted_pixels(color, &[Rect { x: 1.5, y: 2.0, width: 1.0, height: 1.5 }]);
             assert_eq!(painted, [(1, 2), (2, 2), (1, 3), (2, 3)]);
             assert!(masked);
         }
@@ -111,7 +114,10 @@ mod tests {
 
     #[test]
     fn boxes_outside_paint_nothing_and_boxes_at_the_edge_are_cut() {
-        let outside = [Rect { x: 20.0, y: 0.0, width: 5.0, height: 5.0 }, Rect { x: -9.0, y: 0.0, width: 5.0, height: 5.0 }];
+        let outside = [
+            Rect { x: 20.0, y: 0.0, width: 5.0, height: 5.0 },
+            Rect { x: -9.0, y: 0.0, width: 5.0, height: 5.0 },
+        ];
         assert_eq!(painted_pixels(ColorType::Rgb, &outside), (vec![], false));
         let edge = [Rect { x: 9.0, y: 7.0, width: 1e9, height: f64::INFINITY }];
         assert_eq!(painted_pixels(ColorType::Rgb, &edge).0, [(9, 7)]);

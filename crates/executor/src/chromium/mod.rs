@@ -12,6 +12,7 @@ pub mod keys;
 mod launch;
 mod mask;
 mod navigation;
+mod outline;
 mod port;
 mod protocol;
 mod requests;
@@ -27,6 +28,7 @@ use capataz_cdp::Connection;
 
 use crate::page::{Node, PageRedaction};
 use frames::Place;
+use outline::References;
 use requests::Filter;
 use state::Shared;
 
@@ -46,21 +48,26 @@ pub struct ChromiumPage {
     /// Documents of the newest look, and how much had happened before it: what [`crate::page::Page::changed`] is about.
     looked_at: Vec<String>,
     looked_when: u64,
+    references: References,
 }
 
 impl ChromiumPage {
     fn new(connection: Connection, shared: Shared, filter: Filter, redaction: PageRedaction) -> Self {
         let looked_when = shared.version();
-        Self { connection, shared, filter, redaction, settled: None, looked_at: Vec::new(), looked_when }
+        Self {
+            connection,
+            shared,
+            filter,
+            redaction,
+            settled: None,
+            looked_at: Vec::new(),
+            looked_when,
+            references: References::default(),
+        }
     }
 
     /// Another hand on the same page.
     fn again(&self) -> Self {
-        Self::new(
-            self.connection.clone(),
-            self.shared.clone(),
-            self.filter.clone(),
-            self.redaction.clone(),
-        )
+        Self::new(self.connection.clone(), self.shared.clone(), self.filter.clone(), self.redaction.clone())
     }
 }

@@ -73,14 +73,9 @@ impl ChromiumPage {
             let entry = entry.filter(|(index, entry)| *index > 0 || entry.url != "about:blank");
             let Some((_, entry)) = entry else { return Err(not_loaded("there is no page before this one")) };
             let params = json!({ "entryId": entry.id });
-            self.command::<Done>(
-                &before.session,
-                "Page.navigateToHistoryEntry",
-                params,
-                Duration::MAX,
-            )
-            .await
-            .map_err(ended)?;
+            self.command::<Done>(&before.session, "Page.navigateToHistoryEntry", params, Duration::MAX)
+                .await
+                .map_err(ended)?;
             self.arrived(&before, until).await
         };
         self.within(&before, limit, going).await
@@ -89,9 +84,7 @@ impl ChromiumPage {
     pub(super) async fn reload(&self, until: WaitUntil, limit: Duration) -> Result<(), PageError> {
         let before = self.before()?;
         let loading = async {
-            self.command::<Done>(&before.session, "Page.reload", (), Duration::MAX)
-                .await
-                .map_err(ended)?;
+            self.command::<Done>(&before.session, "Page.reload", (), Duration::MAX).await.map_err(ended)?;
             self.arrived(&before, until).await
         };
         self.within(&before, limit, loading).await

@@ -66,9 +66,14 @@ impl Page for ChromiumPage {
     }
 
     async fn table(&mut self, node: &Node) -> Result<Vec<Vec<String>>, PageError> {
-        let table: Result<Maybe<Vec<Vec<String>>>, Failure> =
-            self.script(&node.frame, "table", json!([node.handle, self.redaction]), READ_LIMIT).await;
-        table.map_err(Failure::or_detached)?.here()
+        let table: Value = self
+            .script(&node.frame, "table", json!([node.handle]), READ_LIMIT)
+            .await
+            .map_err(Failure::or_detached)?;
+        if table.get("detached").is_some() {
+            return Err(PageError::Detached);
+        }
+        serde_json::from_value(table).map_err(|_| PageError::NotActionable { reason: "it is no table" })
     }
 
     async fn changed(&mut self, limit: Duration) -> Result<(), PageError> {
@@ -177,7 +182,6 @@ impl Page for ChromiumPage {
     }
 
     async fn outline(&mut self, max_characters: usize) -> Result<Outline, PageError> {
-        let options = json!([{ "max": max_characters, "redaction": self.redaction }]);
-        self.read("outline", options).await
+        self.outlined(max_characters).await
     }
 }

@@ -146,8 +146,7 @@ impl State {
     /// Whether commands of this session can still be answered.
     pub(super) fn answers(&self, session: &str) -> bool {
         let Some(attachment) = self.sessions.get(session) else { return false };
-        self.lost.is_none()
-            && !self.tabs.iter().any(|tab| tab.target == attachment.tab && tab.crashed)
+        self.lost.is_none() && !self.tabs.iter().any(|tab| tab.target == attachment.tab && tab.crashed)
     }
 
     /// Where the script of this document can be called: its session.
@@ -177,12 +176,7 @@ impl State {
             target,
             session,
             crashed: false,
-            document: Document {
-                number: 0,
-                loader: String::new(),
-                reached: Reached::Commit,
-                failed: false,
-            },
+            document: Document { number: 0, loader: String::new(), reached: Reached::Commit, failed: false },
             same_document: 0,
             answer: None,
             failure: None,
@@ -200,11 +194,8 @@ impl State {
         let Some(target) = self.sessions.get(parent_session).map(|attachment| attachment.tab.clone()) else {
             return;
         };
-        let attachment = Attachment {
-            tab: target.clone(),
-            frame: frame.clone(),
-            parent: Some(parent_session.to_owned()),
-        };
+        let attachment =
+            Attachment { tab: target.clone(), frame: frame.clone(), parent: Some(parent_session.to_owned()) };
         self.sessions.insert(session.clone(), attachment);
         if let Some(tab) = self.tab(&target) {
             let known_parent = tab.frames.get(&frame).and_then(|frame| frame.parent.clone());
@@ -267,7 +258,8 @@ impl State {
         if frame.id != tab.target {
             return;
         }
-        let status = tab.answer.as_ref().filter(|(loader, _)| *loader == frame.loader_id).map(|answer| answer.1);
+        let status =
+            tab.answer.as_ref().filter(|(loader, _)| *loader == frame.loader_id).map(|answer| answer.1);
         tab.document = Document {
             number: tab.document.number + 1,
             loader: frame.loader_id,

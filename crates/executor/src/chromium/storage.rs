@@ -197,15 +197,23 @@ fn no_storage(origin: &str) -> PageError {
 /// A cookie as the browser takes it: what it tells has more than that.
 fn settable(cookie: &Value) -> Value {
     const TAKEN: [&str; 11] = [
-        "name", "value", "domain", "path", "secure", "httpOnly", "sameSite", "priority", "sourceScheme", "sourcePort",
+        "name",
+        "value",
+        "domain",
+        "path",
+        "secure",
+        "httpOnly",
+        "sameSite",
+        "priority",
+        "sourceScheme",
+        "sourcePort",
         "partitionKey",
     ];
-    let mut taken: serde_json::Map<String, Value> = TAKEN
-        .iter()
-        .filter_map(|name| Some(((*name).to_owned(), cookie.get(*name)?.clone())))
-        .collect();
+    let mut taken: serde_json::Map<String, Value> =
+        TAKEN.iter().filter_map(|name| Some(((*name).to_owned(), cookie.get(*name)?.clone()))).collect();
     // One without this is a session's, which ends with the browser that had it and begins anew here.
-    if let Some(expires) = cookie.get("expires").filter(|expires| expires.as_f64().is_some_and(|at| at > 0.0)) {
+    if let Some(expires) = cookie.get("expires").filter(|expires| expires.as_f64().is_some_and(|at| at > 0.0))
+    {
         taken.insert("expires".to_owned(), expires.clone());
     }
     Value::Object(taken)

@@ -26,7 +26,8 @@ impl TabSetup {
     /// Sends what a new tab needs, and lets it run. Nothing is waited for: the browser carries commands out in order.
     pub(super) fn prepare_tab(&self, session: &Session) {
         self.prepare_frame(session);
-        let size = json!({ "width": self.width, "height": self.height, "deviceScaleFactor": 1, "mobile": false });
+        let size =
+            json!({ "width": self.width, "height": self.height, "deviceScaleFactor": 1, "mobile": false });
         send(session, "Page.setLifecycleEventsEnabled", json!({ "enabled": true }));
         send(session, "Inspector.enable", ());
         send(session, "Emulation.setDeviceMetricsOverride", size);

@@ -41,10 +41,8 @@ impl ChromiumPage {
         let set = self.command::<Done>(&session, "DOM.setFileInputFiles", params, limit).await;
         super::tabs::send(&session, "Runtime.releaseObject", json!({ "objectId": object }));
         set.map_err(Failure::or_detached)?;
-        let names: Vec<_> = files
-            .iter()
-            .filter_map(|file| Some(file.file_name()?.to_string_lossy().into_owned()))
-            .collect();
+        let names: Vec<_> =
+            files.iter().filter_map(|file| Some(file.file_name()?.to_string_lossy().into_owned())).collect();
         match self.facts_of(node, &[]).await {
             Ok(facts) if facts.files == names => Ok(()),
             Ok(_) => Err(PageError::Failed("the input does not list the files".to_owned())),
