@@ -149,7 +149,10 @@ pub fn insert(
             }
             Segment::Placeholder(Placeholder::Secret(name)) => {
                 if place != Place::Fill {
-                    return Err(("secret", format!("`${{secret:{name}}}` may stand only in the value of fill")));
+                    return Err((
+                        "secret",
+                        format!("`${{secret:{name}}}` may stand only in the value of fill"),
+                    ));
                 }
                 if plain.ends_with('$') {
                     let message = format!("a `$` cannot stand right before `${{secret:{name}}}`");
@@ -160,9 +163,9 @@ pub fn insert(
                 done.push_str(&format!("${{secret:{name}}}"));
                 continue;
             }
-            Segment::Placeholder(Placeholder::Variable(name)) => variables
-                .get(name)
-                .ok_or_else(|| ("variable", format!("there is no variable `{name}`")))?,
+            Segment::Placeholder(Placeholder::Variable(name)) => {
+                variables.get(name).ok_or_else(|| ("variable", format!("there is no variable `{name}`")))?
+            }
             Segment::Placeholder(Placeholder::Output(name)) => {
                 let value = outputs
                     .get(name)
@@ -335,3 +338,6 @@ pub fn substitute(
     });
     if violations.is_empty() { Ok(done) } else { Err(violations) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,5 +7,6 @@
 pub mod allowlist;
 pub mod dsl;
 pub mod page;
+pub mod redact;
 
 mod text;
