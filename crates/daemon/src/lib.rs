@@ -21,7 +21,7 @@ use std::time::Duration;
 use capataz_contracts::{Violation, v1};
 use capataz_runtime::core::{Known, KnownAgent};
 use capataz_runtime::process::{ProcessContext, await_orphans};
-use capataz_runtime::shell::{BuiltinWorker, ProcessHost, Shard, ShardOptions, StartError};
+use capataz_runtime::shell::{BuiltinWorker, Host, ProcessAgents, Shard, ShardOptions, StartError};
 use capataz_store::{Millis, Retention, ShardId, SqliteOptions, SqliteStore, Store, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -78,7 +78,7 @@ pub struct Daemon {
     address: SocketAddr,
     data_dir: PathBuf,
     shard: Shard,
-    host: Option<ProcessHost>,
+    host: Option<Host>,
     templates: Option<BuiltinWorker>,
     reloading: Option<specs::Reloading>,
     stop: watch::Sender<bool>,
@@ -112,7 +112,8 @@ impl Daemon {
                 shims_folder,
                 secrets: Arc::new(secret),
             };
-            ProcessHost::start(shard.clone(), config.agents.clone(), context)
+            let agents = ProcessAgents::new(config.agents.clone(), context, Arc::clone(&store));
+            Host::start(shard.clone(), agents)
         });
         let (stop, stopped) = watch::channel(false);
         let specs = specs::Specs::start(source, router, shard.clone()).await;

@@ -157,6 +157,14 @@ pub fn severity(severity: ExecutorSeverity) -> Option<Severity> {
     }
 }
 
+/// A time of the contract as the seed writes it (seed 002, section 2: `created_at`): ISO 8601, UTC, with milliseconds. What
+/// no calendar has is the beginning of 1970.
+#[must_use]
+pub fn iso_time(unix_ms: i64) -> String {
+    let time = jiff::Timestamp::from_millisecond(unix_ms).unwrap_or_default();
+    format!("{time:.3}")
+}
+
 /// Whether a kind of action concerns one element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Targeted {
@@ -331,6 +339,13 @@ mod tests {
             assert_ne!(traits.changes, traits.repeatable, "{}", traits.name);
         }
         assert_eq!(kind_traits(ActionKind::Unspecified), None);
+    }
+
+    #[test]
+    fn times_are_written_in_utc_with_milliseconds() {
+        assert_eq!(iso_time(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(iso_time(1_700_000_000_120), "2023-11-14T22:13:20.120Z");
+        assert_eq!(iso_time(i64::MAX), iso_time(0));
     }
 
     #[test]

@@ -2,13 +2,13 @@
 
 use bytes::Bytes;
 use capataz_contracts::v1;
+use capataz_shim::MAX_INPUT;
 use rustix::process::Signal;
 use serde::Deserialize;
 
 use super::agent::{OutputFormat, ProcessAgent};
 use super::environment::Redactor;
 use super::json;
-use super::protocol::MAX_INPUT;
 use super::stderr::last_line;
 
 /// The command ran and failed.

@@ -5,26 +5,22 @@ use std::ffi::OsString;
 use std::fmt;
 use std::future::pending;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use capataz_shim::{Invocation, KILL, MAX_INPUT, Report, Reports, Shim, ShimCommand, TERMINATE};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::agent::ProcessAgent;
 use super::environment::{Environment, SecretResolver};
-use super::orphans::LOCK_EXTENSION;
 use super::outcome::{Ending, Observation, ProcessOutcome};
-use super::protocol::{KILL, MAX_INPUT, REPORT_BYTES, Report, TERMINATE};
 use super::stderr::StderrReader;
 
 /// Shortest time between two progress updates of one command.
@@ -36,22 +32,6 @@ const DISAPPEAR_LIMIT: Duration = Duration::from_secs(10);
 
 /// Bytes that are read at once from each of the command's pipes.
 const READ_SIZE: usize = 16 * 1024;
-
-/// How the daemon starts its shim: itself again, with arguments that lead to [`shim_main`](super::shim_main).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShimCommand {
-    pub program: PathBuf,
-    /// What comes before the shim's own arguments.
-    pub args: Vec<OsString>,
-}
-
-impl Default for ShimCommand {
-    /// The running executable with the subcommand `__shim`. By this path it is found even after its file was replaced,
-    /// so that both sides are always of one version.
-    fn default() -> Self {
-        Self { program: "/proc/self/exe".into(), args: vec!["__shim".into()] }
-    }
-}
 
 /// What all runs of all agents share.
 #[derive(Clone)]
@@ -109,7 +89,7 @@ pub async fn run(
     if input.len() as u64 > MAX_INPUT {
         return ProcessOutcome::input_too_large(input.len());
     }
-    let shim = match Shim::start(agent, context, &environment) {
+    let shim = match start_shim(agent, context, &environment) {
         Ok(shim) => shim,
         Err(error) => {
             let ending = Ending::Refused { errno: error.raw_os_error().unwrap_or(0) };
@@ -138,38 +118,18 @@ pub async fn run(
     ProcessOutcome::of(agent, &secrets, observation)
 }
 
-/// A started shim and the daemon's ends of everything that leads to it.
-struct Shim {
-    process: Child,
-    reader: OwnedReadHalf,
-    writer: OwnedWriteHalf,
-    stdout: Option<ChildStdout>,
-    stderr: Option<ChildStderr>,
-}
-
-impl Shim {
-    fn start(agent: &ProcessAgent, context: &ProcessContext, environment: &Environment) -> io::Result<Self> {
-        let lock_name = format!("{}.{LOCK_EXTENSION}", uuid::Uuid::now_v7());
-        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
-        ours.set_nonblocking(true)?;
-        let (reader, writer) = UnixStream::from_std(ours)?.into_split();
-        let mut command = Command::new(&context.shim.program);
-        command
-            .args(&context.shim.args)
-            .arg(context.shims_folder.join(lock_name))
-            .arg(agent.cwd.as_deref().unwrap_or("".as_ref()))
-            .args(&agent.command)
-            .env_clear()
-            .envs(&environment.variables)
-            .stdin(Stdio::from(OwnedFd::from(theirs)))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0);
-        // `command` holds the shim's end of the socket; it goes with this scope, so that end of file is seen.
-        let mut process = command.spawn()?;
-        let (stdout, stderr) = (process.stdout.take(), process.stderr.take());
-        Ok(Self { process, reader, writer, stdout, stderr })
-    }
+fn start_shim(agent: &ProcessAgent, context: &ProcessContext, environment: &Environment) -> io::Result<Shim> {
+    let mut command = agent.command.iter().map(OsString::from);
+    let invocation = Invocation {
+        program: command.next().unwrap_or_default(),
+        arguments: command.collect(),
+        working_directory: agent.cwd.clone().filter(|folder| !folder.as_os_str().is_empty()),
+        ..Invocation::default()
+    };
+    Shim::start(&context.shim, &context.shims_folder, &invocation, |command| {
+        command.env_clear().envs(&environment.variables).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Ok(())
+    })
 }
 
 /// What is known of one run so far, and what is to be done next. Only [`Watch::follow`] waits.
@@ -194,18 +154,18 @@ struct Watch<'a, P> {
 
 impl<P: Fn(ProgressUpdate) + Send> Watch<'_, P> {
     async fn follow(&mut self, shim: Shim, control: &mut mpsc::Receiver<Control>) {
-        let Shim { mut process, reader, mut writer, mut stdout, mut stderr } = shim;
-        let mut reader = Some(reader);
-        let mut report = Vec::with_capacity(REPORT_BYTES);
+        let Shim { mut process, reports, orders: mut writer } = shim;
+        let (mut stdout, mut stderr) = (process.stdout.take(), process.stderr.take());
+        let mut reports = Some(reports);
         let mut stdout_chunk = vec![0; READ_SIZE];
         let mut stderr_chunk = vec![0; READ_SIZE];
         let mut control_open = true;
-        while reader.is_some() || stdout.is_some() || stderr.is_some() {
+        while reports.is_some() || stdout.is_some() || stderr.is_some() {
             tokio::select! {
-                received = read_report(&mut reader, &mut report) => match received {
+                received = next_report(&mut reports) => match received {
                     Some(report) => self.on_report(report),
                     None => {
-                        reader = None;
+                        reports = None;
                         self.on_shim_gone();
                     }
                 },
@@ -344,23 +304,11 @@ impl<P: Fn(ProgressUpdate) + Send> Watch<'_, P> {
     }
 }
 
-/// The next report; nothing when the shim is gone. What is read of a report stays in `partial` between calls. Waits for
-/// ever where there is no reader.
-async fn read_report(reader: &mut Option<OwnedReadHalf>, partial: &mut Vec<u8>) -> Option<Report> {
-    let Some(reader) = reader else { return pending().await };
-    loop {
-        let mut chunk = [0; REPORT_BYTES];
-        let room = chunk.get_mut(partial.len()..)?;
-        match reader.read(room).await {
-            Ok(0) | Err(_) => return None,
-            Ok(length) => partial.extend(room.iter().take(length)),
-        }
-        if let Ok(report) = <[u8; REPORT_BYTES]>::try_from(partial.as_slice()) {
-            partial.clear();
-            if let Some(report) = Report::decode(report) {
-                return Some(report);
-            }
-        }
+/// The next report; nothing when the shim is gone. Waits for ever where nobody reports.
+async fn next_report(reports: &mut Option<Reports>) -> Option<Report> {
+    match reports {
+        Some(reports) => reports.next().await,
+        None => pending().await,
     }
 }
 

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, wait};
 
 /// Reaps the children that have ended by now. Returns the status of `command` when it is among them.
-pub(super) fn reap_ended(command: Pid) -> Option<WaitStatus> {
+pub(crate) fn reap_ended(command: Pid) -> Option<WaitStatus> {
     let mut command_status = None;
     loop {
         match wait(WaitOptions::NOHANG) {
@@ -24,7 +24,7 @@ pub(super) fn reap_ended(command: Pid) -> Option<WaitStatus> {
 /// Kills and reaps every descendant. Returns when none is left; until then the shim keeps its lock.
 ///
 /// A process that may not be signalled (it changed its user) or that hangs in the kernel is waited for.
-pub(super) fn end_all() {
+pub(crate) fn end_all() {
     loop {
         match wait(WaitOptions::NOHANG) {
             Ok(Some(_)) | Err(Errno::INTR) => continue,

@@ -1,29 +1,29 @@
-//! What the daemon and the shim say to each other over the socket that is the shim's stdin.
+//! What the parent and the shim say to each other over the socket that is the shim's stdin.
 //!
-//! Daemon to shim, only after [`Report::Ready`]: the length of the input ([`HEADER_BYTES`], little-endian), the input,
-//! then any number of one-byte commands. End of file at any point: the daemon is gone, end everything.
+//! Parent to shim, only after [`Report::Ready`]: the length of the input ([`HEADER_BYTES`], little-endian), the input,
+//! then any number of one-byte commands. End of file at any point: the parent is gone, end everything.
 //!
-//! Shim to daemon: reports of [`REPORT_BYTES`] each, a tag and a little-endian number. The command itself never holds
+//! Shim to parent: reports of [`REPORT_BYTES`] each, a tag and a little-endian number. The command itself never holds
 //! the socket, so it cannot forge a report. End of file: the shim, and with it everything that it started, is gone.
 
 /// Bytes of the header in front of the input.
-pub(super) const HEADER_BYTES: usize = 8;
+pub const HEADER_BYTES: usize = 8;
 
-/// Most bytes of input for one task: the same as for one blob.
+/// Most bytes of input for one command: the same as for one blob.
 pub const MAX_INPUT: u64 = 256 * 1024 * 1024;
 
 /// Command: SIGTERM to the command's process group.
-pub(super) const TERMINATE: u8 = b'T';
+pub const TERMINATE: u8 = b'T';
 /// Command: SIGKILL to the command's process group.
-pub(super) const KILL: u8 = b'K';
+pub const KILL: u8 = b'K';
 
 /// Bytes of one report.
-pub(super) const REPORT_BYTES: usize = 5;
+pub const REPORT_BYTES: usize = 5;
 
-/// One thing that the shim tells the daemon. Numbers named `errno` are the system's; 0 where it gave none.
+/// One thing that the shim tells the parent. Numbers named `errno` are the system's; 0 where it gave none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Report {
-    /// The shim holds its lock: from here on the next daemon would wait for it.
+pub enum Report {
+    /// The shim holds its lock: from here on the next parent would wait for it.
     Ready,
     /// The shim cannot do its work; the command was not started, or ended at once.
     Refused {
@@ -50,7 +50,7 @@ pub(super) enum Report {
 }
 
 impl Report {
-    pub(super) fn encode(self) -> [u8; REPORT_BYTES] {
+    pub fn encode(self) -> [u8; REPORT_BYTES] {
         let (tag, number) = match self {
             Self::Ready => (b'L', 0),
             Self::Refused { errno } => (b'R', errno),
@@ -65,7 +65,7 @@ impl Report {
     }
 
     /// The report that these bytes are; nothing for an unknown tag.
-    pub(super) fn decode(bytes: [u8; REPORT_BYTES]) -> Option<Self> {
+    pub fn decode(bytes: [u8; REPORT_BYTES]) -> Option<Self> {
         let [tag, a, b, c, d] = bytes;
         let number = i32::from_le_bytes([a, b, c, d]);
         Some(match tag {

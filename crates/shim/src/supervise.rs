@@ -1,4 +1,4 @@
-//! The shim's side: starts the command, passes the input and the signals on, ends everything when the daemon is gone.
+//! The shim's side: starts the command, passes the input and the signals on, ends everything when the parent is gone.
 //!
 //! One thread, no runtime. Its stdout and stderr are the command's; it writes nothing to them itself.
 
@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{ChildStdin, Command, ExitCode, Stdio};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -21,8 +21,9 @@ use rustix::process::{
 };
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::descendants;
-use super::protocol::{HEADER_BYTES, KILL, MAX_INPUT, Report, TERMINATE};
+use crate::descendants;
+use crate::invocation::{FIRST_PIPE, Invocation, SECOND_PIPE};
+use crate::protocol::{HEADER_BYTES, KILL, MAX_INPUT, Report, TERMINATE};
 
 /// How often processes that lost their parent and ended are reaped while the command runs. Nothing waits for it; it
 /// only bounds how many dead entries gather in the process table.
@@ -31,19 +32,23 @@ const REAP_INTERVAL: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// Exit status of a shim that was called wrongly or could not do its work.
 const SHIM_FAILED: u8 = 125;
 
-/// The main function of the shim. Arguments: the lock file, the working directory (empty: the daemon's), the program and
-/// its arguments. Its stdin must be the socket to the daemon; its environment becomes the command's.
+/// The main function of the shim. The arguments are those that [`Shim::start`](crate::Shim::start) writes. Its stdin must
+/// be the socket to the parent; its environment becomes the command's.
 ///
 /// The exit status follows the shells' custom: the command's exit code, or 128 and the number of the signal that ended
-/// it. The daemon does not use it; it is told through the socket.
+/// it. The parent does not use it; it is told through the socket.
 pub fn shim_main(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let Some(invocation) = Invocation::parse(args) else { return ExitCode::from(SHIM_FAILED) };
+    let Some((lock, invocation)) = Invocation::parse(args) else { return ExitCode::from(SHIM_FAILED) };
     let Ok(control) = io::stdin().as_fd().try_clone_to_owned() else { return ExitCode::from(SHIM_FAILED) };
     let mut control = UnixStream::from(control);
-    let ending = match Lock::take(&invocation.lock) {
+    let ending = match Lock::take(&lock) {
         Ok(lock) => {
             let ending = supervise(&invocation, &mut control);
             descendants::end_all();
+            if let Some(folder) = &invocation.remove {
+                // Nothing is left that could write to it. What cannot be removed stays for the parent to find.
+                let _ = fs::remove_dir_all(folder);
+            }
             lock.remove();
             ending
         }
@@ -62,25 +67,7 @@ pub fn shim_main(args: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-struct Invocation {
-    lock: PathBuf,
-    working_directory: Option<PathBuf>,
-    program: OsString,
-    arguments: Vec<OsString>,
-}
-
-impl Invocation {
-    fn parse(mut args: impl Iterator<Item = OsString>) -> Option<Self> {
-        Some(Self {
-            lock: args.next()?.into(),
-            working_directory: args.next().map(PathBuf::from).filter(|path| !path.as_os_str().is_empty()),
-            program: args.next()?,
-            arguments: args.collect(),
-        })
-    }
-}
-
-/// The file whose lock says: something that an earlier daemon started may be alive.
+/// The file whose lock says: something that an earlier parent started may be alive.
 struct Lock<'a> {
     path: &'a Path,
     _file: File,
@@ -97,7 +84,7 @@ impl<'a> Lock<'a> {
     }
 
     fn remove(self) {
-        // A file that stays is found without a holder and removed at the daemon's next start.
+        // A file that stays is found without a holder and removed at the parent's next start.
         let _ = fs::remove_file(self.path);
     }
 }
@@ -111,7 +98,7 @@ fn supervise(invocation: &Invocation, control: &mut UnixStream) -> Result<WaitSt
     set_child_subreaper(Some(getpid())).map_err(|errno| refused(&errno.into()))?;
     tell(control, Report::Ready);
 
-    // The daemon sends nothing before it knows that the lock is held. A daemon that dies earlier leaves end of file
+    // The parent sends nothing before it knows that the lock is held. A parent that dies earlier leaves end of file
     // here, and the command never starts.
     let mut header = [0; HEADER_BYTES];
     control.read_exact(&mut header).map_err(|error| refused(&error))?;
@@ -121,6 +108,9 @@ fn supervise(invocation: &Invocation, control: &mut UnixStream) -> Result<WaitSt
     }
 
     let (command, stdin) = start(invocation)?;
+    if invocation.pipes {
+        close_pipes();
+    }
     tell(control, Report::Started { pid: command.as_raw_nonzero().get() });
     let watched =
         Supervised::new(command, stdin, input_length, control).and_then(|mut watched| watched.watch());
@@ -161,15 +151,23 @@ fn start(invocation: &Invocation) -> Result<(Pid, Option<ChildStdin>), Report> {
     }
 }
 
+/// Leaves the command the only one that holds its pipes, so that its end is seen at their other ends at once.
+fn close_pipes() {
+    // The parent has handed exactly these over, and nothing in this process owns them.
+    for pipe in [FIRST_PIPE, SECOND_PIPE] {
+        let _ = nix::unistd::close(pipe);
+    }
+}
+
 struct Supervised<'a> {
     command: Pid,
     command_end: OwnedFd,
     control: &'a mut UnixStream,
     /// The command's stdin, until all input is written or nobody reads it any more.
     stdin: Option<ChildStdin>,
-    /// Input that came from the daemon and is not written yet.
+    /// Input that came from the parent and is not written yet.
     pending: VecDeque<u8>,
-    /// Bytes of input still to come from the daemon; what follows them are commands.
+    /// Bytes of input still to come from the parent; what follows them are commands.
     input_left: u64,
 }
 
@@ -188,7 +186,7 @@ impl<'a> Supervised<'a> {
         Ok(Self { command, command_end, control, stdin, pending: VecDeque::new(), input_left })
     }
 
-    /// Returns when the command has ended or the daemon is gone: with the command's status where it is reaped already.
+    /// Returns when the command has ended or the parent is gone: with the command's status where it is reaped already.
     fn watch(&mut self) -> io::Result<Option<WaitStatus>> {
         loop {
             self.close_finished_stdin();
@@ -240,7 +238,7 @@ impl<'a> Supervised<'a> {
         }
     }
 
-    /// Reads once from the daemon. False: the daemon is gone.
+    /// Reads once from the parent. False: the parent is gone.
     fn read_control(&mut self) -> io::Result<bool> {
         let mut chunk = [0; 16 * 1024];
         let received = match self.control.read(&mut chunk) {
@@ -295,7 +293,7 @@ fn outlive_signals() -> io::Result<()> {
     Ok(())
 }
 
-/// Tells the daemon. Nobody may be there to hear it; then end of file says so soon enough.
+/// Tells the parent. Nobody may be there to hear it; then end of file says so soon enough.
 fn tell(control: &mut UnixStream, report: Report) {
     let _ = control.write_all(&report.encode());
 }

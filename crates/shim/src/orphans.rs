@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 /// Ending of the names of lock files.
-pub(super) const LOCK_EXTENSION: &str = "lock";
+pub(crate) const LOCK_EXTENSION: &str = "lock";
 
 /// Why it is not certain that everything of the earlier daemon has ended.
 #[derive(Debug, Error)]

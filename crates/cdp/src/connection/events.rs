@@ -1,0 +1,197 @@
+//! Events, and the bounded queue of each subscriber.
+//!
+//! The reader never waits for a subscriber. Where one is too slow, events are left out, and in their place it is told how
+//! many: it then has to look at the page's state anew instead of trusting what it heard.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use bytes::Bytes;
+use serde::Deserialize;
+use thiserror::Error;
+use tokio::sync::Notify;
+
+use super::{SessionId, Shared};
+use crate::error::Loss;
+
+/// Most events that wait for one subscriber.
+pub const QUEUE_EVENTS: usize = 1024;
+
+/// Most bytes of events that wait for one subscriber; a single longer one is taken where nothing else waits.
+pub const QUEUE_BYTES: usize = 64 * 1024 * 1024;
+
+/// One event.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Event {
+    /// Such as `Page.loadEventFired`.
+    pub method: Arc<str>,
+    /// The session that it belongs to; nothing for the browser's own.
+    pub session: Option<SessionId>,
+    /// The parameters, as JSON.
+    pub params: Bytes,
+}
+
+impl Event {
+    /// The parameters as `T`.
+    ///
+    /// # Errors
+    /// They have another shape.
+    pub fn parse<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
+        serde_json::from_slice(&self.params)
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { method, session, params } = self;
+        // Parameters may hold what a page or a user typed.
+        f.debug_struct("Event")
+            .field("method", method)
+            .field("session", session)
+            .field("bytes", &params.len())
+            .finish()
+    }
+}
+
+/// Why there is no event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum EventError {
+    /// The subscriber was too slow: this many events are missing here. What follows is whole again.
+    #[error("{0} events were left out")]
+    Lagged(u64),
+    /// The connection has ended, and every event before its end was taken.
+    #[error(transparent)]
+    Lost(Loss),
+}
+
+#[derive(Debug)]
+pub(super) enum Scope {
+    Everything,
+    /// Of this session; nothing: the browser's own.
+    Session(Option<SessionId>),
+}
+
+/// What one subscriber gets, in the order in which the browser sent it. Ends with its drop.
+pub struct Events {
+    queue: Arc<Queue>,
+    number: u64,
+    shared: Weak<Shared>,
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Events").field("queue", &self.queue).finish_non_exhaustive()
+    }
+}
+
+impl Events {
+    pub(super) fn of(shared: &Arc<Shared>, scope: Scope, methods: &[&str]) -> Self {
+        let methods = methods.iter().map(|method| Box::from(*method)).collect();
+        let queue = Arc::new(Queue { scope, methods, waiting: Mutex::default(), arrived: Notify::new() });
+        let mut state = shared.lock();
+        state.last_subscriber += 1;
+        let number = state.last_subscriber;
+        match state.loss {
+            Some(loss) => queue.close(loss),
+            None => drop(state.subscribers.insert(number, Arc::clone(&queue))),
+        }
+        drop(state);
+        Self { queue, number, shared: Arc::downgrade(shared) }
+    }
+
+    /// Waits for the next event. Nothing is lost when the future is dropped.
+    ///
+    /// # Errors
+    /// [`EventError::Lagged`] in the place of events that were left out, [`EventError::Lost`] at the end.
+    pub async fn next(&mut self) -> Result<Event, EventError> {
+        loop {
+            if let Some(item) = self.try_next().transpose() {
+                return item;
+            }
+            self.queue.arrived.notified().await;
+        }
+    }
+
+    /// The next event if one has arrived.
+    ///
+    /// # Errors
+    /// As [`Events::next`].
+    pub fn try_next(&mut self) -> Result<Option<Event>, EventError> {
+        let mut waiting = self.queue.lock();
+        match waiting.items.pop_front() {
+            Some(Item::Event(event)) => {
+                waiting.bytes -= event.params.len();
+                Ok(Some(event))
+            }
+            Some(Item::Missed(count)) => Err(EventError::Lagged(count)),
+            None => waiting.closed.map_or(Ok(None), |loss| Err(EventError::Lost(loss))),
+        }
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        if let Some(shared) = self.shared.upgrade() {
+            shared.lock().subscribers.remove(&self.number);
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Queue {
+    scope: Scope,
+    /// Empty: all.
+    methods: BTreeSet<Box<str>>,
+    waiting: Mutex<Waiting>,
+    /// There is one subscriber, so one stored permit is enough.
+    arrived: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    items: VecDeque<Item>,
+    bytes: usize,
+    closed: Option<Loss>,
+}
+
+#[derive(Debug)]
+enum Item {
+    Event(Event),
+    Missed(u64),
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn wants(&self, method: &str, session: Option<&str>) -> bool {
+        let in_scope = match &self.scope {
+            Scope::Everything => true,
+            Scope::Session(wanted) => wanted.as_deref() == session,
+        };
+        in_scope && (self.methods.is_empty() || self.methods.contains(method))
+    }
+
+    pub(super) fn push(&self, event: Event) {
+        let mut waiting = self.lock();
+        let length = event.params.len();
+        let room = waiting.items.len() < QUEUE_EVENTS && waiting.bytes + length <= QUEUE_BYTES;
+        if room || waiting.items.is_empty() {
+            waiting.bytes += length;
+            waiting.items.push_back(Item::Event(event));
+        } else if let Some(Item::Missed(count)) = waiting.items.back_mut() {
+            *count += 1;
+        } else {
+            waiting.items.push_back(Item::Missed(1));
+        }
+        drop(waiting);
+        self.arrived.notify_one();
+    }
+
+    pub(super) fn close(&self, loss: Loss) {
+        self.lock().closed = Some(loss);
+        self.arrived.notify_one();
+    }
+}

@@ -1,0 +1,31 @@
+//! A thin client for Chromium's DevTools protocol, over a pipe.
+//!
+//! - [`Browser`] starts one Chromium with a profile of its own and ends it with everything that it started.
+//! - [`Connection`] and [`Session`] send commands and hand out events; [`Events`] is one subscriber's view of them.
+//! - [`find`] looks for a Chromium on this machine.
+//! - [`proxy`] is what keeps a browser from connecting anywhere but where it may.
+//!
+//! This crate knows no page, no action and no rule: what is asked of the browser, and what its answers mean, is the
+//! caller's business. It reads no environment variable. It speaks over two inherited pipes and never over a port, which
+//! any other user of the machine could connect to.
+//!
+//! Begin reading with [`Browser::launch`], then `connection/mod.rs`.
+
+mod browser;
+mod connection;
+mod error;
+pub mod find;
+mod options;
+mod process;
+mod profile;
+pub mod proxy;
+mod stderr;
+
+pub use browser::{Browser, Version};
+pub use connection::{
+    Connection, Done, Event, EventError, Events, MESSAGE_LIMIT, QUEUE_BYTES, QUEUE_EVENTS, REQUEST_LIMIT,
+    Reply, Session, SessionId,
+};
+pub use error::{CallError, LaunchError, Loss};
+pub use options::{LaunchOptions, ShimOptions, WindowSize, passed_environment};
+pub use process::Ended;

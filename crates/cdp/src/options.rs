@@ -1,0 +1,164 @@
+//! How a browser is started.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use capataz_shim::ShimCommand;
+
+/// Environment variables that the browser gets where the caller's environment has them. Everything else stays out: it
+/// could hold secrets, and a browser reads pages that strangers wrote.
+const PASSED: [&str; 4] = ["PATH", "LANG", "LC_ALL", "TZ"];
+
+/// What a window on a screen needs beside them.
+const PASSED_HEADED: [&str; 5] =
+    ["DISPLAY", "XAUTHORITY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"];
+
+/// Longest wait for the first answer: a cold start on a busy machine takes some seconds.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+
+/// Size of the window, in CSS pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowSize {
+    pub width: u32,
+    pub height: u32,
+}
+
+/// How a browser is started so that it ends with us, even when we are killed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShimOptions {
+    pub command: ShimCommand,
+    /// Where [`await_orphans`](capataz_shim::await_orphans) looks for browsers that are still ending.
+    pub locks_folder: PathBuf,
+}
+
+/// What [`Browser::launch`](crate::Browser::launch) is asked for.
+#[derive(Clone, Debug)]
+pub struct LaunchOptions {
+    /// The browser's program.
+    pub program: PathBuf,
+    /// The browser's profile, home and temporary folder. Made by the launch, which refuses a folder with something in
+    /// it; removed with all its content when the browser has ended.
+    pub profile_folder: PathBuf,
+    /// Whether the browser shows no window.
+    pub headless: bool,
+    pub window: WindowSize,
+    /// A SOCKS5 proxy that every connection goes through, those to loopback addresses included; WebRTC then sends
+    /// nothing that the proxy does not carry.
+    pub proxy: Option<SocketAddr>,
+    /// Where files that a page downloads are written, under the download's own id. Without it downloads are refused.
+    pub download_folder: Option<PathBuf>,
+    /// Without it the browser is our own child: it still notices our death by itself, but a browser that hangs does not,
+    /// and its profile folder stays.
+    pub shim: Option<ShimOptions>,
+    /// Further switches, after ours.
+    pub extra_args: Vec<OsString>,
+    /// The browser's whole environment, but for `HOME`, `TMPDIR` and what follows from them; see
+    /// [`passed_environment`].
+    pub environment: BTreeMap<OsString, OsString>,
+    /// Longest wait for the browser's first answer.
+    pub answer_limit: Duration,
+}
+
+impl LaunchOptions {
+    /// A headless browser with an empty environment.
+    pub fn new(program: impl Into<PathBuf>, profile_folder: impl Into<PathBuf>) -> Self {
+        Self {
+            program: program.into(),
+            profile_folder: profile_folder.into(),
+            headless: true,
+            window: WindowSize { width: 1280, height: 800 },
+            proxy: None,
+            download_folder: None,
+            shim: None,
+            extra_args: Vec::new(),
+            environment: BTreeMap::new(),
+            answer_limit: ANSWER_LIMIT,
+        }
+    }
+
+    /// The switches of the command line. Everything that talks to the network by itself, asks a person, or saves work
+    /// while a window is hidden is off: an action must do the same each time.
+    pub(crate) fn arguments(&self, as_root: bool) -> Vec<OsString> {
+        let mut arguments: Vec<OsString> = [
+            "--remote-debugging-pipe",
+            "--no-startup-window",
+            "--no-first-run",
+            "--no-default-browser-check",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-component-extensions-with-background-pages",
+            "--disable-default-apps",
+            "--disable-extensions",
+            "--disable-sync",
+            "--disable-quic",
+            "--disable-breakpad",
+            "--disable-field-trial-config",
+            "--disable-client-side-phishing-detection",
+            "--disable-hang-monitor",
+            "--disable-prompt-on-repost",
+            "--disable-background-timer-throttling",
+            "--disable-backgrounding-occluded-windows",
+            "--disable-renderer-backgrounding",
+            "--disable-dev-shm-usage",
+            "--metrics-recording-only",
+            "--password-store=basic",
+            "--use-mock-keychain",
+            "--force-color-profile=srgb",
+            // Clicks on a page that has not painted yet would be lost silently.
+            "--allow-pre-commit-input",
+        ]
+        .map(OsString::from)
+        .into();
+        let mut user_data = OsString::from("--user-data-dir=");
+        user_data.push(self.profile_folder.join("data"));
+        arguments.push(user_data);
+        arguments.push(format!("--window-size={},{}", self.window.width, self.window.height).into());
+        if self.headless {
+            arguments.extend(
+                ["--headless=new", "--disable-gpu", "--hide-scrollbars", "--mute-audio"].map(Into::into),
+            );
+        }
+        if as_root {
+            // The sandbox refuses to start as root.
+            arguments.push("--no-sandbox".into());
+        }
+        if let Some(proxy) = self.proxy {
+            arguments.push(format!("--proxy-server=socks5://{proxy}").into());
+            arguments.push("--proxy-bypass-list=<-loopback>".into());
+            // Versions differ in the name of this switch; they ignore the other one.
+            arguments.push("--webrtc-ip-handling-policy=disable_non_proxied_udp".into());
+            arguments.push("--force-webrtc-ip-handling-policy=disable_non_proxied_udp".into());
+        }
+        arguments.extend(self.extra_args.iter().cloned());
+        arguments
+    }
+
+    /// The environment with the folders in the profile.
+    pub(crate) fn variables(&self) -> BTreeMap<OsString, OsString> {
+        let mut variables = self.environment.clone();
+        variables.insert("HOME".into(), self.home_folder().into());
+        variables.insert("TMPDIR".into(), self.temporary_folder().into());
+        variables
+    }
+
+    pub(crate) fn home_folder(&self) -> PathBuf {
+        self.profile_folder.join("home")
+    }
+
+    pub(crate) fn temporary_folder(&self) -> PathBuf {
+        self.profile_folder.join("tmp")
+    }
+}
+
+/// The few variables that a browser needs out of an environment that `lookup` answers for.
+pub fn passed_environment(
+    headless: bool,
+    lookup: impl Fn(&str) -> Option<OsString>,
+) -> BTreeMap<OsString, OsString> {
+    let headed: &[&str] = if headless { &[] } else { &PASSED_HEADED };
+    let names = PASSED.iter().chain(headed);
+    names.filter_map(|name| Some((OsString::from(name), lookup(name)?))).collect()
+}

@@ -1,0 +1,103 @@
+//! What is left, and who is told, when a page, the browser or we come to a sudden end.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+use std::time::Instant;
+
+use capataz_cdp::{CallError, Done, EventError, Loss};
+use capataz_shim::await_orphans;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::time::timeout;
+
+use crate::support::{
+    Bench, DEADLINE, HOST, evaluate, is_alive, launch, page, processes, processes_naming, program,
+};
+
+#[tokio::test]
+async fn a_page_that_crashes_ends_its_own_calls_only() {
+    let bench = Bench::new();
+    let browser = launch(&bench).await;
+    let (crashing, other) = (page(&browser).await, page(&browser).await);
+    crashing.call::<Done>("Inspector.enable", ()).await.unwrap();
+    let mut crashed = crashing.subscribe(&["Inspector.targetCrashed"]);
+    let endless = json!({ "expression": "new Promise(() => {})", "awaitPromise": true });
+    let waiting = crashing.send::<Value>("Runtime.evaluate", endless);
+    let crash = crashing.send::<Value>("Page.crash", ());
+
+    timeout(DEADLINE, crashed.next()).await.unwrap().unwrap();
+    let error = timeout(DEADLINE, waiting).await.unwrap().unwrap_err();
+    assert!(matches!(error, CallError::Protocol { .. }), "{error}");
+    assert!(timeout(DEADLINE, crash).await.unwrap().is_err());
+    assert_eq!(evaluate(&other, "1").await, 1);
+}
+
+#[tokio::test]
+async fn a_browser_that_dies_ends_every_waiting_call_at_once() {
+    let bench = Bench::new();
+    let browser = launch(&bench).await;
+    let page = page(&browser).await;
+    let mut events = page.subscribe(&[]);
+    let endless = json!({ "expression": "new Promise(() => {})", "awaitPromise": true });
+    let waiting: Vec<_> = (0..10).map(|_| page.send::<Value>("Runtime.evaluate", endless.clone())).collect();
+    let all = processes(&browser).await;
+    let killed_at = Instant::now();
+    kill_process(Pid::from_raw(all[0]).unwrap(), Signal::KILL).unwrap();
+    for waiting in waiting {
+        let error = timeout(DEADLINE, waiting).await.unwrap().unwrap_err();
+        assert!(matches!(error, CallError::Lost { loss: Loss::BrowserGone, .. }), "{error}");
+    }
+    println!("lost after {:?}", killed_at.elapsed());
+    while let Ok(event) = events.try_next() {
+        assert!(event.is_some(), "the subscription goes on");
+    }
+    assert_eq!(events.next().await, Err(EventError::Lost(Loss::BrowserGone)));
+    assert_eq!(page.subscribe(&[]).next().await, Err(EventError::Lost(Loss::BrowserGone)));
+    let error = page.call::<Done>("Page.enable", ()).await.unwrap_err();
+    assert!(error.is_lost(), "{error}");
+
+    let ended = browser.ended().await;
+    assert_eq!(ended.status.unwrap().signal(), Some(9));
+    assert!(all.iter().all(|pid| !is_alive(*pid)));
+    assert!(!bench.profile().exists());
+}
+
+#[tokio::test]
+async fn nothing_is_left_when_we_are_killed() {
+    let bench = Bench::new();
+    let mut host = tokio::process::Command::new(HOST)
+        .arg("hold")
+        .args([program().await, bench.profile(), bench.locks()])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(host.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next_line().await.unwrap().as_deref(), Some("ready"));
+    assert!(bench.profile().join("data").is_dir());
+    let processes = processes_naming(&bench.profile());
+    // The shim, the browser, and the processes of the browser.
+    assert!(processes.len() > 3, "{processes:?}");
+
+    host.kill().await.unwrap();
+    let locks = bench.locks();
+    tokio::task::spawn_blocking(move || await_orphans(&locks, DEADLINE)).await.unwrap().unwrap();
+    assert!(!processes.into_iter().any(is_alive));
+    assert!(processes_naming(&bench.profile()).is_empty());
+    assert!(!bench.profile().exists());
+}
+
+#[tokio::test]
+async fn a_killed_shim_takes_the_browser_with_it() {
+    let bench = Bench::new();
+    let browser = launch(&bench).await;
+    // Only the shim has the folder to remove on its command line.
+    let shim = processes_naming(std::path::Path::new("--remove"))
+        .into_iter()
+        .find(|pid| processes_naming(&bench.profile()).contains(pid))
+        .unwrap();
+    kill_process(Pid::from_raw(shim).unwrap(), Signal::KILL).unwrap();
+    browser.ended().await;
+    crate::support::eventually(|| processes_naming(&bench.profile()).is_empty()).await;
+    assert!(!bench.profile().exists());
+}

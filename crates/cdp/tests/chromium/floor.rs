@@ -1,0 +1,139 @@
+//! The proxy below the rules: whatever a page tries, another server sees nobody.
+
+use std::time::Duration;
+
+use capataz_cdp::proxy::{Destination, Floor};
+use capataz_cdp::{Browser, Done, Session};
+use serde_json::{Value, json};
+use tokio::net::UdpSocket;
+use tokio::time::timeout;
+
+use crate::support::{Bench, DEADLINE, Server, Under, evaluate, launch, navigate, page, program};
+
+/// A browser that may go to `allowed` only.
+async fn behind_a_floor(bench: &Bench, allowed: u16) -> (Floor, Browser) {
+    let allowed = Destination { host: "127.0.0.1".to_owned(), port: allowed };
+    let floor = Floor::start(move |destination| *destination == allowed).await.unwrap();
+    let mut options = bench.options(program().await, Under::Shim);
+    options.proxy = Some(floor.address());
+    let browser = Browser::launch(options).await.unwrap();
+    (floor, browser)
+}
+
+/// Each way to open a connection to this port, as a promise that says how it went.
+fn attempts(port: u16) -> Vec<String> {
+    let socket = "new Promise(done => { const socket = new WebSocket(URL); \
+                  socket.onopen = () => done('open'); socket.onerror = () => done('refused'); })";
+    let fetch = "fetch('http://HOST/').then(() => 'open', () => 'refused')";
+    let worker = "new Promise(done => { const code = `fetch('http://HOST/').then(() => postMessage('open'), \
+                  () => postMessage('refused'))`; \
+                  const worker = new Worker(URL.createObjectURL(new Blob([code]))); \
+                  worker.onmessage = message => done(message.data); })";
+    let image = "new Promise(done => { const image = new Image(); image.onload = () => done('open'); \
+                 image.onerror = () => done('refused'); image.src = 'http://HOST/'; })";
+    let frame = "new Promise(done => { const frame = document.createElement('iframe'); \
+                 frame.onload = () => done('refused'); frame.src = 'http://HOST/'; document.body.append(frame); })";
+    let beacon = "(navigator.sendBeacon('http://HOST/'), 'refused')";
+    [socket, fetch, worker, image, frame, beacon]
+        .iter()
+        .flat_map(|attempt| {
+            ["127.0.0.1", "localhost", "[::1]", "127.1", "2130706433"].map(|host| {
+                let host = format!("{host}:{port}");
+                attempt.replace("(URL)", &format!("('ws://{host}/')")).replace("HOST", &host)
+            })
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn a_page_reaches_what_is_allowed_and_nothing_else() {
+    let bench = Bench::new();
+    let other = Server::page("other").await;
+    let redirecting = Server::redirect(&other.url()).await;
+    let allowed = Server::page("<title>allowed</title><body>").await;
+    let (floor, browser) = behind_a_floor(&bench, allowed.port).await;
+    let mut refused = floor.refused();
+    let page = page(&browser).await;
+    navigate(&page, &allowed.url()).await.unwrap();
+    assert_eq!(evaluate(&page, "document.title").await, "allowed");
+
+    for attempt in attempts(other.port) {
+        assert_eq!(evaluate(&page, &attempt).await, "refused", "{attempt}");
+    }
+    let destination = timeout(DEADLINE, refused.recv()).await.unwrap().unwrap();
+    assert_eq!(destination, Destination { host: "127.0.0.1".to_owned(), port: other.port });
+    let error = navigate(&page, &other.url()).await.unwrap_err();
+    assert_eq!(error, "net::ERR_SOCKS_CONNECTION_FAILED");
+    let error = navigate(&page, &redirecting.url()).await.unwrap_err();
+    assert_eq!(error, "net::ERR_SOCKS_CONNECTION_FAILED");
+    assert_eq!((other.accepted(), redirecting.accepted()), (0, 0));
+}
+
+#[tokio::test]
+async fn a_redirect_leads_nowhere_else() {
+    let bench = Bench::new();
+    let other = Server::page("other").await;
+    let redirecting = Server::redirect(&other.url()).await;
+    let (floor, browser) = behind_a_floor(&bench, redirecting.port).await;
+    let mut refused = floor.refused();
+    let error = navigate(&page(&browser).await, &redirecting.url()).await.unwrap_err();
+    assert_eq!(error, "net::ERR_SOCKS_CONNECTION_FAILED");
+    assert_eq!(refused.recv().await.unwrap().port, other.port);
+    assert!(redirecting.accepted() > 0);
+    assert_eq!(other.accepted(), 0);
+}
+
+/// The other side of the test above: without a floor each of these attempts does arrive.
+#[tokio::test]
+async fn without_a_floor_another_server_is_reached() {
+    let bench = Bench::new();
+    let browser = launch(&bench).await;
+    let allowed = Server::page("<body>").await;
+    let page = page(&browser).await;
+    navigate(&page, &allowed.url()).await.unwrap();
+    for attempt in attempts(0).iter().filter(|attempt| attempt.contains("127.0.0.1:0")) {
+        let other = Server::page("other").await;
+        let attempt = attempt.replace("127.0.0.1:0", &format!("127.0.0.1:{}", other.port));
+        evaluate(&page, &attempt).await;
+        crate::support::eventually(|| other.accepted() > 0).await;
+    }
+}
+
+/// Has the page look for its public address, which sends UDP to the server that it names.
+async fn gather(page: &Session, port: u16) {
+    let script = format!(
+        "new Promise(done => {{ \
+           const connection = new RTCPeerConnection({{ iceServers: [{{ urls: 'stun:127.0.0.1:{port}' }}] }}); \
+           connection.onicegatheringstatechange = () => \
+             connection.iceGatheringState === 'complete' && done('complete'); \
+           connection.createDataChannel('x'); \
+           connection.createOffer().then(offer => connection.setLocalDescription(offer)); }})"
+    );
+    let params = json!({ "expression": script, "awaitPromise": true, "timeout": 1 });
+    drop(page.send::<Value>("Runtime.evaluate", params));
+    page.call::<Done>("Page.enable", ()).await.unwrap();
+}
+
+#[tokio::test]
+async fn no_datagram_leaves_a_browser_behind_a_floor() {
+    let stun = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let port = stun.local_addr().unwrap().port();
+    let mut datagram = [0; 1500];
+
+    let (open_bench, bench) = (Bench::new(), Bench::new());
+    let allowed = Server::page("<body>").await;
+    let open = launch(&open_bench).await;
+    let open_page = page(&open).await;
+    navigate(&open_page, &allowed.url()).await.unwrap();
+    gather(&open_page, port).await;
+    timeout(DEADLINE, stun.recv(&mut datagram)).await.expect("a browser without a floor sends").unwrap();
+    open.kill().await;
+    while stun.try_recv(&mut datagram).is_ok() {}
+
+    let (_floor, browser) = behind_a_floor(&bench, allowed.port).await;
+    let page = page(&browser).await;
+    navigate(&page, &allowed.url()).await.unwrap();
+    gather(&page, port).await;
+    let quiet = timeout(Duration::from_secs(2), stun.recv(&mut datagram)).await;
+    assert!(quiet.is_err(), "a datagram got out");
+}
