@@ -6,7 +6,10 @@
 
 pub mod allowlist;
 pub mod dsl;
+pub mod evidence;
 pub mod page;
+pub mod perform;
 pub mod redact;
 
+mod error;
 mod text;
