@@ -7,6 +7,10 @@
 pub mod allowlist;
 pub mod chromium;
 pub mod dsl;
+pub mod evidence;
 pub mod page;
+pub mod perform;
+pub mod redact;
 
+mod error;
 mod text;
