@@ -70,6 +70,19 @@ async fn a_page_reaches_what_is_allowed_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn the_proxy_looks_names_up() {
+    let bench = Bench::new();
+    let server = Server::page("<title>by name</title>").await;
+    let floor = Floor::start(|destination| destination.host == "localhost").await.unwrap();
+    let mut options = bench.options(program().await, Under::Shim);
+    options.proxy = Some(floor.address());
+    let browser = Browser::launch(options).await.unwrap();
+    let page = page(&browser).await;
+    navigate(&page, &format!("http://localhost:{}/", server.port)).await.unwrap();
+    assert_eq!(evaluate(&page, "document.title").await, "by name");
+}
+
+#[tokio::test]
 async fn a_browser_goes_nowhere_by_itself() {
     let bench = Bench::new();
     let allowed = Server::page("<title>allowed</title><body>").await;
