@@ -86,15 +86,15 @@ const outline = ({ max = OUTLINE_DEFAULT, prefix = "", redaction = null } = {}) 
       return;
     }
     flush(depth);
-    const accessibleName = cut(nameOf(element, mask), NAME_LIMIT);
     const leaf = LEAVES.has(role);
-    // A region that only holds text would repeat it as its name.
+    // A row or cell is named by what is written below it anyway.
+    const named = leaf || !NAMED_BY_CONTENT.has(role) || hasAuthorName(element);
+    const accessibleName = named ? cut(nameOf(element, mask), NAME_LIMIT) : "";
     const states = statesOf(element, role);
     const content = contentState(element, role, mask);
     if (content !== null) states.push(content);
-    const named = accessibleName !== "" && (leaf || !NAMED_BY_CONTENT.has(role) || hasAuthorName(element));
     const words = [role];
-    if (named) words.push(JSON.stringify(accessibleName));
+    if (accessibleName !== "") words.push(JSON.stringify(accessibleName));
     for (const state of states) words.push(`[${state}]`);
     if (REFERABLE.has(role) && (isVisible(element) || role === "option")) words.push(`[ref=${prefix}e${handleOf(element)}]`);
     write(depth, words.join(" "));
