@@ -24,11 +24,12 @@ impl<P: Page> Step<'_, P> {
         if let Some(act) = self.act(action, &prepared)? {
             // From here on nobody knows whether the page got it, unless it says that it did not.
             self.touched = action.kind != ActionKind::ScrollTo;
-            if let Err(error) = self.page.act(act, action.wait_until, limit).await {
+            let acted = self.page.act(act, action.wait_until, limit).await;
+            if let Err(error) = acted.as_ref()
+                && !is_download(action, error)
+            {
                 self.absorb();
-                if !is_download(action, &error) {
-                    return Err(self.act_failed(action, &error));
-                }
+                return Err(self.act_failed(action, error));
             }
         }
         match action.kind {

@@ -12,6 +12,9 @@ use crate::evidence::{Piece, Seen};
 use crate::page::{Element, Page, PageError};
 use crate::redact::Redactor;
 
+/// A page that shows no change is looked at again after this.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
 pub(super) struct Step<'a, P> {
     pub(super) page: &'a mut P,
     pub(super) policy: &'a Policy,
@@ -95,10 +98,11 @@ impl<'a, P: Page> Step<'a, P> {
         Deadline(self.clock.monotonic().saturating_add(self.timeout(action)))
     }
 
-    /// Waits for a change of the page. False where no time is left for one.
+    /// Waits for a change of the page, or for a moment: downloads and requests change no document. False where no time
+    /// is left.
     pub(super) async fn wait(&mut self, deadline: Deadline) -> Result<bool, PageError> {
         let Some(left) = deadline.left(self.clock) else { return Ok(false) };
-        self.page.changed(left).await?;
+        self.page.changed(left.min(LOOK_AGAIN)).await?;
         Ok(true)
     }
 

@@ -141,5 +141,5 @@ fn luhn(digits: &str) -> bool {
             if place % 2 == 0 { digit } else { digit * 2 / 10 + digit * 2 % 10 }
         })
         .sum();
-    sum % 10 == 0
+    sum.is_multiple_of(10)
 }
