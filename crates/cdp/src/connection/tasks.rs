@@ -18,6 +18,9 @@ pub const MESSAGE_LIMIT: usize = 256 * 1024 * 1024;
 /// Room that is made before each read.
 const READ_SIZE: usize = 64 * 1024;
 
+/// Longest message whose memory is used again for the next ones.
+const KEPT_MEMORY: usize = 1024 * 1024;
+
 pub(super) async fn read(mut reader: impl AsyncRead + Unpin, shared: Arc<Shared>) {
     let loss = read_until_lost(&mut reader, &shared).await;
     shared.lose(loss);
@@ -38,6 +41,10 @@ async fn read_until_lost(reader: &mut (impl AsyncRead + Unpin), shared: &Shared)
             let message = received.split_to(searched + offset + 1).freeze();
             let message = message.slice(..message.len() - 1);
             searched = 0;
+            if message.len() > KEPT_MEMORY {
+                // Otherwise the memory of this message would be used again, and so be kept for ever.
+                received = BytesMut::from(&*received);
+            }
             match Incoming::parse(&message) {
                 Some(message) => shared.deliver(message),
                 None => return Loss::NoMessage,
