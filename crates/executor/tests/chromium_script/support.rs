@@ -149,6 +149,14 @@ impl Page {
         self.evaluate(expression, Some(*self.context.lock().unwrap()))
     }
 
+    /// The id of the object that an expression gives where the script is.
+    #[track_caller]
+    pub fn object(&self, expression: &str) -> String {
+        let context = *self.context.lock().unwrap();
+        let params = json!({ "expression": expression, "contextId": context });
+        self.call("Runtime.evaluate", params)["result"]["objectId"].as_str().unwrap().to_owned()
+    }
+
     /// Evaluates as the page itself.
     #[track_caller]
     pub fn page(&self, expression: &str) -> Value {

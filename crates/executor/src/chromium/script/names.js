@@ -163,7 +163,7 @@ const steps = (element, how, mode, depth) => {
   const role = roleOf(element);
   if (mode === "content") {
     const value = embeddedValue(element, role);
-    if (value !== null) return how.mask !== null && how.mask(element) ? REDACTED : value;
+    if (value !== null) return value !== "" && how.mask !== null && how.mask(element) ? REDACTED : value;
   }
   const isField = isInput(element) || isTextarea(element) || isSelect(element);
   if (how.mask !== null && !(mode === "own" && isField) && how.mask(element)) return REDACTED;

@@ -75,7 +75,7 @@ const renderedText = (element, mask = null) => {
     const space = isInline(displayOf(child)) ? "" : " ";
     parts.push(space);
     if (mask !== null && mask(child)) parts.push(REDACTED);
-    else if (isInput(child) || isTextarea(child) || isSelect(child)) parts.push(ownText(child));
+    else if (isInput(child) || isTextarea(child) || isSelect(child)) parts.push(` ${ownText(child)} `);
     else if (visibilityOf(child) === "visible") visit(child, depth + 1);
     else visitVisible(child, depth + 1);
     parts.push(space);
