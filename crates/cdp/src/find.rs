@@ -117,11 +117,12 @@ pub async fn chromium(explicit: Option<&Path>, path: Option<&OsStr>) -> Result<F
     let folders: Vec<PathBuf> = path.map(|path| std::env::split_paths(path).collect()).unwrap_or_default();
     let along_path = NAMES.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
     let mut seen = BTreeSet::new();
+    let candidates: Vec<PathBuf> = along_path
+        .chain(WELL_KNOWN.map(PathBuf::from))
+        .filter(|program| program.is_absolute() && seen.insert(program.clone()))
+        .collect();
     let mut rejected = Vec::new();
-    for program in along_path.chain(WELL_KNOWN.map(PathBuf::from)) {
-        if !program.is_absolute() || !seen.insert(program.clone()) {
-            continue;
-        }
+    for program in candidates {
         match examine(&program, path).await {
             Ok(found) => return Ok(found),
             Err(Problem::Missing) => {}

@@ -5,7 +5,12 @@
 //! knows DevTools; everything else sees a [`Page`](page::Page).
 
 pub mod allowlist;
+pub mod chromium;
 pub mod dsl;
+pub mod evidence;
 pub mod page;
+pub mod perform;
+pub mod redact;
 
+mod error;
 mod text;

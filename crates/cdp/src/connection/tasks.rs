@@ -1,5 +1,6 @@
 //! The task that reads and the one that writes.
 
+use std::io;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -55,9 +56,10 @@ pub(super) async fn write(
     shared: Arc<Shared>,
 ) {
     while let Some(mut command) = commands.recv().await {
-        if writer.write_all_buf(&mut command).await.is_err() {
+        if let Err(error) = writer.write_all_buf(&mut command).await {
             // The reader sees the end, too, but perhaps later.
-            shared.lose(Loss::Broken);
+            let gone = error.kind() == io::ErrorKind::BrokenPipe;
+            shared.lose(if gone { Loss::BrowserGone } else { Loss::Broken });
             return;
         }
     }

@@ -70,6 +70,31 @@ async fn a_page_reaches_what_is_allowed_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn the_proxy_looks_names_up() {
+    let bench = Bench::new();
+    let server = Server::page("<title>by name</title>").await;
+    let floor = Floor::start(|destination| destination.host == "localhost").await.unwrap();
+    let mut options = bench.options(program().await, Under::Shim);
+    options.proxy = Some(floor.address());
+    let browser = Browser::launch(options).await.unwrap();
+    let page = page(&browser).await;
+    navigate(&page, &format!("http://localhost:{}/", server.port)).await.unwrap();
+    assert_eq!(evaluate(&page, "document.title").await, "by name");
+}
+
+#[tokio::test]
+async fn a_browser_goes_nowhere_by_itself() {
+    let bench = Bench::new();
+    let allowed = Server::page("<title>allowed</title><body>").await;
+    let (floor, browser) = behind_a_floor(&bench, allowed.port).await;
+    let mut refused = floor.refused();
+    let page = page(&browser).await;
+    navigate(&page, &allowed.url()).await.unwrap();
+    assert!(browser.close(DEADLINE).await.status.unwrap().success());
+    assert_eq!(refused.try_recv().ok(), None);
+}
+
+#[tokio::test]
 async fn a_redirect_leads_nowhere_else() {
     let bench = Bench::new();
     let other = Server::page("other").await;
@@ -109,7 +134,7 @@ async fn gather(page: &Session, port: u16) {
            connection.createDataChannel('x'); \
            connection.createOffer().then(offer => connection.setLocalDescription(offer)); }})"
     );
-    let params = json!({ "expression": script, "awaitPromise": true, "timeout": 1 });
+    let params = json!({ "expression": script, "awaitPromise": true });
     drop(page.send::<Value>("Runtime.evaluate", params));
     page.call::<Done>("Page.enable", ()).await.unwrap();
 }

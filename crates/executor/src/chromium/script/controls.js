@@ -1,0 +1,64 @@
+// Properties of form controls, taken from their prototypes for the same reason as those in dom.js.
+const inputType = getter(HTMLInputElement.prototype, "type");
+const inputValue = getter(HTMLInputElement.prototype, "value");
+const inputChecked = getter(HTMLInputElement.prototype, "checked");
+const inputFiles = getter(HTMLInputElement.prototype, "files");
+const inputMultiple = getter(HTMLInputElement.prototype, "multiple");
+const textareaValue = getter(HTMLTextAreaElement.prototype, "value");
+const selectMultiple = getter(HTMLSelectElement.prototype, "multiple");
+const selectSize = getter(HTMLSelectElement.prototype, "size");
+const selectOptionsOf = getter(HTMLSelectElement.prototype, "options");
+const optionSelected = getter(HTMLOptionElement.prototype, "selected");
+const optionValue = getter(HTMLOptionElement.prototype, "value");
+const optionLabel = getter(HTMLOptionElement.prototype, "label");
+const labelControl = getter(HTMLLabelElement.prototype, "control");
+const isEditableHost = getter(HTMLElement.prototype, "isContentEditable");
+
+const isHtml = (element, name) => localName(element) === name && namespaceUri(element) === HTML;
+const isInput = (element) => isHtml(element, "input");
+const isTextarea = (element) => isHtml(element, "textarea");
+const isSelect = (element) => isHtml(element, "select");
+
+/** `type` as the browser understands it; of an input only. */
+const typeOf = (element) => (isInput(element) ? inputType(element) : null);
+
+const BUTTON_TYPES = new Set(["button", "submit", "reset", "image"]);
+const TEXT_TYPES = new Set(["text", "search", "url", "tel", "email", "password", "number"]);
+/** Inputs that a person fills through a picker: typing characters means something else in each locale. */
+const PICKER_TYPES = new Set(["date", "time", "datetime-local", "month", "week", "color", "range"]);
+
+const isOwnEditingHost = (element) => {
+  const value = getAttribute(element, "contenteditable");
+  return value !== null && value.toLowerCase() !== "false" && element instanceof HTMLElement && isEditableHost(element);
+};
+
+const labelsGetters = new Map(
+  ["Input", "Select", "TextArea", "Button", "Output", "Meter", "Progress"].map((kind) => {
+    const { prototype } = window[`HTML${kind}Element`];
+    return [kind.toLowerCase(), getter(prototype, "labels")];
+  }),
+);
+
+/** The label elements of a control, in document order. */
+const labelsOf = (element) => {
+  if (namespaceUri(element) !== HTML) return [];
+  const read = labelsGetters.get(localName(element));
+  const labels = read === undefined ? null : read(element);
+  return labels === null ? [] : [...labels];
+};
+
+const formGetters = new Map(
+  ["Input", "Select", "TextArea", "Button", "Output", "FieldSet", "Object"].map((kind) => {
+    const { prototype } = window[`HTML${kind}Element`];
+    return [kind.toLowerCase(), getter(prototype, "form")];
+  }),
+);
+
+/** The form that a control belongs to; of a form, itself. */
+const formOf = (element) => {
+  if (isHtml(element, "form")) return element;
+  const read = namespaceUri(element) === HTML ? formGetters.get(localName(element)) : undefined;
+  return read === undefined ? null : read(element);
+};
+
+const selectedOptions = (select) => [...selectOptionsOf(select)].filter((option) => optionSelected(option));
