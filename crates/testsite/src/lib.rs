@@ -43,7 +43,7 @@
 //! | `/download/hostile` | a name with `..`, slashes, blanks and a backslash |
 //! | `/overlay/banner` | a banner over everything; `close` removes it; a click on it is `/hit/overlay` |
 //! | `/overlay/late-banner` | the same banner, 300 ms after the page |
-//! | `/overlay/at-pointerdown` | the overlay comes between `pointerdown` and the click |
+//! | `/overlay/at-pointerdown` | the overlay comes when the pointer is pressed, and gets the release; nobody gets a click |
 //! | `/overlay/at-pointermove` | the overlay comes when the pointer arrives |
 //! | `/overlay/transparent` | an overlay that cannot be seen |
 //! | `/overlay/passes-through` | an overlay without pointer events, which covers nothing |
