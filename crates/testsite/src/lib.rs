@@ -37,13 +37,13 @@
 //! | `/downloads` | links to all downloads, one that is missing, one that is a page, one that is made by a script |
 //! | `/download/ok` | `report.csv`, three lines |
 //! | `/download/slow` | one KiB, and another one after [`Site::release`] |
-//! | `/download/aborted` | promises one MiB and breaks off after half of it |
+//! | `/download/aborted` | promises one MiB and breaks off after 64 KiB |
 //! | `/download/endless` | never ends, and says no length |
 //! | `/download/large` | 200 MiB, and says so |
 //! | `/download/hostile` | a name with `..`, slashes, blanks and a backslash |
 //! | `/overlay/banner` | a banner over everything; `close` removes it; a click on it is `/hit/overlay` |
 //! | `/overlay/late-banner` | the same banner, 300 ms after the page |
-//! | `/overlay/at-pointerdown` | the overlay comes between `pointerdown` and the click |
+//! | `/overlay/at-pointerdown` | the overlay comes when the pointer is pressed, and gets the release; nobody gets a click |
 //! | `/overlay/at-pointermove` | the overlay comes when the pointer arrives |
 //! | `/overlay/transparent` | an overlay that cannot be seen |
 //! | `/overlay/passes-through` | an overlay without pointer events, which covers nothing |
@@ -212,10 +212,7 @@ impl Site {
     /// Whatever came to the other host: requests, connections, with a request or without, and datagrams. It is zero if
     /// nobody came near it.
     pub fn other_hits(&self) -> usize {
-        self.record.read(|seen| {
-            let connections = seen.connections.get(&Host::Other).copied().unwrap_or_default();
-            seen.of_host(Host::Other) + connections + seen.datagrams(Host::Other)
-        })
+        self.record.read(|seen| seen.signs(Host::Other))
     }
 
     /// Connections to this host so far.
@@ -231,6 +228,11 @@ impl Site {
     /// Waits until this path of the first host was asked for so many times in all.
     pub async fn until_hits(&self, path: &str, times: usize) {
         self.record.until(|seen| seen.hits(Host::First, path) >= times).await;
+    }
+
+    /// Waits until [`Site::other_hits`] is so many.
+    pub async fn until_other_hits(&self, times: usize) {
+        self.record.until(|seen| seen.signs(Host::Other) >= times).await;
     }
 
     /// Lets `/download/slow` go on, those that are still to come as well.

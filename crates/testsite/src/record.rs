@@ -77,12 +77,12 @@ impl Seen {
         self.hits.get(&(host, path.to_owned())).copied().unwrap_or_default()
     }
 
-    pub fn datagrams(&self, host: Host) -> usize {
-        self.datagrams.get(&host).copied().unwrap_or_default()
-    }
-
-    pub fn of_host(&self, host: Host) -> usize {
-        self.hits.iter().filter(|((found, _), _)| *found == host).map(|(_, count)| count).sum()
+    /// Requests, connections and datagrams together.
+    pub fn signs(&self, host: Host) -> usize {
+        let requests = self.hits.iter().filter(|((found, _), _)| *found == host).map(|(_, count)| count);
+        let others =
+            [&self.connections, &self.datagrams].map(|map| map.get(&host).copied().unwrap_or_default());
+        requests.chain(&others).sum()
     }
 }
 

@@ -184,8 +184,12 @@ fn download(path: &str, record: Record) -> Response<Body> {
             attachment("slow.bin", Some(2 * 1024), streamed(dots(1024).chain(rest)))
         }
         "/download/aborted" => {
-            let end = stream::iter([Err(io::Error::other("this download breaks off"))]);
-            attachment("aborted.bin", Some(MIB), streamed(dots(MIB / 2).chain(end)))
+            // Between the two, what was written leaves.
+            let end = stream::once(async {
+                tokio::task::yield_now().await;
+                Err(io::Error::other("this download breaks off"))
+            });
+            attachment("aborted.bin", Some(MIB), streamed(dots(MIB / 16).chain(end)))
         }
         "/download/endless" => attachment("endless.bin", None, streamed(dots(u64::MAX))),
         "/download/large" => attachment("large.bin", Some(200 * MIB), streamed(dots(200 * MIB))),

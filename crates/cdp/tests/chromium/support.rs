@@ -78,8 +78,8 @@ impl Bench {
 }
 
 pub async fn program() -> PathBuf {
-    let path = std::env::var_os("PATH");
-    match find::chromium(None, path.as_deref()).await {
+    let (named, path) = (std::env::var_os("CAPATAZ_CHROMIUM"), std::env::var_os("PATH"));
+    match find::chromium(named.as_deref().map(Path::new), path.as_deref()).await {
         Ok(found) => found.program,
         Err(error) => panic!("these tests need a Chromium: {error}"),
     }

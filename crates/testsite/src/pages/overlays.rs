@@ -30,7 +30,7 @@ fetch("/delayed?ms=300").then(() => {
         r#"<button data-testid="target" onclick="say('saved'); hit('target')">Save</button>
 <script>
 addEventListener("pointerdown", () => {
-  document.body.insertAdjacentHTML("beforeend", `<div class="cover" onclick="say('overlay clicked'); hit('overlay')"></div>`);
+  document.body.insertAdjacentHTML("beforeend", `<div class="cover" onmouseup="say('overlay clicked'); hit('overlay')"></div>`);
 }, { capture: true, once: true });
 </script>"#,
     ),

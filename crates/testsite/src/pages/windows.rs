@@ -49,10 +49,10 @@ pub(super) const PAGES: &[Page] = &[
     page(
         "/tabs/new",
         "New tab",
-        r#"<p data-testid="opener" id="opener"></p>
+        r#"<p data-testid="opener" id="knows"></p>
 <button data-testid="target" onclick="say('saved'); hit('new-tab')">Save</button>
 <button data-testid="close" onclick="window.close()">Close</button>
-<script>opener.textContent = window.opener ? "knows its opener" : "knows no opener";</script>"#,
+<script>knows.textContent = window.opener ? "knows its opener" : "knows no opener";</script>"#,
     ),
     page(
         "/tabs/closes",
