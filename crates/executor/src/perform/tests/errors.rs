@@ -318,7 +318,7 @@ fn a_covered_target_is_an_overlay_and_gets_nothing() {
         name: "We use cookies".to_owned(),
         ..Description::default()
     };
-    let covered = PageError::Covered { by: Some(by) };
+    let covered = PageError::Covered { by: Some(Box::new(by)) };
     let mut page = page();
     page.settles = Err(covered.clone());
     let done = case(page, click("send")).run();
