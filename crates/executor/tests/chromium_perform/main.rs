@@ -1,0 +1,200 @@
+//! Actions with all their stages on a real Chromium. A machine without a browser leaves these tests out by the name of
+//! this file.
+#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests")]
+
+#[path = "../chromium_page/support.rs"]
+#[allow(dead_code, clippy::panic, reason = "shared with the tests of the adapter, which use all of it")]
+mod support;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::Bytes;
+use capataz_contracts::v1::{self, BrowserOutcome};
+use capataz_contracts::{json, validate};
+use capataz_executor::dsl::{Policy, materialise_action};
+use capataz_executor::evidence::{EvidenceError, EvidenceSink, Stored};
+use capataz_executor::perform::{Clock, Performer, Secrets, Task};
+use serde_json::{Value, json};
+use support::{Opened, Server, open};
+
+const PASSWORD: &str = "correct horse & battery";
+
+struct Wall(Instant);
+
+impl Clock for Wall {
+    fn now_ms(&self) -> i64 {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        i64::try_from(since.as_millis()).unwrap()
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+struct Known;
+
+impl Secrets for Known {
+    fn has(&self, name: &str) -> bool {
+        name == "PASSWORD"
+    }
+
+    fn resolve(&self, name: &str) -> Option<String> {
+        self.has(name).then(|| PASSWORD.to_owned())
+    }
+}
+
+#[derive(Default)]
+struct Shelf(BTreeMap<String, Bytes>);
+
+impl EvidenceSink for Shelf {
+    async fn put(&mut self, _: &str, content: Bytes) -> Result<Stored, EvidenceError> {
+        let id = blake3::hash(&content).to_hex().to_string();
+        let size = content.len() as u64;
+        self.0.insert(id.clone(), content);
+        Ok(Stored { id, size })
+    }
+
+    async fn put_download(&mut self, download: &v1::DownloadRecord) -> Result<Stored, EvidenceError> {
+        self.put("", Bytes::from(download.file_name.clone())).await
+    }
+}
+
+/// A script in a browser, one action after the other.
+struct Script {
+    opened: Opened,
+    performer: Performer,
+    shelf: Shelf,
+    clock: Wall,
+    outcomes: Vec<BrowserOutcome>,
+}
+
+impl Script {
+    async fn start(server: &Server, policy: Value) -> Self {
+        let mut policy: v1::ScriptPolicy = json::parse("capataz.v1.ScriptPolicy", &policy).unwrap();
+        policy.allowlist.push(server.entry());
+        let policy = Policy::new(&policy).unwrap();
+        Self {
+            opened: open(&[server]).await,
+            performer: Performer::new(policy, Vec::new()),
+            shelf: Shelf::default(),
+            clock: Wall(Instant::now()),
+            outcomes: Vec::new(),
+        }
+    }
+
+    async fn perform(&mut self, action: Value) -> BrowserOutcome {
+        let mut action: v1::Action = json::parse("capataz.v1.Action", &action).unwrap();
+        "a".clone_into(&mut action.id);
+        materialise_action(&mut action, self.performer.policy().spec());
+        let task = Task { action, step_index: Some(0), ..Task::default() };
+        let (page, shelf) = (&mut self.opened.page, &mut self.shelf);
+        let outcome = self.performer.perform(page, &task, &Known, shelf, &self.clock).await;
+        self.outcomes.push(outcome.clone());
+        outcome
+    }
+
+    /// The action succeeds.
+    async fn passes(&mut self, action: Value) -> BrowserOutcome {
+        let outcome = self.perform(action.clone()).await;
+        assert_eq!(outcome.error, None, "{action}");
+        outcome
+    }
+
+    /// The action fails with a complete error of this code; its details.
+    async fn fails(&mut self, action: Value, code: &str) -> Value {
+        let error = self.perform(action.clone()).await.error.unwrap();
+        assert_eq!(error.error_code, code, "{action} {error:?}");
+        let of_engine = v1::ExecutorError { run_id: "r".to_owned(), seq: 1, ..error.clone() };
+        assert_eq!(validate::executor_error(&of_engine), []);
+        serde_json::from_str(error.details.as_deref().unwrap()).unwrap()
+    }
+
+    /// Nothing that was reported or kept as text has it.
+    fn never_shows(&self, secret: &str) {
+        for outcome in &self.outcomes {
+            let text = format!("{outcome:?}");
+            assert!(!text.contains(secret), "{text}");
+        }
+        for content in self.shelf.0.values() {
+            let text = String::from_utf8_lossy(content);
+            assert!(!text.contains(secret), "{text}");
+        }
+    }
+
+    async fn end(self) {
+        self.opened.browser.close(Duration::from_secs(10)).await;
+    }
+}
+
+const LOGIN: &str = r#"<!doctype html><title>Sign in</title>
+<form action="/welcome"><label>User <input name="u"></label>
+<label>Password <input type="password" name="p"></label><button>Sign in</button></form>"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sign_in_is_performed_and_proved_and_its_password_is_nowhere() {
+    let welcome = "<!doctype html><title>Welcome</title><h1 data-testid=hello>Hello</h1>\
+                   <script>document.body.append(location.search, decodeURIComponent(location.search))</script>";
+    let server = Server::start(move |request| {
+        let page = if request.path.starts_with("/welcome") { welcome } else { LOGIN };
+        Some(support::Answer::html(page))
+    })
+    .await;
+    let mut script = Script::start(&server, json!({})).await;
+    let gone = script.passes(json!({"kind": "navigate", "url": server.url("/login")})).await;
+    assert_eq!(gone.state_after.unwrap().title, "Sign in");
+    script.passes(json!({"kind": "fill", "target": {"label": "User"}, "value": "ana"})).await;
+    script
+        .passes(json!({"kind": "fill", "target": {"label": "Password"}, "value": "${secret:PASSWORD}"}))
+        .await;
+    let submitted = script
+        .passes(json!({
+            "kind": "submit",
+            "target": {"role": "button", "name": "Sign in"},
+            "post": [{"kind": "text_equals", "target": {"testid": "hello"}, "value": "Hello"}],
+        }))
+        .await;
+    assert!(submitted.state_after.unwrap().url.contains("p=«secret»"));
+    let conditions = json!([{"kind": "title_equals", "value": "Other"}]);
+    script.fails(json!({"kind": "assert", "conditions": conditions}), "POSTCONDITION_FAILED").await;
+    script.never_shows(PASSWORD);
+    script.never_shows("correct+horse");
+    script.never_shows("correct%20horse");
+    script.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_goes_wrong_on_a_real_page_has_its_own_code() {
+    let page = r#"<!doctype html><title>Form</title>
+        <button data-testid=under style="position:absolute;top:100px">Under</button>
+        <div id=cover style="position:fixed;inset:0;background:#0008" onclick="this.remove()">Cookies</div>
+        <p>one</p><p>two</p><label><input type=checkbox> Agree</label>
+        <a data-testid=away href="http://evil.example/">Away</a>"#;
+    let server = Server::with(&[("/", page)]).await;
+    let mut script = Script::start(&server, json!({"action_timeout_ms": 1500})).await;
+    script.passes(json!({"kind": "navigate", "url": server.url("/")})).await;
+    let overlay =
+        script.fails(json!({"kind": "click", "target": {"testid": "under"}}), "OVERLAY_BLOCKING").await;
+    assert!(overlay["overlay_selector"].as_str().unwrap().contains("cover"), "{overlay}");
+    script.passes(json!({"kind": "click", "target": {"css": "#cover"}})).await;
+    script.passes(json!({"kind": "click", "target": {"testid": "under"}})).await;
+    let two = script.fails(json!({"kind": "click", "target": {"css": "p"}}), "TARGET_NOT_UNIQUE").await;
+    assert_eq!(two["count_observed"], 2);
+    script.fails(json!({"kind": "click", "target": {"testid": "none"}}), "TARGET_NOT_FOUND").await;
+    script.fails(json!({"kind": "click", "target": {"css": "p["}}), "INVALID_ACTIONSPEC").await;
+    script.passes(json!({"kind": "check", "target": {"label": "Agree"}})).await;
+    script
+        .passes(json!({"kind": "assert", "conditions": [{"kind": "checked", "target": {"label": "Agree"}}]}))
+        .await;
+    script.fails(json!({"kind": "navigate", "url": "http://evil.example/"}), "DOMAIN_BLOCKED").await;
+    let post = json!([{"kind": "title_equals", "value": "Away"}]);
+    let critical =
+        json!({"kind": "click", "target": {"testid": "away"}, "criticality": "critical", "post": post});
+    let blocked = script.fails(critical, "ACTION_CRITICAL_BLOCKED").await;
+    assert_eq!(blocked["critical_reason"], "unsafe_domain_escape");
+    let away = json!({"kind": "click", "target": {"testid": "away"}, "post": post});
+    let blocked = script.fails(away, "DOMAIN_BLOCKED").await;
+    assert_eq!(blocked["host"], "evil.example");
+    script.end().await;
+}
