@@ -198,3 +198,74 @@ async fn what_goes_wrong_on_a_real_page_has_its_own_code() {
     assert_eq!(blocked["host"], "evil.example");
     script.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_tables_lists_and_dialogs_go_through_all_stages() {
+    let page = r#"<!doctype html><title>Files</title>
+        <a data-testid=export href="/report.csv">Export</a>
+        <input type=file data-testid=file onchange="names.textContent = this.files[0].name">
+        <output id=names data-testid=names></output>
+        <table data-testid=table><tr><th>Name<th>Card</tr><tr><td>Ana<td>4111 1111 1111 1111</tr></table>
+        <select data-testid=list></select>
+        <button data-testid=ask onclick="alert('No')">Ask</button>
+        <button data-testid=enter onclick="setTimeout(() => document.body.append('Wrong password'), 100)">In</button>
+        <script>setTimeout(() => { document.querySelector('select').innerHTML =
+            '<option value=1>One</option><option value=2>Two</option>' }, 300)</script>"#;
+    let server = Server::start(move |request| {
+        Some(match request.path.as_str() {
+            "/report.csv" => support::Answer::of("text/csv", "a,b")
+                .header("content-disposition: attachment; filename=report.csv"),
+            _ => support::Answer::html(page),
+        })
+    })
+    .await;
+    let files = tempfile::tempdir().unwrap();
+    std::fs::write(files.path().join("a.txt"), "a").unwrap();
+    let folder = files.path().to_str().unwrap();
+    let policy = json!({
+        "upload_folders": [folder],
+        "action_timeout_ms": 3000,
+        "auth_failed": {"texts": ["Wrong password"]},
+    });
+    let mut script = Script::start(&server, policy).await;
+    script.performer = Performer::new(script.performer.policy().clone(), vec![files.path().to_owned()]);
+    script.passes(json!({"kind": "navigate", "url": server.url("/")})).await;
+
+    let downloaded = script
+        .passes(json!({"kind": "download", "target": {"testid": "export"}, "output": "report",
+                       "post": [{"kind": "download_completed", "value": "report.csv"}]}))
+        .await;
+    let value: Value = serde_json::from_str(&downloaded.output.unwrap().value).unwrap();
+    assert_eq!((value["file_name"].as_str(), value["bytes"].as_u64()), (Some("report.csv"), Some(3)));
+    let by_url =
+        script.passes(json!({"kind": "download", "url": server.url("/report.csv"), "output": "again"})).await;
+    assert_eq!(by_url.changes.unwrap().downloads.len(), 1);
+
+    let upload = |file: &str| {
+        json!({"kind": "upload", "target": {"testid": "file"}, "files": [format!("{folder}/{file}")],
+               "post": [{"kind": "upload_listed", "target": {"testid": "names"}}]})
+    };
+    script.passes(upload("a.txt")).await;
+    let missing = script.fails(upload("b.txt"), "UPLOAD_FAILED").await;
+    assert_eq!(missing["upload_signal"], "file_missing");
+
+    let extract =
+        json!({"kind": "extract", "target": {"testid": "table"}, "extract": "table", "output": "t"});
+    let table = script.passes(extract).await.output.unwrap();
+    assert_eq!(table.value, r#"[["Name","Card"],["Ana","«secret»"]]"#);
+    script.passes(json!({"kind": "select", "target": {"testid": "list"}, "options": ["Two"]})).await;
+    let chosen = json!([{"kind": "value_equals", "target": {"testid": "list"}, "value": "2"}]);
+    script.passes(json!({"kind": "assert", "conditions": chosen})).await;
+    script
+        .fails(
+            json!({"kind": "click", "target": {"testid": "ask"}, "dialogs": "fail"}),
+            "POSTCONDITION_FAILED",
+        )
+        .await;
+    let welcome = json!([{"kind": "title_equals", "value": "Welcome"}]);
+    let enter = json!({"kind": "click", "target": {"testid": "enter"}, "post": welcome});
+    let signal = script.fails(enter, "AUTH_FAILED").await;
+    assert_eq!(signal["auth_signal"], "text: Wrong password");
+    script.never_shows("4111 1111");
+    script.end().await;
+}
