@@ -8,6 +8,7 @@ pub mod allowlist;
 pub mod chromium;
 pub mod dsl;
 pub mod evidence;
+pub mod keys;
 pub mod page;
 pub mod perform;
 pub mod redact;

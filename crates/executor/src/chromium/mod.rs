@@ -8,7 +8,6 @@ mod changes;
 mod downloads;
 mod frames;
 mod input;
-pub mod keys;
 mod launch;
 mod mask;
 mod navigation;

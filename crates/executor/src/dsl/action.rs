@@ -11,9 +11,9 @@ use capataz_policy::executor::{
 use url::Url;
 
 use super::condition::{Condition, Conditions};
-use super::keys::KeyPress;
 use super::reader::{Form, Reader};
 use super::target::Purpose;
+use crate::keys::Chord;
 use crate::page::Query;
 
 const OPTIONS_MAX: usize = 256;
@@ -213,7 +213,7 @@ impl Reader<'_> {
         }
         if let Some(key) = &action.key
             && self.is_clean("key", key)
-            && KeyPress::parse(key).is_none()
+            && Chord::parse(key).is_none()
         {
             self.refuse(
                 "key",

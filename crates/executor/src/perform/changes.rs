@@ -31,8 +31,11 @@ impl<P: Page> Step<'_, P> {
 
     /// Requests that the allowlist refused, and dialogs that must not come.
     pub(super) fn check_changes(&self, answer: DialogAnswer) -> Result<(), Failure> {
-        let fails = |request: &&v1::BlockedRequest| {
-            self.policy.blocked_requests != BlockedRequests::Record || request.kind == "document"
+        let fails = |request: &&v1::BlockedRequest| match request.kind.as_str() {
+            "document" => true,
+            // What was seen as a connection alone may be the browser's own, such as for the time of day.
+            "connection" => false,
+            _ => self.policy.blocked_requests != BlockedRequests::Record,
         };
         if let Some(request) = self.changes.blocked.iter().find(fails) {
             let mut failure = self.blocked(&request.host, &request.url);

@@ -65,22 +65,24 @@ fn alternative(form: &str) -> String {
 fn forms(secret: &str) -> Vec<String> {
     let component = percent_encoded(secret, "-_.~");
     let mut forms = vec![
-        secret.to_owned(),
-        normalised(secret),
         component.replace("%20", "+"),
         component.to_ascii_lowercase(),
         component,
         // What scripts of pages leave alone in a part of a URL, and in a whole one.
         percent_encoded(secret, "-_.~!*'()"),
         percent_encoded(secret, "-_.~!*'();/?:@&=+$,#"),
-        html_escaped(secret, "&#39;", "&quot;"),
-        html_escaped(secret, "&#x27;", "&#34;"),
-        html_escaped(secret, "'", "\""),
     ];
-    let quoted = serde_json::Value::from(secret).to_string();
-    if let Some(json) = quoted.strip_prefix('"').and_then(|json| json.strip_suffix('"')) {
-        forms.push(json.replace('/', "\\/"));
-        forms.push(json.to_owned());
+    // As it is, as it is read, and as a form sent it and a page half decoded it.
+    for text in [secret.to_owned(), normalised(secret), secret.replace(' ', "+")] {
+        forms.push(html_escaped(&text, "&#39;", "&quot;"));
+        forms.push(html_escaped(&text, "&#x27;", "&#34;"));
+        forms.push(html_escaped(&text, "'", "\""));
+        let quoted = serde_json::Value::from(text.as_str()).to_string();
+        if let Some(json) = quoted.strip_prefix('"').and_then(|json| json.strip_suffix('"')) {
+            forms.push(json.replace('/', "\\/"));
+            forms.push(json.to_owned());
+        }
+        forms.push(text);
     }
     for offset in 0..3 {
         for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {

@@ -231,7 +231,7 @@ fn a_request_that_is_refused_while_something_is_waited_for_fails_at_once() {
 
 #[test]
 fn requests_that_are_only_recorded_fail_where_they_are_the_page_itself() {
-    for (kind, fails) in [("image", false), ("document", true)] {
+    for (kind, fails) in [("image", false), ("connection", false), ("document", true)] {
         let mut page = page();
         page.reactions.push(Box::new(move |page| {
             page.changes.blocked.push(blocked_request(kind));
@@ -242,6 +242,14 @@ fn requests_that_are_only_recorded_fail_where_they_are_the_page_itself() {
         let recorded = &done.outcome.changes.unwrap().blocked[0];
         assert_eq!(recorded.url, "https://evil.example/?token=«secret»");
     }
+}
+
+#[test]
+fn a_connection_that_nobody_knows_the_cause_of_is_recorded_and_fails_nothing() {
+    let mut page = page();
+    page.changes.blocked.push(blocked_request("connection"));
+    let done = case(page, click("send")).run();
+    assert_eq!(done.success().changes.as_ref().unwrap().blocked.len(), 1);
 }
 
 #[test]
@@ -318,7 +326,7 @@ fn a_covered_target_is_an_overlay_and_gets_nothing() {
         name: "We use cookies".to_owned(),
         ..Description::default()
     };
-    let covered = PageError::Covered { by: Some(by) };
+    let covered = PageError::Covered { by: Some(Box::new(by)) };
     let mut page = page();
     page.settles = Err(covered.clone());
     let done = case(page, click("send")).run();

@@ -1,5 +1,3 @@
-#![expect(clippy::result_large_err, reason = "errors of the port say much, and tests make few of them")]
-
 mod errors;
 mod page;
 mod rules;
