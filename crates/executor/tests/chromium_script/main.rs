@@ -3,7 +3,11 @@
 
 mod facts;
 mod guard;
+mod input;
 mod locate;
+mod outline;
 mod roles;
+mod secrets;
 mod settle;
+mod state;
 mod support;
