@@ -5,6 +5,7 @@ mod facts;
 mod guard;
 mod input;
 mod locate;
+mod measure;
 mod outline;
 mod roles;
 mod secrets;
