@@ -123,7 +123,8 @@ impl<'a> Reader<'a> {
             return None;
         }
         match insert(text, place, variables, &BTreeMap::new()) {
-            Ok(text) => Some(text),
+            // A value may have what no text of an action may.
+            Ok(text) => self.is_clean(path, &text).then_some(text),
             Err((rule, message)) => {
                 self.refuse(path, rule, message);
                 None
@@ -163,7 +164,7 @@ impl<'a> Reader<'a> {
         match limit.filter(|limit| !limit.is_zero() && *limit <= LONGEST_LIMIT) {
             Some(limit) => limit,
             None => {
-                self.refuse(path, "limit", format!("must be from 1 ms to 1 h, not {milliseconds} ms"));
+                self.refuse(path, "range", format!("must be from 1 ms to 1 h, not {milliseconds} ms"));
                 default
             }
         }
