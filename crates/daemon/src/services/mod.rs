@@ -3,18 +3,22 @@
 mod agents;
 mod blobs;
 mod events;
+mod executor;
+mod follow;
 mod router;
 mod runs;
 mod sessions;
 mod workers;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use capataz_contracts::FILE_DESCRIPTOR_SET;
 use capataz_contracts::v1::agent_service_server::AgentServiceServer;
 use capataz_contracts::v1::blob_service_server::BlobServiceServer;
 use capataz_contracts::v1::event_service_server::EventServiceServer;
+use capataz_contracts::v1::executor_service_server::ExecutorServiceServer;
 use capataz_contracts::v1::router_service_server::RouterServiceServer;
 use capataz_contracts::v1::run_service_server::RunServiceServer;
 use capataz_contracts::v1::session_service_server::SessionServiceServer;
@@ -26,6 +30,7 @@ use tokio::task::JoinHandle;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
+use crate::browsers::Browsers;
 use crate::specs::Specs;
 use crate::{DaemonError, guard};
 
@@ -36,6 +41,7 @@ pub(crate) async fn serve(
     address: SocketAddr,
     shard: Shard,
     specs: Specs,
+    browsers: Arc<Browsers>,
     mut stopped: watch::Receiver<bool>,
 ) -> Result<(SocketAddr, JoinHandle<Result<(), tonic::transport::Error>>), DaemonError> {
     let listen = |source| DaemonError::Listen { address: address.to_string(), source };
@@ -57,13 +63,16 @@ pub(crate) async fn serve(
     health.set_serving::<WorkerServiceServer<workers::Workers>>().await;
     health.set_serving::<EventServiceServer<events::Events>>().await;
     health.set_serving::<RouterServiceServer<router::Routing>>().await;
+    health.set_serving::<ExecutorServiceServer<executor::Executor>>().await;
 
+    let runs = Arc::new(runs::Runs::new(shard.clone(), specs.clone(), Arc::clone(&browsers)));
     let router = Server::builder()
         .http2_keepalive_interval(Some(Duration::from_secs(10)))
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))
         .layer(tower::util::MapRequestLayer::new(guard::mark))
         .layer(tonic::service::InterceptorLayer::new(guard::refuse_marked))
-        .add_service(RunServiceServer::new(runs::Runs::new(shard.clone(), specs.clone())))
+        .add_service(RunServiceServer::from_arc(Arc::clone(&runs)))
+        .add_service(ExecutorServiceServer::new(executor::Executor::new(shard.clone(), runs, browsers)))
         .add_service(RouterServiceServer::new(router::Routing::new(shard.clone(), specs)))
         .add_service(SessionServiceServer::new(sessions::Sessions::new(shard.clone())))
         .add_service(EventServiceServer::new(events::Events::new(shard.clone())))

@@ -52,6 +52,27 @@ pub(crate) struct AuthSignals {
     pub(crate) status_401: bool,
 }
 
+impl Default for Policy {
+    /// What a script means that declares none: nothing may be reached.
+    fn default() -> Self {
+        let mut spec = v1::ScriptPolicy::default();
+        super::materialise_policy(&mut spec);
+        Self {
+            blocked_requests: spec.blocked_requests(),
+            dialogs: spec.dialogs(),
+            spec,
+            allowlist: Allowlist::default(),
+            critical: Vec::new(),
+            auth: AuthSignals::default(),
+            upload_folders: Vec::new(),
+            patterns: Vec::new(),
+            overlays: Vec::new(),
+            action_timeout: capataz_policy::executor::ACTION_TIMEOUT,
+            navigation_timeout: capataz_policy::executor::NAVIGATION_TIMEOUT,
+        }
+    }
+}
+
 impl Policy {
     /// Reads a policy and fills its defaults in. Paths of violations are from the policy.
     ///

@@ -32,19 +32,22 @@ const isOwnEditingHost = (element) => {
   return value !== null && value.toLowerCase() !== "false" && element instanceof HTMLElement && isEditableHost(element);
 };
 
-const labelsGetters = new Map(
-  ["Input", "Select", "TextArea", "Button", "Output", "Meter", "Progress"].map((kind) => {
-    const { prototype } = window[`HTML${kind}Element`];
-    return [kind.toLowerCase(), getter(prototype, "labels")];
-  }),
-);
+/** Built at the first question and forgotten with the present task: the page cannot have changed in between. */
+let labelsByControl = null;
 
-/** The label elements of a control, in document order. */
-const labelsOf = (element) => {
-  if (namespaceUri(element) !== HTML) return [];
-  const read = labelsGetters.get(localName(element));
-  const labels = read === undefined ? null : read(element);
-  return labels === null ? [] : [...labels];
+/** The label elements of a control, in document order. `labels` of a control would search the whole page for each. */
+const labelsOf = (control) => {
+  if (labelsByControl === null) {
+    labelsByControl = new Map();
+    queueMicrotask(() => {
+      labelsByControl = null;
+    });
+    for (const label of findEverywhere("label")) {
+      const labelled = labelControl(label);
+      if (labelled !== null) labelsByControl.set(labelled, [...(labelsByControl.get(labelled) ?? []), label]);
+    }
+  }
+  return labelsByControl.get(control) ?? [];
 };
 
 const formGetters = new Map(

@@ -110,9 +110,11 @@ const flatChildren = (element) => {
 const shadowRootsBelow = (root) => {
   const found = [];
   const all = within(root, "*");
-  for (let index = 0; index < all.length; index += 1) {
-    const shadow = shadowRoot(all[index]);
-    if (shadow !== null) found.push(shadow, ...shadowRootsBelow(shadow));
+  const { length } = all;
+  for (let index = 0; index < length; index += 1) {
+    // Read directly, since this is done for each element of a page and often. A control of that name is no shadow root.
+    const shadow = all[index].shadowRoot;
+    if (shadow !== null && shadow instanceof ShadowRoot) found.push(shadow, ...shadowRootsBelow(shadow));
   }
   return found;
 };

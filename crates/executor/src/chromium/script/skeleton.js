@@ -85,7 +85,7 @@ const skeleton = (redaction = null) => {
       totals.dom += 1;
       continue;
     }
-    const name = nameOf(element, mask);
+    const name = plainName(element, mask);
     add("dom", () => JSON.stringify([role, name, ...statesOf(element, role)]));
     if (elementMatches(element, LINK)) add("anchors", () => JSON.stringify([name, mask(element) ? REDACTED : linkTarget(element)]));
     if (isField(element, role)) add("inputs", () => inputLine(element, role, name, mask));
