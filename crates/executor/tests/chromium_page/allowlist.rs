@@ -41,7 +41,8 @@ async fn check(ways: &[(&str, &str, &str)]) {
             .changes(|changes| changes.blocked.iter().any(|request| request.kind == *kind && host(request)))
             .await;
         if !path.is_empty() {
-            let expected = other.url(path).replace("http:", if *kind == "websocket" { "ws:" } else { "http:" });
+            let expected =
+                other.url(path).replace("http:", if *kind == "websocket" { "ws:" } else { "http:" });
             assert!(changes.blocked.iter().any(|request| request.url == expected), "{kind}: {changes:?}");
         }
         opened = Some((ours, page));
@@ -99,16 +100,23 @@ async fn documents_are_refused_at_each_hop_and_the_page_stays_usable() {
     let mut page = open(&[&ours]).await;
 
     let refused = page.go(&other.url("/direct")).await;
-    assert!(matches!(&refused, Err(PageError::Blocked(request)) if request.kind == "document"), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(PageError::Blocked(request)) if request.kind == "document"),
+        "{refused:?}"
+    );
     let refused = page.go(&ours.url("/hop")).await;
     let Err(PageError::Blocked(request)) = refused else { panic!("{refused:?}") };
     assert_eq!((request.url.as_str(), request.host.as_str()), (other.url("/hop3").as_str(), "127.0.0.1"));
     let changes = page.changes(|changes| changes.redirects.len() == 2).await;
     assert_eq!(changes.redirects, [ours.url("/hop"), ours.url("/hop2")]);
 
-    for (button, path) in
-        [("#away", "/away"), ("#hop", "/hop3"), ("#script", "/script"), ("#form", "/form"), ("#window", "/window")]
-    {
+    for (button, path) in [
+        ("#away", "/away"),
+        ("#hop", "/hop3"),
+        ("#script", "/script"),
+        ("#form", "/form"),
+        ("#window", "/window"),
+    ] {
         page.go(&ours.url("/")).await.unwrap();
         page.click(button).await.unwrap();
         let refused = |changes: &v1::PageChanges| {
@@ -141,7 +149,10 @@ async fn what_leads_around_the_allowlist_is_refused() {
     ] {
         let refused = page.go(url).await;
         let scheme = url.split_inclusive(':').next().unwrap();
-        assert!(matches!(&refused, Err(PageError::Blocked(request)) if request.host == scheme), "{url}: {refused:?}");
+        assert!(
+            matches!(&refused, Err(PageError::Blocked(request)) if request.host == scheme),
+            "{url}: {refused:?}"
+        );
     }
     for button in ["#blob", "#window"] {
         page.go(&ours.url("/")).await.unwrap();

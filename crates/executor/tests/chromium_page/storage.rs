@@ -41,6 +41,7 @@ async fn who_was_signed_in_is_signed_in_again_without_a_request() {
 async fn what_is_stored_is_not_shown_by_mistake() {
     let item = StoredItem { name: "token".to_owned(), value: "hunter2".to_owned() };
     let origins = vec![OriginStorage { origin: "http://h".to_owned(), local_storage: vec![item.clone()] }];
-    let state = StorageState { cookies: vec![serde_json::json!({ "value": "hunter2" })], origins: origins.clone() };
+    let state =
+        StorageState { cookies: vec![serde_json::json!({ "value": "hunter2" })], origins: origins.clone() };
     assert!(!format!("{state:?} {origins:?} {item:?}").contains("hunter2"));
 }

@@ -4,9 +4,12 @@ use capataz_executor::page::Page;
 use crate::support::{Server, open, open_with};
 
 const PAGES: [(&str, &str); 4] = [
-    ("/", "<p id=where>first</p><a id=link href=/linked target=_blank>link</a>\
+    (
+        "/",
+        "<p id=where>first</p><a id=link href=/linked target=_blank>link</a>\
            <button id=open onclick=\"window.open('/opened')\">open</button>\
-           <button id=alert onclick=\"window.open('/alerts')\">alert</button>"),
+           <button id=alert onclick=\"window.open('/alerts')\">alert</button>",
+    ),
     ("/linked", "<p id=where>linked</p>"),
     ("/opened", "<p id=where>opened</p><button id=close onclick='window.close()'>close</button>"),
     ("/alerts", "<script>alert('at once')</script><p id=where>alerts</p>"),

@@ -42,7 +42,9 @@ fn enabled_follows_forms_aria_and_inertness() {
         <div aria-disabled=true><div id=d role=button>x</div></div><div inert><button id=e>x</button></div>
         <select><option id=f disabled>x</select>",
     );
-    for (css, enabled) in [("#a", true), ("#b", false), ("#c", false), ("#d", false), ("#e", false), ("#f", false)] {
+    for (css, enabled) in
+        [("#a", true), ("#b", false), ("#c", false), ("#d", false), ("#e", false), ("#f", false)]
+    {
         check(&page, css, json!({ "enabled": enabled }));
     }
 }
@@ -55,7 +57,11 @@ fn editable_and_value_are_those_of_what_takes_text() {
         <select id=i><option value=1>One<option value=2 selected disabled> Two  halves </select>
         <p id=j>x</p><input id=k type=password value=hunter2>",
     );
-    check(&page, "#a", json!({ "editable": true, "value": "a b", "inputType": "text", "secret": false, "text": "" }));
+    check(
+        &page,
+        "#a",
+        json!({ "editable": true, "value": "a b", "inputType": "text", "secret": false, "text": "" }),
+    );
     check(&page, "#b", json!({ "editable": true, "value": "t", "inputType": null, "text": "" }));
     check(&page, "#c", json!({ "editable": false, "value": "r" }));
     check(&page, "#d", json!({ "editable": false }));

@@ -64,7 +64,8 @@ fn an_overlay_that_comes_at_the_last_moment_gets_nothing() {
 #[test]
 fn what_has_moved_into_the_place_of_the_element_gets_nothing() {
     let page = page_with("<button id=go>Go</button><button id=other style='top:100px'>Delete</button>");
-    let swap = "document.getElementById('go').style.top = '100px'; document.getElementById('other').style.top = '0'";
+    let swap =
+        "document.getElementById('go').style.top = '100px'; document.getElementById('other').style.top = '0'";
     let outcome = click(&page, "#go", swap);
     assert_eq!((&outcome["delivered"], &outcome["blockedBy"]["id"]), (&json!(false), &json!("other")));
     assert_eq!(page.page("seen"), json!([]));
@@ -73,7 +74,8 @@ fn what_has_moved_into_the_place_of_the_element_gets_nothing() {
 #[test]
 fn what_has_replaced_the_element_gets_nothing() {
     let page = page_with("<div id=box><button id=go>Go</button></div>");
-    let outcome = click(&page, "#go", "document.getElementById('box').innerHTML = '<button id=go>Go</button>'");
+    let outcome =
+        click(&page, "#go", "document.getElementById('box').innerHTML = '<button id=go>Go</button>'");
     assert_eq!((&outcome["delivered"], &outcome["detached"]), (&json!(false), &json!(true)));
     assert_eq!(page.page("seen"), json!([]));
 }

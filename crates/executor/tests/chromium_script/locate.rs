@@ -66,7 +66,10 @@ fn the_first_locator_that_matches_anything_decides() {
     assert_eq!(look["element"], Value::Null);
     assert_eq!(look["sample"].as_array().unwrap().len(), 2);
     let look = page.run("look", &json!([{ "locators": [{ "kind": "css", "value": "i" }] }]));
-    assert_eq!((&look["locator"], &look["count"], &look["tried"]), (&Value::Null, &json!(0), &json!(["css"])));
+    assert_eq!(
+        (&look["locator"], &look["count"], &look["tried"]),
+        (&Value::Null, &json!(0), &json!(["css"]))
+    );
 }
 
 #[test]
@@ -97,7 +100,11 @@ fn open_shadow_roots_are_entered_in_composed_order_and_closed_ones_are_not() {
     assert_eq!(look["count"], 6 - 1, "the closed one is not seen");
     let ids: Vec<_> = look["sample"].as_array().unwrap().iter().map(|found| found["id"].clone()).collect();
     assert_eq!(ids, ["first", "inner", "deep", "slotted", "last"]);
-    check(&page, json!({ "kind": "css", "value": "#nested button, button" }), &["first", "inner", "deep", "slotted", "last"]);
+    check(
+        &page,
+        json!({ "kind": "css", "value": "#nested button, button" }),
+        &["first", "inner", "deep", "slotted", "last"],
+    );
     check(&page, json!({ "kind": "role", "role": "button", "name": "Three" }), &["deep"]);
     check(&page, json!({ "kind": "text", "value": "Two" }), &["inner"]);
     check(&page, json!({ "kind": "text", "value": "Four" }), &["slotted"]);
@@ -179,7 +186,8 @@ fn a_locator_that_cannot_be_read_is_said_to_be_invalid() {
 #[test]
 fn any_characters_can_be_looked_for() {
     let page = Page::with("<p id=p></p>");
-    for text in ["a\"b'c]\\", "\u{1f980} é\u{301}", "line\nbreak", "\u{1}", "*|*", "--", "7up", "</script>"] {
+    for text in ["a\"b'c]\\", "\u{1f980} é\u{301}", "line\nbreak", "\u{1}", "*|*", "--", "7up", "</script>"]
+    {
         page.page(&format!(
             "(() => {{ const p = document.getElementById('p'); p.setAttribute('data-testid', {0}); p.textContent = {0}; }})()",
             json!(text)
@@ -204,7 +212,10 @@ fn a_page_can_neither_see_the_script_nor_change_what_it_does() {
           <input name=children><input name=isConnected><input name=shadowRoot><input name=matches><input name=attributes>
           <button id=b>Go</button></form>"#,
     );
-    assert_eq!(page.page("typeof Object.getOwnPropertyDescriptor(window, 'capataz')?.value?.look"), "undefined");
+    assert_eq!(
+        page.page("typeof Object.getOwnPropertyDescriptor(window, 'capataz')?.value?.look"),
+        "undefined"
+    );
     check(&page, json!({ "kind": "role", "role": "button", "name": "Go" }), &["b"]);
     check(&page, json!({ "kind": "text", "value": "Go" }), &["b"]);
     check(&page, json!({ "kind": "css", "value": "form" }), &["form"]);

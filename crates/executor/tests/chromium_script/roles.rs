@@ -121,7 +121,11 @@ const CASES: &[(&str, &str, &str)] = &[
     ("<input id=x aria-label='  ' placeholder=P>", "textbox", "P"),
     ("<input id=x title=T placeholder=P>", "textbox", "T"),
     ("<button id=x><slot>sl</slot></button>", "button", "sl"),
-    ("<style>#x::before{content:'New '}#x::after{content:'!'}</style><button id=x>x</button>", "button", "New x!"),
+    (
+        "<style>#x::before{content:'New '}#x::after{content:'!'}</style><button id=x>x</button>",
+        "button",
+        "New x!",
+    ),
     // Characters of icon fonts cannot be read, nor written into a script.
     (r"<style>#x::before{content:'\f101'}</style><button id=x>x</button>", "button", "x"),
     // The text is the author's, not what a style makes of it.
@@ -160,7 +164,8 @@ fn the_browser_itself_gives_controls_the_same_names() {
     let mut compared = 0;
     let mut wrong = Vec::new();
     for (html, role, name) in CASES {
-        let compares = ["button", "link", "checkbox", "textbox", "combobox", "heading", "spinbutton", "slider"];
+        let compares =
+            ["button", "link", "checkbox", "textbox", "combobox", "heading", "spinbutton", "slider"];
         // Here we differ on purpose, as the cases say.
         let differs = ["type=date", "contenteditable", "<summary", "text-transform", "f101", "password"];
         if !compares.contains(role) || differs.iter().any(|part| html.contains(part)) {
@@ -168,11 +173,10 @@ fn the_browser_itself_gives_controls_the_same_names() {
         }
         page.page(&format!("document.body.innerHTML = {}", json!(html)));
         let root = page.call("DOM.getDocument", json!({}))["root"]["nodeId"].clone();
-        let node = page.call("DOM.querySelector", json!({ "nodeId": root, "selector": "#x" }))["nodeId"].clone();
-        let tree = page.call(
-            "Accessibility.getPartialAXTree",
-            json!({ "nodeId": node, "fetchRelatives": false }),
-        );
+        let node =
+            page.call("DOM.querySelector", json!({ "nodeId": root, "selector": "#x" }))["nodeId"].clone();
+        let tree =
+            page.call("Accessibility.getPartialAXTree", json!({ "nodeId": node, "fetchRelatives": false }));
         let theirs = &tree["nodes"][0];
         let their_name = theirs["name"]["value"].as_str().unwrap_or_default();
         let their_name = their_name.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -200,7 +204,9 @@ fn what_is_hidden_from_everybody_is_not_found_by_role() {
 
 #[test]
 fn roles_that_mean_the_same_are_the_same() {
-    let page = Page::with("<img id=a alt=A src=a><div id=b role=image aria-label=B></div><ul id=c role=directory><li>x</ul>");
+    let page = Page::with(
+        "<img id=a alt=A src=a><div id=b role=image aria-label=B></div><ul id=c role=directory><li>x</ul>",
+    );
     for role in ["img", "image", " IMG "] {
         assert_eq!(page.matches(&json!({ "kind": "role", "role": role })), ["a", "b"]);
     }

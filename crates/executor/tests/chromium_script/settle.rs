@@ -16,7 +16,8 @@ fn hit(page: &Page, settled: &Value) -> Value {
 
 #[test]
 fn an_element_that_rests_settles_where_it_is() {
-    let page = Page::with("<style>body{margin:0}</style><button id=a style='width:100px;height:40px'>A</button>");
+    let page =
+        Page::with("<style>body{margin:0}</style><button id=a style='width:100px;height:40px'>A</button>");
     let settled = page.run("settle", &json!([page.handle("#a"), LIMIT]));
     assert_eq!(settled["rect"], json!({ "x": 0, "y": 0, "width": 100, "height": 40 }));
 }
@@ -67,7 +68,10 @@ fn what_is_in_the_way_is_said_when_the_limit_is_over() {
     assert_eq!(settle("#d"), json!({ "reason": "outside the viewport" }));
     page.page("document.getElementById('veil').style.display = 'block'");
     let covered = settle("#a");
-    assert_eq!((&covered["coveredBy"]["id"], &covered["coveredBy"]["name"]), (&json!("veil"), &json!("Wait")));
+    assert_eq!(
+        (&covered["coveredBy"]["id"], &covered["coveredBy"]["name"]),
+        (&json!("veil"), &json!("Wait"))
+    );
 }
 
 #[test]
@@ -116,7 +120,8 @@ fn an_element_without_a_box_settles_on_its_content() {
 
 #[test]
 fn a_point_on_another_element_is_told_from_one_on_the_element() {
-    let page = Page::with("<style>body{margin:0}</style><button id=a style='width:80px;height:30px'>A</button>");
+    let page =
+        Page::with("<style>body{margin:0}</style><button id=a style='width:80px;height:30px'>A</button>");
     let handle = page.handle("#a");
     assert_eq!(page.run("hit", &json!([handle, 10, 10])), json!({ "ok": true }));
     let beside = page.run("hit", &json!([handle, 300, 10]));

@@ -34,7 +34,8 @@ fn shared() -> Arc<Shared> {
 
 impl Shared {
     fn new() -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let mut options = LaunchOptions::new("/usr/bin/chromium", folder.path().join("profile"));
         options.environment = passed_environment(true, |name| std::env::var_os(name));
@@ -201,9 +202,7 @@ impl Page {
 
     /// Three events of a mouse, as the browser sends them for a click.
     pub fn click(&self, (x, y): (f64, f64)) {
-        let event = |kind: &str, button: &str, count: u32| {
-            json!({ "type": kind, "x": x, "y": y, "button": button, "clickCount": count })
-        };
+        let event = |kind: &str, button: &str, count: u32| json!({ "type": kind, "x": x, "y": y, "button": button, "clickCount": count });
         self.call("Input.dispatchMouseEvent", event("mouseMoved", "none", 0));
         self.call("Input.dispatchMouseEvent", event("mousePressed", "left", 1));
         self.call("Input.dispatchMouseEvent", event("mouseReleased", "left", 1));

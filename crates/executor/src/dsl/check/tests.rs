@@ -486,6 +486,8 @@ proptest! {
         if violations.is_empty() {
             let substituted = capataz_contracts::script::substitute(&action, &variables, &BTreeMap::new()).unwrap();
             let read = read_action(&substituted, true);
+            // Characters that look like an output are taken for one that has no value.
+            prop_assume!(!format!("{substituted:?}").contains("${output:"));
             prop_assert!(read.is_ok(), "{:?}", read.unwrap_err());
         } else {
             prop_assert!(violations.iter().all(|violation| !violation.rule.is_empty() && !violation.message.is_empty()));
