@@ -28,8 +28,33 @@ async fn a_page_that_crashes_ends_its_own_calls_only() {
 
     timeout(DEADLINE, crashed.next()).await.unwrap().unwrap();
     let error = timeout(DEADLINE, waiting).await.unwrap().unwrap_err();
-    assert!(matches!(error, CallError::Protocol { .. }), "{error}");
+    assert!(matches!(error, CallError::Crashed { .. }), "{error}");
     assert!(timeout(DEADLINE, crash).await.unwrap().is_err());
+    assert_eq!(evaluate(&other, "1").await, 1);
+    // The session lives on, and so may the page.
+    let anew = json!({ "url": "data:text/html,<title>anew</title>" });
+    timeout(DEADLINE, crashing.call::<Done>("Page.navigate", anew)).await.unwrap().unwrap();
+    let title = "new Promise(done => document.readyState === 'complete' ? done(document.title) \
+                 : addEventListener('load', () => done(document.title)))";
+    assert_eq!(evaluate(&crashing, title).await, "anew");
+}
+
+#[tokio::test]
+async fn a_page_that_is_closed_ends_its_calls_and_subscriptions() {
+    let bench = Bench::new();
+    let browser = launch(&bench).await;
+    let (closing, other) = (page(&browser).await, page(&browser).await);
+    let mut loads = closing.subscribe(&["Page.loadEventFired"]);
+    let endless = json!({ "expression": "new Promise(() => {})", "awaitPromise": true });
+    let waiting = closing.send::<Value>("Runtime.evaluate", endless);
+    let target: Value = closing.call("Target.getTargetInfo", ()).await.unwrap();
+    let target = json!({ "targetId": target["targetInfo"]["targetId"] });
+    browser.connection().browser().call::<Done>("Target.closeTarget", target).await.unwrap();
+
+    assert!(timeout(DEADLINE, waiting).await.unwrap().is_err());
+    assert_eq!(timeout(DEADLINE, loads.next()).await.unwrap(), Err(EventError::Detached));
+    let error = timeout(DEADLINE, closing.call::<Done>("Page.enable", ())).await.unwrap().unwrap_err();
+    assert!(matches!(error, CallError::Protocol { code: -32001, .. }), "{error}");
     assert_eq!(evaluate(&other, "1").await, 1);
 }
 

@@ -70,6 +70,18 @@ async fn a_page_reaches_what_is_allowed_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn a_browser_goes_nowhere_by_itself() {
+    let bench = Bench::new();
+    let allowed = Server::page("<title>allowed</title><body>").await;
+    let (floor, browser) = behind_a_floor(&bench, allowed.port).await;
+    let mut refused = floor.refused();
+    let page = page(&browser).await;
+    navigate(&page, &allowed.url()).await.unwrap();
+    assert!(browser.close(DEADLINE).await.status.unwrap().success());
+    assert_eq!(refused.try_recv().ok(), None);
+}
+
+#[tokio::test]
 async fn a_redirect_leads_nowhere_else() {
     let bench = Bench::new();
     let other = Server::page("other").await;
@@ -109,7 +121,7 @@ async fn gather(page: &Session, port: u16) {
            connection.createDataChannel('x'); \
            connection.createOffer().then(offer => connection.setLocalDescription(offer)); }})"
     );
-    let params = json!({ "expression": script, "awaitPromise": true, "timeout": 1 });
+    let params = json!({ "expression": script, "awaitPromise": true });
     drop(page.send::<Value>("Runtime.evaluate", params));
     page.call::<Done>("Page.enable", ()).await.unwrap();
 }

@@ -13,11 +13,11 @@ const ALLOWLIST_MAX: usize = 256;
 const ITEMS_MAX: usize = 64;
 /// Bytes of an item of a list. A host has 253 at most, a path 4,096.
 const ITEM_BYTES_MAX: usize = 4 * 1024;
-const MAX_STEPS_MAX: u32 = 10_000;
-const REVISITS_MAX: u32 = 10_000;
+/// Steps, and how often a state is seen.
+const STEPS_MAX: u32 = 10_000;
 const MULTIPLIER_MAX: f64 = 100.0;
-/// CSS pixels; Chromium takes no pictures of more.
-const SIDE_MAX: u32 = 16_384;
+/// CSS pixels. A picture of a page that size is large already.
+const SIDE_MAX: u32 = 8_192;
 const LOCALE_MAX: usize = 35;
 const TIMEZONE_MAX: usize = 64;
 
@@ -51,16 +51,13 @@ pub fn check(policy: &v1::ScriptPolicy, path: &Path<'_>, violations: &mut Violat
 }
 
 fn counts(policy: &v1::ScriptPolicy, path: &Path<'_>, violations: &mut Violations) {
-    for (key, value, most) in [
-        ("max_steps", policy.max_steps, MAX_STEPS_MAX),
-        ("same_state_revisit", policy.same_state_revisit, REVISITS_MAX),
-    ] {
-        let path = &path.key(key);
-        if value == Some(0) {
-            violations.push(path, "range", "with 0 no action could begin; at least 1");
-        }
-        at_most(value, most, path, violations);
+    if policy.max_steps == Some(0) {
+        let message = "with 0 no action could begin; at least 1";
+        violations.push(&path.key("max_steps"), "range", message);
     }
+    at_most(policy.max_steps, STEPS_MAX, &path.key("max_steps"), violations);
+    let revisits = &path.key("same_state_revisit");
+    at_most(policy.same_state_revisit, STEPS_MAX, revisits, violations);
     at_most(policy.retry_limit, RETRIES_MAX, &path.key("retry_limit"), violations);
     at_most(policy.recovery_limit, RETRIES_MAX, &path.key("recovery_limit"), violations);
 }

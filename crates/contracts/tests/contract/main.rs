@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod action_identity;
+mod action_pages;
 mod executor_errors;
 mod identity;
 mod json_form;
