@@ -13,7 +13,9 @@ mod runs;
 
 pub use actions::{ActArgs, ActCommand, BrowserCommand, DoArgs, DoctorArgs, OpenArgs};
 pub use router::{AskArgs, EvalArgs, LintArgs, RouterCommand};
-pub use runs::{AgentsCommand, CancelArgs, ExtendArgs, ListArgs, ReportArgs, ResolveArgs, RunsCommand, WatchArgs};
+pub use runs::{
+    AgentsCommand, CancelArgs, ExtendArgs, ListArgs, ReportArgs, ResolveArgs, RunsCommand, WatchArgs,
+};
 
 /// A contract-first daemon for crews of agents: plans of parallel tasks, with declared policies for time, retries and
 /// failure.

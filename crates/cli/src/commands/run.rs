@@ -92,8 +92,7 @@ pub async fn answer(
     } else {
         None
     };
-    let response =
-        v1::ExecuteRunResponse { run_id: started.run_id, created: started.created, result };
+    let response = v1::ExecuteRunResponse { run_id: started.run_id, created: started.created, result };
     let document = json::print("capataz.v1.ExecuteRunResponse", &response);
     out.document(&with_created(document, started.created));
     Ok(())

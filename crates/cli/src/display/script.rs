@@ -1,7 +1,7 @@
 //! A script's run for people: its actions, its error, its outputs.
 
 use capataz_contracts::v1;
-use capataz_policy::{codes, executor as policy};
+use capataz_policy::codes;
 
 use super::format::took;
 use super::frame::{Frame, truncated, visible};
@@ -65,13 +65,7 @@ pub fn actions(script: &ScriptRun, now_ms: i64, paint: Paint) -> String {
     text
 }
 
-fn row(
-    script: &ScriptRun,
-    step: u32,
-    action: &v1::Action,
-    state: State,
-    now_ms: i64,
-) -> [(String, Tone); 7] {
+fn row(script: &ScriptRun, step: u32, action: &v1::Action, state: State, now_ms: i64) -> [(String, Tone); 7] {
     let activities: Vec<&Activity> = script.activities_of(step).collect();
     let tries: usize =
         activities.iter().filter(|activity| activity.is_action()).map(|activity| activity.tries.len()).sum();
@@ -170,9 +164,13 @@ fn listed(frame: Frame, title: &str, items: Vec<String>) -> Frame {
 
 /// `  screenshot_after      34.1 KiB  0f3a…`.
 fn evidence_line(piece: &v1::EvidenceRef) -> String {
-    let redacted =
-        if piece.redacted { format!(" ({})", words().act_error.redacted) } else { String::new() };
-    format!("  {:<22} {:>10}  {}{redacted}", visible(&piece.kind), describe::bytes(piece.bytes), visible(&piece.id))
+    let redacted = if piece.redacted { format!(" ({})", words().act_error.redacted) } else { String::new() };
+    format!(
+        "  {:<22} {:>10}  {}{redacted}",
+        visible(&piece.kind),
+        describe::bytes(piece.bytes),
+        visible(&piece.id)
+    )
 }
 
 /// What the actions gave, a line each.
@@ -203,8 +201,7 @@ pub fn outcome_line(script: &ScriptRun, now_ms: i64, paint: Paint) -> String {
         outcome => outcome_name(outcome),
     };
     let total = script.script.actions.len();
-    let succeeded =
-        (0_u32..).take(total).filter(|step| script.state_of(*step) == State::Succeeded).count();
+    let succeeded = (0_u32..).take(total).filter(|step| script.state_of(*step) == State::Succeeded).count();
     let template = if script.script.interactive { texts.result_session } else { texts.result };
     let values = [
         &visible(&script.script.name),
@@ -214,11 +211,6 @@ pub fn outcome_line(script: &ScriptRun, now_ms: i64, paint: Paint) -> String {
         &total.to_string(),
     ];
     paint.text(outcome_tone(outcome), &fill(template, &values))
-}
-
-/// Whether the run's own error is one that the executor told in full.
-pub fn is_told(error: &v1::Error) -> bool {
-    policy::lookup(&error.code).is_some()
 }
 
 #[cfg(test)]
@@ -236,10 +228,7 @@ mod tests {
 4  pay     submit    failed     1      60ms   POSTCONDITION_FAILED: 1 of 1 conditions did not hold";
         let script = fold(&story());
         assert_eq!(actions(&script, 0, Paint::OFF), expected);
-        assert_eq!(
-            outcome_line(&script, 0, Paint::OFF),
-            "shop: failed in 0.5s; 3 of 4 actions succeeded"
-        );
+        assert_eq!(outcome_line(&script, 0, Paint::OFF), "shop: failed in 0.5s; 3 of 4 actions succeeded");
         assert_eq!(outputs(&script, Paint::OFF), "Outputs:\n  total = 12 €");
     }
 

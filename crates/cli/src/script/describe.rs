@@ -114,9 +114,11 @@ fn enum_name(name: &str, prefix: &str) -> String {
     name.trim_start_matches(prefix).to_ascii_lowercase()
 }
 
-/// The action as JSON, laid out, as it was written.
+/// The action as JSON, laid out, as it was written, but for what is typed.
 pub fn as_json(action: &v1::Action) -> String {
-    serde_json::to_string_pretty(&print("capataz.v1.Action", action)).unwrap_or_default()
+    let mut action = action.clone();
+    action.value = action.value.as_deref().map(typed);
+    serde_json::to_string_pretty(&print("capataz.v1.Action", &action)).unwrap_or_default()
 }
 
 /// What is different between two signatures: url, title, dom, anchors, inputs.
@@ -201,9 +203,9 @@ impl Success<'_> {
             parts.extend(transition(self.state_before, self.state_after));
         }
         parts.extend(self.changes.into_iter().flat_map(changes));
-        parts.extend(self.output.map(|named| {
-            fill(words().script_lines.output, &[&named.name, &output(&named.value)])
-        }));
+        parts.extend(
+            self.output.map(|named| fill(words().script_lines.output, &[&named.name, &output(&named.value)])),
+        );
         parts
     }
 }
@@ -287,10 +289,13 @@ mod tests {
 
     #[test]
     fn an_action_is_told_in_the_words_of_its_script() {
-        check(r#"{"id": "a", "kind": "navigate", "url": "https://a.example/"}"#, "navigate https://a.example/");
         check(
-            r#"{"id": "a", "kind": "click", "target": {"role": "button", "name": "Save", "nth": 1, "frame": [{"css": "#a"}, {"css": "#b"}]}}"#,
-            "click role=button name=\"Save\" nth=1 in frame css=#b in frame css=#a",
+            r#"{"id": "a", "kind": "navigate", "url": "https://a.example/"}"#,
+            "navigate https://a.example/",
+        );
+        check(
+            r#"{"id": "a", "kind": "click", "target": {"role": "button", "name": "Save", "nth": 1, "frame": [{"css": ".a"}, {"css": ".b"}]}}"#,
+            "click role=button name=\"Save\" nth=1 in frame css=.b in frame css=.a",
         );
         check(
             r#"{"id": "a", "kind": "extract", "target": {"testid": "total"}, "extract": "attribute", "attribute": "href", "output": "link"}"#,

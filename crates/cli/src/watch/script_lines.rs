@@ -28,11 +28,8 @@ pub fn line(script: &ScriptRun, event: &v1::Event) -> Option<Line> {
             let text = if script.interactive {
                 fill(texts.session_accepted, &[&script.name])
             } else {
-                let actions = counted(
-                    script.actions.len() as u64,
-                    words().act.actions_one,
-                    words().act.actions_many,
-                );
+                let actions =
+                    counted(script.actions.len() as u64, words().act.actions_one, words().act.actions_many);
                 fill(texts.accepted, &[&script.name, &actions])
             };
             of_run(text, Tone::Plain, Results)
@@ -67,8 +64,7 @@ pub fn line(script: &ScriptRun, event: &v1::Event) -> Option<Line> {
         }
         // The failure was told by the executor; what is left to say is when it is tried again.
         Body::TaskAttemptFailed(attempt) if told(attempt.error.as_ref()) => {
-            let mut line =
-                of_run(fill(texts.retry_in, &[&exactly(attempt.delay_ms)]), Tone::Faint, Results);
+            let mut line = of_run(fill(texts.retry_in, &[&exactly(attempt.delay_ms)]), Tone::Faint, Results);
             line.task = task_of(script, attempt.wave);
             line
         }

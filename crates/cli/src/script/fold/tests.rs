@@ -59,11 +59,7 @@ fn action(id: &str, kind: v1::ActionKind, target: Option<v1::Target>) -> v1::Act
 }
 
 fn button(name: &str) -> Option<v1::Target> {
-    Some(v1::Target {
-        role: Some("button".to_owned()),
-        name: Some(name.to_owned()),
-        ..v1::Target::default()
-    })
+    Some(v1::Target { role: Some("button".to_owned()), name: Some(name.to_owned()), ..v1::Target::default() })
 }
 
 pub fn script() -> v1::Script {
@@ -134,7 +130,12 @@ fn started(
 }
 
 fn leased(wave: u32, attempt: u32) -> Body {
-    Body::TaskLeased(v1::TaskLeased { wave, attempt, worker: BROWSER.to_owned(), ..v1::TaskLeased::default() })
+    Body::TaskLeased(v1::TaskLeased {
+        wave,
+        attempt,
+        worker: BROWSER.to_owned(),
+        ..v1::TaskLeased::default()
+    })
 }
 
 fn stage(step_index: u32, stage: v1::ActionStage, passed: bool, duration_us: u64) -> Body {
@@ -284,7 +285,10 @@ pub fn story() -> Vec<v1::Event> {
         settled(1, None),
         started(2, Action, Some(1), action_of(1)),
         stage(1, Precondition, false, 1_540),
-        failed(error("OVERLAY_BLOCKING", Precondition, 1, "covered by \"Cookies\""), v1::AfterFailure::Recover),
+        failed(
+            error("OVERLAY_BLOCKING", Precondition, 1, "covered by \"Cookies\""),
+            v1::AfterFailure::Recover,
+        ),
         settled(2, Some("OVERLAY_BLOCKING")),
         started(3, Recovery, Some(1), Some(close)),
         leased(3, 1),
