@@ -17,6 +17,11 @@ pub struct Words {
     pub demo: Demo,
     pub ask: Ask,
     pub router: Router,
+    pub act: Act,
+    pub act_error: ActError,
+    pub script_lines: ScriptLines,
+    pub browser: Browser,
+    pub page: Page,
 }
 
 /// The texts in use.
@@ -55,11 +60,15 @@ macro_rules! texts {
             pub struct $group { $(pub $name: &'static str,)* }
 
             impl $group {
-                const ENGLISH: Self = Self { $($name: $text,)* };
+                pub(super) const ENGLISH: Self = Self { $($name: $text,)* };
             }
         )*
     };
 }
+
+mod script;
+
+pub use script::{Act, ActError, Browser, Page, ScriptLines};
 
 const ENGLISH: Words = Words {
     report: Report::ENGLISH,
@@ -74,6 +83,11 @@ const ENGLISH: Words = Words {
     demo: Demo::ENGLISH,
     ask: Ask::ENGLISH,
     router: Router::ENGLISH,
+    act: Act::ENGLISH,
+    act_error: ActError::ENGLISH,
+    script_lines: ScriptLines::ENGLISH,
+    browser: Browser::ENGLISH,
+    page: Page::ENGLISH,
 };
 
 texts! {

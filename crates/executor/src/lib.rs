@@ -5,6 +5,7 @@
 //! knows DevTools; everything else sees a [`Page`](page::Page).
 
 pub mod allowlist;
+pub mod browsers;
 pub mod chromium;
 pub mod dsl;
 pub mod evidence;
