@@ -1,7 +1,7 @@
 //! `capataz demo`.
 
-use std::{env, fs};
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use capataz_contracts::script_file::{self, Format};
 use capataz_contracts::v1;
