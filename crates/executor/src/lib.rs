@@ -4,5 +4,14 @@
 //! The executor performs ONE action. Retry, recovery and halts are the engine's. Nothing but the adapter to Chromium
 //! knows DevTools; everything else sees a [`Page`](page::Page).
 
+pub mod allowlist;
 pub mod chromium;
+pub mod dsl;
+pub mod evidence;
+pub mod keys;
 pub mod page;
+pub mod perform;
+pub mod redact;
+
+mod error;
+mod text;
