@@ -94,14 +94,24 @@ const composedClosest = (element, selector) => {
   return null;
 };
 
-/** What is rendered inside: of a host its shadow tree, of a slot what is assigned to it. */
+/**
+ * What is rendered inside: of a host its shadow tree, of a slot what is assigned to it, of details that are not open their
+ * summary.
+ */
 const flatChildren = (element) => {
   const shadow = shadowRoot(element);
-  if (shadow === null && localName(element) === "slot" && element instanceof HTMLSlotElement) {
+  const name = localName(element);
+  if (shadow === null && name === "slot" && element instanceof HTMLSlotElement) {
     const assigned = assignedNodes(element);
     if (assigned.length > 0) return assigned;
   }
   const children = [];
+  if (name === "details" && !hasAttribute(element, "open")) {
+    for (let child = firstElementChild(element); child !== null; child = nextElementSibling(child)) {
+      if (localName(child) === "summary") return [child];
+    }
+    return children;
+  }
   for (let child = firstChild(shadow ?? element); child !== null; child = nextSibling(child)) children.push(child);
   return children;
 };
