@@ -41,7 +41,8 @@ async fn check(ways: &[(&str, &str, &str)]) {
             .changes(|changes| changes.blocked.iter().any(|request| request.kind == *kind && host(request)))
             .await;
         if !path.is_empty() {
-            let expected = other.url(path).replace("http:", if *kind == "websocket" { "ws:" } else { "http:" });
+            let expected =
+                other.url(path).replace("http:", if *kind == "websocket" { "ws:" } else { "http:" });
             assert!(changes.blocked.iter().any(|request| request.url == expected), "{kind}: {changes:?}");
         }
         opened = Some((ours, page));
@@ -68,7 +69,11 @@ async fn what_a_document_asks_for_is_refused() {
 async fn what_workers_ask_for_is_refused() {
     check(&[
         ("<script>new Worker('/worker.js')</script>", "xhr", "/worker"),
-        ("<script>new SharedWorker('/shared.js')</script>", "xhr", "/shared"),
+        (
+            "<script>window.kept = new SharedWorker('/shared.js'); kept.port.start()</script>",
+            "xhr",
+            "/shared",
+        ),
         ("<script>navigator.serviceWorker.register('/service.js')</script>", "xhr", "/service"),
     ])
     .await;
@@ -80,9 +85,9 @@ async fn connections_that_are_no_requests_meet_the_floor() {
         ("<script>new WebSocket('ws://OTHER/socket')</script>", "websocket", "/socket"),
         ("<link rel=preconnect href='http://OTHER/'>", "connection", ""),
         (
-            "<script>new Worker(URL.createObjectURL(new Blob([\"new WebSocket('ws://OTHER/w')\"])))</script>",
-            "connection",
-            "",
+            "<script>new Worker(window.URL.createObjectURL(new Blob([\"new WebSocket('ws://OTHER/w')\"])))</script>",
+            "websocket",
+            "/w",
         ),
     ])
     .await;
@@ -99,16 +104,23 @@ async fn documents_are_refused_at_each_hop_and_the_page_stays_usable() {
     let mut page = open(&[&ours]).await;
 
     let refused = page.go(&other.url("/direct")).await;
-    assert!(matches!(&refused, Err(PageError::Blocked(request)) if request.kind == "document"), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(PageError::Blocked(request)) if request.kind == "document"),
+        "{refused:?}"
+    );
     let refused = page.go(&ours.url("/hop")).await;
     let Err(PageError::Blocked(request)) = refused else { panic!("{refused:?}") };
     assert_eq!((request.url.as_str(), request.host.as_str()), (other.url("/hop3").as_str(), "127.0.0.1"));
     let changes = page.changes(|changes| changes.redirects.len() == 2).await;
     assert_eq!(changes.redirects, [ours.url("/hop"), ours.url("/hop2")]);
 
-    for (button, path) in
-        [("#away", "/away"), ("#hop", "/hop3"), ("#script", "/script"), ("#form", "/form"), ("#window", "/window")]
-    {
+    for (button, path) in [
+        ("#away", "/away"),
+        ("#hop", "/hop3"),
+        ("#script", "/script"),
+        ("#form", "/form"),
+        ("#window", "/window"),
+    ] {
         page.go(&ours.url("/")).await.unwrap();
         page.click(button).await.unwrap();
         let refused = |changes: &v1::PageChanges| {
@@ -124,9 +136,9 @@ async fn documents_are_refused_at_each_hop_and_the_page_stays_usable() {
 #[tokio::test]
 async fn what_leads_around_the_allowlist_is_refused() {
     let other = Server::with(&[]).await;
-    let page = "<button id=blob onclick=\"location = URL.createObjectURL(new Blob(['<p id=mine>mine</p>'], \
+    let page = "<button id=blob onclick=\"location = window.URL.createObjectURL(new Blob(['<p id=mine>mine</p>'], \
                 { type: 'text/html' }))\">blob</button> \
-                <button id=window onclick=\"window.open(URL.createObjectURL(new Blob(['<p id=mine>mine</p>'], \
+                <button id=window onclick=\"window.open(window.URL.createObjectURL(new Blob(['<p id=mine>mine</p>'], \
                 { type: 'text/html' })))\">window</button><p id=here>here</p>";
     let ours = server(&other, page).await;
     let mut page = open(&[&ours]).await;
@@ -141,7 +153,10 @@ async fn what_leads_around_the_allowlist_is_refused() {
     ] {
         let refused = page.go(url).await;
         let scheme = url.split_inclusive(':').next().unwrap();
-        assert!(matches!(&refused, Err(PageError::Blocked(request)) if request.host == scheme), "{url}: {refused:?}");
+        assert!(
+            matches!(&refused, Err(PageError::Blocked(request)) if request.host == scheme),
+            "{url}: {refused:?}"
+        );
     }
     for button in ["#blob", "#window"] {
         page.go(&ours.url("/")).await.unwrap();

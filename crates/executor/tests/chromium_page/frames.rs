@@ -43,7 +43,8 @@ async fn used(host: &str) {
     let (node, _) = page.found(&within(&PATH, "#go")).await;
     page.act(Act::Click { node: node.clone(), count: 1 }, WaitUntil::Load).await.unwrap();
     let said = within(&PATH, "#said");
-    let clicked = |look: &capataz_executor::page::Look| look.element.as_ref().unwrap().facts.text == "clicked";
+    let clicked =
+        |look: &capataz_executor::page::Look| look.element.as_ref().unwrap().facts.text == "clicked";
     page.looked(&said, clicked).await;
     let facts = page.page.facts(&node, &[]).await.unwrap();
     assert!(facts.in_viewport && facts.covered_by.is_none(), "{facts:?}");
@@ -74,7 +75,8 @@ async fn elements_in_frames_of_another_site_are_used() {
 
 #[tokio::test]
 async fn what_covers_a_frame_covers_what_is_in_it() {
-    let cover = "<div id=cover style='position: fixed; inset: 0' onmousedown='this.textContent = 1'>Cookies?</div>";
+    let cover =
+        "<div id=cover style='position: fixed; inset: 0' onmousedown='this.textContent = 1'>Cookies?</div>";
     for host in ["127.0.0.1", "localhost"] {
         let (_server, mut page) = with_frame(host, cover).await;
         let (node, _) = page.found(&within(&PATH, "#go")).await;

@@ -62,7 +62,8 @@ async fn a_click_leads_to_a_document_that_is_read_without_a_mistake() {
     for _ in 0..10 {
         page.go(&server.url("/")).await.unwrap();
         page.click("#next").await.unwrap();
-        page.looked(&css("body"), |look| look.element.as_ref().is_some_and(|body| body.facts.text == "next")).await;
+        page.looked(&css("body"), |look| look.element.as_ref().is_some_and(|body| body.facts.text == "next"))
+            .await;
     }
     page.go(&server.url("/")).await.unwrap();
     page.page.take_changes();
@@ -102,7 +103,10 @@ async fn what_does_not_come_is_told_in_the_browsers_words() {
     page.go(&server.url("/")).await.unwrap();
     for (url, expected) in [(server.url("/nothing"), "net::ERR_ABORTED"), (url.clone(), "net::ERR_")] {
         let result = page.go(&url).await;
-        assert!(matches!(&result, Err(PageError::NotLoaded { reason }) if reason.starts_with(expected)), "{result:?}");
+        assert!(
+            matches!(&result, Err(PageError::NotLoaded { reason }) if reason.starts_with(expected)),
+            "{result:?}"
+        );
     }
     let reloaded = page.act(Act::Reload, WaitUntil::Load).await;
     assert!(matches!(reloaded, Err(PageError::NotLoaded { .. })), "{reloaded:?}");

@@ -106,7 +106,8 @@ async fn a_reference_is_of_one_element_of_one_document() {
 
 #[tokio::test]
 async fn a_change_is_noticed_soon_and_a_quiet_page_is_left_at_the_limit() {
-    let later = "<p id=later>before</p><script>fetch('/slow').then(() => later.textContent = 'after')</script>";
+    let later =
+        "<p id=later>before</p><script>fetch('/slow').then(() => later.textContent = 'after')</script>";
     let server = Server::start(move |request| match request.path.as_str() {
         "/" => Some(Answer::html(later)),
         "/slow" => Some(Answer::html("")),
@@ -151,7 +152,9 @@ async fn the_page_sees_the_declared_place_and_size() {
 #[tokio::test]
 async fn a_page_with_hundreds_of_frames_is_read() {
     let frames = "<iframe srcdoc='<p>frame</p>'></iframe>".repeat(300);
-    let server = Server::with(&[("/", &format!("{frames}<button id=go onclick='this.textContent = 1'>Go</button>"))]).await;
+    let server =
+        Server::with(&[("/", &format!("{frames}<button id=go onclick='this.textContent = 1'>Go</button>"))])
+            .await;
     let mut page = open(&[&server]).await;
     page.go(&server.url("/")).await.unwrap();
     page.click("#go").await.unwrap();
