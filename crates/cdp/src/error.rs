@@ -23,6 +23,12 @@ pub enum CallError {
     /// The connection has ended; whether the browser carried the command out is unknown.
     #[error("{method}: {loss}")]
     Lost { method: &'static str, loss: Loss },
+    /// The page crashed before it answered. The session stays: it answers again when the page is loaded anew.
+    #[error("{method}: the page has crashed")]
+    Crashed { method: &'static str },
+    /// The session ended before it answered: its page was closed, or somebody detached from it.
+    #[error("{method}: the session has ended")]
+    Detached { method: &'static str },
     /// The command is longer than the browser would read; it was not sent.
     #[error("{method}: the command has {bytes} bytes; at most {limit} are possible")]
     TooLarge { method: &'static str, bytes: usize, limit: usize },

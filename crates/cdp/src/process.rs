@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use capataz_shim::{FIRST_PIPE, HEADER_BYTES, Invocation, KILL, Report, SECOND_PIPE, Shim};
 use command_fds::{CommandFdExt, FdMapping};
-use rustix::process::{Pid, Signal, geteuid, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::options::{LaunchOptions, ShimOptions};
+use crate::options::{LaunchOptions, Machine, ShimOptions};
 use crate::profile::ProfileFolder;
 use crate::stderr::StderrTail;
 
@@ -76,7 +76,7 @@ impl Process {
         output: OwnedFd,
         stderr: StderrTail,
     ) -> io::Result<Self> {
-        let arguments = options.arguments(geteuid().is_root());
+        let arguments = options.arguments(Machine::observe());
         let inherited = vec![
             FdMapping { parent_fd: input, child_fd: FIRST_PIPE },
             FdMapping { parent_fd: output, child_fd: SECOND_PIPE },
@@ -91,7 +91,7 @@ impl Process {
                 let invocation = Invocation {
                     program: options.program.clone().into(),
                     arguments,
-                    working_directory: None,
+                    working_directory: Some(options.profile_folder.clone()),
                     remove: Some(options.profile_folder.clone()),
                     pipes: true,
                 };
@@ -99,7 +99,12 @@ impl Process {
             }
             None => {
                 let mut command = Command::new(&options.program);
-                command.args(arguments).stdin(Stdio::null()).process_group(0).kill_on_drop(true);
+                command
+                    .args(arguments)
+                    .current_dir(&options.profile_folder)
+                    .stdin(Stdio::null())
+                    .process_group(0)
+                    .kill_on_drop(true);
                 prepare(&mut command)?;
                 Parent::Us(command.spawn()?)
             }
@@ -119,8 +124,10 @@ impl Process {
             Parent::Us(child) => (follow_child(child, &mut killed).await, None),
             Parent::Shim(shim) => follow_shim(shim, &mut killed).await,
         };
-        if let Some(reading) = reading {
-            let _ = timeout(STDERR_LIMIT, reading).await;
+        if let Some(mut reading) = reading
+            && timeout(STDERR_LIMIT, &mut reading).await.is_err()
+        {
+            reading.abort();
         }
         profile.remove().await;
         Outcome { ended: Ended { status, stderr: stderr.text().into() }, not_started }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::LaunchError;
-use crate::options::LaunchOptions;
+use crate::options::{LaunchOptions, TEMPORARY_FOLDER};
 
 /// Pauses between attempts to remove a folder that something still writes to.
 const REMOVE_PAUSES: [Duration; 5] = [
@@ -27,10 +27,13 @@ impl ProfileFolder {
     pub(crate) fn make(options: &LaunchOptions) -> Result<Self, LaunchError> {
         let path = &options.profile_folder;
         let failed = |source| LaunchError::ProfileFolder { path: path.clone(), source };
+        if !path.is_absolute() {
+            return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "the path is not absolute")));
+        }
         if fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
             return Err(failed(io::ErrorKind::DirectoryNotEmpty.into()));
         }
-        for folder in [path.clone(), options.home_folder(), options.temporary_folder()] {
+        for folder in [path.clone(), options.home_folder(), path.join(TEMPORARY_FOLDER)] {
             DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
         }
         Ok(Self(path.clone()))

@@ -16,11 +16,14 @@ pub mod v1 {
 }
 
 mod canonical;
+mod document;
 pub mod duration;
 pub mod json;
 mod path;
 pub mod plan_file;
 pub mod reference;
+pub mod script;
+pub mod script_file;
 pub mod spec;
 pub mod validate;
 pub mod version;

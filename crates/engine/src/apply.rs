@@ -12,6 +12,7 @@ use crate::activity::{Activity, End, Lease, PendingCancel, Step};
 use crate::ask::{AskState, Call};
 use crate::input::TaskRef;
 use crate::plan::Plan;
+use crate::script::{ScriptState, ScriptStep};
 use crate::state::{AskedQuestion, CorruptLog, Phase, RunState, Timer, Timestamp, WaveState};
 
 impl RunState {
@@ -50,13 +51,13 @@ impl RunState {
             seq,
             created_at: at,
             last_at: at,
-            plan: match &accepted.ask {
-                Some(_) => {
-                    Plan::from_materialised(v1::Plan { name: "ask".to_owned(), ..v1::Plan::default() })
-                }
-                None => Plan::from_materialised(accepted.plan.unwrap_or_default()),
-            },
+            plan: Plan::from_materialised(match (&accepted.ask, &accepted.script) {
+                (Some(_), _) => v1::Plan { name: "ask".to_owned(), ..v1::Plan::default() },
+                (_, Some(script)) => v1::Plan { name: script.name.clone(), ..v1::Plan::default() },
+                (None, None) => accepted.plan.unwrap_or_default(),
+            }),
             ask: accepted.ask.map(AskState::new),
+            script: accepted.script.map(ScriptState::new),
             labels: accepted.labels,
             parent: accepted.parent,
             phase: Phase::Running,
@@ -210,15 +211,23 @@ impl RunState {
             Body::SessionOpened(_) | Body::SessionTurn(_) | Body::SessionTransitionAccepted(_) => {
                 return None;
             }
-            Body::BrowserActivityStarted(_)
-            | Body::BrowserOpened(_)
-            | Body::ActionProposed(_)
-            | Body::StageFinished(_)
-            | Body::ActionFinished(_)
-            | Body::ActionFailed(_)
-            | Body::BrowserCloseRequested(_)
-            | Body::BrowserClosed(_) => {
-                return None;
+            Body::BrowserActivityStarted(event) => {
+                self.script.as_mut()?.begin(event.activity, event.step_index.unwrap_or_default());
+                self.plan.push(event.wave?);
+                self.begin_wave(event.number, at)?;
+            }
+            Body::ActionProposed(event) => {
+                self.script.as_mut()?.script.actions.push(event.action?);
+                self.remember_request(event.request_id, digest::propose(event.step_index));
+            }
+            Body::ActionFinished(event) => self.script.as_mut()?.finished(event),
+            Body::ActionFailed(event) => self.script.as_mut()?.failed(event)?,
+            Body::BrowserCloseRequested(event) => {
+                self.script.as_mut()?.closing = true;
+                self.remember_request(event.request_id, digest::CLOSE.to_owned());
+            }
+            Body::BrowserOpened(_) | Body::StageFinished(_) | Body::BrowserClosed(_) => {
+                self.script.as_ref()?;
             }
             Body::Notice(event) => {
                 let code = event.notice.map(|notice| notice.code).unwrap_or_default();
@@ -232,7 +241,27 @@ impl RunState {
             }
         }
         debug_assert_eq!(self.seq, seq);
+        self.update_idle(at);
         Some(())
+    }
+
+    /// Begins or ends the time after which a session that nobody uses is closed.
+    fn update_idle(&mut self, at: Timestamp) {
+        let awaits = self.script_step() == Some(ScriptStep::AwaitProposal);
+        let task = TaskRef { wave: self.current_wave(), task: 0 };
+        let Some(script) = &mut self.script else { return };
+        match (script.idle_at, awaits) {
+            (None, true) => {
+                let idle_at = at.plus(script.idle_timeout_ms());
+                script.idle_at = Some(idle_at);
+                self.timers.insert((idle_at, task, Timer::Idle));
+            }
+            (Some(idle_at), false) => {
+                script.idle_at = None;
+                self.timers.retain(|(at, _, timer)| !(*at == idle_at && *timer == Timer::Idle));
+            }
+            _ => {}
+        }
     }
 
     fn begin_wave(&mut self, wave: u32, at: Timestamp) -> Option<()> {
@@ -446,6 +475,12 @@ pub(crate) mod digest {
     pub(crate) const CANCEL: &str = "cancel";
     pub(crate) const PAUSE: &str = "pause";
     pub(crate) const RESUME: &str = "resume";
+    pub(crate) const CLOSE: &str = "close";
+
+    /// What is proposed is the script's action of this number.
+    pub(crate) fn propose(step: u32) -> String {
+        format!("propose {step}")
+    }
 
     pub(crate) fn extend(task: TaskRef, by_ms: i64) -> String {
         format!("extend {task} {by_ms}")

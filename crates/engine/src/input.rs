@@ -84,6 +84,14 @@ pub enum Input {
         answer: String,
         request_id: String,
     },
+    /// An action for an interactive session; validated, with every default filled in.
+    Propose {
+        action: Box<v1::Action>,
+        request_id: String,
+    },
+    CloseBrowser {
+        request_id: String,
+    },
 }
 
 /// The spec that was looked for.

@@ -10,7 +10,8 @@
 //! - [`RunState::outstanding`] names every unfinished effect from the state alone, so that a restart loses none.
 //!
 //! One activity machine ([`activity`]) schedules, leases, times out, retries, cancels and settles every kind of work; a
-//! kind of run is a thin machine over it ([`mod@plan`] and `decide::advance` for plans, `ask` and `decide::ask` for asks).
+//! kind of run is a thin machine over it: [`mod@plan`] and `decide::advance` for plans, `ask` and `decide::ask` for asks,
+//! `script` and `decide::script` for scripts.
 //! A [`session`] is a stream of its own, to which asks add. Begin reading with [`decide`](mod@decide).
 
 pub mod activity;
@@ -22,16 +23,20 @@ mod input;
 mod outstanding;
 pub mod plan;
 pub mod planted;
+mod script;
 pub mod session;
 mod snapshot;
 mod state;
 mod view;
 
 pub use ask::AskStep;
-pub use decide::{Decision, Refusal, StartRun, Work, decide, start};
+pub use decide::{
+    BROWSER_AGENT, BROWSER_MEDIA_TYPE, Decision, Refusal, StartRun, Work, decide, evidence_blobs, start,
+};
 pub use effect::Effect;
 pub use input::{Input, Observed, Report, Routed, RoutedSpec, TaskRef};
 pub use plan::Plan;
+pub use script::ScriptStep;
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
 pub use state::{CorruptLog, Phase, RunState, Timestamp};
 pub use view::{AssignmentView, ViewOptions};

@@ -152,13 +152,22 @@ impl Plan {
     /// Fills every default of a call's wave in. `absent`: nobody serves its agent now.
     pub(crate) fn materialise_wave(wave: &mut v1::Wave, absent: bool) {
         let (timeouts, retry) = crate::decide::call_policies(absent);
-        let mut none = Vec::new();
-        let timeouts = TimeoutPolicy::from_proto(&timeouts, "", &mut none).to_proto();
-        let retry = RetryPolicy::from_proto(&retry, "", &mut none).to_proto();
         for task in &mut wave.tasks {
             task.effect = Some(v1::Effect::AtLeastOnce as i32);
             task.timeouts = Some(timeouts);
             task.retry = Some(retry.clone());
+        }
+        Self::fill_policies(wave);
+    }
+
+    /// Fills the defaults of what the tasks' own policies leave open in.
+    pub(crate) fn fill_policies(wave: &mut v1::Wave) {
+        let mut none = Vec::new();
+        for task in &mut wave.tasks {
+            let timeouts = task.timeouts.unwrap_or_default();
+            task.timeouts = Some(TimeoutPolicy::from_proto(&timeouts, "", &mut none).to_proto());
+            let retry = task.retry.take().unwrap_or_default();
+            task.retry = Some(RetryPolicy::from_proto(&retry, "", &mut none).to_proto());
         }
     }
 

@@ -8,10 +8,11 @@ use crate::ask::AskState;
 use crate::input::TaskRef;
 use crate::plan::Plan;
 use crate::planted::{self, Fault};
+use crate::script::ScriptState;
 use crate::state::{AskedQuestion, Phase, RunState, Timer, Timestamp, WaveState};
 
 /// Grows with every change of the state's encoding; a snapshot of another format is discarded.
-pub const SNAPSHOT_FORMAT: u32 = 2;
+pub const SNAPSHOT_FORMAT: u32 = 3;
 
 /// The bytes are no snapshot of this format; the caller folds the log instead.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +32,7 @@ struct Encoded {
     #[serde(with = "as_bytes::one")]
     plan: v1::Plan,
     ask: Option<AskState>,
+    script: Option<ScriptState>,
     phase: Phase,
     paused: bool,
     held_since: Option<Timestamp>,
@@ -58,6 +60,7 @@ impl RunState {
             parent: self.parent.clone(),
             plan: self.plan.to_proto(),
             ask: self.ask.clone(),
+            script: self.script.clone(),
             phase: self.phase.clone(),
             paused: self.paused,
             held_since: self.held_since,
@@ -88,6 +91,7 @@ impl RunState {
             last_at: encoded.last_at,
             plan: Plan::from_materialised(encoded.plan),
             ask: encoded.ask,
+            script: encoded.script,
             labels: encoded.labels,
             parent: encoded.parent,
             phase: encoded.phase,

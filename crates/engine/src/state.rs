@@ -9,6 +9,7 @@ use crate::activity::{Activity, Step};
 use crate::ask::AskState;
 use crate::input::TaskRef;
 use crate::plan::Plan;
+use crate::script::ScriptState;
 
 /// Unix milliseconds. Within a run it never goes backwards.
 #[derive(
@@ -58,9 +59,10 @@ pub struct RunState {
     pub(crate) seq: u64,
     pub(crate) created_at: Timestamp,
     pub(crate) last_at: Timestamp,
-    /// Of an ask, one wave for each call so far.
+    /// Of an ask, one wave for each call so far; of a script, one for each activity of its browser.
     pub(crate) plan: Plan,
     pub(crate) ask: Option<AskState>,
+    pub(crate) script: Option<ScriptState>,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) parent: Option<v1::ParentRef>,
     pub(crate) phase: Phase,
@@ -93,6 +95,8 @@ pub(crate) enum Timer {
     AttemptDeadline,
     Deadline,
     Grace,
+    /// Of a script's session in which nobody proposes anything.
+    Idle,
 }
 
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]

@@ -92,7 +92,11 @@ impl RunState {
 
     #[must_use]
     pub fn kind(&self) -> v1::RunKind {
-        if self.ask.is_some() { v1::RunKind::Ask } else { v1::RunKind::Plan }
+        match (&self.ask, &self.script) {
+            (Some(_), _) => v1::RunKind::Ask,
+            (_, Some(_)) => v1::RunKind::Script,
+            (None, None) => v1::RunKind::Plan,
+        }
     }
 
     /// The run as a read model.
@@ -203,7 +207,7 @@ impl RunState {
             tasks: tasks.collect(),
             duration_ms: at.0.saturating_sub(self.created_at.0),
             ask: self.ask_result(),
-            script: None,
+            script: self.script_result(),
         })
     }
 }

@@ -164,6 +164,25 @@ codes! {
     SPEC_NOT_FOUND: High, FINAL, BY_MESSAGE, "Use the id of a spec that the catalogue has.";
     SPEC_FILE_INVALID: High, FINAL, BY_MESSAGE, "Correct what the listed violations name in the spec's file.";
 
+    // Seed 002: how a browser action fails. Warning is MEDIUM, error HIGH, critical CRITICAL. A script repeats what its
+    // own `retry_on` names and nothing else; the column is what the standard lists say of an agent that reports the code.
+    // CRITICAL ends the script of that browser, and no run of an agent that has the same word for something else.
+    TARGET_NOT_FOUND: High, FINAL, CLASSIFIES, "Look at the snapshot for what the target should have named.";
+    TARGET_NOT_UNIQUE: High, FINAL, CLASSIFIES, "Make the target name one element; the sample shows what matched.";
+    INVALID_ACTIONSPEC: High, FINAL, CLASSIFIES, "Correct the action as the listed violations say; nothing was done to the page.";
+    PRECONDITION_FAILED: High, FINAL, CLASSIFIES, "Look at the conditions that did not hold before the action; nothing was done to the page.";
+    POSTCONDITION_FAILED: High, FINAL, CLASSIFIES, "Compare the pictures before and after; the action was performed.";
+    POLICY_HALT: High, FINAL, CLASSIFIES, "Look at why the script goes round in circles, or raise the limit that the reason names.";
+    DOMAIN_BLOCKED: High, FINAL, CLASSIFIES, "Add the host to the allowlist, if it may be reached.";
+    ACTION_CRITICAL_BLOCKED: Critical, FINAL, BY_MESSAGE, "Give the action a strong postcondition, or correct where it leads to.";
+    NAVIGATION_TIMEOUT: High, RETRIED, CLASSIFIES, "Check that the page can be reached, raise the limit, or wait for less.";
+    UPLOAD_FAILED: High, FINAL, CLASSIFIES, "Check the file, and what the page says about it.";
+    DOWNLOAD_FAILED: High, FINAL, CLASSIFIES, "Check that the action begins a download, and that it can end in time.";
+    OVERLAY_BLOCKING: High, FINAL, CLASSIFIES, "Close what covers the target, or declare a recovery that does.";
+    AUTH_FAILED: High, FINAL, CLASSIFIES, "Check the credentials, or sign in anew and keep the storage state.";
+    BROWSER_LOST: Critical, FINAL, BY_MESSAGE, "Find out what the last action did, then start the script again.";
+    EVIDENCE_FAILED: Critical, FINAL, BY_MESSAGE, "Check the daemon's disk; what became of the action is in the error's details.";
+
     // The daemon's refusals of calls. They concern no run, and nothing was stored.
     RUN_NOT_FOUND: High, FINAL, BY_MESSAGE, "Use the id of a run that is kept; `capataz runs list` shows them.";
     RUN_FINISHED: Medium, FINAL, BY_MESSAGE, "Start a new run; a finished one does not change any more.";
@@ -179,6 +198,10 @@ codes! {
     OVERLOADED: Medium, FINAL, BY_MESSAGE, "Wait as long as the answer says, and repeat the call with the same key.";
     UNAVAILABLE: Medium, FINAL, BY_MESSAGE, "Repeat the call with the same key.";
     DRAINING: Medium, FINAL, BY_MESSAGE, "Repeat the call when the daemon is up again.";
+    BROWSER_NOT_FOUND: High, FINAL, BY_MESSAGE, "Install Chromium where the daemon runs, or name its program in the configuration.";
+    STORAGE_STATE_NOT_FOUND: High, FINAL, BY_MESSAGE, "Use the name of a storage state that is kept, or make it with a script that signs in.";
+    STEP_IN_PROGRESS: Medium, FINAL, BY_MESSAGE, "Wait for the answer to the action that is being performed.";
+    SESSION_NOT_INTERACTIVE: High, FINAL, BY_MESSAGE, "Open a browser session; the actions of a script are fixed.";
     HELLO_MISSING: Medium, FINAL, BY_MESSAGE, "Connect again and say hello at once.";
 }
 
@@ -238,6 +261,34 @@ mod tests {
         assert!(!RetryPolicy::default().is_retryable("VALIDATION_ERROR"));
         // What is never worth another attempt goes first.
         assert!(!RetryPolicy::default().is_retryable("TEMPORARY_ERROR_OF_VALIDATION_ERROR"));
+    }
+
+    #[test]
+    fn failures_of_browser_actions_are_serious_and_only_a_late_page_is_retried() {
+        let actions = [
+            TARGET_NOT_FOUND,
+            TARGET_NOT_UNIQUE,
+            INVALID_ACTIONSPEC,
+            PRECONDITION_FAILED,
+            POSTCONDITION_FAILED,
+            POLICY_HALT,
+            DOMAIN_BLOCKED,
+            ACTION_CRITICAL_BLOCKED,
+            NAVIGATION_TIMEOUT,
+            UPLOAD_FAILED,
+            DOWNLOAD_FAILED,
+            OVERLAY_BLOCKING,
+            AUTH_FAILED,
+            BROWSER_LOST,
+            EVIDENCE_FAILED,
+        ];
+        for code in actions {
+            let entry = lookup(code).unwrap();
+            assert!(entry.severity >= Severity::High, "{code}");
+            assert_eq!(entry.retryable, code == NAVIGATION_TIMEOUT, "{code}");
+            // What ends a browser's script does not abort a plan whose agent uses the same word.
+            assert_eq!(entry.classifies, entry.severity != Severity::Critical, "{code}");
+        }
     }
 
     #[test]

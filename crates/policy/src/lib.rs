@@ -10,6 +10,7 @@
 
 pub mod aggregation;
 pub mod codes;
+pub mod executor;
 pub mod lifecycle;
 pub mod registry;
 pub mod retry;

@@ -8,11 +8,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use thiserror::Error;
 use tokio::sync::Notify;
 
-use super::{SessionId, Shared};
+use super::{SessionId, Shared, payload};
 use crate::error::Loss;
 
 /// Most events that wait for one subscriber.
@@ -37,8 +37,8 @@ impl Event {
     ///
     /// # Errors
     /// They have another shape.
-    pub fn parse<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
-        serde_json::from_slice(&self.params)
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        payload::parse(&self.params)
     }
 }
 
@@ -60,6 +60,9 @@ pub enum EventError {
     /// The subscriber was too slow: this many events are missing here. What follows is whole again.
     #[error("{0} events were left out")]
     Lagged(u64),
+    /// The session that was subscribed to has ended, and every event before its end was taken.
+    #[error("the session has ended")]
+    Detached,
     /// The connection has ended, and every event before its end was taken.
     #[error(transparent)]
     Lost(Loss),
@@ -93,7 +96,7 @@ impl Events {
         state.last_subscriber += 1;
         let number = state.last_subscriber;
         match state.loss {
-            Some(loss) => queue.close(loss),
+            Some(loss) => queue.close(EventError::Lost(loss)),
             None => drop(state.subscribers.insert(number, Arc::clone(&queue))),
         }
         drop(state);
@@ -103,7 +106,7 @@ impl Events {
     /// Waits for the next event. Nothing is lost when the future is dropped.
     ///
     /// # Errors
-    /// [`EventError::Lagged`] in the place of events that were left out, [`EventError::Lost`] at the end.
+    /// [`EventError::Lagged`] in the place of events that were left out, the others at the end.
     pub async fn next(&mut self) -> Result<Event, EventError> {
         loop {
             if let Some(item) = self.try_next().transpose() {
@@ -125,7 +128,7 @@ impl Events {
                 Ok(Some(event))
             }
             Some(Item::Missed(count)) => Err(EventError::Lagged(count)),
-            None => waiting.closed.map_or(Ok(None), |loss| Err(EventError::Lost(loss))),
+            None => waiting.closed.map_or(Ok(None), Err),
         }
     }
 }
@@ -152,7 +155,7 @@ pub(super) struct Queue {
 struct Waiting {
     items: VecDeque<Item>,
     bytes: usize,
-    closed: Option<Loss>,
+    closed: Option<EventError>,
 }
 
 #[derive(Debug)]
@@ -174,6 +177,10 @@ impl Queue {
         in_scope && (self.methods.is_empty() || self.methods.contains(method))
     }
 
+    pub(super) fn is_of(&self, session: &str) -> bool {
+        matches!(&self.scope, Scope::Session(Some(of)) if **of == *session)
+    }
+
     pub(super) fn push(&self, event: Event) {
         let mut waiting = self.lock();
         let length = event.params.len();
@@ -190,8 +197,8 @@ impl Queue {
         self.arrived.notify_one();
     }
 
-    pub(super) fn close(&self, loss: Loss) {
-        self.lock().closed = Some(loss);
+    pub(super) fn close(&self, ending: EventError) {
+        self.lock().closed = Some(ending);
         self.arrived.notify_one();
     }
 }

@@ -6,6 +6,7 @@
 
 mod events;
 mod message;
+mod payload;
 mod session;
 mod tasks;
 
@@ -14,6 +15,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, oneshot};
 
@@ -28,8 +30,28 @@ pub use tasks::MESSAGE_LIMIT;
 /// Most commands that wait to be written.
 const WAITING_COMMANDS: usize = 1024;
 
+/// The event after which a crashed page answers nothing until it is loaded anew.
+const CRASHED: &str = "Inspector.targetCrashed";
+
+/// The event after which a session is no more.
+const DETACHED: &str = "Target.detachedFromTarget";
+
 /// What a waiting caller gets: the payload of the answer, as JSON.
-type Answer = Result<Result<Bytes, ProtocolError>, Loss>;
+type Answer = Result<Result<Bytes, ProtocolError>, Ending>;
+
+/// Why no answer will come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    Lost(Loss),
+    Crashed,
+    Detached,
+}
+
+/// One caller that waits.
+struct Waiting {
+    session: Option<SessionId>,
+    answer: oneshot::Sender<Answer>,
+}
 
 /// A connection to one browser. Clones are the same connection; when the last one is gone, so is the browser's input,
 /// and with it the browser.
@@ -80,6 +102,12 @@ impl Connection {
     }
 }
 
+#[derive(Deserialize)]
+struct Detached {
+    #[serde(rename = "sessionId")]
+    session: SessionId,
+}
+
 /// What the tasks, the waiting callers and the subscribers share.
 #[derive(Default)]
 struct Shared {
@@ -90,7 +118,7 @@ struct Shared {
 struct State {
     loss: Option<Loss>,
     last_call: i32,
-    waiting: BTreeMap<i32, oneshot::Sender<Answer>>,
+    waiting: BTreeMap<i32, Waiting>,
     last_subscriber: u64,
     subscribers: BTreeMap<u64, Arc<events::Queue>>,
 }
@@ -116,12 +144,13 @@ impl Shared {
     fn deliver(&self, message: Incoming<'_>) {
         match message {
             Incoming::Answer { id, outcome } => {
-                let waiting = self.lock().waiting.remove(&id);
+                let waiting = i32::try_from(id).ok().and_then(|id| self.lock().waiting.remove(&id));
                 if let Some(waiting) = waiting {
                     // Nobody waits any more where the caller has given up in this moment.
-                    let _ = waiting.send(Ok(outcome));
+                    let _ = waiting.answer.send(Ok(outcome));
                 }
             }
+            Incoming::Other => tracing::warn!("the browser could not read a command"),
             Incoming::Event { method, session, params } => {
                 let state = self.lock();
                 let mut event = None;
@@ -135,7 +164,37 @@ impl Shared {
                         queue.push(event.clone());
                     }
                 }
+                drop(state);
+                match &*method {
+                    CRASHED => self.end_session(session.as_deref(), Ending::Crashed),
+                    DETACHED => {
+                        let detached: Option<Detached> = serde_json::from_slice(&params).ok();
+                        self.end_session(
+                            detached.as_ref().map(|detached| &*detached.session),
+                            Ending::Detached,
+                        );
+                    }
+                    _ => {}
+                }
             }
+        }
+    }
+
+    /// Ends the waits for a session that answers nothing any more. The browser does not: it keeps the commands for a
+    /// page that may be loaded anew, or forgets them.
+    fn end_session(&self, session: Option<&str>, ending: Ending) {
+        let Some(session) = session else { return };
+        let mut state = self.lock();
+        let ended = state.waiting.extract_if(.., |_, waiting| waiting.session.as_deref() == Some(session));
+        let ended: Vec<_> = ended.map(|(_, waiting)| waiting.answer).collect();
+        if ending == Ending::Detached {
+            for (_, queue) in state.subscribers.extract_if(.., |_, queue| queue.is_of(session)) {
+                queue.close(EventError::Detached);
+            }
+        }
+        drop(state);
+        for answer in ended {
+            let _ = answer.send(Err(ending));
         }
     }
 
@@ -150,10 +209,10 @@ impl Shared {
         let subscribers = std::mem::take(&mut state.subscribers);
         drop(state);
         for waiting in waiting.into_values() {
-            let _ = waiting.send(Err(loss));
+            let _ = waiting.answer.send(Err(Ending::Lost(loss)));
         }
         for queue in subscribers.into_values() {
-            queue.close(loss);
+            queue.close(EventError::Lost(loss));
         }
     }
 }

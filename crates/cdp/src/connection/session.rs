@@ -16,7 +16,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::events::{Events, Scope};
 use super::message::{encode, parameters};
-use super::{Answer, Connection, Shared};
+use super::payload;
+use super::{Answer, Connection, Ending, Shared};
 use crate::error::{CallError, Loss};
 
 /// The browser's name for a session.
@@ -47,6 +48,8 @@ impl fmt::Display for SessionId {
 /// Where commands go: to one target that the browser has attached us to, or to the browser itself.
 ///
 /// No call has a time limit of its own; a caller that has one drops the future, and the answer is then not waited for.
+/// A page that crashes ends its calls only where it was told `Inspector.enable` before; otherwise nobody says so. What it
+/// is asked after its crash waits until it is loaded anew: `Page.navigate` works.
 #[derive(Clone, Debug)]
 pub struct Session {
     connection: Connection,
@@ -126,7 +129,7 @@ impl Session {
         room: mpsc::Permit<'_, Bytes>,
         method: &'static str,
         params: &RawValue,
-    ) -> Result<Waiting, CallError> {
+    ) -> Result<Sent, CallError> {
         let shared = &self.connection.shared;
         let (sender, receiver) = oneshot::channel();
         let mut state = shared.lock();
@@ -134,11 +137,11 @@ impl Session {
             return Err(CallError::Lost { method, loss });
         }
         let id = state.next_call();
-        let command = encode(id, method, self.id.as_deref(), params)?;
-        state.waiting.insert(id, sender);
+        state.waiting.insert(id, super::Waiting { session: self.id.clone(), answer: sender });
         drop(state);
-        room.send(command);
-        Ok(Waiting { receiver, _entry: Entry { id, shared: Arc::downgrade(shared) } })
+        let entry = Entry { id, shared: Arc::downgrade(shared) };
+        room.send(encode(id, method, self.id.as_deref(), params)?);
+        Ok(Sent { receiver, _entry: entry })
     }
 
     /// The writer has ended; it says why before it closes its queue.
@@ -154,7 +157,7 @@ pub struct Done {}
 /// A command's result that has not come yet. It came from [`Session::send`], so the command is on its way already.
 pub struct Reply<R> {
     method: &'static str,
-    state: Result<Waiting, Option<CallError>>,
+    state: Result<Sent, Option<CallError>>,
     result: PhantomData<fn() -> R>,
 }
 
@@ -164,7 +167,7 @@ impl<R> fmt::Debug for Reply<R> {
     }
 }
 
-struct Waiting {
+struct Sent {
     receiver: oneshot::Receiver<Answer>,
     _entry: Entry,
 }
@@ -184,7 +187,7 @@ impl Drop for Entry {
 }
 
 impl<R> Reply<R> {
-    fn new(method: &'static str, sent: Result<Waiting, CallError>) -> Self {
+    fn new(method: &'static str, sent: Result<Sent, CallError>) -> Self {
         Self { method, state: sent.map_err(Some), result: PhantomData }
     }
 }
@@ -204,12 +207,14 @@ impl<R: DeserializeOwned> Future for Reply<R> {
         self.state = Err(None);
         Poll::Ready(match answer {
             Ok(Ok(Ok(result))) => {
-                serde_json::from_slice(&result).map_err(|source| CallError::Result { method, source })
+                payload::parse(&result).map_err(|source| CallError::Result { method, source })
             }
             Ok(Ok(Err(error))) => {
-                Err(CallError::Protocol { method, code: error.code, message: error.into_message() })
+                Err(CallError::Protocol { method, code: error.code, message: error.message })
             }
-            Ok(Err(loss)) => Err(CallError::Lost { method, loss }),
+            Ok(Err(Ending::Lost(loss))) => Err(CallError::Lost { method, loss }),
+            Ok(Err(Ending::Crashed)) => Err(CallError::Crashed { method }),
+            Ok(Err(Ending::Detached)) => Err(CallError::Detached { method }),
             Err(_) => Err(broken()),
         })
     }

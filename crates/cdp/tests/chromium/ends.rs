@@ -1,6 +1,7 @@
 //! What is left, and who is told, when a page, the browser or we come to a sudden end.
 
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Instant;
 
@@ -12,7 +13,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::time::timeout;
 
 use crate::support::{
-    Bench, DEADLINE, HOST, evaluate, is_alive, launch, page, processes, processes_naming, program,
+    Bench, DEADLINE, HOST, evaluate, eventually, is_alive, launch, page, processes, processes_naming, program,
 };
 
 #[tokio::test]
@@ -28,8 +29,33 @@ async fn a_page_that_crashes_ends_its_own_calls_only() {
 
     timeout(DEADLINE, crashed.next()).await.unwrap().unwrap();
     let error = timeout(DEADLINE, waiting).await.unwrap().unwrap_err();
-    assert!(matches!(error, CallError::Protocol { .. }), "{error}");
+    assert!(matches!(error, CallError::Crashed { .. }), "{error}");
     assert!(timeout(DEADLINE, crash).await.unwrap().is_err());
+    assert_eq!(evaluate(&other, "1").await, 1);
+    // The session lives on, and so may the page.
+    let anew = json!({ "url": "data:text/html,<title>anew</title>" });
+    timeout(DEADLINE, crashing.call::<Done>("Page.navigate", anew)).await.unwrap().unwrap();
+    let title = "new Promise(done => document.readyState === 'complete' ? done(document.title) \
+                 : addEventListener('load', () => done(document.title)))";
+    assert_eq!(evaluate(&crashing, title).await, "anew");
+}
+
+#[tokio::test]
+async fn a_page_that_is_closed_ends_its_calls_and_subscriptions() {
+    let bench = Bench::new();
+    let browser = launch(&bench).await;
+    let (closing, other) = (page(&browser).await, page(&browser).await);
+    let mut loads = closing.subscribe(&["Page.loadEventFired"]);
+    let endless = json!({ "expression": "new Promise(() => {})", "awaitPromise": true });
+    let waiting = closing.send::<Value>("Runtime.evaluate", endless);
+    let target: Value = closing.call("Target.getTargetInfo", ()).await.unwrap();
+    let target = json!({ "targetId": target["targetInfo"]["targetId"] });
+    browser.connection().browser().call::<Done>("Target.closeTarget", target).await.unwrap();
+
+    assert!(timeout(DEADLINE, waiting).await.unwrap().is_err());
+    assert_eq!(timeout(DEADLINE, loads.next()).await.unwrap(), Err(EventError::Detached));
+    let error = timeout(DEADLINE, closing.call::<Done>("Page.enable", ())).await.unwrap().unwrap_err();
+    assert!(matches!(error, CallError::Protocol { code: -32001, .. }), "{error}");
     assert_eq!(evaluate(&other, "1").await, 1);
 }
 
@@ -72,32 +98,37 @@ async fn nothing_is_left_when_we_are_killed() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
+    let host_pid = host.id().and_then(|pid| i32::try_from(pid).ok());
     let mut lines = BufReader::new(host.stdout.take().unwrap()).lines();
     assert_eq!(lines.next_line().await.unwrap().as_deref(), Some("ready"));
     assert!(bench.profile().join("data").is_dir());
-    let processes = processes_naming(&bench.profile());
-    // The shim, the browser, and the processes of the browser.
-    assert!(processes.len() > 3, "{processes:?}");
+    let shim = shim_of(&bench);
+    let processes: Vec<i32> = processes_naming(&bench.profile())
+        .into_iter()
+        .filter(|pid| *pid != shim && Some(*pid) != host_pid)
+        .collect();
+    // The browser and its own processes.
+    assert!(processes.len() > 2, "{processes:?}");
 
     host.kill().await.unwrap();
     let locks = bench.locks();
     tokio::task::spawn_blocking(move || await_orphans(&locks, DEADLINE)).await.unwrap().unwrap();
     assert!(!processes.into_iter().any(is_alive));
-    assert!(processes_naming(&bench.profile()).is_empty());
     assert!(!bench.profile().exists());
+    eventually(|| !is_alive(shim)).await;
 }
 
 #[tokio::test]
 async fn a_killed_shim_takes_the_browser_with_it() {
     let bench = Bench::new();
     let browser = launch(&bench).await;
-    // Only the shim has the folder to remove on its command line.
-    let shim = processes_naming(std::path::Path::new("--remove"))
-        .into_iter()
-        .find(|pid| processes_naming(&bench.profile()).contains(pid))
-        .unwrap();
-    kill_process(Pid::from_raw(shim).unwrap(), Signal::KILL).unwrap();
+    kill_process(Pid::from_raw(shim_of(&bench)).unwrap(), Signal::KILL).unwrap();
     browser.ended().await;
-    crate::support::eventually(|| processes_naming(&bench.profile()).is_empty()).await;
+    eventually(|| processes_naming(&bench.profile()).is_empty()).await;
     assert!(!bench.profile().exists());
+}
+
+fn shim_of(bench: &Bench) -> i32 {
+    let shims = processes_naming(Path::new("__shim"));
+    processes_naming(&bench.profile()).into_iter().find(|pid| shims.contains(pid)).unwrap()
 }

@@ -54,6 +54,9 @@ pub struct Script {
     /// An interactive session in which nobody proposes anything for so long is closed; default 5 min.
     #[prost(int64, optional, tag = "7")]
     pub idle_timeout_ms: ::core::option::Option<i64>,
+    /// The run that performs it.
+    #[prost(string, tag = "8")]
+    pub run_id: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Action {

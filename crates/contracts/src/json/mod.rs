@@ -4,7 +4,8 @@
 //!   `json_own_names`.
 //! - An enum value is its name without the enum's prefix, in the case that the enum declares; any case is read.
 //! - 64-bit integers are numbers. Bytes are standard base64. A number that is not finite is `null`.
-//! - `null` is an absent field. What has presence is printed where it is set, all else where it is not its default.
+//! - `null` is an absent field. What has presence is printed where it is set, all else where it is not its default,
+//!   or in a message with the option `json_complete` always.
 //! - A duration `x_ms` is a number of milliseconds; `x` with a text such as `"1h 30m"` is read too
 //!   ([`crate::duration`]).
 //! - A field with the option `json_value` is the value whose text it holds; one with `json_rest` stands for keys that the

@@ -23,7 +23,7 @@ pub fn message(schema: &Schema, shape: &MessageShape, message: &DynamicMessage) 
     }
     let mut object = Map::new();
     for field in &shape.fields {
-        if message.has_field(&field.descriptor) {
+        if field.always || message.has_field(&field.descriptor) {
             let value: Cow<'_, Field> = message.get_field(&field.descriptor);
             object.insert(field.name.clone(), self::field(schema, field, &value));
         }

@@ -34,6 +34,8 @@ pub struct FieldShape {
     pub oneof: Option<String>,
     pub duration: bool,
     pub output_only: bool,
+    /// Printed also where it holds its default.
+    pub always: bool,
 }
 
 /// How the value under a key is written.
@@ -82,6 +84,7 @@ struct Options {
     json_rest: Option<ExtensionDescriptor>,
     json_list: Option<ExtensionDescriptor>,
     json_own_names: Option<ExtensionDescriptor>,
+    json_complete: Option<ExtensionDescriptor>,
 }
 
 impl Options {
@@ -101,6 +104,7 @@ impl Schema {
             json_rest: option("json_rest"),
             json_list: option("json_list"),
             json_own_names: option("json_own_names"),
+            json_complete: option("json_complete"),
         };
         let messages = pool
             .all_messages()
@@ -118,12 +122,13 @@ impl MessageShape {
     fn new(descriptor: MessageDescriptor, options: &Options) -> Self {
         let is_rest = |field: &FieldDescriptor| Options::flag(&field.options(), options.json_rest.as_ref());
         let rest = descriptor.fields().find(is_rest).map(|field| field.number());
+        let message_options = descriptor.options();
+        let is_complete = Options::flag(&message_options, options.json_complete.as_ref());
         let fields: Vec<FieldShape> = descriptor
             .fields()
             .filter(|field| !is_rest(field))
-            .map(|field| FieldShape::new(field, options))
+            .map(|field| FieldShape::new(field, is_complete, options))
             .collect();
-        let message_options = descriptor.options();
         let is_list = Options::flag(&message_options, options.json_list.as_ref());
         let own_names_only = Options::flag(&message_options, options.json_own_names.as_ref());
         let mut keys: BTreeMap<String, (usize, Form)> = BTreeMap::new();
@@ -144,7 +149,7 @@ impl MessageShape {
 }
 
 impl FieldShape {
-    fn new(descriptor: FieldDescriptor, options: &Options) -> Self {
+    fn new(descriptor: FieldDescriptor, of_complete: bool, options: &Options) -> Self {
         let field_options = descriptor.options();
         let (multiplicity, shape) = match descriptor.kind() {
             Kind::Message(entry) if descriptor.is_map() => (
@@ -160,7 +165,13 @@ impl FieldShape {
             kind => (Multiplicity::One, Shape::new(kind, options)),
         };
         let oneof = descriptor.containing_oneof().filter(|oneof| !oneof.is_synthetic());
+        // An enum without a value says nothing, and what has presence or several values says by itself whether it is there.
+        let always = of_complete
+            && multiplicity == Multiplicity::One
+            && !descriptor.supports_presence()
+            && !matches!(shape, Shape::Enum(_));
         Self {
+            always,
             name: descriptor.name().to_owned(),
             shape,
             multiplicity,

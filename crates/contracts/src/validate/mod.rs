@@ -5,17 +5,26 @@
 //! an agent exists to the registry.
 
 mod ask;
+mod browser;
+mod executor_error;
 mod hello;
 mod payload;
 mod plan;
 mod references;
 mod request;
+mod script;
+mod script_policy;
 
 pub use ask::TEXT_MAX;
+pub use browser::{open_browser, propose, storage_state};
+pub use executor_error::executor_error;
 pub use hello::{PROTOCOL, hello};
 pub use payload::{INLINE_MAX, payload};
 pub use plan::{PlanLimits, plan};
 pub use request::{ask, labels, session, start_run};
+pub use script::{
+    ACTION_BYTES_MAX, ACTIONS_MAX, CONDITION_DEPTH_MAX, FRAMES_MAX, SCRIPT_BYTES_MAX, action, script,
+};
 
 use crate::path::Path;
 use crate::violation::Violations;

@@ -40,13 +40,19 @@ pub fn check(payload: &v1::Payload, inline_max: usize, path: &Path<'_>, violatio
         }
         Data::Inline(_) => {}
         Data::Blob(blob) => {
-            let hexadecimal = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-            if blob.blake3.len() != HASH_DIGITS || !blob.blake3.bytes().all(hexadecimal) {
-                let message = format!("a BLAKE3 hash has {HASH_DIGITS} lower-case hexadecimal digits");
-                violations.push(&path.key(BLOB).key("blake3"), "blob", message);
+            if !is_hash(&blob.blake3) {
+                violations.push(&path.key(BLOB).key("blake3"), "blob", NO_HASH);
             }
         }
     }
+}
+
+/// What is wrong with a text that [`is_hash`] refuses.
+pub const NO_HASH: &str = "a BLAKE3 hash has 64 lower-case hexadecimal digits";
+
+/// Whether the text is a BLAKE3 hash as the contract writes it.
+pub fn is_hash(text: &str) -> bool {
+    text.len() == HASH_DIGITS && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 fn media_type(media_type: &str, path: &Path<'_>, violations: &mut Violations) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{PlanLimits, ask as asks, name, plan};
+use super::{PlanLimits, ask as asks, name, plan, script};
 use crate::path::Path;
 use crate::v1;
 use crate::violation::{Violation, Violations};
@@ -14,37 +14,49 @@ const LABEL_VALUE_MAX_BYTES: usize = 256;
 const RESERVED: &str = "capataz.";
 const IDEMPOTENCY_KEY_MAX_BYTES: usize = 256;
 
-/// Checks a request that starts a run, its plan included.
+/// Checks a request that starts a run, with the plan, ask or script that it holds.
 pub fn start_run(request: &v1::StartRunRequest, limits: &PlanLimits) -> Vec<Violation> {
     let mut violations = Violations::default();
     let root = &Path::Root;
-    if let Some(key) = &request.idempotency_key
-        && !(1..=IDEMPOTENCY_KEY_MAX_BYTES).contains(&key.len())
-    {
-        let message =
-            format!("an idempotency key has 1 to {IDEMPOTENCY_KEY_MAX_BYTES} bytes, not {}", key.len());
-        violations.push(&root.key("idempotency_key"), "length", message);
-    }
-    check_labels(&request.labels, &root.key("labels"), &mut violations);
-    for key in request.labels.keys().filter(|key| key.starts_with(RESERVED)) {
-        let path = &root.key("labels");
-        let message = format!("labels that begin with `{RESERVED}` are the daemon's own");
-        violations.push(&path.key(key), "reserved", message);
-    }
+    header(request.idempotency_key.as_deref(), &request.labels, root, &mut violations);
     if let Some(parent) = &request.parent {
         let path = &root.key("parent");
         name(&parent.run_id, "the parent's run", &path.key("run_id"), &mut violations);
         name(&parent.task, "the parent's task", &path.key("task"), &mut violations);
     }
-    match (&request.plan, &request.ask) {
-        (Some(plan), None) => plan::check(plan, limits, &root.key("plan"), &mut violations),
-        (None, Some(ask)) => asks::check(ask, &root.key("ask"), &mut violations),
-        (None, None) => violations.push(&root.key("plan"), "required", "the plan is missing"),
-        (Some(_), Some(_)) => {
-            violations.push(&root.key("ask"), "only_one", "a run has either a plan or an ask");
+    match (&request.plan, &request.ask, &request.script) {
+        (Some(plan), None, None) => plan::check(plan, limits, &root.key("plan"), &mut violations),
+        (None, Some(ask), None) => asks::check(ask, &root.key("ask"), &mut violations),
+        (None, None, Some(script)) => script::check(script, &root.key("script"), &mut violations),
+        (None, None, None) => violations.push(&root.key("plan"), "required", "the plan is missing"),
+        (_, _, script) => {
+            let path = &root.key(if script.is_some() { "script" } else { "ask" });
+            violations.push(path, "only_one", "a run has one of a plan, an ask and a script");
         }
     }
     violations.into_vec()
+}
+
+/// What every request has that starts a run: its key, and the labels that somebody else than the daemon gives.
+pub fn header(
+    idempotency_key: Option<&str>,
+    labels: &BTreeMap<String, String>,
+    path: &Path<'_>,
+    violations: &mut Violations,
+) {
+    if let Some(key) = idempotency_key
+        && !(1..=IDEMPOTENCY_KEY_MAX_BYTES).contains(&key.len())
+    {
+        let message =
+            format!("an idempotency key has 1 to {IDEMPOTENCY_KEY_MAX_BYTES} bytes, not {}", key.len());
+        violations.push(&path.key("idempotency_key"), "length", message);
+    }
+    let path = &path.key("labels");
+    check_labels(labels, path, violations);
+    for key in labels.keys().filter(|key| key.starts_with(RESERVED)) {
+        let message = format!("labels that begin with `{RESERVED}` are the daemon's own");
+        violations.push(&path.key(key), "reserved", message);
+    }
 }
 
 /// Checks labels: at most 32; keys of 1 to 63 characters `a-z 0-9 . _ / -`; values of at most 256 bytes.

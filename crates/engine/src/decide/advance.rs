@@ -7,7 +7,7 @@ use capataz_policy::aggregation::{self, AggregationKind, ResultStatus, WaveDecis
 use capataz_policy::codes;
 
 use super::turn::Turn;
-use super::{Refusal, ask, cancel, settle};
+use super::{Refusal, ask, cancel, script, settle};
 use crate::effect::Effect;
 use crate::input::TaskRef;
 use crate::state::Phase;
@@ -159,6 +159,9 @@ fn step(turn: &mut Turn<'_>) -> Result<bool, Refusal> {
     }
     if turn.state.ask.is_some() {
         return ask::step(turn);
+    }
+    if turn.state.script.is_some() {
+        return script::step(turn);
     }
     let Some(state) = current else { return Ok(false) };
     let policy = turn.state.plan.policy_of(wave);

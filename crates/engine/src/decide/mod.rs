@@ -10,6 +10,7 @@ mod pause;
 mod report;
 mod resolve;
 mod retry;
+mod script;
 mod settle;
 mod start;
 #[cfg(test)]
@@ -25,6 +26,7 @@ use crate::state::{CorruptLog, RunState, Timestamp};
 use turn::Turn;
 
 pub(crate) use ask::call_policies;
+pub use script::{BROWSER_AGENT, BROWSER_MEDIA_TYPE, evidence_blobs};
 pub use start::{StartRun, Work, start};
 pub use turn::Decision;
 
@@ -101,5 +103,7 @@ fn dispatch(turn: &mut Turn<'_>, input: Input) -> Result<(), Refusal> {
         Input::Resolve { question_id, answer, request_id } => {
             resolve::handle(turn, question_id, answer, request_id)
         }
+        Input::Propose { action, request_id } => script::propose(turn, *action, request_id),
+        Input::CloseBrowser { request_id } => script::close(turn, request_id),
     }
 }

@@ -8,7 +8,7 @@ use capataz_policy::retry::{self, RetryDecision};
 use capataz_policy::severity;
 
 use super::turn::Turn;
-use super::{Refusal, ask, resolve, settle};
+use super::{Refusal, ask, resolve, script, settle};
 use crate::activity::Activity;
 use crate::effect::Effect;
 use crate::input::{Observed, Report, TaskRef};
@@ -67,6 +67,9 @@ pub(super) fn handle(
         }
         (None, Report::Completed(output)) if turn.state.ask.is_some() => {
             ask::answered(turn, task, output, lease)
+        }
+        (None, Report::Completed(output)) if turn.state.script.is_some() => {
+            script::reported(turn, task, &output, lease)
         }
         (None, Report::Completed(output)) => settle::complete(turn, task, output, Some(lease)),
         (None, Report::Failed(error)) if turn.state.ask.is_some() => ask::failed(turn, task, error, lease),
@@ -153,18 +156,19 @@ pub(super) fn attempt_failed_as(
     let retry = turn.state.plan.retry_of(task);
     let retry_after = error.retry_after_ms.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
     let draw = retry.jitters().then(|| jitter_draw(turn.state.seed, turn.next_seq()));
-    let decision = if turn.state.ask.is_none() && severity::aborts_run(&error.code, &error.message) {
-        RetryDecision::NonRetryable { reason: "a CRITICAL failure aborts the run".to_owned() }
-    } else {
-        let elapsed = settle::duration(elapsed_ms);
-        match may_pass {
-            None => retry.decide(&error.code, attempt, elapsed, retry_after, draw),
-            Some(true) => retry.decide_retryable(attempt, elapsed, retry_after, draw),
-            Some(false) => {
-                RetryDecision::NonRetryable { reason: "whoever failed says that it will not pass".to_owned() }
+    let decision =
+        if turn.state.kind() == v1::RunKind::Plan && severity::aborts_run(&error.code, &error.message) {
+            RetryDecision::NonRetryable { reason: "a CRITICAL failure aborts the run".to_owned() }
+        } else {
+            let elapsed = settle::duration(elapsed_ms);
+            match may_pass {
+                None => retry.decide(&error.code, attempt, elapsed, retry_after, draw),
+                Some(true) => retry.decide_retryable(attempt, elapsed, retry_after, draw),
+                Some(false) => RetryDecision::NonRetryable {
+                    reason: "whoever failed says that it will not pass".to_owned(),
+                },
             }
-        }
-    };
+        };
     let (max_attempts, total_timeout) = (retry.max_attempts(), retry.total_timeout());
     if let RetryDecision::Retry { delay } = decision {
         if let Some(reason) = turn.state.stop_reason() {

@@ -4,7 +4,7 @@ use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::lifecycle::TaskState;
 
 use super::turn::Turn;
-use super::{Refusal, advance, pause, settle};
+use super::{Refusal, advance, pause, script, settle};
 use crate::apply::digest;
 use crate::effect::Effect;
 use crate::input::TaskRef;
@@ -16,6 +16,9 @@ pub(super) fn handle(turn: &mut Turn<'_>, name: &str, request_id: String) -> Res
         return Ok(());
     }
     turn.refuse_finished()?;
+    if turn.state.script.is_some() {
+        return Err(script::refuse_retry(name));
+    }
     let state = turn.state.activity(task).map_or(TaskState::Init, |activity| activity.state);
     let stopping = turn.state.waves.last().is_some_and(|wave| wave.stopping);
     let in_work =

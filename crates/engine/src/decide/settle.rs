@@ -103,8 +103,9 @@ fn settle_failure(
         status == ResultStatus::Timeout,
         declared.critical,
     );
-    // A spec's words are no verdict on the run: another spec may answer.
-    let aborts = turn.state.ask.is_none() && severity::aborts_run(&original.code, &original.message);
+    // A spec's words are no verdict on the run, for another spec may answer; and a script's policy is its own.
+    let aborts =
+        turn.state.kind() == v1::RunKind::Plan && severity::aborts_run(&original.code, &original.message);
     // The error is as bad as its own code says, or as the failure beneath it, unless the plan has said how bad it is.
     let own = declared_severity(&error).filter(|_| declared.severity.is_none());
     error.severity = own.map_or(severity, |own| own.max(severity)).to_proto() as i32;

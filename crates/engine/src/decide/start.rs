@@ -16,6 +16,8 @@ pub enum Work {
     Plan(v1::Plan),
     /// Validated, with its request id filled in.
     Ask(v1::Ask),
+    /// Validated and materialised, with its run's id filled in.
+    Script(Box<v1::Script>),
 }
 
 /// What a run is started with.
@@ -26,14 +28,15 @@ pub struct StartRun {
     pub parent: Option<v1::ParentRef>,
 }
 
-/// Starts a run: accepts it and begins its first wave, or asks for its route.
+/// Starts a run: accepts it and begins its first wave, asks for its route, or opens its browser.
 ///
 /// # Errors
 /// [`Refusal::Corrupt`] only, for a plan that was not materialised.
 pub fn start(seed: u64, request: StartRun, now: Timestamp) -> Result<(RunState, Decision), Refusal> {
-    let (kind, plan, ask) = match request.work {
-        Work::Plan(plan) => (v1::RunKind::Plan, Some(plan), None),
-        Work::Ask(ask) => (v1::RunKind::Ask, None, Some(ask)),
+    let (kind, plan, ask, script) = match request.work {
+        Work::Plan(plan) => (v1::RunKind::Plan, Some(plan), None, None),
+        Work::Ask(ask) => (v1::RunKind::Ask, None, Some(ask), None),
+        Work::Script(script) => (v1::RunKind::Script, None, None, Some(*script)),
     };
     let accepted = v1::Event {
         seq: 1,
@@ -44,7 +47,7 @@ pub fn start(seed: u64, request: StartRun, now: Timestamp) -> Result<(RunState, 
             labels: request.labels,
             parent: request.parent,
             ask,
-            script: None,
+            script,
         })),
     };
     let mut buffer = BytesMut::new();
@@ -52,7 +55,7 @@ pub fn start(seed: u64, request: StartRun, now: Timestamp) -> Result<(RunState, 
     let mut state = RunState::begin(seed, accepted)?;
     let mut turn = Turn::beginning(&mut state, buffer);
     let handled = match kind {
-        v1::RunKind::Ask => advance::advance(&mut turn),
+        v1::RunKind::Ask | v1::RunKind::Script => advance::advance(&mut turn),
         _ => advance::begin_wave(&mut turn, 0).and_then(|()| advance::advance(&mut turn)),
     };
     let decision = turn.finish(handled)?;

@@ -8,7 +8,7 @@ use capataz_policy::severity::Severity;
 use capataz_policy::timeout;
 
 use super::turn::Turn;
-use super::{Refusal, ask, cancel, report, settle};
+use super::{Refusal, ask, cancel, report, script, settle};
 use crate::activity::Step;
 use crate::effect::Effect;
 use crate::input::{Observed, TaskRef};
@@ -94,6 +94,7 @@ fn fire(
             }
             settle::time_out(turn, task, Observed::default(), None)
         }
+        Timer::Idle => script::idle(turn),
         Timer::Grace => {
             let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
             let Some(cancel) = activity.lease().and_then(|lease| lease.cancel) else {

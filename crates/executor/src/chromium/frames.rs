@@ -296,7 +296,7 @@ impl ChromiumPage {
                         .map_err(Failure::or_detached)?;
                 }
             } else if let Some(by) = outward.covered_by {
-                obstacle = PageError::Covered { by };
+                obstacle = PageError::Covered { by: by.map(Box::new) };
                 before = None;
             } else if before == Some(outward.rect) {
                 return Ok(Place { rect: outward.rect });
@@ -319,7 +319,7 @@ impl ChromiumPage {
         let settled = settled.here()?;
         match (settled.rect, settled.covered_by, settled.reason) {
             (Some(rect), ..) => Ok(rect),
-            (None, Some(by), _) => Err(PageError::Covered { by: Some(by) }),
+            (None, Some(by), _) => Err(PageError::Covered { by: Some(Box::new(by)) }),
             (None, None, reason) => Err(not_actionable(reason.as_deref())),
         }
     }

@@ -11,7 +11,8 @@ use tokio::time::Instant;
 use super::ChromiumPage;
 use super::call::{Failure, READ_LIMIT};
 use super::frames::{Maybe, Place, not_actionable};
-use super::keys::{Chord, Stroke};
+
+use crate::keys::{Chord, Stroke};
 use crate::page::{Description, Facts, Node, PageError};
 
 /// Longest wait for guards in other frames than the element's. One that does not answer in this time does not handle
@@ -228,9 +229,9 @@ impl ChromiumPage {
         );
         match own {
             Ok(Verdict { delivered: true, .. }) => Ok(()),
-            Ok(Verdict { blocked_by: Some(by), .. }) => Err(PageError::Covered { by: Some(by) }),
+            Ok(Verdict { blocked_by: Some(by), .. }) => Err(PageError::Covered { by: Some(Box::new(by)) }),
             Ok(verdict) => match others {
-                Some(by) => Err(PageError::Covered { by: Some(by) }),
+                Some(by) => Err(PageError::Covered { by: Some(Box::new(by)) }),
                 None if verdict.detached => Err(PageError::Detached),
                 None => Err(PageError::NotActionable { reason: "the event did not arrive" }),
             },

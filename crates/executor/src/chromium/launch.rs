@@ -29,14 +29,6 @@ use super::{ChromiumPage, script};
 use crate::allowlist::Allowlist;
 use crate::page::{PageError, PageRedaction};
 
-/// What makes pages load other than they would, or asks services by itself.
-const DISABLED_FEATURES: &str = "--disable-features=Prerender2,SpeculationRules,PreconnectToSearch,NavigationPredictor,\
-    NetworkTimeServiceQuerying,OptimizationHints,Translate,MediaRouter,DialMediaRouteProvider,\
-    AutofillServerCommunication,HttpsUpgrades,HttpsFirstBalancedModeAutoEnable";
-
-/// A port that Chromium connects to for nobody, in the place of services that it would ask by itself.
-const NOWHERE: &str = "http://127.0.0.1:1";
-
 /// Domains of services that some versions of the browser ask all the same. The floor refuses them as everything else, and
 /// no page is to be blamed for it.
 const OWN_SERVICES: [&str; 4] = ["google.com", "googleapis.com", "gvt1.com", "gstatic.com"];
@@ -186,6 +178,7 @@ fn launch_options(options: &OpenOptions, proxy: SocketAddr) -> LaunchOptions {
     launch.environment.clone_from(&options.environment);
     // Workers have no other way to learn of it.
     launch.environment.insert("TZ".into(), options.timezone.clone().into());
+    launch.disabled_features = ["Prerender2", "SpeculationRules"].map(str::to_owned).to_vec();
     launch.extra_args = vec![
         format!("--lang={}", options.locale).into(),
         format!("--accept-lang={}", options.locale).into(),
@@ -193,14 +186,6 @@ fn launch_options(options: &OpenOptions, proxy: SocketAddr) -> LaunchOptions {
         "--site-per-process".into(),
         // Going back always loads: a page out of that cache would have no navigation of its own.
         "--disable-back-forward-cache".into(),
-        DISABLED_FEATURES.into(),
-        "--allow-browser-signin=false".into(),
-        format!("--gaia-url={NOWHERE}").into(),
-        format!("--google-base-url={NOWHERE}").into(),
-        format!("--google-url={NOWHERE}").into(),
-        format!("--gcm-checkin-url={NOWHERE}").into(),
-        format!("--gcm-registration-url={NOWHERE}").into(),
-        format!("--gcm-mcs-endpoint={NOWHERE}").into(),
         "--disable-popup-blocking".into(),
         "--no-pings".into(),
     ];

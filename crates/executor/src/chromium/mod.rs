@@ -8,7 +8,6 @@ mod changes;
 mod downloads;
 mod frames;
 mod input;
-pub mod keys;
 mod launch;
 mod mask;
 mod navigation;
@@ -32,6 +31,8 @@ use outline::References;
 use requests::Filter;
 use state::Shared;
 
+pub use capataz_cdp::find::{FindError, Found, MINIMUM_MAJOR, chromium as find};
+pub use capataz_cdp::{ShimOptions, passed_environment};
 pub use downloads::{DOWNLOAD_LIMIT, DOWNLOADS_LIMIT};
 pub use launch::{BrowserInfo, ChromiumBrowser, OpenError, OpenOptions};
 pub use storage::{OriginStorage, StorageState, StoredItem};

@@ -90,7 +90,7 @@ impl Gate {
             match events.next().await {
                 Ok(event) if &*event.method == "Fetch.authRequired" => self.credentials(&event),
                 Ok(event) => self.paused(&event).await,
-                Err(EventError::Lost(_)) => return,
+                Err(EventError::Lost(_) | EventError::Detached) => return,
                 // Nobody knows which requests wait now. This lets them go on, and the floor refuses what it has to.
                 Err(EventError::Lagged(_)) => {
                     send(&self.browser, "Fetch.disable", ());

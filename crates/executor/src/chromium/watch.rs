@@ -64,6 +64,7 @@ impl Watcher {
             match events.next().await {
                 Ok(event) => self.heard(&event),
                 Err(EventError::Lost(loss)) => break loss.to_string(),
+                Err(EventError::Detached) => break "its session has ended".to_owned(),
                 // What was missed may have been a dialog or a new document: nothing could be said of the page any more.
                 Err(EventError::Lagged(count)) => {
                     break format!("{count} of its events came faster than they could be read");

@@ -334,6 +334,9 @@ impl Core {
 
     fn finish(&mut self, run: RunId) {
         let Some(slot) = self.runs.get_mut(&run) else { return };
+        if slot.state.kind() == v1::RunKind::Script {
+            self.outputs.push(Output::ScriptOver { run });
+        }
         let waiters = std::mem::take(&mut slot.waiters);
         if !waiters.is_empty()
             && let Some(result) = slot.state.result(self.config.max_result_bytes)

@@ -219,6 +219,10 @@ pub enum Output {
     LoadSession {
         stream: RunId,
     },
+    /// A script has ended: nobody needs its browser any more.
+    ScriptOver {
+        run: RunId,
+    },
     /// Claim the shard anew, read it, and answer with [`Input::Recovered`]. Every append in flight is void.
     Restart,
     /// Another daemon owns the shard.

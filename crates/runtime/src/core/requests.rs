@@ -266,6 +266,8 @@ fn request_id_of(input: &engine::Input) -> &str {
         | Input::Resume { request_id }
         | Input::Extend { request_id, .. }
         | Input::Retry { request_id, .. }
+        | Input::Propose { request_id, .. }
+        | Input::CloseBrowser { request_id }
         | Input::Resolve { request_id, .. } => request_id,
         Input::Lease { .. }
         | Input::LeaseLost { .. }

@@ -5,12 +5,14 @@
 
 mod builtin;
 mod host;
+mod process_agents;
 mod shard;
 mod subscription;
 mod writer;
 
 pub use builtin::{BuiltinWorker, Compute};
-pub use host::{HOST_WORKER, ProcessHost, hex};
+pub use host::{Host, Serve};
+pub use process_agents::{HOST_WORKER, ProcessAgents, hex};
 pub use shard::{Shard, ShardOptions, StartError, WorkerLink, WorkerSender};
 pub use subscription::{CursorError, Item, Subscription};
 pub use writer::{load, load_session};

@@ -102,6 +102,8 @@ pub(super) struct SharedFeed {
     pub(super) progress: broadcast::Sender<v1::ProgressFrame>,
     /// Another daemon owns the shard.
     pub(super) fenced: watch::Sender<bool>,
+    /// Grows with every script that ends.
+    pub(super) scripts_over: watch::Sender<u64>,
 }
 
 impl SharedFeed {
@@ -178,6 +180,7 @@ impl Shard {
             newest: watch::Sender::new(Position(0)),
             progress: broadcast::Sender::new(options.progress_backlog),
             fenced: watch::Sender::new(false),
+            scripts_over: watch::Sender::new(0),
         });
         let (ready_sender, ready) = oneshot::channel();
         let driver = Driver {
@@ -283,6 +286,12 @@ impl Shard {
         let (sender, receiver) = oneshot::channel();
         self.inner.work.send(Work::Sweep(retention, sender)).map_err(|_| StoreError::Closed)?;
         receiver.await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    /// Changes whenever a script has ended. Which one it was, the store knows.
+    #[must_use]
+    pub fn scripts_over(&self) -> watch::Receiver<u64> {
+        self.inner.feed.scripts_over.subscribe()
     }
 
     /// Ends when another daemon has taken the shard over.
@@ -486,6 +495,7 @@ impl Driver {
                 }
                 Output::PutAgents(agents) => self.give(&mut appends, Work::Agents(agents)),
                 Output::LoadSession { stream } => self.load_session(stream),
+                Output::ScriptOver { .. } => self.feed.scripts_over.send_modify(|ended| *ended += 1),
                 Output::Restart => self.give(&mut appends, Work::Reopen),
                 Output::Fenced => {
                     tracing::error!("another daemon has taken the shard over");

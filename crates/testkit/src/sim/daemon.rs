@@ -258,6 +258,9 @@ impl World {
                 self.give(Work::Agents(agents));
                 Ok(())
             }
+            Output::ScriptOver { .. } => {
+                Invariant::StateMatchesLog.broken("a script has ended, and none was started")
+            }
             Output::LoadSession { .. } => {
                 Invariant::StateMatchesLog.broken("a session is asked for, and no ask was started")
             }

@@ -10,6 +10,7 @@ mod ledger;
 mod properties;
 mod questions;
 mod retries;
+mod scripts;
 mod stopping;
 mod timeouts;
 mod users;

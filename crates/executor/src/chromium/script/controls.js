@@ -39,12 +39,28 @@ const labelsGetters = new Map(
   }),
 );
 
+/** Controls whose labels the browser is asked for. It searches the whole page for each, so for more we do it once. */
+const LABELS_ASKED = 3;
+const labelIndex = perTask(() => ({ asked: 0, byControl: null }));
+
+const indexLabels = () => {
+  const byControl = new Map();
+  for (const label of findEverywhere("label")) {
+    const control = labelControl(label);
+    if (control !== null) byControl.set(control, [...(byControl.get(control) ?? []), label]);
+  }
+  return byControl;
+};
+
 /** The label elements of a control, in document order. */
-const labelsOf = (element) => {
-  if (namespaceUri(element) !== HTML) return [];
-  const read = labelsGetters.get(localName(element));
-  const labels = read === undefined ? null : read(element);
-  return labels === null ? [] : [...labels];
+const labelsOf = (control) => {
+  const read = namespaceUri(control) === HTML ? labelsGetters.get(localName(control)) : undefined;
+  if (read === undefined) return [];
+  const index = labelIndex();
+  index.asked += 1;
+  if (index.asked <= LABELS_ASKED) return [...(read(control) ?? [])];
+  index.byControl ??= indexLabels();
+  return index.byControl.get(control) ?? [];
 };
 
 const formGetters = new Map(

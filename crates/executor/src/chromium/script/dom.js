@@ -106,13 +106,37 @@ const flatChildren = (element) => {
   return children;
 };
 
+/** Answers that are forgotten with the present task, or when `touched` says that the page has had a say within it. */
+const forgettable = [];
+const touched = () => {
+  for (const forget of forgettable) forget();
+};
+
+/** Makes something once for each task: the page cannot have changed in between. */
+const perTask = (make) => {
+  let made = null;
+  const forget = () => {
+    made = null;
+  };
+  forgettable.push(forget);
+  return () => {
+    if (made === null) {
+      made = make();
+      queueMicrotask(forget);
+    }
+    return made;
+  };
+};
+
 /** Open shadow roots below a root, outermost first. Closed ones cannot be entered. */
 const shadowRootsBelow = (root) => {
   const found = [];
   const all = within(root, "*");
-  for (let index = 0; index < all.length; index += 1) {
-    const shadow = shadowRoot(all[index]);
-    if (shadow !== null) found.push(shadow, ...shadowRootsBelow(shadow));
+  const { length } = all;
+  for (let index = 0; index < length; index += 1) {
+    // Read directly, since this is done for each element of a page and often. A control of that name is no shadow root.
+    const shadow = all[index].shadowRoot;
+    if (shadow !== null && shadow instanceof ShadowRoot) found.push(shadow, ...shadowRootsBelow(shadow));
   }
   return found;
 };
@@ -132,11 +156,13 @@ const inComposedOrder = (elements) => {
   return sorted;
 };
 
+const shadowRoots = perTask(() => shadowRootsBelow(document));
+
 /** Elements of the document and its open shadow roots that a selector names, in composed order. */
 const findEverywhere = (selector) => {
   const found = [...within(document, selector)];
   const ofDocument = found.length;
-  for (const root of shadowRootsBelow(document)) found.push(...within(root, selector));
+  for (const root of shadowRoots()) found.push(...within(root, selector));
   return found.length === ofDocument ? found : inComposedOrder(found);
 };
 

@@ -113,8 +113,11 @@ const nativeName = (element, how, depth) => {
   }
 };
 
+/** Without the spaces of blocks; without text that styles generate, which is slow to ask for; with both. */
+const [LEAST, PLAIN_NAME, FULL] = [0, 1, 2];
+
 const contentName = (element, how, depth) => {
-  const parts = how.quick ? [] : [styleText(element, "::before")];
+  const parts = how.detail === FULL ? [styleText(element, "::before")] : [];
   for (const child of flatChildren(element)) {
     const type = nodeType(child);
     if (type === TEXT) {
@@ -122,10 +125,10 @@ const contentName = (element, how, depth) => {
     } else if (type === ELEMENT) {
       if (localName(child) === "br") parts.push(" ");
       const text = alternative(child, how, "content", depth + 1);
-      if (text !== "") parts.push(how.quick || isInline(displayOf(child)) ? text : ` ${text} `);
+      if (text !== "") parts.push(how.detail === LEAST || isInline(displayOf(child)) ? text : ` ${text} `);
     }
   }
-  if (!how.quick) parts.push(styleText(element, "::after"));
+  if (how.detail === FULL) parts.push(styleText(element, "::after"));
   return parts.join("");
 };
 
@@ -139,12 +142,11 @@ const tooltip = (element, role) => {
 /**
  * The text alternative of an element, not normalised; the steps of the specification in their order.
  * - `how.subject`: the element that is being named; `how.mask`: elements whose text is replaced.
- * - `how.quick`: without styles, so that generated content and the spaces of blocks are missing.
  * - `mode`: the element is the subject itself (`own`), what aria-labelledby names (`reference`), a native label or caption
  *   (`label`), or inside one of these (`content`).
  */
 const alternative = (element, how, mode, depth) => {
-  if (depth > DEPTH_LIMIT || SILENT.has(localName(element))) return "";
+  if (depth > DEPTH_LIMIT || (mode !== "own" && SILENT.has(localName(element)))) return "";
   if (mode === "content" && element === how.subject) return "";
   // References and labels may lead in a circle.
   if (mode === "label" || mode === "content") {
@@ -161,7 +163,7 @@ const steps = (element, how, mode, depth) => {
   const role = roleOf(element);
   if (mode === "content") {
     const value = embeddedValue(element, role);
-    if (value !== null) return how.mask !== null && how.mask(element) ? REDACTED : value;
+    if (value !== null) return value !== "" && how.mask !== null && how.mask(element) ? REDACTED : value;
   }
   const isField = isInput(element) || isTextarea(element) || isSelect(element);
   if (how.mask !== null && !(mode === "own" && isField) && how.mask(element)) return REDACTED;
@@ -185,11 +187,14 @@ const steps = (element, how, mode, depth) => {
   return tooltip(element, role);
 };
 
-const nameWith = (element, mask, quick) =>
-  alternative(element, { subject: element, mask, quick, inReference: false, inHidden: false, entered: new Set() }, "own", 0);
+const nameWith = (element, mask, detail) =>
+  alternative(element, { subject: element, mask, detail, inReference: false, inHidden: false, entered: new Set() }, "own", 0);
 
 /** The accessible name, in normal form; with `mask`, without what is secret. */
-const nameOf = (element, mask = null) => normalised(nameWith(element, mask, false));
+const nameOf = (element, mask = null, detail = FULL) => normalised(nameWith(element, mask, detail));
+
+/** The name without generated text, for lists of many elements. */
+const plainName = (element, mask) => nameOf(element, mask, PLAIN_NAME);
 
 /** Whether all characters of `part` occur in `whole`, in their order. */
 const isSubsequence = (part, whole) => {
@@ -206,7 +211,7 @@ const SPACES = /\p{White_Space}+/gu;
 
 /** Whether the name is this one, which is in normal form. Most are ruled out without looking at styles. */
 const hasName = (element, wanted) => {
-  const least = nameWith(element, null, true).normalize("NFC").replace(SPACES, "");
+  const least = nameWith(element, null, LEAST).normalize("NFC").replace(SPACES, "");
   return isSubsequence(least, wanted) && nameOf(element) === wanted;
 };
 
@@ -215,7 +220,7 @@ const labelText = (label, subject) =>
   normalised(
     alternative(
       label,
-      { subject, mask: null, quick: false, inReference: true, inHidden: isHiddenInName(label), entered: new Set() },
+      { subject, mask: null, detail: FULL, inReference: true, inHidden: isHiddenInName(label), entered: new Set() },
       "label",
       0,
     ),

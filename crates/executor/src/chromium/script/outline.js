@@ -86,22 +86,35 @@ const outline = ({ max = OUTLINE_DEFAULT, prefix = "", redaction = null } = {}) 
       return;
     }
     flush(depth);
-    const accessibleName = cut(nameOf(element, mask), NAME_LIMIT);
     const leaf = LEAVES.has(role);
-    // A region that only holds text would repeat it as its name.
+    // A row or cell is named by what is written below it anyway.
+    const named = leaf || !NAMED_BY_CONTENT.has(role) || hasAuthorName(element);
+    const accessibleName = named ? cut(nameOf(element, mask), NAME_LIMIT) : "";
     const states = statesOf(element, role);
     const content = contentState(element, role, mask);
     if (content !== null) states.push(content);
-    const named = accessibleName !== "" && (leaf || !NAMED_BY_CONTENT.has(role) || hasAuthorName(element));
     const words = [role];
-    if (named) words.push(JSON.stringify(accessibleName));
+    if (accessibleName !== "") words.push(JSON.stringify(accessibleName));
     for (const state of states) words.push(`[${state}]`);
     if (REFERABLE.has(role) && (isVisible(element) || role === "option")) words.push(`[ref=${prefix}e${handleOf(element)}]`);
     write(depth, words.join(" "));
-    if (role === "listbox" && isSelect(element)) return;
-    if (!leaf) walk(element, depth + 1, nesting + 1);
-    else innerControls(element, depth + 1);
+    const { length: before } = lines;
+    if (leaf) {
+      if (!isSelect(element)) innerControls(element, depth + 1);
+      return;
+    }
+    walk(element, depth + 1, nesting + 1);
     flush(depth + 1);
+    if (lines.length === before + 1 && before > 0 && !truncated) joinText(before, depth);
+  };
+  /** A text that is all there is inside stands on the line of what it is in. */
+  const joinText = (index, depth) => {
+    const indented = `${"  ".repeat(Math.min(depth + 1, 20))}text `;
+    if (!lines[index].startsWith(indented)) return;
+    const text = lines.pop().slice(indented.length);
+    // The line's end and a colon with its space take the place of the indentation and the end of the text's line.
+    length -= indented.length - 1;
+    lines[index - 1] += `: ${text}`;
   };
   /** What can be used inside something that is named as a whole, such as a link in a heading. */
   const innerControls = (element, depth) => {

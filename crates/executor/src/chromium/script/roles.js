@@ -30,7 +30,7 @@ const SIMPLE = {
   datalist: "listbox", dd: "definition", del: "deletion", details: "group", dfn: "term", dialog: "dialog", dt: "term",
   em: "emphasis", fieldset: "group", figure: "figure", h1: "heading", h2: "heading", h3: "heading", h4: "heading",
   h5: "heading", h6: "heading", hgroup: "group", hr: "separator", html: "document", ins: "insertion", main: "main",
-  mark: "mark", math: "math", menu: "list", meter: "meter", nav: "navigation", ol: "list", optgroup: "group",
+  mark: "mark", menu: "list", meter: "meter", nav: "navigation", ol: "list", optgroup: "group",
   option: "option", output: "status", p: "paragraph", progress: "progressbar", s: "deletion", search: "search",
   strong: "strong", sub: "subscript", sup: "superscript", table: "table", tbody: "rowgroup", textarea: "textbox",
   tfoot: "rowgroup", thead: "rowgroup", time: "time", tr: "row", ul: "list",
@@ -83,7 +83,7 @@ const implicitRole = (element) => {
   const name = localName(element);
   const namespace = namespaceUri(element);
   if (namespace !== HTML) {
-    if (name === "svg") return "img";
+    if (name === "svg" || name === "math") return name === "svg" ? "img" : "math";
     return name === "a" && (hasAttribute(element, "href") || hasAttribute(element, "xlink:href")) ? "link" : "";
   }
   if (Object.hasOwn(SIMPLE, name)) return SIMPLE[name];
@@ -163,6 +163,7 @@ const candidates = (() => {
   add("link", "a,area");
   for (const role of ["img", "presentation"]) add(role, "img");
   add("img", "svg");
+  add("math", "math");
   add("listitem", "li");
   add("banner", "header");
   add("contentinfo", "footer");

@@ -42,7 +42,7 @@ const nodeShown = (element, mask) => {
   const node = {
     tag: localName(element),
     role: roleOf(element),
-    name: cut(nameOf(element, mask), VALUE_LIMIT),
+    name: cut(plainName(element, mask), VALUE_LIMIT),
     text: SILENT.has(localName(element)) || isTextarea(element) ? "" : secret ? REDACTED : directText(element),
     visible: isVisible(element),
     attributes: attributesShown(element, secret),
@@ -85,7 +85,7 @@ const listShown = (elements, show) => ({
 
 const inputShown = (element, mask) => {
   const role = roleOf(element);
-  const [, , name, fieldName, state] = JSON.parse(inputLine(element, role, nameOf(element, mask), mask));
+  const [, , name, fieldName, state] = JSON.parse(inputLine(element, role, plainName(element, mask), mask));
   return {
     tag: localName(element),
     type: typeOf(element),
@@ -107,7 +107,7 @@ const snapshot = (handles, redaction = null) => {
     (element) => isField(element, roleOf(element)) && isVisible(element),
   );
   const anchorsShown = listShown(anchors, (link) => ({
-    name: cut(nameOf(link, mask), VALUE_LIMIT),
+    name: cut(plainName(link, mask), VALUE_LIMIT),
     href: mask(link) ? REDACTED : cut(linkTarget(link) ?? "", VALUE_LIMIT),
     testid: getAttribute(link, "data-testid"),
   }));

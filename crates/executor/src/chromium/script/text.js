@@ -31,14 +31,15 @@ const SILENT = new Set(["script", "style", "noscript", "template", "head", "titl
 const VISIBLE = { visibilityProperty: true };
 const RENDERED = {};
 
-const displayOf = (element) => getComputedStyle(element).display;
+const styleMap = method(Element.prototype, "computedStyleMap");
+const displayOf = (element) => String(styleMap(element).get("display"));
+const visibilityOf = (element) => String(styleMap(element).get("visibility"));
 
 /** Whether a box or its content is drawn: not `display: none`, not hidden by an ancestor, not `visibility: hidden`. */
 const isRendered = (element, options = VISIBLE) => {
   if (checkVisibility(element, options)) return true;
   // An element without a box of its own whose content has one.
-  const style = getComputedStyle(element);
-  if (style.display !== "contents" || style.visibility !== "visible") return false;
+  if (displayOf(element) !== "contents" || visibilityOf(element) !== "visible") return false;
   const parent = flatParent(element);
   return parent !== null && isRendered(parent, RENDERED);
 };
@@ -71,12 +72,11 @@ const renderedText = (element, mask = null) => {
     }
     // A child of something that is invisible by `visibility` may be visible itself.
     if (!isRendered(child, RENDERED)) return;
-    const style = getComputedStyle(child);
-    const space = isInline(style.display) ? "" : " ";
+    const space = isInline(displayOf(child)) ? "" : " ";
     parts.push(space);
     if (mask !== null && mask(child)) parts.push(REDACTED);
-    else if (isInput(child) || isTextarea(child) || isSelect(child)) parts.push(ownText(child));
-    else if (style.visibility === "visible") visit(child, depth + 1);
+    else if (isInput(child) || isTextarea(child) || isSelect(child)) parts.push(` ${ownText(child)} `);
+    else if (visibilityOf(child) === "visible") visit(child, depth + 1);
     else visitVisible(child, depth + 1);
     parts.push(space);
   };

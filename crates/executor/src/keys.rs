@@ -84,7 +84,7 @@ impl Modifier {
     }
 
     /// In the protocol's set of modifiers.
-    pub(super) fn bit(self) -> u8 {
+    pub(crate) fn bit(self) -> u8 {
         match self {
             Self::Alt => 1,
             Self::Control => 2,
@@ -94,7 +94,7 @@ impl Modifier {
     }
 
     /// The left one of the two on a keyboard.
-    pub(super) fn stroke(self) -> Stroke {
+    pub(crate) fn stroke(self) -> Stroke {
         let (key, code, number) = match self {
             Self::Alt => ("Alt", "AltLeft", 18),
             Self::Control => ("Control", "ControlLeft", 17),
@@ -108,26 +108,26 @@ impl Modifier {
 /// One key as a page hears of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stroke {
-    pub(super) key: String,
-    pub(super) code: &'static str,
-    pub(super) number: u16,
+    pub(crate) key: String,
+    pub(crate) code: &'static str,
+    pub(crate) number: u16,
     /// What it types.
-    pub(super) text: Option<String>,
-    pub(super) location: u8,
+    pub(crate) text: Option<String>,
+    pub(crate) location: u8,
 }
 
 /// A key with the modifiers that are held meanwhile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chord {
-    pub(super) modifiers: Vec<Modifier>,
-    pub(super) stroke: Stroke,
+    pub(crate) modifiers: Vec<Modifier>,
+    pub(crate) stroke: Stroke,
 }
 
 impl Chord {
     /// Reads a key, or modifiers and a key with `+` between them. Nothing where there is no such key.
     ///
     /// ```
-    /// # use capataz_executor::chromium::keys::Chord;
+    /// # use capataz_executor::keys::Chord;
     /// assert!(Chord::parse("Control+Shift+ArrowLeft").is_some());
     /// assert!(Chord::parse("Control++").is_some());
     /// assert!(Chord::parse("Return").is_none());

@@ -1,0 +1,571 @@
+//! Scripts: browser actions with retries, recoveries, halts and proposals (seed 002; CONTRACTS §3).
+
+use prost::Message;
+
+use super::*;
+use crate::script::ScriptStep;
+
+/// A script, and the browser's host, which says what became of each activity.
+struct Scripted {
+    bench: Bench,
+}
+
+/// What the host says of an action.
+#[derive(Clone, Copy)]
+enum Outcome<'a> {
+    /// It succeeded, and left the page in this state.
+    Ends(&'a str),
+    /// It failed before anything was sent to the page.
+    Fails(&'a str),
+    /// It failed, and may have had its effect.
+    FailsAfterInput(&'a str),
+}
+
+fn action(line: &str) -> v1::Action {
+    let (kind, id) = line.split_once(' ').expect("a kind and an id");
+    let kind = v1::ActionKind::from_str_name(&format!("ACTION_KIND_{}", kind.to_ascii_uppercase()));
+    v1::Action {
+        id: id.to_owned(),
+        kind: kind.expect("the kind is known") as i32,
+        criticality: Some(v1::Criticality::Normal as i32),
+        ..v1::Action::default()
+    }
+}
+
+fn script(lines: &[&str], policy: v1::ScriptPolicy) -> v1::Script {
+    v1::Script {
+        name: "form".to_owned(),
+        actions: lines.iter().map(|line| action(line)).collect(),
+        policy: Some(policy),
+        run_id: "run".to_owned(),
+        ..v1::Script::default()
+    }
+}
+
+fn signature(page: &str) -> Option<v1::StateSignature> {
+    Some(v1::StateSignature {
+        url: page.to_owned(),
+        dom_hash: page.to_owned(),
+        ..v1::StateSignature::default()
+    })
+}
+
+fn snapshot_of(page: &str) -> v1::EvidenceRef {
+    v1::EvidenceRef {
+        id: format!("snapshot of {page}"),
+        kind: "dom_snapshot_partial".to_owned(),
+        ..v1::EvidenceRef::default()
+    }
+}
+
+impl Scripted {
+    #[track_caller]
+    fn start(script: v1::Script) -> Self {
+        let work = Work::Script(Box::new(script));
+        let request = StartRun { work, labels: BTreeMap::new(), parent: None };
+        let now = Timestamp(START);
+        let (state, decision) = start(SEED, request, now).expect("the script starts");
+        let mut ledger = Ledger::default();
+        ledger.observe(&state, &decision);
+        ledger.compare_fold(&state);
+        Self { bench: Bench { state, ledger, now, last: Ok(decision), small: true } }
+    }
+
+    /// A script whose browser is open.
+    #[track_caller]
+    fn opened(lines: &[&str], policy: v1::ScriptPolicy) -> Self {
+        Self::start(script(lines, policy)).opens()
+    }
+
+    #[track_caller]
+    fn opens(self) -> Self {
+        self.says(v1::BrowserOutcome { browser: "Chromium 148".to_owned(), ..v1::BrowserOutcome::default() })
+    }
+
+    fn current(&self) -> TaskRef {
+        TaskRef { wave: self.bench.state.current_wave(), task: 0 }
+    }
+
+    /// What the host is asked to do.
+    fn asked(&self) -> v1::BrowserTask {
+        let input =
+            self.bench.state.assignment(self.current()).and_then(|assignment| assignment.input.cloned());
+        match input.and_then(|input| input.data) {
+            Some(v1::payload::Data::Inline(bytes)) => v1::BrowserTask::decode(bytes).unwrap(),
+            _ => panic!("no activity of a browser"),
+        }
+    }
+
+    #[track_caller]
+    fn expect_asked(self, activity: v1::BrowserActivity, id: &str) -> Self {
+        let asked = self.asked();
+        assert_eq!(asked.activity(), activity);
+        assert_eq!(asked.action.map(|action| action.id).unwrap_or_default(), id);
+        self
+    }
+
+    #[track_caller]
+    fn lease(mut self) -> Self {
+        let task = self.current();
+        self.bench = self.bench.does(Input::Lease { task, worker: "host".to_owned() });
+        self
+    }
+
+    #[track_caller]
+    fn says(self, outcome: v1::BrowserOutcome) -> Self {
+        let mut scripted = self.lease();
+        let task = scripted.current();
+        let (lease, _) = scripted.bench.state.lease_of(task).expect("leased");
+        let output = v1::Payload {
+            media_type: super::super::BROWSER_MEDIA_TYPE.to_owned(),
+            data: Some(v1::payload::Data::Inline(outcome.encode_to_vec().into())),
+        };
+        scripted.bench = scripted.bench.does(reported(task, lease, "host", Report::Completed(output)));
+        scripted
+    }
+
+    #[track_caller]
+    fn acts(self, outcome: Outcome<'_>) -> Self {
+        let asked = self.asked();
+        let error = |code: &str| v1::ExecutorError {
+            error_code: code.to_owned(),
+            run_id: "run".to_owned(),
+            step_index: asked.step_index,
+            state_before: signature("before"),
+            evidence_refs: vec![snapshot_of("before")],
+            severity: v1::ExecutorSeverity::Error as i32,
+            ..v1::ExecutorError::default()
+        };
+        let stages = vec![v1::StageRecord {
+            stage: v1::ActionStage::ProposalValidation as i32,
+            passed: true,
+            duration_us: 5,
+        }];
+        self.says(match outcome {
+            Outcome::Ends(page) => v1::BrowserOutcome {
+                stages,
+                state_before: signature("before"),
+                state_after: signature(page),
+                evidence: vec![snapshot_of(page)],
+                touched: true,
+                ..v1::BrowserOutcome::default()
+            },
+            Outcome::Fails(code) => {
+                v1::BrowserOutcome { stages, error: Some(error(code)), ..v1::BrowserOutcome::default() }
+            }
+            Outcome::FailsAfterInput(code) => v1::BrowserOutcome {
+                stages,
+                error: Some(error(code)),
+                touched: true,
+                ..v1::BrowserOutcome::default()
+            },
+        })
+    }
+
+    #[track_caller]
+    fn after(mut self, milliseconds: i64) -> Self {
+        self.bench = self.bench.after(milliseconds);
+        self
+    }
+
+    #[track_caller]
+    fn does(mut self, input: Input) -> Self {
+        self.bench = self.bench.does(input);
+        self
+    }
+
+    fn step(&self) -> Option<ScriptStep> {
+        self.bench.state.script_step()
+    }
+
+    fn failures(&self) -> Vec<(u64, v1::ActionFailed)> {
+        let events = self.bench.ledger.events.iter();
+        let failures = events.filter_map(|event| match event.body.as_ref()? {
+            Body::ActionFailed(failed) => Some((event.seq, failed.clone())),
+            _ => None,
+        });
+        failures.collect()
+    }
+
+    fn result(&self) -> v1::RunResult {
+        self.bench.state.result(usize::MAX).expect("the run has ended")
+    }
+
+    /// The run has ended with this code; the error knows the number of its own event.
+    #[track_caller]
+    fn expect_ended_with(self, code: &str) -> v1::ExecutorError {
+        let (seq, last) = self.failures().pop().expect("a failure");
+        let error = last.error.expect("an error");
+        assert_eq!((error.error_code.as_str(), error.seq), (code, seq));
+        let scripted =
+            Self { bench: self.bench.expect_outcome(v1::RunOutcome::Failed).expect_run_error(code) };
+        assert_eq!(scripted.result().script.and_then(|script| script.error), Some(error.clone()));
+        error
+    }
+
+    #[track_caller]
+    fn expect_ended(self, outcome: v1::RunOutcome) -> Self {
+        Self { bench: self.bench.expect_outcome(outcome) }
+    }
+}
+
+fn retries_on(codes: &[&str]) -> v1::ScriptPolicy {
+    v1::ScriptPolicy {
+        retry_on: codes.iter().map(|&code| code.to_owned()).collect(),
+        ..v1::ScriptPolicy::default()
+    }
+}
+
+fn recovers_from(code: &str) -> v1::ScriptPolicy {
+    let rule = v1::Recovery {
+        on: vec![code.to_owned()],
+        r#do: v1::RecoveryKind::CloseOverlay as i32,
+        target: Some(v1::Target { testid: Some("close".to_owned()), ..v1::Target::default() }),
+    };
+    v1::ScriptPolicy { recovery: vec![rule], ..v1::ScriptPolicy::default() }
+}
+
+fn details(error: &v1::ExecutorError) -> serde_json::Value {
+    serde_json::from_str(error.details.as_deref().unwrap_or("null")).unwrap()
+}
+
+use Outcome::{Ends, Fails, FailsAfterInput};
+use v1::BrowserActivity::{Action, Close, Recovery};
+
+#[test]
+fn a_script_opens_a_browser_performs_its_actions_in_order_and_closes_it() {
+    let scripted = Scripted::opened(&["navigate go", "click send"], v1::ScriptPolicy::default())
+        .expect_asked(Action, "go")
+        .acts(Ends("/form"))
+        .expect_asked(Action, "send")
+        .acts(Ends("/thanks"))
+        .expect_asked(Close, "");
+    assert!(scripted.asked().keep_storage);
+    let ended = scripted.says(v1::BrowserOutcome::default()).expect_ended(v1::RunOutcome::Succeeded);
+    let result = ended.result().script.unwrap();
+    assert_eq!((result.succeeded, result.failed, result.total), (2, 0, 2));
+}
+
+#[test]
+fn an_action_and_what_follows_it_are_one_decision() {
+    let scripted =
+        Scripted::opened(&["navigate go", "click send"], v1::ScriptPolicy::default()).acts(Ends("/form"));
+    scripted.bench.expect_kinds(&[
+        "stage_finished",
+        "action_finished",
+        "task_settled",
+        "browser_activity_started",
+    ]);
+}
+
+#[test]
+fn a_failure_ends_the_script_with_the_error_that_has_the_number_of_its_event() {
+    let error = Scripted::opened(&["click send", "click more"], v1::ScriptPolicy::default())
+        .acts(Fails("TARGET_NOT_FOUND"))
+        .expect_ended_with("TARGET_NOT_FOUND");
+    assert_eq!(error.retryable, Some(false));
+}
+
+#[test]
+fn a_listed_code_is_tried_again_after_the_backoff_until_the_limit_halts_the_script() {
+    let mut scripted = Scripted::opened(&["click send"], retries_on(&["TARGET_NOT_FOUND"]));
+    for wait in [500, 1_000] {
+        scripted = scripted.acts(Fails("TARGET_NOT_FOUND"));
+        let failed = scripted.failures().pop().unwrap().1;
+        assert_eq!(failed.next(), v1::AfterFailure::Retry);
+        assert_eq!(failed.error.unwrap().retryable, Some(true));
+        scripted = scripted.after(wait - 1);
+        assert!(!scripted.bench.state.is_queued(scripted.current()), "{wait} ms are not over");
+        scripted = scripted.after(1);
+    }
+    let scripted = scripted.acts(Fails("TARGET_NOT_FOUND"));
+    let all = scripted.failures();
+    assert_eq!(all.len(), 4);
+    let error = scripted.expect_ended_with("POLICY_HALT");
+    assert_eq!(details(&error)["policy_reason"], "retry_limit");
+    assert_eq!(details(&error)["policy_thresholds"]["retry_limit"], 2);
+    assert_eq!(details(&error)["last_error"], "TARGET_NOT_FOUND");
+    assert_eq!(error.evidence_refs, [snapshot_of("before")]);
+}
+
+#[test]
+fn a_code_that_is_not_listed_is_not_tried_again() {
+    Scripted::opened(&["click send"], retries_on(&["TARGET_NOT_FOUND"]))
+        .acts(Fails("TARGET_NOT_UNIQUE"))
+        .expect_ended_with("TARGET_NOT_UNIQUE");
+}
+
+#[test]
+fn what_was_sent_to_the_page_is_not_sent_again_unless_it_is_declared_repeatable() {
+    let policy = || retries_on(&["POSTCONDITION_FAILED"]);
+    Scripted::opened(&["click send"], policy())
+        .acts(FailsAfterInput("POSTCONDITION_FAILED"))
+        .expect_ended_with("POSTCONDITION_FAILED");
+
+    let mut repeatable = script(&["click send"], policy());
+    repeatable.actions[0].repeatable = Some(true);
+    let scripted = Scripted::start(repeatable.clone()).opens().acts(FailsAfterInput("POSTCONDITION_FAILED"));
+    assert_eq!(scripted.failures().pop().unwrap().1.next(), v1::AfterFailure::Retry);
+
+    repeatable.actions[0].criticality = Some(v1::Criticality::Critical as i32);
+    Scripted::start(repeatable)
+        .opens()
+        .acts(FailsAfterInput("POSTCONDITION_FAILED"))
+        .expect_ended_with("POSTCONDITION_FAILED");
+}
+
+#[test]
+fn a_declared_recovery_comes_before_the_next_try_and_its_limit_halts_the_script() {
+    let mut scripted = Scripted::opened(&["click send"], recovers_from("OVERLAY_BLOCKING"));
+    for _ in 0..2 {
+        scripted = scripted.acts(Fails("OVERLAY_BLOCKING")).expect_asked(Recovery, "send");
+        let recovery = scripted.asked().action.unwrap();
+        assert_eq!(recovery.kind(), v1::ActionKind::Click);
+        assert_eq!(recovery.target.unwrap().testid.as_deref(), Some("close"));
+        scripted = scripted.acts(Ends("/form")).expect_asked(Action, "send");
+    }
+    let error = scripted.acts(Fails("OVERLAY_BLOCKING")).expect_ended_with("POLICY_HALT");
+    assert_eq!(details(&error)["policy_reason"], "recovery_limit");
+}
+
+#[test]
+fn a_recovery_that_fails_is_no_verdict_on_the_action() {
+    Scripted::opened(&["click send"], recovers_from("OVERLAY_BLOCKING"))
+        .acts(Fails("OVERLAY_BLOCKING"))
+        .acts(Fails("TARGET_NOT_FOUND"))
+        .expect_asked(Action, "send")
+        .acts(Ends("/thanks"))
+        .says(v1::BrowserOutcome::default())
+        .expect_ended(v1::RunOutcome::Succeeded);
+}
+
+#[test]
+fn an_action_may_fail_without_ending_the_script_where_it_says_so() {
+    let mut with_optional = script(&["click banner", "click send"], v1::ScriptPolicy::default());
+    with_optional.actions[0].on_failure = Some(v1::OnFailure::Continue as i32);
+    let ended = Scripted::start(with_optional)
+        .opens()
+        .acts(Fails("TARGET_NOT_FOUND"))
+        .expect_asked(Action, "send")
+        .acts(Ends("/thanks"))
+        .says(v1::BrowserOutcome::default())
+        .expect_ended(v1::RunOutcome::SucceededWithFailures);
+    let result = ended.result().script.unwrap();
+    assert_eq!((result.succeeded, result.failed), (1, 1));
+}
+
+#[test]
+fn the_first_action_beyond_max_steps_does_not_begin() {
+    let policy = v1::ScriptPolicy { max_steps: Some(1), ..v1::ScriptPolicy::default() };
+    let error = Scripted::opened(&["navigate go", "click send"], policy)
+        .acts(Ends("/form"))
+        .expect_ended_with("POLICY_HALT");
+    assert_eq!(details(&error)["policy_reason"], "max_steps");
+    assert_eq!((error.step_index, error.action_id.as_str()), (Some(1), "send"));
+    assert_eq!(error.state_before, signature("/form"));
+    assert_eq!(error.evidence_refs, [snapshot_of("/form")]);
+}
+
+#[test]
+fn a_state_may_be_seen_again_three_times_by_what_changes_something() {
+    let lines: Vec<String> = (1..=6).map(|number| format!("click again-{number}")).collect();
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let mut scripted = Scripted::opened(&lines, v1::ScriptPolicy::default());
+    for _ in 0..5 {
+        scripted = scripted.acts(Ends("/same"));
+    }
+    let error = scripted.expect_ended_with("POLICY_HALT");
+    assert_eq!(details(&error)["policy_reason"], "same_state_revisit");
+    assert_eq!(details(&error)["observed"], 4);
+}
+
+#[test]
+fn looking_at_a_state_is_no_visit() {
+    let lines = ["extract a", "extract b", "extract c", "extract d", "extract e", "extract f", "click g"];
+    let mut scripted = Scripted::opened(&lines, v1::ScriptPolicy::default());
+    for _ in 0..6 {
+        scripted = scripted.acts(Ends("/same"));
+    }
+    scripted.expect_asked(Action, "g");
+}
+
+#[test]
+fn nobody_repeats_an_action_of_which_nobody_knows_what_became() {
+    let scripted = Scripted::opened(&["click send"], v1::ScriptPolicy::default()).lease();
+    let task = scripted.current();
+    let (lease, _) = scripted.bench.state.lease_of(task).unwrap();
+    let lost = Input::LeaseLost { task, lease, reason: v1::LeaseLossReason::Restarted };
+    let scripted = scripted.does(lost);
+    let bench = scripted.bench.expect_status(v1::RunStatus::Waiting);
+    let asked = Scripted { bench: bench.answer("succeeded") };
+    asked.expect_asked(Close, "");
+}
+
+#[test]
+fn an_unknown_outcome_that_a_person_calls_a_failure_ends_the_script() {
+    let scripted = Scripted::opened(&["click send"], v1::ScriptPolicy::default()).lease();
+    let task = scripted.current();
+    let (lease, _) = scripted.bench.state.lease_of(task).unwrap();
+    let lost = Input::LeaseLost { task, lease, reason: v1::LeaseLossReason::Restarted };
+    let bench = scripted.does(lost).bench.answer("failed");
+    bench.expect_outcome(v1::RunOutcome::Failed).expect_run_error("OUTCOME_UNKNOWN");
+}
+
+#[test]
+fn what_only_reads_is_simply_done_again() {
+    let scripted = Scripted::opened(&["extract title"], v1::ScriptPolicy::default()).lease();
+    let task = scripted.current();
+    let (lease, _) = scripted.bench.state.lease_of(task).unwrap();
+    let lost = Input::LeaseLost { task, lease, reason: v1::LeaseLossReason::Restarted };
+    let scripted = scripted.does(lost);
+    assert!(scripted.bench.state.is_queued(task));
+}
+
+#[test]
+fn a_lost_browser_ends_the_script_whatever_its_policy_says() {
+    let mut script = script(&["click send"], retries_on(&["BROWSER_LOST"]));
+    script.actions[0].on_failure = Some(v1::OnFailure::Continue as i32);
+    Scripted::start(script).opens().acts(Fails("BROWSER_LOST")).expect_ended_with("BROWSER_LOST");
+}
+
+#[test]
+fn a_browser_that_does_not_open_ends_the_script() {
+    let error = v1::ExecutorError { error_code: "BROWSER_LOST".to_owned(), ..v1::ExecutorError::default() };
+    Scripted::start(script(&["click send"], v1::ScriptPolicy::default()))
+        .says(v1::BrowserOutcome { error: Some(error), ..v1::BrowserOutcome::default() })
+        .expect_ended_with("BROWSER_LOST");
+}
+
+#[test]
+fn variables_and_outputs_are_put_in_their_places_when_the_action_begins() {
+    let mut script = script(&["extract order", "navigate go"], v1::ScriptPolicy::default());
+    script.variables.insert("host".to_owned(), "shop.test".to_owned());
+    script.actions[1].url = Some("https://${var:host}/orders/${output:order}".to_owned());
+    let output = v1::ActionOutput { name: "order".to_owned(), value: "\"A-7\"".to_owned() };
+    let scripted = Scripted::start(script)
+        .opens()
+        .says(v1::BrowserOutcome { output: Some(output.clone()), ..v1::BrowserOutcome::default() });
+    assert_eq!(scripted.asked().action.unwrap().url.as_deref(), Some("https://shop.test/orders/A-7"));
+    let ended = scripted.acts(Ends("/orders")).says(v1::BrowserOutcome::default());
+    assert_eq!(ended.result().script.unwrap().outputs, [output]);
+}
+
+#[test]
+fn the_last_state_that_was_seen_goes_with_every_activity() {
+    let scripted =
+        Scripted::opened(&["navigate go", "click send"], v1::ScriptPolicy::default()).acts(Ends("/form"));
+    assert_eq!(scripted.asked().last_state, signature("/form"));
+    assert_eq!(scripted.asked().last_evidence, [snapshot_of("/form")]);
+}
+
+#[test]
+fn a_cancelled_script_ends_and_its_host_is_told_to_stop() {
+    let scripted = Scripted::opened(&["click send"], v1::ScriptPolicy::default()).lease();
+    let bench = scripted.bench.cancel().expect_status(v1::RunStatus::Cancelling);
+    assert!(matches!(bench.effects(), [Effect::Hold, Effect::Cancel { .. }]));
+    bench.after(5 * SECOND).expect_outcome(v1::RunOutcome::Cancelled);
+}
+
+#[test]
+fn an_action_that_has_ended_is_history() {
+    let mut script = script(&["click a", "click b"], v1::ScriptPolicy::default());
+    script.actions[0].on_failure = Some(v1::OnFailure::Continue as i32);
+    let scripted = Scripted::start(script).opens().acts(Fails("TARGET_NOT_FOUND"));
+    scripted.bench.input(retry("a", "r")).expect_rule();
+}
+
+fn interactive() -> Scripted {
+    let mut script = script(&[], v1::ScriptPolicy::default());
+    script.interactive = true;
+    Scripted::start(script).opens()
+}
+
+fn propose(line: &str, request_id: &str) -> Input {
+    Input::Propose { action: Box::new(action(line)), request_id: request_id.to_owned() }
+}
+
+fn close(request_id: &str) -> Input {
+    Input::CloseBrowser { request_id: request_id.to_owned() }
+}
+
+#[test]
+fn a_session_performs_what_is_proposed_and_survives_its_failures() {
+    let scripted = interactive();
+    assert_eq!(scripted.step(), Some(ScriptStep::AwaitProposal));
+    let scripted = scripted
+        .does(propose("click send", "1"))
+        .expect_asked(Action, "send")
+        .acts(Fails("TARGET_NOT_FOUND"))
+        .does(propose("click go", "2"))
+        .expect_asked(Action, "go")
+        .acts(Ends("/thanks"));
+    assert_eq!(scripted.step(), Some(ScriptStep::AwaitProposal));
+    scripted
+        .does(close("3"))
+        .expect_asked(Close, "")
+        .says(v1::BrowserOutcome::default())
+        .expect_ended(v1::RunOutcome::SucceededWithFailures);
+}
+
+#[test]
+fn a_repeated_proposal_is_performed_once_and_another_one_under_its_id_is_refused() {
+    let scripted = interactive().does(propose("click send", "1"));
+    let bench = scripted.bench.does(propose("click send", "1")).expect_kinds(&[]);
+    let refusal = bench.input(propose("click other", "1")).expect_refusal();
+    assert_eq!(refusal, Refusal::RequestReused { request_id: "1".to_owned() });
+}
+
+#[test]
+fn one_action_is_performed_at_a_time() {
+    let scripted = interactive().does(propose("click send", "1"));
+    let error = scripted.bench.input(propose("click other", "2")).expect_rule();
+    assert_eq!(error.code, "STEP_IN_PROGRESS");
+}
+
+#[test]
+fn nothing_is_proposed_to_a_script_that_has_its_actions() {
+    let scripted = Scripted::opened(&["click send"], v1::ScriptPolicy::default());
+    let error = scripted.bench.input(propose("click other", "2")).expect_rule();
+    assert_eq!(error.code, "SESSION_NOT_INTERACTIVE");
+}
+
+#[test]
+fn a_session_that_nobody_uses_is_closed_and_each_proposal_begins_its_time_anew() {
+    let scripted = interactive().after(4 * MINUTE).does(propose("click send", "1")).acts(Ends("/a"));
+    let scripted = scripted.after(5 * MINUTE - 1);
+    assert_eq!(scripted.step(), Some(ScriptStep::AwaitProposal));
+    scripted.after(1).expect_asked(Close, "");
+}
+
+#[test]
+fn a_session_is_closed_after_the_action_in_work() {
+    interactive()
+        .does(propose("click send", "1"))
+        .does(close("2"))
+        .expect_asked(Action, "send")
+        .acts(Ends("/a"))
+        .expect_asked(Close, "");
+}
+
+#[test]
+fn a_session_halts_at_its_limits() {
+    let mut script = script(&[], v1::ScriptPolicy { max_steps: Some(1), ..v1::ScriptPolicy::default() });
+    script.interactive = true;
+    Scripted::start(script)
+        .opens()
+        .does(propose("click a", "1"))
+        .acts(Ends("/a"))
+        .does(propose("click b", "2"))
+        .expect_ended_with("POLICY_HALT");
+}
+
+#[test]
+fn a_snapshot_holds_all_of_a_script() {
+    let scripted = Scripted::opened(&["click a", "click b"], retries_on(&["TARGET_NOT_FOUND"]))
+        .acts(Ends("/a"))
+        .acts(Fails("TARGET_NOT_FOUND"));
+    let mut state = scripted.bench.state;
+    let bytes = state.snapshot().unwrap();
+    state.loaded();
+    assert_eq!(RunState::from_snapshot(&bytes).unwrap(), state);
+}

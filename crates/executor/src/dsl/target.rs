@@ -1,0 +1,174 @@
+//! Targets: which locators they have, in the order in which they are tried (rules U2, U3, U4).
+
+use capataz_contracts::script::Place;
+use capataz_contracts::v1;
+
+use super::reader::Reader;
+use crate::page::{Locator, Query};
+use crate::text::normalised;
+
+/// The order in which locators are tried (rule U4), for `target_resolution_order`.
+pub const RESOLUTION_ORDER: [&str; 6] = ["testid", "role", "label", "css", "xpath", "text"];
+
+const FRAMES_MAX: usize = 8;
+
+/// What a target is there for, as far as its rules depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Exactly one element.
+    Element,
+    /// All that match are counted: a place among them makes no sense.
+    Count,
+}
+
+impl Reader<'_> {
+    /// The query that a target stands for. `None` where it is refused, or has texts that are not known yet.
+    pub(crate) fn target(&mut self, path: &str, target: &v1::Target, purpose: Purpose) -> Option<Query> {
+        let before = self.findings.count();
+        let mut query = self.locators(path, target);
+        self.check_match(path, target);
+        self.check_nth(path, target, purpose);
+        if target.frame.len() > FRAMES_MAX {
+            let message = format!("{} frames; at most {FRAMES_MAX}", target.frame.len());
+            self.refuse(&format!("{path}.frame"), "limit", message);
+            return None;
+        }
+        for (index, frame) in target.frame.iter().enumerate() {
+            let path = format!("{path}.frame[{index}]");
+            if !frame.frame.is_empty() {
+                self.refuse(
+                    &format!("{path}.frame"),
+                    "nested",
+                    "frames are listed one after the other, outermost first",
+                );
+            }
+            self.check_match(&path, frame);
+            self.check_nth(&path, frame, Purpose::Element);
+            let frame = self.locators(&path, frame);
+            match (&mut query, frame) {
+                (Some(query), Some(frame)) => query.frame.push(frame),
+                (query, _) => *query = None,
+            }
+        }
+        query.filter(|_| self.findings.count() == before)
+    }
+
+    fn locators(&mut self, path: &str, target: &v1::Target) -> Option<Query> {
+        let mut locators = Vec::new();
+        let mut known = true;
+        let texts = [
+            ("testid", Place::Plain, &target.testid),
+            ("role", Place::Plain, &target.role),
+            ("name", Place::Plain, &target.name),
+            ("label", Place::Plain, &target.label),
+            ("css", Place::Css, &target.css),
+            ("xpath", Place::Xpath, &target.xpath),
+            ("text", Place::Plain, &target.text),
+        ];
+        let mut role_at = None;
+        for (field, place, text) in texts {
+            let Some(text) = text else { continue };
+            let path = format!("{path}.{field}");
+            let Some(text) = self.text(&path, text, place) else {
+                known = false;
+                continue;
+            };
+            // Characters that a testid, a selector or a path begins and ends with may matter to it.
+            let text = if matches!(field, "testid" | "css" | "xpath") { text } else { normalised(&text) };
+            // An empty name is a name: that of an element without one.
+            if text.trim().is_empty() && field != "name" {
+                self.refuse(&path, "required", "is empty");
+                continue;
+            }
+            match field {
+                "testid" => locators.push(Locator::Testid { value: text }),
+                "role" => {
+                    role_at = Some(locators.len());
+                    locators.push(Locator::Role { role: text.to_ascii_lowercase(), name: None });
+                }
+                "name" => {
+                    if let Some(Locator::Role { name, .. }) = role_at.and_then(|at| locators.get_mut(at)) {
+                        *name = Some(text);
+                    }
+                }
+                "label" => locators.push(Locator::Label { value: text }),
+                "css" => locators.push(Locator::Css { value: text }),
+                "xpath" => locators.push(Locator::Xpath { value: text }),
+                _ => locators.push(Locator::Text { value: text }),
+            }
+        }
+        if target.name.is_some() && target.role.is_none() {
+            self.refuse(&format!("{path}.name"), "fields", "a name belongs to a role; give the role too");
+        }
+        self.reference(path, target, &mut locators);
+        let any = texts.iter().any(|(field, _, text)| *field != "name" && text.is_some());
+        if !any && target.r#ref.is_none() {
+            self.refuse(
+                path,
+                "required",
+                format!("has no locator; give one of {}", RESOLUTION_ORDER.join(", ")),
+            );
+        }
+        known.then(|| Query { locators, nth: target.nth, frame: Vec::new(), attributes: Vec::new() })
+    }
+
+    fn reference(&mut self, path: &str, target: &v1::Target, locators: &mut Vec<Locator>) {
+        let Some(reference) = &target.r#ref else { return };
+        let path = format!("{path}.ref");
+        if !self.is_clean(&path, reference) {
+            return;
+        }
+        if !self.interactive {
+            self.refuse(
+                &path,
+                "ref",
+                "references are of what Observe showed: only in an interactive session",
+            );
+        }
+        if !locators.is_empty() || target.nth.is_some() || !target.frame.is_empty() {
+            self.refuse(&path, "ref", "a reference stands alone");
+        }
+        if reference.is_empty() {
+            self.refuse(&path, "required", "is empty");
+        }
+        locators.insert(0, Locator::Ref { value: reference.clone() });
+    }
+
+    fn check_match(&mut self, path: &str, target: &v1::Target) {
+        let path = format!("{path}.match");
+        let Some(mode) = self.optional_enum::<v1::MatchMode>(&path, target.r#match) else { return };
+        if target.label.is_none() && target.text.is_none() {
+            self.refuse(&path, "fields", "concerns label and text, and the target has neither");
+        } else if mode != v1::MatchMode::Exact {
+            self.refuse(
+                &path,
+                "U2",
+                "label and text are matched exactly, after normalisation, and no other way",
+            );
+        }
+    }
+
+    fn check_nth(&mut self, path: &str, target: &v1::Target, purpose: Purpose) {
+        if target.nth.is_none() || target.r#ref.is_some() {
+            return;
+        }
+        let path = format!("{path}.nth");
+        if purpose == Purpose::Count {
+            self.refuse(&path, "fields", "a count is of all that match");
+        }
+        let unstable = target.xpath.is_some()
+            || target.text.is_some()
+            || (target.role.is_some() && target.name.is_none());
+        let stable = target.testid.is_some()
+            || target.role.is_some()
+            || target.label.is_some()
+            || target.css.is_some();
+        // Whatever locator decides, the place is counted among what it matched: so each has to be stable.
+        if unstable || !stable {
+            self.refuse(&path, "U3", "a place is counted only over testid, role with name, label or css");
+        }
+        if !self.has_rationale {
+            self.refuse(&path, "U3", "a place needs a rationale that says why it is this one");
+        }
+    }
+}
