@@ -9,7 +9,9 @@
 )]
 
 mod bench;
+mod browser_tests;
 mod chaos;
+mod chromium;
 mod codegen;
 mod docs;
 mod layers;
@@ -58,8 +60,17 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Install what tests need beside Rust: a Chromium, by the packages of Debian; nothing where it is there
+    Setup,
     /// Formatting, codegen, layers, docs, clippy, all tests, doctests: what CI runs
-    Test,
+    Test {
+        /// Install a Chromium where there is none, as CI does
+        #[arg(long)]
+        install: bool,
+        /// Build and test these packages only
+        #[arg(long, short)]
+        package: Vec<String>,
+    },
 }
 
 /// What a task that failed tells the terminal.
@@ -73,7 +84,8 @@ fn main() -> ExitCode {
         Task::Layers => layers::run(),
         Task::Docs => docs::run(),
         Task::Simulate { arguments } => simulate::run(&arguments),
-        Task::Test => test::run(),
+        Task::Setup => chromium::setup(),
+        Task::Test { install, package } => test::run(install, &package),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,44 +3,164 @@
 use std::process::Command;
 use std::time::Instant;
 
-use crate::{Outcome, codegen, docs, layers};
+use serde_json::Value;
 
-pub fn run() -> Outcome {
+use crate::browser_tests::{self, WORD};
+use crate::{Outcome, chromium, codegen, docs, layers};
+
+/// How many tests with a browser run at once where nextest is not installed; else `.config/nextest.toml` says it.
+const BROWSERS: &str = "--test-threads=2";
+
+/// `install`: a Chromium that is missing is installed. `packages`: what is built and tested; everything, when empty.
+pub fn run(install: bool, packages: &[String]) -> Outcome {
     let began = Instant::now();
     let mut steps: Vec<(&str, f64)> = Vec::new();
-    let mut timed = |name: &'static str, step: &dyn Fn() -> Outcome| -> Outcome {
+    let mut timed = |name: &'static str, step: &mut dyn FnMut() -> Outcome| -> Outcome {
         println!("\n== {name}");
         let start = Instant::now();
         step().map_err(|error| format!("{name}: {error}"))?;
         steps.push((name, start.elapsed().as_secs_f64()));
         Ok(())
     };
-    timed("formatting", &|| cargo(&["fmt", "--all", "--check"]))?;
-    timed("codegen", &|| codegen::run(true))?;
-    timed("layers", &layers::run)?;
-    timed("docs", &docs::run)?;
-    timed("clippy", &|| {
-        cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"])
+    let scope: Vec<&str> = match packages {
+        [] => vec!["--workspace"],
+        packages => packages.iter().flat_map(|name| ["--package", name]).collect(),
+    };
+    let cargo_in_scope = |before: &[&str], after: &[&str]| cargo(&[before, &scope, after].concat());
+
+    timed("formatting", &mut || cargo(&["fmt", "--all", "--check"]))?;
+    timed("codegen", &mut || codegen::run(true))?;
+    timed("layers", &mut layers::run)?;
+    timed("docs", &mut docs::run)?;
+    // Before what takes minutes: a machine that cannot have one should say so at once.
+    let mut with_browser = false;
+    timed("chromium", &mut || {
+        with_browser = browser(install)?;
+        Ok(())
+    })?;
+    timed("clippy", &mut || {
+        cargo_in_scope(&["clippy"], &["--all-targets", "--locked", "--", "--deny", "warnings"])
     })?;
     // The programs that some tests start.
-    timed("programs", &|| cargo(&["build", "--workspace", "--bins", "--examples", "--locked"]))?;
-    timed("tests", &tests)?;
-    timed("doctests", &|| cargo(&["test", "--workspace", "--doc", "--locked", "--quiet"]))?;
+    timed("programs", &mut || cargo_in_scope(&["build"], &["--bins", "--examples", "--locked"]))?;
+    let mut skipped = Vec::new();
+    timed("tests", &mut || {
+        if !with_browser {
+            skipped = browser_tests::list(&scope)?;
+        }
+        tests(&scope, packages, with_browser)
+    })?;
+    timed("doctests", &mut || cargo_in_scope(&["test"], &["--doc", "--locked", "--quiet"]))?;
+
     println!("\n== passed in {:.0} s", began.elapsed().as_secs_f64());
     for (name, seconds) in steps {
         println!("   {seconds:6.1} s  {name}");
     }
+    print!("{}", about_skipped(&skipped));
     Ok(())
 }
 
-/// With nextest where it is installed: faster, and each test in a process of its own.
-fn tests() -> Outcome {
+/// Whether there is a Chromium now. Where nobody looks on, a missing one is a failure.
+fn browser(install: bool) -> Result<bool, String> {
+    if let Some(found) = chromium::find()? {
+        println!("chromium: {}, {}", found.program.display(), found.version);
+        return Ok(true);
+    }
+    if install || chromium::is_ci(std::env::var_os("CI")) {
+        let installed = chromium::install()?;
+        println!("chromium: installed {}, {}", installed.program.display(), installed.version);
+        return Ok(true);
+    }
+    println!("chromium: there is none; what needs it is left out and listed at the end");
+    Ok(false)
+}
+
+/// What the summary says about tests that did not run.
+fn about_skipped(tests: &[String]) -> String {
+    if tests.is_empty() {
+        return String::new();
+    }
+    let lines: Vec<String> = tests.iter().map(|test| format!("   SKIPPED  {test}\n")).collect();
+    let count = tests.len();
+    let (noun, verb) = if count == 1 { ("test", "was") } else { ("tests", "were") };
+    format!(
+        "\n== {count} {noun} {verb} skipped: there is no Chromium on this machine\n{}   \
+         `cargo xtask setup` installs one, and `cargo xtask test` then runs them\n",
+        lines.concat()
+    )
+}
+
+/// With nextest where it is installed: faster, each test in a process of its own, and one that hangs is ended.
+fn tests(scope: &[&str], packages: &[String], with_browser: bool) -> Outcome {
     let nextest = Command::new(env!("CARGO")).args(["nextest", "--version"]).output();
     if nextest.is_ok_and(|output| output.status.success()) {
-        return cargo(&["nextest", "run", "--workspace", "--locked", "--no-fail-fast"]);
+        let without = format!("not binary(~{WORD})");
+        let filter: &[&str] = if with_browser { &[] } else { &["--filterset", &without] };
+        return cargo(&[&["nextest", "run", "--locked", "--no-fail-fast"], scope, filter].concat());
     }
     println!("cargo-nextest is not installed; running cargo test");
-    cargo(&["test", "--workspace", "--lib", "--bins", "--tests", "--locked", "--no-fail-fast"])
+    let targets = Targets::read(packages)?;
+    let run = |targets: Vec<&str>, after: &[&str]| -> Outcome {
+        if targets.is_empty() {
+            return Ok(());
+        }
+        cargo(&[&["test", "--locked", "--no-fail-fast"], scope, &targets, after].concat())
+    };
+    run(targets.without_browser(), &[])?;
+    if with_browser { run(targets.with_browser(), &["--", BROWSERS]) } else { Ok(()) }
+}
+
+/// What cargo is asked to test: it takes a list of what is meant and none of what is not.
+#[derive(Default)]
+struct Targets {
+    has_library: bool,
+    has_programs: bool,
+    tests: Vec<String>,
+}
+
+impl Targets {
+    fn read(packages: &[String]) -> Result<Self, Box<dyn std::error::Error>> {
+        let arguments = ["metadata", "--no-deps", "--locked", "--format-version", "1"];
+        let output = Command::new(env!("CARGO")).args(arguments).output()?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
+        }
+        Ok(Self::of(&serde_json::from_slice(&output.stdout)?, packages))
+    }
+
+    fn of(metadata: &Value, packages: &[String]) -> Self {
+        let mut targets = Self::default();
+        let is_meant = |package: &&Value| {
+            packages.is_empty() || packages.iter().any(|name| package["name"].as_str() == Some(name))
+        };
+        for package in metadata["packages"].as_array().into_iter().flatten().filter(is_meant) {
+            for target in package["targets"].as_array().into_iter().flatten() {
+                match target["kind"][0].as_str() {
+                    Some("lib" | "rlib" | "proc-macro") => targets.has_library = true,
+                    Some("bin") => targets.has_programs = true,
+                    Some("test") => targets.tests.extend(target["name"].as_str().map(str::to_owned)),
+                    _ => {}
+                }
+            }
+        }
+        targets.tests.sort();
+        targets.tests.dedup();
+        targets
+    }
+
+    fn without_browser(&self) -> Vec<&str> {
+        let library = self.has_library.then_some("--lib");
+        let programs = self.has_programs.then_some("--bins");
+        library.into_iter().chain(programs).chain(self.tests(|name| !name.contains(WORD))).collect()
+    }
+
+    fn with_browser(&self) -> Vec<&str> {
+        self.tests(|name| name.contains(WORD)).collect()
+    }
+
+    fn tests(&self, meant: impl Fn(&str) -> bool) -> impl Iterator<Item = &str> {
+        self.tests.iter().filter(move |name| meant(name)).flat_map(|name| ["--test", name.as_str()])
+    }
 }
 
 /// Runs cargo; its output is the terminal's.
@@ -50,4 +170,37 @@ pub fn cargo(arguments: &[&str]) -> Outcome {
         return Ok(());
     }
     Err(format!("`cargo {}` failed", arguments.join(" ")).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn metadata() -> Value {
+        let target = |kind: &str, name: &str| json!({ "kind": [kind], "name": name });
+        let library = [target("lib", "one"), target("test", "it"), target("test", "chromium_pages")];
+        let program = [target("bin", "two"), target("test", "it"), target("custom-build", "build")];
+        json!({ "packages": [{ "name": "one", "targets": library }, { "name": "two", "targets": program }] })
+    }
+
+    #[test]
+    fn without_nextest_each_target_is_named_and_browsers_are_apart() {
+        let all = Targets::of(&metadata(), &[]);
+        assert_eq!(all.without_browser(), ["--lib", "--bins", "--test", "it"]);
+        assert_eq!(all.with_browser(), ["--test", "chromium_pages"]);
+        let two = Targets::of(&metadata(), &["two".to_owned()]);
+        assert_eq!(two.without_browser(), ["--bins", "--test", "it"]);
+        assert!(two.with_browser().is_empty());
+    }
+
+    #[test]
+    fn the_summary_counts_and_names_what_was_skipped() {
+        assert_eq!(about_skipped(&[]), "");
+        let said = about_skipped(&["capataz-cdp::chromium a_browser_starts".to_owned()]);
+        assert!(said.contains("1 test was skipped"), "{said}");
+        assert!(said.contains("SKIPPED  capataz-cdp::chromium a_browser_starts\n"), "{said}");
+        assert!(said.contains("cargo xtask setup"), "{said}");
+    }
 }

@@ -95,7 +95,8 @@ impl Browser {
         await_end(self.ended.clone()).await.ended
     }
 
-    /// Asks the browser to end; kills it after `limit`. Returns when it is over.
+    /// Asks the browser to end; kills it after `limit`. Returns when it is over. Slower than [`Browser::kill`], and of
+    /// use only where a page shall notice: of the profile nothing is kept in either case.
     pub async fn close(self, limit: Duration) -> Ended {
         let politely = async {
             // The browser may be gone before it answers.

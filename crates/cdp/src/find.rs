@@ -117,11 +117,12 @@ pub async fn chromium(explicit: Option<&Path>, path: Option<&OsStr>) -> Result<F
     let folders: Vec<PathBuf> = path.map(|path| std::env::split_paths(path).collect()).unwrap_or_default();
     let along_path = NAMES.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
     let mut seen = BTreeSet::new();
+    let candidates: Vec<PathBuf> = along_path
+        .chain(WELL_KNOWN.map(PathBuf::from))
+        .filter(|program| program.is_absolute() && seen.insert(program.clone()))
+        .collect();
     let mut rejected = Vec::new();
-    for program in along_path.chain(WELL_KNOWN.map(PathBuf::from)) {
-        if !program.is_absolute() || !seen.insert(program.clone()) {
-            continue;
-        }
+    for program in candidates {
         match examine(&program, path).await {
             Ok(found) => return Ok(found),
             Err(Problem::Missing) => {}
@@ -175,8 +176,6 @@ fn version_in(said: &str) -> Option<(&str, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     #[track_caller]
@@ -198,19 +197,24 @@ mod tests {
         check("", None);
     }
 
-    /// A folder with a program of this name that runs this script.
-    fn folder_with(name: &str, script: &str) -> tempfile::TempDir {
+    /// A folder with a program of this name that runs this script. Another process writes it: a file that this one had
+    /// open could not be executed while a test on another thread starts a process.
+    async fn folder_with(name: &str, script: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join(name);
-        std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
-        std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let mut writer = Command::new("sh");
+        writer
+            .args(["-c", r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#])
+            .arg(program)
+            .arg(script);
+        assert!(writer.status().await.unwrap().success());
         folder
     }
 
     #[tokio::test]
     async fn the_first_usable_program_of_the_path_is_taken() {
-        let old = folder_with("chromium", "echo Chromium 99.0.1.2");
-        let good = folder_with("google-chrome", "echo noise 1>&2; echo Google Chrome 130.1.2.3");
+        let old = folder_with("chromium", "echo Chromium 99.0.1.2").await;
+        let good = folder_with("google-chrome", "echo noise 1>&2; echo Google Chrome 130.1.2.3").await;
         let path = std::env::join_paths([old.path(), Path::new("relative"), good.path()]).unwrap();
         let found = chromium(None, Some(&path)).await.unwrap();
         // A Chromium of this machine has a name that comes first; it does not stand in these folders.
@@ -221,7 +225,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_explicit_path_is_the_only_one() {
-        let old = folder_with("chromium", "echo Chromium 99.0.1.2");
+        let old = folder_with("chromium", "echo Chromium 99.0.1.2").await;
         let program = old.path().join("chromium");
         let error = chromium(Some(&program), None).await.unwrap_err();
         assert!(matches!(&error.rejected[..], [Rejected { problem: Problem::TooOld(_), .. }]), "{error}");
@@ -231,7 +235,7 @@ mod tests {
         let error = chromium(Some(Path::new("/no/such/chromium")), None).await.unwrap_err();
         assert!(error.to_string().contains("/no/such/chromium: does not exist"), "{error}");
 
-        let silent = folder_with("chromium", "exit 1");
+        let silent = folder_with("chromium", "exit 1").await;
         let error = chromium(Some(&silent.path().join("chromium")), None).await.unwrap_err();
         assert!(matches!(&error.rejected[..], [Rejected { problem: Problem::NoVersion(_), .. }]), "{error}");
         let error = chromium(Some(silent.path()), None).await.unwrap_err();

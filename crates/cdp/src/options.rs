@@ -57,7 +57,8 @@ pub struct LaunchOptions {
     /// A SOCKS5 proxy that every connection goes through, those to loopback addresses included; WebRTC then sends
     /// nothing that the proxy does not carry.
     pub proxy: Option<SocketAddr>,
-    /// Where files that a page downloads are written, under the download's own id. Without it downloads are refused.
+    /// Where files that a page downloads are written, under the download's own id; an absolute path. Without it downloads
+    /// are refused. Holds for the default browser context only.
     pub download_folder: Option<PathBuf>,
     /// Without it the browser is our own child: it still notices our death by itself, but a browser that hangs does not,
     /// and its profile folder stays.
@@ -168,6 +169,8 @@ impl LaunchOptions {
         if let Some(proxy) = self.proxy {
             arguments.push(format!("--proxy-server=socks5://{proxy}").into());
             arguments.push("--proxy-bypass-list=<-loopback>".into());
+            // The proxy looks names up. The browser itself would do so, too, where a page hints at one.
+            arguments.push(format!("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE {}", proxy.ip()).into());
             // Versions differ in the name of this switch; they ignore the other one.
             arguments.push("--webrtc-ip-handling-policy=disable_non_proxied_udp".into());
             arguments.push("--force-webrtc-ip-handling-policy=disable_non_proxied_udp".into());

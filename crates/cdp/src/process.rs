@@ -124,8 +124,10 @@ impl Process {
             Parent::Us(child) => (follow_child(child, &mut killed).await, None),
             Parent::Shim(shim) => follow_shim(shim, &mut killed).await,
         };
-        if let Some(reading) = reading {
-            let _ = timeout(STDERR_LIMIT, reading).await;
+        if let Some(mut reading) = reading
+            && timeout(STDERR_LIMIT, &mut reading).await.is_err()
+        {
+            reading.abort();
         }
         profile.remove().await;
         Outcome { ended: Ended { status, stderr: stderr.text().into() }, not_started }

@@ -338,3 +338,6 @@ pub fn substitute(
     });
     if violations.is_empty() { Ok(done) } else { Err(violations) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,7 @@ use figment::providers::{Env, Format, Serialized, Toml};
 use serde::{Deserialize, Deserializer};
 
 use crate::DaemonError;
+use crate::browsers::BrowserConfig;
 use crate::clock::Clock;
 use crate::specs::{Source, TEMPLATE_AGENT};
 
@@ -46,9 +47,18 @@ pub struct Config {
     pub resources: Vec<String>,
     #[serde(default)]
     pub retention: RetentionConfig,
+    /// Browsers of scripts.
+    #[serde(default)]
+    pub browser: BrowserConfig,
+    /// Folder of secrets, one file each, for those that the environment does not have.
+    #[serde(default)]
+    pub secrets_dir: Option<PathBuf>,
     /// How process agents' shims are started; for programs that embed the daemon.
     #[serde(skip)]
     pub shim: Option<ShimCommand>,
+    /// A form for the demonstration is served under [`DEMO_PATH`](crate::DEMO_PATH); for programs that embed the daemon.
+    #[serde(skip)]
+    pub demo_page: bool,
     /// Where the time comes from; for programs that embed the daemon.
     #[serde(skip)]
     pub clock: Clock,
@@ -158,7 +168,10 @@ impl Config {
             commands: Vec::new(),
             resources: Vec::new(),
             retention: RetentionConfig::default(),
+            browser: BrowserConfig::default(),
+            secrets_dir: None,
             shim: None,
+            demo_page: false,
             clock: Clock::default(),
             origins: Vec::new(),
         }
@@ -198,6 +211,7 @@ impl Config {
                 problems.push(format!("agents: {name:?} is there twice"));
             }
         }
+        problems.extend(self.browser.check());
         if let Err(error) = self.socket_address() {
             problems.push(format!("listen: {error}"));
         }
@@ -247,6 +261,34 @@ fn origins(figment: &Figment, config: &Config, flags: &Overrides) -> Vec<(String
         ("commands", names(config.commands.iter().map(String::as_str).collect())),
         ("resources", names(config.resources.iter().map(String::as_str).collect())),
         ("retention.finished_runs", retention.finished_runs.map_or_else(|| "never".to_owned(), days)),
+        (
+            "browser.program",
+            config
+                .browser
+                .program
+                .as_ref()
+                .map_or_else(|| "looked for".to_owned(), |path| path.display().to_string()),
+        ),
+        ("browser.max_open", config.browser.max_open.to_string()),
+        (
+            "browser.upload_folders",
+            names(config.browser.upload_folders.iter().filter_map(|folder| folder.to_str()).collect()),
+        ),
+        (
+            "browser.storage_key",
+            config
+                .browser
+                .storage_key
+                .clone()
+                .unwrap_or_else(|| "none: storage states are not encrypted".to_owned()),
+        ),
+        (
+            "secrets_dir",
+            config
+                .secrets_dir
+                .as_ref()
+                .map_or_else(|| "none".to_owned(), |folder| folder.display().to_string()),
+        ),
         (
             "retention.max_log_bytes",
             retention.max_log_bytes.map_or_else(|| "no limit".to_owned(), |bytes| bytes.to_string()),

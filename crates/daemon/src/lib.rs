@@ -3,10 +3,12 @@
 //! This is the only crate that knows gRPC status codes. It decides nothing about runs: it validates what comes in, asks
 //! the shard, and says the answer in the protocol's words. Begin reading with [`Daemon::start`].
 
+mod browsers;
 mod clock;
 mod config;
 mod guard;
 mod lock;
+mod secrets;
 mod services;
 mod specs;
 mod status;
@@ -19,14 +21,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use capataz_contracts::{Violation, v1};
+use capataz_executor::chromium::ShimOptions;
 use capataz_runtime::core::{Known, KnownAgent};
-use capataz_runtime::process::{ProcessContext, await_orphans};
+use capataz_runtime::process::{ProcessContext, SecretResolver, await_orphans};
 use capataz_runtime::shell::{BuiltinWorker, Host, ProcessAgents, Shard, ShardOptions, StartError};
 use capataz_store::{Millis, Retention, ShardId, SqliteOptions, SqliteStore, Store, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use browsers::{Browsers, Surroundings};
 pub use capataz_runtime::process::{OutputFormat, ProcessAgent};
+
+pub use browsers::BrowserConfig;
 pub use clock::Clock;
 pub use config::{Config, ConfigError, DeclaredAgent, Overrides, RetentionConfig};
 pub use lock::LockError;
@@ -34,6 +40,9 @@ pub use specs::SpecsError;
 
 /// SQLite has one shard.
 const SHARD: ShardId = ShardId(0);
+
+/// Where the demonstration's form is, where [`Config::demo_page`] asks for it.
+pub const DEMO_PATH: &str = services::DEMO_PATH;
 
 /// How long a draining daemon waits for running tasks.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -66,6 +75,8 @@ pub enum DaemonError {
         "{address} is not a loopback address; listening there needs TLS and tokens, which this version does not have"
     )]
     NotLoopback { address: String },
+    #[error("the profiles of earlier browsers cannot be removed")]
+    Profiles(#[source] std::io::Error),
     #[error("the specs could not be loaded")]
     Specs(#[from] SpecsError),
     #[error("the gRPC server could not be set up")]
@@ -79,6 +90,8 @@ pub struct Daemon {
     data_dir: PathBuf,
     shard: Shard,
     host: Option<Host>,
+    browser_host: Host,
+    tidying: JoinHandle<()>,
     templates: Option<BuiltinWorker>,
     reloading: Option<specs::Reloading>,
     stop: watch::Sender<bool>,
@@ -106,12 +119,20 @@ impl Daemon {
         wait_for_orphans(shims_folder.clone()).await?;
         let options = ShardOptions { clock: config.clock.of_shard(), ..ShardOptions::default() };
         let shard = Shard::start(SHARD, Arc::clone(&store), known(&config), options).await?;
+        let shim = config.shim.clone().unwrap_or_default();
+        let secrets: Arc<dyn SecretResolver> = Arc::new(secrets::Secrets::new(config.secrets_dir.clone()));
+        let browsers = Browsers::new(Surroundings {
+            config: config.browser.clone(),
+            data_dir: config.data_dir.clone(),
+            shard: shard.clone(),
+            shim: ShimOptions { command: shim.clone(), locks_folder: shims_folder.clone() },
+            secrets: Arc::clone(&secrets),
+        });
+        let browsers = browsers.map_err(DaemonError::Profiles)?;
+        let browser_host = Host::start(shard.clone(), Arc::clone(&browsers));
+        let tidying = tokio::spawn(Arc::clone(&browsers).tidy());
         let host = (!config.agents.is_empty()).then(|| {
-            let context = ProcessContext {
-                shim: config.shim.clone().unwrap_or_default(),
-                shims_folder,
-                secrets: Arc::new(secret),
-            };
+            let context = ProcessContext { shim, shims_folder, secrets };
             let agents = ProcessAgents::new(config.agents.clone(), context, Arc::clone(&store));
             Host::start(shard.clone(), agents)
         });
@@ -119,14 +140,18 @@ impl Daemon {
         let specs = specs::Specs::start(source, router, shard.clone()).await;
         let templates = specs.serve_templates();
         let reloading = specs.watch();
-        let (address, server) = services::serve(address, shard.clone(), specs, stopped).await?;
-        let sweeper = tokio::spawn(sweep(shard.clone(), config.retention.clone()));
+        let (address, server) =
+            services::serve(address, shard.clone(), specs, Arc::clone(&browsers), config.demo_page, stopped)
+                .await?;
+        let sweeper = tokio::spawn(sweep(shard.clone(), config.retention.clone(), browsers));
         tracing::info!(%address, data_dir = %config.data_dir.display(), "the daemon is ready");
         Ok(Self {
             address,
             data_dir: config.data_dir,
             shard,
             host,
+            browser_host,
+            tidying,
             templates,
             reloading,
             stop,
@@ -167,6 +192,8 @@ impl Daemon {
         drop(self.reloading);
         self.shard.stop(DRAIN).await;
         drop(self.host);
+        drop(self.browser_host);
+        self.tidying.abort();
         drop(self.templates);
         self.stop.send_replace(true);
         let _ = tokio::time::timeout(Duration::from_secs(2), self.server).await;
@@ -192,12 +219,6 @@ pub fn read_specs(folder: &Path) -> Result<capataz_router::Catalogue, SpecsError
 /// The hidden subcommand under which process agents run; see `capataz_runtime::process`.
 pub fn shim_main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     capataz_runtime::process::shim_main(arguments)
-}
-
-/// The value of `${secret:NAME}`: that of the variable `CAPATAZ_SECRET_NAME`.
-#[expect(clippy::disallowed_methods, reason = "the daemon's environment is where secrets come from")]
-fn secret(name: &str) -> Option<String> {
-    std::env::var(format!("CAPATAZ_SECRET_{name}")).ok()
 }
 
 async fn open_store(data_dir: PathBuf) -> Result<Arc<dyn Store>, DaemonError> {
@@ -253,15 +274,17 @@ fn known(config: &Config) -> Known {
         source: v1::AgentSource::Declared,
         last_seen: None,
     });
+    let browser =
+        KnownAgent { agent: browsers::browser_agent(), source: v1::AgentSource::Declared, last_seen: None };
     Known {
-        agents: process.chain(declared).chain(templates).collect(),
+        agents: process.chain(declared).chain(templates).chain([browser]).collect(),
         commands: config.commands.iter().cloned().collect(),
         resources: config.resources.iter().cloned().collect(),
     }
 }
 
 /// Removes what is over its time, a little at a time.
-async fn sweep(shard: Shard, retention: RetentionConfig) {
+async fn sweep(shard: Shard, retention: RetentionConfig, browsers: Arc<Browsers>) {
     let mut pulse = tokio::time::interval(Duration::from_secs(60));
     pulse.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -289,5 +312,6 @@ async fn sweep(shard: Shard, retention: RetentionConfig) {
             Ok(_) => {}
             Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "retention failed"),
         }
+        Arc::clone(&browsers).sweep().await;
     }
 }

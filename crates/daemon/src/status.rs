@@ -57,6 +57,19 @@ pub(crate) fn invalid(violations: &[Violation]) -> Status {
     with_details(Code::InvalidArgument, "VALIDATION_ERROR", message, details, HashMap::new())
 }
 
+/// INVALID_ARGUMENT with every rule that a script breaks.
+pub(crate) fn invalid_script(violations: &[v1::ScriptViolation]) -> Status {
+    let mut details = ErrorDetails::new();
+    for violation in violations {
+        let description = format!("{} ({})", violation.message, violation.rule);
+        details.add_bad_request_violation(format!("script.{}", violation.path), description);
+    }
+    let first = violations.first().map(|first| format!("{}: {} ({})", first.path, first.message, first.rule));
+    let message =
+        format!("the script breaks {} rules, the first: {}", violations.len(), first.unwrap_or_default());
+    with_details(Code::InvalidArgument, "INVALID_ACTIONSPEC", message, details, HashMap::new())
+}
+
 /// One field's violation.
 pub(crate) fn invalid_field(path: &str, rule: &'static str, message: impl Into<String>) -> Status {
     invalid(&[Violation::new(path, rule, message)])

@@ -188,7 +188,7 @@ pub use v1::WaitUntil;
 pub enum PageError {
     /// The event would have gone, or went and was stopped, at another element: nothing received it.
     #[error("the element is covered by {by:?}")]
-    Covered { by: Option<Description> },
+    Covered { by: Option<Box<Description>> },
     /// The element or its document is gone. Nothing was sent.
     #[error("the element is no longer in the page")]
     Detached,

@@ -8,11 +8,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use thiserror::Error;
 use tokio::sync::Notify;
 
-use super::{SessionId, Shared};
+use super::{SessionId, Shared, payload};
 use crate::error::Loss;
 
 /// Most events that wait for one subscriber.
@@ -37,8 +37,8 @@ impl Event {
     ///
     /// # Errors
     /// They have another shape.
-    pub fn parse<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
-        serde_json::from_slice(&self.params)
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        payload::parse(&self.params)
     }
 }
 

@@ -15,22 +15,31 @@ pub const REQUEST_LIMIT: usize = 64 * 1024 * 1024;
 pub(super) const TERMINATOR: u8 = 0;
 
 /// What the browser refuses a command with.
-#[derive(Debug, Deserialize)]
+#[derive(Debug)]
 pub(super) struct ProtocolError {
-    #[serde(default)]
     pub(super) code: i64,
-    #[serde(default)]
+    pub(super) message: String,
+}
+
+#[derive(Deserialize)]
+struct RawError {
+    code: i64,
     message: String,
-    #[serde(default)]
     data: Option<serde_json::Value>,
 }
 
 impl ProtocolError {
-    pub(super) fn into_message(self) -> String {
-        match self.data {
-            None => self.message,
-            Some(serde_json::Value::String(data)) => format!("{}: {data}", self.message),
-            Some(data) => format!("{}: {data}", self.message),
+    /// An error of a shape that is not known is its own message.
+    fn parse(raw: &RawValue) -> Self {
+        match serde_json::from_str(raw.get()) {
+            Ok(RawError { code, message, data: None }) => Self { code, message },
+            Ok(RawError { code, message, data: Some(serde_json::Value::String(data)) }) => {
+                Self { code, message: format!("{message}: {data}") }
+            }
+            Ok(RawError { code, message, data: Some(data) }) => {
+                Self { code, message: format!("{message}: {data}") }
+            }
+            Err(_) => Self { code: 0, message: raw.get().to_owned() },
         }
     }
 }
@@ -38,13 +47,22 @@ impl ProtocolError {
 /// One message from the browser. Payloads are JSON, unparsed, and share the memory that they were read into.
 #[derive(Debug)]
 pub(super) enum Incoming<'a> {
-    Answer { id: i32, outcome: Result<Bytes, ProtocolError> },
-    Event { method: Cow<'a, str>, session: Option<Cow<'a, str>>, params: Bytes },
+    Answer {
+        id: i64,
+        outcome: Result<Bytes, ProtocolError>,
+    },
+    Event {
+        method: Cow<'a, str>,
+        session: Option<Cow<'a, str>>,
+        params: Bytes,
+    },
+    /// Neither: the browser could not even read the number of a command. Whose it was cannot be told.
+    Other,
 }
 
 #[derive(Deserialize)]
 struct Envelope<'a> {
-    id: Option<i32>,
+    id: Option<i64>,
     #[serde(borrow)]
     method: Option<Cow<'a, str>>,
     #[serde(borrow, rename = "sessionId")]
@@ -53,7 +71,8 @@ struct Envelope<'a> {
     params: Option<&'a RawValue>,
     #[serde(borrow)]
     result: Option<&'a RawValue>,
-    error: Option<ProtocolError>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
 }
 
 impl<'a> Incoming<'a> {
@@ -67,7 +86,7 @@ impl<'a> Incoming<'a> {
         match (envelope.id, envelope.method) {
             (Some(id), _) => {
                 let outcome = match envelope.error {
-                    Some(error) => Err(error),
+                    Some(error) => Err(ProtocolError::parse(error)),
                     None => Ok(payload(envelope.result)),
                 };
                 Some(Self::Answer { id, outcome })
@@ -75,8 +94,7 @@ impl<'a> Incoming<'a> {
             (None, Some(method)) => {
                 Some(Self::Event { method, session: envelope.session, params: payload(envelope.params) })
             }
-            // An error without an id: the browser did not understand a command at all. Its caller cannot be told apart.
-            (None, None) => None,
+            (None, None) => Some(Self::Other),
         }
     }
 }
@@ -150,18 +168,26 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_message_are_refused() {
-        for text in ["", "{", "[]", "1", "{}", r#"{"id":"seven"}"#, r#"{"id":1} {"id":2}"#] {
+        for text in ["", "{", "[]", "1", r#"{"id":"seven"}"#, r#"{"id":1} {"id":2}"#] {
             assert_eq!(parse(text), None, "{text}");
         }
+        assert_eq!(parse(r#"{"error":{"code":-32700,"message":"too deep"}}"#).as_deref(), Some("Other"));
     }
 
     #[test]
     fn an_error_keeps_the_browsers_words() {
-        let message = Bytes::from_static(br#"{"id":1,"error":{"code":-32602,"message":"Bad","data":"x"}}"#);
-        let Some(Incoming::Answer { outcome: Err(error), .. }) = Incoming::parse(&message) else {
-            panic!("no error")
-        };
-        assert_eq!((error.code, error.into_message()), (-32602, "Bad: x".to_owned()));
+        for (error, expected) in [
+            (r#"{"code":-32602,"message":"Bad"}"#, (-32602, "Bad")),
+            (r#"{"code":-32602,"message":"Bad","data":"x","new":1}"#, (-32602, "Bad: x")),
+            (r#"{"code":-32602,"message":"Bad","data":[1]}"#, (-32602, "Bad: [1]")),
+            (r#"{"code":"odd"}"#, (0, r#"{"code":"odd"}"#)),
+        ] {
+            let message = Bytes::from(format!(r#"{{"id":1,"error":{error}}}"#));
+            let Some(Incoming::Answer { outcome: Err(error), .. }) = Incoming::parse(&message) else {
+                panic!("no error")
+            };
+            assert_eq!((error.code, &*error.message), expected);
+        }
     }
 
     #[test]

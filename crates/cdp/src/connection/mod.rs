@@ -6,6 +6,7 @@
 
 mod events;
 mod message;
+mod payload;
 mod session;
 mod tasks;
 
@@ -143,12 +144,13 @@ impl Shared {
     fn deliver(&self, message: Incoming<'_>) {
         match message {
             Incoming::Answer { id, outcome } => {
-                let waiting = self.lock().waiting.remove(&id);
+                let waiting = i32::try_from(id).ok().and_then(|id| self.lock().waiting.remove(&id));
                 if let Some(waiting) = waiting {
                     // Nobody waits any more where the caller has given up in this moment.
                     let _ = waiting.answer.send(Ok(outcome));
                 }
             }
+            Incoming::Other => tracing::warn!("the browser could not read a command"),
             Incoming::Event { method, session, params } => {
                 let state = self.lock();
                 let mut event = None;

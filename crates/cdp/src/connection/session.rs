@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::events::{Events, Scope};
 use super::message::{encode, parameters};
+use super::payload;
 use super::{Answer, Connection, Ending, Shared};
 use crate::error::{CallError, Loss};
 
@@ -47,7 +48,8 @@ impl fmt::Display for SessionId {
 /// Where commands go: to one target that the browser has attached us to, or to the browser itself.
 ///
 /// No call has a time limit of its own; a caller that has one drops the future, and the answer is then not waited for.
-/// A page that crashes ends its calls only where it was told `Inspector.enable` before; otherwise nobody says so.
+/// A page that crashes ends its calls only where it was told `Inspector.enable` before; otherwise nobody says so. What it
+/// is asked after its crash waits until it is loaded anew: `Page.navigate` works.
 #[derive(Clone, Debug)]
 pub struct Session {
     connection: Connection,
@@ -135,11 +137,11 @@ impl Session {
             return Err(CallError::Lost { method, loss });
         }
         let id = state.next_call();
-        let command = encode(id, method, self.id.as_deref(), params)?;
         state.waiting.insert(id, super::Waiting { session: self.id.clone(), answer: sender });
         drop(state);
-        room.send(command);
-        Ok(Sent { receiver, _entry: Entry { id, shared: Arc::downgrade(shared) } })
+        let entry = Entry { id, shared: Arc::downgrade(shared) };
+        room.send(encode(id, method, self.id.as_deref(), params)?);
+        Ok(Sent { receiver, _entry: entry })
     }
 
     /// The writer has ended; it says why before it closes its queue.
@@ -205,10 +207,10 @@ impl<R: DeserializeOwned> Future for Reply<R> {
         self.state = Err(None);
         Poll::Ready(match answer {
             Ok(Ok(Ok(result))) => {
-                serde_json::from_slice(&result).map_err(|source| CallError::Result { method, source })
+                payload::parse(&result).map_err(|source| CallError::Result { method, source })
             }
             Ok(Ok(Err(error))) => {
-                Err(CallError::Protocol { method, code: error.code, message: error.into_message() })
+                Err(CallError::Protocol { method, code: error.code, message: error.message })
             }
             Ok(Err(Ending::Lost(loss))) => Err(CallError::Lost { method, loss }),
             Ok(Err(Ending::Crashed)) => Err(CallError::Crashed { method }),

@@ -1,5 +1,6 @@
 //! The task that reads and the one that writes.
 
+use std::io;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -16,6 +17,9 @@ pub const MESSAGE_LIMIT: usize = 256 * 1024 * 1024;
 
 /// Room that is made before each read.
 const READ_SIZE: usize = 64 * 1024;
+
+/// Longest message whose memory is used again for the next ones.
+const KEPT_MEMORY: usize = 1024 * 1024;
 
 pub(super) async fn read(mut reader: impl AsyncRead + Unpin, shared: Arc<Shared>) {
     let loss = read_until_lost(&mut reader, &shared).await;
@@ -37,6 +41,10 @@ async fn read_until_lost(reader: &mut (impl AsyncRead + Unpin), shared: &Shared)
             let message = received.split_to(searched + offset + 1).freeze();
             let message = message.slice(..message.len() - 1);
             searched = 0;
+            if message.len() > KEPT_MEMORY {
+                // Otherwise the memory of this message would be used again, and so be kept for ever.
+                received = BytesMut::from(&*received);
+            }
             match Incoming::parse(&message) {
                 Some(message) => shared.deliver(message),
                 None => return Loss::NoMessage,
@@ -55,9 +63,10 @@ pub(super) async fn write(
     shared: Arc<Shared>,
 ) {
     while let Some(mut command) = commands.recv().await {
-        if writer.write_all_buf(&mut command).await.is_err() {
+        if let Err(error) = writer.write_all_buf(&mut command).await {
             // The reader sees the end, too, but perhaps later.
-            shared.lose(Loss::Broken);
+            let gone = error.kind() == io::ErrorKind::BrokenPipe;
+            shared.lose(if gone { Loss::BrowserGone } else { Loss::Broken });
             return;
         }
     }

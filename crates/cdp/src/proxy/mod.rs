@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncWriteExt, copy_bidirectional};
+use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream, lookup_host};
 use tokio::sync::{Semaphore, broadcast};
 use tokio::task::{AbortHandle, JoinSet};
@@ -161,8 +161,7 @@ async fn connect(mut browser: TcpStream, rules: &Rules) -> io::Result<()> {
     };
     server.set_nodelay(true)?;
     Answer::Connected.send(&mut browser).await?;
-    copy_bidirectional(&mut browser, &mut server).await?;
-    browser.shutdown().await
+    copy_bidirectional(&mut browser, &mut server).await.map(drop)
 }
 
 /// Looks the name up and tries each of its addresses in turn.

@@ -117,6 +117,34 @@ async fn a_result_may_have_fifty_megabytes() {
 }
 
 #[tokio::test]
+async fn text_that_is_no_unicode_hides_nothing() {
+    let bench = Bench::new();
+    let browser = launch(&bench).await;
+    let page = page(&browser).await;
+    assert_eq!(evaluate(&page, "'a\\ud800b\\u{1f600}'").await, "a\u{fffd}b\u{1f600}");
+    page.call::<Done>("Runtime.enable", ()).await.unwrap();
+    let mut messages = page.subscribe(&["Runtime.consoleAPICalled"]);
+    evaluate(&page, "console.log('\\udc00')").await;
+    let message: Value = messages.try_next().unwrap().unwrap().parse().unwrap();
+    assert_eq!(message["args"][0]["value"], "\u{fffd}");
+}
+
+#[tokio::test]
+async fn a_command_that_is_nested_too_deeply_harms_only_itself() {
+    let bench = Bench::new();
+    let browser = launch(&bench).await;
+    let page = page(&browser).await;
+    let mut deep = json!(0);
+    for _ in 0..500 {
+        deep = json!([deep]);
+    }
+    let asked =
+        timeout(Duration::from_millis(500), page.call::<Done>("Page.enable", json!({ "deep": deep }))).await;
+    assert!(!matches!(asked, Ok(Ok(_))), "{asked:?}");
+    assert_eq!(evaluate(&page, "1").await, 1);
+}
+
+#[tokio::test]
 async fn a_call_that_is_given_up_is_forgotten() {
     let bench = Bench::new();
     let browser = launch(&bench).await;

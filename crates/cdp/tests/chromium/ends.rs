@@ -1,6 +1,7 @@
 //! What is left, and who is told, when a page, the browser or we come to a sudden end.
 
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Instant;
 
@@ -12,7 +13,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::time::timeout;
 
 use crate::support::{
-    Bench, DEADLINE, HOST, evaluate, is_alive, launch, page, processes, processes_naming, program,
+    Bench, DEADLINE, HOST, evaluate, eventually, is_alive, launch, page, processes, processes_naming, program,
 };
 
 #[tokio::test]
@@ -97,32 +98,37 @@ async fn nothing_is_left_when_we_are_killed() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
+    let host_pid = host.id().and_then(|pid| i32::try_from(pid).ok());
     let mut lines = BufReader::new(host.stdout.take().unwrap()).lines();
     assert_eq!(lines.next_line().await.unwrap().as_deref(), Some("ready"));
     assert!(bench.profile().join("data").is_dir());
-    let processes = processes_naming(&bench.profile());
-    // The shim, the browser, and the processes of the browser.
-    assert!(processes.len() > 3, "{processes:?}");
+    let shim = shim_of(&bench);
+    let processes: Vec<i32> = processes_naming(&bench.profile())
+        .into_iter()
+        .filter(|pid| *pid != shim && Some(*pid) != host_pid)
+        .collect();
+    // The browser and its own processes.
+    assert!(processes.len() > 2, "{processes:?}");
 
     host.kill().await.unwrap();
     let locks = bench.locks();
     tokio::task::spawn_blocking(move || await_orphans(&locks, DEADLINE)).await.unwrap().unwrap();
     assert!(!processes.into_iter().any(is_alive));
-    assert!(processes_naming(&bench.profile()).is_empty());
     assert!(!bench.profile().exists());
+    eventually(|| !is_alive(shim)).await;
 }
 
 #[tokio::test]
 async fn a_killed_shim_takes_the_browser_with_it() {
     let bench = Bench::new();
     let browser = launch(&bench).await;
-    // Only the shim has the folder to remove on its command line.
-    let shim = processes_naming(std::path::Path::new("--remove"))
-        .into_iter()
-        .find(|pid| processes_naming(&bench.profile()).contains(pid))
-        .unwrap();
-    kill_process(Pid::from_raw(shim).unwrap(), Signal::KILL).unwrap();
+    kill_process(Pid::from_raw(shim_of(&bench)).unwrap(), Signal::KILL).unwrap();
     browser.ended().await;
-    crate::support::eventually(|| processes_naming(&bench.profile()).is_empty()).await;
+    eventually(|| processes_naming(&bench.profile()).is_empty()).await;
     assert!(!bench.profile().exists());
+}
+
+fn shim_of(bench: &Bench) -> i32 {
+    let shims = processes_naming(Path::new("__shim"));
+    processes_naming(&bench.profile()).into_iter().find(|pid| shims.contains(pid)).unwrap()
 }

@@ -94,7 +94,7 @@ async fn a_folder_with_something_in_it_is_not_taken_for_a_profile() {
 async fn the_browser_gets_only_the_environment_that_it_is_given() {
     for under in [Under::Shim, Under::Us] {
         let bench = Bench::new();
-        let program = bench.script("env 1>&2; ls /proc/$$/fd 1>&2; exit 1");
+        let program = bench.script("env 1>&2; ls /proc/$$/fd 1>&2; exit 1").await;
         let mut options = bench.options(program, under);
         options.environment = [("PATH", "/usr/bin:/bin"), ("LANG", "C.UTF-8")]
             .map(|(name, value)| (name.into(), value.into()))

@@ -57,25 +57,29 @@ impl Bench {
         options
     }
 
-    /// A program that is a shell script.
-    pub fn script(&self, text: &str) -> PathBuf {
-        use std::os::unix::fs::PermissionsExt;
+    /// A program that is a shell script. Another process writes it: a file that this one had open could not be executed
+    /// while a test on another thread starts a process.
+    pub async fn script(&self, text: &str) -> PathBuf {
         let program = self.path("program");
-        fs::write(&program, format!("#!/bin/sh\n{text}\n")).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut writer = tokio::process::Command::new("sh");
+        writer
+            .args(["-c", r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#])
+            .arg(&program)
+            .arg(text);
+        assert!(writer.status().await.unwrap().success());
         program
     }
 
     pub async fn launch_script(&self, text: &str, under: Under) -> LaunchError {
-        let mut options = self.options(self.script(text), under);
+        let mut options = self.options(self.script(text).await, under);
         options.answer_limit = Duration::from_secs(2);
         Browser::launch(options).await.unwrap_err()
     }
 }
 
 pub async fn program() -> PathBuf {
-    let path = std::env::var_os("PATH");
-    match find::chromium(None, path.as_deref()).await {
+    let (named, path) = (std::env::var_os("CAPATAZ_CHROMIUM"), std::env::var_os("PATH"));
+    match find::chromium(named.as_deref().map(Path::new), path.as_deref()).await {
         Ok(found) => found.program,
         Err(error) => panic!("these tests need a Chromium: {error}"),
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use capataz_contracts::v1::run_service_server::RunService;
 use capataz_contracts::validate::{self, PlanLimits};
 use capataz_contracts::{Violation, canonical, v1};
-use capataz_engine::{Input, Plan, StartRun, ViewOptions, Work};
+use capataz_engine::{BROWSER_AGENT, Input, Plan, StartRun, ViewOptions, Work};
 use capataz_runtime::core::{Answer, Request as Ask, SESSION_LABEL, StartRequest, blob_hash};
 use capataz_runtime::feed;
 use capataz_runtime::shell::{Shard, load};
@@ -15,8 +15,10 @@ use capataz_store::{IdempotencyKey, RunId, RunQuery, RunRow, Store};
 use prost::Message;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Response, Status};
+use tonic::{Code, Request, Response, Status};
 
+use super::executor;
+use crate::browsers::Browsers;
 use crate::specs::Specs;
 use crate::status;
 
@@ -37,16 +39,22 @@ const MAX_ANSWER_BYTES: usize = 3 * 1024 * 1024;
 pub(super) struct Runs {
     shard: Shard,
     specs: Specs,
+    browsers: Arc<Browsers>,
 }
 
 impl Runs {
-    pub(super) fn new(shard: Shard, specs: Specs) -> Self {
-        Self { shard, specs }
+    pub(super) fn new(shard: Shard, specs: Specs, browsers: Arc<Browsers>) -> Self {
+        Self { shard, specs, browsers }
     }
 
     /// Validates a start and fills its defaults in. Nothing is stored where it is refused.
-    fn prepare(&self, request: v1::StartRunRequest, wait: bool) -> Result<StartRequest, Status> {
+    async fn prepare(&self, request: v1::StartRunRequest, wait: bool) -> Result<StartRequest, Status> {
         let start = prepare(request, wait)?;
+        if matches!(start.start.work, Work::Script(_)) {
+            self.browsers.ready().await.map_err(|error| {
+                status::status(Code::FailedPrecondition, "BROWSER_NOT_FOUND", error.to_string())
+            })?;
+        }
         if let Work::Ask(ask) = &start.start.work {
             let router = self.specs.current();
             let catalogue = router.catalogue();
@@ -61,8 +69,8 @@ impl Runs {
         Ok(start)
     }
 
-    async fn start(&self, request: v1::StartRunRequest) -> Result<(RunId, bool), Status> {
-        let start = self.prepare(request, false)?;
+    pub(super) async fn start(&self, request: v1::StartRunRequest) -> Result<(RunId, bool), Status> {
+        let start = self.prepare(request, false).await?;
         let run = start.run;
         match self.shard.request(Ask::Start(Box::new(start))).await {
             Answer::Started { .. } => Ok((run, true)),
@@ -105,13 +113,13 @@ impl Runs {
         .await
     }
 
-    async fn row(&self, run: RunId) -> Result<RunRow, Status> {
+    pub(super) async fn row(&self, run: RunId) -> Result<RunRow, Status> {
         let store = Arc::clone(self.shard.store());
         blocking(move || row_of(&*store, run)).await
     }
 
     /// Carries a user's command out.
-    async fn command(
+    pub(super) async fn command(
         &self,
         run_id: &str,
         request_id: &str,
@@ -170,6 +178,11 @@ fn prepare(mut request: v1::StartRunRequest, wait: bool) -> Result<StartRequest,
     {
         return prepare_ask(request, ask, &violations, canonical.as_deref(), wait);
     }
+    if request.plan.is_none()
+        && let Some(script) = request.script.take()
+    {
+        return prepare_script(request, script, &violations, canonical.as_deref(), wait);
+    }
     let mut plan = request.plan.take().unwrap_or_default();
     let of_policies = materialise(&mut plan);
     add(&mut violations, of_policies.into_iter().map(|violation| violation.under("plan")).collect());
@@ -224,6 +237,34 @@ fn prepare_ask(
     })
 }
 
+fn prepare_script(
+    request: v1::StartRunRequest,
+    mut script: v1::Script,
+    violations: &[Violation],
+    canonical: Option<&[u8]>,
+    wait: bool,
+) -> Result<StartRequest, Status> {
+    if !violations.is_empty() {
+        return Err(status::invalid(violations));
+    }
+    let run = RunId(uuid::Uuid::now_v7());
+    executor::prepare_script(&mut script, run)?;
+    Ok(StartRequest {
+        run,
+        agents: BTreeSet::from([BROWSER_AGENT.to_owned()]),
+        commands: Vec::new(),
+        resources: Vec::new(),
+        start: StartRun {
+            work: Work::Script(Box::new(script)),
+            labels: request.labels,
+            parent: request.parent,
+        },
+        key: key_of(request.idempotency_key, canonical),
+        wait,
+        blobs: Vec::new(),
+    })
+}
+
 fn key_of(key: Option<String>, canonical: Option<&[u8]>) -> Option<IdempotencyKey> {
     key.zip(canonical).map(|(key, canonical)| IdempotencyKey {
         key: key.into_bytes().into(),
@@ -260,7 +301,7 @@ fn materialise(plan: &mut v1::Plan) -> Vec<Violation> {
     vec![Violation::new("", "size", message)]
 }
 
-fn parse_run(run_id: &str) -> Result<RunId, Status> {
+pub(super) fn parse_run(run_id: &str) -> Result<RunId, Status> {
     run_id.parse().map_err(|_| status::invalid_field("run_id", "uuid", format!("{run_id:?} is no run id")))
 }
 
@@ -272,7 +313,7 @@ fn limit(timeout_ms: Option<i64>) -> Result<Duration, Status> {
     }
 }
 
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     read: impl FnOnce() -> Result<T, Status> + Send + 'static,
 ) -> Result<T, Status> {
     tokio::task::spawn_blocking(read).await.unwrap_or_else(|_| Err(status::unavailable()))
@@ -316,7 +357,7 @@ impl RunService for Runs {
         let Some(start) = request.start else {
             return Err(status::invalid_field("start", "required", "is missing"));
         };
-        let start = self.prepare(start, true)?;
+        let start = self.prepare(start, true).await?;
         let run = start.run;
         let began = tokio::time::Instant::now();
         let asked = tokio::time::timeout(limit, self.shard.request(Ask::Start(Box::new(start)))).await;

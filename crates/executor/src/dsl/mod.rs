@@ -8,14 +8,12 @@ mod check;
 mod condition;
 mod defaults;
 mod findings;
-mod keys;
 mod policy;
 mod reader;
 mod target;
 
 pub use check::{check_action, check_script};
 pub use defaults::{materialise, materialise_action, materialise_policy};
-pub use keys::{KeyPress, Modifier, NAMED_KEYS};
 pub use policy::Policy;
 pub use target::RESOLUTION_ORDER;
 

@@ -52,6 +52,27 @@ pub(crate) struct AuthSignals {
     pub(crate) status_401: bool,
 }
 
+impl Default for Policy {
+    /// What a script means that declares none: nothing may be reached.
+    fn default() -> Self {
+        let mut spec = v1::ScriptPolicy::default();
+        super::materialise_policy(&mut spec);
+        Self {
+            blocked_requests: spec.blocked_requests(),
+            dialogs: spec.dialogs(),
+            spec,
+            allowlist: Allowlist::default(),
+            critical: Vec::new(),
+            auth: AuthSignals::default(),
+            upload_folders: Vec::new(),
+            patterns: Vec::new(),
+            overlays: Vec::new(),
+            action_timeout: capataz_policy::executor::ACTION_TIMEOUT,
+            navigation_timeout: capataz_policy::executor::NAVIGATION_TIMEOUT,
+        }
+    }
+}
+
 impl Policy {
     /// Reads a policy and fills its defaults in. Paths of violations are from the policy.
     ///
@@ -154,7 +175,7 @@ impl Reader<'_> {
         ];
         for (field, value, least, most) in limits {
             if value.is_some_and(|value| !(least..=most).contains(&value)) {
-                self.refuse(field, "limit", format!("must be from {least} to {most}"));
+                self.refuse(field, "range", format!("must be from {least} to {most}"));
             }
         }
     }
@@ -169,7 +190,7 @@ impl Reader<'_> {
             }
         }
         if backoff.multiplier.is_some_and(|multiplier| !(1.0..=100.0).contains(&multiplier)) {
-            self.refuse("backoff.multiplier", "limit", "must be from 1 to 100");
+            self.refuse("backoff.multiplier", "range", "must be from 1 to 100");
         }
     }
 
@@ -237,7 +258,7 @@ impl Reader<'_> {
                 }
                 let text = normalised(text);
                 if text.is_empty() {
-                    self.refuse(&path, "required", "is empty");
+                    self.refuse(&path, "blank", "is empty");
                 }
                 texts.push(text);
             }
@@ -264,7 +285,7 @@ impl Reader<'_> {
             for (index, selector) in redaction.selectors.iter().enumerate() {
                 let path = format!("redaction.selectors[{index}]");
                 if self.is_clean(&path, selector) && selector.trim().is_empty() {
-                    self.refuse(&path, "required", "is empty");
+                    self.refuse(&path, "blank", "is empty");
                 }
             }
         }

@@ -1,0 +1,47 @@
+//! The table `[browser]` of the configuration.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+/// How browsers are opened.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BrowserConfig {
+    /// The browser's program; where absent, it is looked for under its usual names.
+    pub program: Option<PathBuf>,
+    /// Browsers that may be open at a time; further scripts wait.
+    pub max_open: u32,
+    /// Folders, absolute, from which scripts may upload files. None: no script uploads anything.
+    pub upload_folders: Vec<PathBuf>,
+    /// Name of the secret under whose key storage states are encrypted.
+    pub storage_key: Option<String>,
+}
+
+/// As many browsers as one machine of ordinary size bears.
+const MAX_OPEN: u32 = 4;
+/// Beyond that a browser for each run is the wrong design.
+const MOST_OPEN: u32 = 256;
+
+impl Default for BrowserConfig {
+    fn default() -> Self {
+        Self { program: None, max_open: MAX_OPEN, upload_folders: Vec::new(), storage_key: None }
+    }
+}
+
+impl BrowserConfig {
+    /// Everything that is wrong with it, with the keys.
+    pub(crate) fn check(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        if !(1..=MOST_OPEN).contains(&self.max_open) {
+            problems.push(format!("browser.max_open: from 1 to {MOST_OPEN}, not {}", self.max_open));
+        }
+        for (index, folder) in self.upload_folders.iter().enumerate() {
+            if !folder.is_absolute() {
+                problems
+                    .push(format!("browser.upload_folders[{index}]: {} is not absolute", folder.display()));
+            }
+        }
+        problems
+    }
+}

@@ -1,0 +1,85 @@
+//! Waits for what a run's events say.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use capataz_contracts::v1;
+use capataz_runtime::feed::{self, Filter};
+use capataz_runtime::shell::{Item, Shard, Subscription};
+use capataz_store::RunId;
+use prost::Message;
+use tonic::Status;
+
+use super::runs::blocking;
+use crate::status;
+
+const BATCH: usize = 64;
+
+/// Gives the run's events after number `after` to `pick`, those that are there and then those that come, until it takes one.
+/// `None` where the run ends before that.
+pub(super) async fn follow<T: Send + 'static>(
+    shard: &Shard,
+    run: RunId,
+    after: u64,
+    mut pick: impl FnMut(v1::Event) -> Option<T> + Send,
+) -> Result<Option<T>, Status> {
+    let filter = Filter { run: Some(run), ..Filter::default() };
+    // What comes from now on is heard before what is there is read: nothing falls between the two.
+    let begun = Subscription::begin(shard, filter, None, BATCH, false).await;
+    let mut subscription = begun.map_err(|error| {
+        tracing::error!(error = &error as &dyn std::error::Error, "a run's events cannot be followed");
+        status::unavailable()
+    })?;
+    let mut seen = after;
+    let mut take = |bytes: Bytes, seen: &mut u64| -> Result<ControlFlow<Option<T>>, Status> {
+        let event = decode(bytes)?;
+        if event.seq <= *seen {
+            return Ok(ControlFlow::Continue(()));
+        }
+        *seen = event.seq;
+        let ends = is_last(&event);
+        Ok(match pick(event) {
+            Some(picked) => ControlFlow::Break(Some(picked)),
+            None if ends => ControlFlow::Break(None),
+            None => ControlFlow::Continue(()),
+        })
+    };
+    loop {
+        let store = Arc::clone(shard.store());
+        let page = blocking(move || {
+            store.read_run(run, seen, 256, 1024 * 1024).map_err(|error| status::store(&error))
+        });
+        let page = page.await?;
+        if page.is_empty() {
+            break;
+        }
+        for bytes in page.iter().flat_map(|row| feed::split(&row.events)) {
+            if let ControlFlow::Break(taken) = take(bytes, &mut seen)? {
+                return Ok(taken);
+            }
+        }
+    }
+    loop {
+        let Item::Step(step, _) = subscription.next(true).await.map_err(|error| status::store(&error))?
+        else {
+            continue;
+        };
+        for delivered in step.events {
+            if let ControlFlow::Break(taken) = take(delivered.event, &mut seen)? {
+                return Ok(taken);
+            }
+        }
+    }
+}
+
+fn is_last(event: &v1::Event) -> bool {
+    matches!(event.body, Some(v1::event::Body::RunFinished(_)))
+}
+
+fn decode(bytes: Bytes) -> Result<v1::Event, Status> {
+    v1::Event::decode(bytes).map_err(|error| {
+        tracing::error!(%error, "an event cannot be read");
+        status::unavailable()
+    })
+}

@@ -1,0 +1,5 @@
+//! Scripts from end to end: a daemon, a real Chromium, a site of two hosts (seed 002).
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
+
+mod bench;
+mod forms;

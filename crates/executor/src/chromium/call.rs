@@ -1,0 +1,304 @@
+//! Commands to a tab, and calls of our script in its documents, with what can go wrong.
+
+use std::future::Future;
+use std::time::Duration;
+
+use capataz_cdp::{CallError, Reply, Session};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::ChromiumPage;
+use super::protocol::{DescribedNode, Evaluated};
+use crate::page::{Node, PageError};
+
+/// Longest wait for an answer about the page. A page that does not answer in this time runs a script that never ends.
+pub(super) const READ_LIMIT: Duration = Duration::from_secs(15);
+
+/// What the browser says where a document went away before or during a call.
+const GONE: [&str; 8] = [
+    "Cannot find context",
+    "uniqueContextId not found",
+    "Execution context was destroyed",
+    "Inspected target navigated or closed",
+    "Session with given id not found",
+    "Promise was collected",
+    "Cannot find default execution context",
+    "Not attached to an active page",
+];
+
+/// Why a call of the script has no result.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The document went away; whether the script ran is unknown.
+    Gone,
+    Page(PageError),
+}
+
+impl Failure {
+    /// For calls that are not repeated.
+    pub(super) fn or_detached(self) -> PageError {
+        match self {
+            Self::Gone => PageError::Detached,
+            Self::Page(error) => error,
+        }
+    }
+}
+
+impl From<PageError> for Failure {
+    fn from(error: PageError) -> Self {
+        Self::Page(error)
+    }
+}
+
+/// A document: the world of our script in it.
+pub(super) type DocumentId = str;
+
+impl ChromiumPage {
+    /// Calls a function of the script in a document. A promise is waited for.
+    pub(super) async fn script<R: DeserializeOwned>(
+        &self,
+        document: &DocumentId,
+        function: &'static str,
+        arguments: Value,
+        limit: Duration,
+    ) -> Result<R, Failure> {
+        let session = self.session_of(document).ok_or(Failure::Gone)?;
+        let reply = call_script(&session, document, function, &arguments, true);
+        let evaluated: Evaluated<R> = self.answer(&session, reply, limit).await?;
+        value(function, evaluated)
+    }
+
+    /// Calls a function of the adapter's own, which gets the arguments as a list, beside the script.
+    pub(super) async fn function<R: DeserializeOwned>(
+        &self,
+        document: &DocumentId,
+        declaration: &'static str,
+        arguments: Value,
+        limit: Duration,
+    ) -> Result<R, Failure> {
+        let session = self.session_of(document).ok_or(Failure::Gone)?;
+        let reply = call(&session, document, declaration, &arguments, true);
+        let evaluated: Evaluated<R> = self.answer(&session, reply, limit).await?;
+        value("function", evaluated)
+    }
+
+    /// Calls a function on an object, in the world that the object belongs to.
+    pub(super) async fn on_object<R: DeserializeOwned>(
+        &self,
+        session: &Session,
+        object: &str,
+        declaration: &'static str,
+        limit: Duration,
+    ) -> Result<R, Failure> {
+        let params = json!({ "functionDeclaration": declaration, "objectId": object, "returnByValue": true });
+        let evaluated: Evaluated<R> = self.command(session, "Runtime.callFunctionOn", params, limit).await?;
+        value("function", evaluated)
+    }
+
+    /// As [`ChromiumPage::script`], in several documents at once.
+    pub(super) async fn scripts<R: DeserializeOwned>(
+        &self,
+        documents: &[String],
+        function: &'static str,
+        arguments: Value,
+        limit: Duration,
+    ) -> Vec<Result<R, Failure>> {
+        let sent: Vec<_> = documents
+            .iter()
+            .map(|document| {
+                let session = self.session_of(document)?;
+                let reply = call_script::<R>(&session, document, function, &arguments, true);
+                Some((session, reply))
+            })
+            .collect();
+        let mut results = Vec::with_capacity(sent.len());
+        for sent in sent {
+            results.push(match sent {
+                None => Err(Failure::Gone),
+                Some((session, reply)) => match self.answer(&session, reply, limit).await {
+                    Ok(evaluated) => value(function, evaluated),
+                    Err(failure) => Err(failure),
+                },
+            });
+        }
+        results
+    }
+
+    /// The session that this document's script is called through; nothing where the document is gone.
+    pub(super) fn session_of(&self, document: &DocumentId) -> Option<Session> {
+        let state = self.shared.read();
+        Some(self.connection.session(state.session_of_context(document)?))
+    }
+
+    /// The browser's id for an element. Nothing where the element is gone.
+    pub(super) async fn object(&self, node: &Node) -> Result<Option<(Session, String)>, Failure> {
+        let session = self.session_of(&node.frame).ok_or(Failure::Gone)?;
+        let reply = call_script::<Value>(&session, &node.frame, "node", &json!([node.handle]), false);
+        let evaluated = self.answer(&session, reply, READ_LIMIT).await?;
+        Ok(evaluated.result.object_id.map(|object| (session, object)))
+    }
+
+    /// The frame that an iframe's element shows.
+    pub(super) async fn frame_of(&self, node: &Node) -> Result<Option<String>, Failure> {
+        let Some((session, object)) = self.object(node).await? else { return Ok(None) };
+        let reply = session.send("DOM.describeNode", json!({ "objectId": object }));
+        let described: DescribedNode = self.answer(&session, reply, READ_LIMIT).await?;
+        super::tabs::send(&session, "Runtime.releaseObject", json!({ "objectId": object }));
+        Ok(described.node.frame_id)
+    }
+
+    /// Sends a command to a session and waits for the result.
+    pub(super) async fn command<R: DeserializeOwned>(
+        &self,
+        session: &Session,
+        method: &'static str,
+        params: impl Serialize,
+        limit: Duration,
+    ) -> Result<R, Failure> {
+        self.answer(session, session.send(method, params), limit).await
+    }
+
+    /// Waits for an answer while there can be one: a tab that is closed or crashes answers nothing any more.
+    pub(super) async fn answer<R: DeserializeOwned>(
+        &self,
+        session: &Session,
+        reply: Reply<R>,
+        limit: Duration,
+    ) -> Result<R, Failure> {
+        let id = session.id().map(|id| id.to_string()).unwrap_or_default();
+        let silent = self.shared.find(|state| (!state.answers(&id)).then_some(()));
+        let answer = tokio::select! {
+            biased;
+            answer = reply => answer,
+            () = silent => return Err(self.lost().map_or(Failure::Gone, Failure::Page)),
+            () = tokio::time::sleep(limit) => {
+                let waiting_for = "an answer of the page";
+                return Err(Failure::Page(PageError::TooSlow { waiting_for, limit }));
+            }
+        };
+        answer.map_err(|error| self.failure(error))
+    }
+
+    fn failure(&self, error: CallError) -> Failure {
+        match error {
+            CallError::Lost { loss, .. } => Failure::Page(PageError::Lost { reason: loss.to_string() }),
+            CallError::Protocol { ref message, .. } if GONE.iter().any(|gone| message.contains(gone)) => {
+                Failure::Gone
+            }
+            error => Failure::Page(PageError::Failed(error.to_string())),
+        }
+    }
+
+    /// Why nothing can be done any more.
+    pub(super) fn lost(&self) -> Option<PageError> {
+        let state = self.shared.read();
+        if let Some(reason) = &state.lost {
+            return Some(PageError::Lost { reason: reason.clone() });
+        }
+        match state.current() {
+            Some(tab) if tab.crashed => Some(PageError::Lost { reason: "the tab has crashed".to_owned() }),
+            _ => None,
+        }
+    }
+
+    /// The document of the current tab, as soon as there is one.
+    pub(super) async fn main_document(&self) -> Result<String, PageError> {
+        let found = self.shared.find_within(READ_LIMIT, |state| {
+            if state.lost.is_some() {
+                return Some(None);
+            }
+            let tab = state.current()?;
+            if tab.crashed {
+                return Some(None);
+            }
+            tab.frames.get(&tab.target)?.context.clone().map(Some)
+        });
+        match found.await {
+            Some(Some(document)) => Ok(document),
+            Some(None) => Err(self.lost().unwrap_or_else(no_document)),
+            None => Err(no_document()),
+        }
+    }
+
+    /// Reads something of the current tab's document. Where that is replaced meanwhile, of the new one.
+    pub(super) async fn read<R: DeserializeOwned>(
+        &self,
+        function: &'static str,
+        arguments: Value,
+    ) -> Result<R, PageError> {
+        let reading = async || {
+            let document = self.main_document().await?;
+            self.script(&document, function, arguments.clone(), READ_LIMIT).await
+        };
+        self.repeated(reading).await
+    }
+
+    /// Does it again while documents go away under it. For reads only.
+    pub(super) async fn repeated<R, F>(&self, reading: impl Fn() -> F) -> Result<R, PageError>
+    where
+        F: Future<Output = Result<R, Failure>>,
+    {
+        let repeating = async {
+            loop {
+                let version = self.shared.version();
+                match reading().await {
+                    Ok(result) => return Ok(result),
+                    Err(Failure::Page(error)) => return Err(error),
+                    // The news of what replaces it may still be on its way.
+                    Err(Failure::Gone) => {
+                        if let Some(lost) = self.lost() {
+                            return Err(lost);
+                        }
+                        self.shared.changed_since(version).await;
+                    }
+                }
+            }
+        };
+        match tokio::time::timeout(READ_LIMIT, repeating).await {
+            Ok(result) => result,
+            Err(_) => Err(PageError::TooSlow { waiting_for: "a document that stays", limit: READ_LIMIT }),
+        }
+    }
+}
+
+fn no_document() -> PageError {
+    PageError::TooSlow { waiting_for: "a document", limit: READ_LIMIT }
+}
+
+fn call_script<R: DeserializeOwned>(
+    session: &Session,
+    document: &DocumentId,
+    function: &'static str,
+    arguments: &Value,
+    by_value: bool,
+) -> Reply<Evaluated<R>> {
+    let declaration = format!("function(given) {{ return capataz.{function}(...given); }}");
+    call(session, document, &declaration, arguments, by_value)
+}
+
+fn call<R: DeserializeOwned>(
+    session: &Session,
+    document: &DocumentId,
+    declaration: &str,
+    arguments: &Value,
+    by_value: bool,
+) -> Reply<Evaluated<R>> {
+    let params = json!({
+        "functionDeclaration": declaration,
+        "arguments": [{ "value": arguments }],
+        "uniqueContextId": document,
+        "returnByValue": by_value,
+        "awaitPromise": by_value,
+    });
+    session.send("Runtime.callFunctionOn", params)
+}
+
+fn value<R: DeserializeOwned>(function: &'static str, evaluated: Evaluated<R>) -> Result<R, Failure> {
+    if let Some(exception) = evaluated.exception_details {
+        let message = exception.message();
+        return Err(PageError::Failed(format!("the script's {function} failed: {message}")).into());
+    }
+    let nothing = || Failure::Page(PageError::Failed(format!("the script's {function} answered nothing")));
+    evaluated.result.value.ok_or_else(nothing)
+}

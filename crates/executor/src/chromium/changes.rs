@@ -1,0 +1,82 @@
+//! What happened on the page since somebody asked last.
+
+use capataz_contracts::v1;
+
+/// Most entries of each kind that are kept: a page may open dialogs and send requests without end.
+const LIMIT: usize = 100;
+
+#[derive(Debug, Default)]
+pub(super) struct Changes(v1::PageChanges);
+
+impl Changes {
+    pub(super) fn take(&mut self) -> v1::PageChanges {
+        let mut changes = std::mem::take(&mut self.0);
+        if changes.navigation() == v1::NavigationKind::Unspecified {
+            changes.set_navigation(v1::NavigationKind::None);
+        }
+        changes
+    }
+
+    /// The outermost frame has a new document.
+    pub(super) fn navigated(&mut self, status: Option<u32>) {
+        self.0.set_navigation(v1::NavigationKind::Document);
+        self.0.status = status;
+    }
+
+    /// The URL has changed, and the document has not.
+    pub(super) fn moved(&mut self) {
+        if self.0.navigation() != v1::NavigationKind::Document {
+            self.0.set_navigation(v1::NavigationKind::SameDocument);
+        }
+    }
+
+    pub(super) fn redirected(&mut self, url: String) {
+        push(&mut self.0.redirects, url);
+    }
+
+    pub(super) fn dialog(&mut self, dialog: v1::DialogRecord) {
+        push(&mut self.0.dialogs, dialog);
+    }
+
+    pub(super) fn new_tab(&mut self, url: String) {
+        push(&mut self.0.new_tabs, url);
+    }
+
+    pub(super) fn blocked(&mut self, request: v1::BlockedRequest) {
+        push(&mut self.0.blocked, request);
+    }
+
+    /// A connection that the floor refused. The browser tries again, and what we know better is not said twice.
+    pub(super) fn blocked_connection(&mut self, host: &str, port: u16) {
+        let known = self.0.blocked.iter().any(|request| same_host(request, host, port));
+        if !known {
+            let url = String::new();
+            let kind = "connection".to_owned();
+            push(&mut self.0.blocked, v1::BlockedRequest { url, host: format!("{host}:{port}"), kind });
+        }
+    }
+
+    /// The newest refused request for a document.
+    pub(super) fn blocked_document(&self, after: usize) -> Option<&v1::BlockedRequest> {
+        self.0.blocked.iter().skip(after).rfind(|request| request.kind == "document")
+    }
+
+    pub(super) fn blocked_count(&self) -> usize {
+        self.0.blocked.len()
+    }
+}
+
+fn same_host(request: &v1::BlockedRequest, host: &str, port: u16) -> bool {
+    if request.host == format!("{host}:{port}") {
+        return true;
+    }
+    let url = url::Url::parse(&request.url).ok();
+    let seen = url.as_ref().and_then(|url| Some((url.host_str()?, url.port_or_known_default()?)));
+    seen.is_some_and(|(seen_host, seen_port)| seen_host.trim_matches(['[', ']']) == host && seen_port == port)
+}
+
+fn push<T>(list: &mut Vec<T>, entry: T) {
+    if list.len() < LIMIT {
+        list.push(entry);
+    }
+}

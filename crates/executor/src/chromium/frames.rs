@@ -1,0 +1,359 @@
+//! Frames: finding through them, and where what is in them lies in the outermost viewport.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::ChromiumPage;
+use super::call::{Failure, READ_LIMIT};
+use super::protocol::CreatedObject;
+use crate::page::{Description, Element, Facts, Look, Node, PageError, Query, Rect};
+
+/// What shows a frame: its element's content box, in the viewport around it.
+const FRAME_BOX: &str = include_str!("frame_box.js");
+
+/// Brings an element into view through all frames around it.
+const SCROLL_OUTWARD: &str = "function(given) { \
+    const element = capataz.node(given[0]); \
+    element?.scrollIntoView({ block: 'center', inline: 'center', behavior: 'instant' }); \
+    return element !== null; }";
+
+/// Deepest nesting of frames that is looked through.
+const DEPTH_LIMIT: usize = 32;
+
+/// Where an element can be hit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Place {
+    /// In the outermost viewport; its centre is the point.
+    pub rect: Rect,
+}
+
+impl Place {
+    pub(super) fn point(&self) -> (f64, f64) {
+        centre(&self.rect)
+    }
+}
+
+fn centre(rect: &Rect) -> (f64, f64) {
+    (rect.x + rect.width / 2.0, rect.y + rect.height / 2.0)
+}
+
+/// How a frame's viewport lies in the one around it.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct FrameBox {
+    x: f64,
+    y: f64,
+    width: f64,
+    height: f64,
+    scale_x: f64,
+    scale_y: f64,
+    /// Of the viewport around it.
+    outer_width: f64,
+    outer_height: f64,
+}
+
+impl FrameBox {
+    fn outward(&self, rect: &Rect) -> Rect {
+        Rect {
+            x: self.x + rect.x * self.scale_x,
+            y: self.y + rect.y * self.scale_y,
+            width: rect.width * self.scale_x,
+            height: rect.height * self.scale_y,
+        }
+    }
+
+    /// Whether the point, of the viewport around it, is in the frame and in view.
+    fn shows(&self, (x, y): (f64, f64)) -> bool {
+        let inside = |at: f64, from: f64, length: f64| at >= from && at < from + length;
+        inside(x, self.x, self.width)
+            && inside(y, self.y, self.height)
+            && inside(x, 0.0, self.outer_width)
+            && inside(y, 0.0, self.outer_height)
+    }
+}
+
+/// A box that was followed outward.
+struct Outward {
+    rect: Rect,
+    /// Every frame on the way shows its centre.
+    shown: bool,
+    /// What lies over its centre in one of the documents around; `Some(None)` where nobody knows what.
+    covered_by: Option<Option<Description>>,
+}
+
+#[derive(Deserialize)]
+struct LookAnswer {
+    locator: Option<String>,
+    tried: Vec<String>,
+    count: u32,
+    sample: Vec<Description>,
+    element: Option<FoundElement>,
+    invalid: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct FoundElement {
+    handle: u64,
+    description: Description,
+    facts: Facts,
+}
+
+/// What the script says of an element, or that it is gone.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(super) enum Maybe<T> {
+    Detached {
+        #[expect(dead_code, reason = "its presence says it")]
+        detached: bool,
+    },
+    Here(T),
+}
+
+impl<T> Maybe<T> {
+    pub(super) fn here(self) -> Result<T, PageError> {
+        match self {
+            Self::Here(value) => Ok(value),
+            Self::Detached { .. } => Err(PageError::Detached),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Settled {
+    rect: Option<Rect>,
+    covered_by: Option<Description>,
+    reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Hit {
+    #[serde(default)]
+    ok: bool,
+    covered_by: Option<Description>,
+}
+
+impl ChromiumPage {
+    /// One look; with it the documents that were looked at, outermost first.
+    pub(super) async fn look_once(&self, query: &Query) -> Result<(Look, Vec<String>), Failure> {
+        let mut document = self.main_document().await?;
+        let mut documents = vec![document.clone()];
+        let named = self.references.query(query);
+        let query = match &named {
+            None => query,
+            // Of a document that is gone, or never was.
+            Some(None) => return Ok((nothing_found(), documents)),
+            Some(Some((of, query))) => {
+                if self.session_of(of).is_none() {
+                    return Ok((nothing_found(), documents));
+                }
+                document.clone_from(of);
+                documents.push(document.clone());
+                query
+            }
+        };
+        for (depth, step) in query.frame.iter().enumerate() {
+            let answer: LookAnswer =
+                self.script(&document, "look", json!([step, self.redaction]), READ_LIMIT).await?;
+            let (mut look, found) = look_of(answer);
+            look.frame_missing = Some(depth);
+            let Some(found) = found else { return Ok((look, documents)) };
+            let owner = Node { frame: document, handle: found.handle };
+            let Some(frame) = self.frame_of(&owner).await? else {
+                look.invalid = Some(format!("the element {} shows no frame", found.description.path));
+                return Ok((look, documents));
+            };
+            // An iframe whose document is still to come is not there yet.
+            let Some(inner) = self.document_of_frame(&frame) else {
+                look.count = 0;
+                return Ok((look, documents));
+            };
+            documents.push(inner.clone());
+            document = inner;
+        }
+        let answer: LookAnswer =
+            self.script(&document, "look", json!([query, self.redaction]), READ_LIMIT).await?;
+        let (mut look, found) = look_of(answer);
+        if let Some(FoundElement { handle, description, mut facts }) = found {
+            let node = Node { frame: document, handle };
+            self.seen_from_outside(&node, &mut facts).await?;
+            look.element = Some(Element { node, description, facts });
+        }
+        Ok((look, documents))
+    }
+
+    fn document_of_frame(&self, frame: &str) -> Option<String> {
+        let state = self.shared.read();
+        let found = state.tabs.iter().find_map(|tab| tab.frames.get(frame));
+        found.and_then(|frame| frame.context.clone())
+    }
+
+    /// The documents of all frames of the current tab.
+    pub(super) fn documents(&self) -> Vec<String> {
+        let state = self.shared.read();
+        let frames = state.current().into_iter().flat_map(|tab| tab.frames.values());
+        frames.filter_map(|frame| frame.context.clone()).collect()
+    }
+
+    /// Turns facts as the element's own document has them into those of the outermost viewport.
+    pub(super) async fn seen_from_outside(&self, node: &Node, facts: &mut Facts) -> Result<(), Failure> {
+        if self.owner(&node.frame).await?.is_none() {
+            return Ok(());
+        }
+        let outward = self.outward(&node.frame, facts.rect, facts.visible).await?;
+        facts.rect = outward.rect;
+        facts.in_viewport &= outward.shown;
+        if facts.covered_by.is_none() && outward.shown {
+            facts.covered_by = outward.covered_by.map(Option::unwrap_or_default);
+        }
+        Ok(())
+    }
+
+    /// The element that shows this document, in the document around it; nothing for the outermost one.
+    async fn owner(&self, document: &str) -> Result<Option<Node>, Failure> {
+        let (frame, session, parent, number) = {
+            let state = self.shared.read();
+            let (id, tab) = state.frame_of_context(document).ok_or(Failure::Gone)?;
+            let frame = tab.frames.get(id).ok_or(Failure::Gone)?;
+            let Some(parent) = frame.parent.as_ref() else { return Ok(None) };
+            let parent = tab.frames.get(parent).ok_or(Failure::Gone)?;
+            let context = parent.context.clone().ok_or(Failure::Gone)?;
+            (id.to_owned(), self.connection.session(&parent.session), context, parent.context_number)
+        };
+        let owner: Value =
+            self.command(&session, "DOM.getFrameOwner", json!({ "frameId": frame }), READ_LIMIT).await?;
+        let backend = owner.get("backendNodeId").cloned().unwrap_or_default();
+        let params = json!({ "backendNodeId": backend, "executionContextId": number });
+        let resolved: CreatedObject = self.command(&session, "DOM.resolveNode", params, READ_LIMIT).await?;
+        let Some(object) = resolved.object.object_id else { return Err(Failure::Gone) };
+        let handle = self
+            .on_object(&session, &object, "function() { return capataz.handle(this); }", READ_LIMIT)
+            .await?;
+        super::tabs::send(&session, "Runtime.releaseObject", json!({ "objectId": object }));
+        Ok(Some(Node { frame: parent, handle }))
+    }
+
+    /// Follows a box from a document's viewport to the outermost one. With `hit`, what receives events at its centre is
+    /// looked for in each document on the way.
+    async fn outward(&self, document: &str, rect: Rect, hit: bool) -> Result<Outward, Failure> {
+        let mut outward = Outward { rect, shown: true, covered_by: None };
+        let mut document = document.to_owned();
+        for _ in 0..DEPTH_LIMIT {
+            let Some(owner) = self.owner(&document).await? else { break };
+            let frame: Maybe<FrameBox> =
+                self.function(&owner.frame, FRAME_BOX, json!([owner.handle]), READ_LIMIT).await?;
+            let Maybe::Here(frame) = frame else { return Err(Failure::Gone) };
+            outward.rect = frame.outward(&outward.rect);
+            let (x, y) = centre(&outward.rect);
+            outward.shown &= frame.shows((x, y));
+            if hit && outward.shown && outward.covered_by.is_none() {
+                let arguments = json!([owner.handle, x, y, self.redaction]);
+                let found: Hit = self.script(&owner.frame, "hit", arguments, READ_LIMIT).await?;
+                if !found.ok {
+                    outward.covered_by = Some(found.covered_by);
+                }
+            }
+            document = owner.frame;
+        }
+        Ok(outward)
+    }
+
+    /// A box of a document, in the outermost viewport.
+    pub(super) async fn rect_from_outside(&self, document: &str, rect: Rect) -> Result<Rect, Failure> {
+        Ok(self.outward(document, rect, false).await?.rect)
+    }
+
+    pub(super) async fn scroll_to(&self, node: &Node, limit: Duration) -> Result<(), PageError> {
+        let function = self.function::<bool>(&node.frame, SCROLL_OUTWARD, json!([node.handle]), limit);
+        let scrolled = function.await.map_err(Failure::or_detached)?;
+        if scrolled { Ok(()) } else { Err(PageError::Detached) }
+    }
+
+    /// As the port's `settle`, for acts.
+    pub(super) async fn settle_place(&self, node: &Node, limit: Duration) -> Result<Place, PageError> {
+        let deadline = Instant::now() + limit;
+        let mut before: Option<Rect> = None;
+        let mut scrolled = false;
+        loop {
+            let obstacle;
+            let left = deadline.saturating_duration_since(Instant::now());
+            let inner = self.settle_within(node, left).await?;
+            if self.owner(&node.frame).await.map_err(Failure::or_detached)?.is_none() {
+                return Ok(Place { rect: inner });
+            }
+            let outward = self.outward(&node.frame, inner, true).await.map_err(Failure::or_detached)?;
+            if !outward.shown {
+                obstacle = PageError::NotActionable { reason: "outside the viewport" };
+                before = None;
+                if !scrolled {
+                    scrolled = true;
+                    self.function::<bool>(&node.frame, SCROLL_OUTWARD, json!([node.handle]), READ_LIMIT)
+                        .await
+                        .map_err(Failure::or_detached)?;
+                }
+            } else if let Some(by) = outward.covered_by {
+                obstacle = PageError::Covered { by: by.map(Box::new) };
+                before = None;
+            } else if before == Some(outward.rect) {
+                return Ok(Place { rect: outward.rect });
+            } else {
+                obstacle = PageError::NotActionable { reason: "moving" };
+                before = Some(outward.rect);
+            }
+            if Instant::now() >= deadline {
+                return Err(obstacle);
+            }
+        }
+    }
+
+    /// In the element's own document.
+    async fn settle_within(&self, node: &Node, limit: Duration) -> Result<Rect, PageError> {
+        let arguments = json!([node.handle, limit.as_millis() as u64, self.redaction]);
+        let patience = limit + READ_LIMIT;
+        let settled: Maybe<Settled> =
+            self.script(&node.frame, "settle", arguments, patience).await.map_err(Failure::or_detached)?;
+        let settled = settled.here()?;
+        match (settled.rect, settled.covered_by, settled.reason) {
+            (Some(rect), ..) => Ok(rect),
+            (None, Some(by), _) => Err(PageError::Covered { by: Some(Box::new(by)) }),
+            (None, None, reason) => Err(not_actionable(reason.as_deref())),
+        }
+    }
+}
+
+fn nothing_found() -> Look {
+    Look { tried: vec!["ref".to_owned()], ..Look::default() }
+}
+
+fn look_of(answer: LookAnswer) -> (Look, Option<FoundElement>) {
+    let LookAnswer { locator, tried, count, sample, element, invalid } = answer;
+    let look = Look { locator, tried, count, sample, element: None, frame_missing: None, invalid };
+    (look, element)
+}
+
+/// The script's reasons, as constants.
+pub(super) fn not_actionable(reason: Option<&str>) -> PageError {
+    const REASONS: [&str; 15] = [
+        "disabled",
+        "invalid",
+        "malformed value",
+        "moving",
+        "no form",
+        "no such option",
+        "not a picker",
+        "not a select",
+        "not editable",
+        "not visible",
+        "option disabled",
+        "outside the viewport",
+        "still has a value",
+        "takes no focus",
+        "takes no pointer events",
+    ];
+    let known = REASONS.iter().find(|known| reason == Some(**known));
+    PageError::NotActionable { reason: known.copied().unwrap_or("it does not take the input") }
+}

@@ -1,0 +1,326 @@
+//! Input: pointer, keys and text, each sent once, and stopped where it would arrive at another element than the one it is
+//! meant for.
+
+use std::time::Duration;
+
+use capataz_cdp::{Done, Reply, Session};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::ChromiumPage;
+use super::call::{Failure, READ_LIMIT};
+use super::frames::{Maybe, Place, not_actionable};
+
+use crate::keys::{Chord, Stroke};
+use crate::page::{Description, Facts, Node, PageError};
+
+/// Longest wait for guards in other frames than the element's. One that does not answer in this time does not handle
+/// events either.
+const OTHER_FRAMES_LIMIT: Duration = Duration::from_secs(1);
+
+/// What the guard stops where it would go to another element than the focused one.
+const KEY_EVENTS: [&str; 4] = ["keydown", "keypress", "keyup", "beforeinput"];
+
+/// Whether a click on the element submits its form.
+const SUBMITS: &str = "function(given) { \
+    const element = capataz.node(given[0]); \
+    return element instanceof Element && element.matches('button,input') \
+        && (element.type === 'submit' || element.type === 'image'); }";
+
+/// What became of what was armed for.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Verdict {
+    delivered: bool,
+    blocked_by: Option<Description>,
+    detached: bool,
+}
+
+/// What the script says after it was asked to do something.
+#[derive(Debug, Deserialize)]
+struct Outcome {
+    #[serde(default)]
+    ok: bool,
+    #[serde(default)]
+    direct: bool,
+    reason: Option<String>,
+}
+
+impl Outcome {
+    fn ok(self) -> Result<Self, PageError> {
+        if self.ok { Ok(self) } else { Err(not_actionable(self.reason.as_deref())) }
+    }
+}
+
+/// Guards that stand in the documents of a tab until they are taken away.
+struct Guards {
+    /// Each document with its token.
+    others: Vec<(String, u64)>,
+    token: u64,
+}
+
+impl ChromiumPage {
+    pub(super) async fn click(&mut self, node: &Node, count: u32, limit: Duration) -> Result<(), PageError> {
+        let deadline = Instant::now() + limit;
+        let place = self.place(node, limit).await?;
+        let session = self.input_session(node)?;
+        let guards = self.guard(node, None).await?;
+        let mut sent = vec![mouse(&session, "mouseMoved", place, 0)];
+        for click in 1..=count.max(1) {
+            sent.push(mouse(&session, "mousePressed", place, click));
+            sent.push(mouse(&session, "mouseReleased", place, click));
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        let taken = self.taken(&session, sent, left).await;
+        let verdict = self.verdict(node, guards).await;
+        taken?;
+        verdict
+    }
+
+    pub(super) async fn hover(&mut self, node: &Node, limit: Duration) -> Result<(), PageError> {
+        let place = self.place(node, limit).await?;
+        let session = self.input_session(node)?;
+        let moved = mouse(&session, "mouseMoved", place, 0);
+        self.taken(&session, vec![moved], limit).await
+    }
+
+    pub(super) async fn fill(&self, node: &Node, text: &str, limit: Duration) -> Result<(), PageError> {
+        let session = self.input_session(node)?;
+        let before = self.facts_of(node, &[]).await?;
+        if text.is_empty() {
+            self.ask(node, "clear", json!([node.handle]), limit).await?;
+            return Ok(());
+        }
+        let ready = self.ask(node, "focusForFill", json!([node.handle]), limit).await?;
+        if ready.direct {
+            self.ask(node, "setValue", json!([node.handle, text]), limit).await?;
+            return Ok(());
+        }
+        let guards = self.guard(node, Some(&["beforeinput"])).await?;
+        let typed = session.send::<Done>("Input.insertText", json!({ "text": text }));
+        let taken = self.taken(&session, vec![typed], limit).await;
+        let verdict = self.verdict(node, guards).await;
+        taken?;
+        verdict?;
+        // A page may give the text another form; what it may not do is to leave all as it was.
+        let took = |facts: &Facts| match (&facts.value, &before.value) {
+            (Some(now), Some(before)) => now != before || now == text,
+            _ => facts.text != before.text || facts.text.contains(text.trim()),
+        };
+        match self.facts_of(node, &[]).await {
+            Ok(facts) if took(&facts) => Ok(()),
+            Ok(_) => Err(PageError::NotActionable { reason: "it did not take the text" }),
+            // It led on, as a search field may.
+            Err(PageError::Detached) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) async fn press(
+        &self,
+        node: Option<&Node>,
+        key: &str,
+        limit: Duration,
+    ) -> Result<(), PageError> {
+        let unknown = || PageError::Failed(format!("there is no key {key:?}"));
+        let chord = Chord::parse(key).ok_or_else(unknown)?;
+        let document = match node {
+            Some(node) => node.frame.clone(),
+            None => self.main_document().await?,
+        };
+        let session = self.tab_session(&document).ok_or(PageError::Detached)?;
+        let Some(node) = node else {
+            return self.taken(&session, strokes(&session, &chord), limit).await;
+        };
+        self.ask(node, "focus", json!([node.handle]), limit).await?;
+        let guards = self.guard(node, Some(&KEY_EVENTS)).await?;
+        let taken = self.taken(&session, strokes(&session, &chord), limit).await;
+        let verdict = self.verdict(node, guards).await;
+        taken?;
+        verdict
+    }
+
+    pub(super) async fn select(
+        &self,
+        node: &Node,
+        values: &[String],
+        limit: Duration,
+    ) -> Result<(), PageError> {
+        self.ask(node, "selectOptions", json!([node.handle, values]), limit).await.map(drop)
+    }
+
+    pub(super) async fn submit(&mut self, node: &Node, limit: Duration) -> Result<(), PageError> {
+        let submits = self
+            .function::<bool>(&node.frame, SUBMITS, json!([node.handle]), READ_LIMIT)
+            .await
+            .map_err(Failure::or_detached)?;
+        if submits {
+            return self.click(node, 1, limit).await;
+        }
+        self.ask(node, "submit", json!([node.handle, self.redaction]), limit).await.map(drop)
+    }
+
+    /// Lets the script do something to an element, once.
+    async fn ask(
+        &self,
+        node: &Node,
+        function: &'static str,
+        arguments: Value,
+        limit: Duration,
+    ) -> Result<Outcome, PageError> {
+        let outcome: Maybe<Outcome> =
+            self.script(&node.frame, function, arguments, limit).await.map_err(Failure::or_detached)?;
+        outcome.here()?.ok()
+    }
+
+    /// Where the element is: where it settled, if that was the last thing done, and else where it settles now.
+    async fn place(&mut self, node: &Node, limit: Duration) -> Result<Place, PageError> {
+        match self.settled.take() {
+            Some((settled, place)) if settled == *node => Ok(place),
+            _ => self.settle_place(node, limit).await,
+        }
+    }
+
+    /// The session of the tab that shows a document: all input goes through it, and the browser finds the frame.
+    fn tab_session(&self, document: &str) -> Option<Session> {
+        let state = self.shared.read();
+        let (_, tab) = state.frame_of_context(document)?;
+        Some(self.connection.session(&tab.session))
+    }
+
+    fn input_session(&self, node: &Node) -> Result<Session, PageError> {
+        if let Some(lost) = self.lost() {
+            return Err(lost);
+        }
+        self.tab_session(&node.frame).ok_or(PageError::Detached)
+    }
+
+    /// Lets events of these types, of clicks if none are named, pass at the element alone; in the documents of all other
+    /// frames nothing passes.
+    async fn guard(&self, node: &Node, types: Option<&[&str]>) -> Result<Guards, PageError> {
+        let arguments = |handle: u64| match types {
+            Some(types) => json!([handle, types]),
+            None => json!([handle]),
+        };
+        let mut documents = self.documents();
+        documents.retain(|document| *document != node.frame);
+        let (own, others) = tokio::join!(
+            self.script::<u64>(&node.frame, "arm", arguments(node.handle), READ_LIMIT),
+            self.scripts::<u64>(&documents, "arm", arguments(0), OTHER_FRAMES_LIMIT),
+        );
+        let armed = documents.into_iter().zip(others);
+        let others = armed.filter_map(|(document, token)| Some((document, token.ok()?))).collect();
+        match own {
+            Ok(token) => Ok(Guards { others, token }),
+            Err(failure) => {
+                self.disarm(&others).await;
+                Err(failure.or_detached())
+            }
+        }
+    }
+
+    /// Takes the guards away, and says what came of the events.
+    async fn verdict(&self, node: &Node, guards: Guards) -> Result<(), PageError> {
+        let arguments = json!([guards.token, self.redaction]);
+        let (own, others) = tokio::join!(
+            self.script::<Verdict>(&node.frame, "disarm", arguments, READ_LIMIT),
+            self.disarm(&guards.others),
+        );
+        match own {
+            Ok(Verdict { delivered: true, .. }) => Ok(()),
+            Ok(Verdict { blocked_by: Some(by), .. }) => Err(PageError::Covered { by: Some(Box::new(by)) }),
+            Ok(verdict) => match others {
+                Some(by) => Err(PageError::Covered { by: Some(Box::new(by)) }),
+                None if verdict.detached => Err(PageError::Detached),
+                None => Err(PageError::NotActionable { reason: "the event did not arrive" }),
+            },
+            // The document that the event arrived in led on to another one, or closed its tab.
+            Err(Failure::Gone) => Ok(()),
+            Err(Failure::Page(error)) => Err(error),
+        }
+    }
+
+    /// Returns what an event was stopped at.
+    async fn disarm(&self, guards: &[(String, u64)]) -> Option<Description> {
+        let mut stopped_at = None;
+        for (document, token) in guards {
+            let arguments = json!([token, self.redaction]);
+            let verdict: Result<Verdict, Failure> =
+                self.script(document, "disarm", arguments, OTHER_FRAMES_LIMIT).await;
+            stopped_at = stopped_at.or(verdict.ok().and_then(|verdict| verdict.blocked_by));
+        }
+        stopped_at
+    }
+
+    /// Waits until the page has taken what was sent. A tab that went away has.
+    async fn taken(
+        &self,
+        session: &Session,
+        sent: Vec<Reply<Done>>,
+        limit: Duration,
+    ) -> Result<(), PageError> {
+        let deadline = Instant::now() + limit;
+        for reply in sent {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.answer(session, reply, left).await {
+                Ok(Done {}) | Err(Failure::Gone) => {}
+                Err(Failure::Page(PageError::TooSlow { .. })) => {
+                    return Err(PageError::TooSlow { waiting_for: "the page to take the input", limit });
+                }
+                Err(Failure::Page(error)) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `click`: which one in a row; 0 for a mere move.
+fn mouse(session: &Session, kind: &str, place: Place, click: u32) -> Reply<Done> {
+    let (x, y) = place.point();
+    let pressed = kind == "mousePressed";
+    let event = json!({
+        "type": kind,
+        "x": x,
+        "y": y,
+        "button": if click == 0 { "none" } else { "left" },
+        "buttons": u8::from(pressed),
+        "clickCount": click,
+        "pointerType": "mouse",
+    });
+    session.send("Input.dispatchMouseEvent", event)
+}
+
+/// Modifiers go down first and up last.
+fn strokes(session: &Session, chord: &Chord) -> Vec<Reply<Done>> {
+    let mut held = 0;
+    let mut sent = Vec::new();
+    for modifier in &chord.modifiers {
+        held |= modifier.bit();
+        sent.push(key(session, "rawKeyDown", &modifier.stroke(), held));
+    }
+    let down = if chord.stroke.text.is_some() { "keyDown" } else { "rawKeyDown" };
+    sent.push(key(session, down, &chord.stroke, held));
+    sent.push(key(session, "keyUp", &Stroke { text: None, ..chord.stroke.clone() }, held));
+    for modifier in chord.modifiers.iter().rev() {
+        held &= !modifier.bit();
+        sent.push(key(session, "keyUp", &modifier.stroke(), held));
+    }
+    sent
+}
+
+fn key(session: &Session, kind: &str, stroke: &Stroke, modifiers: u8) -> Reply<Done> {
+    let mut event = json!({
+        "type": kind,
+        "key": stroke.key,
+        "code": stroke.code,
+        "windowsVirtualKeyCode": stroke.number,
+        "modifiers": modifiers,
+        "location": stroke.location,
+    });
+    if let (Some(text), Some(event)) = (&stroke.text, event.as_object_mut()) {
+        event.insert("text".to_owned(), text.as_str().into());
+        event.insert("unmodifiedText".to_owned(), text.as_str().into());
+    }
+    session.send("Input.dispatchKeyEvent", event)
+}

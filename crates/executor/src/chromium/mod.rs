@@ -1,0 +1,74 @@
+//! The adapter of the port to a page to a real Chromium.
+//!
+//! Outside of this module and the DevTools client nothing knows how a browser is driven. Begin with [`ChromiumBrowser::open`];
+//! what the browser tells is kept in `state`, which the task in `watch` and the gate in `requests` feed.
+
+mod call;
+mod changes;
+mod downloads;
+mod frames;
+mod input;
+mod launch;
+mod mask;
+mod navigation;
+mod outline;
+mod port;
+mod protocol;
+mod requests;
+mod screenshot;
+pub mod script;
+mod state;
+mod storage;
+mod tabs;
+mod upload;
+mod watch;
+
+use capataz_cdp::Connection;
+
+use crate::page::{Node, PageRedaction};
+use frames::Place;
+use outline::References;
+use requests::Filter;
+use state::Shared;
+
+pub use capataz_cdp::find::{FindError, Found, MINIMUM_MAJOR, chromium as find};
+pub use capataz_cdp::{ShimOptions, passed_environment};
+pub use downloads::{DOWNLOAD_LIMIT, DOWNLOADS_LIMIT};
+pub use launch::{BrowserInfo, ChromiumBrowser, OpenError, OpenOptions};
+pub use storage::{OriginStorage, StorageState, StoredItem};
+
+/// The tabs of one browser, of which one is acted on.
+#[derive(Debug)]
+pub struct ChromiumPage {
+    connection: Connection,
+    shared: Shared,
+    filter: Filter,
+    redaction: PageRedaction,
+    /// The element that settled last, and where: the next act on it need not wait again.
+    settled: Option<(Node, Place)>,
+    /// Documents of the newest look, and how much had happened before it: what [`crate::page::Page::changed`] is about.
+    looked_at: Vec<String>,
+    looked_when: u64,
+    references: References,
+}
+
+impl ChromiumPage {
+    fn new(connection: Connection, shared: Shared, filter: Filter, redaction: PageRedaction) -> Self {
+        let looked_when = shared.version();
+        Self {
+            connection,
+            shared,
+            filter,
+            redaction,
+            settled: None,
+            looked_at: Vec::new(),
+            looked_when,
+            references: References::default(),
+        }
+    }
+
+    /// Another hand on the same page.
+    fn again(&self) -> Self {
+        Self::new(self.connection.clone(), self.shared.clone(), self.filter.clone(), self.redaction.clone())
+    }
+}

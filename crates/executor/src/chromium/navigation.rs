@@ -1,0 +1,184 @@
+//! Going to a document, back, and loading it again.
+
+use std::future::Future;
+use std::time::Duration;
+
+use capataz_cdp::{Done, Session};
+use serde_json::json;
+
+use super::ChromiumPage;
+use super::call::Failure;
+use super::protocol::{Navigated, NavigationHistory};
+use super::state::{Reached, State};
+use crate::page::{PageError, WaitUntil};
+
+/// What it calls an answer that has a status of failure and no content: there is a document all the same, its own.
+const NO_CONTENT: &str = "net::ERR_HTTP_RESPONSE_CODE_FAILURE";
+
+/// Longest wait for the page that Chromium shows in the place of one that did not come.
+const FAILURE_PAGE_LIMIT: Duration = Duration::from_secs(2);
+
+/// Where a tab was before a navigation.
+struct Before {
+    session: Session,
+    tab: String,
+    document: u64,
+    same_document: u64,
+    blocked: usize,
+}
+
+impl ChromiumPage {
+    pub(super) async fn navigate(
+        &self,
+        url: &str,
+        until: WaitUntil,
+        limit: Duration,
+    ) -> Result<(), PageError> {
+        if let Some(refused) = self.filter.refuse(url, "document") {
+            return Err(PageError::Blocked(Box::new(refused)));
+        }
+        let before = self.before()?;
+        self.within(&before, limit, self.navigate_from(&before, url, until)).await
+    }
+
+    async fn navigate_from(&self, before: &Before, url: &str, until: WaitUntil) -> Result<(), PageError> {
+        let params = json!({ "url": url, "transitionType": "typed" });
+        let navigated: Navigated =
+            self.command(&before.session, "Page.navigate", params, Duration::MAX).await.map_err(ended)?;
+        match navigated.error_text.as_deref() {
+            None | Some("") if navigated.loader_id.is_none() => Ok(()),
+            None | Some("" | NO_CONTENT) => self.arrived(before, until).await,
+            Some(_) if navigated.is_download => Ok(()),
+            Some(error) => {
+                // It comes after the answer; whoever looks at the page next is to see it.
+                let failed = |state: &State| state.tabs.iter().any(|tab| is_new(before, tab)).then_some(());
+                if error != "net::ERR_ABORTED" {
+                    self.shared.find_within(FAILURE_PAGE_LIMIT, failed).await;
+                }
+                Err(self.refused_since(before).unwrap_or_else(|| not_loaded(error)))
+            }
+        }
+    }
+
+    pub(super) async fn back(&self, until: WaitUntil, limit: Duration) -> Result<(), PageError> {
+        let before = self.before()?;
+        let going = async {
+            let history: NavigationHistory = self
+                .command(&before.session, "Page.getNavigationHistory", (), Duration::MAX)
+                .await
+                .map_err(ended)?;
+            let index = history.current_index.checked_sub(1);
+            // The blank page that each tab begins with is none that anybody was on.
+            let entry = index.and_then(|index| Some((index, history.entries.get(index)?)));
+            let entry = entry.filter(|(index, entry)| *index > 0 || entry.url != "about:blank");
+            let Some((_, entry)) = entry else { return Err(not_loaded("there is no page before this one")) };
+            let params = json!({ "entryId": entry.id });
+            self.command::<Done>(&before.session, "Page.navigateToHistoryEntry", params, Duration::MAX)
+                .await
+                .map_err(ended)?;
+            self.arrived(&before, until).await
+        };
+        self.within(&before, limit, going).await
+    }
+
+    pub(super) async fn reload(&self, until: WaitUntil, limit: Duration) -> Result<(), PageError> {
+        let before = self.before()?;
+        let loading = async {
+            self.command::<Done>(&before.session, "Page.reload", (), Duration::MAX).await.map_err(ended)?;
+            self.arrived(&before, until).await
+        };
+        self.within(&before, limit, loading).await
+    }
+
+    fn before(&self) -> Result<Before, PageError> {
+        if let Some(lost) = self.lost() {
+            return Err(lost);
+        }
+        let state = self.shared.read();
+        let Some(tab) = state.current() else { return Err(closed()) };
+        Ok(Before {
+            session: self.connection.session(&tab.session),
+            tab: tab.target.clone(),
+            document: tab.document.number,
+            same_document: tab.same_document,
+            blocked: state.changes.blocked_count(),
+        })
+    }
+
+    /// Stops the loading where it takes too long.
+    async fn within(
+        &self,
+        before: &Before,
+        limit: Duration,
+        navigating: impl Future<Output = Result<(), PageError>>,
+    ) -> Result<(), PageError> {
+        match tokio::time::timeout(limit, navigating).await {
+            Ok(result) => result,
+            Err(_) => {
+                super::tabs::send(&before.session, "Page.stopLoading", ());
+                Err(PageError::TooSlow { waiting_for: "the document", limit })
+            }
+        }
+    }
+
+    /// Waits until the newest document since then has come as far as is wanted. It may be another one than was asked for:
+    /// pages lead on.
+    async fn arrived(&self, before: &Before, until: WaitUntil) -> Result<(), PageError> {
+        let wanted = match until {
+            WaitUntil::Commit => Reached::Commit,
+            WaitUntil::Dom => Reached::Dom,
+            WaitUntil::Load | WaitUntil::Unspecified => Reached::Load,
+        };
+        let arrived = self.shared.find(|state| {
+            let Some(tab) = state.tabs.iter().find(|tab| tab.target == before.tab) else {
+                return Some(Err(None));
+            };
+            if state.lost.is_some() || tab.crashed {
+                return Some(Err(None));
+            }
+            if is_new(before, tab) && tab.document.failed {
+                let failure = tab.failure.as_ref().filter(|(loader, _)| *loader == tab.document.loader);
+                let answered = tab.answer.as_ref().is_some_and(|(loader, _)| *loader == tab.document.loader);
+                if !answered {
+                    let reason = failure.map_or("the document did not come", |(_, reason)| reason.as_str());
+                    return Some(Err(Some(reason.to_owned())));
+                }
+            }
+            let here = is_new(before, tab) && tab.document.reached >= wanted;
+            let moved = tab.document.number == before.document && tab.same_document > before.same_document;
+            (here || moved).then_some(Ok(()))
+        });
+        match arrived.await {
+            Ok(()) => Ok(()),
+            Err(Some(reason)) => Err(self.refused_since(before).unwrap_or_else(|| not_loaded(&reason))),
+            Err(None) => Err(self.lost().unwrap_or_else(closed)),
+        }
+    }
+
+    /// The allowlist's refusal of the document, where that is why it did not come.
+    fn refused_since(&self, before: &Before) -> Option<PageError> {
+        let state = self.shared.read();
+        let blocked = state.changes.blocked_document(before.blocked)?;
+        Some(PageError::Blocked(Box::new(blocked.clone())))
+    }
+}
+
+fn is_new(before: &Before, tab: &super::state::Tab) -> bool {
+    tab.target == before.tab && tab.document.number > before.document
+}
+
+fn not_loaded(reason: &str) -> PageError {
+    PageError::NotLoaded { reason: reason.to_owned() }
+}
+
+/// The tab went away under the navigation.
+fn closed() -> PageError {
+    PageError::NotLoaded { reason: "the tab was closed".to_owned() }
+}
+
+fn ended(failure: Failure) -> PageError {
+    match failure {
+        Failure::Gone => closed(),
+        Failure::Page(error) => error,
+    }
+}

@@ -1,0 +1,187 @@
+//! The port, method by method.
+
+use std::time::Duration;
+
+use capataz_contracts::v1;
+use serde_json::{Value, json};
+
+use super::ChromiumPage;
+use super::call::{Failure, READ_LIMIT};
+use super::frames::Maybe;
+use crate::page::{
+    Act, Facts, Look, Node, Outline, Page, PageError, Picture, Query, Rect, Skeleton, WaitUntil,
+};
+
+/// Longest wait of one call of `changed`. What changes between a look and the wait leaves no sign that could still be
+/// waited for, so the next look must not be far.
+const CHANGED_LIMIT: Duration = Duration::from_millis(200);
+
+impl ChromiumPage {
+    pub(super) async fn facts_of(&self, node: &Node, attributes: &[String]) -> Result<Facts, PageError> {
+        if let Some(lost) = self.lost() {
+            return Err(lost);
+        }
+        let arguments = json!([node.handle, attributes, self.redaction]);
+        let facts: Result<Maybe<Facts>, Failure> =
+            self.script(&node.frame, "facts", arguments, READ_LIMIT).await;
+        let mut facts = facts.map_err(Failure::or_detached)?.here()?;
+        self.seen_from_outside(node, &mut facts).await.map_err(Failure::or_detached)?;
+        Ok(facts)
+    }
+
+    /// Waits for the first of: a sign in one of the documents, news of the browser, the limit.
+    async fn wait_for_change(&self, limit: Duration) {
+        let milliseconds = limit.as_millis() as u64;
+        let signs = self.looked_at.iter().map(|document| {
+            let arguments = json!([milliseconds]);
+            Box::pin(self.script::<bool>(document, "changed", arguments, READ_LIMIT))
+        });
+        let signs: Vec<_> = signs.collect();
+        let sign = async {
+            if signs.is_empty() {
+                return std::future::pending().await;
+            }
+            // Whatever it is: a document that went away is a change, too.
+            drop(futures_util::future::select_all(signs).await);
+        };
+        tokio::select! {
+            () = sign => {}
+            () = self.shared.changed_since(self.looked_when) => {}
+            () = tokio::time::sleep(limit) => {}
+        }
+    }
+}
+
+impl Page for ChromiumPage {
+    async fn look(&mut self, query: &Query) -> Result<Look, PageError> {
+        self.looked_when = self.shared.version();
+        let (look, documents) = self.repeated(async || self.look_once(query).await).await?;
+        self.looked_at = documents;
+        Ok(look)
+    }
+
+    async fn facts(&mut self, node: &Node, attributes: &[String]) -> Result<Facts, PageError> {
+        self.looked_when = self.shared.version();
+        self.facts_of(node, attributes).await
+    }
+
+    async fn table(&mut self, node: &Node) -> Result<Vec<Vec<String>>, PageError> {
+        let table: Value = self
+            .script(&node.frame, "table", json!([node.handle]), READ_LIMIT)
+            .await
+            .map_err(Failure::or_detached)?;
+        if table.get("detached").is_some() {
+            return Err(PageError::Detached);
+        }
+        serde_json::from_value(table).map_err(|_| PageError::NotActionable { reason: "it is no table" })
+    }
+
+    async fn changed(&mut self, limit: Duration) -> Result<(), PageError> {
+        if let Some(lost) = self.lost() {
+            return Err(lost);
+        }
+        if self.looked_at.is_empty() {
+            self.looked_at = vec![self.main_document().await?];
+        }
+        self.wait_for_change(limit.min(CHANGED_LIMIT)).await;
+        self.looked_when = self.shared.version();
+        self.lost().map_or(Ok(()), Err)
+    }
+
+    async fn settle(&mut self, node: &Node, limit: Duration) -> Result<Rect, PageError> {
+        if let Some(lost) = self.lost() {
+            return Err(lost);
+        }
+        let place = self.settle_place(node, limit).await?;
+        self.settled = Some((node.clone(), place));
+        Ok(place.rect)
+    }
+
+    async fn act(&mut self, act: Act, until: WaitUntil, limit: Duration) -> Result<(), PageError> {
+        if let Some(lost) = self.lost() {
+            return Err(lost);
+        }
+        let done = match &act {
+            Act::Navigate { url } => self.navigate(url, until, limit).await,
+            Act::Back => self.back(until, limit).await,
+            Act::Reload => self.reload(until, limit).await,
+            Act::Click { node, count } => self.click(node, *count, limit).await,
+            Act::Hover { node } => self.hover(node, limit).await,
+            Act::Fill { node, text } => self.fill(node, text, limit).await,
+            Act::Press { node, key } => self.press(node.as_ref(), key, limit).await,
+            Act::Select { node, values } => self.select(node, values, limit).await,
+            Act::Submit { node } => self.submit(node, limit).await,
+            Act::Upload { node, files } => self.upload(node, files, limit).await,
+            Act::ScrollTo { node } => self.scroll_to(node, limit).await,
+        };
+        self.settled = None;
+        done
+    }
+
+    async fn downloads_ended(&mut self, expected: bool, limit: Duration) -> Result<bool, PageError> {
+        let ended = self.shared.find_within(limit, |state| {
+            if state.lost.is_some() {
+                return Some(false);
+            }
+            let (begun, all_ended) = state.downloads.summary();
+            (all_ended && (begun > 0 || !expected)).then_some(true)
+        });
+        match ended.await {
+            Some(true) => Ok(true),
+            _ => self.lost().map_or(Ok(false), Err),
+        }
+    }
+
+    fn answer_dialogs(&mut self, answer: v1::DialogAnswer) {
+        self.shared.change(|state| state.dialogs = answer);
+    }
+
+    fn take_changes(&mut self) -> v1::PageChanges {
+        self.shared.change(|state| {
+            let mut changes = state.changes.take();
+            changes.downloads = state.downloads.take_ended();
+            changes
+        })
+    }
+
+    async fn location(&mut self) -> Result<(String, String), PageError> {
+        self.repeated(async || {
+            let document = self.main_document().await?;
+            let location = "function() { return [location.href, document.title]; }";
+            self.function(&document, location, Value::Null, READ_LIMIT).await
+        })
+        .await
+    }
+
+    async fn text(&mut self) -> Result<String, PageError> {
+        self.looked_when = self.shared.version();
+        self.read("pageText", json!([])).await
+    }
+
+    async fn skeleton(&mut self) -> Result<Skeleton, PageError> {
+        self.read("skeleton", json!([self.redaction])).await
+    }
+
+    async fn snapshot(&mut self, nodes: &[Node]) -> Result<Value, PageError> {
+        self.repeated(async || {
+            let document = self.main_document().await?;
+            // Of elements in frames, and of those that are gone, it says nothing.
+            let here = nodes.iter().filter(|node| node.frame == document);
+            let handles: Vec<u64> = here.map(|node| node.handle).collect();
+            self.script(&document, "snapshot", json!([handles, self.redaction]), READ_LIMIT).await
+        })
+        .await
+    }
+
+    async fn html(&mut self) -> Result<String, PageError> {
+        self.read("html", json!([self.redaction])).await
+    }
+
+    async fn screenshot(&mut self, full_page: bool) -> Result<Picture, PageError> {
+        self.picture(full_page).await
+    }
+
+    async fn outline(&mut self, max_characters: usize) -> Result<Outline, PageError> {
+        self.outlined(max_characters).await
+    }
+}

@@ -1,0 +1,195 @@
+//! The allowlist at each request: documents, each hop of a redirect, and whatever a page, frame or worker asks for. What is
+//! not seen here, WebSockets first, meets the floor.
+
+use std::sync::Arc;
+
+use capataz_cdp::{CallError, Done, Event, EventError, Events, Session};
+use capataz_contracts::v1;
+use futures_util::FutureExt;
+use serde_json::{Value, json};
+
+use super::protocol::{AuthRequired, RequestPaused};
+use super::state::Shared;
+use super::tabs::send;
+use crate::allowlist::{Allowlist, Refusal};
+
+/// Schemes of documents that need no network, and that a tab may show: the blank one, and Chromium's own page for what
+/// could not be loaded.
+const HARMLESS_DOCUMENTS: [&str; 2] = ["about:", "chrome-error:"];
+
+/// Longest URL that is kept, in characters.
+const URL_LIMIT: usize = 4096;
+
+/// Decides about requests.
+#[derive(Clone, Debug)]
+pub(super) struct Filter(Arc<Allowlist>);
+
+impl Filter {
+    pub(super) fn new(allowlist: Arc<Allowlist>) -> Self {
+        Self(allowlist)
+    }
+
+    /// What a refused request is recorded as; nothing where it may go on.
+    pub(super) fn refuse(&self, url: &str, kind: &str) -> Option<v1::BlockedRequest> {
+        let refusal = self.0.check_url(url).err()?;
+        Some(blocked(url, &refusal, kind))
+    }
+
+    /// Whether a tab that shows this has gone around the allowlist.
+    pub(super) fn leads_around(&self, url: &str) -> bool {
+        let harmless = HARMLESS_DOCUMENTS.iter().any(|scheme| url.starts_with(scheme));
+        !harmless && matches!(self.0.check_url(url), Err(Refusal::Scheme { .. }))
+    }
+
+    /// Records a tab's navigation to what leads around the allowlist. Others are decided about at their request.
+    pub(super) fn refuse_document(&self, shared: &Shared, url: &str) -> bool {
+        // The script of such a URL runs in the document that is there, with the rights that it has.
+        if !self.leads_around(url) || url.starts_with("javascript:") {
+            return false;
+        }
+        if let Some(request) = self.refuse(url, "document") {
+            shared.change(|state| state.changes.blocked(request));
+        }
+        true
+    }
+
+    /// Records a WebSocket that the floor will refuse.
+    pub(super) fn web_socket(&self, shared: &Shared, url: &str) {
+        if let Some(request) = self.refuse(url, "websocket") {
+            shared.change(|state| state.changes.blocked(request));
+        }
+    }
+}
+
+fn blocked(url: &str, refusal: &Refusal, kind: &str) -> v1::BlockedRequest {
+    let url = url.chars().take(URL_LIMIT).collect();
+    v1::BlockedRequest { url, host: refusal.host(), kind: kind.to_owned() }
+}
+
+/// The task that lets requests go on, or fails them.
+#[derive(Debug)]
+pub(super) struct Gate {
+    pub browser: Session,
+    pub shared: Shared,
+    pub filter: Filter,
+}
+
+impl Gate {
+    pub(super) fn subscribe(browser: &Session) -> Events {
+        browser.subscribe(&["Fetch.requestPaused", "Fetch.authRequired"])
+    }
+
+    /// Turns the gate on. Requests wait for [`Gate::run`].
+    pub(super) async fn enable(browser: &Session) -> Result<(), CallError> {
+        browser.call::<Done>("Fetch.enable", patterns()).await.map(|Done {}| ())
+    }
+
+    /// Ends with the connection.
+    pub(super) async fn run(self, mut events: Events) {
+        loop {
+            match events.next().await {
+                Ok(event) if &*event.method == "Fetch.authRequired" => self.credentials(&event),
+                Ok(event) => self.paused(&event).await,
+                Err(EventError::Lost(_) | EventError::Detached) => return,
+                // Nobody knows which requests wait now. This lets them go on, and the floor refuses what it has to.
+                Err(EventError::Lagged(_)) => {
+                    send(&self.browser, "Fetch.disable", ());
+                    send(&self.browser, "Fetch.enable", patterns());
+                }
+            }
+        }
+    }
+
+    async fn paused(&self, event: &Event) {
+        let Ok(request) = event.parse::<RequestPaused>() else { return };
+        let id = request.request_id.as_str();
+        if request.response_status_code.is_some() || request.response_error_reason.is_some() {
+            self.answered(&request);
+            return self.command("Fetch.continueRequest", json!({ "requestId": id })).await;
+        }
+        if self.shared.read().storage_tab.as_deref() == Some(&*request.frame_id) {
+            let empty = json!({
+                "requestId": id,
+                "responseCode": 200,
+                "responseHeaders": [{ "name": "content-type", "value": "text/html" }],
+            });
+            return self.command("Fetch.fulfillRequest", empty).await;
+        }
+        match self.refused(&request) {
+            None => self.command("Fetch.continueRequest", json!({ "requestId": id })).await,
+            Some(refused) => {
+                self.shared.change(|state| state.changes.blocked(refused));
+                let failure = json!({ "requestId": id, "errorReason": "BlockedByClient" });
+                self.command("Fetch.failRequest", failure).await;
+            }
+        }
+    }
+
+    fn refused(&self, request: &RequestPaused) -> Option<v1::BlockedRequest> {
+        let url = &request.request.url;
+        let mut kind = request.resource_type.to_ascii_lowercase();
+        if kind == "document" && !self.is_tab(&request.frame_id) {
+            kind = "iframe".to_owned();
+        }
+        // What a page made itself, and which leads to no host. A tab may not show it, but its parts may be this.
+        let own_content = url.starts_with("data:") || url.starts_with("blob:");
+        if own_content && kind != "document" {
+            return None;
+        }
+        self.filter.refuse(url, &kind)
+    }
+
+    fn is_tab(&self, frame: &str) -> bool {
+        self.shared.read().tabs.iter().any(|tab| tab.target == frame)
+    }
+
+    /// Keeps what is to be known of the answer to a tab's document.
+    fn answered(&self, request: &RequestPaused) {
+        let loader = request.network_id.clone().unwrap_or_default();
+        self.shared.change(|state| {
+            let current = state.is_current(&request.frame_id);
+            let Some(tab) = state.tab(&request.frame_id) else { return };
+            match (request.response_status_code, &request.response_error_reason) {
+                (_, Some(reason)) => tab.failure = Some((loader, reason.clone())),
+                (Some(301 | 302 | 303 | 307 | 308), None) => {
+                    if current {
+                        state.changes.redirected(request.request.url.chars().take(URL_LIMIT).collect());
+                    }
+                }
+                (Some(status), None) => tab.answer = Some((loader, status)),
+                (None, None) => {}
+            }
+        });
+    }
+
+    /// Nobody is there to type a password into the browser's own dialog; the page with status 401 is shown.
+    fn credentials(&self, event: &Event) {
+        if let Ok(required) = event.parse::<AuthRequired>() {
+            let answer = json!({
+                "requestId": required.request_id,
+                "authChallengeResponse": { "response": "CancelAuth" },
+            });
+            send(&self.browser, "Fetch.continueWithAuth", answer);
+        }
+    }
+
+    /// Sends without waiting for the answer; waits where too many commands wait to be sent.
+    async fn command(&self, method: &'static str, params: Value) {
+        let reply = self.browser.send::<Done>(method, &params);
+        if let Some(Err(CallError::Overloaded { .. })) = reply.now_or_never() {
+            // The request may be gone.
+            let _ = self.browser.call::<Done>(method, params).await;
+        }
+    }
+}
+
+/// Each request, and each answer to a document's.
+fn patterns() -> Value {
+    json!({
+        "handleAuthRequests": true,
+        "patterns": [
+            { "urlPattern": "*", "requestStage": "Request" },
+            { "urlPattern": "*", "resourceType": "Document", "requestStage": "Response" },
+        ],
+    })
+}

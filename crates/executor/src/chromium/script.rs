@@ -1,0 +1,90 @@
+//! The script that runs in each document, in a world of its own: a page neither sees it nor can change what it does.
+//!
+//! It defines one frozen object, [`OBJECT`], with the functions of [`function`]. Elements cross as whole numbers, handles;
+//! a handle never means another element of its document. Values go in and come out as JSON (`returnByValue`), but for
+//! [`function::NODE`]. An element that is gone is answered with `{"detached": true}`, wherever a handle goes in.
+//!
+//! Open shadow roots are entered, by all locators but XPath. Closed ones are not, by anything.
+
+/// The isolated world's name, and that of the object in it.
+pub const OBJECT: &str = "capataz";
+
+/// To be evaluated in each document, before any script of the page's. Evaluated again, it changes nothing.
+pub const SOURCE: &str = concat!(
+    "(() => {\n\"use strict\";\nif (Object.hasOwn(globalThis, \"capataz\")) return;\n",
+    include_str!("script/dom.js"),
+    include_str!("script/controls.js"),
+    include_str!("script/text.js"),
+    include_str!("script/secrets.js"),
+    include_str!("script/roles.js"),
+    include_str!("script/names.js"),
+    include_str!("script/handles.js"),
+    include_str!("script/facts.js"),
+    include_str!("script/locate.js"),
+    include_str!("script/guard.js"),
+    include_str!("script/settle.js"),
+    include_str!("script/input.js"),
+    include_str!("script/skeleton.js"),
+    include_str!("script/snapshot.js"),
+    include_str!("script/html.js"),
+    include_str!("script/outline.js"),
+    include_str!("script/table.js"),
+    include_str!("script/object.js"),
+    "})();\n",
+);
+
+/// Names of the functions, with what they take and answer. `redaction` is `{selectors}`, or null for none; an answer that
+/// depends on one fails where a selector cannot be read.
+pub mod function {
+    /// `({locators, nth, attributes}, redaction)` → `{locator, tried, count, sample, element, invalid}`; the element is
+    /// `{handle, description, facts}`.
+    pub const LOOK: &str = "look";
+    /// `(handle, attributes, redaction)` → `Facts`.
+    pub const FACTS: &str = "facts";
+    /// `(handle, redaction)` → `Description`.
+    pub const DESCRIBE: &str = "describe";
+    /// `(handle)` → the element itself, or null; not to be asked for by value.
+    pub const NODE: &str = "node";
+    /// `(element)` → its handle.
+    pub const HANDLE: &str = "handle";
+    /// `(handle, limitMs, redaction)` → promise of `{rect}`, `{coveredBy}` or `{reason}`. The centre of the rectangle, which
+    /// is in this frame's viewport, is the point to send input to.
+    pub const SETTLE: &str = "settle";
+    /// `(handle, x, y, redaction)` → `{ok, coveredBy}`: what lies at a point of this frame's viewport.
+    pub const HIT: &str = "hit";
+    /// `(handle, types?)` → token. Handle 0: nothing may pass, for the documents around a frame.
+    pub const ARM: &str = "arm";
+    /// `(token, redaction)` → `{delivered, blockedBy, detached}`. Neither delivered nor blocked: nothing came.
+    pub const DISARM: &str = "disarm";
+    /// `(handle)` → `{ok}` or `{reason}`.
+    pub const FOCUS: &str = "focus";
+    /// `(handle)` → `{ok, direct}` or `{reason}`; `direct`: [`SET_VALUE`] is to be called instead of typing.
+    pub const FOCUS_FOR_FILL: &str = "focusForFill";
+    /// `(handle)` → `{ok}` or `{reason}`.
+    pub const CLEAR: &str = "clear";
+    /// `(handle, text)` → `{ok}` or `{reason}`; of a date, time, colour or range.
+    pub const SET_VALUE: &str = "setValue";
+    /// `(handle, values)` → `{ok, changed}` or `{reason}`, with `missing` values.
+    pub const SELECT_OPTIONS: &str = "selectOptions";
+    /// `(handle, redaction)` → `{ok}` or `{reason}`, with `fields` that are invalid, described.
+    pub const SUBMIT: &str = "submit";
+    /// `(handle)` → `{ok}`.
+    pub const SCROLL_TO: &str = "scrollTo";
+    /// `(redaction)` → `Skeleton`.
+    pub const SKELETON: &str = "skeleton";
+    /// `(handles, redaction)` → object.
+    pub const SNAPSHOT: &str = "snapshot";
+    /// `(redaction)` → string.
+    pub const HTML: &str = "html";
+    /// `(redaction?)` → string; without a redaction with all that is secret.
+    pub const PAGE_TEXT: &str = "pageText";
+    /// `({max, prefix, redaction})` → `{text, truncated}`. Handles begin anew in each document, so the prefix is to name
+    /// it: a reference is `prefix` + `e` + handle, and a locator `ref` takes what follows the prefix.
+    pub const OUTLINE: &str = "outline";
+    /// `(redaction)` → `[{x, y, width, height}]` in this frame's viewport.
+    pub const SECRET_BOXES: &str = "secretBoxes";
+    /// `(handle)` → `[[string]]`, or `{reason}`.
+    pub const TABLE: &str = "table";
+    /// `(limitMs)` → promise of whether anything may have changed.
+    pub const CHANGED: &str = "changed";
+}

@@ -1,0 +1,219 @@
+// What is to be known of an element before and after it is acted on, and how it is described to people.
+
+const NAME_LIMIT = 200;
+const PATH_LIMIT = 12;
+
+const segment = (element) => {
+  const name = localName(element);
+  const id = getAttribute(element, "id");
+  if (id !== null && id !== "") return `${name}#${CSS.escape(id)}`;
+  let position = 1;
+  let alone = true;
+  for (let other = previousElementSibling(element); other !== null; other = previousElementSibling(other)) {
+    if (localName(other) === name) position += 1;
+  }
+  for (let other = nextElementSibling(element); other !== null && alone; other = nextElementSibling(other)) {
+    alone = localName(other) !== name;
+  }
+  return position === 1 && alone ? name : `${name}:nth-of-type(${position})`;
+};
+
+/** A CSS path from the nearest root or element with an id. */
+const pathOf = (element) => {
+  const segments = [];
+  for (let at = element; at !== null && segments.length < PATH_LIMIT; at = parentElement(at)) {
+    segments.unshift(segment(at));
+    if (segments[0].includes("#")) break;
+  }
+  return cut(segments.join(" > "), 500);
+};
+
+const descriptionOf = (element, mask) => ({
+  tag: localName(element),
+  role: roleOf(element),
+  name: cut(nameOf(element, mask), NAME_LIMIT),
+  testid: getAttribute(element, "data-testid"),
+  id: getAttribute(element, "id"),
+  path: pathOf(element),
+});
+
+/** The box of an element; of one that has none itself, the box of its content. */
+const boxOf = (element) => {
+  const box = boundingRect(element);
+  if ((box.width > 0 && box.height > 0) || displayOf(element) !== "contents") return box;
+  const range = new Range();
+  range.selectNodeContents(element);
+  return range.getBoundingClientRect();
+};
+
+const isVisible = (element) => {
+  const box = boxOf(element);
+  return box.width > 0 && box.height > 0 && isRendered(element);
+};
+
+const isEnabled = (element) =>
+  !elementMatches(element, ":disabled") && composedClosest(element, '[aria-disabled="true" i],[inert]') === null;
+
+const isEditable = (element) => {
+  if (isInput(element)) {
+    const type = inputType(element);
+    return (TEXT_TYPES.has(type) || PICKER_TYPES.has(type)) && elementMatches(element, ":not([readonly],:disabled)");
+  }
+  if (isTextarea(element)) return elementMatches(element, ":not([readonly],:disabled)");
+  if (elementMatches(element, '[aria-readonly="true" i]')) return false;
+  return element instanceof HTMLElement && isEditableHost(element);
+};
+
+const CHECKABLE = new Set(["checkbox", "radio", "switch", "menuitemcheckbox", "menuitemradio"]);
+
+const isChecked = (element, role) => {
+  const type = typeOf(element);
+  if (type === "checkbox" || type === "radio") return inputChecked(element);
+  const state = getAttribute(element, "aria-checked");
+  return CHECKABLE.has(role) || state !== null ? state === "true" : null;
+};
+
+const valueOf = (element) => {
+  if (isInput(element)) return inputType(element) === "file" ? null : bounded(inputValue(element));
+  if (isTextarea(element)) return bounded(textareaValue(element));
+  if (isSelect(element)) return selectedOptions(element).map((option) => optionValue(option))[0] ?? "";
+  return null;
+};
+
+const optionDisabled = (option) => elementMatches(option, ":disabled");
+
+const optionsOf = (element) =>
+  isSelect(element)
+    ? [...selectOptionsOf(element)].map((option) => ({
+        value: optionValue(option),
+        label: normalised(optionLabel(option)),
+        selected: optionSelected(option),
+        disabled: optionDisabled(option),
+      }))
+    : [];
+
+const absolute = (element, url) => {
+  try {
+    return new URL(url, baseUri(element)).href;
+  } catch {
+    return null;
+  }
+};
+
+const linkTarget = (link) => {
+  const href = getAttribute(link, "href") ?? getAttribute(link, "xlink:href");
+  return href === null ? null : absolute(link, href);
+};
+
+const LINK = "a[href],area[href],a[*|href]";
+
+/** Where a link around the element, or the form of a control, leads. */
+const destinationOf = (element) => {
+  const link = composedClosest(element, LINK);
+  if (link !== null) return linkTarget(link);
+  const form = formOf(element);
+  if (form === null) return null;
+  const own = isSubmitter(element) ? getAttribute(element, "formaction") : null;
+  const method = (isSubmitter(element) ? getAttribute(element, "formmethod") : null) ?? getAttribute(form, "method");
+  if (method !== null && method.toLowerCase() === "dialog") return null;
+  return absolute(form, own ?? getAttribute(form, "action") ?? "") ?? null;
+};
+
+const buttonType = getter(HTMLButtonElement.prototype, "type");
+
+const isSubmitter = (element) => {
+  const type = isHtml(element, "button") ? buttonType(element) : typeOf(element);
+  return type === "submit" || (type === "image" && isInput(element));
+};
+
+/** The part of a box that is inside the viewport; `null`: none of it. */
+const inView = (box) => {
+  const left = Math.max(box.left, 0);
+  const top = Math.max(box.top, 0);
+  const right = Math.min(box.right, window.innerWidth);
+  const bottom = Math.min(box.bottom, window.innerHeight);
+  return right > left && bottom > top ? { x: left, y: top, width: right - left, height: bottom - top } : null;
+};
+
+const centreOf = (rect) => [rect.x + rect.width / 2, rect.y + rect.height / 2];
+
+/** What a click on a label does, it does to the label's control, unless something between them takes the click. */
+const labelLeadsTo = (hit, target) => {
+  const label = composedClosest(hit, "label");
+  if (label === null || labelControl(label) !== target) return false;
+  const taker = composedClosest(hit, "a[href],button,input,select,textarea,summary,[tabindex],[contenteditable]");
+  return taker === null || taker === target || !isWithin(taker, label);
+};
+
+/** Whether what is hit gives its events to the target: itself, inside it, or on its label. */
+const receives = (hit, target) => isWithin(hit, target) || labelLeadsTo(hit, target);
+
+/** The layer that an element which covers another belongs to: the outermost one without the target, if it is a layer. */
+const layerOf = (hit, target) => {
+  let layer = hit;
+  for (let at = hit; at !== null && !isWithin(target, at); at = flatParent(at)) {
+    const { position } = getComputedStyle(at);
+    if ((position !== "static" && position !== "relative") || isHtml(at, "dialog")) layer = at;
+  }
+  return layer;
+};
+
+/** What covers an element, with its text in the place of a name that it has not. */
+const coverOf = (hit, target, mask) => {
+  const layer = layerOf(hit, target);
+  const description = descriptionOf(layer, mask);
+  if (description.name === "") description.name = cut(mask(layer) ? REDACTED : textOf(layer, mask), NAME_LIMIT);
+  return description;
+};
+
+/**
+ * Where the element can be hit: the first of its boxes, cut to the viewport, whose centre gives its events to it. Inline
+ * elements that wrap have several. `hit` is what lies over the first box instead.
+ */
+const hittable = (element) => {
+  let first;
+  const boxes = [...clientRects(element)];
+  if (boxes.length === 0 || displayOf(element) === "contents") boxes.push(boxOf(element));
+  for (const box of boxes) {
+    const rect = inView(box);
+    if (rect === null) continue;
+    const hit = elementAt(...centreOf(rect));
+    if (hit === null) continue;
+    if (receives(hit, element)) return { rect };
+    first ??= hit;
+  }
+  return first === undefined ? { outside: true } : { hit: first };
+};
+
+const factsOf = (element, attributes, mask) => {
+  const role = roleOf(element);
+  const box = boxOf(element);
+  const visible = box.width > 0 && box.height > 0 && isRendered(element);
+  const place = visible ? hittable(element) : {};
+  const type = typeOf(element);
+  const secret = mask(element);
+  return {
+    attached: true,
+    visible,
+    enabled: isEnabled(element),
+    editable: isEditable(element),
+    checked: isChecked(element, role),
+    text: textOf(element, secret ? null : mask),
+    value: valueOf(element),
+    secret,
+    attributes: Object.fromEntries(
+      attributes.flatMap((name) => {
+        const value = getAttribute(element, name);
+        return value === null ? [] : [[name, bounded(value)]];
+      }),
+    ),
+    inputType: type,
+    options: optionsOf(element),
+    multiple: type === "file" ? inputMultiple(element) : isSelect(element) && selectMultiple(element),
+    files: type === "file" ? [...inputFiles(element)].map((file) => file.name) : [],
+    destination: destinationOf(element),
+    rect: plainRect(box),
+    coveredBy: place.hit ? coverOf(place.hit, element, mask) : null,
+    inViewport: visible && inView(box) !== null,
+  };
+};

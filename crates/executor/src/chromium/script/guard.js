@@ -1,0 +1,71 @@
+// The last check before an event: whether it arrives where it was meant to, when it arrives. What would arrive somewhere
+// else is stopped, so that nothing on the page receives it.
+
+const CLICK_TYPES = ["pointerdown", "mousedown", "pointerup", "mouseup", "click", "dblclick", "auxclick", "contextmenu"];
+const eventTrusted = (event) => event.isTrusted;
+
+const guards = new Map();
+let lastToken = 0;
+
+const arrives = (event, guard) => {
+  const target = elementOf(guard.handle);
+  if (target === null) {
+    guard.detached = guard.handle !== 0;
+    return false;
+  }
+  const path = event.composedPath();
+  return path.includes(target) || (isElement(path[0]) && labelLeadsTo(path[0], target));
+};
+
+const onEvent = (event) => {
+  if (guards.size === 0 || !eventTrusted(event)) return;
+  for (const guard of guards.values()) {
+    if (!guard.types.has(event.type)) continue;
+    // The first event decides for all that belong together: a page may well move the element or cover it in answer to it.
+    if (guard.verdict === null) {
+      guard.verdict = arrives(event, guard);
+      const [hit] = event.composedPath();
+      if (!guard.verdict && isElement(hit)) guard.hit = new WeakRef(hit);
+    }
+    if (!guard.verdict) {
+      event.preventDefault();
+      event.stopImmediatePropagation();
+    }
+  }
+};
+
+const listen = (types) => {
+  // Adding the same listener again does nothing; `document.open()` removes those of the window.
+  for (const type of types) window.addEventListener(type, onEvent, { capture: true, passive: false });
+};
+
+// Before any listener of the page's, where this runs before the page's scripts.
+listen(CLICK_TYPES);
+
+/**
+ * From now on trusted events of these types pass only where the first of them arrives at the element. Handle 0 is no
+ * element: nothing passes; for the documents around a frame in which an event is to arrive.
+ */
+const arm = (handle, types = CLICK_TYPES) => {
+  listen(types);
+  lastToken += 1;
+  guards.set(lastToken, { handle, types: new Set(types), verdict: null, hit: null, detached: false });
+  return lastToken;
+};
+
+/** Ends it and says what came. `delivered: false` without `blockedBy`: nothing came at all. */
+const disarm = (token, redaction = null) => {
+  const guard = guards.get(token);
+  guards.delete(token);
+  if (guard === undefined) return { delivered: false, blockedBy: null, detached: true };
+  const hit = guard.hit?.deref();
+  const target = elementOf(guard.handle);
+  const mask = maskOf(redaction);
+  const blockedBy =
+    hit === undefined ? null : target === null ? descriptionOf(hit, mask) : coverOf(hit, target, mask);
+  return {
+    delivered: guard.verdict === true,
+    blockedBy,
+    detached: guard.detached || (guard.verdict === null && guard.handle !== 0 && target === null),
+  };
+};

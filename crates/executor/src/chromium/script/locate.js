@@ -1,0 +1,175 @@
+// Finding elements by locators (rule U4 of seed 002).
+
+/** What cannot be read as a locator. */
+class InvalidLocator extends Error {}
+
+const WIDGETS = new Set(
+  `button checkbox combobox gridcell link listbox menuitem menuitemcheckbox menuitemradio meter option progressbar radio
+  radiogroup searchbox slider spinbutton status switch tab textbox tree treeitem`.split(/\s+/),
+);
+
+const isControl = (element) => typeOf(element) !== "hidden" && WIDGETS.has(roleOf(element));
+
+const byTestid = (value) => findEverywhere(`[data-testid="${CSS.escape(value)}"]`);
+
+const byRole = ({ role, name }) => {
+  const wanted = canonicalRole(normalised(role).toLowerCase());
+  const wantedName = name === null || name === undefined ? null : normalised(name);
+  return findEverywhere(candidateSelector(wanted)).filter(
+    (element) =>
+      roleOf(element) === wanted &&
+      (wantedName === null || hasName(element, wantedName)) &&
+      !isHiddenForAll(element),
+  );
+};
+
+const byLabel = (value) => {
+  const wanted = normalised(value);
+  if (wanted === "") return [];
+  const found = new Set();
+  for (const label of findEverywhere("label")) {
+    const control = labelControl(label);
+    if (control !== null && typeOf(control) !== "hidden" && labelText(label, control) === wanted) found.add(control);
+  }
+  for (const element of findEverywhere("[aria-label],[aria-labelledby]")) {
+    const parts = referenced(element, "aria-labelledby");
+    const text =
+      parts.length > 0
+        ? normalised(parts.map((part) => labelText(part, element)).join(" "))
+        : normalised(getAttribute(element, "aria-label") ?? "");
+    if (text === wanted && isControl(element)) found.add(element);
+  }
+  return found.size > 1 ? inComposedOrder(found) : [...found];
+};
+
+const byCss = (value) => {
+  try {
+    return findEverywhere(value);
+  } catch (error) {
+    throw new InvalidLocator(`css ${JSON.stringify(cut(value, 200))}: ${error.name}`);
+  }
+};
+
+const evaluateXpath = method(Document.prototype, "evaluate");
+
+const byXpath = (value) => {
+  const refuse = (why) => {
+    throw new InvalidLocator(`xpath ${JSON.stringify(cut(value, 200))}: ${why}`);
+  };
+  let result;
+  try {
+    result = evaluateXpath(document, value, document, null, XPathResult.ORDERED_NODE_SNAPSHOT_TYPE, null);
+  } catch (error) {
+    return refuse(error.name === "TypeError" ? "it gives no nodes" : error.name);
+  }
+  const found = [];
+  for (let index = 0; index < result.snapshotLength; index += 1) {
+    const node = result.snapshotItem(index);
+    if (!isElement(node)) refuse("it selects something else than elements");
+    found.push(node);
+  }
+  return found;
+};
+
+/** Text nodes of the document and its open shadow roots, a function for each. */
+const eachText = (visit) => {
+  const roots = [document, ...shadowRoots()];
+  for (const root of roots) {
+    const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+    for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) visit(node);
+  }
+};
+
+/** The smallest visible elements whose text is this one. */
+const byText = (value) => {
+  const wanted = normalised(value);
+  if (wanted === "") return [];
+  const found = new Set();
+  const texts = new Map();
+  const textWithin = (element) => {
+    if (!texts.has(element)) texts.set(element, textOf(element));
+    return texts.get(element);
+  };
+  const climb = (from) => {
+    for (let element = from; element !== null; element = flatParent(element)) {
+      // A slot is a place, and nothing that a person could see or use.
+      if (localName(element) === "slot") continue;
+      const text = textWithin(element);
+      if (text === wanted) {
+        if (isRendered(element)) found.add(element);
+        return;
+      }
+      if (!wanted.includes(text)) return;
+    }
+  };
+  eachText((node) => {
+    const text = data(node).trim();
+    // Any element that reads as wanted consists of parts of it.
+    if (text === "" || !(wanted.includes(text) || wanted.includes(normalised(text)))) return;
+    const parent = parentNode(node);
+    climb(isElement(parent) ? (textSlot(node) ?? parent) : (flatParent(node) ?? null));
+  });
+  for (const input of findEverywhere("input")) if (textWithin(input) === wanted && isRendered(input)) found.add(input);
+  return found.size > 1 ? inComposedOrder(found) : [...found];
+};
+
+const byReference = (value) => {
+  const number = /^e([1-9][0-9]{0,15})$/.exec(value)?.[1];
+  const element = number === undefined ? null : elementOf(Number(number));
+  return element === null ? [] : [element];
+};
+
+const matchesOf = (locator) => {
+  switch (locator.kind) {
+    case "ref":
+      return byReference(locator.value);
+    case "testid":
+      return byTestid(locator.value);
+    case "role":
+      return byRole(locator);
+    case "label":
+      return byLabel(locator.value);
+    case "css":
+      return byCss(locator.value);
+    case "xpath":
+      return byXpath(locator.value);
+    case "text":
+      return byText(locator.value);
+    default:
+      throw new InvalidLocator(`there is no locator ${JSON.stringify(locator.kind)}`);
+  }
+};
+
+/** Matches that are described at most. */
+const SAMPLE_LIMIT = 5;
+
+/** Tries the locators in their order; the first that matches anything decides. */
+const look = ({ locators, nth = null, attributes = [] }, redaction = null) => {
+  const answer = { locator: null, tried: [], count: 0, sample: [], element: null, invalid: null };
+  let found = [];
+  for (const locator of locators) {
+    try {
+      found = matchesOf(locator);
+    } catch (error) {
+      if (!(error instanceof InvalidLocator)) throw error;
+      answer.invalid = error.message;
+      return answer;
+    }
+    if (found.length > 0) {
+      answer.locator = locator.kind;
+      break;
+    }
+    answer.tried.push(locator.kind);
+  }
+  const mask = maskOf(redaction);
+  answer.count = found.length;
+  const chosen = nth === null ? (found.length === 1 ? found[0] : undefined) : found[nth];
+  if (chosen !== undefined) {
+    const description = descriptionOf(chosen, mask);
+    answer.element = { handle: handleOf(chosen), description, facts: factsOf(chosen, attributes, mask) };
+  }
+  answer.sample = found
+    .slice(0, SAMPLE_LIMIT)
+    .map((element) => (element === chosen ? answer.element.description : descriptionOf(element, mask)));
+  return answer;
+};

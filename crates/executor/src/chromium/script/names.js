@@ -1,0 +1,227 @@
+// Accessible names, as "Accessible Name and Description Computation" has them.
+
+const NAMED_BY_CONTENT = new Set(
+  `button cell checkbox columnheader comment gridcell heading link menuitem menuitemcheckbox menuitemradio option radio row
+  rowheader switch tab tooltip treeitem`.split(/\s+/),
+);
+
+/** Characters of icon fonts: they have no reading, and nobody can write them into a name. */
+const PRIVATE_USE = /[\p{Co}]/gu;
+
+const styleText = (element, pseudo) => {
+  const { content, display } = getComputedStyle(element, pseudo);
+  if (content === "none" || content === "normal" || content === "" || display === "none") return "";
+  // Quoted strings one after the other; after a slash, the alternative text that counts instead.
+  const spoken = content.slice(slashOf(content) + 1);
+  let text = "";
+  for (const [, quoted] of spoken.matchAll(/"((?:[^"\\]|\\.)*)"/gsu)) {
+    text += quoted.replace(/\\([0-9a-f]{1,6})\s?|\\(.)/gisu, (_, code, plain) =>
+      code === undefined ? plain : String.fromCodePoint(Math.min(Number.parseInt(code, 16) || 0xfffd, 0x10ffff)),
+    );
+  }
+  text = text.replace(PRIVATE_USE, "");
+  return isInline(display) ? text : ` ${text} `;
+};
+
+/** Where the alternative text of a `content` value begins: the last slash outside quotes. */
+const slashOf = (content) => {
+  let found = -1;
+  let quoted = false;
+  for (let index = 0; index < content.length; index += 1) {
+    const character = content[index];
+    if (character === "\\") index += 1;
+    else if (character === '"') quoted = !quoted;
+    else if (character === "/" && !quoted) found = index;
+  }
+  return found;
+};
+
+const referenced = (element, attribute) => {
+  const ids = getAttribute(element, attribute);
+  if (ids === null) return [];
+  const root = getRootNode(element);
+  const find = findById[nodeType(root)];
+  if (find === undefined) return [];
+  return ids.split(/\s+/).flatMap((id) => (id === "" ? [] : (find(root, id) ?? [])));
+};
+
+const isHiddenInName = (element) => elementMatches(element, '[aria-hidden="true" i]') || !isRendered(element);
+
+/** What a control inside another's name contributes: what is entered in it. `null`: nothing of its own. */
+const embeddedValue = (element, role) => {
+  switch (role) {
+    case "textbox":
+    case "searchbox":
+    case "combobox":
+    case "listbox":
+      if (holdsSecret(element)) return "";
+      if (isSelect(element)) return ownText(element);
+      if (isInput(element)) return inputValue(element);
+      if (isTextarea(element)) return textareaValue(element);
+      if (role === "textbox" || role === "searchbox") return renderedText(element);
+      return [...within(element, "[role=option][aria-selected=true]")].map((option) => renderedText(option)).join(" ");
+    case "slider":
+    case "spinbutton":
+    case "scrollbar":
+    case "meter":
+    case "progressbar": {
+      const stated = getAttribute(element, "aria-valuetext") ?? getAttribute(element, "aria-valuenow");
+      return stated ?? (isInput(element) && !holdsSecret(element) ? inputValue(element) : "");
+    }
+    default:
+      return null;
+  }
+};
+
+const childNamed = (element, name) => {
+  for (let child = firstElementChild(element); child !== null; child = nextElementSibling(child)) {
+    if (localName(child) === name) return child;
+  }
+  return null;
+};
+
+/** The child that names its parent. */
+const CAPTIONS = { fieldset: "legend", table: "caption", figure: "figcaption" };
+
+/** What the element's own language gives as its name (HTML-AAM, SVG-AAM). */
+const nativeName = (element, how, depth) => {
+  const name = localName(element);
+  if (namespaceUri(element) !== HTML) {
+    const title = name === "svg" ? childNamed(element, "title") : null;
+    return title === null ? "" : textContent(title);
+  }
+  const labels = labelsOf(element);
+  if (labels.length > 0) return labels.map((label) => alternative(label, how, "label", depth + 1)).join(" ");
+  if (Object.hasOwn(CAPTIONS, name)) {
+    const caption = childNamed(element, CAPTIONS[name]);
+    return caption === null ? "" : alternative(caption, how, "label", depth + 1);
+  }
+  switch (name) {
+    case "input": {
+      const type = inputType(element);
+      if (type === "image") return getAttribute(element, "alt") || getAttribute(element, "title") || "Submit";
+      return BUTTON_TYPES.has(type) ? buttonCaption(element) : "";
+    }
+    case "img":
+    case "area":
+      return getAttribute(element, "alt") ?? "";
+    case "optgroup":
+    case "option":
+      return getAttribute(element, "label") ?? "";
+    default:
+      return "";
+  }
+};
+
+/** Without the spaces of blocks; without text that styles generate, which is slow to ask for; with both. */
+const [LEAST, PLAIN_NAME, FULL] = [0, 1, 2];
+
+const contentName = (element, how, depth) => {
+  const parts = how.detail === FULL ? [styleText(element, "::before")] : [];
+  for (const child of flatChildren(element)) {
+    const type = nodeType(child);
+    if (type === TEXT) {
+      parts.push(data(child));
+    } else if (type === ELEMENT) {
+      if (localName(child) === "br") parts.push(" ");
+      const text = alternative(child, how, "content", depth + 1);
+      if (text !== "") parts.push(how.detail === LEAST || isInline(displayOf(child)) ? text : ` ${text} `);
+    }
+  }
+  if (how.detail === FULL) parts.push(styleText(element, "::after"));
+  return parts.join("");
+};
+
+const tooltip = (element, role) => {
+  const title = getAttribute(element, "title") ?? "";
+  if (normalised(title) !== "") return title;
+  if (role !== "textbox" && role !== "searchbox" && role !== "combobox" && role !== "spinbutton") return "";
+  return getAttribute(element, "placeholder") ?? getAttribute(element, "aria-placeholder") ?? "";
+};
+
+/**
+ * The text alternative of an element, not normalised; the steps of the specification in their order.
+ * - `how.subject`: the element that is being named; `how.mask`: elements whose text is replaced.
+ * - `mode`: the element is the subject itself (`own`), what aria-labelledby names (`reference`), a native label or caption
+ *   (`label`), or inside one of these (`content`).
+ */
+const alternative = (element, how, mode, depth) => {
+  if (depth > DEPTH_LIMIT || (mode !== "own" && SILENT.has(localName(element)))) return "";
+  if (mode === "content" && element === how.subject) return "";
+  // References and labels may lead in a circle.
+  if (mode === "label" || mode === "content") {
+    if (how.entered.has(element)) return "";
+    how.entered.add(element);
+  }
+  const text = steps(element, how, mode, depth);
+  if (mode === "label" || mode === "content") how.entered.delete(element);
+  return text;
+};
+
+const steps = (element, how, mode, depth) => {
+  if (mode === "content" && !how.inHidden && isHiddenInName(element)) return "";
+  const role = roleOf(element);
+  if (mode === "content") {
+    const value = embeddedValue(element, role);
+    if (value !== null) return value !== "" && how.mask !== null && how.mask(element) ? REDACTED : value;
+  }
+  const isField = isInput(element) || isTextarea(element) || isSelect(element);
+  if (how.mask !== null && !(mode === "own" && isField) && how.mask(element)) return REDACTED;
+  if (!how.inReference) {
+    const parts = referenced(element, "aria-labelledby").map((part) =>
+      alternative(part, { ...how, inReference: true, inHidden: isHiddenInName(part) }, "reference", depth + 1),
+    );
+    const text = parts.join(" ");
+    if (normalised(text) !== "") return text;
+  }
+  const label = getAttribute(element, "aria-label") ?? "";
+  if (normalised(label) !== "") return label;
+  if (role !== "presentation") {
+    const native = nativeName(element, how, depth);
+    if (normalised(native) !== "") return native;
+  }
+  if (mode !== "own" || NAMED_BY_CONTENT.has(role)) {
+    const content = contentName(element, how, depth);
+    if (normalised(content) !== "") return content;
+  }
+  return tooltip(element, role);
+};
+
+const nameWith = (element, mask, detail) =>
+  alternative(element, { subject: element, mask, detail, inReference: false, inHidden: false, entered: new Set() }, "own", 0);
+
+/** The accessible name, in normal form; with `mask`, without what is secret. */
+const nameOf = (element, mask = null, detail = FULL) => normalised(nameWith(element, mask, detail));
+
+/** The name without generated text, for lists of many elements. */
+const plainName = (element, mask) => nameOf(element, mask, PLAIN_NAME);
+
+/** Whether all characters of `part` occur in `whole`, in their order. */
+const isSubsequence = (part, whole) => {
+  let at = 0;
+  for (const character of part) {
+    at = whole.indexOf(character, at);
+    if (at === -1) return false;
+    at += character.length;
+  }
+  return true;
+};
+
+const SPACES = /\p{White_Space}+/gu;
+
+/** Whether the name is this one, which is in normal form. Most are ruled out without looking at styles. */
+const hasName = (element, wanted) => {
+  const least = nameWith(element, null, LEAST).normalize("NFC").replace(SPACES, "");
+  return isSubsequence(least, wanted) && nameOf(element) === wanted;
+};
+
+/** The name of one referenced element or label, as a name that is made of it alone. */
+const labelText = (label, subject) =>
+  normalised(
+    alternative(
+      label,
+      { subject, mask: null, detail: FULL, inReference: true, inHidden: isHiddenInName(label), entered: new Set() },
+      "label",
+      0,
+    ),
+  );

@@ -1,0 +1,159 @@
+// Waiting, by frames and signs of change, never by guesses of time.
+
+/** Resolves with the next frame, or with `false` at the deadline: a page in the background may have no frames. */
+const nextFrame = (deadline) =>
+  new Promise((resolve) => {
+    const left = Math.max(0, deadline - performance.now());
+    const timer = setTimeout(() => {
+      cancelAnimationFrame(frame);
+      resolve(false);
+    }, left);
+    const frame = requestAnimationFrame(() => {
+      clearTimeout(timer);
+      resolve(true);
+    });
+  });
+
+const documentAnimations = method(Document.prototype, "getAnimations");
+
+const isMoving = (animation) => animation.pending || animation.playState === "running";
+
+const isAnimated = (element) => {
+  if (documentAnimations(document).some(isMoving)) return true;
+  for (let root = getRootNode(element); nodeType(root) === FRAGMENT; root = getRootNode(shadowHost(root))) {
+    if (root.getAnimations().some(isMoving)) return true;
+  }
+  return false;
+};
+
+const sameBox = (one, other) =>
+  one.x === other.x && one.y === other.y && one.width === other.width && one.height === other.height;
+
+/** Where to bring an element, one after the other: what is fixed at an edge covers one of them only. */
+const ALIGNMENTS = ["center", "end", "start", "nearest"];
+
+/**
+ * Waits until the element has the same box in two frames, is in view and receives what hits the centre of the answered box:
+ * the visible part of the first of its boxes that does. Else says what is in the way when the limit, in ms, is over.
+ */
+const settle = async (handle, limit, redaction = null) => {
+  const mask = maskOf(redaction);
+  const deadline = performance.now() + limit;
+  let scrolls = 0;
+  let last = null;
+  let still = 0;
+  let obstacle = { reason: "not visible" };
+  for (;;) {
+    const element = elementOf(handle);
+    if (element === null) return DETACHED;
+    if (!isVisible(element)) {
+      obstacle = { reason: "not visible" };
+      last = null;
+    } else {
+      let place = hittable(element);
+      if (place.rect === undefined && scrolls < ALIGNMENTS.length) {
+        const alignment = ALIGNMENTS[scrolls];
+        scrolls += 1;
+        scrollIntoView(element, { block: alignment, inline: alignment, behavior: "instant" });
+        place = hittable(element);
+      }
+      const box = boxOf(element);
+      still = last !== null && sameBox(last, box) ? still + 1 : 0;
+      last = box;
+      // An animation that has just begun shows its first state for more than one frame.
+      const enough = still > 0 && (still > 2 || !isAnimated(element));
+      if (place.rect !== undefined) {
+        if (enough) return { rect: plainRect(place.rect) };
+        obstacle = { reason: "moving" };
+      } else if (place.outside) {
+        obstacle = { reason: "outside the viewport" };
+      } else if (getComputedStyle(element).pointerEvents === "none") {
+        obstacle = { reason: "takes no pointer events" };
+      } else {
+        obstacle = { covered: place.hit };
+      }
+    }
+    if (!(await nextFrame(deadline))) break;
+  }
+  const element = elementOf(handle);
+  if (element === null) return DETACHED;
+  return obstacle.covered ? { coveredBy: coverOf(obstacle.covered, element, mask) } : obstacle;
+};
+
+/** What lies at a point of this frame's viewport where that is not the element; for a frame's own element. */
+const hit = (handle, x, y, redaction = null) =>
+  withElement(handle, (element) => {
+    const found = elementAt(x, y);
+    if (found !== null && receives(found, element)) return { ok: true };
+    return { ok: false, coveredBy: found === null ? null : coverOf(found, element, maskOf(redaction)) };
+  });
+
+/** Scrolls the element to the middle of what shows it, if it is not in view. */
+const scrollTo = (handle) =>
+  withElement(handle, (element) => {
+    const box = boxOf(element);
+    const whole = box.top >= 0 && box.left >= 0 && box.bottom <= window.innerHeight && box.right <= window.innerWidth;
+    if (!whole || hittable(element).rect === undefined) {
+      scrollIntoView(element, { block: "center", inline: "center", behavior: "instant" });
+    }
+    return { ok: true };
+  });
+
+const SIGNS = [
+  "input", "change", "scroll", "scrollend", "resize", "focusin", "focusout", "toggle", "transitionend", "transitioncancel",
+  "animationend", "animationcancel", "load", "error", "hashchange", "popstate", "readystatechange", "fullscreenchange",
+  "close", "cancel", "reset", "submit", "slotchange",
+];
+
+/** Controls that are watched for values that a page's script sets, which no event tells of. */
+const WATCHED_CONTROLS = 500;
+
+const controlStates = () => {
+  const states = [location.href];
+  for (const control of findEverywhere("input,textarea,select").slice(0, WATCHED_CONTROLS)) {
+    if (isSelect(control)) states.push(selectedOptions(control).length, valueOf(control));
+    else if (isTextarea(control)) states.push(textareaValue(control));
+    else states.push(inputValue(control), inputChecked(control));
+  }
+  return states;
+};
+
+const endsByItself = (animation) => {
+  const timing = animation.effect?.getComputedTiming();
+  return isMoving(animation) && timing !== undefined && Number.isFinite(timing.endTime);
+};
+
+/**
+ * Resolves with `true` at the first sign that something may have changed, with `false` at the limit in ms. Signs are
+ * mutations in the document and open shadow roots, events of use, values of controls, the URL, and each frame of an
+ * animation that has an end.
+ */
+const changed = (limit) =>
+  new Promise((resolve) => {
+    const deadline = performance.now() + limit;
+    const before = controlStates();
+    const observer = new MutationObserver(() => end(true));
+    const sign = () => end(true);
+    let over = false;
+    const end = (seen) => {
+      if (over) return;
+      over = true;
+      observer.disconnect();
+      for (const type of SIGNS) window.removeEventListener(type, sign, true);
+      resolve(seen);
+    };
+    const options = { subtree: true, childList: true, attributes: true, characterData: true };
+    for (const root of [document, ...shadowRoots()]) observer.observe(root, options);
+    for (const type of SIGNS) window.addEventListener(type, sign, { capture: true, passive: true });
+    const watch = async () => {
+      while (!over) {
+        if (!(await nextFrame(deadline))) return end(false);
+        if (over) return undefined;
+        const now = controlStates();
+        const animated = documentAnimations(document).some(endsByItself);
+        if (animated || now.length !== before.length || now.some((state, index) => state !== before[index])) end(true);
+      }
+      return undefined;
+    };
+    watch();
+  });

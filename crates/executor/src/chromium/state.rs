@@ -1,0 +1,388 @@
+//! What is known of the browser's tabs: the fold of what it tells us. Nothing here sends or waits for an answer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use capataz_contracts::v1;
+use tokio::sync::watch;
+
+use super::changes::Changes;
+use super::downloads::Downloads;
+use super::protocol::{FrameDescription, LifecycleEvent};
+
+/// How far the document of a tab has come, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Reached {
+    Commit,
+    Dom,
+    Load,
+}
+
+/// The document of a tab's outermost frame.
+#[derive(Clone, Debug)]
+pub(super) struct Document {
+    /// Rises with each document of the tab.
+    pub number: u64,
+    pub loader: String,
+    pub reached: Reached,
+    /// Chromium shows its own page, since what was asked for did not come.
+    pub failed: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Frame {
+    pub parent: Option<String>,
+    pub session: String,
+    /// The world of our script in its document; nothing while there is no document.
+    pub context: Option<String>,
+    /// Chromium's other name for it, which only this process of it understands.
+    pub context_number: i64,
+}
+
+impl Frame {
+    fn new(parent: Option<String>, session: String) -> Self {
+        Self { parent, session, context: None, context_number: 0 }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Tab {
+    /// Its target's and its outermost frame's id.
+    pub target: String,
+    pub session: String,
+    pub crashed: bool,
+    pub document: Document,
+    /// Moves within a document, since the tab was opened.
+    pub same_document: u64,
+    pub frames: BTreeMap<String, Frame>,
+    /// HTTP status of the newest answer to a document's request, with the document's loader.
+    pub answer: Option<(String, u32)>,
+    /// The newest document's request that failed: its loader, and Chromium's words.
+    pub failure: Option<(String, String)>,
+}
+
+impl Tab {
+    fn remove_below(&mut self, frame: &str) {
+        let below: Vec<String> = self
+            .frames
+            .iter()
+            .filter(|(_, candidate)| candidate.parent.as_deref() == Some(frame))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in below {
+            self.frames.remove(&id);
+            self.remove_below(&id);
+        }
+    }
+}
+
+/// What one session is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Attachment {
+    /// The tab, by its target.
+    pub tab: String,
+    /// The frame that the session begins with; that of the tab, or of an iframe with a process of its own.
+    pub frame: String,
+    /// The session that it was attached through, for iframes.
+    pub parent: Option<String>,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    /// Why nothing can be done any more.
+    pub lost: Option<String>,
+    /// In the order in which they were opened; the last one is where actions happen.
+    pub tabs: Vec<Tab>,
+    pub sessions: BTreeMap<String, Attachment>,
+    pub dialogs: v1::DialogAnswer,
+    pub follow_new_tabs: bool,
+    pub changes: Changes,
+    pub downloads: Downloads,
+    /// Origins of the documents that tabs have shown.
+    pub origins: BTreeSet<String>,
+    /// URLs of windows that pages have asked for and that have not come yet.
+    pub asked_windows: Vec<String>,
+    /// The tab that is ours alone, for storage: its target. Its requests never reach the network.
+    pub storage_tab: Option<String>,
+    /// The next tab is that one, whatever the policy for new tabs says.
+    pub expects_own_tab: bool,
+}
+
+impl State {
+    pub(super) fn new(dialogs: v1::DialogAnswer, follow_new_tabs: bool, downloads: Downloads) -> Self {
+        Self {
+            lost: None,
+            tabs: Vec::new(),
+            sessions: BTreeMap::new(),
+            dialogs,
+            follow_new_tabs,
+            changes: Changes::default(),
+            downloads,
+            origins: BTreeSet::new(),
+            asked_windows: Vec::new(),
+            storage_tab: None,
+            expects_own_tab: true,
+        }
+    }
+
+    pub(super) fn current(&self) -> Option<&Tab> {
+        self.tabs.last()
+    }
+
+    pub(super) fn is_current(&self, target: &str) -> bool {
+        self.current().is_some_and(|tab| tab.target == target)
+    }
+
+    pub(super) fn tab(&mut self, target: &str) -> Option<&mut Tab> {
+        self.tabs.iter_mut().find(|tab| tab.target == target)
+    }
+
+    pub(super) fn tab_of_session(&mut self, session: &str) -> Option<&mut Tab> {
+        let target = self.sessions.get(session)?.tab.clone();
+        self.tab(&target)
+    }
+
+    /// Whether commands of this session can still be answered.
+    pub(super) fn answers(&self, session: &str) -> bool {
+        let Some(attachment) = self.sessions.get(session) else { return false };
+        self.lost.is_none() && !self.tabs.iter().any(|tab| tab.target == attachment.tab && tab.crashed)
+    }
+
+    /// Where the script of this document can be called: its session.
+    pub(super) fn session_of_context(&self, context: &str) -> Option<&str> {
+        let frames = self.tabs.iter().flat_map(|tab| tab.frames.values());
+        frames
+            .filter(|frame| frame.context.as_deref() == Some(context))
+            .map(|frame| frame.session.as_str())
+            .next()
+    }
+
+    /// The frame that shows this document: its id, and the tab.
+    pub(super) fn frame_of_context(&self, context: &str) -> Option<(&str, &Tab)> {
+        self.tabs.iter().find_map(|tab| {
+            let mut frames = tab.frames.iter();
+            let (id, _) = frames.find(|(_, frame)| frame.context.as_deref() == Some(context))?;
+            Some((id.as_str(), tab))
+        })
+    }
+
+    pub(super) fn tab_opened(&mut self, target: String, session: String) {
+        let attachment = Attachment { tab: target.clone(), frame: target.clone(), parent: None };
+        self.sessions.insert(session.clone(), attachment);
+        let frame = Frame::new(None, session.clone());
+        self.tabs.push(Tab {
+            frames: BTreeMap::from([(target.clone(), frame)]),
+            target,
+            session,
+            crashed: false,
+            document: Document { number: 0, loader: String::new(), reached: Reached::Commit, failed: false },
+            same_document: 0,
+            answer: None,
+            failure: None,
+        });
+    }
+
+    /// An iframe has got a process, and with it a session, of its own.
+    pub(super) fn frame_moved_out(
+        &mut self,
+        parent_session: &str,
+        frame: String,
+        parent_frame: Option<String>,
+        session: String,
+    ) {
+        let Some(target) = self.sessions.get(parent_session).map(|attachment| attachment.tab.clone()) else {
+            return;
+        };
+        let attachment =
+            Attachment { tab: target.clone(), frame: frame.clone(), parent: Some(parent_session.to_owned()) };
+        self.sessions.insert(session.clone(), attachment);
+        if let Some(tab) = self.tab(&target) {
+            let known_parent = tab.frames.get(&frame).and_then(|frame| frame.parent.clone());
+            let parent = known_parent.or(parent_frame).or(Some(target));
+            tab.remove_below(&frame);
+            tab.frames.insert(frame, Frame::new(parent, session));
+        }
+    }
+
+    /// A session is over: its tab was closed, or its iframe is gone or back in its parent's process. Returns the tab that
+    /// actions happen in from now on, where that is another one.
+    pub(super) fn session_ended(&mut self, session: &str) -> Option<String> {
+        let attachment = self.sessions.remove(session)?;
+        match attachment.parent {
+            Some(parent) => {
+                if let Some(tab) = self.tab(&attachment.tab) {
+                    // Those that the session had go with it. Its own one may live on in its parent's process.
+                    tab.remove_below(&attachment.frame);
+                    if let Some(frame) = tab.frames.get_mut(&attachment.frame)
+                        && frame.session == session
+                    {
+                        frame.session = parent;
+                        frame.context = None;
+                    }
+                }
+                None
+            }
+            None => {
+                let was_current = self.is_current(&attachment.tab);
+                self.tabs.retain(|tab| tab.target != attachment.tab);
+                self.sessions.retain(|_, other| other.tab != attachment.tab);
+                match self.current() {
+                    Some(tab) if was_current => Some(tab.session.clone()),
+                    Some(_) => None,
+                    None => {
+                        self.lost.get_or_insert_with(|| "its last tab was closed".to_owned());
+                        None
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn frame_attached(&mut self, session: &str, frame: String, parent: String) {
+        let Some(tab) = self.tab_of_session(session) else { return };
+        let entry = Frame::new(Some(parent), session.to_owned());
+        tab.frames.insert(frame, entry);
+    }
+
+    pub(super) fn frame_removed(&mut self, session: &str, frame: &str) {
+        if let Some(tab) = self.tab_of_session(session) {
+            tab.remove_below(frame);
+            tab.frames.remove(frame);
+        }
+    }
+
+    pub(super) fn frame_navigated(&mut self, session: &str, frame: FrameDescription) {
+        let Some(tab) = self.tab_of_session(session) else { return };
+        tab.remove_below(&frame.id);
+        if frame.id != tab.target {
+            return;
+        }
+        let status =
+            tab.answer.as_ref().filter(|(loader, _)| *loader == frame.loader_id).map(|answer| answer.1);
+        tab.document = Document {
+            number: tab.document.number + 1,
+            loader: frame.loader_id,
+            reached: Reached::Commit,
+            failed: frame.unreachable_url.is_some(),
+        };
+        let target = tab.target.clone();
+        if frame.unreachable_url.is_none() && frame.security_origin.starts_with("http") {
+            self.origins.insert(frame.security_origin);
+        }
+        if self.is_current(&target) {
+            self.changes.navigated(status);
+        }
+    }
+
+    pub(super) fn lifecycle(&mut self, session: &str, event: &LifecycleEvent) {
+        let reached = match event.name.as_str() {
+            "DOMContentLoaded" => Reached::Dom,
+            "load" => Reached::Load,
+            _ => return,
+        };
+        let Some(tab) = self.tab_of_session(session) else { return };
+        if event.frame_id != tab.target {
+            return;
+        }
+        // Before its first navigation a tab has a document whose commit nobody told us.
+        if tab.document.number == 0 {
+            tab.document.loader.clone_from(&event.loader_id);
+        }
+        if tab.document.loader == event.loader_id {
+            tab.document.reached = tab.document.reached.max(reached);
+        }
+    }
+
+    pub(super) fn moved_within_document(&mut self, session: &str, frame: &str) {
+        let Some(tab) = self.tab_of_session(session) else { return };
+        if tab.target == frame {
+            tab.same_document += 1;
+            if self.is_current(frame) {
+                self.changes.moved();
+            }
+        }
+    }
+
+    pub(super) fn context_created(&mut self, session: &str, frame: &str, context: String, number: i64) {
+        if let Some(frame) = self.tab_of_session(session).and_then(|tab| tab.frames.get_mut(frame))
+            && frame.session == session
+        {
+            frame.context = Some(context);
+            frame.context_number = number;
+        }
+    }
+
+    pub(super) fn context_destroyed(&mut self, session: &str, context: &str) {
+        let Some(tab) = self.tab_of_session(session) else { return };
+        for frame in tab.frames.values_mut() {
+            if frame.context.as_deref() == Some(context) {
+                frame.context = None;
+            }
+        }
+    }
+
+    pub(super) fn contexts_cleared(&mut self, session: &str) {
+        let Some(tab) = self.tab_of_session(session) else { return };
+        for frame in tab.frames.values_mut().filter(|frame| frame.session == session) {
+            frame.context = None;
+        }
+    }
+}
+
+/// The state, and the news that it has changed.
+#[derive(Clone, Debug)]
+pub(super) struct Shared {
+    state: Arc<Mutex<State>>,
+    version: watch::Sender<u64>,
+}
+
+impl Shared {
+    pub(super) fn new(state: State) -> Self {
+        Self { state: Arc::new(Mutex::new(state)), version: watch::Sender::new(0) }
+    }
+
+    /// For reading; who changes something uses [`Shared::change`].
+    pub(super) fn read(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let result = change(&mut self.read());
+        self.version.send_modify(|version| *version += 1);
+        result
+    }
+
+    /// Rises with every change.
+    pub(super) fn version(&self) -> u64 {
+        *self.version.borrow()
+    }
+
+    /// Waits until the state has changed since `version`.
+    pub(super) async fn changed_since(&self, version: u64) {
+        // The sender lives as long as this.
+        let _ = self.version.subscribe().wait_for(|now| *now != version).await;
+    }
+
+    /// Waits until `found` finds something.
+    pub(super) async fn find<T>(&self, mut found: impl FnMut(&State) -> Option<T>) -> T {
+        let mut versions = self.version.subscribe();
+        loop {
+            versions.borrow_and_update();
+            if let Some(result) = found(&self.read()) {
+                return result;
+            }
+            // The sender lives as long as this.
+            let _ = versions.changed().await;
+        }
+    }
+
+    /// As [`Shared::find`]; nothing where that takes longer than `limit`.
+    pub(super) async fn find_within<T>(
+        &self,
+        limit: Duration,
+        found: impl FnMut(&State) -> Option<T>,
+    ) -> Option<T> {
+        tokio::time::timeout(limit, self.find(found)).await.ok()
+    }
+}

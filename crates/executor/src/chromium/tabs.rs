@@ -1,0 +1,72 @@
+//! Getting a tab, or an iframe with a process of its own, ready before anything in it runs.
+
+use std::sync::Arc;
+
+use capataz_cdp::{Connection, Done, Session};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// Most tabs of one run. A page that opens more has them closed.
+pub(super) const TABS_LIMIT: usize = 20;
+
+/// Name of the world in which our script lives: the page's own scripts cannot see it.
+pub(super) const WORLD: &str = "capataz";
+
+/// How each tab is set up.
+#[derive(Clone, Debug)]
+pub(super) struct TabSetup {
+    pub width: u32,
+    pub height: u32,
+    pub locale: String,
+    /// The script for each document.
+    pub script: Arc<str>,
+}
+
+impl TabSetup {
+    /// Sends what a new tab needs, and lets it run. Nothing is waited for: the browser carries commands out in order.
+    pub(super) fn prepare_tab(&self, session: &Session) {
+        self.prepare_frame(session);
+        let size =
+            json!({ "width": self.width, "height": self.height, "deviceScaleFactor": 1, "mobile": false });
+        send(session, "Page.setLifecycleEventsEnabled", json!({ "enabled": true }));
+        send(session, "Inspector.enable", ());
+        send(session, "Emulation.setDeviceMetricsOverride", size);
+        send(session, "Runtime.runIfWaitingForDebugger", ());
+    }
+
+    /// The same for an iframe.
+    pub(super) fn prepare_iframe(&self, session: &Session) {
+        self.prepare_frame(session);
+        send(session, "Runtime.runIfWaitingForDebugger", ());
+    }
+
+    fn prepare_frame(&self, session: &Session) {
+        send(session, "Page.enable", ());
+        send(session, "Runtime.enable", ());
+        let script = json!({ "source": &*self.script, "worldName": WORLD, "runImmediately": true });
+        send(session, "Page.addScriptToEvaluateOnNewDocument", script);
+        // For WebSockets alone; bodies are not to be kept.
+        let buffers = json!({ "maxTotalBufferSize": 0, "maxResourceBufferSize": 0, "maxPostDataSize": 0 });
+        send(session, "Network.enable", buffers);
+        send(session, "Target.setAutoAttach", auto_attach("iframe"));
+        // A tab in the background is to behave as the one in front.
+        send(session, "Emulation.setFocusEmulationEnabled", json!({ "enabled": true }));
+        // Refused where the process has it already.
+        send(session, "Emulation.setLocaleOverride", json!({ "locale": self.locale }));
+    }
+}
+
+/// New targets of this kind are attached to, and wait until they are ready.
+pub(super) fn auto_attach(kind: &str) -> Value {
+    json!({ "autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true, "filter": [{ "type": kind }] })
+}
+
+/// Sends what needs no answer.
+pub(super) fn send(session: &Session, method: &'static str, params: impl Serialize) {
+    drop(session.send::<Done>(method, params));
+}
+
+/// Closes a tab.
+pub(super) fn close(connection: &Connection, target: &str) {
+    send(&connection.browser(), "Target.closeTarget", json!({ "targetId": target }));
+}

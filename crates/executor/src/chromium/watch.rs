@@ -1,0 +1,240 @@
+//! The task that hears what the browser tells, keeps the state by it, and answers what cannot wait: dialogs, new tabs and
+//! iframes, downloads that are too large.
+
+use capataz_cdp::{Connection, Event, EventError, Events};
+use capataz_contracts::v1;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use super::protocol::{
+    AttachedToTarget, ContextCreated, ContextDestroyed, DetachedFromTarget, DialogOpening, DownloadProgress,
+    DownloadWillBegin, FrameAttached, FrameDetached, FrameNavigated, FrameUrl, LifecycleEvent,
+    WebSocketCreated, WindowOpen,
+};
+use super::requests::Filter;
+use super::state::Shared;
+use super::tabs::{TABS_LIMIT, TabSetup, WORLD, close, send};
+
+/// All that the task hears. The order between them counts, so they are one subscription.
+const EVENTS: [&str; 19] = [
+    "Browser.downloadProgress",
+    "Browser.downloadWillBegin",
+    "Inspector.targetCrashed",
+    "Network.webSocketCreated",
+    "Page.frameAttached",
+    "Page.frameDetached",
+    "Page.frameNavigated",
+    "Page.frameStartedNavigating",
+    "Page.javascriptDialogOpening",
+    "Page.lifecycleEvent",
+    "Page.navigatedWithinDocument",
+    "Page.windowOpen",
+    "Runtime.executionContextCreated",
+    "Runtime.executionContextDestroyed",
+    "Runtime.executionContextsCleared",
+    "Target.attachedToTarget",
+    "Target.detachedFromTarget",
+    "Target.targetCrashed",
+    "Target.targetDestroyed",
+];
+
+/// Longest dialog text that is kept, in characters.
+const DIALOG_TEXT: usize = 4096;
+
+/// Most windows that were asked for and have not come.
+const ASKED_WINDOWS: usize = 100;
+
+#[derive(Debug)]
+pub(super) struct Watcher {
+    pub connection: Connection,
+    pub shared: Shared,
+    pub setup: TabSetup,
+    pub filter: Filter,
+}
+
+impl Watcher {
+    /// To be made before anything is asked of the browser.
+    pub(super) fn subscribe(connection: &Connection) -> Events {
+        connection.subscribe(&EVENTS)
+    }
+
+    /// Ends with the connection.
+    pub(super) async fn run(self, mut events: Events) {
+        let reason = loop {
+            match events.next().await {
+                Ok(event) => self.heard(&event),
+                Err(EventError::Lost(loss)) => break loss.to_string(),
+                Err(EventError::Detached) => break "its session has ended".to_owned(),
+                // What was missed may have been a dialog or a new document: nothing could be said of the page any more.
+                Err(EventError::Lagged(count)) => {
+                    break format!("{count} of its events came faster than they could be read");
+                }
+            }
+        };
+        self.shared.change(|state| state.lost.get_or_insert(reason).clone());
+    }
+
+    fn heard(&self, event: &Event) {
+        let session = event.session.as_deref().unwrap_or_default();
+        match &*event.method {
+            "Target.attachedToTarget" => parse(event, |attached| self.attached(session, attached)),
+            "Target.detachedFromTarget" => parse(event, |detached: DetachedFromTarget| {
+                self.detached(&detached.session_id);
+            }),
+            "Inspector.targetCrashed" => self.crashed(session),
+            "Page.javascriptDialogOpening" => parse(event, |dialog| self.dialog(session, dialog)),
+            "Page.frameAttached" => parse(event, |frame: FrameAttached| {
+                self.shared.change(|state| {
+                    state.frame_attached(session, frame.frame_id, frame.parent_frame_id);
+                });
+            }),
+            // One that only changes its process stays.
+            "Page.frameDetached" => parse(event, |frame: FrameDetached| {
+                if frame.reason != "swap" {
+                    self.shared.change(|state| state.frame_removed(session, &frame.frame_id));
+                }
+            }),
+            "Page.frameNavigated" => parse(event, |navigated: FrameNavigated| {
+                self.navigated(session, navigated);
+            }),
+            "Page.frameStartedNavigating" => parse(event, |frame: FrameUrl| {
+                self.started_navigating(session, &frame);
+            }),
+            "Page.navigatedWithinDocument" => parse(event, |frame: FrameUrl| {
+                self.shared.change(|state| state.moved_within_document(session, &frame.frame_id));
+            }),
+            "Page.lifecycleEvent" => parse(event, |lifecycle: LifecycleEvent| {
+                self.shared.change(|state| state.lifecycle(session, &lifecycle));
+            }),
+            "Page.windowOpen" => parse(event, |window: WindowOpen| {
+                self.shared.change(|state| {
+                    if state.asked_windows.len() < ASKED_WINDOWS {
+                        state.asked_windows.push(window.url);
+                    }
+                });
+            }),
+            "Runtime.executionContextCreated" => parse(event, |created: ContextCreated| {
+                let context = created.context;
+                if context.name == WORLD {
+                    self.shared.change(|state| {
+                        let frame = &context.aux_data.frame_id;
+                        state.context_created(session, frame, context.unique_id, context.id);
+                    });
+                }
+            }),
+            "Runtime.executionContextDestroyed" => parse(event, |destroyed: ContextDestroyed| {
+                self.shared.change(|state| {
+                    state.context_destroyed(session, &destroyed.execution_context_unique_id);
+                });
+            }),
+            "Runtime.executionContextsCleared" => {
+                self.shared.change(|state| state.contexts_cleared(session));
+            }
+            "Network.webSocketCreated" => parse(event, |socket: WebSocketCreated| {
+                self.filter.web_socket(&self.shared, &socket.url);
+            }),
+            "Browser.downloadWillBegin" => parse(event, |began: DownloadWillBegin| {
+                let guid = began.guid.clone();
+                if self.shared.change(|state| state.downloads.began(began)) {
+                    self.cancel_download(&guid);
+                }
+            }),
+            "Browser.downloadProgress" => parse(event, |progress: DownloadProgress| {
+                if self.shared.change(|state| state.downloads.progressed(&progress)) {
+                    self.cancel_download(&progress.guid);
+                }
+            }),
+            _ => {}
+        }
+    }
+
+    fn attached(&self, parent: &str, attached: AttachedToTarget) {
+        let AttachedToTarget { session_id, target_info: target } = attached;
+        let session = self.connection.session(session_id.as_str());
+        match target.kind.as_str() {
+            "page" if target.subtype.is_empty() => {
+                let wanted = self.shared.change(|state| {
+                    let ours = std::mem::take(&mut state.expects_own_tab);
+                    if !ours {
+                        let asked = !state.asked_windows.is_empty();
+                        let url = if asked { state.asked_windows.remove(0) } else { String::new() };
+                        state.changes.new_tab(url);
+                    }
+                    let wanted = ours || (state.follow_new_tabs && state.tabs.len() < TABS_LIMIT);
+                    if wanted {
+                        state.tab_opened(target.target_id.clone(), session_id);
+                    }
+                    wanted
+                });
+                if wanted {
+                    self.setup.prepare_tab(&session);
+                } else {
+                    close(&self.connection, &target.target_id);
+                }
+            }
+            "iframe" => {
+                self.shared.change(|state| {
+                    state.frame_moved_out(parent, target.target_id, target.parent_frame_id, session_id);
+                });
+                self.setup.prepare_iframe(&session);
+            }
+            _ => send(&session, "Runtime.runIfWaitingForDebugger", ()),
+        }
+    }
+
+    fn detached(&self, session: &str) {
+        if let Some(front) = self.shared.change(|state| state.session_ended(session)) {
+            send(&self.connection.session(front), "Page.bringToFront", ());
+        }
+    }
+
+    fn crashed(&self, session: &str) {
+        self.shared.change(|state| {
+            if let Some(tab) = state.tab_of_session(session)
+                // An iframe's process may crash alone: the tab lives on.
+                && tab.session == session
+            {
+                tab.crashed = true;
+            }
+        });
+    }
+
+    fn dialog(&self, session: &str, dialog: DialogOpening) {
+        let accepted = self.shared.change(|state| {
+            let accepted = state.dialogs == v1::DialogAnswer::Accept;
+            let message = dialog.message.chars().take(DIALOG_TEXT).collect();
+            state.changes.dialog(v1::DialogRecord { kind: dialog.kind, message, accepted });
+            accepted
+        });
+        let answer = json!({ "accept": accepted, "promptText": dialog.default_prompt });
+        send(&self.connection.session(session), "Page.handleJavaScriptDialog", answer);
+    }
+
+    fn started_navigating(&self, session: &str, frame: &FrameUrl) {
+        let tab = self.shared.read().tabs.iter().any(|tab| tab.target == frame.frame_id);
+        if tab && self.filter.refuse_document(&self.shared, &frame.url) {
+            send(&self.connection.session(session), "Page.stopLoading", ());
+        }
+    }
+
+    fn navigated(&self, session: &str, navigated: FrameNavigated) {
+        let frame = navigated.frame;
+        // It was refused when it began, and has come all the same before the loading could be stopped.
+        if frame.parent_id.is_none() && self.filter.leads_around(&frame.url) {
+            send(&self.connection.session(session), "Page.navigate", json!({ "url": "about:blank" }));
+        }
+        self.shared.change(|state| state.frame_navigated(session, frame));
+    }
+
+    fn cancel_download(&self, guid: &str) {
+        send(&self.connection.browser(), "Browser.cancelDownload", json!({ "guid": guid }));
+    }
+}
+
+/// What has another shape than is known of is passed over.
+fn parse<T: DeserializeOwned>(event: &Event, then: impl FnOnce(T)) {
+    match event.parse() {
+        Ok(params) => then(params),
+        Err(error) => tracing::debug!(method = &*event.method, %error, "an event of another shape"),
+    }
+}

@@ -1,0 +1,217 @@
+//! Why an action failed, and the `ExecutorError` that says so (seed 002, section 2).
+
+use capataz_contracts::v1::{self, ActionStage, Criticality, EvidenceRef, StateSignature};
+use capataz_policy::executor::{ExecutorCode, code, iso_time, kind_traits, lookup};
+use serde_json::{Map, Value, json};
+
+use crate::page::PageError;
+use crate::redact::{MASK, Redactor};
+use crate::text::shortened;
+
+/// The longest message, cause or observed text of an error, in characters.
+const TEXT_MAX: usize = 500;
+
+/// What went wrong, before the evidence for it is taken.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
+    pub(crate) details: Map<String, Value>,
+    pub(crate) conditions: Vec<FailedCondition>,
+    pub(crate) cause: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct FailedCondition {
+    pub(crate) kind: String,
+    pub(crate) args: Value,
+    pub(crate) phase: Phase,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Pre,
+    Post,
+    Assert,
+}
+
+impl Phase {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Pre => "pre",
+            Self::Post => "post",
+            Self::Assert => "assert",
+        }
+    }
+}
+
+impl Failure {
+    pub(crate) fn new(code: &'static str, message: impl Into<String>, details: Value) -> Self {
+        let details = match details {
+            Value::Object(details) => details,
+            _ => Map::new(),
+        };
+        Self { code, message: message.into(), details, conditions: Vec::new(), cause: None }
+    }
+
+    /// Of conditions that do not hold; the code is that of their phase.
+    pub(crate) fn of_conditions(conditions: Vec<FailedCondition>) -> Self {
+        let before = conditions.first().is_some_and(|condition| condition.phase == Phase::Pre);
+        let code = if before { code::PRECONDITION_FAILED } else { code::POSTCONDITION_FAILED };
+        let kinds: Vec<&str> = conditions.iter().map(|condition| condition.kind.as_str()).collect();
+        let message = format!("does not hold: {}", kinds.join(", "));
+        Self { conditions, ..Self::new(code, message, Value::Null) }
+    }
+
+    /// Of one condition that is no one's of the script, but the action's own.
+    pub(crate) fn of_condition(phase: Phase, kind: &str, args: Value) -> Self {
+        Self::of_conditions(vec![FailedCondition { kind: kind.to_owned(), args, phase }])
+    }
+
+    /// Of violations: `INVALID_ACTIONSPEC`.
+    pub(crate) fn of_violations(violations: &[v1::ScriptViolation]) -> Self {
+        let listed: Vec<Value> = violations
+            .iter()
+            .map(|v1::ScriptViolation { path, rule, message, .. }| {
+                json!({"path": path, "rule": rule, "message": message})
+            })
+            .collect();
+        let rules = crate::dsl::violated_rules(violations);
+        let message = format!("the action breaks rules: {}", rules.join(", "));
+        let details = json!({"validation_errors": listed, "violated_rules": rules});
+        Self::new(code::INVALID_ACTIONSPEC, message, details)
+    }
+
+    pub(crate) fn lost(reason: &str) -> Self {
+        Self::new(code::BROWSER_LOST, format!("the browser is lost: {reason}"), json!({"reason": reason}))
+    }
+
+    pub(crate) fn caused_by(mut self, error: &PageError) -> Self {
+        self.cause = Some(error.to_string());
+        self
+    }
+
+    /// The rules of its code.
+    pub(crate) fn rules(&self) -> &'static ExecutorCode {
+        #[expect(clippy::expect_used, reason = "failures are made with the constants of the table")]
+        lookup(self.code).expect("a code of the table")
+    }
+}
+
+/// What an error says besides why.
+#[derive(Debug)]
+pub(crate) struct Context<'a> {
+    pub(crate) action: &'a v1::Action,
+    /// The target is an element whose value is secret.
+    pub(crate) target_is_secret: bool,
+    pub(crate) criticality: Criticality,
+    pub(crate) step_index: Option<u32>,
+    pub(crate) stage: ActionStage,
+    pub(crate) retry: Retry<'a>,
+    pub(crate) now_ms: i64,
+    pub(crate) state_before: StateSignature,
+    pub(crate) state_after: Option<StateSignature>,
+    pub(crate) evidence: Vec<EvidenceRef>,
+}
+
+/// After which codes the script has an action tried again, and how often.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Retry<'a> {
+    pub(crate) on: &'a [String],
+    pub(crate) limit: u32,
+}
+
+/// The error as the contract has it; `run_id` and `seq` are the engine's to fill in.
+pub(crate) fn executor_error(
+    failure: Failure,
+    context: Context<'_>,
+    redactor: &Redactor,
+) -> v1::ExecutorError {
+    let rules = failure.rules();
+    let clean = |text: &str| shortened(&redactor.text(text), TEXT_MAX);
+    let mut details = Value::Object(failure.details);
+    redactor.json(&mut details);
+    let retry = context.retry;
+    let is_retried = retry.limit > 0 && retry.on.iter().any(|code| code == failure.code);
+    v1::ExecutorError {
+        schema_version: "v1".to_owned(),
+        error_code: failure.code.to_owned(),
+        stage: context.stage as i32,
+        severity: rules.severity as i32,
+        message: clean(&failure.message),
+        retryable: Some(is_retried && rules.may_be_retried),
+        run_id: String::new(),
+        seq: 0,
+        step_index: context.step_index,
+        action_id: context.action.id.clone(),
+        action_kind: context.action.kind,
+        criticality: context.criticality as i32,
+        state_before: Some(context.state_before),
+        evidence_refs: context.evidence,
+        created_at: iso_time(context.now_ms),
+        state_after: context.state_after,
+        cause: failure.cause.as_deref().map(clean),
+        details: Some(details.to_string()),
+        debug_message: None,
+        failed_conditions: failure
+            .conditions
+            .into_iter()
+            .map(|condition| failed(condition, redactor))
+            .collect(),
+        action_spec: Some(redacted_action(context.action, context.target_is_secret, redactor)),
+    }
+}
+
+fn failed(condition: FailedCondition, redactor: &Redactor) -> v1::FailedCondition {
+    let mut args = condition.args;
+    redactor.json(&mut args);
+    v1::FailedCondition {
+        kind: condition.kind,
+        args: Some(args.to_string()),
+        phase: condition.phase.name().to_owned(),
+    }
+}
+
+/// The action without anything secret. References to secrets stay: they are none.
+pub(crate) fn redacted_action(
+    action: &v1::Action,
+    target_is_secret: bool,
+    redactor: &Redactor,
+) -> v1::Action {
+    let mut action = action.clone();
+    capataz_contracts::script::each_text(&mut action, &mut |path, _, text| {
+        if target_is_secret && path == "value" && !is_reference(text) {
+            MASK.clone_into(text);
+        } else if !is_reference(text) {
+            redactor.string(text);
+        }
+    });
+    if let Some(rationale) = &mut action.rationale {
+        redactor.string(rationale);
+    }
+    action
+}
+
+/// Whether the text is nothing but references to secrets.
+fn is_reference(text: &str) -> bool {
+    use capataz_contracts::script::{Placeholder, Segment, placeholders};
+    placeholders(text).is_ok_and(|segments| {
+        let only = |segment: &Segment<'_>| matches!(segment, Segment::Placeholder(Placeholder::Secret(_)));
+        !segments.is_empty() && segments.iter().all(only)
+    })
+}
+
+/// What the action declares, else what it is by nature.
+pub(crate) fn criticality_of(action: &v1::Action) -> Criticality {
+    let declared = action.criticality.and_then(|number| Criticality::try_from(number).ok());
+    let by_nature = v1::ActionKind::try_from(action.kind).ok().and_then(kind_traits);
+    match declared.filter(|declared| *declared != Criticality::Unspecified) {
+        Some(declared) => declared,
+        None => by_nature.map_or(Criticality::Normal, |traits| traits.criticality),
+    }
+}
+
+/// A text that was observed, redacted and then short enough to be kept.
+pub(crate) fn observed_text(text: &str, secret: bool, redactor: &Redactor) -> Value {
+    if secret { Value::from(MASK) } else { Value::from(shortened(&redactor.text(text), TEXT_MAX)) }
+}

@@ -1,0 +1,121 @@
+//! What the page did, and what of it fails the action.
+
+use capataz_contracts::v1::{self, ActionKind, BlockedRequests, DialogAnswer, NavigationKind};
+use capataz_policy::executor::code;
+use serde_json::json;
+
+use super::step::{Step, read_failed};
+use crate::dsl::Action;
+use crate::error::{Failure, Phase};
+use crate::page::{Page, PageError};
+use crate::text::normalised;
+
+/// More of one kind are not recorded. A page can open dialogs without end.
+const RECORDED: usize = 100;
+
+const UNAUTHORIZED: u32 = 401;
+
+impl<P: Page> Step<'_, P> {
+    /// Takes over what happened since the last time.
+    pub(super) fn absorb(&mut self) {
+        let new = self.page.take_changes();
+        let all = &mut self.changes;
+        all.navigation = all.navigation.max(new.navigation);
+        all.status = new.status.or(all.status);
+        extend(&mut all.redirects, new.redirects);
+        extend(&mut all.dialogs, new.dialogs);
+        extend(&mut all.new_tabs, new.new_tabs);
+        extend(&mut all.blocked, new.blocked);
+        extend(&mut all.downloads, new.downloads);
+    }
+
+    /// Requests that the allowlist refused, and dialogs that must not come.
+    pub(super) fn check_changes(&self, answer: DialogAnswer) -> Result<(), Failure> {
+        let fails = |request: &&v1::BlockedRequest| match request.kind.as_str() {
+            "document" => true,
+            // What was seen as a connection alone may be the browser's own, such as for the time of day.
+            "connection" => false,
+            _ => self.policy.blocked_requests != BlockedRequests::Record,
+        };
+        if let Some(request) = self.changes.blocked.iter().find(fails) {
+            let mut failure = self.blocked(&request.host, &request.url);
+            failure.details.insert("request_kind".to_owned(), request.kind.clone().into());
+            return Err(failure);
+        }
+        match self.changes.dialogs.first() {
+            Some(dialog) if answer == DialogAnswer::Fail => {
+                let args = json!({"observed": {"kind": dialog.kind, "message": dialog.message}});
+                Err(Failure::of_condition(Phase::Post, "no_dialog", args))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The signals of a failed sign-in that the script declares.
+    pub(super) async fn check_auth(&mut self, action: &Action) -> Result<(), Failure> {
+        let signals = &self.policy.auth;
+        if signals.status_401 && self.changes.status == Some(UNAUTHORIZED) {
+            return Err(auth_failed("status_401"));
+        }
+        let has_loaded = self.changes.navigation == NavigationKind::Document as i32;
+        if let Some(login) = signals.login_url.as_ref().filter(|_| has_loaded) {
+            let (url, _) = readable(self.page.location().await)?;
+            let goes_there = action.kind == ActionKind::Navigate
+                && action.spec.url.as_ref().is_some_and(|url| login.is_match(url));
+            if login.is_match(&url) && !goes_there {
+                return Err(auth_failed("login_url"));
+            }
+        }
+        if !signals.texts.is_empty() {
+            let text = normalised(&readable(self.page.text().await)?);
+            // What was there before says nothing, unless the page was loaded anew.
+            let is_new = |signal: &&String| has_loaded || !self.auth_texts_before.contains(signal);
+            let shown = signals.texts.iter().filter(is_new).find(|signal| text.contains(signal.as_str()));
+            if let Some(signal) = shown {
+                return Err(auth_failed(&format!("text: {signal}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// What happened, redacted, for the record.
+    pub(super) fn recorded_changes(&self) -> v1::PageChanges {
+        let mut changes = self.changes.clone();
+        if changes.navigation == NavigationKind::Unspecified as i32 {
+            changes.navigation = NavigationKind::None as i32;
+        }
+        let texts = changes
+            .redirects
+            .iter_mut()
+            .chain(&mut changes.new_tabs)
+            .chain(changes.dialogs.iter_mut().map(|dialog| &mut dialog.message))
+            .chain(changes.blocked.iter_mut().map(|request| &mut request.url))
+            .chain(
+                changes
+                    .downloads
+                    .iter_mut()
+                    .flat_map(|download| [&mut download.url, &mut download.file_name]),
+            );
+        for text in texts {
+            self.redactor.string(text);
+        }
+        changes
+    }
+}
+
+/// What was read; nothing where the page cannot be read just now.
+fn readable<T: Default>(read: Result<T, PageError>) -> Result<T, Failure> {
+    match read {
+        Err(error @ PageError::Lost { .. }) => Err(read_failed(&error, Phase::Post)),
+        read => Ok(read.unwrap_or_default()),
+    }
+}
+
+fn auth_failed(signal: &str) -> Failure {
+    Failure::new(code::AUTH_FAILED, "signing in has failed", json!({"auth_signal": signal}))
+}
+
+fn extend<T>(all: &mut Vec<T>, new: Vec<T>) {
+    let room = RECORDED.saturating_sub(all.len());
+    all.extend(new.into_iter().take(room));
+}

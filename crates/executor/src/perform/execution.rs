@@ -1,0 +1,306 @@
+//! Stages `execution` and `postcondition`: it is done once, and what was to come of it is waited for.
+
+use capataz_contracts::script::{Placeholder, Segment, placeholders};
+use capataz_contracts::v1::{ActionKind, DialogAnswer, WaitUntil};
+use capataz_policy::executor::code;
+use serde_json::{Value, json};
+
+use super::conditions::file_name;
+use super::policy::host_of;
+use super::precondition::{Prepared, not_acted_on};
+use super::step::{Step, read_failed};
+use super::uploads::upload_failed;
+use crate::dsl::Action;
+use crate::error::{FailedCondition, Failure, Phase};
+use crate::page::{Act, Node, Page, PageError};
+
+impl<P: Page> Step<'_, P> {
+    pub(super) async fn execute(&mut self, action: &Action, prepared: Prepared) -> Result<(), Failure> {
+        if prepared.is_done {
+            return Ok(());
+        }
+        let limit = self.timeout(action);
+        let deadline = self.deadline(action);
+        if let Some(act) = self.act(action, &prepared)? {
+            // From here on nobody knows whether the page got it, unless it says that it did not.
+            self.touched = action.kind != ActionKind::ScrollTo;
+            let acted = self.page.act(act, action.wait_until, limit).await;
+            if let Err(error) = acted.as_ref()
+                && !is_download(action, error)
+            {
+                self.absorb();
+                return Err(self.act_failed(action, error));
+            }
+        }
+        match action.kind {
+            ActionKind::Download => {
+                let left = deadline.left(self.clock).unwrap_or_default();
+                let ended = self.page.downloads_ended(true, left).await;
+                self.absorb();
+                match ended {
+                    Ok(true) => self.check_download()?,
+                    Ok(false) => {
+                        // What kept it from beginning says more than that it did not.
+                        self.check_changes(self.answer(action))?;
+                        return Err(download_failed("no download has ended in time"));
+                    }
+                    Err(error) => return Err(self.act_failed(action, &error)),
+                }
+            }
+            ActionKind::Upload => self.check_taken(&prepared).await?,
+            ActionKind::Extract => self.extract(action).await?,
+            ActionKind::Screenshot => self.take_screenshot(action).await?,
+            _ => {}
+        }
+        self.absorb();
+        self.check_changes(self.answer(action))
+    }
+
+    /// What is sent to the page; nothing for what only reads.
+    fn act(&mut self, action: &Action, prepared: &Prepared) -> Result<Option<Act>, Failure> {
+        let spec = &action.spec;
+        let node = || -> Result<Node, Failure> {
+            // The precondition has found one for every kind that needs one.
+            prepared.node.clone().ok_or_else(|| not_acted_on(action, &PageError::Detached))
+        };
+        Ok(Some(match action.kind {
+            ActionKind::Navigate => Act::Navigate { url: spec.url.clone().unwrap_or_default() },
+            ActionKind::Download => match &spec.url {
+                Some(url) => Act::Navigate { url: url.clone() },
+                None => Act::Click { node: node()?, count: 1 },
+            },
+            ActionKind::Back => Act::Back,
+            ActionKind::Reload => Act::Reload,
+            ActionKind::Click | ActionKind::Check | ActionKind::Uncheck => {
+                Act::Click { node: node()?, count: 1 }
+            }
+            ActionKind::DoubleClick => Act::Click { node: node()?, count: 2 },
+            ActionKind::Hover => Act::Hover { node: node()? },
+            ActionKind::Fill => Act::Fill { node: node()?, text: self.text_to_type(action)? },
+            ActionKind::Press => {
+                Act::Press { node: prepared.node.clone(), key: spec.key.clone().unwrap_or_default() }
+            }
+            ActionKind::Select => Act::Select { node: node()?, values: prepared.values.clone() },
+            ActionKind::Submit => Act::Submit { node: node()? },
+            ActionKind::Upload => Act::Upload { node: node()?, files: prepared.files.clone() },
+            ActionKind::ScrollTo => Act::ScrollTo { node: node()? },
+            ActionKind::Unspecified
+            | ActionKind::WaitFor
+            | ActionKind::Assert
+            | ActionKind::Extract
+            | ActionKind::Screenshot => return Ok(None),
+        }))
+    }
+
+    /// The text with its secrets, which are masked in everything from now on.
+    fn text_to_type(&mut self, action: &Action) -> Result<String, Failure> {
+        let value = action.spec.value.as_deref().unwrap_or_default();
+        let mut text = String::with_capacity(value.len());
+        let mut has_secrets = false;
+        for segment in placeholders(value).unwrap_or_default() {
+            match segment {
+                Segment::Text(plain) => text.push_str(plain),
+                Segment::Placeholder(Placeholder::Secret(name)) => {
+                    let secret = self.secrets.resolve(name).ok_or_else(|| gone(name))?;
+                    self.redactor.learn(&secret);
+                    text.push_str(&secret);
+                    has_secrets = true;
+                }
+                Segment::Placeholder(_) => {}
+            }
+        }
+        // What is typed into a secret input is a secret, wherever it comes from; and so is all of it together.
+        if has_secrets || self.element.as_ref().is_some_and(|element| element.facts.secret) {
+            self.redactor.learn(&text);
+        }
+        Ok(text)
+    }
+
+    /// A single-file input silently keeps one of two files, and pages may refuse what they do not like.
+    async fn check_taken(&mut self, prepared: &Prepared) -> Result<(), Failure> {
+        let Some(node) = &prepared.node else { return Ok(()) };
+        let facts = match self.page.facts(node, &[]).await {
+            Ok(facts) => facts,
+            // A page that takes the files at once may replace the input: the postcondition tells.
+            Err(PageError::Detached) => return Ok(()),
+            Err(error) => return Err(read_failed(&error, Phase::Post)),
+        };
+        let missing = |file: &&String| !facts.files.iter().any(|taken| taken == file_name(file));
+        match self.task.action.files.iter().find(missing) {
+            Some(file) if !facts.files.is_empty() => {
+                Err(upload_failed(file, "not_in_the_input", "the input did not take the file"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_download(&self) -> Result<(), Failure> {
+        match self.changes.downloads.iter().find(|download| download.state != "completed") {
+            Some(download) => {
+                let mut failure = download_failed("the download was cancelled");
+                failure.details.insert("file_name".to_owned(), download.file_name.clone().into());
+                Err(failure)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn act_failed(&mut self, action: &Action, error: &PageError) -> Failure {
+        let failure = match error {
+            PageError::Lost { .. } => return read_failed(error, Phase::Post),
+            PageError::Covered { .. } | PageError::Detached | PageError::NotActionable { .. } => {
+                self.touched = false;
+                not_acted_on(action, error)
+            }
+            PageError::TooSlow { waiting_for, limit } => {
+                let details = json!({
+                    "timeout_ms": u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+                    "wait_condition": waiting_for,
+                });
+                Failure::new(code::NAVIGATION_TIMEOUT, format!("{waiting_for} did not come in time"), details)
+            }
+            PageError::Blocked(request) => {
+                let mut failure = self.blocked(&request.host, &request.url);
+                failure.details.insert("request_kind".to_owned(), request.kind.clone().into());
+                failure
+            }
+            PageError::NotLoaded { reason } => self.not_loaded(action, reason),
+            PageError::Failed(reason) => match action.kind {
+                ActionKind::Upload => {
+                    let file = action.spec.files.first().map_or("", String::as_str);
+                    upload_failed(file, "refused", "the files could not be given to the page")
+                }
+                ActionKind::Download => download_failed("the download could not be begun"),
+                _ => Failure::of_condition(Phase::Post, "performed", json!({"observed": reason})),
+            },
+        };
+        failure.caused_by(error)
+    }
+
+    /// A document that the network did not give. The seed has no code of its own for that: it did not come in time.
+    fn not_loaded(&self, action: &Action, reason: &str) -> Failure {
+        if reason.contains("ERR_BLOCKED_BY_CLIENT") {
+            let request = self.changes.blocked.last();
+            let url = request.map(|request| request.url.as_str()).or(action.spec.url.as_deref());
+            let url = url.unwrap_or_default();
+            return self.blocked(&host_of(url).0, url);
+        }
+        if action.kind == ActionKind::Download {
+            return download_failed("the download could not be loaded");
+        }
+        let details = json!({
+            "timeout_ms": u64::try_from(self.timeout(action).as_millis()).unwrap_or(u64::MAX),
+            "wait_condition": wait_condition(action.wait_until),
+            "network_error": reason,
+        });
+        Failure::new(code::NAVIGATION_TIMEOUT, "the page could not be loaded", details)
+    }
+
+    pub(super) fn answer(&self, action: &Action) -> DialogAnswer {
+        action.dialogs.unwrap_or(self.policy.dialogs)
+    }
+
+    /// Waits until what was to come of the action is there.
+    pub(super) async fn prove(&mut self, action: &Action) -> Result<(), Failure> {
+        let deadline = self.deadline(action);
+        loop {
+            self.absorb();
+            self.check_changes(self.answer(action))?;
+            self.check_auth(action).await?;
+            let mut failed = self.failing(action, &action.conditions, Phase::Assert).await?;
+            // An assertion is about now; everything else may take its time.
+            let is_final = action.kind == ActionKind::Assert && !failed.is_empty();
+            failed.extend(self.failing(action, &action.post, Phase::Post).await?);
+            failed.extend(self.unchecked(action).await?);
+            if failed.is_empty() {
+                return Ok(());
+            }
+            self.picture_before().await?;
+            if is_final || !self.wait(deadline).await.map_err(|error| read_failed(&error, Phase::Post))? {
+                return Err(postcondition_failed(action, failed));
+            }
+        }
+    }
+
+    /// A check box that a click did not change.
+    async fn unchecked(&mut self, action: &Action) -> Result<Option<FailedCondition>, Failure> {
+        let (kind, wanted) = match action.kind {
+            ActionKind::Check => ("checked", true),
+            ActionKind::Uncheck => ("unchecked", false),
+            _ => return Ok(None),
+        };
+        let Some(target) = &action.target else { return Ok(None) };
+        let looked = self.page.look(target).await;
+        if let Err(error @ PageError::Lost { .. }) = &looked {
+            return Err(read_failed(error, Phase::Post));
+        }
+        let checked = looked.ok().and_then(|look| look.element).and_then(|element| element.facts.checked);
+        let failed =
+            FailedCondition { kind: kind.to_owned(), args: json!({"observed": checked}), phase: Phase::Post };
+        Ok((checked != Some(wanted)).then_some(failed))
+    }
+
+    /// What only reads has no picture of before, until something is waited for: then it is still as it was.
+    async fn picture_before(&mut self) -> Result<(), Failure> {
+        let has_none = self.before.as_ref().is_some_and(|before| before.picture.is_none());
+        if !has_none {
+            return Ok(());
+        }
+        match self.see(true).await {
+            Ok(seen) => self.before = Some(seen),
+            Err(error @ PageError::Lost { .. }) => return Err(read_failed(&error, Phase::Post)),
+            // It is tried again with the evidence of the failure, if it comes to that.
+            Err(_) => {}
+        }
+        Ok(())
+    }
+}
+
+/// A navigation that became a download was aborted by the browser itself.
+fn is_download(action: &Action, error: &PageError) -> bool {
+    action.kind == ActionKind::Download
+        && matches!(error, PageError::NotLoaded { reason } if reason.contains("ERR_ABORTED"))
+}
+
+fn postcondition_failed(action: &Action, failed: Vec<FailedCondition>) -> Failure {
+    let of = |kind: &str| failed.iter().find(|condition| condition.kind == kind);
+    let special = match action.kind {
+        ActionKind::Upload => of("upload_listed").map(|condition| {
+            let file = action.spec.files.first().map_or("", String::as_str);
+            let mut failure = upload_failed(file, "not_listed", "the page does not list the file");
+            let observed = condition.args.get("observed").cloned().unwrap_or(Value::Null);
+            failure.details.insert("observed".to_owned(), observed);
+            failure
+        }),
+        ActionKind::Download => {
+            of("download_completed").map(|_| download_failed("the download that was expected did not come"))
+        }
+        _ => None,
+    };
+    match special {
+        Some(failure) => Failure { conditions: failed, ..failure },
+        None => Failure::of_conditions(failed),
+    }
+}
+
+fn download_failed(message: &str) -> Failure {
+    Failure::new(code::DOWNLOAD_FAILED, message, json!({"expected_download": true}))
+}
+
+fn gone(name: &str) -> Failure {
+    let violation = capataz_contracts::v1::ScriptViolation {
+        path: "value".to_owned(),
+        rule: "secret".to_owned(),
+        message: format!("the secret `{name}` is gone"),
+        ..Default::default()
+    };
+    Failure::of_violations(&[violation])
+}
+
+fn wait_condition(until: WaitUntil) -> &'static str {
+    match until {
+        WaitUntil::Commit => "commit",
+        WaitUntil::Dom => "dom",
+        WaitUntil::Load | WaitUntil::Unspecified => "load",
+    }
+}

@@ -1,0 +1,307 @@
+//! Stage `evidence`: everything that the outcome has to prove is taken and durable before anybody learns of it.
+
+use capataz_contracts::v1::{self, ActionKind, ActionStage, BrowserOutcome, EvidenceRef};
+use capataz_policy::executor::{code, evidence};
+use serde_json::json;
+
+use super::precondition::evidence_failed;
+use super::stages::record;
+use super::step::{Failed, Step, read_failed};
+use super::{Clock, Performer, Task};
+use crate::error::{Context, Failure, Phase, Retry, criticality_of, executor_error};
+use crate::evidence::{
+    EvidenceError, EvidenceSink, HTML, JSON, PNG, Piece, Seen, empty_signature, signature_piece, store,
+};
+use crate::page::{Node, Page, PageError};
+use crate::redact::Redactor;
+
+impl<P: Page> Step<'_, P> {
+    pub(super) async fn finish<E: EvidenceSink>(
+        mut self,
+        result: Result<(), Failed>,
+        sink: &mut E,
+    ) -> BrowserOutcome {
+        let begun = self.clock.monotonic();
+        self.absorb();
+        let mut stored = Vec::new();
+        let failed = match result {
+            Ok(()) => match Box::pin(self.keep_success(sink, &mut stored)).await {
+                Ok(()) => None,
+                // The stage `evidence` itself is what failed.
+                Err(failure) => {
+                    Some(self.keep_failure((ActionStage::Evidence, failure), sink, &mut stored).await)
+                }
+            },
+            Err(failed) => Some(self.keep_failure(failed, sink, &mut stored).await),
+        };
+        let was_kept = failed.as_ref().is_none_or(|(stage, _)| *stage != ActionStage::Evidence);
+        let duration = self.clock.monotonic().saturating_sub(begun);
+        self.stages.push(record(ActionStage::Evidence, was_kept, duration));
+        self.outcome(failed, stored)
+    }
+
+    fn outcome(mut self, failed: Option<Failed>, stored: Vec<EvidenceRef>) -> BrowserOutcome {
+        let mut changes = self.recorded_changes();
+        // What was stored already knows its blobs.
+        for (recorded, kept) in changes.downloads.iter_mut().zip(&self.changes.downloads) {
+            recorded.blob.clone_from(&kept.blob);
+        }
+        let mut outcome = BrowserOutcome {
+            stages: std::mem::take(&mut self.stages),
+            state_before: self.before.as_ref().map(|seen| seen.signature.clone()),
+            state_after: self.after.as_ref().map(|seen| seen.signature.clone()),
+            resolution: self.resolution.take(),
+            changes: Some(changes),
+            touched: self.touched,
+            ..BrowserOutcome::default()
+        };
+        match failed {
+            None => {
+                outcome.evidence = stored;
+                outcome.output = self.output.take();
+            }
+            Some((stage, failure)) => {
+                let last = || self.task.last_state.clone().unwrap_or_else(empty_signature);
+                let state_before = outcome.state_before.clone().unwrap_or_else(last);
+                let context = Context {
+                    action: &self.task.action,
+                    target_is_secret: self.element.as_ref().is_some_and(|element| element.facts.secret),
+                    criticality: self.criticality,
+                    step_index: self.task.step_index,
+                    stage,
+                    retry: retry(&self.task.action, self.policy.spec()),
+                    now_ms: self.clock.now_ms(),
+                    state_before,
+                    state_after: outcome.state_after.clone(),
+                    evidence: stored,
+                };
+                outcome.error = Some(executor_error(failure, context, self.redactor));
+            }
+        }
+        outcome
+    }
+
+    /// The pictures, files and values of an action that succeeded, and what the page is like now.
+    async fn keep_success<E: EvidenceSink>(
+        &mut self,
+        sink: &mut E,
+        stored: &mut Vec<EvidenceRef>,
+    ) -> Result<(), Failure> {
+        if self.touched {
+            self.after = Some(self.see(false).await.map_err(|error| taking_failed(&error))?);
+        }
+        let mut pieces: Vec<Piece> = self.before_picture().into_iter().collect();
+        pieces.append(&mut self.pieces);
+        store(pieces, sink, stored).await.map_err(keeping_failed)?;
+        for index in 0..self.changes.downloads.len() {
+            let Some(download) = self.changes.downloads.get_mut(index) else { break };
+            if download.state != "completed" || download.blob.is_some() {
+                continue;
+            }
+            let kept = sink.put_download(download).await.map_err(keeping_failed)?;
+            stored.push(EvidenceRef {
+                id: kept.id.clone(),
+                kind: evidence::DOWNLOAD.to_owned(),
+                media_type: "application/octet-stream".to_owned(),
+                bytes: kept.size,
+                redacted: false,
+            });
+            download.blob = Some(v1::BlobRef { blake3: kept.id, size: kept.size });
+        }
+        self.output_of_download();
+        Ok(())
+    }
+
+    /// A download's output: its file name, bytes, and the blob that has them.
+    fn output_of_download(&mut self) {
+        let (Some(name), true) =
+            (&self.task.action.output, self.task.action.kind == ActionKind::Download as i32)
+        else {
+            return;
+        };
+        let Some(download) = self.changes.downloads.iter().rev().find(|download| download.blob.is_some())
+        else {
+            return;
+        };
+        let mut value = json!({
+            "file_name": download.file_name,
+            "bytes": download.bytes,
+            "blake3": download.blob.as_ref().map(|blob| blob.blake3.as_str()),
+        });
+        self.redactor.json(&mut value);
+        self.output = Some(v1::ActionOutput { name: name.clone(), value: value.to_string() });
+    }
+
+    /// The evidence of a failure. Where it cannot be taken or kept, that is another failure.
+    async fn keep_failure<E: EvidenceSink>(
+        &mut self,
+        failed: Failed,
+        sink: &mut E,
+        stored: &mut Vec<EvidenceRef>,
+    ) -> Failed {
+        let (mut stage, mut failure) = failed;
+        let mut pieces = std::mem::take(&mut self.pieces);
+        let mut taken = Ok(());
+        if failure.rules().evidence_can_be_taken() {
+            taken = Box::pin(self.take_evidence(stage, &failure, &mut pieces)).await;
+        }
+        match taken {
+            Ok(()) => {}
+            Err(PageError::Lost { reason }) => {
+                let original = failure.code;
+                failure = Failure::lost(&reason);
+                failure.details.insert("original_code".to_owned(), original.into());
+            }
+            Err(error) => {
+                failure = evidence_failed(&error.to_string(), Some(&failure));
+                stage = ActionStage::Evidence;
+            }
+        }
+        if !failure.rules().evidence_can_be_taken() {
+            self.last_evidence(&mut pieces);
+            stored.extend(self.task.last_evidence.iter().cloned());
+        }
+        if let Err(error) = store(pieces, sink, stored).await {
+            if failure.code != code::EVIDENCE_FAILED {
+                failure = evidence_failed(&error.to_string(), Some(&failure));
+            }
+            stage = ActionStage::Evidence;
+        }
+        (stage, failure)
+    }
+
+    /// What the table asks for, in its order.
+    async fn take_evidence(
+        &mut self,
+        stage: ActionStage,
+        failure: &Failure,
+        pieces: &mut Vec<Piece>,
+    ) -> Result<(), PageError> {
+        let rules = failure.rules();
+        let kinds = rules.obligatory_evidence(stage, self.criticality);
+        match &mut self.before {
+            Some(before) if before.picture.is_some() => {}
+            // Nothing was sent yet: the page is as it was before.
+            _ => self.before = Some(self.see(true).await?),
+        }
+        let was_sent = kinds.contains(&evidence::SCREENSHOT_AFTER);
+        if was_sent || rules.state_after {
+            self.after = Some(self.see(was_sent).await?);
+        }
+        for kind in kinds {
+            let piece = match kind {
+                evidence::DOM_SNAPSHOT => Some(self.snapshot().await?),
+                evidence::STATE_SIGNATURE => self.before.as_ref().map(Seen::piece),
+                evidence::HTML => Some(self.html().await?),
+                evidence::SCREENSHOT_BEFORE => self.before_picture(),
+                evidence::SCREENSHOT_AFTER => picture(evidence::SCREENSHOT_AFTER, self.after.as_ref()),
+                _ => None,
+            };
+            pieces.extend(piece);
+        }
+        Ok(())
+    }
+
+    fn before_picture(&self) -> Option<Piece> {
+        picture(evidence::SCREENSHOT_BEFORE, self.before.as_ref())
+    }
+
+    async fn snapshot(&mut self) -> Result<Piece, PageError> {
+        let node = self.element.as_ref().map(|element| element.node.clone());
+        let nodes: Vec<Node> = node.into_iter().collect();
+        let mut snapshot = match self.page.snapshot(&nodes).await {
+            // The target may be gone by now; the rest of the page is not.
+            Err(PageError::Detached) => self.page.snapshot(&[]).await?,
+            other => other?,
+        };
+        let redacted = self.redactor.json(&mut snapshot);
+        Ok(Piece {
+            kind: evidence::DOM_SNAPSHOT,
+            media_type: JSON,
+            content: snapshot.to_string().into(),
+            redacted,
+        })
+    }
+
+    async fn html(&mut self) -> Result<Piece, PageError> {
+        let mut html = self.page.html().await?;
+        let redacted = self.redactor.string(&mut html);
+        Ok(Piece { kind: evidence::HTML, media_type: HTML, content: html.into(), redacted })
+    }
+
+    /// Of a page that is gone: what was seen last, by this action or before it.
+    fn last_evidence(&mut self, pieces: &mut Vec<Piece>) {
+        match &self.before {
+            Some(before) => pieces.push(before.piece()),
+            None => pieces.push(last_signature(self.task)),
+        }
+        pieces.extend(self.before_picture());
+    }
+}
+
+fn last_signature(task: &Task) -> Piece {
+    let signature = task.last_state.clone().unwrap_or_else(empty_signature);
+    signature_piece(&signature, false)
+}
+
+fn picture(kind: &'static str, seen: Option<&Seen>) -> Option<Piece> {
+    let picture = seen?.picture.as_ref()?;
+    Some(Piece { kind, media_type: PNG, content: picture.png.clone(), redacted: picture.masked })
+}
+
+fn taking_failed(error: &PageError) -> Failure {
+    match error {
+        PageError::Lost { .. } => read_failed(error, Phase::Post),
+        error => evidence_failed(&error.to_string(), None),
+    }
+}
+
+fn keeping_failed(error: EvidenceError) -> Failure {
+    evidence_failed(&error.to_string(), None)
+}
+
+/// The action's own retries, else the policy's.
+fn retry<'a>(action: &'a v1::Action, policy: &'a v1::ScriptPolicy) -> Retry<'a> {
+    let own = action.retry.as_ref();
+    let limit = own.and_then(|retry| retry.limit).or(policy.retry_limit).unwrap_or_default();
+    let on = own.map(|retry| retry.on.as_slice()).filter(|on| !on.is_empty());
+    Retry { on: on.unwrap_or(&policy.retry_on), limit }
+}
+
+/// Of a browser that was lost while nothing was performed.
+pub(super) async fn lost<E: EvidenceSink>(
+    performer: &Performer,
+    task: &Task,
+    reason: &str,
+    sink: &mut E,
+    clock: &dyn Clock,
+) -> BrowserOutcome {
+    let begun = clock.monotonic();
+    let mut stage = ActionStage::Execution;
+    let mut failure = Failure::lost(reason);
+    let mut stored = task.last_evidence.clone();
+    if let Err(error) = store(vec![last_signature(task)], sink, &mut stored).await {
+        failure = evidence_failed(&error.to_string(), Some(&failure));
+        stage = ActionStage::Evidence;
+    }
+    let redactor: &Redactor = &performer.redactor;
+    let context = Context {
+        action: &task.action,
+        target_is_secret: false,
+        criticality: criticality_of(&task.action),
+        step_index: task.step_index,
+        stage,
+        retry: retry(&task.action, performer.policy.spec()),
+        now_ms: clock.now_ms(),
+        state_before: task.last_state.clone().unwrap_or_else(empty_signature),
+        state_after: None,
+        evidence: stored,
+    };
+    let duration = clock.monotonic().saturating_sub(begun);
+    BrowserOutcome {
+        stages: vec![record(ActionStage::Evidence, stage != ActionStage::Evidence, duration)],
+        state_before: task.last_state.clone(),
+        error: Some(executor_error(failure, context, redactor)),
+        ..BrowserOutcome::default()
+    }
+}

@@ -1,0 +1,343 @@
+//! Stage `precondition`: the target is found, the conditions before hold, and the element can be acted on.
+
+use std::path::PathBuf;
+
+use capataz_contracts::script::{Placeholder, Segment, placeholders};
+use capataz_contracts::v1::ActionKind;
+use capataz_contracts::{json as contract, v1};
+use capataz_policy::executor::code;
+use serde_json::{Value, json};
+
+use super::step::{Deadline, Step, read_failed};
+use crate::dsl::{Action, RESOLUTION_ORDER};
+use crate::error::{FailedCondition, Failure, Phase};
+use crate::evidence::Seen;
+use crate::page::{Description, Element, Facts, Look, Node, Page, PageError, Query};
+use crate::text::normalised;
+
+/// What the execution needs.
+#[derive(Debug, Default)]
+pub(super) struct Prepared {
+    pub(super) node: Option<Node>,
+    /// Values of the options to be selected.
+    pub(super) values: Vec<String>,
+    /// Files to be uploaded, without links and `..` in their paths.
+    pub(super) files: Vec<PathBuf>,
+    /// A check box is as it is wanted already.
+    pub(super) is_done: bool,
+}
+
+impl<P: Page> Step<'_, P> {
+    pub(super) async fn prepare(&mut self, action: &Action) -> Result<Prepared, Failure> {
+        let deadline = self.deadline(action);
+        if let Some(target) = &action.target {
+            self.element = Some(self.find(action, target, deadline).await?);
+        }
+        self.hold_before(action, deadline).await?;
+        if let Some(target) = &action.target {
+            self.make_ready(action, target, deadline).await?;
+        }
+        let element = self.element.take();
+        let judged = self.judge(action, element.as_ref()).await;
+        self.element = element;
+        judged?;
+        let mut prepared = Prepared::default();
+        if let Some(Element { node, facts, .. }) = &self.element {
+            prepared.node = Some(node.clone());
+            prepared.values = values(&action.spec.options, facts);
+            let wanted = match action.kind {
+                ActionKind::Check => Some(true),
+                ActionKind::Uncheck => Some(false),
+                _ => None,
+            };
+            prepared.is_done = wanted.is_some() && facts.checked == wanted;
+        }
+        if action.kind == ActionKind::Upload {
+            prepared.files = self.files_to_upload(action).await?;
+        }
+        self.look_before(action).await?;
+        Ok(prepared)
+    }
+
+    /// The one element that the target means, waited for; more than one fails at once.
+    async fn find(
+        &mut self,
+        action: &Action,
+        target: &Query,
+        deadline: Deadline,
+    ) -> Result<Element, Failure> {
+        loop {
+            let look = match self.page.look(target).await {
+                Ok(look) => look,
+                Err(error) => {
+                    // A page that cannot be read now may be readable in a moment.
+                    let is_over = matches!(error, PageError::Lost { .. })
+                        || !self.wait(deadline).await.map_err(|error| read_failed(&error, Phase::Pre))?;
+                    if is_over {
+                        return Err(read_failed(&error, Phase::Pre));
+                    }
+                    continue;
+                }
+            };
+            if let Some(reason) = &look.invalid {
+                let violation = v1::ScriptViolation {
+                    path: "target".to_owned(),
+                    rule: "selector".to_owned(),
+                    message: reason.clone(),
+                    ..v1::ScriptViolation::default()
+                };
+                return Err(Failure::of_violations(&[violation]));
+            }
+            let is_ambiguous = look.count > 1 && (target.nth.is_none() || look.frame_missing.is_some());
+            if is_ambiguous {
+                return Err(not_unique(action, &look));
+            }
+            if let Some(element) = look.element.clone() {
+                self.resolution = Some(self.resolution(&look, &element));
+                return Ok(element);
+            }
+            if !self.wait(deadline).await.map_err(|error| read_failed(&error, Phase::Pre))? {
+                return Err(not_found(action, &look));
+            }
+        }
+    }
+
+    fn resolution(&self, look: &Look, element: &Element) -> v1::ResolutionRecord {
+        let rect = element.facts.rect;
+        v1::ResolutionRecord {
+            locator: look.locator.clone().unwrap_or_default(),
+            count: look.count,
+            tried: look.tried.clone(),
+            element: self.redactor.text(&shown(&element.description)).into_owned(),
+            x: Some(rect.x),
+            y: Some(rect.y),
+            width: Some(rect.width),
+            height: Some(rect.height),
+        }
+    }
+
+    async fn hold_before(&mut self, action: &Action, deadline: Deadline) -> Result<(), Failure> {
+        loop {
+            let failed = self.failing(action, &action.pre, Phase::Pre).await?;
+            if failed.is_empty() {
+                return Ok(());
+            }
+            if !self.wait(deadline).await.map_err(|error| read_failed(&error, Phase::Pre))? {
+                return Err(Failure::of_conditions(failed));
+            }
+        }
+    }
+
+    /// Waits until the element can be acted on. It is looked for anew each time: pages replace elements.
+    async fn make_ready(
+        &mut self,
+        action: &Action,
+        target: &Query,
+        deadline: Deadline,
+    ) -> Result<(), Failure> {
+        // What was found already is good for the first look, unless conditions were waited for in between.
+        let mut is_fresh = action.pre.is_empty();
+        loop {
+            if !is_fresh {
+                self.element = Some(self.find(action, target, deadline).await?);
+            }
+            is_fresh = false;
+            let Some(Element { node, facts, description }) = &self.element else { return Ok(()) };
+            let unmet = unmet(action, facts);
+            if !unmet.is_empty() {
+                let is_final = unmet.iter().any(|(kind, _)| *kind == SECRET_INPUT);
+                let target = action.spec.target.as_ref().map(target_json);
+                let failed = unmet.into_iter().map(|(kind, observed)| FailedCondition {
+                    kind: kind.to_owned(),
+                    args: json!({"target": target, "observed": observed}),
+                    phase: Phase::Pre,
+                });
+                let failed = failed.collect();
+                if is_final || !self.wait(deadline).await.map_err(|error| read_failed(&error, Phase::Pre))? {
+                    return Err(Failure::of_conditions(failed));
+                }
+                continue;
+            }
+            if !is_pointed_at(action, description) {
+                return Ok(());
+            }
+            let node = node.clone();
+            let left = deadline.left(self.clock).unwrap_or_default();
+            match self.page.settle(&node, left).await {
+                Ok(rect) => {
+                    if let Some(resolution) = &mut self.resolution {
+                        resolution.x = Some(rect.x);
+                        resolution.y = Some(rect.y);
+                        resolution.width = Some(rect.width);
+                        resolution.height = Some(rect.height);
+                    }
+                    return Ok(());
+                }
+                Err(PageError::Detached) if deadline.left(self.clock).is_some() => {}
+                Err(error) => return Err(not_acted_on(action, &error)),
+            }
+        }
+    }
+
+    /// What the page looks like before anything is sent to it.
+    async fn look_before(&mut self, action: &Action) -> Result<(), Failure> {
+        let seen = self.see(Self::sends(action)).await;
+        self.before = Some(seen.map_err(|error| match error {
+            PageError::Lost { .. } => read_failed(&error, Phase::Pre),
+            // Without evidence nothing is done.
+            error => evidence_failed(&error.to_string(), None),
+        })?);
+        if !self.policy.auth.texts.is_empty() {
+            let text = self.page.text().await.map_err(|error| read_failed(&error, Phase::Pre))?;
+            let text = normalised(&text);
+            let there = self.policy.auth.texts.iter().filter(|signal| text.contains(signal.as_str()));
+            self.auth_texts_before = there.cloned().collect();
+        }
+        Ok(())
+    }
+
+    pub(super) async fn see(&mut self, pictured: bool) -> Result<Seen, PageError> {
+        let mut seen = Seen::new(self.page.skeleton().await?, self.redactor);
+        if pictured {
+            seen.pictured(self.page.screenshot(false).await?);
+        }
+        Ok(seen)
+    }
+}
+
+/// `EVIDENCE_FAILED`, in the place of another code where there was one.
+pub(super) fn evidence_failed(reason: &str, original: Option<&Failure>) -> Failure {
+    let details = json!({
+        "original_code": original.map(|failure| failure.code),
+        "original_message": original.map(|failure| failure.message.as_str()),
+    });
+    let mut failure = Failure::new(code::EVIDENCE_FAILED, "the evidence could not be taken or kept", details);
+    failure.cause = Some(reason.to_owned());
+    if let Some(original) = original {
+        failure.conditions.clone_from(&original.conditions);
+    }
+    failure
+}
+
+/// A secret is typed only where the page, and pictures of it, do not show it.
+const SECRET_INPUT: &str = "secret_input";
+
+/// What the element lacks for the action, each with what was observed.
+fn unmet(action: &Action, facts: &Facts) -> Vec<(&'static str, Value)> {
+    use ActionKind as Kind;
+    let kind = action.kind;
+    let needs_visible = !matches!(kind, Kind::Upload | Kind::ScrollTo | Kind::Extract);
+    let needs_enabled = needs_visible && !matches!(kind, Kind::Hover | Kind::Press) || kind == Kind::Upload;
+    let mut unmet = Vec::new();
+    let mut need = |name: &'static str, is_met: bool, observed: Value| {
+        if !is_met {
+            unmet.push((name, observed));
+        }
+    };
+    need("visible", !needs_visible || facts.visible, json!(facts.visible));
+    need("enabled", !needs_enabled || facts.enabled, json!(facts.enabled));
+    match kind {
+        Kind::Fill => {
+            need("editable", facts.editable, json!(facts.editable));
+            need(SECRET_INPUT, facts.secret || !types_secret(action), json!(facts.secret));
+        }
+        Kind::Check | Kind::Uncheck => need("checkable", facts.checked.is_some(), Value::Null),
+        Kind::Select => {
+            let labels: Vec<&str> = facts.options.iter().map(|option| option.label.as_str()).collect();
+            for option in &action.spec.options {
+                need("option", value_of(option, facts).is_some(), json!({"wanted": option, "there": labels}));
+            }
+        }
+        Kind::Upload => {
+            need("file_input", facts.input_type.as_deref() == Some("file"), json!(facts.input_type));
+        }
+        _ => {}
+    }
+    unmet
+}
+
+fn types_secret(action: &Action) -> bool {
+    let segments = placeholders(action.spec.value.as_deref().unwrap_or_default()).unwrap_or_default();
+    segments.iter().any(|segment| matches!(segment, Segment::Placeholder(Placeholder::Secret(_))))
+}
+
+/// The value of the option that is meant: by its value, else by its exact label. Disabled options are not there.
+fn value_of<'f>(wanted: &str, facts: &'f Facts) -> Option<&'f str> {
+    let enabled = || facts.options.iter().filter(|option| !option.disabled);
+    let label = normalised(wanted);
+    let by_value = enabled().find(|option| option.value == wanted);
+    let option = by_value.or_else(|| enabled().find(|option| normalised(&option.label) == label))?;
+    Some(&option.value)
+}
+
+fn values(options: &[String], facts: &Facts) -> Vec<String> {
+    options.iter().filter_map(|option| value_of(option, facts)).map(str::to_owned).collect()
+}
+
+/// Whether the element must receive events at its centre. A form is submitted as its button would.
+fn is_pointed_at(action: &Action, description: &Description) -> bool {
+    use ActionKind as Kind;
+    match action.kind {
+        Kind::Click | Kind::DoubleClick | Kind::Hover | Kind::Check | Kind::Uncheck | Kind::Download => true,
+        Kind::Submit => !description.tag.eq_ignore_ascii_case("form"),
+        _ => false,
+    }
+}
+
+/// Why an element that was found did not get the action; nothing was sent to it.
+pub(super) fn not_acted_on(action: &Action, error: &PageError) -> Failure {
+    match error {
+        PageError::Covered { by } => {
+            let details = json!({
+                "overlay_selector": by.as_ref().map(|by| by.path.as_str()),
+                "overlay_text": by.as_ref().map(|by| by.name.as_str()),
+            });
+            Failure::new(code::OVERLAY_BLOCKING, "something lies over the target", details)
+        }
+        PageError::Detached => {
+            let mut failure = not_found(action, &Look::default());
+            failure.details.insert("stale".to_owned(), Value::from(true));
+            failure
+        }
+        PageError::NotActionable { reason } => {
+            let target = action.spec.target.as_ref().map(target_json);
+            let args = json!({"target": target, "observed": reason});
+            Failure::of_condition(Phase::Pre, "actionable", args)
+        }
+        error => read_failed(error, Phase::Pre),
+    }
+}
+
+pub(super) fn target_json(target: &v1::Target) -> Value {
+    contract::print("capataz.v1.Target", target)
+}
+
+fn not_found(action: &Action, look: &Look) -> Failure {
+    let details = json!({
+        "target_resolution_order": RESOLUTION_ORDER,
+        "target": action.spec.target.as_ref().map(target_json),
+        "count_observed": 0,
+        // More than none where the place that is asked for is beyond them.
+        "count_before_nth": look.count,
+        "tried": look.tried,
+        "frame_missing": look.frame_missing,
+    });
+    Failure::new(code::TARGET_NOT_FOUND, "no element matches the target", details)
+}
+
+fn not_unique(action: &Action, look: &Look) -> Failure {
+    let details = json!({
+        "target": action.spec.target.as_ref().map(target_json),
+        "locator": look.locator,
+        "count_observed": look.count,
+        "matches_sample": look.sample,
+        "frame_missing": look.frame_missing,
+    });
+    Failure::new(code::TARGET_NOT_UNIQUE, format!("{} elements match the target", look.count), details)
+}
+
+/// An element for people: `button "Send" form > button`.
+fn shown(description: &Description) -> String {
+    let what = if description.role.is_empty() { &description.tag } else { &description.role };
+    format!("{what} {:?} {}", description.name, description.path)
+}

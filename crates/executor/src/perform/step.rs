@@ -1,0 +1,125 @@
+//! What is known of an action while it is performed.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use capataz_contracts::v1::{self, ActionStage, Criticality, StageRecord};
+
+use super::{Clock, Performer, Secrets, Task};
+use crate::dsl::{Action, Policy};
+use crate::error::{Failure, Phase, criticality_of};
+use crate::evidence::{Piece, Seen};
+use crate::page::{Element, Page, PageError};
+use crate::redact::Redactor;
+
+/// A page that shows no change is looked at again after this.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+pub(super) struct Step<'a, P> {
+    pub(super) page: &'a mut P,
+    pub(super) policy: &'a Policy,
+    pub(super) redactor: &'a mut Redactor,
+    pub(super) upload_folders: &'a [PathBuf],
+    pub(super) secrets: &'a dyn Secrets,
+    pub(super) clock: &'a dyn Clock,
+    pub(super) task: &'a Task,
+    pub(super) stages: Vec<StageRecord>,
+    /// Declared, by nature, or raised by the policy.
+    pub(super) criticality: Criticality,
+    /// The page before anything was sent to it.
+    pub(super) before: Option<Seen>,
+    pub(super) after: Option<Seen>,
+    pub(super) element: Option<Element>,
+    pub(super) resolution: Option<v1::ResolutionRecord>,
+    /// What the page did since the last action, as it has it: not redacted.
+    pub(super) changes: v1::PageChanges,
+    /// Texts that tell of a failed sign-in and were there before.
+    pub(super) auth_texts_before: Vec<String>,
+    pub(super) touched: bool,
+    /// Evidence beyond that of failures.
+    pub(super) pieces: Vec<Piece>,
+    pub(super) output: Option<v1::ActionOutput>,
+}
+
+/// A moment after which nothing is waited for any more.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deadline(Duration);
+
+impl Deadline {
+    /// What is left until then; `None` where nothing is.
+    pub(super) fn left(self, clock: &dyn Clock) -> Option<Duration> {
+        self.0.checked_sub(clock.monotonic()).filter(|left| !left.is_zero())
+    }
+}
+
+/// Where an action failed, and why.
+pub(super) type Failed = (ActionStage, Failure);
+
+impl<'a, P: Page> Step<'a, P> {
+    pub(super) fn new(
+        performer: &'a mut Performer,
+        page: &'a mut P,
+        task: &'a Task,
+        secrets: &'a dyn Secrets,
+        clock: &'a dyn Clock,
+    ) -> Self {
+        Self {
+            page,
+            policy: &performer.policy,
+            redactor: &mut performer.redactor,
+            upload_folders: &performer.upload_folders,
+            secrets,
+            clock,
+            task,
+            stages: Vec::new(),
+            criticality: criticality_of(&task.action),
+            before: None,
+            after: None,
+            element: None,
+            resolution: None,
+            changes: v1::PageChanges::default(),
+            auth_texts_before: Vec::new(),
+            touched: false,
+            pieces: Vec::new(),
+            output: None,
+        }
+    }
+
+    /// The limit of what comes before the input, and again of what is waited for after it.
+    pub(super) fn timeout(&self, action: &Action) -> Duration {
+        action.timeout.unwrap_or(if action.traits.navigates {
+            self.policy.navigation_timeout
+        } else {
+            self.policy.action_timeout
+        })
+    }
+
+    pub(super) fn deadline(&self, action: &Action) -> Deadline {
+        Deadline(self.clock.monotonic().saturating_add(self.timeout(action)))
+    }
+
+    /// Waits for a change of the page, or for a moment: downloads and requests change no document. False where no time
+    /// is left.
+    pub(super) async fn wait(&mut self, deadline: Deadline) -> Result<bool, PageError> {
+        let Some(left) = deadline.left(self.clock) else { return Ok(false) };
+        self.page.changed(left.min(LOOK_AGAIN)).await?;
+        Ok(true)
+    }
+
+    /// Whether a picture is taken before the action: of all that sends something to the page.
+    pub(super) fn sends(action: &Action) -> bool {
+        use v1::ActionKind::{Hover, ScrollTo};
+        action.traits.changes || matches!(action.kind, Hover | ScrollTo)
+    }
+}
+
+/// What it means that the page could not be read in this phase of an action.
+pub(super) fn read_failed(error: &PageError, phase: Phase) -> Failure {
+    match error {
+        PageError::Lost { reason } => Failure::lost(reason),
+        error => {
+            let args = serde_json::json!({"observed": error.to_string()});
+            Failure::of_condition(phase, "page_readable", args).caused_by(error)
+        }
+    }
+}

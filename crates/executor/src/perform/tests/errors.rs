@@ -1,0 +1,495 @@
+//! Every code, each with everything that the table asks for.
+
+use serde_json::json;
+
+use super::page::{Fake, FakePage, element};
+use super::*;
+use crate::page::{Description, PageError, SelectOption};
+
+const PRE: ActionStage = ActionStage::Precondition;
+const EXECUTION: ActionStage = ActionStage::Execution;
+const POST: ActionStage = ActionStage::Postcondition;
+
+fn page() -> FakePage {
+    FakePage::new(vec![element("send")])
+}
+
+fn reacts(error: PageError) -> FakePage {
+    let mut page = page();
+    page.reactions.push(Box::new(|_| Err(error)));
+    page
+}
+
+fn blocked_request(kind: &str) -> v1::BlockedRequest {
+    v1::BlockedRequest {
+        url: "https://evil.example/?token=abc".to_owned(),
+        host: "evil.example".to_owned(),
+        kind: kind.to_owned(),
+    }
+}
+
+#[test]
+fn a_target_that_does_not_come_is_not_found() {
+    let done = case(page(), click("nothing")).run();
+    done.error("TARGET_NOT_FOUND", PRE);
+    assert_eq!(done.details()["count_observed"], 0);
+    assert_eq!(
+        done.details()["target_resolution_order"],
+        json!(["testid", "role", "label", "css", "xpath", "text"])
+    );
+    assert_eq!(done.details()["target"], json!({"testid": "nothing"}));
+    assert_eq!(done.acts(), [""; 0]);
+    assert_eq!(done.evidence_kinds(), ["dom_snapshot_partial", "state_signature"]);
+}
+
+#[test]
+fn a_place_beyond_what_matches_is_not_found() {
+    let action = with(click("send"), "rationale", json!("the second"));
+    let action = with(action, "target", json!({"testid": "send", "nth": 1}));
+    let done = case(page(), action).run();
+    done.error("TARGET_NOT_FOUND", PRE);
+    assert_eq!(done.details()["count_before_nth"], 1);
+}
+
+#[test]
+fn two_elements_fail_at_once_with_a_sample_of_both() {
+    let page = FakePage::new(vec![element("send"), element("send")]);
+    let time = page.time.clone();
+    let done = case(page, click("send")).run();
+    done.error("TARGET_NOT_UNIQUE", PRE);
+    assert_eq!(done.details()["count_observed"], 2);
+    assert_eq!(done.details()["matches_sample"].as_array().unwrap().len(), 2);
+    assert_eq!(time.monotonic(), Duration::ZERO, "nothing is waited for");
+}
+
+#[test]
+fn an_invalid_action_sends_nothing_and_is_still_evidenced() {
+    let action = with(click("send"), "target", json!({"text": "Send", "match": "contains"}));
+    let done = case(page(), action).run();
+    let error = done.error("INVALID_ACTIONSPEC", ActionStage::ProposalValidation);
+    assert_eq!(error.failed_conditions, []);
+    assert_eq!(done.details()["violated_rules"], json!(["U2"]));
+    assert_eq!(done.details()["validation_errors"][0]["path"], "target.match");
+    assert_eq!(done.acts(), [""; 0]);
+    assert_eq!(done.outcome.stages.len(), 2);
+    assert!(!done.outcome.touched);
+}
+
+#[test]
+fn a_selector_that_the_browser_cannot_read_is_found_before_anything_is_sent() {
+    let post = json!([{"kind": "visible", "target": {"testid": "send", "css": "!!"}}]);
+    let done = case(page(), with(click("send"), "post", post)).run();
+    done.error("INVALID_ACTIONSPEC", ActionStage::ProposalValidation);
+    assert_eq!(done.details()["violated_rules"], json!(["css"]));
+    assert_eq!(done.details()["validation_errors"][0]["path"], "post[0].target.css");
+    assert_eq!(done.acts(), [""; 0]);
+}
+
+#[test]
+fn an_output_that_has_got_no_value_makes_the_action_invalid() {
+    for action in [
+        click("${output:row}"),
+        json!({"kind": "fill", "target": {"testid": "send"}, "value": "${output:row}"}),
+    ] {
+        let done = case(page(), action).run();
+        done.error("INVALID_ACTIONSPEC", ActionStage::ProposalValidation);
+        assert_eq!(done.details()["violated_rules"], json!(["output"]));
+    }
+}
+
+#[test]
+fn an_unknown_secret_is_an_invalid_action() {
+    let action = json!({"kind": "fill", "target": {"testid": "send"}, "value": "${secret:NOBODY}"});
+    case(page(), action).run().error("INVALID_ACTIONSPEC", ActionStage::ProposalValidation);
+}
+
+#[test]
+fn a_condition_before_that_does_not_come_is_named_with_what_was_observed() {
+    let pre = json!([
+        {"kind": "title_equals", "value": "Form"},
+        {"kind": "title_equals", "value": "Other"},
+    ]);
+    let done = case(page(), with(click("send"), "pre", pre)).run();
+    let error = done.error("PRECONDITION_FAILED", PRE);
+    assert_eq!(error.failed_conditions.len(), 1);
+    let args: Value = serde_json::from_str(error.failed_conditions[0].args.as_deref().unwrap()).unwrap();
+    assert_eq!(args, json!({"value": "Other", "observed": "Form"}));
+    assert_eq!(done.acts(), [""; 0]);
+}
+
+#[test]
+fn an_element_that_cannot_be_acted_on_fails_the_precondition() {
+    let field = |change: fn(&mut crate::page::Facts)| element("send").with(change);
+    let fill = json!({"kind": "fill", "target": {"testid": "send"}, "value": "x"});
+    let select = json!({"kind": "select", "target": {"testid": "send"}, "options": ["Two"]});
+    let secret = json!({"kind": "fill", "target": {"testid": "send"}, "value": "${secret:PASSWORD}"});
+    let upload =
+        json!({"kind": "upload", "target": {"testid": "send"}, "files": ["/f"], "criticality": "normal"});
+    let cases: [(Fake, Value, &str); 8] = [
+        (field(|facts| facts.visible = false), click("send"), "visible"),
+        (field(|facts| facts.enabled = false), click("send"), "enabled"),
+        (field(|_| {}), fill, "editable"),
+        (field(|facts| facts.editable = true), secret, "secret_input"),
+        (field(|_| {}), json!({"kind": "check", "target": {"testid": "send"}}), "checkable"),
+        (field(|_| {}), select.clone(), "option"),
+        (
+            field(|facts| {
+                let two = SelectOption { label: "Two".to_owned(), disabled: true, ..SelectOption::default() };
+                facts.options = vec![two];
+            }),
+            select,
+            "option",
+        ),
+        (field(|_| {}), upload, "file_input"),
+    ];
+    for (fake, action, expected) in cases {
+        let done = case(FakePage::new(vec![fake]), action).run();
+        let error = done.error("PRECONDITION_FAILED", PRE);
+        assert_eq!(error.failed_conditions[0].kind, expected);
+        assert_eq!(done.acts(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_condition_after_that_does_not_come_has_the_state_after() {
+    let done = case(page(), with(click("send"), "post", done())).run();
+    let error = done.error("POSTCONDITION_FAILED", POST);
+    assert_eq!(error.failed_conditions[0].phase, "post");
+    assert!(done.outcome.touched);
+    assert_eq!(
+        done.evidence_kinds(),
+        ["dom_snapshot_partial", "state_signature", "html_full", "screenshot_before", "screenshot_after"]
+    );
+}
+
+#[test]
+fn an_assertion_fails_at_once_and_a_wait_after_its_time() {
+    let conditions = json!([{"kind": "title_equals", "value": "Other"}]);
+    for (kind, waited) in [("assert", 0), ("wait_for", 10)] {
+        let page = page();
+        let time = page.time.clone();
+        let done = case(page, json!({"kind": kind, "conditions": conditions})).run();
+        let error = done.error("POSTCONDITION_FAILED", POST);
+        assert_eq!(error.failed_conditions[0].phase, "assert");
+        assert_eq!(time.monotonic(), Duration::from_secs(waited), "{kind}");
+        assert!(!done.outcome.touched);
+    }
+}
+
+#[test]
+fn a_dialog_that_must_not_come_fails_the_action() {
+    let mut page = page();
+    page.reactions.push(Box::new(|page| {
+        let dialog = v1::DialogRecord { kind: "alert".to_owned(), message: "No".to_owned(), accepted: false };
+        page.changes.dialogs.push(dialog);
+        Ok(())
+    }));
+    let done = case(page, with(click("send"), "dialogs", json!("fail"))).run();
+    let error = done.error("POSTCONDITION_FAILED", EXECUTION);
+    assert_eq!(error.failed_conditions[0].kind, "no_dialog");
+}
+
+#[test]
+fn a_navigation_beyond_the_allowlist_is_not_begun() {
+    for (url, host) in [
+        ("https://evil.example/", "evil.example"),
+        ("data:text/html,x", "data:"),
+        ("javascript:alert(1)", "javascript:"),
+        ("file:///etc/passwd", "file:"),
+    ] {
+        let done = case(page(), json!({"kind": "navigate", "url": url})).run();
+        done.error("DOMAIN_BLOCKED", ActionStage::Policy);
+        assert_eq!(done.details()["host"], host);
+        assert_eq!(done.details()["allowlist"], json!(["example.com"]));
+        assert_eq!(done.acts(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_request_that_was_refused_fails_the_action_that_caused_it_or_the_one_after() {
+    let mut caused = page();
+    caused.reactions.push(Box::new(|page| {
+        page.changes.blocked.push(blocked_request("image"));
+        Ok(())
+    }));
+    let done = case(caused, click("send")).run();
+    done.error("DOMAIN_BLOCKED", EXECUTION);
+    assert_eq!(done.details()["url"], "https://evil.example/?token=«secret»");
+
+    let mut late = page();
+    late.changes.blocked.push(blocked_request("fetch"));
+    let done = case(late, click("send")).run();
+    done.error("DOMAIN_BLOCKED", ActionStage::Policy);
+    assert_eq!(done.acts(), [""; 0]);
+
+    let refused = reacts(PageError::Blocked(Box::new(blocked_request("document"))));
+    case(refused, click("send")).run().error("DOMAIN_BLOCKED", EXECUTION);
+}
+
+#[test]
+fn a_request_that_is_refused_while_something_is_waited_for_fails_at_once() {
+    let mut page = page();
+    page.later.push((
+        2000,
+        Box::new(|page| {
+            page.changes.blocked.push(blocked_request("websocket"));
+            Ok(())
+        }),
+    ));
+    let time = page.time.clone();
+    case(page, with(click("send"), "post", done())).run().error("DOMAIN_BLOCKED", POST);
+    assert_eq!(time.monotonic(), Duration::from_secs(2));
+}
+
+#[test]
+fn requests_that_are_only_recorded_fail_where_they_are_the_page_itself() {
+    for (kind, fails) in [("image", false), ("connection", false), ("document", true)] {
+        let mut page = page();
+        page.reactions.push(Box::new(move |page| {
+            page.changes.blocked.push(blocked_request(kind));
+            Ok(())
+        }));
+        let done = case(page, click("send")).policy(json!({"blocked_requests": "record"})).run();
+        assert_eq!(done.outcome.error.is_some(), fails, "{kind}");
+        let recorded = &done.outcome.changes.unwrap().blocked[0];
+        assert_eq!(recorded.url, "https://evil.example/?token=«secret»");
+    }
+}
+
+#[test]
+fn a_connection_that_nobody_knows_the_cause_of_is_recorded_and_fails_nothing() {
+    let mut page = page();
+    page.changes.blocked.push(blocked_request("connection"));
+    let done = case(page, click("send")).run();
+    assert_eq!(done.success().changes.as_ref().unwrap().blocked.len(), 1);
+}
+
+#[test]
+fn a_critical_action_that_leads_away_is_blocked() {
+    let link = element("send").with(|facts| facts.destination = Some("https://evil.example/pay".to_owned()));
+    let action = with(with(click("send"), "criticality", json!("critical")), "post", done());
+    let done = case(FakePage::new(vec![link]), action).run();
+    done.error("ACTION_CRITICAL_BLOCKED", ActionStage::Policy);
+    assert_eq!(done.details()["critical_reason"], "unsafe_domain_escape");
+    assert_eq!(done.details()["host"], "evil.example");
+    assert_eq!(done.acts(), [""; 0]);
+    assert_eq!(
+        done.evidence_kinds(),
+        ["dom_snapshot_partial", "state_signature", "html_full", "screenshot_before"]
+    );
+}
+
+#[test]
+fn an_action_that_the_policy_makes_critical_needs_a_strong_postcondition() {
+    for rule in [
+        json!({"name_matches": "^send$"}),
+        json!({"kind": "click"}),
+        json!({"host": "*.com", "name_matches": "send"}),
+    ] {
+        let rule = json!({"critical": [rule]});
+        if rule["critical"][0]["host"].is_string() {
+            continue;
+        }
+        let done = case(page(), click("send")).policy(rule).run();
+        let error = done.error("ACTION_CRITICAL_BLOCKED", ActionStage::Policy);
+        assert_eq!(error.criticality(), Criticality::Critical);
+        assert_eq!(done.details()["critical_reason"], "missing_strong_postcondition");
+    }
+    // A rule of another kind, name or host says nothing.
+    for rule in [json!({"kind": "fill"}), json!({"name_matches": "pay"}), json!({"host": "other.example"})] {
+        case(page(), click("send")).policy(json!({"critical": [rule]})).run().success();
+    }
+    // A target that comes later is judged when it is there.
+    let mut late = FakePage::new(Vec::new());
+    late.later.push((
+        100,
+        Box::new(|page| {
+            page.elements.push(element("send"));
+            Ok(())
+        }),
+    ));
+    let done = case(late, click("send")).policy(json!({"critical": [{"name_matches": "send"}]})).run();
+    done.error("ACTION_CRITICAL_BLOCKED", PRE);
+    assert_eq!(done.acts(), [""; 0]);
+}
+
+#[test]
+fn a_page_that_does_not_come_is_a_navigation_timeout() {
+    let action = json!({"kind": "navigate", "url": "https://example.com/slow"});
+    let slow = PageError::TooSlow { waiting_for: "load", limit: Duration::from_secs(30) };
+    let done = case(reacts(slow), action.clone()).run();
+    done.error("NAVIGATION_TIMEOUT", EXECUTION);
+    assert_eq!(done.details()["timeout_ms"], 30_000);
+    assert_eq!(done.details()["wait_condition"], "load");
+
+    let refused = PageError::NotLoaded { reason: "net::ERR_CONNECTION_REFUSED".to_owned() };
+    let done = case(reacts(refused), action.clone()).run();
+    let error = done.error("NAVIGATION_TIMEOUT", EXECUTION);
+    assert!(error.cause.as_ref().unwrap().contains("ERR_CONNECTION_REFUSED"));
+
+    let blocked = PageError::NotLoaded { reason: "net::ERR_BLOCKED_BY_CLIENT".to_owned() };
+    case(reacts(blocked), action).run().error("DOMAIN_BLOCKED", EXECUTION);
+}
+
+#[test]
+fn a_covered_target_is_an_overlay_and_gets_nothing() {
+    let by = Description {
+        path: "div.cookie".to_owned(),
+        name: "We use cookies".to_owned(),
+        ..Description::default()
+    };
+    let covered = PageError::Covered { by: Some(Box::new(by)) };
+    let mut page = page();
+    page.settles = Err(covered.clone());
+    let done = case(page, click("send")).run();
+    done.error("OVERLAY_BLOCKING", PRE);
+    assert_eq!(done.details()["overlay_selector"], "div.cookie");
+    assert_eq!(done.details()["overlay_text"], "We use cookies");
+    assert_eq!(done.acts(), [""; 0]);
+    assert_eq!(done.evidence_kinds(), ["dom_snapshot_partial", "state_signature", "screenshot_before"]);
+
+    let done = case(reacts(covered), click("send")).run();
+    done.error("OVERLAY_BLOCKING", EXECUTION);
+    assert!(!done.outcome.touched, "what lies over it was kept from getting the click");
+}
+
+#[test]
+fn an_element_that_goes_away_before_the_input_is_not_found() {
+    let done = case(reacts(PageError::Detached), click("send")).run();
+    done.error("TARGET_NOT_FOUND", EXECUTION);
+    assert_eq!(done.details()["stale"], true);
+    assert!(!done.outcome.touched);
+}
+
+#[test]
+fn a_failed_sign_in_is_told_by_each_declared_signal() {
+    let signals =
+        json!({"auth_failed": {"texts": ["Wrong  password"], "login_url": "/login", "status_401": true}});
+    let signal = |reaction: super::page::Reaction| {
+        let mut page = page();
+        page.reactions.push(reaction);
+        let done = case(page, click("send")).policy(signals.clone()).run();
+        done.error("AUTH_FAILED", POST);
+        done.details()["auth_signal"].as_str().unwrap().to_owned()
+    };
+    let document = v1::NavigationKind::Document as i32;
+    let by_text = signal(Box::new(|page| {
+        page.text = "Sorry: Wrong password!".to_owned();
+        Ok(())
+    }));
+    let by_status = signal(Box::new(|page| {
+        page.changes.status = Some(401);
+        Ok(())
+    }));
+    let by_url = signal(Box::new(move |page| {
+        page.url = "https://example.com/login".to_owned();
+        page.changes.navigation = document;
+        Ok(())
+    }));
+    assert_eq!([by_text, by_status, by_url], ["text: Wrong password", "status_401", "login_url"]);
+
+    // What was there before, and a login page that the script goes to by itself, say nothing.
+    let mut before = page();
+    before.text = "Wrong password".to_owned();
+    case(before, click("send")).policy(signals.clone()).run().success();
+    let mut goes = page();
+    goes.reactions.push(Box::new(move |page| {
+        page.url = "https://example.com/login".to_owned();
+        page.changes.navigation = document;
+        Ok(())
+    }));
+    let action = json!({"kind": "navigate", "url": "https://example.com/login"});
+    case(goes, action).policy(signals).run().success();
+}
+
+#[test]
+fn a_download_that_does_not_come_or_is_cancelled_has_failed() {
+    let action = json!({"kind": "download", "target": {"testid": "send"}, "output": "file"});
+    let done = case(page(), action.clone()).run();
+    done.error("DOWNLOAD_FAILED", EXECUTION);
+    assert_eq!(done.details()["expected_download"], true);
+
+    let mut cancelled = page();
+    cancelled.reactions.push(Box::new(|page| {
+        let state = "cancelled".to_owned();
+        page.changes.downloads.push(v1::DownloadRecord { state, ..v1::DownloadRecord::default() });
+        Ok(())
+    }));
+    case(cancelled, action).run().error("DOWNLOAD_FAILED", EXECUTION);
+}
+
+#[test]
+fn a_lost_browser_carries_the_last_state_and_snapshot() {
+    let lost = || PageError::Lost { reason: "the process ended".to_owned() };
+    let done = case(reacts(lost()), click("send")).run();
+    let error = done.error("BROWSER_LOST", EXECUTION);
+    assert_eq!(error.state_before.as_ref().unwrap().url, "https://example.com/form");
+    assert_eq!(done.evidence_kinds(), ["state_signature", "screenshot_before"]);
+    assert!(done.outcome.touched);
+
+    let mut gone = page();
+    gone.broken.push(("look", lost()));
+    let mut gone = case(gone, click("send"));
+    let url = "https://example.com/last".to_owned();
+    gone.last_state = Some(v1::StateSignature { url, ..crate::evidence::empty_signature() });
+    let done = gone.run();
+    let error = done.error("BROWSER_LOST", PRE);
+    assert_eq!(error.state_before.as_ref().unwrap().url, "https://example.com/last");
+    assert_eq!(done.evidence_kinds(), ["state_signature"]);
+}
+
+#[test]
+fn a_browser_that_is_lost_while_evidence_is_taken_is_lost() {
+    let mut page = page();
+    page.broken.push(("html", PageError::Lost { reason: "crashed".to_owned() }));
+    let done = case(page, with(click("send"), "post", done())).run();
+    done.error("BROWSER_LOST", POST);
+    assert_eq!(done.details()["original_code"], "POSTCONDITION_FAILED");
+}
+
+#[test]
+fn evidence_that_cannot_be_kept_fails_the_action_with_its_own_code_inside() {
+    for room in 0..5 {
+        let mut full = case(page(), with(click("send"), "post", done()));
+        full.room = room;
+        let done = full.run();
+        let error = done.outcome.error.as_ref().unwrap();
+        assert_eq!((error.error_code.as_str(), error.stage()), ("EVIDENCE_FAILED", ActionStage::Evidence));
+        assert_eq!(done.details()["original_code"], "POSTCONDITION_FAILED");
+        assert_eq!(error.evidence_refs.len(), room, "what was kept is named");
+        assert_eq!(error.failed_conditions.len(), 1);
+    }
+    let mut full = case(page(), click("send"));
+    full.room = 0;
+    let done = full.run();
+    let error = done.outcome.error.as_ref().unwrap();
+    assert_eq!((error.error_code.as_str(), error.stage()), ("EVIDENCE_FAILED", ActionStage::Evidence));
+    assert_eq!(done.details()["original_code"], Value::Null, "the action itself succeeded");
+    assert!(done.outcome.touched);
+}
+
+#[test]
+fn nothing_is_sent_where_no_picture_can_be_taken_before() {
+    let mut blind = page();
+    blind.broken.push(("screenshot", PageError::Failed("no picture".to_owned())));
+    let done = case(blind, click("send")).run();
+    let error = done.outcome.error.as_ref().unwrap();
+    assert_eq!(error.error_code, "EVIDENCE_FAILED");
+    assert_eq!(done.acts(), [""; 0]);
+    assert!(!done.outcome.touched);
+}
+
+#[test]
+fn only_what_the_script_repeats_is_retryable() {
+    let retryable = |action: Value, policy: Value| {
+        let done = case(page(), action).policy(policy).run();
+        done.error("TARGET_NOT_FOUND", PRE).retryable.unwrap()
+    };
+    let retry_on = |code: &str| json!({"retry_on": [code]});
+    assert!(!retryable(click("x"), json!({})));
+    assert!(retryable(click("x"), retry_on("TARGET_NOT_FOUND")));
+    assert!(!retryable(click("x"), retry_on("OVERLAY_BLOCKING")));
+    assert!(!retryable(click("x"), json!({"retry_on": ["TARGET_NOT_FOUND"], "retry_limit": 0})));
+    let own = with(click("x"), "retry", json!({"on": ["TARGET_NOT_FOUND"], "limit": 1}));
+    assert!(retryable(own, json!({})));
+}

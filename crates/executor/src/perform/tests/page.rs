@@ -1,0 +1,264 @@
+//! A page that is a list of elements, in a time of its own.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use capataz_contracts::v1;
+use serde_json::json;
+
+use crate::page::{
+    Act, Description, Element, Facts, Locator, Look, Node, Outline, Page, PageError, Picture, Query, Rect,
+    Skeleton, WaitUntil,
+};
+use crate::perform::Clock;
+
+/// Milliseconds that pass only where somebody waits.
+#[derive(Clone, Debug, Default)]
+pub struct Time(Arc<AtomicU64>);
+
+impl Clock for Time {
+    fn now_ms(&self) -> i64 {
+        1_800_000_000_000 + i64::try_from(self.0.load(Ordering::Relaxed)).unwrap()
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_millis(self.0.load(Ordering::Relaxed))
+    }
+}
+
+impl Time {
+    fn pass(&self, time: Duration) {
+        self.0.fetch_add(u64::try_from(time.as_millis()).unwrap(), Ordering::Relaxed);
+    }
+}
+
+/// Everything that was asked of the page and of the sink, in order.
+pub type Log = Arc<Mutex<Vec<String>>>;
+
+pub type Reaction = Box<dyn FnOnce(&mut FakePage) -> Result<(), PageError> + Send>;
+
+#[derive(Clone, Debug)]
+pub struct Fake {
+    /// Locators that match it.
+    pub matches: Vec<Locator>,
+    pub facts: Facts,
+    pub name: String,
+    pub tag: String,
+}
+
+/// A visible, enabled element that is found by its testid.
+pub fn element(testid: &str) -> Fake {
+    let facts = Facts { attached: true, visible: true, enabled: true, ..Facts::default() };
+    Fake {
+        matches: vec![Locator::Testid { value: testid.to_owned() }],
+        facts,
+        name: testid.to_owned(),
+        tag: "button".to_owned(),
+    }
+}
+
+impl Fake {
+    pub fn with(mut self, change: impl FnOnce(&mut Facts)) -> Self {
+        change(&mut self.facts);
+        self
+    }
+}
+
+pub struct FakePage {
+    pub time: Time,
+    pub log: Log,
+    pub url: String,
+    pub title: String,
+    pub text: String,
+    pub elements: Vec<Fake>,
+    /// Of the next acts, in order; the rest succeed and change nothing.
+    pub reactions: Vec<Reaction>,
+    /// What happens by itself, each after so many milliseconds.
+    pub later: Vec<(u64, Reaction)>,
+    pub changes: v1::PageChanges,
+    pub settles: Result<(), PageError>,
+    /// Methods that fail, and how.
+    pub broken: Vec<(&'static str, PageError)>,
+}
+
+impl FakePage {
+    pub fn new(elements: Vec<Fake>) -> Self {
+        Self {
+            time: Time::default(),
+            log: Log::default(),
+            url: "https://example.com/form".to_owned(),
+            title: "Form".to_owned(),
+            text: "A form".to_owned(),
+            elements,
+            reactions: Vec::new(),
+            later: Vec::new(),
+            changes: v1::PageChanges::default(),
+            settles: Ok(()),
+            broken: Vec::new(),
+        }
+    }
+
+    pub fn note(&self, what: impl Into<String>) {
+        self.log.lock().unwrap().push(what.into());
+    }
+
+    fn fails(&self, method: &str) -> Result<(), PageError> {
+        match self.broken.iter().find(|(broken, _)| *broken == method) {
+            Some((_, error)) => Err(error.clone()),
+            None => Ok(()),
+        }
+    }
+
+    fn element(&self, index: usize) -> Element {
+        let fake = &self.elements[index];
+        Element {
+            node: Node { frame: "main".to_owned(), handle: index as u64 },
+            description: self.description(index),
+            facts: fake.facts.clone(),
+        }
+    }
+
+    fn description(&self, index: usize) -> Description {
+        let fake = &self.elements[index];
+        Description {
+            tag: fake.tag.clone(),
+            role: fake.tag.clone(),
+            name: fake.name.clone(),
+            path: format!("body > :nth-child({index})"),
+            ..Description::default()
+        }
+    }
+}
+
+pub fn kind(locator: &Locator) -> String {
+    let value = serde_json::to_value(locator).unwrap();
+    value["kind"].as_str().unwrap().to_owned()
+}
+
+impl Page for FakePage {
+    async fn look(&mut self, query: &Query) -> Result<Look, PageError> {
+        self.fails("look")?;
+        let mut look = Look::default();
+        for locator in &query.locators {
+            if matches!(locator, Locator::Css { value } if value.contains("!!")) {
+                look.invalid = Some(format!("{locator:?} cannot be read"));
+                return Ok(look);
+            }
+            let matching = |(_, fake): &(usize, &Fake)| fake.matches.contains(locator);
+            let found: Vec<usize> =
+                self.elements.iter().enumerate().filter(matching).map(|(index, _)| index).collect();
+            if found.is_empty() {
+                look.tried.push(kind(locator));
+                continue;
+            }
+            look.locator = Some(kind(locator));
+            look.count = u32::try_from(found.len()).unwrap();
+            look.sample = found.iter().take(5).map(|index| self.description(*index)).collect();
+            let place = match query.nth {
+                Some(nth) => found.get(nth as usize),
+                None => found.first().filter(|_| found.len() == 1),
+            };
+            look.element = place.map(|index| self.element(*index));
+            break;
+        }
+        Ok(look)
+    }
+
+    async fn facts(&mut self, node: &Node, _: &[String]) -> Result<Facts, PageError> {
+        self.fails("facts")?;
+        let fake = self.elements.get(usize::try_from(node.handle).unwrap());
+        fake.map(|fake| fake.facts.clone()).ok_or(PageError::Detached)
+    }
+
+    async fn table(&mut self, _: &Node) -> Result<Vec<Vec<String>>, PageError> {
+        self.fails("table")?;
+        Ok(vec![vec!["Ana".to_owned(), "4111 1111 1111 1111".to_owned()]])
+    }
+
+    async fn changed(&mut self, limit: Duration) -> Result<(), PageError> {
+        self.fails("changed")?;
+        let now = self.time.monotonic();
+        let next = self.later.iter().position(|(at, _)| Duration::from_millis(*at) <= now + limit);
+        match next {
+            Some(index) => {
+                let (at, happens) = self.later.remove(index);
+                self.time.pass(Duration::from_millis(at).saturating_sub(now));
+                happens(self)
+            }
+            None => {
+                self.time.pass(limit);
+                Ok(())
+            }
+        }
+    }
+
+    async fn settle(&mut self, _: &Node, _: Duration) -> Result<Rect, PageError> {
+        self.note("settle");
+        self.settles.clone().map(|()| Rect { x: 1.0, y: 2.0, width: 3.0, height: 4.0 })
+    }
+
+    async fn act(&mut self, act: Act, _: WaitUntil, _: Duration) -> Result<(), PageError> {
+        self.note(format!("act {act:?}"));
+        if self.reactions.is_empty() { Ok(()) } else { self.reactions.remove(0)(self) }
+    }
+
+    async fn downloads_ended(&mut self, _: bool, limit: Duration) -> Result<bool, PageError> {
+        self.fails("downloads_ended")?;
+        let ended = !self.changes.downloads.is_empty();
+        if !ended {
+            self.time.pass(limit);
+        }
+        Ok(ended)
+    }
+
+    fn answer_dialogs(&mut self, answer: v1::DialogAnswer) {
+        self.note(format!("dialogs {answer:?}"));
+    }
+
+    fn take_changes(&mut self) -> v1::PageChanges {
+        std::mem::take(&mut self.changes)
+    }
+
+    async fn location(&mut self) -> Result<(String, String), PageError> {
+        self.fails("location")?;
+        Ok((self.url.clone(), self.title.clone()))
+    }
+
+    async fn text(&mut self) -> Result<String, PageError> {
+        self.fails("text")?;
+        Ok(self.text.clone())
+    }
+
+    async fn skeleton(&mut self) -> Result<Skeleton, PageError> {
+        self.fails("skeleton")?;
+        let names: Vec<&str> = self.elements.iter().map(|fake| fake.name.as_str()).collect();
+        Ok(Skeleton {
+            url: self.url.clone(),
+            title: self.title.clone(),
+            dom: names.join("\n"),
+            ..Skeleton::default()
+        })
+    }
+
+    async fn snapshot(&mut self, nodes: &[Node]) -> Result<serde_json::Value, PageError> {
+        self.fails("snapshot")?;
+        Ok(json!({"url": self.url, "title": self.title, "targets": nodes.len(), "text": self.text}))
+    }
+
+    async fn html(&mut self) -> Result<String, PageError> {
+        self.fails("html")?;
+        Ok(format!("<title>{}</title>{}", self.title, self.text))
+    }
+
+    async fn screenshot(&mut self, full_page: bool) -> Result<Picture, PageError> {
+        self.fails("screenshot")?;
+        self.note("screenshot");
+        let acts = self.log.lock().unwrap().iter().filter(|entry| entry.starts_with("act")).count();
+        Ok(Picture { png: format!("png {full_page} after {acts} acts").into(), masked: false })
+    }
+
+    async fn outline(&mut self, _: usize) -> Result<Outline, PageError> {
+        Ok(Outline { text: self.text.clone(), truncated: false })
+    }
+}

@@ -1,0 +1,137 @@
+//! What is never kept: secrets in texts, URLs, attributes and headers, by what they look like and by what they are
+//! (CONTRACTS: the reading of seed 002, evidence).
+//!
+//! Elements that are secret by their nature are the page's business; what comes from it still goes through here.
+
+mod patterns;
+mod secrets;
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use regex::Regex;
+use serde_json::Value;
+
+use patterns::{BUILT_IN, Only, card_numbers};
+pub use secrets::MASK;
+use secrets::Secrets;
+
+/// More rounds than any text needs.
+const ROUNDS_MAX: usize = 8;
+
+/// Masks what is secret. One for each run: it learns the secrets that the run's actions type.
+#[derive(Clone, Debug)]
+pub struct Redactor {
+    configured: Vec<Regex>,
+    secrets: Secrets,
+}
+
+impl Redactor {
+    /// With the patterns that the script's policy declares.
+    #[must_use]
+    pub fn new(configured: &[Regex]) -> Self {
+        Self { configured: configured.to_vec(), secrets: Secrets::default() }
+    }
+
+    /// From now on this is masked wherever it appears, plain or encoded as pages and URLs do.
+    pub fn learn(&mut self, secret: &str) {
+        self.secrets.learn(secret);
+    }
+
+    /// The text without anything secret. Borrowed where there was nothing to mask.
+    #[must_use]
+    pub fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let mut text = self.once(Cow::Borrowed(text));
+        // A mask may end what stood before a secret and hid it. Hardly any text needs a second round that changes it.
+        for _ in 0..ROUNDS_MAX {
+            let Cow::Owned(changed) = &text else { break };
+            let Cow::Owned(again) = self.once(Cow::Borrowed(changed)) else { break };
+            if again == *changed {
+                break;
+            }
+            text = Cow::Owned(again);
+        }
+        text
+    }
+
+    fn once<'t>(&self, text: Cow<'t, str>) -> Cow<'t, str> {
+        // What is known goes first: a pattern might mask a part of it and leave the rest.
+        let mut text = self.secrets.mask(text);
+        for rule in BUILT_IN.iter() {
+            text = replace(&rule.pattern, text, rule.only);
+        }
+        text = mask(text, card_numbers);
+        for pattern in &self.configured {
+            text = replace(pattern, text, Only::All);
+        }
+        text
+    }
+
+    /// The JSON value with every text in it redacted, and every text whose key is that of a secret masked as a whole.
+    /// Says whether anything was.
+    pub fn json(&self, value: &mut Value) -> bool {
+        match value {
+            Value::String(text) => self.string(text),
+            Value::Array(items) => items.iter_mut().fold(false, |redacted, item| self.json(item) | redacted),
+            Value::Object(fields) => {
+                let mut redacted = false;
+                for (key, value) in fields {
+                    match value {
+                        Value::String(text) if patterns::is_secret_name(key) => {
+                            redacted |= !text.is_empty() && text != MASK;
+                            if !text.is_empty() {
+                                MASK.clone_into(text);
+                            }
+                        }
+                        value => redacted |= self.json(value),
+                    }
+                }
+                redacted
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        }
+    }
+
+    /// Redacts in place; says whether anything was.
+    pub fn string(&self, text: &mut String) -> bool {
+        match self.text(text) {
+            Cow::Borrowed(_) => false,
+            Cow::Owned(redacted) => {
+                let changed = redacted != *text;
+                *text = redacted;
+                changed
+            }
+        }
+    }
+}
+
+/// Masks the group `secret` of each match, or the whole match where the pattern has no such group.
+fn replace<'t>(pattern: &Regex, text: Cow<'t, str>, only: Only) -> Cow<'t, str> {
+    mask(text, |text| {
+        let groups = pattern.captures_iter(text);
+        let found = groups.filter_map(|groups| groups.name("secret").or_else(|| groups.get(0)));
+        // A mask stays what it is: redacting twice is redacting once.
+        let secret =
+            found.filter(|found| !found.is_empty() && found.as_str() != MASK && only.takes(found.as_str()));
+        secret.map(|found| found.range()).collect()
+    })
+}
+
+fn mask<'t>(text: Cow<'t, str>, ranges: impl Fn(&str) -> Vec<Range<usize>>) -> Cow<'t, str> {
+    let ranges = ranges(&text);
+    if ranges.is_empty() {
+        return text;
+    }
+    let mut masked = String::with_capacity(text.len());
+    let mut copied = 0;
+    for range in ranges {
+        masked.push_str(text.get(copied..range.start).unwrap_or_default());
+        masked.push_str(MASK);
+        copied = range.end;
+    }
+    masked.push_str(text.get(copied..).unwrap_or_default());
+    Cow::Owned(masked)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+//! Iframes in the page's process (another port is the same site), and in processes of their own (`localhost` is not).
+
+use capataz_executor::page::{Act, Page, PageError, WaitUntil};
+
+use crate::support::{Answer, Opened, Server, css, open_with, within};
+
+const INNER: &str = "<!doctype html><style>body { margin: 0 }</style><div style='height: 900px'></div>\
+    <button id=go onclick='said.textContent = \"clicked\"'>Go</button><input id=name><input id=pass type=password value=pw>\
+    <p id=said>no</p><script>addEventListener('mousemove', () => top.postMessage('', '*'), { once: true })</script>";
+
+/// A page with an iframe far below the fold, whose button is below the iframe's own.
+async fn with_frame(inner_host: &str, around: &str) -> (Server, Opened) {
+    let (inner_host, around) = (inner_host.to_owned(), around.to_owned());
+    let server = Server::start(move |request| {
+        let port = request.head.split("127.0.0.1:").nth(1).or(request.head.split("localhost:").nth(1)).unwrap();
+        let port = port.split_whitespace().next().unwrap();
+        Some(match request.path.as_str() {
+            "/" => Answer::html(format!(
+                "<!doctype html><div style='height: 2000px'></div><iframe id=middle style='width: 500px; height: 300px; \
+                 border: 7px solid; padding: 5px' src='http://{inner_host}:{port}/middle'></iframe>{around}"
+            )),
+            "/middle" => Answer::html(
+                "<iframe id=inner style='width: 400px; height: 200px; margin-top: 100px' src=/inner></iframe>",
+            ),
+            "/inner" => Answer::html(INNER),
+            _ => return None,
+        })
+    })
+    .await;
+    let mut page = open_with(&[&server], |options| {
+        let entries = ["127.0.0.1", "localhost"];
+        options.allowlist = capataz_executor::allowlist::Allowlist::parse(entries).unwrap();
+    })
+    .await;
+    page.go(&server.url("/")).await.unwrap();
+    (server, page)
+}
+
+const PATH: [&str; 2] = ["#middle", "#inner"];
+
+async fn used(host: &str) {
+    let (_server, mut page) = with_frame(host, "").await;
+    let (node, _) = page.found(&within(&PATH, "#go")).await;
+    page.act(Act::Click { node: node.clone(), count: 1 }, WaitUntil::Load).await.unwrap();
+    let said = within(&PATH, "#said");
+    let clicked =
+        |look: &capataz_executor::page::Look| look.element.as_ref().unwrap().facts.text == "clicked";
+    page.looked(&said, clicked).await;
+    let facts = page.page.facts(&node, &[]).await.unwrap();
+    assert!(facts.in_viewport && facts.covered_by.is_none(), "{facts:?}");
+    // It is where the iframes are, not where it is within them.
+    assert!(facts.rect.x > 8.0 + 7.0 + 5.0 + 8.0 && facts.rect.y < 720.0, "{:?}", facts.rect);
+
+    let (node, _) = page.found(&within(&PATH, "#name")).await;
+    page.act(Act::Fill { node: node.clone(), text: "inside".to_owned() }, WaitUntil::Load).await.unwrap();
+    page.act(Act::Press { node: Some(node.clone()), key: "End".to_owned() }, WaitUntil::Load).await.unwrap();
+    page.act(Act::Press { node: Some(node), key: "!".to_owned() }, WaitUntil::Load).await.unwrap();
+    assert_eq!(page.found(&within(&PATH, "#name")).await.1.value.as_deref(), Some("inside!"));
+
+    let picture = page.page.screenshot(false).await.unwrap();
+    assert!(picture.masked);
+    let outline = page.page.outline(20_000).await.unwrap();
+    assert!(outline.text.contains("Go"), "{}", outline.text);
+}
+
+#[tokio::test]
+async fn elements_in_frames_of_the_same_site_are_used() {
+    used("127.0.0.1").await;
+}
+
+#[tokio::test]
+async fn elements_in_frames_of_another_site_are_used() {
+    used("localhost").await;
+}
+
+#[tokio::test]
+async fn what_covers_a_frame_covers_what_is_in_it() {
+    let cover =
+        "<div id=cover style='position: fixed; inset: 0' onmousedown='this.textContent = 1'>Cookies?</div>";
+    for host in ["127.0.0.1", "localhost"] {
+        let (_server, mut page) = with_frame(host, cover).await;
+        let (node, _) = page.found(&within(&PATH, "#go")).await;
+        let limit = std::time::Duration::from_millis(500);
+        let clicked = page.page.act(Act::Click { node, count: 1 }, WaitUntil::Load, limit).await;
+        let Err(PageError::Covered { by: Some(by) }) = clicked else { panic!("{clicked:?}") };
+        assert_eq!(by.id.as_deref(), Some("cover"));
+        assert_eq!(page.text_of("#cover").await, "Cookies?");
+        assert_eq!(page.found(&within(&PATH, "#said")).await.1.text, "no");
+    }
+}
+
+#[tokio::test]
+async fn what_comes_over_a_frame_at_the_last_moment_receives_nothing() {
+    let late = "<script>addEventListener('message', () => document.body.insertAdjacentHTML('beforeend', \
+                '<div id=late style=\"position: fixed; inset: 0\" onmousedown=this.textContent=1>Late</div>'))</script>";
+    for host in ["127.0.0.1", "localhost"] {
+        let (_server, mut page) = with_frame(host, late).await;
+        let (node, _) = page.found(&within(&PATH, "#go")).await;
+        let clicked = page.act(Act::Click { node, count: 1 }, WaitUntil::Load).await;
+        // Either the click was first, or it was stopped: the cover has received nothing.
+        assert_eq!(page.text_of("#late").await, "Late");
+        let said = page.found(&within(&PATH, "#said")).await.1.text;
+        assert_eq!(said, if clicked.is_ok() { "clicked" } else { "no" }, "{clicked:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_frame_that_is_missing_is_told_by_its_place_in_the_path() {
+    let (_server, mut page) = with_frame("127.0.0.1", "<p id=plain>plain</p>").await;
+    let look = page.page.look(&within(&["#nowhere", "#inner"], "#go")).await.unwrap();
+    assert_eq!((look.frame_missing, look.count, look.element), (Some(0), 0, None));
+    page.found(&within(&PATH, "#go")).await;
+    let look = page.page.look(&within(&["#middle", "#nowhere"], "#go")).await.unwrap();
+    assert_eq!((look.frame_missing, look.count), (Some(1), 0));
+    let look = page.page.look(&within(&["#plain"], "#go")).await.unwrap();
+    assert_eq!(look.frame_missing, Some(0));
+    assert!(look.invalid.is_some());
+    let look = page.page.look(&css("#go")).await.unwrap();
+    assert_eq!((look.count, look.frame_missing), (0, None));
+}

@@ -1,0 +1,250 @@
+use std::time::Duration;
+
+use capataz_executor::page::{Act, Page, PageError, WaitUntil};
+
+use crate::support::{LIMIT, Opened, Server, css, open};
+
+const FORM: &str = "<!doctype html><title>form</title>
+<input id=name value=old> <textarea id=notes>x</textarea> <div id=free contenteditable>y</div>
+<input id=day type=date> <input id=locked readonly value=z>
+<select id=colour><option value=r>Red<option value=g>Green</select>
+<button id=go>Go</button> <p id=log></p>
+<script>
+const say = (text) => { log.textContent += text + ';'; };
+go.onclick = (event) => say('click' + event.detail + event.isTrusted);
+go.ondblclick = () => say('double');
+colour.onchange = () => say(colour.value);
+document.getElementById('name').onkeydown = (event) => say([event.ctrlKey && 'C', event.shiftKey && 'S', event.code].filter(Boolean).join('+'));
+</script>";
+
+async fn form() -> (Server, Opened) {
+    let server = Server::with(&[("/", FORM)]).await;
+    let mut page = open(&[&server]).await;
+    page.go(&server.url("/")).await.unwrap();
+    (server, page)
+}
+
+async fn value(page: &mut Opened, selector: &str) -> String {
+    page.found(&css(selector)).await.1.value.unwrap()
+}
+
+#[tokio::test]
+async fn input_arrives_once_and_where_it_is_meant() {
+    let (_server, mut page) = form().await;
+    page.click("#go").await.unwrap();
+    page.reads("#log", "click1true;").await;
+    let node = page.node("#go").await;
+    page.page.settle(&node, LIMIT).await.unwrap();
+    page.act(Act::Click { node, count: 2 }, WaitUntil::Load).await.unwrap();
+    page.reads("#log", "click1true;click1true;click2true;double;").await;
+
+    for (selector, text) in
+        [("#name", "Zoë & «co»"), ("#name", ""), ("#notes", "one\ntwo"), ("#day", "2026-05-04")]
+    {
+        let node = page.node(selector).await;
+        page.act(Act::Fill { node, text: text.to_owned() }, WaitUntil::Load).await.unwrap();
+        assert_eq!(value(&mut page, selector).await, text, "{selector}");
+    }
+    let node = page.node("#free").await;
+    page.act(Act::Fill { node, text: "free".to_owned() }, WaitUntil::Load).await.unwrap();
+    assert_eq!(page.text_of("#free").await, "free");
+
+    let node = page.node("#colour").await;
+    page.act(Act::Select { node, values: vec!["g".to_owned()] }, WaitUntil::Load).await.unwrap();
+    assert_eq!(value(&mut page, "#colour").await, "g");
+}
+
+#[tokio::test]
+async fn keys_reach_the_element_that_is_named() {
+    let (_server, mut page) = form().await;
+    for key in ["a", "b", "Shift+c", "Control+A", "Backspace", "d", "ArrowLeft", "e"] {
+        let node = page.node("#name").await;
+        page.act(Act::Press { node: Some(node), key: key.to_owned() }, WaitUntil::Load).await.unwrap();
+    }
+    assert_eq!(value(&mut page, "#name").await, "ed");
+    page.act(Act::Press { node: None, key: "Delete".to_owned() }, WaitUntil::Load).await.unwrap();
+    assert_eq!(value(&mut page, "#name").await, "e");
+    let expected = "KeyA;KeyB;S+ShiftLeft;S+KeyC;C+ControlLeft;C+KeyA;Backspace;KeyD;ArrowLeft;KeyE;Delete;";
+    assert_eq!(page.text_of("#log").await, expected);
+
+    let node = page.node("#name").await;
+    let unknown = page.act(Act::Press { node: Some(node), key: "Return".to_owned() }, WaitUntil::Load).await;
+    assert!(matches!(unknown, Err(PageError::Failed(_))), "{unknown:?}");
+    assert_eq!(page.text_of("#log").await, expected);
+}
+
+#[tokio::test]
+async fn what_takes_no_input_is_left_alone() {
+    let (_server, mut page) = form().await;
+    let node = page.node("#locked").await;
+    let filled = page.act(Act::Fill { node, text: "q".to_owned() }, WaitUntil::Load).await;
+    assert_eq!(filled, Err(PageError::NotActionable { reason: "not editable" }));
+    assert_eq!(value(&mut page, "#locked").await, "z");
+    let node = page.node("#colour").await;
+    let chosen = page.act(Act::Select { node, values: vec!["blue".to_owned()] }, WaitUntil::Load).await;
+    assert_eq!(chosen, Err(PageError::NotActionable { reason: "no such option" }));
+}
+
+/// A page with a button and something that happens to it, and a count of the clicks that anything has received.
+fn page_with(body: &str, script: &str) -> String {
+    format!(
+        "<!doctype html><style>body {{ margin: 0 }} button {{ position: absolute; left: 100px; top: 100px; width: 80px; \
+         height: 30px }}</style>{body}<p id=log>none</p><script>\
+         for (const type of ['pointerdown', 'mousedown', 'mouseup', 'click']) \
+           document.addEventListener(type, (event) => {{ log.textContent = type + ' at ' + (event.target.id || event.target); }}, true);\
+         {script}</script>"
+    )
+}
+
+#[track_caller]
+fn is_covered(result: &Result<(), PageError>) -> bool {
+    matches!(result, Err(PageError::Covered { .. }))
+}
+
+#[tokio::test]
+async fn a_covered_element_is_not_clicked_and_nothing_else_is() {
+    let cover = "<div id=cover style='position: fixed; inset: 0'>Cookies?</div>";
+    let body = format!("<button id=target>Go</button>{cover}");
+    let server = Server::with(&[("/", &page_with(&body, ""))]).await;
+    let mut page = open(&[&server]).await;
+    page.go(&server.url("/")).await.unwrap();
+    let node = page.node("#target").await;
+    let limit = Duration::from_millis(300);
+    let Err(PageError::Covered { by: Some(by) }) = page.page.settle(&node, limit).await else {
+        panic!("the cover was not seen")
+    };
+    assert_eq!((by.id.as_deref(), by.name.as_str()), (Some("cover"), "Cookies?"));
+    let clicked = page.page.act(Act::Click { node, count: 1 }, WaitUntil::Load, limit).await;
+    assert!(is_covered(&clicked), "{clicked:?}");
+    assert_eq!(page.text_of("#log").await, "none");
+}
+
+#[tokio::test]
+async fn what_is_covered_or_moved_between_the_check_and_the_click_receives_nothing() {
+    // The page reacts to the pointer's arrival: after every check, and before the button goes down.
+    let react =
+        |reaction: &str| format!("addEventListener('mousemove', () => {{ {reaction} }}, {{ once: true }});");
+    let reactions = [
+        "document.body.insertAdjacentHTML('beforeend', '<div id=late style=\"position: fixed; inset: 0\">Late</div>')",
+        "document.getElementById('target').style.left = '400px'",
+        "const fresh = document.createElement('button'); fresh.id = 'fresh'; fresh.textContent = 'Other'; \
+         document.getElementById('target').replaceWith(fresh)",
+        "document.body.insertAdjacentHTML('beforeend', '<iframe id=late style=\"position: fixed; inset: 0; width: 100%; \
+         height: 100%\" srcdoc=\"<body onmousedown=parent.log.textContent=1 onclick=parent.log.textContent=1>\"></iframe>')",
+    ];
+    let pages: Vec<(String, String)> = reactions
+        .iter()
+        .enumerate()
+        .map(|(index, reaction)| {
+            (format!("/{index}"), page_with("<button id=target>Go</button>", &react(reaction)))
+        })
+        .collect();
+    let pages: Vec<(&str, &str)> = pages.iter().map(|(path, page)| (path.as_str(), page.as_str())).collect();
+    let server = Server::with(&pages).await;
+    let mut page = open(&[&server]).await;
+    for (path, _) in pages {
+        page.go(&server.url(path)).await.unwrap();
+        let node = page.node("#target").await;
+        page.page.settle(&node, LIMIT).await.unwrap();
+        let clicked = page.act(Act::Click { node, count: 1 }, WaitUntil::Load).await;
+        assert!(clicked.is_err(), "{path}");
+        assert_eq!(page.text_of("#log").await, "none", "{path}: {clicked:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_element_that_is_gone_is_not_acted_on() {
+    let script = "addEventListener('swap', () => { target.outerHTML = '<button id=target>Again</button>'; });\
+                  setInterval(() => dispatchEvent(new Event('swap')), 5);";
+    let server = Server::with(&[("/", &page_with("<button id=target>Go</button>", script))]).await;
+    let mut page = open(&[&server]).await;
+    page.go(&server.url("/")).await.unwrap();
+    let node = page.node("#target").await;
+    page.looked(&css("#target"), |look| look.element.as_ref().unwrap().node.handle != node.handle).await;
+    for act in [
+        Act::Click { node: node.clone(), count: 1 },
+        Act::Hover { node: node.clone() },
+        Act::Fill { node: node.clone(), text: "x".to_owned() },
+        Act::Press { node: Some(node.clone()), key: "Enter".to_owned() },
+        Act::Select { node: node.clone(), values: vec![] },
+        Act::Submit { node: node.clone() },
+        Act::ScrollTo { node: node.clone() },
+    ] {
+        assert_eq!(page.act(act.clone(), WaitUntil::Load).await, Err(PageError::Detached), "{act:?}");
+    }
+    assert_eq!(page.page.facts(&node, &[]).await, Err(PageError::Detached));
+    assert_eq!(page.text_of("#log").await, "none");
+}
+
+#[tokio::test]
+async fn an_element_that_moves_is_waited_for_and_one_that_never_stops_is_not_clicked() {
+    let moving = "<style>@keyframes go { to { transform: translateX(300px) } } \
+                  #target { animation: go 10s linear infinite }</style><button id=target>Go</button>";
+    let stopping = "<style>@keyframes go { to { transform: translateX(300px) } } \
+                    #target { animation: go 0.3s linear forwards }</style><button id=target>Go</button>";
+    let server =
+        Server::with(&[("/moving", &page_with(moving, "")), ("/stopping", &page_with(stopping, ""))]).await;
+    let mut page = open(&[&server]).await;
+    page.go(&server.url("/moving")).await.unwrap();
+    let node = page.node("#target").await;
+    let limit = Duration::from_millis(300);
+    let clicked = page.page.act(Act::Click { node, count: 1 }, WaitUntil::Load, limit).await;
+    assert_eq!(clicked, Err(PageError::NotActionable { reason: "moving" }));
+    assert_eq!(page.text_of("#log").await, "none");
+    page.go(&server.url("/stopping")).await.unwrap();
+    page.click("#target").await.unwrap();
+    page.reads("#log", "click at target").await;
+}
+
+#[tokio::test]
+async fn text_does_not_go_to_a_field_that_takes_the_focus_away() {
+    let thief = "<input id=name onbeforeinput='log.textContent += 1'><input id=thief oninput='log.textContent += 2'>\
+                 <p id=log></p><script>document.getElementById('name').onfocus = () => \
+                 requestAnimationFrame(() => thief.focus());</script>";
+    let server = Server::with(&[("/", thief)]).await;
+    let mut page = open(&[&server]).await;
+    page.go(&server.url("/")).await.unwrap();
+    for _ in 0..5 {
+        let node = page.node("#name").await;
+        // Either it was in time, or nothing was typed at all.
+        let filled = page.act(Act::Fill { node, text: "secret".to_owned() }, WaitUntil::Load).await;
+        assert_eq!(value(&mut page, "#thief").await, "", "{filled:?}");
+    }
+    assert!(!page.text_of("#log").await.contains('2'));
+}
+
+#[tokio::test]
+async fn forms_are_submitted_as_a_person_would() {
+    let form = "<form action=/sent><input id=q name=q required><button id=send>Send</button></form>";
+    let server = Server::with(&[("/", form), ("/sent?q=one", "one"), ("/sent?q=two", "two")]).await;
+    let mut page = open(&[&server]).await;
+    page.go(&server.url("/")).await.unwrap();
+    let node = page.node("#q").await;
+    let empty = page.act(Act::Submit { node: node.clone() }, WaitUntil::Load).await;
+    assert_eq!(empty, Err(PageError::NotActionable { reason: "invalid" }));
+    page.act(Act::Fill { node: node.clone(), text: "one".to_owned() }, WaitUntil::Load).await.unwrap();
+    page.act(Act::Submit { node }, WaitUntil::Load).await.unwrap();
+    server.asked("/sent?q=one").await;
+    page.reads("body", "one").await;
+    page.go(&server.url("/")).await.unwrap();
+    let node = page.node("#q").await;
+    page.act(Act::Fill { node, text: "two".to_owned() }, WaitUntil::Load).await.unwrap();
+    let node = page.node("#send").await;
+    page.act(Act::Submit { node }, WaitUntil::Load).await.unwrap();
+    page.reads("body", "two").await;
+}
+
+#[tokio::test]
+async fn an_element_below_the_fold_is_scrolled_to_and_hovered() {
+    let tall = "<div style='height: 5000px'></div><button id=far onmouseenter='this.textContent = \"over\"'>far</button>\
+                <div style='height: 5000px'></div>";
+    let server = Server::with(&[("/", tall)]).await;
+    let mut page = open(&[&server]).await;
+    page.go(&server.url("/")).await.unwrap();
+    let (node, facts) = page.found(&css("#far")).await;
+    assert!(!facts.in_viewport);
+    page.act(Act::ScrollTo { node: node.clone() }, WaitUntil::Load).await.unwrap();
+    assert!(page.page.facts(&node, &[]).await.unwrap().in_viewport);
+    page.act(Act::Hover { node }, WaitUntil::Load).await.unwrap();
+    page.reads("#far", "over").await;
+}

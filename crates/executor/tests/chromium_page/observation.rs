@@ -1,0 +1,162 @@
+//! What is read of a page.
+
+use std::time::Duration;
+
+use capataz_executor::page::{Act, Locator, Page, PageError, PageRedaction, Query, WaitUntil};
+
+use crate::support::{Answer, LIMIT, Server, css, open, open_with};
+
+const PAGE: &str = "<!doctype html><title>Shop</title><h1>Hello</h1><a href=/next>Next</a>
+<input id=user value=ann><input id=pass type=password value=hunter2><p class=private>4711</p>
+<table id=t><tr><th>A<th>B<tr><td>1<td>2</table><button id=go>Go</button>";
+
+fn reference(value: &str) -> Query {
+    Query { locators: vec![Locator::Ref { value: value.to_owned() }], ..Query::default() }
+}
+
+#[tokio::test]
+async fn a_page_is_read_without_its_secrets() {
+    let server = Server::with(&[("/", PAGE)]).await;
+    let mut page = open_with(&[&server], |options| {
+        options.redaction = PageRedaction { selectors: vec![".private".to_owned()] };
+    })
+    .await;
+    page.go(&server.url("/")).await.unwrap();
+    let node = page.node("#go").await;
+    let skeleton = page.page.skeleton().await.unwrap();
+    assert_eq!((skeleton.title.as_str(), skeleton.url.as_str()), ("Shop", server.url("/").as_str()));
+    assert_eq!(page.page.skeleton().await.unwrap(), skeleton);
+    let snapshot = page.page.snapshot(&[node]).await.unwrap().to_string();
+    let html = page.page.html().await.unwrap();
+    let outline = page.page.outline(20_000).await.unwrap();
+    let all = format!("{skeleton:?} {snapshot} {html} {}", outline.text);
+    assert!(all.contains("ann") && all.contains("Go"));
+    assert!(!all.contains("hunter2") && !all.contains("4711"), "{all}");
+    assert!(page.page.text().await.unwrap().contains("Hello"));
+    let table = page.node("#t").await;
+    assert_eq!(page.page.table(&table).await.unwrap(), [["A", "B"], ["1", "2"]]);
+    let picture = page.page.screenshot(false).await.unwrap();
+    assert!(picture.masked);
+    assert_eq!(size(&picture.png), (1280, 720));
+}
+
+/// Width and height, as a PNG has them in its first chunk.
+fn size(png: &[u8]) -> (u32, u32) {
+    let number = |from: usize| u32::from_be_bytes(png[from..from + 4].try_into().unwrap());
+    (number(16), number(20))
+}
+
+#[tokio::test]
+async fn a_secret_is_painted_over_and_what_is_around_it_is_not() {
+    let secret = "<body style='margin: 0; background: white'><div class=private style='position: absolute; left: 50px; \
+                  top: 900px; width: 20px; height: 20px; background: rgb(0, 255, 0)'></div><div style='height: 2000px'></div>";
+    let server = Server::with(&[("/", secret)]).await;
+    for scrolled in ["", "#scroll"] {
+        let mut page = open_with(&[&server], |options| {
+            options.redaction = PageRedaction { selectors: vec![".private".to_owned()] };
+        })
+        .await;
+        page.go(&server.url("/")).await.unwrap();
+        if !scrolled.is_empty() {
+            let node = page.node(".private").await;
+            page.act(Act::ScrollTo { node }, WaitUntil::Load).await.unwrap();
+        }
+        let picture = page.page.screenshot(true).await.unwrap();
+        assert!(picture.masked);
+        let mut reader = png::Decoder::new(std::io::Cursor::new(&picture.png[..])).read_info().unwrap();
+        let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+        let frame = reader.next_frame(&mut pixels).unwrap();
+        assert_eq!((frame.width, frame.height), (1280, 2000));
+        let channels = pixels.len() / (1280 * 2000);
+        let green = pixels.chunks(channels).filter(|pixel| pixel[..3] == [0, 255, 0]).count();
+        let white = pixels.chunks(channels).filter(|pixel| pixel[..3] == [255, 255, 255]).count();
+        assert_eq!((green, white), (0, 1280 * 2000 - 20 * 20));
+    }
+}
+
+#[tokio::test]
+async fn an_animation_without_end_does_not_hold_up_a_picture() {
+    let endless = "<style>@keyframes go { to { transform: rotate(360deg) } } div { animation: go 1s linear infinite; \
+                   width: 99px; height: 99px; background: red }</style><div></div><script>const draw = () => { \
+                   document.title = performance.now(); requestAnimationFrame(draw); }; draw()</script>";
+    let server = Server::with(&[("/", endless)]).await;
+    let mut page = open(&[&server]).await;
+    page.go(&server.url("/")).await.unwrap();
+    let picture = page.page.screenshot(false).await.unwrap();
+    assert!(!picture.masked);
+    assert_eq!(size(&picture.png), (1280, 720));
+}
+
+#[tokio::test]
+async fn a_reference_is_of_one_element_of_one_document() {
+    let server = Server::with(&[("/", PAGE), ("/next", PAGE)]).await;
+    let mut page = open(&[&server]).await;
+    page.go(&server.url("/")).await.unwrap();
+    let outline = page.page.outline(20_000).await.unwrap().text;
+    let line = outline.lines().find(|line| line.contains("\"Go\"")).unwrap_or_else(|| panic!("{outline}"));
+    let value = line.split("[ref=").nth(1).unwrap().split(']').next().unwrap().to_owned();
+    let (node, _) = page.found(&reference(&value)).await;
+    assert_eq!(node, page.node("#go").await);
+    assert_eq!(page.page.outline(20_000).await.unwrap().text, outline);
+    page.go(&server.url("/next")).await.unwrap();
+    page.page.outline(20_000).await.unwrap();
+    assert_eq!(page.page.look(&reference(&value)).await.unwrap().count, 0);
+    assert_eq!(page.page.look(&reference("d9e1")).await.unwrap().count, 0);
+}
+
+#[tokio::test]
+async fn a_change_is_noticed_soon_and_a_quiet_page_is_left_at_the_limit() {
+    let later =
+        "<p id=later>before</p><script>fetch('/slow').then(() => later.textContent = 'after')</script>";
+    let server = Server::start(move |request| match request.path.as_str() {
+        "/" => Some(Answer::html(later)),
+        "/slow" => Some(Answer::html("")),
+        _ => None,
+    })
+    .await;
+    let mut page = open(&[&server]).await;
+    page.go(&server.url("/")).await.unwrap();
+    page.reads("#later", "after").await;
+    page.page.changed(Duration::from_millis(20)).await.unwrap();
+    page.page.changed(LIMIT).await.unwrap();
+}
+
+#[tokio::test]
+async fn locators_that_cannot_be_read_are_told() {
+    let server = Server::with(&[("/", PAGE)]).await;
+    let mut page = open(&[&server]).await;
+    page.go(&server.url("/")).await.unwrap();
+    let look = page.page.look(&css("p[")).await.unwrap();
+    assert!(look.invalid.is_some(), "{look:?}");
+    let table = page.node("#go").await;
+    let refused = page.page.table(&table).await;
+    assert_eq!(refused, Err(PageError::NotActionable { reason: "it is no table" }));
+}
+
+#[tokio::test]
+async fn the_page_sees_the_declared_place_and_size() {
+    let server = Server::with(&[("/", "<p id=said></p><script>const { locale, timeZone } = \
+        Intl.DateTimeFormat().resolvedOptions(); said.textContent = [innerWidth, innerHeight, navigator.language, locale, \
+        timeZone].join()</script>")]).await;
+    let mut page = open_with(&[&server], |options| {
+        (options.width, options.height) = (900, 600);
+        options.locale = "es-ES".to_owned();
+        options.timezone = "America/Santiago".to_owned();
+    })
+    .await;
+    page.go(&server.url("/")).await.unwrap();
+    assert_eq!(page.text_of("#said").await, "900,600,es-ES,es-ES,America/Santiago");
+    assert!(server.asked("/").await.head.contains("es-ES"));
+}
+
+#[tokio::test]
+async fn a_page_with_hundreds_of_frames_is_read() {
+    let frames = "<iframe srcdoc='<p>frame</p>'></iframe>".repeat(300);
+    let server =
+        Server::with(&[("/", &format!("{frames}<button id=go onclick='this.textContent = 1'>Go</button>"))])
+            .await;
+    let mut page = open(&[&server]).await;
+    page.go(&server.url("/")).await.unwrap();
+    page.click("#go").await.unwrap();
+    page.reads("#go", "1").await;
+}

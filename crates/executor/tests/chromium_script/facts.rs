@@ -1,0 +1,185 @@
+//! What is to be known of an element.
+
+use serde_json::{Value, json};
+
+use crate::support::Page;
+
+#[track_caller]
+fn check(page: &Page, css: &str, expected: Value) {
+    let facts = page.facts(css);
+    for (name, value) in expected.as_object().unwrap() {
+        assert_eq!(&facts[name], value, "{name} of {css}: {facts}");
+    }
+}
+
+#[test]
+fn visible_is_what_has_a_box_and_is_not_hidden() {
+    let page = Page::with(
+        "<p id=a>x</p><p id=b hidden>x</p><p id=c style='visibility:hidden'>x</p><p id=d style='opacity:0'>x</p>
+        <p id=e></p><div style='content-visibility:hidden'><p id=f>x</p></div>
+        <div style='display:contents' id=g>x</div><p id=h style='position:absolute;top:9000px'>x</p>
+        <details><summary>s</summary><p id=i>x</p></details>",
+    );
+    for (css, visible, in_viewport) in [
+        ("#a", true, true),
+        ("#b", false, false),
+        ("#c", false, false),
+        ("#d", true, true),
+        ("#e", false, false),
+        ("#f", false, false),
+        ("#g", true, true),
+        ("#h", true, false),
+        ("#i", false, false),
+    ] {
+        check(&page, css, json!({ "attached": true, "visible": visible, "inViewport": in_viewport }));
+    }
+}
+
+#[test]
+fn enabled_follows_forms_aria_and_inertness() {
+    let page = Page::with(
+        "<button id=a>x</button><button id=b disabled>x</button><fieldset disabled><input id=c></fieldset>
+        <div aria-disabled=true><div id=d role=button>x</div></div><div inert><button id=e>x</button></div>
+        <select><option id=f disabled>x</select>",
+    );
+    for (css, enabled) in
+        [("#a", true), ("#b", false), ("#c", false), ("#d", false), ("#e", false), ("#f", false)]
+    {
+        check(&page, css, json!({ "enabled": enabled }));
+    }
+}
+
+#[test]
+fn editable_and_value_are_those_of_what_takes_text() {
+    let page = Page::with(
+        "<input id=a value='a b'><textarea id=b>t</textarea><input id=c readonly value=r><input id=d disabled>
+        <div id=e contenteditable><b id=f>text</b></div><input id=g type=checkbox value=v><input id=h type=date>
+        <select id=i><option value=1>One<option value=2 selected disabled> Two  halves </select>
+        <p id=j>x</p><input id=k type=password value=hunter2>",
+    );
+    check(
+        &page,
+        "#a",
+        json!({ "editable": true, "value": "a b", "inputType": "text", "secret": false, "text": "" }),
+    );
+    check(&page, "#b", json!({ "editable": true, "value": "t", "inputType": null, "text": "" }));
+    check(&page, "#c", json!({ "editable": false, "value": "r" }));
+    check(&page, "#d", json!({ "editable": false }));
+    check(&page, "#e", json!({ "editable": true, "value": null, "text": "text" }));
+    check(&page, "#f", json!({ "editable": true }));
+    check(&page, "#g", json!({ "editable": false, "value": "v", "checked": false }));
+    check(&page, "#h", json!({ "editable": true, "value": "", "inputType": "date" }));
+    let options = json!([
+        { "value": "1", "label": "One", "selected": false, "disabled": false },
+        { "value": "2", "label": "Two halves", "selected": true, "disabled": true },
+    ]);
+    check(&page, "#i", json!({ "value": "2", "options": options, "multiple": false, "text": "Two halves" }));
+    check(&page, "#j", json!({ "value": null, "options": [], "checked": null, "editable": false }));
+    check(&page, "#k", json!({ "value": "hunter2", "secret": true }));
+}
+
+#[test]
+fn checked_is_told_of_what_can_be_checked() {
+    let page = Page::with(
+        "<input id=a type=checkbox checked><input id=b type=radio><div id=c role=switch aria-checked=true>x</div>
+        <div id=d role=checkbox>x</div><div id=e role=checkbox aria-checked=mixed>x</div>
+        <div id=f role=treeitem aria-checked=true>x</div><button id=g aria-pressed=true>x</button>",
+    );
+    for (css, checked) in [
+        ("#a", Some(true)),
+        ("#b", Some(false)),
+        ("#c", Some(true)),
+        ("#d", Some(false)),
+        ("#e", Some(false)),
+        ("#f", Some(true)),
+        ("#g", None),
+    ] {
+        check(&page, css, json!({ "checked": checked }));
+    }
+}
+
+#[test]
+fn text_is_as_it_is_read() {
+    let page = Page::with(
+        "<div id=a> one\n<b>two</b>three<p>four</p><br>five <i hidden>six</i><script>7</script>
+        <select><option>8<option selected>nine</select><input value=ten><input type=submit value=Eleven></div>
+        <div id=b style='visibility:hidden'>x<b style='visibility:visible'>y</b></div>
+        <p id=c style='text-transform:uppercase'>Plain</p>
+        <div id=d><template shadowrootmode=open>in <slot></slot></template>out</div>
+        <div id=e>shown <span id=pin class=pin>1234</span></div>",
+    );
+    check(&page, "#a", json!({ "text": "one twothree four five nine Eleven" }));
+    check(&page, "#b", json!({ "text": "y" }));
+    check(&page, "#c", json!({ "text": "Plain" }));
+    check(&page, "#d", json!({ "text": "in out" }));
+    // What is secret is masked in what is around it; of itself it is told, and that it is secret.
+    let redaction = json!({ "selectors": [".pin"] });
+    let outer = page.run("facts", &json!([page.handle("#e"), [], redaction]));
+    assert_eq!((&outer["text"], &outer["secret"]), (&json!("shown [redacted]"), &json!(false)));
+    let inner = page.run("facts", &json!([page.handle("#pin"), [], redaction]));
+    assert_eq!((&inner["text"], &inner["secret"]), (&json!("1234"), &json!(true)));
+}
+
+#[test]
+fn attributes_and_destinations_are_told() {
+    let page = Page::with(
+        "<a id=a href='/next?q=1' data-n='7'><b id=b>x</b></a><form action=/save><input id=c><button id=d>x</button>
+        <button id=e formaction=//other.test/x>x</button><button id=f type=button>x</button></form>
+        <form><input name=action><button id=g>x</button></form><form method=dialog><button id=h>x</button></form>
+        <p id=i>x</p><svg><a id=j href=/svg><text>x</text></a></svg><a id=k href='javascript:void 0'>x</a>",
+    );
+    let here = page.page("location.href");
+    let facts = page.run("facts", &json!([page.handle("#a"), ["data-n", "href", "nothing"]]));
+    assert_eq!(facts["attributes"], json!({ "data-n": "7", "href": "/next?q=1" }));
+    for (css, destination) in [
+        ("#a", json!(page.url("/next?q=1"))),
+        ("#b", json!(page.url("/next?q=1"))),
+        ("#c", json!(page.url("/save"))),
+        ("#d", json!(page.url("/save"))),
+        ("#e", json!("http://other.test/x")),
+        ("#f", json!(page.url("/save"))),
+        ("#g", here),
+        ("#h", Value::Null),
+        ("#i", Value::Null),
+        ("#j", json!(page.url("/svg"))),
+        ("#k", json!("javascript:void 0")),
+    ] {
+        check(&page, css, json!({ "destination": destination }));
+    }
+}
+
+#[test]
+fn what_covers_an_element_is_described_by_its_layer() {
+    let page = Page::with(
+        "<style>body{margin:0} button{width:100px;height:40px}</style>
+        <button id=a>A</button><button id=b>B<i>!</i></button><br>
+        <label id=l style='position:relative;display:inline-block'><input id=c type=checkbox style='opacity:0;width:80px;height:20px'>
+          <span style='position:absolute;inset:0;background:red'>fake</span></label>
+        <div id=veil style='position:fixed;left:0;top:0;width:100px;height:40px'><p style='margin:0;height:40px'>Please wait</p></div>",
+    );
+    check(&page, "#b", json!({ "coveredBy": null }));
+    check(&page, "#c", json!({ "coveredBy": null, "visible": true }));
+    let covered = page.facts("#a");
+    assert_eq!(covered["coveredBy"]["id"], "veil", "{covered}");
+    assert_eq!(covered["coveredBy"]["name"], "Please wait");
+    assert_eq!(covered["coveredBy"]["path"], "div#veil");
+    // It takes no events, so nothing is covered.
+    page.page("document.getElementById('veil').style.pointerEvents = 'none'");
+    check(&page, "#a", json!({ "coveredBy": null }));
+}
+
+#[test]
+fn file_inputs_tell_how_many_and_which_files_they_have() {
+    let page = Page::with("<input id=a type=file><input id=b type=file multiple>");
+    check(&page, "#a", json!({ "inputType": "file", "multiple": false, "files": [], "value": null }));
+    check(&page, "#b", json!({ "multiple": true }));
+    let folder = tempfile::tempdir().unwrap();
+    let files = ["one.txt", "two.txt"].map(|name| folder.path().join(name));
+    for file in &files {
+        std::fs::write(file, "x").unwrap();
+    }
+    let handle = page.handle("#b");
+    let node = page.object(&format!("capataz.node({handle})"));
+    page.call("DOM.setFileInputFiles", json!({ "objectId": node, "files": files }));
+    check(&page, "#b", json!({ "files": ["one.txt", "two.txt"], "value": null }));
+}

@@ -1,0 +1,144 @@
+//! The last check before an event: what does not arrive at its element arrives nowhere.
+
+use serde_json::{Value, json};
+
+use crate::support::{Page, centre};
+
+/// Records every event that the page gets to see, as `type@id`.
+const LOG: &str = "<script>
+    window.seen = [];
+    for (const type of ['pointerdown', 'mousedown', 'pointerup', 'mouseup', 'click', 'submit'])
+      window.addEventListener(type, (event) => seen.push(type + '@' + (event.target.id || event.target.localName)), true);
+  </script>
+  <style>body{margin:0} button{position:absolute;left:0;top:0;width:100px;height:40px}</style>";
+
+const WHOLE_CLICK: [&str; 5] = ["pointerdown@go", "mousedown@go", "pointerup@go", "mouseup@go", "click@go"];
+
+fn page_with(html: &str) -> Page {
+    Page::with(&format!("<!doctype html>{LOG}{html}"))
+}
+
+/// Settles, arms, lets the page do something, clicks and disarms.
+fn click(page: &Page, css: &str, meanwhile: &str) -> Value {
+    let handle = page.handle(css);
+    let settled = page.run("settle", &json!([handle, 2000]));
+    let token = page.run("arm", &json!([handle]));
+    page.page(meanwhile);
+    page.click(centre(&settled["rect"]));
+    page.run("disarm", &json!([token]))
+}
+
+#[test]
+fn a_click_that_arrives_passes_untouched() {
+    let page = page_with("<button id=go>Go</button>");
+    let outcome = click(&page, "#go", "0");
+    assert_eq!(outcome, json!({ "delivered": true, "blockedBy": null, "detached": false }));
+    assert_eq!(page.page("seen"), json!(WHOLE_CLICK));
+    // Nothing is watched any more.
+    page.click((50.0, 20.0));
+    assert_eq!(page.page("seen.length"), 10);
+}
+
+#[test]
+fn a_click_inside_the_element_is_its_own() {
+    let page = page_with("<button id=go><b style='display:block'>Go</b></button>");
+    assert_eq!(click(&page, "#go", "0")["delivered"], true);
+    page.open(
+        "<div id=host><template shadowrootmode=open><button id=go><slot></slot></button></template><b>Go</b></div>",
+    );
+    assert_eq!(click(&page, "#go", "0")["delivered"], true);
+}
+
+#[test]
+fn an_overlay_that_comes_at_the_last_moment_gets_nothing() {
+    let page = page_with("<button id=go>Go</button>");
+    let overlay = "document.body.insertAdjacentHTML('beforeend',
+        '<div id=veil style=\"position:fixed;inset:0\"><p id=text>Accept cookies</p></div>')";
+    let outcome = click(&page, "#go", overlay);
+    assert_eq!(outcome["delivered"], false);
+    assert_eq!(outcome["blockedBy"]["id"], "veil");
+    assert_eq!(outcome["blockedBy"]["name"], "Accept cookies");
+    assert_eq!(page.page("seen"), json!([]), "neither the overlay nor the element has seen anything");
+}
+
+#[test]
+fn what_has_moved_into_the_place_of_the_element_gets_nothing() {
+    let page = page_with("<button id=go>Go</button><button id=other style='top:100px'>Delete</button>");
+    let swap =
+        "document.getElementById('go').style.top = '100px'; document.getElementById('other').style.top = '0'";
+    let outcome = click(&page, "#go", swap);
+    assert_eq!((&outcome["delivered"], &outcome["blockedBy"]["id"]), (&json!(false), &json!("other")));
+    assert_eq!(page.page("seen"), json!([]));
+}
+
+#[test]
+fn what_has_replaced_the_element_gets_nothing() {
+    let page = page_with("<div id=box><button id=go>Go</button></div>");
+    let outcome =
+        click(&page, "#go", "document.getElementById('box').innerHTML = '<button id=go>Go</button>'");
+    assert_eq!((&outcome["delivered"], &outcome["detached"]), (&json!(false), &json!(true)));
+    assert_eq!(page.page("seen"), json!([]));
+}
+
+#[test]
+fn an_element_may_go_away_in_answer_to_the_first_event() {
+    let page = page_with(
+        "<button id=go onmousedown='this.remove(); document.body.append(other)'>Go</button>
+        <template><button id=other>x</button></template><script>var other = document.querySelector('template').content.firstChild</script>",
+    );
+    let outcome = click(&page, "#go", "0");
+    assert_eq!((&outcome["delivered"], &outcome["blockedBy"]), (&json!(true), &Value::Null));
+    assert_eq!(page.page("seen.slice(0, 2)"), json!(["pointerdown@go", "mousedown@go"]));
+}
+
+#[test]
+fn the_label_of_a_control_counts_as_the_control_but_not_a_link_in_it() {
+    let page = page_with(
+        "<label style='position:absolute;left:0;top:0;width:200px;height:40px'>
+           <input id=box type=checkbox style='position:absolute;opacity:0;width:200px;height:40px'>
+           <span id=face style='position:absolute;inset:0'>I agree <a id=terms href=#t hidden>terms</a></span></label>",
+    );
+    assert_eq!(click(&page, "#box", "0")["delivered"], true);
+    assert_eq!(page.facts("#box")["checked"], true);
+    let link = "const a = document.getElementById('terms'); a.hidden = false;
+        a.style.cssText = 'position:absolute;inset:0'";
+    let outcome = click(&page, "#box", link);
+    assert_eq!((&outcome["delivered"], &outcome["blockedBy"]["id"]), (&json!(false), &json!("face")));
+    assert_eq!(page.facts("#box")["checked"], true);
+    assert_eq!(page.page("location.hash"), "");
+}
+
+#[test]
+fn scripted_events_of_the_page_are_none_of_the_guard() {
+    let page = page_with("<button id=go>Go</button><button id=other style='top:100px'>x</button>");
+    let outcome = click(&page, "#go", "document.getElementById('other').click()");
+    assert_eq!(outcome["delivered"], true);
+    assert_eq!(page.page("seen[0]"), "click@other");
+}
+
+#[test]
+fn without_an_element_nothing_passes_and_without_an_event_nothing_is_reported() {
+    let page = page_with("<button id=go>Go</button>");
+    let token = page.run("arm", &json!([0]));
+    page.click((50.0, 20.0));
+    let outcome = page.run("disarm", &json!([token]));
+    assert_eq!(outcome["blockedBy"]["id"], "go");
+    assert_eq!((&outcome["delivered"], &outcome["detached"]), (&json!(false), &json!(false)));
+    assert_eq!(page.page("seen"), json!([]));
+    let token = page.run("arm", &json!([page.handle("#go")]));
+    let outcome = page.run("disarm", &json!([token]));
+    assert_eq!(outcome, json!({ "delivered": false, "blockedBy": null, "detached": false }));
+    assert_eq!(page.run("disarm", &json!([token]))["delivered"], false);
+}
+
+#[test]
+fn the_guard_comes_before_listeners_that_a_page_puts_on_its_window() {
+    let page = page_with("<button id=go>Go</button>");
+    // `document.open` takes away every listener of the window; arming brings them back.
+    page.page("document.open(); document.write('<button id=other>Other</button>'); document.close()");
+    let token = page.run("arm", &json!([0]));
+    page.page("window.got = 0; document.addEventListener('click', () => got += 1, true)");
+    page.click((20.0, 20.0));
+    assert_eq!(page.run("disarm", &json!([token]))["blockedBy"]["id"], "other");
+    assert_eq!(page.page("got"), 0);
+}
