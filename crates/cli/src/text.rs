@@ -355,9 +355,13 @@ texts! {
         asked: "  \"{0}\"",
         routed: "  -> {0} ({1}: {2})",
         answered: "     {0}",
+        browser: "A browser fills in a form of the daemon's own and proves what it did ({0}):",
+        no_browser: "No browser, so no form is filled in. Why, and how to get one:",
+        browser_report: "report:       {0}",
         next: "What to try next:",
         next_plans: "  capataz contract check examples/plans/quorum-review.toml",
         next_ask: "  capataz serve --data-dir {0} --specs specs &  then: capataz ask",
+        next_act: "  capataz act check examples/scripts/sign-in.toml",
         next_help: "  capataz run --help",
         keeping: "The daemon stays at http://{0} until Ctrl-C: capataz --addr http://{0} runs list",
     }

@@ -219,6 +219,9 @@ pub(super) fn evidence_failed(reason: &str, original: Option<&Failure>) -> Failu
     failure
 }
 
+/// Options of a list that an error names.
+const OPTIONS_SHOWN: usize = 20;
+
 /// A secret is typed only where the page, and pictures of it, do not show it.
 const SECRET_INPUT: &str = "secret_input";
 
@@ -243,7 +246,8 @@ fn unmet(action: &Action, facts: &Facts) -> Vec<(&'static str, Value)> {
         }
         Kind::Check | Kind::Uncheck => need("checkable", facts.checked.is_some(), Value::Null),
         Kind::Select => {
-            let labels: Vec<&str> = facts.options.iter().map(|option| option.label.as_str()).collect();
+            let labels = facts.options.iter().map(|option| option.label.as_str());
+            let labels: Vec<&str> = labels.take(OPTIONS_SHOWN).collect();
             for option in &action.spec.options {
                 need("option", value_of(option, facts).is_some(), json!({"wanted": option, "there": labels}));
             }
