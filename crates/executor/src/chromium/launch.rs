@@ -174,6 +174,7 @@ fn launch_options(options: &OpenOptions, proxy: SocketAddr) -> LaunchOptions {
     launch.environment.clone_from(&options.environment);
     // Workers have no other way to learn of it.
     launch.environment.insert("TZ".into(), options.timezone.clone().into());
+    launch.disabled_features = ["Prerender2", "SpeculationRules"].map(str::to_owned).to_vec();
     launch.extra_args = vec![
         format!("--lang={}", options.locale).into(),
         format!("--accept-lang={}", options.locale).into(),
@@ -181,9 +182,6 @@ fn launch_options(options: &OpenOptions, proxy: SocketAddr) -> LaunchOptions {
         "--site-per-process".into(),
         // Going back always loads: a page out of that cache would have no navigation of its own.
         "--disable-back-forward-cache".into(),
-        "--disable-features=Prerender2,SpeculationRules,Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider,\
-         AutofillServerCommunication,CertificateTransparencyComponentUpdater,HttpsUpgrades,HttpsFirstBalancedModeAutoEnable"
-            .into(),
         "--disable-popup-blocking".into(),
         "--no-pings".into(),
     ];

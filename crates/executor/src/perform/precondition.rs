@@ -67,7 +67,18 @@ impl<P: Page> Step<'_, P> {
         deadline: Deadline,
     ) -> Result<Element, Failure> {
         loop {
-            let look = self.page.look(target).await.map_err(|error| read_failed(&error, Phase::Pre))?;
+            let look = match self.page.look(target).await {
+                Ok(look) => look,
+                Err(error) => {
+                    // A page that cannot be read now may be readable in a moment.
+                    let is_over = matches!(error, PageError::Lost { .. })
+                        || !self.wait(deadline).await.map_err(|error| read_failed(&error, Phase::Pre))?;
+                    if is_over {
+                        return Err(read_failed(&error, Phase::Pre));
+                    }
+                    continue;
+                }
+            };
             if let Some(reason) = &look.invalid {
                 let violation = v1::ScriptViolation {
                     path: "target".to_owned(),
@@ -208,6 +219,9 @@ pub(super) fn evidence_failed(reason: &str, original: Option<&Failure>) -> Failu
     failure
 }
 
+/// Options of a list that an error names.
+const OPTIONS_SHOWN: usize = 20;
+
 /// A secret is typed only where the page, and pictures of it, do not show it.
 const SECRET_INPUT: &str = "secret_input";
 
@@ -232,7 +246,8 @@ fn unmet(action: &Action, facts: &Facts) -> Vec<(&'static str, Value)> {
         }
         Kind::Check | Kind::Uncheck => need("checkable", facts.checked.is_some(), Value::Null),
         Kind::Select => {
-            let labels: Vec<&str> = facts.options.iter().map(|option| option.label.as_str()).collect();
+            let labels = facts.options.iter().map(|option| option.label.as_str());
+            let labels: Vec<&str> = labels.take(OPTIONS_SHOWN).collect();
             for option in &action.spec.options {
                 need("option", value_of(option, facts).is_some(), json!({"wanted": option, "there": labels}));
             }
