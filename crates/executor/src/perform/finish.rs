@@ -87,11 +87,15 @@ impl<P: Page> Step<'_, P> {
         sink: &mut E,
         stored: &mut Vec<EvidenceRef>,
     ) -> Result<(), Failure> {
-        if self.touched {
-            self.after = Some(self.see(false).await.map_err(|error| taking_failed(&error))?);
-        }
         let mut pieces: Vec<Piece> = self.before_picture().into_iter().collect();
         pieces.append(&mut self.pieces);
+        if self.touched {
+            let after = self.see(false).await.map_err(|error| taking_failed(&error))?;
+            // A halt, or the loss of the browser, has nothing else to show of the page.
+            pieces.push(self.snapshot().await.map_err(|error| taking_failed(&error))?);
+            pieces.push(after.piece());
+            self.after = Some(after);
+        }
         store(pieces, sink, stored).await.map_err(keeping_failed)?;
         for index in 0..self.changes.downloads.len() {
             let Some(download) = self.changes.downloads.get_mut(index) else { break };
