@@ -56,6 +56,9 @@ pub struct Config {
     /// How process agents' shims are started; for programs that embed the daemon.
     #[serde(skip)]
     pub shim: Option<ShimCommand>,
+    /// A form for the demonstration is served under [`DEMO_PATH`](crate::DEMO_PATH); for programs that embed the daemon.
+    #[serde(skip)]
+    pub demo_page: bool,
     /// Where the time comes from; for programs that embed the daemon.
     #[serde(skip)]
     pub clock: Clock,
@@ -168,6 +171,7 @@ impl Config {
             browser: BrowserConfig::default(),
             secrets_dir: None,
             shim: None,
+            demo_page: false,
             clock: Clock::default(),
             origins: Vec::new(),
         }

@@ -41,6 +41,9 @@ pub use specs::SpecsError;
 /// SQLite has one shard.
 const SHARD: ShardId = ShardId(0);
 
+/// Where the demonstration's form is, where [`Config::demo_page`] asks for it.
+pub const DEMO_PATH: &str = services::DEMO_PATH;
+
 /// How long a draining daemon waits for running tasks.
 const DRAIN: Duration = Duration::from_secs(30);
 
@@ -138,7 +141,8 @@ impl Daemon {
         let templates = specs.serve_templates();
         let reloading = specs.watch();
         let (address, server) =
-            services::serve(address, shard.clone(), specs, Arc::clone(&browsers), stopped).await?;
+            services::serve(address, shard.clone(), specs, Arc::clone(&browsers), config.demo_page, stopped)
+                .await?;
         let sweeper = tokio::spawn(sweep(shard.clone(), config.retention.clone(), browsers));
         tracing::info!(%address, data_dir = %config.data_dir.display(), "the daemon is ready");
         Ok(Self {

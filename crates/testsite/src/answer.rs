@@ -19,7 +19,7 @@ pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
 pub(crate) type Answer = io::Result<Response<Body>>;
 
 /// What endless and large bodies are made of.
-const BLOCK: [u8; 64 * 1024] = [b'.'; 64 * 1024];
+static BLOCK: [u8; 64 * 1024] = [b'.'; 64 * 1024];
 
 /// The ports of both hosts.
 #[derive(Clone, Copy, Debug)]

@@ -2,6 +2,7 @@
 
 mod agents;
 mod blobs;
+mod demo;
 mod events;
 mod executor;
 mod follow;
@@ -27,6 +28,7 @@ use capataz_runtime::shell::Shard;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tonic::service::{Routes, RoutesBuilder};
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
@@ -34,6 +36,7 @@ use crate::browsers::Browsers;
 use crate::specs::Specs;
 use crate::{DaemonError, guard};
 
+pub(crate) use demo::PATH as DEMO_PATH;
 pub(crate) use runs::check_plan;
 
 /// Listens and serves until `stopped` turns true.
@@ -42,6 +45,7 @@ pub(crate) async fn serve(
     shard: Shard,
     specs: Specs,
     browsers: Arc<Browsers>,
+    with_demo: bool,
     mut stopped: watch::Receiver<bool>,
 ) -> Result<(SocketAddr, JoinHandle<Result<(), tonic::transport::Error>>), DaemonError> {
     let listen = |source| DaemonError::Listen { address: address.to_string(), source };
@@ -66,11 +70,8 @@ pub(crate) async fn serve(
     health.set_serving::<ExecutorServiceServer<executor::Executor>>().await;
 
     let runs = Arc::new(runs::Runs::new(shard.clone(), specs.clone(), Arc::clone(&browsers)));
-    let router = Server::builder()
-        .http2_keepalive_interval(Some(Duration::from_secs(10)))
-        .http2_keepalive_timeout(Some(Duration::from_secs(10)))
-        .layer(tower::util::MapRequestLayer::new(guard::mark))
-        .layer(tonic::service::InterceptorLayer::new(guard::refuse_marked))
+    let mut routes = RoutesBuilder::default();
+    routes
         .add_service(RunServiceServer::from_arc(Arc::clone(&runs)))
         .add_service(ExecutorServiceServer::new(executor::Executor::new(shard.clone(), runs, browsers)))
         .add_service(RouterServiceServer::new(router::Routing::new(shard.clone(), specs)))
@@ -82,6 +83,18 @@ pub(crate) async fn serve(
         .add_service(health_service)
         .add_service(reflection_v1)
         .add_service(reflection_v1alpha);
+    let mut routes = routes.routes();
+    if with_demo {
+        routes = Routes::from(routes.into_axum_router().merge(demo::routes()));
+    }
+    let router = Server::builder()
+        // Pages are asked for with HTTP/1.1.
+        .accept_http1(with_demo)
+        .http2_keepalive_interval(Some(Duration::from_secs(10)))
+        .http2_keepalive_timeout(Some(Duration::from_secs(10)))
+        .layer(tower::util::MapRequestLayer::new(guard::mark))
+        .layer(tonic::service::InterceptorLayer::new(guard::refuse_marked))
+        .add_routes(routes);
     let server = tokio::spawn(async move {
         router
             .serve_with_incoming_shutdown(incoming, async move {

@@ -99,7 +99,8 @@ impl Reader<'_> {
         }
         let kind = ActionKind::try_from(action.kind).unwrap_or_default();
         let Some(traits) = kind_traits(kind) else {
-            self.refuse("kind", "enum", format!("there is no kind of action {}", action.kind));
+            let rule = if action.kind == 0 { "required" } else { "enum" };
+            self.refuse("kind", rule, format!("there is no kind of action {}", action.kind));
             return None;
         };
         self.check_fields(kind, &traits, action);
@@ -249,7 +250,7 @@ impl Reader<'_> {
     fn check_retry(&mut self, retry: Option<&v1::ActionRetry>) {
         let Some(retry) = retry else { return };
         if retry.limit.is_some_and(|limit| limit > RETRIES_MAX) {
-            self.refuse("retry.limit", "limit", format!("at most {RETRIES_MAX}"));
+            self.refuse("retry.limit", "range", format!("at most {RETRIES_MAX}"));
         }
         self.check_codes("retry.on", &retry.on);
     }

@@ -158,7 +158,8 @@ impl Reader<'_> {
             Ok(kind) if kind != Kind::Unspecified => kind,
             _ => {
                 let message = format!("there is no kind of condition {}", condition.kind);
-                self.refuse(&format!("{path}.kind"), "enum", message);
+                let rule = if condition.kind == 0 { "required" } else { "enum" };
+                self.refuse(&format!("{path}.kind"), rule, message);
                 return None;
             }
         };
@@ -166,7 +167,7 @@ impl Reader<'_> {
         if let Some(inner) = &condition.condition {
             if depth == NESTING_MAX {
                 let message = format!("conditions are nested deeper than {NESTING_MAX}");
-                self.refuse(&format!("{path}.condition"), "limit", message);
+                self.refuse(&format!("{path}.condition"), "depth", message);
                 return None;
             }
             let inner = self.condition(&format!("{path}.condition"), inner, depth + 1)?;

@@ -65,8 +65,10 @@ pub fn materialise_action(action: &mut v1::Action, policy: &v1::ScriptPolicy) {
     if action.dialogs.is_none() {
         action.dialogs = policy.dialogs;
     }
-    let retry =
-        action.retry.get_or_insert_with(|| v1::ActionRetry { limit: None, on: policy.retry_on.clone() });
+    let retry = action.retry.get_or_insert_default();
+    if retry.on.is_empty() {
+        retry.on.clone_from(&policy.retry_on);
+    }
     if retry.limit.is_none() {
         retry.limit = policy.retry_limit;
     }

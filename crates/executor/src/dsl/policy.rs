@@ -175,7 +175,7 @@ impl Reader<'_> {
         ];
         for (field, value, least, most) in limits {
             if value.is_some_and(|value| !(least..=most).contains(&value)) {
-                self.refuse(field, "limit", format!("must be from {least} to {most}"));
+                self.refuse(field, "range", format!("must be from {least} to {most}"));
             }
         }
     }
@@ -190,7 +190,7 @@ impl Reader<'_> {
             }
         }
         if backoff.multiplier.is_some_and(|multiplier| !(1.0..=100.0).contains(&multiplier)) {
-            self.refuse("backoff.multiplier", "limit", "must be from 1 to 100");
+            self.refuse("backoff.multiplier", "range", "must be from 1 to 100");
         }
     }
 
@@ -258,7 +258,7 @@ impl Reader<'_> {
                 }
                 let text = normalised(text);
                 if text.is_empty() {
-                    self.refuse(&path, "required", "is empty");
+                    self.refuse(&path, "blank", "is empty");
                 }
                 texts.push(text);
             }
@@ -285,7 +285,7 @@ impl Reader<'_> {
             for (index, selector) in redaction.selectors.iter().enumerate() {
                 let path = format!("redaction.selectors[{index}]");
                 if self.is_clean(&path, selector) && selector.trim().is_empty() {
-                    self.refuse(&path, "required", "is empty");
+                    self.refuse(&path, "blank", "is empty");
                 }
             }
         }

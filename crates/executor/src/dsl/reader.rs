@@ -61,7 +61,7 @@ impl<'a> Reader<'a> {
             return None;
         }
         match self.form {
-            Form::Ready if place != Place::Fill => Some(text.to_owned()),
+            Form::Ready if place != Place::Fill => self.ready(path, text),
             Form::Ready => match insert(text, place, &BTreeMap::new(), &BTreeMap::new()) {
                 Ok(text) => Some(text),
                 Err((rule, message)) => {
@@ -76,6 +76,20 @@ impl<'a> Reader<'a> {
             }
             Form::Written { variables, outputs } => self.written(path, text, place, variables, outputs),
         }
+    }
+
+    /// A reference to an output that is still there has got no value: the action that was to give it has failed, or found
+    /// nothing. Nobody means these characters themselves.
+    fn ready(&mut self, path: &str, text: &str) -> Option<String> {
+        let output = placeholders(text).unwrap_or_default().into_iter().find_map(|segment| match segment {
+            Segment::Placeholder(Placeholder::Output(name)) => Some(name),
+            _ => None,
+        });
+        if let Some(name) = output {
+            self.refuse(path, "output", format!("the output `{name}` has no value"));
+            return None;
+        }
+        Some(text.to_owned())
     }
 
     fn written(
@@ -123,7 +137,8 @@ impl<'a> Reader<'a> {
             return None;
         }
         match insert(text, place, variables, &BTreeMap::new()) {
-            Ok(text) => Some(text),
+            // A value may have what no text of an action may.
+            Ok(text) => self.is_clean(path, &text).then_some(text),
             Err((rule, message)) => {
                 self.refuse(path, rule, message);
                 None
@@ -163,7 +178,7 @@ impl<'a> Reader<'a> {
         match limit.filter(|limit| !limit.is_zero() && *limit <= LONGEST_LIMIT) {
             Some(limit) => limit,
             None => {
-                self.refuse(path, "limit", format!("must be from 1 ms to 1 h, not {milliseconds} ms"));
+                self.refuse(path, "range", format!("must be from 1 ms to 1 h, not {milliseconds} ms"));
                 default
             }
         }

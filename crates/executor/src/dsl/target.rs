@@ -38,7 +38,7 @@ impl Reader<'_> {
             if !frame.frame.is_empty() {
                 self.refuse(
                     &format!("{path}.frame"),
-                    "fields",
+                    "nested",
                     "frames are listed one after the other, outermost first",
                 );
             }

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::step::{Step, read_failed};
 use crate::dsl::Action;
 use crate::error::{Failure, Phase};
-use crate::page::Page;
+use crate::page::{Page, PageError};
 use crate::text::normalised;
 
 /// More of one kind are not recorded. A page can open dialogs without end.
@@ -59,7 +59,7 @@ impl<P: Page> Step<'_, P> {
         }
         let has_loaded = self.changes.navigation == NavigationKind::Document as i32;
         if let Some(login) = signals.login_url.as_ref().filter(|_| has_loaded) {
-            let (url, _) = self.page.location().await.map_err(|error| read_failed(&error, Phase::Post))?;
+            let (url, _) = readable(self.page.location().await)?;
             let goes_there = action.kind == ActionKind::Navigate
                 && action.spec.url.as_ref().is_some_and(|url| login.is_match(url));
             if login.is_match(&url) && !goes_there {
@@ -67,8 +67,7 @@ impl<P: Page> Step<'_, P> {
             }
         }
         if !signals.texts.is_empty() {
-            let text = self.page.text().await.map_err(|error| read_failed(&error, Phase::Post))?;
-            let text = normalised(&text);
+            let text = normalised(&readable(self.page.text().await)?);
             // What was there before says nothing, unless the page was loaded anew.
             let is_new = |signal: &&String| has_loaded || !self.auth_texts_before.contains(signal);
             let shown = signals.texts.iter().filter(is_new).find(|signal| text.contains(signal.as_str()));
@@ -101,6 +100,14 @@ impl<P: Page> Step<'_, P> {
             self.redactor.string(text);
         }
         changes
+    }
+}
+
+/// What was read; nothing where the page cannot be read just now.
+fn readable<T: Default>(read: Result<T, PageError>) -> Result<T, Failure> {
+    match read {
+        Err(error @ PageError::Lost { .. }) => Err(read_failed(&error, Phase::Post)),
+        read => Ok(read.unwrap_or_default()),
     }
 }
 

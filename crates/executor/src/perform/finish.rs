@@ -264,7 +264,8 @@ fn keeping_failed(error: EvidenceError) -> Failure {
 fn retry<'a>(action: &'a v1::Action, policy: &'a v1::ScriptPolicy) -> Retry<'a> {
     let own = action.retry.as_ref();
     let limit = own.and_then(|retry| retry.limit).or(policy.retry_limit).unwrap_or_default();
-    Retry { on: own.map_or(policy.retry_on.as_slice(), |retry| &retry.on), limit }
+    let on = own.map(|retry| retry.on.as_slice()).filter(|on| !on.is_empty());
+    Retry { on: on.unwrap_or(&policy.retry_on), limit }
 }
 
 /// Of a browser that was lost while nothing was performed.

@@ -9,7 +9,7 @@ use super::step::{Step, read_failed};
 use crate::allowlist::Refusal;
 use crate::dsl::Action;
 use crate::error::{Failure, Phase};
-use crate::page::{Element, Page};
+use crate::page::{Element, Page, PageError};
 
 impl<P: Page> Step<'_, P> {
     pub(super) async fn allow(&mut self, action: &Action) -> Result<(), Failure> {
@@ -29,10 +29,10 @@ impl<P: Page> Step<'_, P> {
         }
         // A glance at the target, without waiting for it: what is not there yet is judged once it is found.
         let glance = match &action.target {
-            Some(target) if self.needs_glance(action) => {
-                let look = self.page.look(target).await.map_err(|error| read_failed(&error, Phase::Pre))?;
-                look.element
-            }
+            Some(target) if self.needs_glance(action) => match self.page.look(target).await {
+                Err(error @ PageError::Lost { .. }) => return Err(read_failed(&error, Phase::Pre)),
+                look => look.ok().and_then(|look| look.element),
+            },
             _ => None,
         };
         self.judge(action, glance.as_ref()).await

@@ -67,7 +67,18 @@ impl<P: Page> Step<'_, P> {
         deadline: Deadline,
     ) -> Result<Element, Failure> {
         loop {
-            let look = self.page.look(target).await.map_err(|error| read_failed(&error, Phase::Pre))?;
+            let look = match self.page.look(target).await {
+                Ok(look) => look,
+                Err(error) => {
+                    // A page that cannot be read now may be readable in a moment.
+                    let is_over = matches!(error, PageError::Lost { .. })
+                        || !self.wait(deadline).await.map_err(|error| read_failed(&error, Phase::Pre))?;
+                    if is_over {
+                        return Err(read_failed(&error, Phase::Pre));
+                    }
+                    continue;
+                }
+            };
             if let Some(reason) = &look.invalid {
                 let violation = v1::ScriptViolation {
                     path: "target".to_owned(),

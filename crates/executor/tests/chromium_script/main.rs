@@ -3,7 +3,12 @@
 
 mod facts;
 mod guard;
+mod input;
 mod locate;
+mod measure;
+mod outline;
 mod roles;
+mod secrets;
 mod settle;
+mod state;
 mod support;

@@ -270,7 +270,7 @@ impl Core {
             && let Report::Completed(output) = &report
         {
             let named = engine::evidence_blobs(output);
-            self.batch(run).blobs.extend(named.iter().filter_map(|blob| super::recovery::blob_hash(blob)));
+            self.batch(run).blobs.extend(named.iter().filter_map(super::recovery::blob_hash));
         }
         self.reporting = Some(id);
         self.input(run, engine::Input::Report { task, lease: token, worker, report, log }, None);

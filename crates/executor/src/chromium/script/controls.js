@@ -32,22 +32,35 @@ const isOwnEditingHost = (element) => {
   return value !== null && value.toLowerCase() !== "false" && element instanceof HTMLElement && isEditableHost(element);
 };
 
-/** Built at the first question and forgotten with the present task: the page cannot have changed in between. */
-let labelsByControl = null;
+const labelsGetters = new Map(
+  ["Input", "Select", "TextArea", "Button", "Output", "Meter", "Progress"].map((kind) => {
+    const { prototype } = window[`HTML${kind}Element`];
+    return [kind.toLowerCase(), getter(prototype, "labels")];
+  }),
+);
 
-/** The label elements of a control, in document order. `labels` of a control would search the whole page for each. */
-const labelsOf = (control) => {
-  if (labelsByControl === null) {
-    labelsByControl = new Map();
-    queueMicrotask(() => {
-      labelsByControl = null;
-    });
-    for (const label of findEverywhere("label")) {
-      const labelled = labelControl(label);
-      if (labelled !== null) labelsByControl.set(labelled, [...(labelsByControl.get(labelled) ?? []), label]);
-    }
+/** Controls whose labels the browser is asked for. It searches the whole page for each, so for more we do it once. */
+const LABELS_ASKED = 3;
+const labelIndex = perTask(() => ({ asked: 0, byControl: null }));
+
+const indexLabels = () => {
+  const byControl = new Map();
+  for (const label of findEverywhere("label")) {
+    const control = labelControl(label);
+    if (control !== null) byControl.set(control, [...(byControl.get(control) ?? []), label]);
   }
-  return labelsByControl.get(control) ?? [];
+  return byControl;
+};
+
+/** The label elements of a control, in document order. */
+const labelsOf = (control) => {
+  const read = namespaceUri(control) === HTML ? labelsGetters.get(localName(control)) : undefined;
+  if (read === undefined) return [];
+  const index = labelIndex();
+  index.asked += 1;
+  if (index.asked <= LABELS_ASKED) return [...(read(control) ?? [])];
+  index.byControl ??= indexLabels();
+  return index.byControl.get(control) ?? [];
 };
 
 const formGetters = new Map(

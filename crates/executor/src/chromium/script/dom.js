@@ -106,6 +106,28 @@ const flatChildren = (element) => {
   return children;
 };
 
+/** Answers that are forgotten with the present task, or when `touched` says that the page has had a say within it. */
+const forgettable = [];
+const touched = () => {
+  for (const forget of forgettable) forget();
+};
+
+/** Makes something once for each task: the page cannot have changed in between. */
+const perTask = (make) => {
+  let made = null;
+  const forget = () => {
+    made = null;
+  };
+  forgettable.push(forget);
+  return () => {
+    if (made === null) {
+      made = make();
+      queueMicrotask(forget);
+    }
+    return made;
+  };
+};
+
 /** Open shadow roots below a root, outermost first. Closed ones cannot be entered. */
 const shadowRootsBelow = (root) => {
   const found = [];
@@ -134,11 +156,13 @@ const inComposedOrder = (elements) => {
   return sorted;
 };
 
+const shadowRoots = perTask(() => shadowRootsBelow(document));
+
 /** Elements of the document and its open shadow roots that a selector names, in composed order. */
 const findEverywhere = (selector) => {
   const found = [...within(document, selector)];
   const ofDocument = found.length;
-  for (const root of shadowRootsBelow(document)) found.push(...within(root, selector));
+  for (const root of shadowRoots()) found.push(...within(root, selector));
   return found.length === ofDocument ? found : inComposedOrder(found);
 };
 

@@ -16,12 +16,14 @@ const dispatch = method(EventTarget.prototype, "dispatchEvent");
 const tellPage = (element) => {
   dispatch(element, new Event("input", { bubbles: true, composed: true }));
   dispatch(element, new Event("change", { bubbles: true }));
+  touched();
 };
 
 const moveFocus = (element) => {
   const options = { preventScroll: true };
   if (element instanceof HTMLElement) focusElement(element, options);
   else if (element instanceof SVGElement) focusSvg(element, options);
+  touched();
 };
 
 /** Gives it the focus. A page may take it away again at once: then, `reason`. */
@@ -61,6 +63,7 @@ const clear = (handle) => {
   if (outcome.direct) return setValue(handle, "");
   const element = elementOf(handle);
   document.execCommand("delete");
+  touched();
   if (elementOf(handle) === null) return DETACHED;
   const left = isInput(element) || isTextarea(element) ? valueOf(element) : textContent(element);
   return left === "" ? { ok: true } : { reason: "still has a value" };

@@ -73,7 +73,7 @@ const byXpath = (value) => {
 
 /** Text nodes of the document and its open shadow roots, a function for each. */
 const eachText = (visit) => {
-  const roots = [document, ...shadowRootsBelow(document)];
+  const roots = [document, ...shadowRoots()];
   for (const root of roots) {
     const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
     for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) visit(node);

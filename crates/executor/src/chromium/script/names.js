@@ -146,7 +146,7 @@ const tooltip = (element, role) => {
  *   (`label`), or inside one of these (`content`).
  */
 const alternative = (element, how, mode, depth) => {
-  if (depth > DEPTH_LIMIT || SILENT.has(localName(element))) return "";
+  if (depth > DEPTH_LIMIT || (mode !== "own" && SILENT.has(localName(element)))) return "";
   if (mode === "content" && element === how.subject) return "";
   // References and labels may lead in a circle.
   if (mode === "label" || mode === "content") {

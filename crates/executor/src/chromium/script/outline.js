@@ -112,7 +112,8 @@ const outline = ({ max = OUTLINE_DEFAULT, prefix = "", redaction = null } = {}) 
     const indented = `${"  ".repeat(Math.min(depth + 1, 20))}text `;
     if (!lines[index].startsWith(indented)) return;
     const text = lines.pop().slice(indented.length);
-    length -= indented.length;
+    // The line's end and a colon with its space take the place of the indentation and the end of the text's line.
+    length -= indented.length - 1;
     lines[index - 1] += `: ${text}`;
   };
   /** What can be used inside something that is named as a whole, such as a link in a heading. */

@@ -143,7 +143,7 @@ const changed = (limit) =>
       resolve(seen);
     };
     const options = { subtree: true, childList: true, attributes: true, characterData: true };
-    for (const root of [document, ...shadowRootsBelow(document)]) observer.observe(root, options);
+    for (const root of [document, ...shadowRoots()]) observer.observe(root, options);
     for (const type of SIGNS) window.addEventListener(type, sign, { capture: true, passive: true });
     const watch = async () => {
       while (!over) {

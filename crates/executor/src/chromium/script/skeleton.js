@@ -38,6 +38,12 @@ const statesOf = (element, role) => {
   return states;
 };
 
+/** Roles whose text is announced when it changes: it tells states apart as much as any button does. */
+const ANNOUNCED = new Set(["alert", "status"]);
+
+const listedName = (element, role, mask) =>
+  plainName(element, mask) || (ANNOUNCED.has(role) ? cut(textOf(element, mask), VALUE_LIMIT) : "");
+
 const isListed = (element, role) => role !== "" && role !== "presentation" && isVisible(element);
 
 const inputLine = (element, role, name, mask) => {
@@ -85,7 +91,7 @@ const skeleton = (redaction = null) => {
       totals.dom += 1;
       continue;
     }
-    const name = plainName(element, mask);
+    const name = listedName(element, role, mask);
     add("dom", () => JSON.stringify([role, name, ...statesOf(element, role)]));
     if (elementMatches(element, LINK)) add("anchors", () => JSON.stringify([name, mask(element) ? REDACTED : linkTarget(element)]));
     if (isField(element, role)) add("inputs", () => inputLine(element, role, name, mask));

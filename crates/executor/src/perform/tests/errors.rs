@@ -86,6 +86,18 @@ fn a_selector_that_the_browser_cannot_read_is_found_before_anything_is_sent() {
 }
 
 #[test]
+fn an_output_that_has_got_no_value_makes_the_action_invalid() {
+    for action in [
+        click("${output:row}"),
+        json!({"kind": "fill", "target": {"testid": "send"}, "value": "${output:row}"}),
+    ] {
+        let done = case(page(), action).run();
+        done.error("INVALID_ACTIONSPEC", ActionStage::ProposalValidation);
+        assert_eq!(done.details()["violated_rules"], json!(["output"]));
+    }
+}
+
+#[test]
 fn an_unknown_secret_is_an_invalid_action() {
     let action = json!({"kind": "fill", "target": {"testid": "send"}, "value": "${secret:NOBODY}"});
     case(page(), action).run().error("INVALID_ACTIONSPEC", ActionStage::ProposalValidation);

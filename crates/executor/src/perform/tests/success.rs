@@ -54,6 +54,24 @@ fn a_target_that_comes_late_is_waited_for() {
 }
 
 #[test]
+fn a_page_that_cannot_be_read_for_a_moment_is_waited_for() {
+    let mut page = FakePage::new(vec![element("send")]);
+    page.broken.push(("look", PageError::Failed("the document is being replaced".to_owned())));
+    page.later.push((
+        1000,
+        Box::new(|page| {
+            page.broken.clear();
+            Ok(())
+        }),
+    ));
+    case(page, click("send")).run().success();
+
+    let mut page = FakePage::new(vec![element("send")]);
+    page.broken.push(("look", PageError::Failed("never".to_owned())));
+    case(page, click("send")).run().error("PRECONDITION_FAILED", ActionStage::Precondition);
+}
+
+#[test]
 fn locators_are_tried_in_their_order_and_the_first_that_matches_decides() {
     let page = FakePage::new(vec![element("other")]);
     let action = with(click("x"), "target", json!({"css": "button", "testid": "other"}));
