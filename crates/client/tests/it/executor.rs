@@ -86,10 +86,8 @@ async fn closing_is_repeated_and_opening_only_with_a_key() {
     let refused = soon(client.open_browser(v1::OpenBrowserRequest::default())).await.unwrap_err();
     assert_eq!(refused.grpc_code(), Code::Unavailable);
     let (daemon_of_key, client) = starting().await;
-    let keyed = v1::OpenBrowserRequest {
-        idempotency_key: Some("k".to_owned()),
-        ..v1::OpenBrowserRequest::default()
-    };
+    let keyed =
+        v1::OpenBrowserRequest { idempotency_key: Some("k".to_owned()), ..v1::OpenBrowserRequest::default() };
     soon(client.open_browser(keyed)).await.unwrap();
     assert_eq!(daemon.calls().len(), 3);
     assert_eq!(daemon_of_key.calls(), ["open_browser k", "open_browser k"]);

@@ -399,7 +399,7 @@ pub(super) fn reported(
         Some(error) => failed(turn, task, activity, &work, error, outcome, lease),
         None => {
             succeeded(turn, activity, &work, action_id, outcome);
-            settle::complete(turn, task, v1::Payload::default(), Some(lease))
+            settle::complete(turn, task, None, Some(lease))
         }
     }
 }

@@ -104,7 +104,9 @@ fn the_skeleton_lists_what_can_be_used_and_nothing_hidden() {
 
 #[test]
 fn the_skeleton_lists_what_has_no_role_but_can_be_reached() {
-    let page = Page::with("<div tabindex=0>Card <b>bold</b></div><div tabindex=-1>x</div><div role=none>y</div><div>z</div>");
+    let page = Page::with(
+        "<div tabindex=0>Card <b>bold</b></div><div tabindex=-1>x</div><div role=none>y</div><div>z</div>",
+    );
     assert_eq!(skeleton(&page)["dom"], r#"["","Card"]"#);
 }
 
