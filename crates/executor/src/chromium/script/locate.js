@@ -145,7 +145,7 @@ const SAMPLE_LIMIT = 5;
 
 /** Tries the locators in their order; the first that matches anything decides. */
 const look = ({ locators, nth = null, attributes = [] }, redaction = null) => {
-  const answer = { locator: null, tried: [], count: 0, sample: [], element: null, invalid: null };
+  const answer = { locator: null, tried: [], count: 0, sample: [], handles: [], element: null, invalid: null };
   let found = [];
   for (const locator of locators) {
     try {
@@ -168,8 +168,8 @@ const look = ({ locators, nth = null, attributes = [] }, redaction = null) => {
     const description = descriptionOf(chosen, mask);
     answer.element = { handle: handleOf(chosen), description, facts: factsOf(chosen, attributes, mask) };
   }
-  answer.sample = found
-    .slice(0, SAMPLE_LIMIT)
-    .map((element) => (element === chosen ? answer.element.description : descriptionOf(element, mask)));
+  const sampled = found.slice(0, SAMPLE_LIMIT);
+  answer.handles = sampled.map(handleOf);
+  answer.sample = sampled.map((element) => (element === chosen ? answer.element.description : descriptionOf(element, mask)));
   return answer;
 };
