@@ -367,6 +367,17 @@ fn the_first_action_beyond_max_steps_does_not_begin() {
 }
 
 #[test]
+fn the_limits_hold_after_an_action_that_was_tried_again_as_well() {
+    let policy = v1::ScriptPolicy { max_steps: Some(1), ..retries_on(&["TARGET_NOT_FOUND"]) };
+    let error = Scripted::opened(&["navigate go", "click send"], policy)
+        .acts(Fails("TARGET_NOT_FOUND"))
+        .after(500)
+        .acts(Ends("/form"))
+        .expect_ended_with("POLICY_HALT");
+    assert_eq!(details(&error)["policy_reason"], "max_steps");
+}
+
+#[test]
 fn a_state_may_be_seen_again_three_times_by_what_changes_something() {
     let lines: Vec<String> = (1..=6).map(|number| format!("click again-{number}")).collect();
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
