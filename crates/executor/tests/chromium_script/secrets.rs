@@ -16,7 +16,7 @@ const PAGE: &str = r#"<!doctype html><title>Pay</title><meta name=csrf-token con
   <input id=e style="-webkit-text-security:disc" value="hunter2-e">
   <textarea id=f class=private>hunter2-f</textarea>
   <div id=g class=private>Iban <b title="hunter2-g1">hunter2-g</b> <a href="/hunter2-g2">hunter2-g3</a><!--hunter2-g4-->
-    <div id=shadow><template shadowrootmode=open><p>hunter2-g5</p></template></div></div>
+    <div id=shadow><template shadowrootmode=open><p>hunter2-g5</p></template></div><template><i title="hunter2-g6">hunter2-g7</i></template></div>
   <select id=h class=private><option>hunter2-h</option></select>
   <button id=i>Pay <span class=private>hunter2-i</span></button>
   <label>Card <span class=private>hunter2-j</span> <input id=j name=j value=plain></label>

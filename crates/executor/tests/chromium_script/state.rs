@@ -181,7 +181,9 @@ fn html_reads_back_as_the_same_document() {
 #[test]
 fn the_text_of_the_page_is_what_can_be_read() {
     let page = Page::with(
-        "<title>t</title><h1>One</h1><p>two <b>three</b></p><p hidden>four</p><input value=five><script>6</script>",
+        "<title>t</title><h1>One</h1><p>two <b>three</b></p><p hidden>four</p><input value=five><script>6</script>
+        <details>seven<p>eight</p></details><details open><summary>nine</summary>ten</details>
+        <p hidden=until-found>eleven</p>",
     );
     assert_eq!(page.run("pageText", &json!([])), "One two three nine ten");
     page.open("");

@@ -71,11 +71,13 @@ const byXpath = (value) => {
   return found;
 };
 
+const textWalker = method(Document.prototype, "createTreeWalker");
+
 /** Text nodes of the document and its open shadow roots, a function for each. */
 const eachText = (visit) => {
   const roots = [document, ...shadowRoots()];
   for (const root of roots) {
-    const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+    const walker = textWalker(document, root, NodeFilter.SHOW_TEXT);
     for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) visit(node);
   }
 };
