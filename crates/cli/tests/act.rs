@@ -194,7 +194,8 @@ fn a_program_that_is_no_browser_does_not_start() {
     use std::os::unix::fs::PermissionsExt;
     let folder = TempDir::new().expect("a folder");
     let program = folder.path().join("chromium");
-    fs::write(&program, "#!/bin/sh\n[ \"$1\" = --version ] && echo Chromium 140.1.2.3\nexit 7\n").expect("a file");
+    fs::write(&program, "#!/bin/sh\n[ \"$1\" = --version ] && echo Chromium 140.1.2.3\nexit 7\n")
+        .expect("a file");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it may be executed");
     let data = folder.path().join("data");
     let program = program.to_string_lossy();
