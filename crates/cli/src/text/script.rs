@@ -172,6 +172,7 @@ texts! {
         picture: "Picture",
         missing: "{0} is not kept any more ({1}).",
         too_many: "Left out: this page has {0} pictures already.",
+        too_many_tries: "Left out: this page has {0} tries already.",
         too_many_snapshots: "Left out: this page has {0} snapshots already.",
         too_large: "Left out: {0} is too much for this page.",
         not_shown: "{0} is no picture or text that can be shown here.",
