@@ -191,6 +191,10 @@ pub enum PageError {
     /// The event would have gone, or went and was stopped, at another element: nothing received it.
     #[error("the element is covered by {by:?}")]
     Covered { by: Option<Box<Description>> },
+    /// The element has received the press of a click, and was then covered, replaced or removed: the rest was stopped, and
+    /// nothing else received it.
+    #[error("the element was pressed, and got no click: {by:?}")]
+    Interrupted { by: Option<Box<Description>> },
     /// The element or its document is gone. Nothing was sent.
     #[error("the element is no longer in the page")]
     Detached,

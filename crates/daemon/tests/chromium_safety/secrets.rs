@@ -9,7 +9,6 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use capataz_contracts::json;
 use capataz_contracts::v1::{self, ActionStage, event::Body};
-
 use capataz_testsite::SECRETS;
 use prost::Message;
 
@@ -99,16 +98,7 @@ fn needles() -> Vec<(&'static str, String)> {
 }
 
 fn contains(hay: &[u8], needle: &str) -> bool {
-    let needle = needle.as_bytes();
-    let first = needle[0];
-    let mut rest = hay;
-    while let Some(at) = rest.iter().position(|byte| *byte == first) {
-        if rest[at..].starts_with(needle) {
-            return true;
-        }
-        rest = &rest[at + 1..];
-    }
-    false
+    memchr::memmem::find(hay, needle.as_bytes()).is_some()
 }
 
 /// Which secrets are in it.

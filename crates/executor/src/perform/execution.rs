@@ -152,6 +152,11 @@ impl<P: Page> Step<'_, P> {
                 self.touched = false;
                 not_acted_on(action, error)
             }
+            // The press may have had its effect: whatever the code, the page was touched.
+            PageError::Interrupted { by: Some(_) } => not_acted_on(action, error),
+            PageError::Interrupted { by: None } => {
+                Failure::of_condition(Phase::Post, "performed", json!({"observed": error.to_string()}))
+            }
             PageError::TooSlow { waiting_for, limit } => {
                 let details = json!({
                     "timeout_ms": u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),

@@ -294,7 +294,7 @@ fn is_pointed_at(action: &Action, description: &Description) -> bool {
 /// Why an element that was found did not get the action; nothing was sent to it.
 pub(super) fn not_acted_on(action: &Action, error: &PageError) -> Failure {
     match error {
-        PageError::Covered { by } => {
+        PageError::Covered { by } | PageError::Interrupted { by: by @ Some(_) } => {
             let details = json!({
                 "overlay_selector": by.as_ref().map(|by| by.path.as_str()),
                 "overlay_text": by.as_ref().map(|by| by.name.as_str()),
