@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use capataz_client::Client;
 use capataz_contracts::script_file::{self, Format};
-use capataz_contracts::v1::executor_service_client::ExecutorServiceClient;
 use capataz_contracts::v1::{self, event::Body};
 use capataz_testsite::Site;
 use tokio::time::Instant;
@@ -72,8 +71,7 @@ impl Served {
 
     /// Processes of the browsers that are open.
     async fn browsers(&self) -> Vec<u32> {
-        let mut executor = ExecutorServiceClient::connect(format!("http://{}", self.address)).await.unwrap();
-        let open = executor.list_browsers(v1::ListBrowsersRequest {}).await.unwrap().into_inner();
+        let open = self.client().await.list_browsers().await.unwrap();
         open.browsers.iter().map(|browser| browser.process_id).collect()
     }
 
