@@ -63,6 +63,8 @@ pub struct Look {
     pub count: u32,
     /// At most five of the matches, described without anything secret.
     pub sample: Vec<Description>,
+    /// The elements in the sample.
+    pub matches: Vec<Node>,
     /// The element, where it is exactly one, after `nth`.
     pub element: Option<Element>,
     /// Index in the frame path of the iframe that was not found, or found more than once; the count is then its.
@@ -189,6 +191,10 @@ pub enum PageError {
     /// The event would have gone, or went and was stopped, at another element: nothing received it.
     #[error("the element is covered by {by:?}")]
     Covered { by: Option<Box<Description>> },
+    /// The element has received the press of a click, and was then covered, replaced or removed: the rest was stopped, and
+    /// nothing else received it.
+    #[error("the element was pressed, and got no click: {by:?}")]
+    Interrupted { by: Option<Box<Description>> },
     /// The element or its document is gone. Nothing was sent.
     #[error("the element is no longer in the page")]
     Detached,

@@ -46,6 +46,7 @@
 //! | `/overlay/at-pointerdown` | the overlay comes when the pointer is pressed, and gets the release; nobody gets a click |
 //! | `/overlay/at-pointermove` | the overlay comes when the pointer arrives |
 //! | `/overlay/transparent` | an overlay that cannot be seen |
+//! | `/overlay/shadow` | an overlay in an open shadow root |
 //! | `/overlay/passes-through` | an overlay without pointer events, which covers nothing |
 //! | `/overlay/iframe` | an iframe over everything, whose button is `/hit/overlay` |
 //! | `/overlay/cross-iframe` | the same iframe, from the other host |

@@ -191,7 +191,7 @@ Examples:
 
 Exit code 1 where there is no browser that starts.")]
 pub struct DoctorArgs {
-    /// Program to look at, instead of what the daemon would find
+    /// Program to look at, instead of what the configuration names or the daemon would find
     #[arg(long, value_name = "FILE")]
     pub program: Option<PathBuf>,
     /// The daemon's configuration file [default: capataz.toml of the working folder, where it is there]

@@ -26,7 +26,8 @@ pub async fn doctor(args: DoctorArgs, out: &mut Output) -> Outcome {
     let config =
         Config::load(args.config.as_deref(), overrides).map_err(|error| Failure::invalid(chain(&error)))?;
     let profiles = config.data_dir.join(PROFILES);
-    let found = match browsers::find(args.program.as_deref(), variable("PATH").as_deref()).await {
+    let program = args.program.or(config.browser.program);
+    let found = match browsers::find(program.as_deref(), variable("PATH").as_deref()).await {
         Ok(found) => found,
         Err(error) => return Ok(missing(&error.to_string(), out)),
     };

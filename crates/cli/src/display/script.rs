@@ -221,11 +221,11 @@ mod tests {
     #[test]
     fn a_script_is_shown_by_its_actions() {
         let expected = "\
-#  ACTION  KIND      STATE      TRIES  TOOK   DETAIL
+#  ACTION  KIND      STATE      TRIES  TOOK  DETAIL
 1  open    navigate  succeeded  1      30ms
-2  buy     click     succeeded  3      0.2s   1 recovery
+2  buy     click     succeeded  3      0.2s  1 recovery
 3  read    extract   succeeded  1      40ms
-4  pay     submit    failed     1      60ms   POSTCONDITION_FAILED: 1 of 1 conditions did not hold";
+4  pay     submit    failed     1      60ms  POSTCONDITION_FAILED: 1 of 1 conditions did not hold";
         let script = fold(&story());
         assert_eq!(actions(&script, 0, Paint::OFF), expected);
         assert_eq!(outcome_line(&script, 0, Paint::OFF), "shop: failed in 0.5s; 3 of 4 actions succeeded");

@@ -5,7 +5,7 @@ use capataz_contracts::v1;
 use super::markup::Markup;
 use super::overview::{anchor, duration, output, state_class};
 use super::pictures::Gallery;
-use super::{Group, Report, failure};
+use super::{Group, MOST_TRIES, Report, failure};
 use crate::display::format::exactly;
 use crate::display::script::state_name;
 use crate::script::describe;
@@ -44,7 +44,7 @@ pub fn section<'r>(
         asked(page, action);
     }
     let several = group.activities.iter().map(|activity| activity.tries.len()).sum::<usize>() > 1;
-    let (mut tries, mut recoveries) = (0_usize, 0_usize);
+    let (mut tries, mut recoveries, mut left_out) = (0_usize, 0_usize, false);
     for activity in &group.activities {
         if activity.tries.is_empty() {
             page.element_class("p", "faint", texts.not_begun);
@@ -52,7 +52,10 @@ pub fn section<'r>(
         for one in &activity.tries {
             let number = if activity.is_action() { &mut tries } else { &mut recoveries };
             *number += 1;
-            let Some(rest) = left.checked_sub(1) else { continue };
+            let Some(rest) = left.checked_sub(1) else {
+                left_out = true;
+                continue;
+            };
             *left = rest;
             if several {
                 let template = if activity.is_action() { texts.try_number } else { texts.recovery_number };
@@ -67,8 +70,8 @@ pub fn section<'r>(
             attempt(page, report, gallery, activity, one);
         }
     }
-    if *left == 0 {
-        page.element_class("p", "faint", &fill(words().act_error.more, &[""]));
+    if left_out {
+        page.element_class("p", "faint", &fill(texts.too_many_tries, &[&MOST_TRIES.to_string()]));
     }
     page.close("section");
 }

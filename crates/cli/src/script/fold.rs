@@ -173,7 +173,8 @@ impl ScriptRun {
         match last.tries.last().and_then(|last| last.ending.as_ref()) {
             Some(Ending::Succeeded(_) | Ending::Done) => State::Succeeded,
             Some(Ending::Failed(failures)) => match failures.last().map(v1::ActionFailed::next) {
-                Some(v1::AfterFailure::Continue) => State::PassedOver,
+                // In a session there is nothing else that it could stop.
+                Some(v1::AfterFailure::Continue) if !self.script.interactive => State::PassedOver,
                 Some(v1::AfterFailure::Retry | v1::AfterFailure::Recover) if self.finished.is_none() => {
                     State::Running
                 }

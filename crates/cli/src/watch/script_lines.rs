@@ -209,18 +209,18 @@ mod tests {
     #[test]
     fn each_action_has_a_line_and_so_have_retries_and_recoveries() {
         let expected = "\
-+  0.010s  -     script accepted: shop, 4 actions
-+  0.040s  -     Chrome/148.0.1.2 is open
-+  0.080s  open  navigate: now at https://shop.example/cart; status 404; 1 redirect
-+  0.120s  buy   OVERLAY_BLOCKING at precondition: covered by \"Cookies\"; a recovery follows
-+  0.140s  buy   recovers: click role=button name=\"Close\"
-+  0.170s  buy   recovered: found by role: button \"Close\"; changed: dom
-+  0.220s  buy   TARGET_NOT_FOUND at precondition: nothing matches; tried again
-+  0.230s  buy   again in 500ms
-+  0.290s  buy   click: found by role: button \"Buy\", not by testid; changed: dom, inputs; confirm accepted: \"Sure?\"; download bill.pdf completed, 2.0 KiB; 1 request refused (ads.example)
-+  0.350s  read  extract: found by testid: span \"12 €\"; total = 12 €
++  0.000s  -     script accepted: shop, 4 actions
++  0.030s  -     Chrome/148.0.1.2 is open
++  0.070s  open  navigate: now at https://shop.example/cart; status 404; 1 redirect
++  0.110s  buy   OVERLAY_BLOCKING at precondition: covered by \"Cookies\"; a recovery follows
++  0.130s  buy   recovers: click role=button name=\"Close\"
++  0.160s  buy   recovered: found by role: button \"Close\"; changed: dom
++  0.210s  buy   TARGET_NOT_FOUND at precondition: nothing matches; tried again
++  0.220s  buy   again in 500ms
++  0.280s  buy   click: found by role: button \"Buy\", not by testid; changed: dom, inputs; confirm accepted: \"Sure?\"; download bill.pdf completed, 2.0 KiB; 1 request refused (ads.example)
++  0.340s  read  extract: found by testid: span \"12 €\"; total = 12 €
 +  0.420s  pay   POSTCONDITION_FAILED at postcondition: 1 of 1 conditions did not hold; the script stops
-+  0.470s  -     run finished: failed";
++  0.460s  -     run finished: failed";
         assert_eq!(log(Detail::Results), expected);
     }
 

@@ -120,8 +120,12 @@ impl Bench {
     /// Waits until work of the run says this of itself.
     pub async fn until_message(&self, run_id: &str, message: &str) {
         let filter = v1::EventFilter { run_id: Some(run_id.to_owned()), ..Default::default() };
-        let request =
-            v1::SubscribeRequest { filter: Some(filter), progress: true, until_finished: true, ..Default::default() };
+        let request = v1::SubscribeRequest {
+            filter: Some(filter),
+            progress: true,
+            until_finished: true,
+            ..Default::default()
+        };
         let mut stream = self.events.clone().subscribe(request).await.unwrap().into_inner();
         while let Some(page) = stream.message().await.unwrap() {
             let says = |frame: &v1::ProgressFrame| frame.message.as_deref() == Some(message);

@@ -1,8 +1,10 @@
 //! Each code of an error, from a page that brings it about to the evidence that is kept of it (seed 002, sections 5
 //! and 6). What all of them have in common is checked by [`crate::proof`].
 
-use capataz_contracts::v1::ActionStage::{Execution, Policy, Postcondition, Precondition, ProposalValidation};
 use capataz_contracts::v1;
+use capataz_contracts::v1::ActionStage::{
+    Execution, Policy, Postcondition, Precondition, ProposalValidation,
+};
 use serde_json::{Value, json};
 
 use crate::bench::Bench;
@@ -271,7 +273,8 @@ async fn policy_halt_of_recovery_limit() {
 #[tokio::test]
 async fn domain_blocked_names_the_host_and_the_allowlist_and_nothing_arrives() {
     let bench = Bench::start().await;
-    let script = "name = \"away\"\n[[actions]]\nid = \"away\"\nkind = \"navigate\"\nurl = \"http://{other}/plain\"";
+    let script =
+        "name = \"away\"\n[[actions]]\nid = \"away\"\nkind = \"navigate\"\nurl = \"http://{other}/plain\"";
     let proven = bench.fails("DOMAIN_BLOCKED", Policy, script).await;
     assert_eq!(proven.details["host"], "localhost");
     assert_eq!(proven.details["allowlist"], json!([bench.site.host()]));

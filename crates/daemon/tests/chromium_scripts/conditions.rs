@@ -27,9 +27,18 @@ const OF_A_FORM: &[(&str, &str)] = &[
         r#"kind = "hidden", target = { testid = "send" }"#,
     ),
     (r#"kind = "hidden", target = { testid = "none" }"#, r#"kind = "hidden", target = { css = "button" }"#),
-    (r#"kind = "enabled", target = { label = "Name" }"#, r#"kind = "enabled", target = { label = "Branch" }"#),
-    (r#"kind = "disabled", target = { label = "Branch" }"#, r#"kind = "disabled", target = { label = "Name" }"#),
-    (r#"kind = "checked", target = { label = "Invoice" }"#, r#"kind = "checked", target = { label = "Card" }"#),
+    (
+        r#"kind = "enabled", target = { label = "Name" }"#,
+        r#"kind = "enabled", target = { label = "Branch" }"#,
+    ),
+    (
+        r#"kind = "disabled", target = { label = "Branch" }"#,
+        r#"kind = "disabled", target = { label = "Name" }"#,
+    ),
+    (
+        r#"kind = "checked", target = { label = "Invoice" }"#,
+        r#"kind = "checked", target = { label = "Card" }"#,
+    ),
     (
         r#"kind = "unchecked", target = { label = "As a gift" }"#,
         r#"kind = "unchecked", target = { label = "Invoice" }"#,
@@ -106,7 +115,9 @@ fn failing() -> impl Iterator<Item = String> {
 }
 
 fn on_form(rest: &str) -> String {
-    format!("name = \"conditions\"\n[[actions]]\nid = \"open\"\nkind = \"navigate\"\nurl = \"http://{{site}}/form\"\n{rest}")
+    format!(
+        "name = \"conditions\"\n[[actions]]\nid = \"open\"\nkind = \"navigate\"\nurl = \"http://{{site}}/form\"\n{rest}"
+    )
 }
 
 fn kinds(conditions: &[v1::FailedCondition]) -> Vec<&str> {

@@ -35,9 +35,8 @@ async fn u1_whatever_acts_on_an_element_needs_exactly_one() {
     for (kind, rest) in ACTING {
         let targets = [("none", "TARGET_NOT_FOUND", 0), ("delete", "TARGET_NOT_UNIQUE", 3)];
         for (testid, code, count) in targets {
-            let action = format!(
-                "kind = \"{kind}\"\ntimeout_ms = 200\ntarget = {{ testid = \"{testid}\" }}\n{rest}"
-            );
+            let action =
+                format!("kind = \"{kind}\"\ntimeout_ms = 200\ntarget = {{ testid = \"{testid}\" }}\n{rest}");
             let error = session.fails(&action).await;
             let events = bench.export(&session.run_id).await;
             let proven = bench.prove(&session.run_id, &events, error, code, Precondition).await;
@@ -124,7 +123,10 @@ async fn u4_two_by_the_first_locator_never_fall_to_the_next() {
         target = { xpath = "//li[2]/button", role = "heading", testid = "delete" }
         "#;
     let proven = bench.fails("TARGET_NOT_UNIQUE", Precondition, script).await;
-    assert_eq!((&proven.details["locator"], &proven.details["count_observed"]), (&json!("testid"), &json!(3)));
+    assert_eq!(
+        (&proven.details["locator"], &proven.details["count_observed"]),
+        (&json!("testid"), &json!(3))
+    );
     assert_eq!(bench.site.hits("/hit/b"), 0);
 }
 
@@ -193,7 +195,8 @@ async fn u2_u3_u5_a_script_is_refused_with_all_of_its_violations_and_nothing_is_
     assert_eq!(violations.len(), checked.len());
     for (index, (_, path, rule)) in MISTAKES.iter().enumerate() {
         let field = format!("script.actions[{index}].{path}");
-        let told = violations.iter().any(|(found, why)| *found == field && why.ends_with(&format!("({rule})")));
+        let told =
+            violations.iter().any(|(found, why)| *found == field && why.ends_with(&format!("({rule})")));
         assert!(told, "{field}: {violations:?}");
     }
     assert_eq!(bench.browsers().await, []);

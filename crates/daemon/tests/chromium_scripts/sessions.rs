@@ -35,7 +35,8 @@ impl<'b> Session<'b> {
     /// An action in TOML, without its id.
     #[track_caller]
     pub fn action(&self, toml: &str) -> v1::Action {
-        let toml = toml.replace("{site}", &self.bench.site.host()).replace("{other}", &self.bench.site.other_host());
+        let toml =
+            toml.replace("{site}", &self.bench.site.host()).replace("{other}", &self.bench.site.other_host());
         let script = script_file::parse(&format!("[[actions]]\nid = \"a\"\n{toml}"), Format::Toml);
         script.expect("the action can be read").actions.remove(0)
     }
@@ -76,8 +77,7 @@ impl<'b> Session<'b> {
 
     /// Closes the browser; the session ends well.
     pub async fn close(&self) {
-        let request =
-            v1::CloseBrowserRequest { run_id: self.run_id.clone(), request_id: "close".to_owned() };
+        let request = v1::CloseBrowserRequest { run_id: self.run_id.clone(), request_id: "close".to_owned() };
         self.bench.executor.clone().close_browser(request).await.unwrap();
         let request = v1::WaitRunRequest { run_id: self.run_id.clone(), timeout_ms: Some(60_000) };
         let ended = self.bench.runs.clone().wait_run(request).await.unwrap().into_inner();
@@ -176,9 +176,9 @@ async fn an_open_session_is_listed_and_closed_when_nobody_uses_it() {
     assert_eq!(listed[0].url, bench.site.url("/plain"));
     assert!(listed[0].process_id > 0 && listed[0].opened_at_ms > 0);
     let ended = bench.ended(session.run_id.clone()).await.expect_success();
-    let idle = ended.events.iter().any(|event| {
-        matches!(&event.body, Some(v1::event::Body::BrowserCloseRequested(closing)) if closing.idle)
-    });
+    let idle = ended.events.iter().any(
+        |event| matches!(&event.body, Some(v1::event::Body::BrowserCloseRequested(closing)) if closing.idle),
+    );
     assert!(idle, "the session was closed because nobody used it");
     assert_eq!(bench.browsers().await, []);
 }

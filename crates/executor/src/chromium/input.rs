@@ -33,6 +33,8 @@ const SUBMITS: &str = "function(given) { \
 #[serde(rename_all = "camelCase")]
 struct Verdict {
     delivered: bool,
+    /// The element has received the beginning of a click, and not the rest.
+    pressed: bool,
     blocked_by: Option<Description>,
     detached: bool,
 }
@@ -229,6 +231,9 @@ impl ChromiumPage {
         );
         match own {
             Ok(Verdict { delivered: true, .. }) => Ok(()),
+            Ok(Verdict { pressed: true, blocked_by, .. }) => {
+                Err(PageError::Interrupted { by: blocked_by.or(others).map(Box::new) })
+            }
             Ok(Verdict { blocked_by: Some(by), .. }) => Err(PageError::Covered { by: Some(Box::new(by)) }),
             Ok(verdict) => match others {
                 Some(by) => Err(PageError::Covered { by: Some(Box::new(by)) }),

@@ -54,7 +54,8 @@ pub mod function {
     pub const HIT: &str = "hit";
     /// `(handle, types?)` → token. Handle 0: nothing may pass, for the documents around a frame.
     pub const ARM: &str = "arm";
-    /// `(token, redaction)` → `{delivered, blockedBy, detached}`. Neither delivered nor blocked: nothing came.
+    /// `(token, redaction)` → `{delivered, pressed, blockedBy, detached}`. Not delivered, but pressed: the element has
+    /// received the beginning of a click, and nobody the rest. None of them, and not blocked: nothing came.
     pub const DISARM: &str = "disarm";
     /// `(handle)` → `{ok}` or `{reason}`.
     pub const FOCUS: &str = "focus";
@@ -83,6 +84,8 @@ pub mod function {
     pub const OUTLINE: &str = "outline";
     /// `(redaction)` → `[{x, y, width, height}]` in this frame's viewport.
     pub const SECRET_BOXES: &str = "secretBoxes";
+    /// `(texts)` → `[{x, y, width, height}]`: where these texts are drawn or entered.
+    pub const TEXT_BOXES: &str = "textBoxes";
     /// `(handle)` → `[[string]]`, or `{reason}`.
     pub const TABLE: &str = "table";
     /// `(limitMs)` → promise of whether anything may have changed.

@@ -152,6 +152,11 @@ impl<P: Page> Step<'_, P> {
                 self.touched = false;
                 not_acted_on(action, error)
             }
+            // The press may have had its effect: whatever the code, the page was touched.
+            PageError::Interrupted { by: Some(_) } => not_acted_on(action, error),
+            PageError::Interrupted { by: None } => {
+                Failure::of_condition(Phase::Post, "performed", json!({"observed": error.to_string()}))
+            }
             PageError::TooSlow { waiting_for, limit } => {
                 // Of a navigation it is known how far the document was to come.
                 let names_a_point = action.traits.navigates && action.kind != ActionKind::Download;

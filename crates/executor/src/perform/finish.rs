@@ -213,7 +213,7 @@ impl<P: Page> Step<'_, P> {
 
     async fn snapshot(&mut self) -> Result<Piece, PageError> {
         let node = self.element.as_ref().map(|element| element.node.clone());
-        let nodes: Vec<Node> = node.into_iter().collect();
+        let nodes: Vec<Node> = node.into_iter().chain(self.matches.clone()).collect();
         let mut snapshot = match self.page.snapshot(&nodes).await {
             // The target may be gone by now; the rest of the page is not.
             Err(PageError::Detached) => self.page.snapshot(&[]).await?,

@@ -12,7 +12,7 @@ use super::step::{Deadline, Step, read_failed};
 use crate::dsl::{Action, RESOLUTION_ORDER};
 use crate::error::{FailedCondition, Failure, Phase};
 use crate::evidence::Seen;
-use crate::page::{Description, Element, Facts, Look, Node, Page, PageError, Query};
+use crate::page::{Description, Element, Facts, Locator, Look, Node, Page, PageError, Query};
 use crate::text::normalised;
 
 /// What the execution needs.
@@ -90,13 +90,16 @@ impl<P: Page> Step<'_, P> {
             }
             let is_ambiguous = look.count > 1 && (target.nth.is_none() || look.frame_missing.is_some());
             if is_ambiguous {
+                self.matches.clone_from(&look.matches);
                 return Err(not_unique(action, &look));
             }
             if let Some(element) = look.element.clone() {
                 self.resolution = Some(self.resolution(&look, &element));
                 return Ok(element);
             }
-            if !self.wait(deadline).await.map_err(|error| read_failed(&error, Phase::Pre))? {
+            // An element that has a reference was there; where it is gone it does not come back.
+            let is_gone = matches!(target.locators.as_slice(), [Locator::Ref { .. }]);
+            if is_gone || !self.wait(deadline).await.map_err(|error| read_failed(&error, Phase::Pre))? {
                 return Err(not_found(action, &look));
             }
         }
@@ -291,7 +294,7 @@ fn is_pointed_at(action: &Action, description: &Description) -> bool {
 /// Why an element that was found did not get the action; nothing was sent to it.
 pub(super) fn not_acted_on(action: &Action, error: &PageError) -> Failure {
     match error {
-        PageError::Covered { by } => {
+        PageError::Covered { by } | PageError::Interrupted { by: by @ Some(_) } => {
             let details = json!({
                 "overlay_selector": by.as_ref().map(|by| by.path.as_str()),
                 "overlay_text": by.as_ref().map(|by| by.name.as_str()),

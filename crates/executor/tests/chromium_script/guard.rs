@@ -32,7 +32,7 @@ fn click(page: &Page, css: &str, meanwhile: &str) -> Value {
 fn a_click_that_arrives_passes_untouched() {
     let page = page_with("<button id=go>Go</button>");
     let outcome = click(&page, "#go", "0");
-    assert_eq!(outcome, json!({ "delivered": true, "blockedBy": null, "detached": false }));
+    assert_eq!(outcome, json!({ "delivered": true, "pressed": false, "blockedBy": null, "detached": false }));
     assert_eq!(page.page("seen"), json!(WHOLE_CLICK));
     // Nothing is watched any more.
     page.click((50.0, 20.0));
@@ -81,14 +81,29 @@ fn what_has_replaced_the_element_gets_nothing() {
 }
 
 #[test]
-fn an_element_may_go_away_in_answer_to_the_first_event() {
+fn what_comes_in_the_place_of_a_pressed_element_gets_nothing_and_the_press_is_no_click() {
     let page = page_with(
         "<button id=go onmousedown='this.remove(); document.body.append(other)'>Go</button>
         <template><button id=other>x</button></template><script>var other = document.querySelector('template').content.firstChild</script>",
     );
     let outcome = click(&page, "#go", "0");
-    assert_eq!((&outcome["delivered"], &outcome["blockedBy"]), (&json!(true), &Value::Null));
-    assert_eq!(page.page("seen.slice(0, 2)"), json!(["pointerdown@go", "mousedown@go"]));
+    let of = |name: &str| outcome[name].clone();
+    assert_eq!((of("delivered"), of("pressed"), of("detached")), (json!(false), json!(true), json!(true)));
+    assert_eq!(outcome["blockedBy"]["id"], "other");
+    assert_eq!(page.page("seen"), json!(["pointerdown@go", "mousedown@go"]));
+}
+
+#[test]
+fn an_overlay_that_answers_the_press_gets_nothing() {
+    let page = page_with("<button id=go>Go</button>");
+    page.page(
+        "document.getElementById('go').onpointerdown = () => document.body.insertAdjacentHTML('beforeend',
+            '<div id=veil style=\"position:fixed;inset:0\">Wait</div>')",
+    );
+    let outcome = click(&page, "#go", "0");
+    assert_eq!((&outcome["delivered"], &outcome["pressed"]), (&json!(false), &json!(true)));
+    assert_eq!(outcome["blockedBy"]["id"], "veil");
+    assert_eq!(page.page("seen"), json!(["pointerdown@go"]));
 }
 
 #[test]
@@ -127,7 +142,7 @@ fn without_an_element_nothing_passes_and_without_an_event_nothing_is_reported() 
     assert_eq!(page.page("seen"), json!([]));
     let token = page.run("arm", &json!([page.handle("#go")]));
     let outcome = page.run("disarm", &json!([token]));
-    assert_eq!(outcome, json!({ "delivered": false, "blockedBy": null, "detached": false }));
+    assert_eq!(outcome, json!({ "delivered": false, "pressed": false, "blockedBy": null, "detached": false }));
     assert_eq!(page.run("disarm", &json!([token]))["delivered"], false);
 }
 

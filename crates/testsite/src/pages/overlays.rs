@@ -51,6 +51,18 @@ addEventListener("pointermove", () => {
 <div class="cover" id="glass" style="background: none" onclick="say('overlay clicked'); hit('overlay')"></div>"#,
     ),
     page(
+        "/overlay/shadow",
+        "Overlay in a shadow root",
+        r#"<button data-testid="target" onclick="say('saved'); hit('target')">Save</button>
+<div id="host"></div>
+<script>
+const cover = document.createElement("div");
+cover.style = "position: fixed; inset: 0; background: #fffc";
+cover.onclick = () => { say("overlay clicked"); hit("overlay"); };
+host.attachShadow({ mode: "open" }).append(cover);
+</script>"#,
+    ),
+    page(
         "/overlay/passes-through",
         "Overlay that passes through",
         r#"<button data-testid="target" onclick="say('saved'); hit('target')">Save</button>

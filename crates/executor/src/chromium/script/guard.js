@@ -17,20 +17,29 @@ const arrives = (event, guard) => {
   return path.includes(target) || (isElement(path[0]) && labelLeadsTo(path[0], target));
 };
 
+const stop = (event) => {
+  event.preventDefault();
+  event.stopImmediatePropagation();
+};
+
 const onEvent = (event) => {
   if (guards.size === 0 || !eventTrusted(event)) return;
   for (const guard of guards.values()) {
     if (!guard.types.has(event.type)) continue;
-    // The first event decides for all that belong together: a page may well move the element or cover it in answer to it.
-    if (guard.verdict === null) {
+    // A key may move the focus, so the first event decides for all of it. A click is one only where all of it arrives:
+    // the page may have answered the press by covering or replacing the element, and what is there now was not meant.
+    const decides = guard.verdict === null || (guard.verdict && guard.types.has("click"));
+    if (decides) {
       guard.verdict = arrives(event, guard);
       const [hit] = event.composedPath();
       if (!guard.verdict && isElement(hit)) guard.hit = new WeakRef(hit);
     }
     if (!guard.verdict) {
-      event.preventDefault();
-      event.stopImmediatePropagation();
+      stop(event);
+      continue;
     }
+    guard.pressed = true;
+    if (event.type === "click") guard.clicked = true;
   }
 };
 
@@ -49,23 +58,28 @@ listen(CLICK_TYPES);
 const arm = (handle, types = CLICK_TYPES) => {
   listen(types);
   lastToken += 1;
-  guards.set(lastToken, { handle, types: new Set(types), verdict: null, hit: null, detached: false });
+  guards.set(lastToken, { handle, types: new Set(types), verdict: null, pressed: false, clicked: false, hit: null, detached: false });
   return lastToken;
 };
 
-/** Ends it and says what came. `delivered: false` without `blockedBy`: nothing came at all. */
+/**
+ * Ends it and says what came. `delivered: false` without `blockedBy`: nothing came at all, or no more than `pressed`, the
+ * beginning of a click, which the element has received.
+ */
 const disarm = (token, redaction = null) => {
   const guard = guards.get(token);
   guards.delete(token);
-  if (guard === undefined) return { delivered: false, blockedBy: null, detached: true };
+  if (guard === undefined) return { delivered: false, pressed: false, blockedBy: null, detached: true };
   const hit = guard.hit?.deref();
   const target = elementOf(guard.handle);
   const mask = maskOf(redaction);
   const blockedBy =
     hit === undefined ? null : target === null ? descriptionOf(hit, mask) : coverOf(hit, target, mask);
+  const delivered = guard.verdict === true && (guard.clicked || !guard.types.has("click"));
   return {
-    delivered: guard.verdict === true,
+    delivered,
+    pressed: guard.pressed && !delivered,
     blockedBy,
-    detached: guard.detached || (guard.verdict === null && guard.handle !== 0 && target === null),
+    detached: guard.detached || (!delivered && guard.handle !== 0 && target === null),
   };
 };

@@ -1,0 +1,284 @@
+//! Scripts whose browsers and whose daemon are killed while they run: each ends with a typed outcome or waits for a person,
+//! nothing is sent twice, and no process and no profile is left (seed 002).
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+#![expect(clippy::disallowed_types, reason = "starts the daemon as a program, and kills processes")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use capataz_client::Client;
+use capataz_contracts::script_file::{self, Format};
+use capataz_contracts::v1::{self, event::Body};
+use capataz_testsite::Site;
+use tokio::time::Instant;
+
+const SCRIPTS: usize = 100;
+/// Kills of browsers and of the daemon, as long as there are scripts.
+const BROWSER_KILLS: usize = 30;
+const DAEMON_KILLS: usize = 6;
+const SEED: u64 = 0x5eed_0002;
+/// Reached only by a test that fails.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// How often what cannot be waited for is looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// The same numbers each time (SplitMix64).
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((mixed ^ (mixed >> 31)) % limit as u64).unwrap()
+    }
+}
+
+struct Served {
+    process: Child,
+    address: String,
+    folder: PathBuf,
+}
+
+impl Served {
+    fn start(folder: &Path, listen: &str) -> Self {
+        let file = folder.join("capataz.toml");
+        std::fs::write(&file, "[browser]\nmax_open = 3\n").unwrap();
+        let mut process = Command::new(env!("CARGO_BIN_EXE_capataz"))
+            .args(["serve", "--json", "--listen", listen, "--config"])
+            .arg(&file)
+            .arg("--data-dir")
+            .arg(folder.join("data"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let said: serde_json::Value = serde_json::from_str(&line).expect("the daemon says where it listens");
+        let address = said["address"].as_str().unwrap().to_owned();
+        Self { process, address, folder: folder.to_owned() }
+    }
+
+    async fn client(&self) -> Client {
+        Client::connect(&format!("http://{}", self.address)).await.unwrap()
+    }
+
+    /// Processes of the browsers that are open.
+    async fn browsers(&self) -> Vec<u32> {
+        let open = self.client().await.list_browsers().await.unwrap();
+        open.browsers.iter().map(|browser| browser.process_id).collect()
+    }
+
+    /// SIGKILL, and a daemon after it that takes up its work.
+    fn kill_and_start(mut self) -> Self {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        let (folder, address) = (self.folder.clone(), self.address.clone());
+        Self::start(&folder, &address)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Types its number into a form, sends it once, and reads what came of it.
+fn script(site: &Site, number: usize) -> v1::StartRunRequest {
+    let toml = format!(
+        r#"
+        name = "kill-{number}"
+        [policy]
+        allowlist = ["{host}"]
+        [[actions]]
+        id = "open"
+        kind = "navigate"
+        url = "http://{host}/form/get"
+        [[actions]]
+        id = "fill"
+        kind = "fill"
+        target = {{ label = "Search" }}
+        value = "n{number}"
+        [[actions]]
+        id = "send"
+        kind = "submit"
+        target = {{ role = "button", name = "Search" }}
+        post = [{{ kind = "url_matches", value = "/echo[?]q=n{number}$" }}]
+        [[actions]]
+        id = "read"
+        kind = "extract"
+        target = {{ role = "table" }}
+        extract = "table"
+        output = "echo"
+        "#,
+        host = site.host()
+    );
+    let script = script_file::parse(&toml, Format::Toml).unwrap();
+    v1::StartRunRequest { script: Some(script), ..Default::default() }
+}
+
+/// Processes whose command line names this folder, with their command lines.
+fn processes_naming(folder: &Path) -> Vec<String> {
+    let folder = folder.display().to_string();
+    let entries = std::fs::read_dir("/proc").unwrap();
+    let commands = entries.filter_map(|entry| std::fs::read(entry.unwrap().path().join("cmdline")).ok());
+    let commands = commands.map(|command| String::from_utf8_lossy(&command).replace('\0', " "));
+    commands.filter(|command| command.contains("--user-data-dir") && command.contains(&folder)).collect()
+}
+
+async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "in time: {what}");
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+#[derive(Default)]
+struct Tally {
+    browsers_killed: usize,
+    daemons_killed: usize,
+    answered: BTreeMap<String, usize>,
+    ended: BTreeMap<String, usize>,
+}
+
+/// Answers every question that is open, one way or another. Runs that may then send once more are noted.
+async fn answer(client: &Client, chance: &mut Chance, tally: &mut Tally, again: &mut BTreeSet<String>) {
+    let waiting = v1::ListRunsRequest {
+        status: Some(v1::RunStatus::Waiting as i32),
+        page_size: 500,
+        ..Default::default()
+    };
+    for run in client.list_runs(waiting).await.unwrap().runs {
+        let whole = v1::GetRunRequest { run_id: run.run_id.clone(), ..Default::default() };
+        let Some(run) = client.get_run(whole).await.unwrap().run else { continue };
+        for question in run.questions.iter().filter(|question| question.answer.is_none()) {
+            let error = question.error.clone().unwrap_or_default();
+            assert_eq!(error.code, "OUTCOME_UNKNOWN", "{question:?}");
+            let answer = question.options[chance.below(question.options.len())].clone();
+            if answer == "retry" {
+                again.insert(run.run_id.clone());
+            }
+            let request = v1::ResolveRequest {
+                run_id: run.run_id.clone(),
+                question_id: question.question_id.clone(),
+                answer: answer.clone(),
+                ..Default::default()
+            };
+            client.resolve(request).await.unwrap();
+            *tally.answered.entry(answer).or_default() += 1;
+        }
+    }
+}
+
+async fn finished(client: &Client) -> usize {
+    let finished = v1::ListRunsRequest {
+        status: Some(v1::RunStatus::Finished as i32),
+        page_size: 500,
+        ..Default::default()
+    };
+    client.list_runs(finished).await.unwrap().runs.len()
+}
+
+/// What a run that has ended says of itself: its outcome, and the code where it failed.
+async fn ending(client: &Client, run: &str) -> String {
+    let result = client.wait_run(run, Some(PATIENCE)).await.unwrap().expect("it ends");
+    let outcome = result.outcome();
+    let script = result.script.clone().unwrap_or_default();
+    let code = match (&script.error, &result.error) {
+        (Some(error), _) => {
+            assert!(!error.evidence_refs.is_empty(), "{error:?}");
+            error.error_code.clone()
+        }
+        (None, Some(error)) => error.code.clone(),
+        (None, None) => String::new(),
+    };
+    if outcome == v1::RunOutcome::Succeeded {
+        assert_eq!((script.succeeded, script.total, code.as_str()), (4, 4, ""), "{result:?}");
+    } else {
+        assert!(!code.is_empty(), "an outcome is typed: {result:?}");
+    }
+    let mut events = client.export_run(run).await.unwrap();
+    let (mut seq, mut ends) = (0, 0);
+    while let Some(event) = events.next().await {
+        let event = event.unwrap();
+        seq += 1;
+        assert_eq!(event.seq, seq, "no gap and nothing twice");
+        ends += usize::from(matches!(event.body, Some(Body::RunFinished(_))));
+    }
+    assert_eq!(ends, 1, "{run}");
+    format!("{outcome:?} {code}").trim().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_is_killed_every_script_ends_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let site = Site::start().await.unwrap();
+    let mut daemon = Served::start(folder.path(), "127.0.0.1:0");
+    let mut client = daemon.client().await;
+    let mut runs = Vec::new();
+    for number in 0..SCRIPTS {
+        runs.push(client.start_run(script(&site, number)).await.unwrap().run_id);
+    }
+    let mut chance = Chance(SEED);
+    let (mut tally, mut again) = (Tally::default(), BTreeSet::new());
+    let deadline = Instant::now() + PATIENCE;
+    // The next kill comes after so many further requests to the site: at any moment of a script, as chance has it.
+    let mut next_kill = 5;
+    loop {
+        assert!(Instant::now() < deadline, "all scripts end in time; {} of them did", finished(&client).await);
+        answer(&client, &mut chance, &mut tally, &mut again).await;
+        if finished(&client).await == SCRIPTS {
+            break;
+        }
+        if site.requests().len() < next_kill {
+            tokio::time::sleep(LOOK_AGAIN).await;
+            continue;
+        }
+        next_kill = site.requests().len() + chance.below(9);
+        let total = BROWSER_KILLS + DAEMON_KILLS;
+        let kills_daemon = chance.below(total) < DAEMON_KILLS;
+        if kills_daemon && tally.daemons_killed < DAEMON_KILLS {
+            daemon = daemon.kill_and_start();
+            client = daemon.client().await;
+            tally.daemons_killed += 1;
+        } else if tally.browsers_killed < BROWSER_KILLS {
+            let open = daemon.browsers().await;
+            if !open.is_empty() {
+                let process = open[chance.below(open.len())].to_string();
+                // It may have ended by itself meanwhile.
+                let _ = Command::new("kill").args(["-KILL", &process]).stderr(Stdio::null()).status().unwrap();
+                tally.browsers_killed += 1;
+            }
+        }
+    }
+    for run in &runs {
+        *tally.ended.entry(ending(&client, run).await).or_default() += 1;
+    }
+    for (number, run) in runs.iter().enumerate() {
+        let query = format!("q=n{number}");
+        let sent = site.requests().iter().filter(|request| request.query.as_deref() == Some(&query)).count();
+        let most = if again.contains(run) { 2 } else { 1 };
+        assert!(sent <= most, "{query} was sent {sent} times");
+    }
+    println!(
+        "{SCRIPTS} scripts; killed: {} browsers, the daemon {} times; answered: {:?}; ended: {:?}",
+        tally.browsers_killed, tally.daemons_killed, tally.answered, tally.ended
+    );
+    assert!(tally.daemons_killed > 0 && tally.browsers_killed > 0);
+    assert!(tally.ended.contains_key("Succeeded"), "{:?}", tally.ended);
+    let data = folder.path().join("data");
+    eventually("no browser is left", || processes_naming(&data).is_empty()).await;
+    eventually("no profile is left", || {
+        std::fs::read_dir(data.join("browser/profiles")).unwrap().next().is_none()
+    })
+    .await;
+}
