@@ -17,7 +17,8 @@ use tonic::transport::Channel;
 
 /// A daemon that may open browsers, and a site of two hosts.
 pub struct Bench {
-    pub daemon: Daemon,
+    /// It ends with the bench.
+    _daemon: Daemon,
     pub site: Site,
     pub runs: RunServiceClient<Channel>,
     pub executor: ExecutorServiceClient<Channel>,
@@ -40,7 +41,7 @@ impl Bench {
         let endpoint = format!("http://{}", daemon.address());
         let channel = Channel::from_shared(endpoint).unwrap().connect().await.unwrap();
         Self {
-            daemon,
+            _daemon: daemon,
             site: Site::start().await.unwrap(),
             runs: RunServiceClient::new(channel.clone()),
             executor: ExecutorServiceClient::new(channel.clone()),
