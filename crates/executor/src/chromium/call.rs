@@ -183,6 +183,10 @@ impl ChromiumPage {
     fn failure(&self, error: CallError) -> Failure {
         match error {
             CallError::Lost { loss, .. } => Failure::Page(PageError::Lost { reason: loss.to_string() }),
+            CallError::Crashed { .. } => {
+                Failure::Page(PageError::Lost { reason: "the tab has crashed".to_owned() })
+            }
+            CallError::Detached { .. } => Failure::Gone,
             CallError::Protocol { ref message, .. } if GONE.iter().any(|gone| message.contains(gone)) => {
                 Failure::Gone
             }
