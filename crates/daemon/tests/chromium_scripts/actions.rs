@@ -505,27 +505,3 @@ async fn what_comes_late_is_waited_for_and_what_comes_now_is_asserted() {
         .await
         .expect_success();
 }
-
-#[tokio::test]
-async fn zz_blob() {
-    let bench = Bench::start().await;
-    for prefix in [
-        "",
-        "[[actions]]\nid = \"x\"\nkind = \"download\"\ntarget = { testid = \"ok\" }\n",
-        "[[actions]]\nid = \"x\"\nkind = \"download\"\nurl = \"http://{site}/download/hostile\"\n",
-    ] {
-        let script = format!(
-            "name = \"b\"\n[policy]\nnavigation_timeout_ms = 8000\n[[actions]]\nid = \"open\"\nkind = \"navigate\"\nurl = \"http://{{site}}/downloads\"\n{prefix}[[actions]]\nid = \"by-script\"\nkind = \"download\"\ntarget = {{ testid = \"blob\" }}\noutput = \"made\"\n"
-        );
-        let ended = bench.run(&script).await;
-        println!(
-            "ZZ {prefix:?} {:?} {:?}",
-            ended.result.outcome(),
-            ended.events.iter().rev().find_map(|e| match &e.body {
-                Some(capataz_contracts::v1::event::Body::ActionFailed(f)) => Some(f.changes.clone()),
-                _ => None,
-            })
-        );
-    }
-    panic!();
-}

@@ -470,7 +470,6 @@ async fn auth_failed_names_the_signal_that_told() {
     ];
     for (page, signals, signal) in cases {
         let ended = bench.run(&sign_in(page, signals)).await;
-        println!("{page}: {:?}", ended.error());
         let proven = bench.expect_error(&ended, "AUTH_FAILED", ended.error().stage()).await;
         assert_eq!(proven.details["auth_signal"], signal, "{page}");
     }

@@ -27,7 +27,8 @@ impl Bench {
     /// The script has ended with this code, found in this stage.
     pub async fn expect_error(&self, ended: &Ended, code: &str, stage: ActionStage) -> Proven {
         assert_eq!(ended.result.outcome(), v1::RunOutcome::Failed);
-        assert_eq!(ended.result.error.as_ref().map(|error| error.code.as_str()), Some(code));
+        let told = ended.result.error.as_ref().map(|error| error.code.as_str());
+        assert_eq!(told, Some(code), "{:?}", ended.error());
         self.prove(&ended.run_id, &ended.events, ended.error(), code, stage).await
     }
 
