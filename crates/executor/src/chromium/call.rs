@@ -183,6 +183,8 @@ impl ChromiumPage {
     fn failure(&self, error: CallError) -> Failure {
         match error {
             CallError::Lost { loss, .. } => Failure::Page(PageError::Lost { reason: loss.to_string() }),
+            // The news of it, which says whether the tab or only a frame of it is gone, may come after the answer.
+            CallError::Crashed { .. } | CallError::Detached { .. } => Failure::Gone,
             CallError::Protocol { ref message, .. } if GONE.iter().any(|gone| message.contains(gone)) => {
                 Failure::Gone
             }
