@@ -18,6 +18,23 @@ const PASSED: [&str; 4] = ["PATH", "LANG", "LC_ALL", "TZ"];
 const PASSED_HEADED: [&str; 5] =
     ["DISPLAY", "XAUTHORITY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"];
 
+/// Features that are always off. Each of these asks servers of its own, announces itself in the local network, or turns a
+/// navigation into another one.
+const DISABLED_FEATURES: [&str; 12] = [
+    "AimEnabled",
+    "AimServerEligibilityEnabled",
+    "AutofillServerCommunication",
+    "CertificateTransparencyComponentUpdater",
+    "DialMediaRouteProvider",
+    "HttpsFirstBalancedModeAutoEnable",
+    "HttpsUpgrades",
+    "MediaRouter",
+    "NetworkTimeServiceQuerying",
+    "OptimizationHints",
+    "PreconnectToSearch",
+    "Translate",
+];
+
 /// Longest wait for the first answer: a cold start on a busy machine takes some seconds.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
@@ -63,8 +80,10 @@ pub struct LaunchOptions {
     /// Without it the browser is our own child: it still notices our death by itself, but a browser that hangs does not,
     /// and its profile folder stays.
     pub shim: Option<ShimOptions>,
-    /// Further switches, after ours. Of a switch that is given twice the browser heeds the last: `--disable-features`
-    /// here replaces ours.
+    /// Features of the browser that are off, besides those that are always off. A second `--disable-features` among
+    /// `extra_args` would replace all of them.
+    pub disabled_features: Vec<String>,
+    /// Further switches, after ours. Of a switch that is given twice the browser heeds the last.
     pub extra_args: Vec<OsString>,
     /// The browser's whole environment, but for `HOME`, `TMPDIR` and what follows from them; see
     /// [`passed_environment`].
@@ -101,6 +120,7 @@ impl LaunchOptions {
             proxy: None,
             download_folder: None,
             shim: None,
+            disabled_features: Vec::new(),
             extra_args: Vec::new(),
             environment: BTreeMap::new(),
             answer_limit: ANSWER_LIMIT,
@@ -134,11 +154,6 @@ impl LaunchOptions {
             "--password-store=basic",
             "--use-mock-keychain",
             "--force-color-profile=srgb",
-            // Each of these asks servers of its own, announces itself in the local network, or turns a navigation into
-            // another one.
-            "--disable-features=AimEnabled,AimServerEligibilityEnabled,AutofillServerCommunication,\
-             CertificateTransparencyComponentUpdater,DialMediaRouteProvider,HttpsFirstBalancedModeAutoEnable,\
-             HttpsUpgrades,MediaRouter,NetworkTimeServiceQuerying,OptimizationHints,PreconnectToSearch,Translate",
             // Nothing else keeps the browser from asking who is signed in to it, and from registering for messages. It
             // connects to neither of these.
             "--gaia-url=https://localhost:1",
@@ -149,6 +164,9 @@ impl LaunchOptions {
         ]
         .map(OsString::from)
         .into();
+        let own = self.disabled_features.iter().map(String::as_str);
+        let disabled: Vec<&str> = DISABLED_FEATURES.into_iter().chain(own).collect();
+        arguments.push(format!("--disable-features={}", disabled.join(",")).into());
         let mut user_data = OsString::from("--user-data-dir=");
         user_data.push(self.profile_folder.join("data"));
         arguments.push(user_data);

@@ -7,11 +7,15 @@ use capataz_contracts::{duration, plan_file, v1};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+mod actions;
 mod router;
 mod runs;
 
+pub use actions::{ActArgs, ActCommand, BrowserCommand, DoArgs, DoctorArgs, OpenArgs};
 pub use router::{AskArgs, EvalArgs, LintArgs, RouterCommand};
-pub use runs::{AgentsCommand, CancelArgs, ExtendArgs, ListArgs, ResolveArgs, RunsCommand, WatchArgs};
+pub use runs::{
+    AgentsCommand, CancelArgs, ExtendArgs, ListArgs, ReportArgs, ResolveArgs, RunsCommand, WatchArgs,
+};
 
 /// A contract-first daemon for crews of agents: plans of parallel tasks, with declared policies for time, retries and
 /// failure.
@@ -30,6 +34,7 @@ Examples:
   capataz serve                        start a daemon
   capataz run plan.toml --watch        run a plan and watch it
   capataz ask \"Me siento perdido\"      route a text to a spec and show its answer
+  capataz act script.toml              perform browser actions, with evidence of each
   capataz runs list --status running   what is going on
 
 Exit codes: 0 success, 1 the run failed or the daemon refused, 2 wrong usage or invalid
@@ -88,6 +93,16 @@ pub enum Command {
     ///
     /// Without TEXT it is a conversation: one message a line, with the hints of the specs.
     Ask(AskArgs),
+    /// Perform a script of browser actions
+    ///
+    /// Checks the script, starts a run, shows what becomes of each action, and its outputs or its error. Ctrl-C leaves
+    /// the run to the daemon.
+    Act(Box<ActArgs>),
+    /// Open browsers, perform single actions in them, and see whether there is one
+    ///
+    /// RUN is a session's run id, the beginning or the end of one among the newest 500 runs, or `latest`.
+    #[command(subcommand)]
+    Browser(Box<BrowserCommand>),
     /// Look into routing: why a text goes where it goes, and how good the specs are
     #[command(subcommand)]
     Router(RouterCommand),

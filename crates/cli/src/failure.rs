@@ -17,6 +17,8 @@ pub enum Failure {
     Local { exit: Exit, message: String, hint: Option<String> },
     /// A document breaks rules.
     Violations { subject: String, violations: Vec<Violation> },
+    /// A script breaks rules.
+    Script { file: String, violations: Vec<v1::ScriptViolation> },
     /// The daemon's answer, or that there was none.
     Answer { error: ClientError, addr: String },
 }
@@ -33,7 +35,7 @@ impl Failure {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Local { exit, .. } => *exit,
-            Self::Violations { .. } => Exit::Invalid,
+            Self::Violations { .. } | Self::Script { .. } => Exit::Invalid,
             Self::Answer { error, .. } => exit_of(error),
         }
     }
@@ -49,6 +51,8 @@ impl Failure {
 
     fn to_json(&self) -> Value {
         let mut answer = match self {
+            // The same document that says of a valid script that it is.
+            Self::Script { file, violations } => return refusal(file, violations),
             Self::Local { message, .. } => json!({ "message": message }),
             Self::Violations { subject, violations } => json!({
                 "code": "VALIDATION_ERROR",
@@ -90,6 +94,11 @@ impl Failure {
                 let summary = paint.text(Tone::Bad, &summary(subject, violations.len()));
                 [summary].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
             }
+            Self::Script { file, violations } => {
+                let lines = violations.iter().map(|violation| script_violation_line(violation, paint));
+                let summary = paint.text(Tone::Bad, &summary(file, violations.len()));
+                [summary].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
+            }
             Self::Answer { error, addr } if is_unreachable(error) => {
                 let cause = std::error::Error::source(error).map_or_else(
                     || error.message().to_owned(),
@@ -126,6 +135,35 @@ fn violation_line(violation: &Violation, paint: Paint) -> String {
     };
     let message = format!("{} ({})", visible(&violation.message), violation.rule);
     format!("  {}: {message}", paint.text(Tone::Strong, &visible(path)))
+}
+
+/// `  actions[2].target.nth (third): nth needs a rationale (U3)`.
+fn script_violation_line(violation: &v1::ScriptViolation, paint: Paint) -> String {
+    let path = match (violation.path.as_str(), violation.action_id.as_str()) {
+        ("", _) => words().contract.document.to_owned(),
+        (path, "") => path.to_owned(),
+        (path, action) => format!("{path} ({action})"),
+    };
+    let message = format!("{} ({})", visible(&violation.message), visible(&violation.rule));
+    format!("  {}: {message}", paint.text(Tone::Strong, &visible(&path)))
+}
+
+fn refusal(file: &str, violations: &[v1::ScriptViolation]) -> Value {
+    let violations = violations.iter().map(|violation| {
+        json!({
+            "path": violation.path,
+            "action_id": violation.action_id,
+            "rule": violation.rule,
+            "message": violation.message,
+        })
+    });
+    json!({
+        "file": file,
+        "kind": "script",
+        "valid": false,
+        "error_code": capataz_policy::codes::INVALID_ACTIONSPEC,
+        "violations": violations.collect::<Vec<_>>(),
+    })
 }
 
 pub fn violations_json(violations: &[Violation]) -> Value {

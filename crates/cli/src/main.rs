@@ -13,6 +13,8 @@ mod exit;
 mod failure;
 mod output;
 mod plan_source;
+mod report;
+mod script;
 mod text;
 mod watch;
 
@@ -57,6 +59,9 @@ fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
     // What needs no runtime does not start one.
     let command = match command {
         Command::Contract(command) => return commands::contract::contract(command, out),
+        Command::Act(args) if args.command.is_some() => {
+            return args.command.map_or(Ok(Exit::Ok), |command| commands::act::check(command, out));
+        }
         Command::Router(RouterCommand::Eval(args)) => return commands::router::eval(&args, out),
         Command::Router(RouterCommand::Lint(args)) => return commands::router::lint(&args, out),
         Command::Completions { shell } => {
@@ -77,6 +82,8 @@ fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
             Command::Run(args) => commands::run::run(args, &global, out).await,
             Command::Runs(command) => commands::runs::runs(command, &global, out).await,
             Command::Ask(args) => commands::ask::ask(args, &global, out).await,
+            Command::Act(args) => commands::act::act(*args, &global, out).await,
+            Command::Browser(command) => commands::browser::browser(*command, &global, out).await,
             Command::Router(command) => commands::router::router(command, &global, out).await,
             Command::Agents(command) => commands::agents::agents(command, &global, out).await,
             Command::Contract(_) | Command::Completions { .. } => Ok(Exit::Ok),

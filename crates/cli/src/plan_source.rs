@@ -31,7 +31,7 @@ pub fn name_of(file: &Path) -> String {
     if file.as_os_str() == STDIN { "stdin".to_owned() } else { file.display().to_string() }
 }
 
-fn read(file: &Path) -> io::Result<Vec<u8>> {
+pub fn read(file: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     // One byte more than allowed is enough to be told so.
     let most = MAX_BYTES as u64 + 1;
@@ -44,7 +44,7 @@ fn read(file: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// By the file's extension, else by its first character.
-fn format_of(file: &Path, bytes: &[u8]) -> Format {
+pub fn format_of(file: &Path, bytes: &[u8]) -> Format {
     let extension = file.extension().map(|extension| extension.to_ascii_lowercase());
     match extension.as_deref().and_then(|extension| extension.to_str()) {
         Some("json") => Format::Json,

@@ -17,6 +17,11 @@ pub struct Words {
     pub demo: Demo,
     pub ask: Ask,
     pub router: Router,
+    pub act: Act,
+    pub act_error: ActError,
+    pub script_lines: ScriptLines,
+    pub browser: Browser,
+    pub page: Page,
 }
 
 /// The texts in use.
@@ -55,11 +60,15 @@ macro_rules! texts {
             pub struct $group { $(pub $name: &'static str,)* }
 
             impl $group {
-                const ENGLISH: Self = Self { $($name: $text,)* };
+                pub(super) const ENGLISH: Self = Self { $($name: $text,)* };
             }
         )*
     };
 }
+
+mod script;
+
+pub use script::{Act, ActError, Browser, Page, ScriptLines};
 
 const ENGLISH: Words = Words {
     report: Report::ENGLISH,
@@ -74,6 +83,11 @@ const ENGLISH: Words = Words {
     demo: Demo::ENGLISH,
     ask: Ask::ENGLISH,
     router: Router::ENGLISH,
+    act: Act::ENGLISH,
+    act_error: ActError::ENGLISH,
+    script_lines: ScriptLines::ENGLISH,
+    browser: Browser::ENGLISH,
+    page: Page::ENGLISH,
 };
 
 texts! {
@@ -341,9 +355,13 @@ texts! {
         asked: "  \"{0}\"",
         routed: "  -> {0} ({1}: {2})",
         answered: "     {0}",
+        browser: "A browser fills in a form of the daemon's own and proves what it did ({0}):",
+        no_browser: "No browser, so no form is filled in. Why, and how to get one:",
+        browser_report: "report:       {0}",
         next: "What to try next:",
         next_plans: "  capataz contract check examples/plans/quorum-review.toml",
         next_ask: "  capataz serve --data-dir {0} --specs specs &  then: capataz ask",
+        next_act: "  capataz act check examples/scripts/sign-in.toml",
         next_help: "  capataz run --help",
         keeping: "The daemon stays at http://{0} until Ctrl-C: capataz --addr http://{0} runs list",
     }

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use capataz_client::Client;
 use capataz_contracts::script_file::{self, Format};
-use capataz_contracts::v1::executor_service_client::ExecutorServiceClient;
 use capataz_contracts::v1::{self, event::Body};
 use capataz_testsite::Site;
 use tokio::time::Instant;
@@ -72,8 +71,7 @@ impl Served {
 
     /// Processes of the browsers that are open.
     async fn browsers(&self) -> Vec<u32> {
-        let mut executor = ExecutorServiceClient::connect(format!("http://{}", self.address)).await.unwrap();
-        let open = executor.list_browsers(v1::ListBrowsersRequest {}).await.unwrap().into_inner();
+        let open = self.client().await.list_browsers().await.unwrap();
         open.browsers.iter().map(|browser| browser.process_id).collect()
     }
 
@@ -124,7 +122,7 @@ fn script(site: &Site, number: usize) -> v1::StartRunRequest {
         host = site.host()
     );
     let script = script_file::parse(&toml, Format::Toml).unwrap();
-    v1::StartRunRequest { script: Some(script), ..Default::default() }
+    v1::StartRunRequest { script: Some(Box::new(script)), ..Default::default() }
 }
 
 /// Processes whose command line names this folder, with their command lines.
@@ -236,7 +234,11 @@ async fn whatever_is_killed_every_script_ends_and_leaves_nothing() {
     // The next kill comes after so many further requests to the site: at any moment of a script, as chance has it.
     let mut next_kill = 5;
     loop {
-        assert!(Instant::now() < deadline, "all scripts end in time; {} of them did", finished(&client).await);
+        assert!(
+            Instant::now() < deadline,
+            "all scripts end in time; {} of them did",
+            finished(&client).await
+        );
         answer(&client, &mut chance, &mut tally, &mut again).await;
         if finished(&client).await == SCRIPTS {
             break;
@@ -257,7 +259,8 @@ async fn whatever_is_killed_every_script_ends_and_leaves_nothing() {
             if !open.is_empty() {
                 let process = open[chance.below(open.len())].to_string();
                 // It may have ended by itself meanwhile.
-                let _ = Command::new("kill").args(["-KILL", &process]).stderr(Stdio::null()).status().unwrap();
+                let _ =
+                    Command::new("kill").args(["-KILL", &process]).stderr(Stdio::null()).status().unwrap();
                 tally.browsers_killed += 1;
             }
         }

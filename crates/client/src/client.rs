@@ -37,7 +37,7 @@ const BLOB_MAX: usize = 64 * 1024 * 1024;
 #[derive(Clone, Debug)]
 pub struct Client {
     channel: Channel,
-    retry: RetryOptions,
+    pub(crate) retry: RetryOptions,
 }
 
 impl Client {
@@ -412,7 +412,7 @@ impl Client {
 }
 
 /// Makes a call, and makes it again with the same request where it is safe and may help.
-async fn repeated<Q, R, F, A>(
+pub(crate) async fn repeated<Q, R, F, A>(
     retry: &RetryOptions,
     keyed: bool,
     request: Q,
@@ -499,7 +499,7 @@ fn transport(endpoint: &str) -> Result<Endpoint, ClientError> {
         .keep_alive_timeout(KEEP_ALIVE_TIMEOUT))
 }
 
-fn fill(request_id: &mut String) {
+pub(crate) fn fill(request_id: &mut String) {
     if request_id.is_empty() {
         *request_id = Uuid::now_v7().to_string();
     }

@@ -27,6 +27,7 @@
 mod client;
 mod error;
 mod events;
+mod executor;
 mod retry;
 pub mod worker;
 

@@ -99,15 +99,17 @@ impl ScriptState {
     }
 
     pub(crate) fn begin(&mut self, activity: i32, step: u32) {
-        let is_action = |work: &BrowserWork| work.activity == v1::BrowserActivity::Action as i32;
-        let begun = BrowserWork { activity, step, after_failure: None };
-        let again =
-            self.activities.iter().rev().find(|work| is_action(work)).is_some_and(|work| work.step == step);
-        if is_action(&begun) && !again {
+        if activity == v1::BrowserActivity::Action as i32 && !self.has_begun(step) {
             self.retries = 0;
             self.recoveries = 0;
         }
-        self.activities.push(begun);
+        self.activities.push(BrowserWork { activity, step, after_failure: None });
+    }
+
+    /// Whether the action of this number is the one that began last.
+    pub(crate) fn has_begun(&self, step: u32) -> bool {
+        let is_action = |work: &&BrowserWork| work.activity == v1::BrowserActivity::Action as i32;
+        self.activities.iter().rev().find(is_action).is_some_and(|work| work.step == step)
     }
 
     pub(crate) fn finished(&mut self, event: v1::ActionFinished) {

@@ -63,6 +63,8 @@ pub struct Look {
     pub count: u32,
     /// At most five of the matches, described without anything secret.
     pub sample: Vec<Description>,
+    /// The elements in the sample.
+    pub matches: Vec<Node>,
     /// The element, where it is exactly one, after `nth`.
     pub element: Option<Element>,
     /// Index in the frame path of the iframe that was not found, or found more than once; the count is then its.

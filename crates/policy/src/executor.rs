@@ -277,6 +277,14 @@ mod tests {
         );
     }
 
+    #[test]
+    fn every_code_is_as_severe_as_in_the_table_of_all_codes() {
+        for entry in EXECUTOR_CODES {
+            let code = crate::codes::lookup(entry.code).unwrap();
+            assert_eq!(Some(code.severity), severity(entry.severity), "{}", entry.code);
+        }
+    }
+
     #[track_caller]
     fn check_evidence(code: &str, stage: ActionStage, criticality: Criticality, beyond: &[&str]) {
         let kinds = lookup(code).unwrap().obligatory_evidence(stage, criticality);

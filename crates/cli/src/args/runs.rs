@@ -1,5 +1,6 @@
 //! The commands under `runs` and `agents`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use capataz_contracts::v1;
@@ -77,6 +78,8 @@ Examples:
         #[arg(long, short = 'f')]
         follow: bool,
     },
+    /// Write what a script did, with its pictures, as one HTML file
+    Report(ReportArgs),
     /// Print the events of a run as stored, one JSON document a line
     #[command(after_help = "Example:\n  capataz runs export latest > run.jsonl")]
     Export {
@@ -108,6 +111,22 @@ pub struct ListArgs {
     /// Go on where an earlier list ended
     #[arg(long, default_value = "", hide_default_value = true, value_name = "TOKEN")]
     pub page_token: String,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  capataz runs report latest -o run.html
+  capataz runs report 7f3a -o - > run.html
+
+Only scripts have a report; a run that goes on is reported as it stands.")]
+pub struct ReportArgs {
+    /// Id of the run, the beginning or end of it, or `latest`
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// File to be written; `-` for stdout
+    #[arg(long, short = 'o', value_name = "FILE")]
+    pub output: PathBuf,
 }
 
 #[derive(Args, Debug)]

@@ -1,14 +1,15 @@
 //! `capataz demo`.
 
-use std::env;
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 
+use capataz_contracts::script_file::{self, Format};
 use capataz_contracts::v1;
 use capataz_daemon::Config;
 use serde_json::json;
 
 use super::serve::asked_to_stop;
-use super::{Daemon, Outcome, report, run::style_for_people};
+use super::{Daemon, Outcome, act, report, run::style_for_people, script_report};
 use crate::args::DemoArgs;
 use crate::demo::crew;
 use crate::display::ask;
@@ -18,12 +19,16 @@ use crate::failure::{Failure, chain};
 use crate::output::Output;
 use crate::text::{fill, words};
 use crate::watch::follow::{self, End, Options, Style};
+use crate::watch::lines::Detail;
 
 /// The specs of the project, which are examples of specs as well.
 const SPECS: [(&str, &str); 2] = [
     ("specs/kiro-adaptive-assistance.toml", include_str!("../../../../specs/kiro-adaptive-assistance.toml")),
     ("specs/whispers-of-the-wave.toml", include_str!("../../../../specs/whispers-of-the-wave.toml")),
 ];
+
+/// `{host}` is the daemon's own address.
+const REGISTRATION: &str = include_str!("../demo/registration.toml");
 
 pub async fn demo(args: DemoArgs, out: &mut Output) -> Outcome {
     let texts = &words().demo;
@@ -37,6 +42,8 @@ pub async fn demo(args: DemoArgs, out: &mut Output) -> Outcome {
         .map_err(|violations| Failure::Violations { subject: "demo".to_owned(), violations })?;
     let mut config = Config::embedded(data_dir.clone());
     config.agents = crew::agents(&program, &folder, &data_dir);
+    config.demo_page = true;
+    config.secrets_dir = Some(access_code(&data_dir)?);
     config.specs = SPECS.map(|(name, content)| (name.to_owned(), content.to_owned())).to_vec();
     let daemon =
         capataz_daemon::Daemon::start(config).await.map_err(|error| Failure::failed(chain(&error)))?;
@@ -51,6 +58,9 @@ pub async fn demo(args: DemoArgs, out: &mut Output) -> Outcome {
     let mut outcome = run(&addr, plan, &data_dir, out).await;
     if outcome.as_ref().is_ok_and(|exit| *exit == Exit::Ok) {
         outcome = route(&addr, out).await;
+    }
+    if outcome.as_ref().is_ok_and(|exit| *exit == Exit::Ok) {
+        outcome = register(&address, &data_dir, out).await;
     }
     if outcome.as_ref().is_ok_and(|exit| *exit == Exit::Ok) && !out.json {
         epilogue(&data_dir, out);
@@ -137,6 +147,58 @@ async fn route(addr: &str, out: &mut Output) -> Outcome {
     Ok(Exit::Ok)
 }
 
+/// The secret that the script types. It is nowhere to be found afterwards but in its own file.
+fn access_code(data_dir: &Path) -> Result<PathBuf, Failure> {
+    let folder = data_dir.join("secrets");
+    let code = uuid::Uuid::now_v7().simple().to_string();
+    let written = fs::create_dir_all(&folder).and_then(|()| fs::write(folder.join("DEMO_CODE"), code));
+    written.map_err(|error| Failure::failed(error.to_string()))?;
+    Ok(folder)
+}
+
+/// A form is filled in and sent, where there is a browser; where not, it is said how to get one.
+async fn register(address: &str, data_dir: &Path, out: &mut Output) -> Outcome {
+    let texts = &words().demo;
+    let daemon = Daemon::connect_to(&format!("http://{address}")).await?;
+    let browser = daemon.client.describe_browser().await.map_err(|error| daemon.failure(error))?;
+    if !out.json {
+        out.line("");
+    }
+    if !browser.found {
+        if out.json {
+            out.record(&json!({ "browser": null, "problem": browser.problem }));
+        } else {
+            out.line(&out.paint.text(Tone::Warning, texts.no_browser));
+            out.line(&browser.problem);
+        }
+        return Ok(Exit::Ok);
+    }
+    let script = script_file::parse(&REGISTRATION.replace("{host}", address), Format::Toml)
+        .map_err(|violations| Failure::Violations { subject: "demo".to_owned(), violations })?;
+    if !out.json {
+        out.line(&out.paint.text(Tone::Strong, &fill(texts.browser, &[&browser.version])));
+    }
+    let request = v1::StartRunRequest { script: Some(Box::new(script)), ..v1::StartRunRequest::default() };
+    let started = daemon.client.start_run(request).await.map_err(|error| daemon.failure(error))?;
+    let style = if out.json { Style::Json } else { Style::Lines(Detail::Results) };
+    let options = Options { style, timeout: None, exit_on_question: false };
+    let followed = follow::follow(&daemon.client, &started.run_id, options, out).await;
+    let (model, end) = followed.map_err(|error| daemon.failure(error))?;
+    if end != End::Finished || !model.is_finished() {
+        return Ok(if end == End::Interrupted { Exit::Interrupted } else { Exit::StillRunning });
+    }
+    let file = data_dir.join("report.html");
+    script_report::write(&daemon, &started.run_id, &file, out).await?;
+    let file = file.display().to_string();
+    if out.json {
+        out.record(&json!({ "run_id": started.run_id, "report": file }));
+        return Ok(Exit::of_outcome(model.outcome));
+    }
+    let exit = act::ended(&started.run_id, &model, out);
+    out.line(&fill(texts.browser_report, &[&file]));
+    Ok(exit)
+}
+
 fn epilogue(data_dir: &Path, out: &mut Output) {
     let texts = &words().demo;
     let data_dir = data_dir.display().to_string();
@@ -144,5 +206,6 @@ fn epilogue(data_dir: &Path, out: &mut Output) {
     out.line(&out.paint.text(Tone::Strong, texts.next));
     out.line(texts.next_plans);
     out.line(&fill(texts.next_ask, &[&data_dir]));
+    out.line(texts.next_act);
     out.line(texts.next_help);
 }

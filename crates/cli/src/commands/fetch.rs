@@ -44,11 +44,21 @@ pub async fn run(daemon: &Daemon, run_id: &str, include_outputs: bool) -> Result
 
 /// The id that `text` means: `latest`, a whole id, or the beginning or end of one.
 pub async fn run_id(daemon: &Daemon, text: &str) -> Result<String, Failure> {
+    id_among(daemon, text, None).await
+}
+
+/// As [`run_id`], among scripts.
+pub async fn script_id(daemon: &Daemon, text: &str) -> Result<String, Failure> {
+    id_among(daemon, text, Some(v1::RunKind::Script)).await
+}
+
+async fn id_among(daemon: &Daemon, text: &str, kind: Option<v1::RunKind>) -> Result<String, Failure> {
     if text != LATEST && is_whole(text) {
         return Ok(text.to_owned());
     }
     let page_size = if text == LATEST { 1 } else { NEWEST };
-    let request = v1::ListRunsRequest { page_size, ..v1::ListRunsRequest::default() };
+    let kind = kind.map(|kind| kind as i32);
+    let request = v1::ListRunsRequest { page_size, kind, ..v1::ListRunsRequest::default() };
     let response = daemon.client.list_runs(request).await.map_err(|error| daemon.failure(error))?;
     let texts = &words().runs;
     if text == LATEST {

@@ -1,14 +1,18 @@
 //! What each command does.
 
+pub mod act;
 pub mod agents;
 pub mod ask;
+pub mod browser;
 pub mod contract;
 pub mod demo;
+mod doctor;
 mod fetch;
 mod report;
 pub mod router;
 pub mod run;
 pub mod runs;
+mod script_report;
 pub mod serve;
 mod steer;
 

@@ -2,7 +2,7 @@
 
 use capataz_contracts::v1;
 
-use super::{Daemon, Outcome, fetch};
+use super::{Daemon, Outcome, act, fetch};
 use crate::display::frame::visible;
 use crate::display::paint::Tone;
 use crate::display::{format, payload, retry, run as display};
@@ -19,6 +19,9 @@ const MOST_OUTPUTS: usize = 4;
 
 /// Reports a run that has finished, to a person.
 pub async fn finished(daemon: &Daemon, run_id: &str, model: &Run, out: &mut Output) -> Outcome {
+    if model.script.is_some() {
+        return Ok(act::ended(run_id, model, out));
+    }
     let run = fetch::run(daemon, run_id, true).await?;
     let retries: Vec<String> = model
         .tasks()

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::{Daemon, Outcome, report};
 use crate::args::{Global, RunArgs};
 use crate::exit::Exit;
+use crate::failure::Failure;
 use crate::output::Output;
 use crate::plan_source;
 use crate::text::{fill, words};
@@ -25,21 +26,10 @@ pub async fn run(args: RunArgs, global: &Global, out: &mut Output) -> Outcome {
     let started = daemon.client.start_run(request).await.map_err(|error| daemon.failure(error))?;
     let run_id = started.run_id.clone();
     if args.detach {
-        if out.json {
-            let document = json::print("capataz.v1.StartRunResponse", &started);
-            out.document(&with_created(document, started.created));
-        } else {
-            // Only the id is the answer: a script can take it as it is.
-            out.line(&run_id);
-            out.note(&fill(words().watch.watch_with, &[&run_id]));
-        }
+        detached(&started, out);
         return Ok(Exit::Ok);
     }
-    if !out.json {
-        let text = if started.created { words().runs.started } else { words().runs.already };
-        out.line(&fill(text, &[&run_id]));
-        out.flush();
-    }
+    begun(&started, out);
     let style = match (args.watch, out.json) {
         (false, _) => Style::Silent,
         (true, true) => Style::Json,
@@ -59,20 +49,53 @@ pub async fn run(args: RunArgs, global: &Global, out: &mut Output) -> Outcome {
             report::finished(&daemon, &run_id, &model, out).await
         };
     }
+    if !finished {
+        let exit = report::unfinished(&run_id, &model, end, options.timeout, out);
+        answer(&daemon, started, false, out).await?;
+        return Ok(exit);
+    }
+    answer(&daemon, started, true, out).await?;
+    Ok(Exit::of_outcome(model.outcome))
+}
+
+/// A run that nobody waits for.
+pub fn detached(started: &v1::StartRunResponse, out: &mut Output) {
+    if out.json {
+        let document = json::print("capataz.v1.StartRunResponse", started);
+        out.document(&with_created(document, started.created));
+    } else {
+        // Only the id is the answer: a script can take it as it is.
+        out.line(&started.run_id);
+        out.note(&fill(words().watch.watch_with, &[&started.run_id]));
+    }
+}
+
+/// A run that is waited for.
+pub fn begun(started: &v1::StartRunResponse, out: &mut Output) {
+    if !out.json {
+        let text = if started.created { words().runs.started } else { words().runs.already };
+        out.line(&fill(text, &[&started.run_id]));
+        out.flush();
+    }
+}
+
+/// The run as one document, with its result where it has ended.
+pub async fn answer(
+    daemon: &Daemon,
+    started: v1::StartRunResponse,
+    finished: bool,
+    out: &mut Output,
+) -> Result<(), Failure> {
     let result = if finished {
-        let waited = daemon.client.wait_run(&run_id, None).await;
+        let waited = daemon.client.wait_run(&started.run_id, None).await;
         waited.map_err(|error| daemon.failure(error))?
     } else {
         None
     };
-    let exit = match &result {
-        Some(result) => Exit::of_outcome(result.outcome()),
-        None => report::unfinished(&run_id, &model, end, options.timeout, out),
-    };
-    let response = v1::ExecuteRunResponse { run_id, created: started.created, result };
+    let response = v1::ExecuteRunResponse { run_id: started.run_id, created: started.created, result };
     let document = json::print("capataz.v1.ExecuteRunResponse", &response);
     out.document(&with_created(document, started.created));
-    Ok(exit)
+    Ok(())
 }
 
 /// The JSON form leaves out what is false; here false is an answer.

@@ -3,11 +3,12 @@
 use capataz_contracts::{json, v1};
 use serde_json::json;
 
-use super::{Daemon, Outcome, fetch, report};
+use super::{Daemon, Outcome, fetch, report, script_report};
 use crate::args::{Global, ListArgs, RunsCommand, WatchArgs};
+use crate::display::error::{self, Context};
 use crate::display::frame::visible;
 use crate::display::paint::Tone;
-use crate::display::{payload, run as display};
+use crate::display::{payload, run as display, script as script_display};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::text::{fill, words};
@@ -25,6 +26,7 @@ pub async fn runs(command: RunsCommand, global: &Global, out: &mut Output) -> Ou
         RunsCommand::Show { run, outputs } => show(daemon, &run, outputs, out).await,
         RunsCommand::Watch(args) => watch(daemon, args, out).await,
         RunsCommand::Logs { run, follow } => logs(daemon, &run, follow, out).await,
+        RunsCommand::Report(args) => script_report::report(daemon, args, out).await,
         RunsCommand::Export { run } => export(daemon, &run, out).await,
         steering => super::steer::steer(daemon, steering, out).await,
     }
@@ -81,6 +83,9 @@ async fn show(daemon: &Daemon, run: &str, outputs: bool, out: &mut Output) -> Ou
         out.document(&json::print("capataz.v1.Run", &run));
         return Ok(Exit::Ok);
     }
+    if run.kind() == v1::RunKind::Script {
+        return show_script(daemon, &run, out).await;
+    }
     out.line(&display::show(&run, now_ms(), out.paint));
     let tasks = run.waves.iter().flat_map(|wave| &wave.tasks);
     for (task, output) in tasks.filter_map(|task| Some((task, task.output.as_ref()?))) {
@@ -89,6 +94,26 @@ async fn show(daemon: &Daemon, run: &str, outputs: bool, out: &mut Output) -> Ou
         let excerpt = payload::excerpt(output);
         out.line(&excerpt.unwrap_or_else(|| fill(words().watch.output_elsewhere, &[&run_id])));
     }
+    Ok(Exit::Ok)
+}
+
+/// A script is its actions, which its events tell; the waves under them are how the daemon works.
+async fn show_script(daemon: &Daemon, run: &v1::Run, out: &mut Output) -> Outcome {
+    let events = script_report::read(daemon, &run.run_id).await?;
+    let Some(script) = &events.script else { return Ok(Exit::Ok) };
+    let mut parts = vec![
+        display::script_heading(run, &script.browser, now_ms(), out.paint),
+        script_display::actions(script, now_ms(), out.paint),
+        display::questions(run, out.paint),
+    ];
+    match (script.error().and_then(|failed| failed.error.as_ref()), &run.error) {
+        (Some(told), _) => parts.push(script_display::error(told, out.paint)),
+        (None, Some(error)) => parts.push(error::error(error, &Context::default(), out.paint)),
+        (None, None) => {}
+    }
+    parts.push(script_display::outputs(script, out.paint));
+    parts.retain(|part| !part.is_empty());
+    out.line(&parts.join("\n\n"));
     Ok(Exit::Ok)
 }
 

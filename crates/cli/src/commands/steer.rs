@@ -92,6 +92,7 @@ pub async fn steer(daemon: &Daemon, command: RunsCommand, out: &mut Output) -> O
         | RunsCommand::Show { .. }
         | RunsCommand::Watch(_)
         | RunsCommand::Logs { .. }
+        | RunsCommand::Report(_)
         | RunsCommand::Export { .. } => return Ok(Exit::Ok),
     };
     if out.json {

@@ -11,5 +11,6 @@ pub mod payload;
 pub mod report;
 pub mod retry;
 pub mod run;
+pub mod script;
 pub mod special;
 pub mod table;

@@ -130,11 +130,21 @@ pub fn show(run: &v1::Run, now_ms: i64, paint: Paint) -> String {
 fn heading(run: &v1::Run, now_ms: i64, paint: Paint) -> String {
     let texts = &words().runs;
     let settled = fill(texts.settled, &[&run.tasks_settled.to_string(), &run.tasks_total.to_string()]);
+    heading_with(run, (texts.tasks, &settled), now_ms, paint)
+}
+
+/// The heading of a script's run, whose tasks are how the daemon works.
+pub fn script_heading(run: &v1::Run, browser: &str, now_ms: i64, paint: Paint) -> String {
+    heading_with(run, (words().act.browser, browser), now_ms, paint)
+}
+
+fn heading_with(run: &v1::Run, own: (&'static str, &str), now_ms: i64, paint: Paint) -> String {
+    let texts = &words().runs;
     let mut lines = vec![
         (texts.id, run.run_id.clone(), Tone::Plain),
         (texts.name, run.name.clone(), Tone::Strong),
         (texts.status, status_name(run).to_owned(), status_tone(run)),
-        (texts.tasks, settled, Tone::Plain),
+        (own.0, own.1.to_owned(), Tone::Plain),
         (texts.created, format::utc(run.created_at_ms), Tone::Plain),
         (texts.took, format::took(duration_ms(run, now_ms)), Tone::Plain),
     ];

@@ -4,6 +4,7 @@ use capataz_contracts::v1;
 use capataz_contracts::v1::event::Body;
 
 use super::model::Run;
+use super::script_lines;
 use crate::display::ask::{self, call_reason};
 use crate::display::error::{one_line, severity, with_cause};
 use crate::display::format::{exactly, offset, share, took};
@@ -31,7 +32,7 @@ pub struct Line {
     pub task: Option<String>,
     pub text: String,
     pub tone: Tone,
-    needed: Detail,
+    pub(super) needed: Detail,
 }
 
 /// Widest column of task names.
@@ -45,14 +46,16 @@ pub fn render(run: &Run, run_id: &str, event: &v1::Event, detail: Detail, paint:
     if detail < line.needed {
         return None;
     }
-    let longest = run.tasks().map(|task| task.name.chars().count()).max().unwrap_or(1);
+    let longest = names(run).map(|name| name.chars().count()).max().unwrap_or(1);
     let width = longest.min(MOST_NAME_WIDTH);
     let task = visible(line.task.as_deref().unwrap_or(NO_TASK));
     let at = paint.text(Tone::Faint, &offset(event.at_ms - run.accepted_at_ms));
     let mut text = format!("{at}  {task:<width$}  {}", paint.text(line.tone, &visible(&line.text)));
     if detail == Detail::Everything {
         let logged = log_of(event).lines().map(|line| format!("| {}", visible_block(line)));
-        for extra in error_of(event).map(extras).unwrap_or_default().into_iter().chain(logged) {
+        let extras = error_of(event).map(extras).unwrap_or_default();
+        let of_script = script_lines::extras(event).into_iter().map(|line| visible(&line));
+        for extra in extras.into_iter().chain(of_script).chain(logged) {
             text.push_str(&format!(
                 "\n{:width$}  {}",
                 "",
@@ -64,7 +67,18 @@ pub fn render(run: &Run, run_id: &str, event: &v1::Event, detail: Detail, paint:
     Some(text)
 }
 
+/// The names in the column of tasks: those of all tasks, or of all actions of a script.
+fn names(run: &Run) -> Box<dyn Iterator<Item = &str> + '_> {
+    match &run.script {
+        Some(script) => Box::new(script.script.actions.iter().map(|action| action.id.as_str())),
+        None => Box::new(run.tasks().map(|task| task.name.as_str())),
+    }
+}
+
 fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
+    if let Some(line) = run.script.as_ref().and_then(|script| script_lines::line(script, event)) {
+        return Some(line);
+    }
     let texts = &words().watch;
     let of_run = |text: String, tone, needed| Line { task: None, text, tone, needed };
     let of_task = |wave: u32, task: u32, text: String, tone, needed| {
@@ -82,6 +96,7 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
         Body::RunAccepted(v1::RunAccepted { ask: Some(ask), .. }) => {
             of_run(fill(texts.ask_accepted, &[&visible(&ask.text)]), Tone::Plain, Results)
         }
+        // A script has told them.
         Body::BrowserActivityStarted(_)
         | Body::BrowserOpened(_)
         | Body::ActionProposed(_)

@@ -8,3 +8,4 @@ pub mod lines;
 pub mod live;
 pub mod model;
 pub mod screen;
+pub mod script_lines;

@@ -8,6 +8,7 @@ use capataz_contracts::v1;
 use capataz_contracts::v1::event::Body;
 
 use crate::display::retry::Attempt;
+use crate::script::fold::ScriptRun;
 use crate::text::words;
 
 /// How a task stands.
@@ -85,6 +86,8 @@ pub struct Run {
     /// Questions without an answer.
     pub questions: Vec<v1::Question>,
     pub outcome: v1::RunOutcome,
+    /// Where the run is a script: what its browser did.
+    pub script: Option<Box<ScriptRun>>,
 }
 
 impl Run {
@@ -100,6 +103,7 @@ impl Run {
                 }
                 if let Some(script) = &accepted.script {
                     self.name.clone_from(&script.name);
+                    self.script = Some(Box::default());
                 }
                 if let Some(plan) = &accepted.plan {
                     self.name = plan.name.clone();
@@ -184,6 +188,9 @@ impl Run {
             | Body::WaveDecided(_)
             | Body::WaveFinished(_)
             | Body::Notice(_) => {}
+        }
+        if let Some(script) = &mut self.script {
+            script.apply(event);
         }
     }
 

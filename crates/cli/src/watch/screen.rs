@@ -5,6 +5,8 @@ use crate::display::format::{share, took};
 use crate::display::frame::{truncated, visible};
 use crate::display::paint::{Paint, Tone};
 use crate::display::report::policy_name;
+use crate::script::describe;
+use crate::script::fold::ScriptRun;
 use crate::text::{fill, words};
 use capataz_contracts::v1;
 
@@ -24,6 +26,12 @@ pub fn screen(run: &Run, run_id: &str, now_ms: i64, rows: usize, columns: usize,
     }
     // Two columns for what moves in front.
     let columns = columns.saturating_sub(3).max(20);
+    if let Some(script) = &run.script {
+        let notes = notes(run, run_id, columns, paint).into_iter().map(still);
+        let mut lines: Vec<Line> = notes.chain([activity_line(script, now_ms, columns)]).collect();
+        lines.truncate(rows.max(1));
+        return lines;
+    }
     let mut head = vec![still(header(run, wave, columns, paint))];
     head.extend(notes(run, run_id, columns, paint).into_iter().map(still));
     let mut lines = Vec::new();
@@ -50,6 +58,26 @@ pub fn screen(run: &Run, run_id: &str, now_ms: i64, rows: usize, columns: usize,
     head.extend(waiting);
     head.truncate(rows.max(1));
     head
+}
+
+/// What a script's browser does: `3 of 7: click role=button name="Save"  1.2s`.
+fn activity_line(script: &ScriptRun, now_ms: i64, columns: usize) -> Line {
+    let texts = &words().script_lines;
+    let Some(activity) = script.current() else {
+        return Line { spins: false, text: texts.awaiting.to_owned() };
+    };
+    let action = activity.action.as_ref().map(describe::action).unwrap_or_default();
+    let text = match (activity.kind, activity.step) {
+        (v1::BrowserActivity::Recovery, _) => fill(texts.recovering, &[&action]),
+        (v1::BrowserActivity::Close, _) => texts.closing.to_owned(),
+        (_, Some(step)) => {
+            let of = script.script.actions.len().to_string();
+            fill(texts.begins, &[&(step + 1).to_string(), &of, &action])
+        }
+        (_, None) => texts.opening.to_owned(),
+    };
+    let since = took(now_ms - activity.started_at_ms);
+    Line { spins: true, text: truncated(&format!("{text}  {since}"), columns) }
 }
 
 fn still(text: String) -> Line {
@@ -221,6 +249,21 @@ mod tests {
                 "1 waiting for a worker",
             ],
         );
+    }
+
+    #[test]
+    fn a_script_shows_what_its_browser_does() {
+        let mut run = Run::default();
+        let story = crate::script::fold::tests::story();
+        // Up to the action that is in work.
+        story.iter().take(11).for_each(|event| run.apply(event));
+        let shown: Vec<String> = screen(&run, "0199", 1_300, 20, 60, Paint::OFF)
+            .into_iter()
+            .map(|line| format!("{}{}", if line.spins { "* " } else { "" }, line.text))
+            .collect();
+        assert_eq!(shown, ["* 2 of 4: click role=button name=\"Buy\"  1.2s"]);
+        run.apply(story.last().expect("the end"));
+        assert!(screen(&run, "0199", 1_300, 20, 60, Paint::OFF).is_empty());
     }
 
     #[test]

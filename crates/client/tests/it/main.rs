@@ -4,4 +4,5 @@
 mod calls;
 mod daemon;
 mod events;
+mod executor;
 mod worker;

@@ -67,7 +67,7 @@ async fn fifty_alerts_are_answered_and_recorded() {
     )
     .await
     .expect_success();
-    let changes = ended.finished("a").unwrap().changes.clone().unwrap();
+    let changes = ended.finish_of("a").unwrap().changes.clone().unwrap();
     assert_eq!(changes.dialogs.len(), 50);
     assert_eq!(changes.dialogs[49].message, "Alert 50");
 }

@@ -39,8 +39,8 @@ async fn click(bench: &Bench, path: &str) -> Came {
         ))
         .await;
     let code = ended.code_of("click").to_owned();
-    assert_eq!(ended.finished("click").is_none(), !code.is_empty(), "{path}: it either failed or succeeded");
-    assert!(ended.finished("says").is_some(), "{path}: {:?}", ended.result);
+    assert_eq!(ended.finish_of("click").is_none(), !code.is_empty(), "{path}: it either failed or succeeded");
+    assert!(ended.finish_of("says").is_some(), "{path}: {:?}", ended.result);
     Came { code, says: ended.output("says").as_str().unwrap().to_owned() }
 }
 

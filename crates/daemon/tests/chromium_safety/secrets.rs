@@ -272,7 +272,7 @@ async fn a_script_that_succeeds_keeps_no_secret_and_hides_the_password_in_its_pi
         if finished.changes.as_ref().is_some_and(|changes| !changes.redirects.is_empty()))
     };
     assert!(ended.events.iter().any(is_redirect), "the redirect was recorded, without its token");
-    let place = ended.finished("password").unwrap().resolution.clone().unwrap();
+    let place = ended.finish_of("password").unwrap().resolution.clone().unwrap();
     let evidence = search(&bench, &[ended]).await;
     for picture in &evidence["screenshot"][..1] {
         check_masked(picture, &place);

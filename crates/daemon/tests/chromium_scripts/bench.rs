@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use capataz_contracts::script_file::{self, Format};
 use capataz_contracts::v1;
 use capataz_contracts::v1::blob_service_client::BlobServiceClient;
+use capataz_contracts::v1::event::Body;
+use capataz_contracts::v1::event_service_client::EventServiceClient;
 use capataz_contracts::v1::executor_service_client::ExecutorServiceClient;
 use capataz_contracts::v1::run_service_client::RunServiceClient;
 use capataz_daemon::{Config, Daemon};
@@ -15,11 +17,13 @@ use tonic::transport::Channel;
 
 /// A daemon that may open browsers, and a site of two hosts.
 pub struct Bench {
-    pub daemon: Daemon,
+    /// It ends with the bench.
+    _daemon: Daemon,
     pub site: Site,
     pub runs: RunServiceClient<Channel>,
     pub executor: ExecutorServiceClient<Channel>,
     pub blobs: BlobServiceClient<Channel>,
+    pub events: EventServiceClient<Channel>,
     pub folder: tempfile::TempDir,
 }
 
@@ -37,11 +41,12 @@ impl Bench {
         let endpoint = format!("http://{}", daemon.address());
         let channel = Channel::from_shared(endpoint).unwrap().connect().await.unwrap();
         Self {
-            daemon,
+            _daemon: daemon,
             site: Site::start().await.unwrap(),
             runs: RunServiceClient::new(channel.clone()),
             executor: ExecutorServiceClient::new(channel.clone()),
-            blobs: BlobServiceClient::new(channel),
+            blobs: BlobServiceClient::new(channel.clone()),
+            events: EventServiceClient::new(channel),
             folder,
         }
     }
@@ -67,7 +72,7 @@ impl Bench {
     }
 
     pub async fn try_start(&self, script: v1::Script) -> Result<String, Status> {
-        let request = v1::StartRunRequest { script: Some(script), ..Default::default() };
+        let request = v1::StartRunRequest { script: Some(Box::new(script)), ..Default::default() };
         Ok(self.runs.clone().start_run(request).await?.into_inner().run_id)
     }
 
@@ -93,6 +98,55 @@ impl Bench {
             events.extend(page.decode_events().unwrap());
         }
         events
+    }
+
+    /// Waits for the first event of the run that is as wanted.
+    pub async fn until(&self, run_id: &str, wanted: impl Fn(&Body) -> bool) -> v1::Event {
+        let filter = v1::EventFilter { run_id: Some(run_id.to_owned()), ..Default::default() };
+        let request =
+            v1::SubscribeRequest { filter: Some(filter), until_finished: true, ..Default::default() };
+        let mut stream = self.events.clone().subscribe(request).await.unwrap().into_inner();
+        while let Some(page) = stream.message().await.unwrap() {
+            for delivered in page.events {
+                let event = delivered.decode_event().unwrap();
+                if event.body.as_ref().is_some_and(&wanted) {
+                    return event;
+                }
+            }
+        }
+        panic!("run {run_id} ended without such an event");
+    }
+
+    /// Waits until work of the run says this of itself.
+    pub async fn until_message(&self, run_id: &str, message: &str) {
+        let filter = v1::EventFilter { run_id: Some(run_id.to_owned()), ..Default::default() };
+        let request = v1::SubscribeRequest {
+            filter: Some(filter),
+            progress: true,
+            until_finished: true,
+            ..Default::default()
+        };
+        let mut stream = self.events.clone().subscribe(request).await.unwrap().into_inner();
+        while let Some(page) = stream.message().await.unwrap() {
+            let says = |frame: &v1::ProgressFrame| frame.message.as_deref() == Some(message);
+            if page.progress.iter().any(says) {
+                return;
+            }
+        }
+        panic!("run {run_id} ended without saying so");
+    }
+
+    /// Waits until the action of this step is in work.
+    pub async fn until_begun(&self, run_id: &str, step: u32) {
+        let action = v1::BrowserActivity::Action as i32;
+        let begins = |body: &Body| matches!(body, Body::BrowserActivityStarted(begun) if begun.activity == action && begun.step_index == Some(step));
+        self.until(run_id, begins).await;
+    }
+
+    /// The browsers that are open.
+    pub async fn browsers(&self) -> Vec<v1::OpenBrowserInfo> {
+        let request = v1::ListBrowsersRequest::default();
+        self.executor.clone().list_browsers(request).await.unwrap().into_inner().browsers
     }
 
     pub async fn blob(&self, id: &str) -> Vec<u8> {
@@ -123,7 +177,7 @@ pub struct Ended {
 
 impl Ended {
     pub fn script(&self) -> v1::ScriptResult {
-        self.result.script.clone().expect("the run was a script")
+        *self.result.script.clone().expect("the run was a script")
     }
 
     #[track_caller]
@@ -132,6 +186,26 @@ impl Ended {
             Some(error) => error,
             None => panic!("the script ended without an error: {:?}", self.result),
         }
+    }
+
+    /// Every failure on the way, the one that ended the script among them.
+    pub fn failures(&self) -> Vec<v1::ExecutorError> {
+        let failed = self.events.iter().filter_map(|event| match &event.body {
+            Some(Body::ActionFailed(failed)) => failed.error.clone(),
+            _ => None,
+        });
+        failed.collect()
+    }
+
+    /// What became of the actions that succeeded, recoveries left out.
+    pub fn finished(&self) -> Vec<v1::ActionFinished> {
+        let finished = self.events.iter().filter_map(|event| match &event.body {
+            Some(Body::ActionFinished(done)) if done.activity() == v1::BrowserActivity::Action => {
+                Some(done.clone())
+            }
+            _ => None,
+        });
+        finished.collect()
     }
 
     #[track_caller]

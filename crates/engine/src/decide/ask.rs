@@ -125,7 +125,7 @@ pub(super) fn answered(
         }
     };
     let Some(failure) = response.error else {
-        return settle::complete(turn, task, output, Some(lease));
+        return settle::complete(turn, task, Some(output), Some(lease));
     };
     let recoverable = transition::is_retried(&failure.code, failure.recoverable);
     let error = v1::Error { code: failure.code, message: failure.message, ..v1::Error::default() };

@@ -54,7 +54,7 @@ pub(super) fn handle(
                 && turn.state.stop_reason().is_none()
                 && turn.declared(task)?.at_most_once =>
         {
-            settle::complete(turn, task, output, Some(lease))
+            settle::complete(turn, task, Some(output), Some(lease))
         }
         (Some(cancel), report) => {
             let partial_output = match report {
@@ -71,7 +71,7 @@ pub(super) fn handle(
         (None, Report::Completed(output)) if turn.state.script.is_some() => {
             script::reported(turn, task, &output, lease)
         }
-        (None, Report::Completed(output)) => settle::complete(turn, task, output, Some(lease)),
+        (None, Report::Completed(output)) => settle::complete(turn, task, Some(output), Some(lease)),
         (None, Report::Failed(error)) if turn.state.ask.is_some() => ask::failed(turn, task, error, lease),
         (None, Report::Failed(error)) => attempt_failed(turn, task, error, Some(lease)),
         (None, Report::Cancelled(_)) => {

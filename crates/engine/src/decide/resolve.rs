@@ -141,7 +141,7 @@ fn resolve_outcome(
                 media_type: "application/json".to_owned(),
                 data: Some(v1::payload::Data::Inline("null".into())),
             };
-            settle::complete(turn, task, null, None)
+            settle::complete(turn, task, Some(null), None)
         }
         FAILED => {
             error.options = FAILED_OPTIONS.iter().map(|option| (*option).to_owned()).collect();

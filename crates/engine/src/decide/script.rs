@@ -128,8 +128,8 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Result<bool, Refusal> {
 /// The limits that stop a script before another action begins (CONTRACTS §3, policies).
 fn halt_before(turn: &Turn<'_>, step: u32) -> Option<v1::ExecutorError> {
     let script = turn.state.script.as_ref()?;
-    // Those were looked at when the action began for the first time.
-    if script.retries > 0 || script.recoveries > 0 {
+    // They were looked at when the action began for the first time.
+    if script.has_begun(step) {
         return None;
     }
     let policy = script.policy();
@@ -399,7 +399,7 @@ pub(super) fn reported(
         Some(error) => failed(turn, task, activity, &work, error, outcome, lease),
         None => {
             succeeded(turn, activity, &work, action_id, outcome);
-            settle::complete(turn, task, v1::Payload::default(), Some(lease))
+            settle::complete(turn, task, None, Some(lease))
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::input::{Observed, TaskRef};
 pub(super) fn complete(
     turn: &mut Turn<'_>,
     task: TaskRef,
-    output: v1::Payload,
+    output: Option<v1::Payload>,
     lease: Option<u64>,
 ) -> Result<(), Refusal> {
     let failed_attempts = turn.state.activity(task).ok_or(Refusal::Outdated)?.attempts.len();
@@ -31,7 +31,7 @@ pub(super) fn complete(
     let ending = Ending {
         state: TaskState::Complete,
         status: ResultStatus::Success,
-        output: Some(output),
+        output,
         error: None,
         severity: None,
         lease,

@@ -166,8 +166,8 @@ impl ChromiumPage {
         reply: Reply<R>,
         limit: Duration,
     ) -> Result<R, Failure> {
-        let id = session.id().map(|id| id.to_string()).unwrap_or_default();
-        let silent = self.shared.find(|state| (!state.answers(&id)).then_some(()));
+        let id = session.id().map(|id| &**id);
+        let silent = self.shared.find(|state| (!state.answers(id)).then_some(()));
         let answer = tokio::select! {
             biased;
             answer = reply => answer,

@@ -42,8 +42,11 @@ impl Changes {
         push(&mut self.0.new_tabs, url);
     }
 
+    /// What is refused twice, at its beginning and at its end, or as often as a page tries, is told once.
     pub(super) fn blocked(&mut self, request: v1::BlockedRequest) {
-        push(&mut self.0.blocked, request);
+        if !self.0.blocked.contains(&request) {
+            push(&mut self.0.blocked, request);
+        }
     }
 
     /// A connection that the floor refused. The browser tries again, and what we know better is not said twice.
@@ -54,15 +57,6 @@ impl Changes {
             let kind = "connection".to_owned();
             push(&mut self.0.blocked, v1::BlockedRequest { url, host: format!("{host}:{port}"), kind });
         }
-    }
-
-    /// The newest refused request for a document.
-    pub(super) fn blocked_document(&self, after: usize) -> Option<&v1::BlockedRequest> {
-        self.0.blocked.iter().skip(after).rfind(|request| request.kind == "document")
-    }
-
-    pub(super) fn blocked_count(&self) -> usize {
-        self.0.blocked.len()
     }
 }
 

@@ -90,6 +90,8 @@ struct LookAnswer {
     tried: Vec<String>,
     count: u32,
     sample: Vec<Description>,
+    /// Of the elements in the sample.
+    handles: Vec<u64>,
     element: Option<FoundElement>,
     invalid: Option<String>,
 }
@@ -159,7 +161,7 @@ impl ChromiumPage {
         for (depth, step) in query.frame.iter().enumerate() {
             let answer: LookAnswer =
                 self.script(&document, "look", json!([step, self.redaction]), READ_LIMIT).await?;
-            let (mut look, found) = look_of(answer);
+            let (mut look, found) = look_of(answer, &document);
             look.frame_missing = Some(depth);
             let Some(found) = found else { return Ok((look, documents)) };
             let owner = Node { frame: document, handle: found.handle };
@@ -177,7 +179,7 @@ impl ChromiumPage {
         }
         let answer: LookAnswer =
             self.script(&document, "look", json!([query, self.redaction]), READ_LIMIT).await?;
-        let (mut look, found) = look_of(answer);
+        let (mut look, found) = look_of(answer, &document);
         if let Some(FoundElement { handle, description, mut facts }) = found {
             let node = Node { frame: document, handle };
             self.seen_from_outside(&node, &mut facts).await?;
@@ -329,9 +331,11 @@ fn nothing_found() -> Look {
     Look { tried: vec!["ref".to_owned()], ..Look::default() }
 }
 
-fn look_of(answer: LookAnswer) -> (Look, Option<FoundElement>) {
-    let LookAnswer { locator, tried, count, sample, element, invalid } = answer;
-    let look = Look { locator, tried, count, sample, element: None, frame_missing: None, invalid };
+fn look_of(answer: LookAnswer, document: &str) -> (Look, Option<FoundElement>) {
+    let LookAnswer { locator, tried, count, sample, handles, element, invalid } = answer;
+    let node = |handle| Node { frame: document.to_owned(), handle };
+    let matches = handles.into_iter().map(node).collect();
+    let look = Look { locator, tried, count, sample, matches, element: None, frame_missing: None, invalid };
     (look, element)
 }
 

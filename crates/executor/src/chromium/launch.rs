@@ -23,11 +23,15 @@ use super::protocol::CreatedTarget;
 use super::requests::{Filter, Gate};
 use super::state::{Shared, State};
 use super::storage::StorageState;
-use super::tabs::{TabSetup, auto_attach};
+use super::tabs::{TabSetup, auto_attach_tabs};
 use super::watch::Watcher;
 use super::{ChromiumPage, script};
 use crate::allowlist::Allowlist;
 use crate::page::{PageError, PageRedaction};
+
+/// Domains of services that some versions of the browser ask all the same. The floor refuses them as everything else, and
+/// no page is to be blamed for it.
+const OWN_SERVICES: [&str; 4] = ["google.com", "googleapis.com", "gvt1.com", "gstatic.com"];
 
 /// How a browser is opened. One browser serves one run.
 #[derive(Clone, Debug)]
@@ -122,7 +126,7 @@ impl ChromiumBrowser {
         tokio::spawn(note_refusals(refused, shared.clone()));
 
         Gate::enable(&session).await?;
-        session.call::<Done>("Target.setAutoAttach", auto_attach("page")).await?;
+        session.call::<Done>("Target.setAutoAttach", auto_attach_tabs()).await?;
         let _: CreatedTarget = session.call("Target.createTarget", json!({ "url": "about:blank" })).await?;
         let page = ChromiumPage::new(connection.clone(), shared, filter, options.redaction.clone());
         page.main_document().await?;
@@ -174,6 +178,7 @@ fn launch_options(options: &OpenOptions, proxy: SocketAddr) -> LaunchOptions {
     launch.environment.clone_from(&options.environment);
     // Workers have no other way to learn of it.
     launch.environment.insert("TZ".into(), options.timezone.clone().into());
+    launch.disabled_features = ["Prerender2", "SpeculationRules"].map(str::to_owned).to_vec();
     launch.extra_args = vec![
         format!("--lang={}", options.locale).into(),
         format!("--accept-lang={}", options.locale).into(),
@@ -181,9 +186,6 @@ fn launch_options(options: &OpenOptions, proxy: SocketAddr) -> LaunchOptions {
         "--site-per-process".into(),
         // Going back always loads: a page out of that cache would have no navigation of its own.
         "--disable-back-forward-cache".into(),
-        "--disable-features=Prerender2,SpeculationRules,Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider,\
-         AutofillServerCommunication,CertificateTransparencyComponentUpdater,HttpsUpgrades,HttpsFirstBalancedModeAutoEnable"
-            .into(),
         "--disable-popup-blocking".into(),
         "--no-pings".into(),
     ];
@@ -199,6 +201,9 @@ async fn start_floor(allowlist: &Arc<Allowlist>) -> io::Result<Floor> {
 async fn note_refusals(mut refused: broadcast::Receiver<Destination>, shared: Shared) {
     loop {
         match refused.recv().await {
+            Ok(Destination { host, .. }) if is_own_service(&host) => {
+                tracing::debug!(host, "the browser's own connection is refused");
+            }
             Ok(Destination { host, port }) => {
                 shared.change(|state| state.changes.blocked_connection(&host, port));
             }
@@ -207,6 +212,13 @@ async fn note_refusals(mut refused: broadcast::Receiver<Destination>, shared: Sh
             Err(broadcast::error::RecvError::Closed) => return,
         }
     }
+}
+
+fn is_own_service(host: &str) -> bool {
+    OWN_SERVICES.iter().any(|domain| {
+        let front = host.strip_suffix(domain);
+        front.is_some_and(|front| front.is_empty() || front.ends_with('.'))
+    })
 }
 
 async fn process_id(connection: &Connection) -> Result<u32, CallError> {

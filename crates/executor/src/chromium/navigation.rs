@@ -9,7 +9,7 @@ use serde_json::json;
 use super::ChromiumPage;
 use super::call::Failure;
 use super::protocol::{Navigated, NavigationHistory};
-use super::state::{Reached, State};
+use super::state::{Reached, State, Tab};
 use crate::page::{PageError, WaitUntil};
 
 /// What it calls an answer that has a status of failure and no content: there is a document all the same, its own.
@@ -23,8 +23,8 @@ struct Before {
     session: Session,
     tab: String,
     document: u64,
+    begun: u64,
     same_document: u64,
-    blocked: usize,
 }
 
 impl ChromiumPage {
@@ -46,7 +46,16 @@ impl ChromiumPage {
         let navigated: Navigated =
             self.command(&before.session, "Page.navigate", params, Duration::MAX).await.map_err(ended)?;
         match navigated.error_text.as_deref() {
-            None | Some("") if navigated.loader_id.is_none() => Ok(()),
+            None | Some("") if navigated.loader_id.is_none() => {
+                // The news of it comes after the answer.
+                let moved = |tab: &Tab| tab.same_document > before.same_document;
+                let is_there = |state: &State| {
+                    let tab = state.tabs.iter().find(|tab| tab.target == before.tab);
+                    tab.is_none_or(moved).then_some(())
+                };
+                self.shared.find(is_there).await;
+                self.lost().map_or(Ok(()), Err)
+            }
             None | Some("" | NO_CONTENT) => self.arrived(before, until).await,
             Some(_) if navigated.is_download => Ok(()),
             Some(error) => {
@@ -94,14 +103,15 @@ impl ChromiumPage {
         if let Some(lost) = self.lost() {
             return Err(lost);
         }
-        let state = self.shared.read();
-        let Some(tab) = state.current() else { return Err(closed()) };
+        let mut state = self.shared.read();
+        let Some(tab) = state.current_mut() else { return Err(closed()) };
+        tab.refused = None;
         Ok(Before {
             session: self.connection.session(&tab.session),
             tab: tab.target.clone(),
             document: tab.document.number,
+            begun: tab.begun,
             same_document: tab.same_document,
-            blocked: state.changes.blocked_count(),
         })
     }
 
@@ -136,7 +146,7 @@ impl ChromiumPage {
             if state.lost.is_some() || tab.crashed {
                 return Some(Err(None));
             }
-            if is_new(before, tab) && tab.document.failed {
+            if is_new(before, tab) && tab.document.failed && tab.began_after(before.begun) {
                 let failure = tab.failure.as_ref().filter(|(loader, _)| *loader == tab.document.loader);
                 let answered = tab.answer.as_ref().is_some_and(|(loader, _)| *loader == tab.document.loader);
                 if !answered {
@@ -144,7 +154,9 @@ impl ChromiumPage {
                     return Some(Err(Some(reason.to_owned())));
                 }
             }
-            let here = is_new(before, tab) && tab.document.reached >= wanted;
+            // What was on its way before, and comes to nothing now, is not what was asked for.
+            let came = is_new(before, tab) && (!tab.document.failed || tab.began_after(before.begun));
+            let here = came && tab.document.reached >= wanted;
             let moved = tab.document.number == before.document && tab.same_document > before.same_document;
             (here || moved).then_some(Ok(()))
         });
@@ -158,12 +170,12 @@ impl ChromiumPage {
     /// The allowlist's refusal of the document, where that is why it did not come.
     fn refused_since(&self, before: &Before) -> Option<PageError> {
         let state = self.shared.read();
-        let blocked = state.changes.blocked_document(before.blocked)?;
-        Some(PageError::Blocked(Box::new(blocked.clone())))
+        let tab = state.tabs.iter().find(|tab| tab.target == before.tab)?;
+        Some(PageError::Blocked(Box::new(tab.refused.clone()?)))
     }
 }
 
-fn is_new(before: &Before, tab: &super::state::Tab) -> bool {
+fn is_new(before: &Before, tab: &Tab) -> bool {
     tab.target == before.tab && tab.document.number > before.document
 }
 

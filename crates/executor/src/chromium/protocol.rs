@@ -63,12 +63,21 @@ pub(super) struct FrameDescription {
     pub security_origin: String,
 }
 
-/// Of `Page.navigatedWithinDocument` and `Page.frameStartedNavigating`.
+/// Of `Page.navigatedWithinDocument`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct FrameUrl {
+pub(super) struct MovedWithinDocument {
+    pub frame_id: String,
+}
+
+/// Of `Page.frameStartedNavigating`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct NavigationStarted {
     pub frame_id: String,
     pub url: String,
+    #[serde(default)]
+    pub loader_id: String,
 }
 
 #[derive(Debug, Deserialize)]

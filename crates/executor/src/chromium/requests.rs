@@ -36,7 +36,7 @@ impl Filter {
     }
 
     /// Whether a tab that shows this has gone around the allowlist.
-    pub(super) fn leads_around(&self, url: &str) -> bool {
+    fn leads_around(&self, url: &str) -> bool {
         let harmless = HARMLESS_DOCUMENTS.iter().any(|scheme| url.starts_with(scheme));
         !harmless && matches!(self.0.check_url(url), Err(Refusal::Scheme { .. }))
     }
@@ -44,7 +44,7 @@ impl Filter {
     /// Records a tab's navigation to what leads around the allowlist. Others are decided about at their request.
     pub(super) fn refuse_document(&self, shared: &Shared, url: &str) -> bool {
         // The script of such a URL runs in the document that is there, with the rights that it has.
-        if !self.leads_around(url) || url.starts_with("javascript:") {
+        if url.is_empty() || url.starts_with("javascript:") || !self.leads_around(url) {
             return false;
         }
         if let Some(request) = self.refuse(url, "document") {
@@ -115,10 +115,21 @@ impl Gate {
             });
             return self.command("Fetch.fulfillRequest", empty).await;
         }
+        if self.shared.read().unwanted_tabs.contains(&request.frame_id) {
+            let failure = json!({ "requestId": id, "errorReason": "Aborted" });
+            return self.command("Fetch.failRequest", failure).await;
+        }
         match self.refused(&request) {
             None => self.command("Fetch.continueRequest", json!({ "requestId": id })).await,
             Some(refused) => {
-                self.shared.change(|state| state.changes.blocked(refused));
+                self.shared.change(|state| {
+                    if let Some(tab) = state.tab(&request.frame_id)
+                        && refused.kind == "document"
+                    {
+                        tab.refused = Some(refused.clone());
+                    }
+                    state.changes.blocked(refused);
+                });
                 let failure = json!({ "requestId": id, "errorReason": "BlockedByClient" });
                 self.command("Fetch.failRequest", failure).await;
             }

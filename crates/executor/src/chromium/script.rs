@@ -84,6 +84,8 @@ pub mod function {
     pub const OUTLINE: &str = "outline";
     /// `(redaction)` → `[{x, y, width, height}]` in this frame's viewport.
     pub const SECRET_BOXES: &str = "secretBoxes";
+    /// `(texts)` → `[{x, y, width, height}]`: where these texts are drawn or entered.
+    pub const TEXT_BOXES: &str = "textBoxes";
     /// `(handle)` → `[[string]]`, or `{reason}`.
     pub const TABLE: &str = "table";
     /// `(limitMs)` → promise of whether anything may have changed.

@@ -1,6 +1,6 @@
 //! What is known of the browser's tabs: the fold of what it tells us. Nothing here sends or waits for an answer.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -60,9 +60,37 @@ pub(super) struct Tab {
     pub answer: Option<(String, u32)>,
     /// The newest document's request that failed: its loader, and Chromium's words.
     pub failure: Option<(String, String)>,
+    /// The newest document of it that was refused.
+    pub refused: Option<v1::BlockedRequest>,
+    /// Navigations that have begun, and the loaders of the newest ones.
+    pub begun: u64,
+    pub loaders: VecDeque<String>,
 }
 
+/// Navigations of a tab whose loaders are remembered: as many as can be under way at a time.
+const REMEMBERED_LOADERS: usize = 16;
+
+/// Unwanted tabs that are remembered until they have closed.
+const REMEMBERED_TABS: usize = 256;
+
 impl Tab {
+    /// Whether the document that is there now began to be asked for after `begun` navigations.
+    pub(super) fn began_after(&self, begun: u64) -> bool {
+        let newest_first = self.loaders.iter().rev().position(|loader| *loader == self.document.loader);
+        newest_first.is_some_and(|index| self.begun.saturating_sub(index as u64) > begun)
+    }
+
+    fn navigation_began(&mut self, loader: String) {
+        if self.loaders.back() == Some(&loader) {
+            return;
+        }
+        if self.loaders.len() == REMEMBERED_LOADERS {
+            self.loaders.pop_front();
+        }
+        self.loaders.push_back(loader);
+        self.begun += 1;
+    }
+
     fn remove_below(&mut self, frame: &str) {
         let below: Vec<String> = self
             .frames
@@ -107,6 +135,8 @@ pub(super) struct State {
     pub storage_tab: Option<String>,
     /// The next tab is that one, whatever the policy for new tabs says.
     pub expects_own_tab: bool,
+    /// Tabs that are being closed before they could do anything.
+    pub unwanted_tabs: VecDeque<String>,
 }
 
 impl State {
@@ -123,11 +153,16 @@ impl State {
             asked_windows: Vec::new(),
             storage_tab: None,
             expects_own_tab: true,
+            unwanted_tabs: VecDeque::new(),
         }
     }
 
     pub(super) fn current(&self) -> Option<&Tab> {
         self.tabs.last()
+    }
+
+    pub(super) fn current_mut(&mut self) -> Option<&mut Tab> {
+        self.tabs.last_mut()
     }
 
     pub(super) fn is_current(&self, target: &str) -> bool {
@@ -144,7 +179,9 @@ impl State {
     }
 
     /// Whether commands of this session can still be answered.
-    pub(super) fn answers(&self, session: &str) -> bool {
+    pub(super) fn answers(&self, session: Option<&str>) -> bool {
+        // The browser's own one is there as long as the browser.
+        let Some(session) = session else { return self.lost.is_none() };
         let Some(attachment) = self.sessions.get(session) else { return false };
         self.lost.is_none() && !self.tabs.iter().any(|tab| tab.target == attachment.tab && tab.crashed)
     }
@@ -180,6 +217,9 @@ impl State {
             same_document: 0,
             answer: None,
             failure: None,
+            refused: None,
+            begun: 0,
+            loaders: VecDeque::new(),
         });
     }
 
@@ -236,6 +276,20 @@ impl State {
                     }
                 }
             }
+        }
+    }
+
+    /// A tab that is closed as soon as it came. Nothing of it may reach the network.
+    pub(super) fn tab_unwanted(&mut self, target: String) {
+        if self.unwanted_tabs.len() == REMEMBERED_TABS {
+            self.unwanted_tabs.pop_front();
+        }
+        self.unwanted_tabs.push_back(target);
+    }
+
+    pub(super) fn navigation_began(&mut self, session: &str, frame: &str, loader: String) {
+        if let Some(tab) = self.tab_of_session(session).filter(|tab| tab.target == frame) {
+            tab.navigation_began(loader);
         }
     }
 

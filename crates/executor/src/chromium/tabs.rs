@@ -45,10 +45,8 @@ impl TabSetup {
         send(session, "Runtime.enable", ());
         let script = json!({ "source": &*self.script, "worldName": WORLD, "runImmediately": true });
         send(session, "Page.addScriptToEvaluateOnNewDocument", script);
-        // For WebSockets alone; bodies are not to be kept.
-        let buffers = json!({ "maxTotalBufferSize": 0, "maxResourceBufferSize": 0, "maxPostDataSize": 0 });
-        send(session, "Network.enable", buffers);
-        send(session, "Target.setAutoAttach", auto_attach("iframe"));
+        prepare_network(session);
+        send(session, "Target.setAutoAttach", auto_attach());
         // A tab in the background is to behave as the one in front.
         send(session, "Emulation.setFocusEmulationEnabled", json!({ "enabled": true }));
         // Refused where the process has it already.
@@ -56,9 +54,29 @@ impl TabSetup {
     }
 }
 
-/// New targets of this kind are attached to, and wait until they are ready.
-pub(super) fn auto_attach(kind: &str) -> Value {
-    json!({ "autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true, "filter": [{ "type": kind }] })
+/// What the network tells is heard for WebSockets alone; bodies are not to be kept.
+fn prepare_network(session: &Session) {
+    let buffers = json!({ "maxTotalBufferSize": 0, "maxResourceBufferSize": 0, "maxPostDataSize": 0 });
+    send(session, "Network.enable", buffers);
+}
+
+/// A worker is attached to for its WebSockets alone, and lest it waits for ever.
+pub(super) fn prepare_worker(session: &Session) {
+    prepare_network(session);
+    send(session, "Runtime.runIfWaitingForDebugger", ());
+}
+
+/// New targets are attached to, and wait until they are ready. All of them: one that a filter leaves out would wait, too,
+/// and for ever.
+fn auto_attach() -> Value {
+    json!({ "autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true })
+}
+
+/// As [`auto_attach`], for the browser: for tabs alone.
+pub(super) fn auto_attach_tabs() -> Value {
+    let mut params = auto_attach();
+    params["filter"] = json!([{ "type": "page" }]);
+    params
 }
 
 /// Sends what needs no answer.

@@ -8,12 +8,12 @@ use serde_json::json;
 
 use super::protocol::{
     AttachedToTarget, ContextCreated, ContextDestroyed, DetachedFromTarget, DialogOpening, DownloadProgress,
-    DownloadWillBegin, FrameAttached, FrameDetached, FrameNavigated, FrameUrl, LifecycleEvent,
-    WebSocketCreated, WindowOpen,
+    DownloadWillBegin, FrameAttached, FrameDetached, FrameNavigated, LifecycleEvent, MovedWithinDocument,
+    NavigationStarted, WebSocketCreated, WindowOpen,
 };
 use super::requests::Filter;
 use super::state::Shared;
-use super::tabs::{TABS_LIMIT, TabSetup, WORLD, close, send};
+use super::tabs::{TABS_LIMIT, TabSetup, WORLD, close, prepare_worker, send};
 
 /// All that the task hears. The order between them counts, so they are one subscription.
 const EVENTS: [&str; 19] = [
@@ -97,10 +97,10 @@ impl Watcher {
             "Page.frameNavigated" => parse(event, |navigated: FrameNavigated| {
                 self.navigated(session, navigated);
             }),
-            "Page.frameStartedNavigating" => parse(event, |frame: FrameUrl| {
-                self.started_navigating(session, &frame);
+            "Page.frameStartedNavigating" => parse(event, |frame: NavigationStarted| {
+                self.started_navigating(session, frame);
             }),
-            "Page.navigatedWithinDocument" => parse(event, |frame: FrameUrl| {
+            "Page.navigatedWithinDocument" => parse(event, |frame: MovedWithinDocument| {
                 self.shared.change(|state| state.moved_within_document(session, &frame.frame_id));
             }),
             "Page.lifecycleEvent" => parse(event, |lifecycle: LifecycleEvent| {
@@ -152,17 +152,24 @@ impl Watcher {
         let AttachedToTarget { session_id, target_info: target } = attached;
         let session = self.connection.session(session_id.as_str());
         match target.kind.as_str() {
+            "worker" | "shared_worker" | "service_worker" => prepare_worker(&session),
             "page" if target.subtype.is_empty() => {
-                let wanted = self.shared.change(|state| {
+                let (ours, url) = self.shared.change(|state| {
                     let ours = std::mem::take(&mut state.expects_own_tab);
-                    if !ours {
-                        let asked = !state.asked_windows.is_empty();
-                        let url = if asked { state.asked_windows.remove(0) } else { String::new() };
-                        state.changes.new_tab(url);
-                    }
-                    let wanted = ours || (state.follow_new_tabs && state.tabs.len() < TABS_LIMIT);
+                    let asked = !ours && !state.asked_windows.is_empty();
+                    (ours, if asked { state.asked_windows.remove(0) } else { String::new() })
+                });
+                let refused = self.filter.refuse_document(&self.shared, &url);
+                let wanted = self.shared.change(|state| {
+                    let room = state.follow_new_tabs && state.tabs.len() < TABS_LIMIT;
+                    let wanted = ours || (room && !refused);
                     if wanted {
                         state.tab_opened(target.target_id.clone(), session_id);
+                    } else {
+                        state.tab_unwanted(target.target_id.clone());
+                    }
+                    if !ours {
+                        state.changes.new_tab(url);
                     }
                     wanted
                 });
@@ -170,6 +177,8 @@ impl Watcher {
                     self.setup.prepare_tab(&session);
                 } else {
                     close(&self.connection, &target.target_id);
+                    // The page that opened it waits until it runs.
+                    send(&session, "Runtime.runIfWaitingForDebugger", ());
                 }
             }
             "iframe" => {
@@ -210,8 +219,11 @@ impl Watcher {
         send(&self.connection.session(session), "Page.handleJavaScriptDialog", answer);
     }
 
-    fn started_navigating(&self, session: &str, frame: &FrameUrl) {
-        let tab = self.shared.read().tabs.iter().any(|tab| tab.target == frame.frame_id);
+    fn started_navigating(&self, session: &str, frame: NavigationStarted) {
+        let tab = self.shared.change(|state| {
+            state.navigation_began(session, &frame.frame_id, frame.loader_id);
+            state.tabs.iter().any(|tab| tab.target == frame.frame_id)
+        });
         if tab && self.filter.refuse_document(&self.shared, &frame.url) {
             send(&self.connection.session(session), "Page.stopLoading", ());
         }
@@ -220,7 +232,7 @@ impl Watcher {
     fn navigated(&self, session: &str, navigated: FrameNavigated) {
         let frame = navigated.frame;
         // It was refused when it began, and has come all the same before the loading could be stopped.
-        if frame.parent_id.is_none() && self.filter.leads_around(&frame.url) {
+        if frame.parent_id.is_none() && self.filter.refuse_document(&self.shared, &frame.url) {
             send(&self.connection.session(session), "Page.navigate", json!({ "url": "about:blank" }));
         }
         self.shared.change(|state| state.frame_navigated(session, frame));

@@ -87,11 +87,15 @@ impl<P: Page> Step<'_, P> {
         sink: &mut E,
         stored: &mut Vec<EvidenceRef>,
     ) -> Result<(), Failure> {
-        if self.touched {
-            self.after = Some(self.see(false).await.map_err(|error| taking_failed(&error))?);
-        }
         let mut pieces: Vec<Piece> = self.before_picture().into_iter().collect();
         pieces.append(&mut self.pieces);
+        if self.touched {
+            let after = self.see(false).await.map_err(|error| taking_failed(&error))?;
+            // A halt, or the loss of the browser, has nothing else to show of the page.
+            pieces.push(self.snapshot().await.map_err(|error| taking_failed(&error))?);
+            pieces.push(after.piece());
+            self.after = Some(after);
+        }
         store(pieces, sink, stored).await.map_err(keeping_failed)?;
         for index in 0..self.changes.downloads.len() {
             let Some(download) = self.changes.downloads.get_mut(index) else { break };
@@ -159,11 +163,12 @@ impl<P: Page> Step<'_, P> {
         }
         if !failure.rules().evidence_can_be_taken() {
             self.last_evidence(&mut pieces);
-            stored.extend(self.task.last_evidence.iter().cloned());
+            self.name_last_evidence(stored);
         }
         if let Err(error) = store(pieces, sink, stored).await {
             if failure.code != code::EVIDENCE_FAILED {
                 failure = evidence_failed(&error.to_string(), Some(&failure));
+                self.name_last_evidence(stored);
             }
             stage = ActionStage::Evidence;
         }
@@ -208,7 +213,7 @@ impl<P: Page> Step<'_, P> {
 
     async fn snapshot(&mut self) -> Result<Piece, PageError> {
         let node = self.element.as_ref().map(|element| element.node.clone());
-        let nodes: Vec<Node> = node.into_iter().collect();
+        let nodes: Vec<Node> = node.into_iter().chain(self.matches.clone()).collect();
         let mut snapshot = match self.page.snapshot(&nodes).await {
             // The target may be gone by now; the rest of the page is not.
             Err(PageError::Detached) => self.page.snapshot(&[]).await?,
@@ -227,6 +232,15 @@ impl<P: Page> Step<'_, P> {
         let mut html = self.page.html().await?;
         let redacted = self.redactor.string(&mut html);
         Ok(Piece { kind: evidence::HTML, media_type: HTML, content: html.into(), redacted })
+    }
+
+    /// What was kept of the page before this action, which nothing can take away any more.
+    fn name_last_evidence(&self, stored: &mut Vec<EvidenceRef>) {
+        for piece in &self.task.last_evidence {
+            if !stored.contains(piece) {
+                stored.push(piece.clone());
+            }
+        }
     }
 
     /// Of a page that is gone: what was seen last, by this action or before it.

@@ -12,7 +12,7 @@ use super::step::{Deadline, Step, read_failed};
 use crate::dsl::{Action, RESOLUTION_ORDER};
 use crate::error::{FailedCondition, Failure, Phase};
 use crate::evidence::Seen;
-use crate::page::{Description, Element, Facts, Look, Node, Page, PageError, Query};
+use crate::page::{Description, Element, Facts, Locator, Look, Node, Page, PageError, Query};
 use crate::text::normalised;
 
 /// What the execution needs.
@@ -90,13 +90,16 @@ impl<P: Page> Step<'_, P> {
             }
             let is_ambiguous = look.count > 1 && (target.nth.is_none() || look.frame_missing.is_some());
             if is_ambiguous {
+                self.matches.clone_from(&look.matches);
                 return Err(not_unique(action, &look));
             }
             if let Some(element) = look.element.clone() {
                 self.resolution = Some(self.resolution(&look, &element));
                 return Ok(element);
             }
-            if !self.wait(deadline).await.map_err(|error| read_failed(&error, Phase::Pre))? {
+            // An element that has a reference was there; where it is gone it does not come back.
+            let is_gone = matches!(target.locators.as_slice(), [Locator::Ref { .. }]);
+            if is_gone || !self.wait(deadline).await.map_err(|error| read_failed(&error, Phase::Pre))? {
                 return Err(not_found(action, &look));
             }
         }
@@ -219,6 +222,9 @@ pub(super) fn evidence_failed(reason: &str, original: Option<&Failure>) -> Failu
     failure
 }
 
+/// Options of a list that an error names.
+const OPTIONS_SHOWN: usize = 20;
+
 /// A secret is typed only where the page, and pictures of it, do not show it.
 const SECRET_INPUT: &str = "secret_input";
 
@@ -243,7 +249,8 @@ fn unmet(action: &Action, facts: &Facts) -> Vec<(&'static str, Value)> {
         }
         Kind::Check | Kind::Uncheck => need("checkable", facts.checked.is_some(), Value::Null),
         Kind::Select => {
-            let labels: Vec<&str> = facts.options.iter().map(|option| option.label.as_str()).collect();
+            let labels = facts.options.iter().map(|option| option.label.as_str());
+            let labels: Vec<&str> = labels.take(OPTIONS_SHOWN).collect();
             for option in &action.spec.options {
                 need("option", value_of(option, facts).is_some(), json!({"wanted": option, "there": labels}));
             }

@@ -69,7 +69,11 @@ async fn what_a_document_asks_for_is_refused() {
 async fn what_workers_ask_for_is_refused() {
     check(&[
         ("<script>new Worker('/worker.js')</script>", "xhr", "/worker"),
-        ("<script>new SharedWorker('/shared.js')</script>", "xhr", "/shared"),
+        (
+            "<script>window.kept = new SharedWorker('/shared.js'); kept.port.start()</script>",
+            "xhr",
+            "/shared",
+        ),
         ("<script>navigator.serviceWorker.register('/service.js')</script>", "xhr", "/service"),
     ])
     .await;
@@ -81,9 +85,9 @@ async fn connections_that_are_no_requests_meet_the_floor() {
         ("<script>new WebSocket('ws://OTHER/socket')</script>", "websocket", "/socket"),
         ("<link rel=preconnect href='http://OTHER/'>", "connection", ""),
         (
-            "<script>new Worker(URL.createObjectURL(new Blob([\"new WebSocket('ws://OTHER/w')\"])))</script>",
-            "connection",
-            "",
+            "<script>new Worker(window.URL.createObjectURL(new Blob([\"new WebSocket('ws://OTHER/w')\"])))</script>",
+            "websocket",
+            "/w",
         ),
     ])
     .await;
@@ -132,9 +136,9 @@ async fn documents_are_refused_at_each_hop_and_the_page_stays_usable() {
 #[tokio::test]
 async fn what_leads_around_the_allowlist_is_refused() {
     let other = Server::with(&[]).await;
-    let page = "<button id=blob onclick=\"location = URL.createObjectURL(new Blob(['<p id=mine>mine</p>'], \
+    let page = "<button id=blob onclick=\"location = window.URL.createObjectURL(new Blob(['<p id=mine>mine</p>'], \
                 { type: 'text/html' }))\">blob</button> \
-                <button id=window onclick=\"window.open(URL.createObjectURL(new Blob(['<p id=mine>mine</p>'], \
+                <button id=window onclick=\"window.open(window.URL.createObjectURL(new Blob(['<p id=mine>mine</p>'], \
                 { type: 'text/html' })))\">window</button><p id=here>here</p>";
     let ours = server(&other, page).await;
     let mut page = open(&[&ours]).await;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use capataz_contracts::v1;
@@ -307,6 +307,3 @@ impl Opened {
         all
     }
 }
-
-/// Somebody's notes, for servers that are to remember.
-pub type Notes = Arc<Mutex<Vec<String>>>;

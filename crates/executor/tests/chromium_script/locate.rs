@@ -208,9 +208,11 @@ fn a_page_can_neither_see_the_script_nor_change_what_it_does() {
           Object.defineProperty(Node.prototype, "parentNode", { get: () => { throw new Error("trap"); } });
         </script>
         <div id=capataz></div><iframe name=capataz></iframe><img name=body><img name=title><img name=querySelectorAll>
+        <img name=createTreeWalker><img name=getSelection><img name=execCommand><img name=activeElement>
+        <img name=elementFromPoint><img name=evaluate><img name=getAnimations><img name=documentElement>
         <form id=form><input name=parentNode><input name=getAttribute><input name=localName><input name=nodeType>
           <input name=children><input name=isConnected><input name=shadowRoot><input name=matches><input name=attributes>
-          <button id=b>Go</button></form>"#,
+          <button id=b>Go</button></form><div contenteditable>x</div>"#,
     );
     assert_eq!(
         page.page("typeof Object.getOwnPropertyDescriptor(window, 'capataz')?.value?.look"),
@@ -219,6 +221,10 @@ fn a_page_can_neither_see_the_script_nor_change_what_it_does() {
     check(&page, json!({ "kind": "role", "role": "button", "name": "Go" }), &["b"]);
     check(&page, json!({ "kind": "text", "value": "Go" }), &["b"]);
     check(&page, json!({ "kind": "css", "value": "form" }), &["form"]);
+    check(&page, json!({ "kind": "xpath", "value": "//button" }), &["b"]);
+    assert!(page.run("settle", &json!([page.handle("#b"), 20_000]))["rect"].is_object());
+    let rich = page.handle("[contenteditable]");
+    assert_eq!(page.run("clear", &json!([rich])), json!({ "ok": true }));
     let form = page.handle("form");
     assert_eq!(page.run("describe", &json!([form]))["path"], "form#form");
     for function in ["skeleton", "html", "pageText", "outline"] {
@@ -262,6 +268,17 @@ fn handles_stay_with_their_element_and_tell_when_it_is_gone() {
     page.page("document.body.append(document.createElement('iframe'))");
     page.page("frames[0].document.body.append(document.getElementById('a'))");
     assert_eq!(page.run("facts", &json!([second]))["detached"], true);
+}
+
+#[test]
+fn an_element_that_came_out_of_a_frame_is_as_any_other() {
+    let page = Page::with(
+        "<iframe srcdoc='<input id=a><div id=host><template shadowrootmode=open><b id=b>x</b></template></div>'></iframe>",
+    );
+    page.script("const inner = document.querySelector('iframe').contentDocument; document.body.append(...inner.body.children)");
+    assert_eq!(page.facts("#a")["editable"], true);
+    assert_eq!(page.run("focusForFill", &json!([page.handle("#a")]))["ok"], true);
+    check(&page, json!({ "kind": "text", "value": "x" }), &["b"]);
 }
 
 #[test]

@@ -21,7 +21,11 @@ fn orders() -> String {
         })
         .collect();
     let fields: String = (0..15)
-        .map(|n| format!("<div class=field><label for=i{n}>Field {n}</label><input id=i{n} name=n{n} value=v{n}></div>"))
+        .map(|n| {
+            format!(
+                "<div class=field><label for=i{n}>Field {n}</label><input id=i{n} name=n{n} value=v{n}></div>"
+            )
+        })
         .collect();
     let menu: String = (0..10).map(|n| format!("<li><a href=/p{n}>Page {n}</a></li>")).collect();
     format!(
@@ -36,7 +40,8 @@ fn orders() -> String {
 fn measure() {
     let page = Page::with(&orders());
     println!("{} elements", page.page("document.querySelectorAll('*').length"));
-    let look = |locator: serde_json::Value| format!("capataz.look({}, null)", json!({ "locators": [locator] }));
+    let look =
+        |locator: serde_json::Value| format!("capataz.look({}, null)", json!({ "locators": [locator] }));
     let handle = page.handle("[data-testid=open-30]");
     let table = page.handle("table");
     let calls = [
@@ -69,7 +74,9 @@ fn measure() {
     }
     for ((name, _), mut times) in calls.iter().zip(times) {
         times.sort();
-        let at = |share: usize| times[times.len() * share / 100].max(Duration::from_micros(1)).as_secs_f64() * 1000.0;
+        let at = |share: usize| {
+            times[times.len() * share / 100].max(Duration::from_micros(1)).as_secs_f64() * 1000.0
+        };
         println!("{name:<12} p50 {:7.3} ms   p95 {:7.3} ms", at(50), at(95));
     }
 }

@@ -81,6 +81,35 @@ fn references_stay_with_their_elements_and_never_pass_to_others() {
 }
 
 #[test]
+fn what_can_be_used_inside_something_named_is_told_once() {
+    let page = Page::with(
+        "<h2>A <div role=tab tabindex=0>B <button>C</button></div></h2>
+        <ul role=listbox aria-label=L><li role=option>One<li role=option aria-selected=true>Two</ul>
+        <select aria-label=S><option>Three<option selected>Four</select><textarea aria-label=T>x</textarea>
+        <button>D</button>
+        <div role=button aria-label=E><x-y><template shadowrootmode=open><a href=/>F</a></template></x-y></div>
+        <details><summary>More</summary>closed <button>No</button></details>
+        <div tabindex=0>Card <b>bold</b></div>",
+    );
+    let expected = r#"heading "A B C" [level=2]
+  tab "B C"
+    button "C"
+listbox "L"
+  option "One"
+  option "Two" [selected=true]
+combobox "S" [value="Four"] [options="Three"|"Four"]
+textbox "T" [value="x"]
+button "D"
+button "E"
+  link "F"
+group
+  button "More" [expanded=false]
+focusable: "Card bold"
+"#;
+    assert_eq!(shape(&page), expected);
+}
+
+#[test]
 fn references_carry_the_prefix_of_their_document() {
     let page = Page::with("<button>A</button>");
     let outline = page.run("outline", &json!([{ "prefix": "d3" }]));

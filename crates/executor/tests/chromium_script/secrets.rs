@@ -16,7 +16,7 @@ const PAGE: &str = r#"<!doctype html><title>Pay</title><meta name=csrf-token con
   <input id=e style="-webkit-text-security:disc" value="hunter2-e">
   <textarea id=f class=private>hunter2-f</textarea>
   <div id=g class=private>Iban <b title="hunter2-g1">hunter2-g</b> <a href="/hunter2-g2">hunter2-g3</a><!--hunter2-g4-->
-    <div id=shadow><template shadowrootmode=open><p>hunter2-g5</p></template></div></div>
+    <div id=shadow><template shadowrootmode=open><p>hunter2-g5</p></template></div><template><i title="hunter2-g6">hunter2-g7</i></template></div>
   <select id=h class=private><option>hunter2-h</option></select>
   <button id=i>Pay <span class=private>hunter2-i</span></button>
   <label>Card <span class=private>hunter2-j</span> <input id=j name=j value=plain></label>
@@ -107,6 +107,21 @@ fn boxes_cover_all_that_is_secret() {
     assert!(covers(510.0, 10.0), "what is placed elsewhere: {boxes}");
     assert!(!covers(150.0, 20.0) && !covers(60.0, 100.0), "nothing else: {boxes}");
     assert_eq!(page.run("secretBoxes", &json!([])).as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn boxes_of_texts_cover_each_place_where_they_are_drawn_or_entered() {
+    let page = Page::with(
+        "<style>body{margin:0} *{font:20px/20px monospace}</style><p style='margin:0'>key sk-1 and <b>sk-1</b></p>
+        <div id=host><template shadowrootmode=open><i>sk-1</i></template></div><input value='a sk-1'><p hidden>sk-1</p>
+        <textarea style='display:none'>sk-1</textarea><p>sk-2</p>",
+    );
+    let boxes = page.run("textBoxes", &json!([["sk-1", ""]]));
+    let boxes = boxes.as_array().unwrap();
+    assert_eq!(boxes.len(), 4, "{boxes:?}");
+    let width = |index: usize| boxes[index]["width"].as_f64().unwrap();
+    assert_eq!((width(0), width(1)), (width(2), width(0)), "the text alone, not what is beside it");
+    assert!(boxes[0]["x"].as_f64().unwrap() > 0.0);
 }
 
 #[test]

@@ -150,8 +150,9 @@ fn every_kind_of_change_wakes_who_waits_for_one() {
         "document.getElementById('a').className = 'wide'",
         "document.getElementById('i').dispatchEvent(new Event('input', { bubbles: true }))",
     ] {
-        page.page(&format!("setTimeout(() => {{ {change} }}, 30)"));
-        assert_eq!(page.run("changed", &json!([LIMIT])), json!(true), "{change}");
+        page.script(&format!("globalThis.waiting = capataz.changed({LIMIT}); 0"));
+        page.page(&format!("{change}; 0"));
+        assert_eq!(page.script("globalThis.waiting"), json!(true), "{change}");
     }
 }
 
@@ -159,7 +160,7 @@ fn every_kind_of_change_wakes_who_waits_for_one() {
 fn typing_wakes_who_waits_for_a_change() {
     let page = Page::with("<input id=i>");
     page.run("focusForFill", &json!([page.handle("#i")]));
-    page.script("globalThis.waiting = capataz.changed(20000); 0");
+    page.script(&format!("globalThis.waiting = capataz.changed({LIMIT}); 0"));
     page.type_text("x");
     assert_eq!(page.script("globalThis.waiting"), json!(true));
 }

@@ -103,6 +103,14 @@ fn the_skeleton_lists_what_can_be_used_and_nothing_hidden() {
 }
 
 #[test]
+fn the_skeleton_lists_what_has_no_role_but_can_be_reached() {
+    let page = Page::with(
+        "<div tabindex=0>Card <b>bold</b></div><div tabindex=-1>x</div><div role=none>y</div><div>z</div>",
+    );
+    assert_eq!(skeleton(&page)["dom"], r#"["","Card"]"#);
+}
+
+#[test]
 fn a_snapshot_shows_the_targets_with_what_is_around_them() {
     let page = Page::with(PAGE);
     let handle = page.handle("#link");
@@ -173,9 +181,11 @@ fn html_reads_back_as_the_same_document() {
 #[test]
 fn the_text_of_the_page_is_what_can_be_read() {
     let page = Page::with(
-        "<title>t</title><h1>One</h1><p>two <b>three</b></p><p hidden>four</p><input value=five><script>6</script>",
+        "<title>t</title><h1>One</h1><p>two <b>three</b></p><p hidden>four</p><input value=five><script>6</script>
+        <details>seven<p>eight</p></details><details open><summary>nine</summary>ten</details>
+        <p hidden=until-found>eleven</p>",
     );
-    assert_eq!(page.run("pageText", &json!([])), "One two three");
+    assert_eq!(page.run("pageText", &json!([])), "One two three nine ten");
     page.open("");
     assert_eq!(page.run("pageText", &json!([])), "");
 }

@@ -367,6 +367,17 @@ fn the_first_action_beyond_max_steps_does_not_begin() {
 }
 
 #[test]
+fn the_limits_hold_after_an_action_that_was_tried_again_as_well() {
+    let policy = v1::ScriptPolicy { max_steps: Some(1), ..retries_on(&["TARGET_NOT_FOUND"]) };
+    let error = Scripted::opened(&["navigate go", "click send"], policy)
+        .acts(Fails("TARGET_NOT_FOUND"))
+        .after(500)
+        .acts(Ends("/form"))
+        .expect_ended_with("POLICY_HALT");
+    assert_eq!(details(&error)["policy_reason"], "max_steps");
+}
+
+#[test]
 fn a_state_may_be_seen_again_three_times_by_what_changes_something() {
     let lines: Vec<String> = (1..=6).map(|number| format!("click again-{number}")).collect();
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
@@ -568,4 +579,127 @@ fn a_snapshot_holds_all_of_a_script() {
     let bytes = state.snapshot().unwrap();
     state.loaded();
     assert_eq!(RunState::from_snapshot(&bytes).unwrap(), state);
+}
+
+/// One thing that may happen to a script.
+#[derive(Clone, Copy, Debug)]
+enum Happening {
+    Ends(u8),
+    Fails(u8),
+    FailsAfterInput(u8),
+    IsLost,
+    TimePasses(u16),
+    IsPaused,
+    IsResumed,
+    IsAnswered(u8),
+    IsProposed,
+    IsClosed,
+    IsCancelled,
+}
+
+const CODES: [&str; 5] =
+    ["TARGET_NOT_FOUND", "OVERLAY_BLOCKING", "POSTCONDITION_FAILED", "BROWSER_LOST", "TARGET_NOT_UNIQUE"];
+const PAGES: [&str; 3] = ["/a", "/b", "/c"];
+
+fn happening() -> impl proptest::strategy::Strategy<Value = Happening> {
+    use proptest::prelude::*;
+    prop_oneof![
+        6 => any::<u8>().prop_map(Happening::Ends),
+        3 => any::<u8>().prop_map(Happening::Fails),
+        2 => any::<u8>().prop_map(Happening::FailsAfterInput),
+        1 => Just(Happening::IsLost),
+        2 => any::<u16>().prop_map(Happening::TimePasses),
+        1 => Just(Happening::IsPaused),
+        2 => Just(Happening::IsResumed),
+        2 => any::<u8>().prop_map(Happening::IsAnswered),
+        2 => Just(Happening::IsProposed),
+        1 => Just(Happening::IsClosed),
+        1 => Just(Happening::IsCancelled),
+    ]
+}
+
+impl Scripted {
+    fn happens(mut self, happening: Happening, number: usize) -> Self {
+        let task = self.current();
+        let queued = self.bench.state.may_lease() && self.bench.state.is_queued(task);
+        let pick = |list: &[&'static str], index: u8| list[usize::from(index) % list.len()];
+        match happening {
+            Happening::Ends(page) if queued => self.acts(Ends(pick(&PAGES, page))),
+            Happening::Fails(code) if queued => self.acts(Fails(pick(&CODES, code))),
+            Happening::FailsAfterInput(code) if queued => self.acts(FailsAfterInput(pick(&CODES, code))),
+            Happening::IsLost if queued => {
+                let leased = self.lease();
+                let (lease, _) = leased.bench.state.lease_of(task).unwrap();
+                leased.does(Input::LeaseLost { task, lease, reason: v1::LeaseLossReason::Restarted })
+            }
+            Happening::TimePasses(seconds) => self.after(i64::from(seconds) * 20),
+            Happening::IsPaused | Happening::IsResumed if !self.bench.state.is_finished() => {
+                let request_id = format!("request {number}");
+                self.does(match happening {
+                    Happening::IsPaused => Input::Pause { request_id },
+                    _ => Input::Resume { request_id },
+                })
+            }
+            Happening::IsAnswered(answer) => match self.bench.open().first().cloned() {
+                Some(question) => {
+                    let answers = ["retry", "succeeded", "failed", "abort"];
+                    self.does(resolve(&question, pick(&answers, answer), ""))
+                }
+                None => self,
+            },
+            Happening::IsProposed => {
+                self.bench = self.bench.input(propose("click send", &format!("request {number}")));
+                self
+            }
+            Happening::IsClosed => {
+                self.bench = self.bench.input(close(&format!("request {number}")));
+                self
+            }
+            Happening::IsCancelled if !self.bench.state.is_finished() => Self { bench: self.bench.cancel() },
+            _ => self,
+        }
+    }
+
+    /// Everything goes well from now on: does it end?
+    fn goes_well(mut self) -> Self {
+        for number in 1_000..1_200 {
+            if self.bench.state.is_finished() {
+                return self;
+            }
+            self = self.happens(Happening::IsResumed, number);
+            self = self.happens(Happening::IsAnswered(1), number);
+            self = self.happens(Happening::IsClosed, number + 1_000);
+            self = self.happens(Happening::Ends(0), number);
+            self = self.after(60_000);
+        }
+        self
+    }
+}
+
+proptest::proptest! {
+    /// Each step is compared with the fold of the log, and so is what a restart would find.
+    #[test]
+    fn whatever_happens_a_script_ends_and_its_log_says_the_same(
+        happenings in proptest::collection::vec(happening(), 0..40),
+        is_interactive: bool,
+    ) {
+        let policy = v1::ScriptPolicy { same_state_revisit: Some(1), ..recovers_from("OVERLAY_BLOCKING") };
+        let policy = v1::ScriptPolicy { retry_on: retries_on(&["TARGET_NOT_FOUND"]).retry_on, ..policy };
+        let mut script = script(&["navigate a", "click b", "extract c", "click d"], policy);
+        script.actions[1].on_failure = Some(v1::OnFailure::Continue as i32);
+        script.actions[3].repeatable = Some(true);
+        if is_interactive {
+            script.interactive = true;
+            script.actions.clear();
+        }
+        let mut scripted = Scripted::start(script);
+        for (number, happening) in happenings.into_iter().enumerate() {
+            scripted = scripted.happens(happening, number);
+        }
+        let scripted = scripted.goes_well();
+        proptest::prop_assert!(scripted.bench.state.is_finished(), "{:?}", scripted.step());
+        for (seq, failed) in scripted.failures() {
+            proptest::prop_assert_eq!(failed.error.unwrap().seq, seq);
+        }
+    }
 }

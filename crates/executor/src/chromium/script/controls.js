@@ -29,7 +29,7 @@ const PICKER_TYPES = new Set(["date", "time", "datetime-local", "month", "week",
 
 const isOwnEditingHost = (element) => {
   const value = getAttribute(element, "contenteditable");
-  return value !== null && value.toLowerCase() !== "false" && element instanceof HTMLElement && isEditableHost(element);
+  return value !== null && value.toLowerCase() !== "false" && namespaceUri(element) === HTML && isEditableHost(element);
 };
 
 const labelsGetters = new Map(

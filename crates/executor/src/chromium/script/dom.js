@@ -65,11 +65,21 @@ const isElement = (node) => node !== null && nodeType(node) === ELEMENT;
 /** A static list, in the order of that one root. */
 const within = (root, selector) => findAll[nodeType(root)](root, selector);
 
+/** Of a shadow root; `null` of any other node, a detached fragment included. */
+const hostOf = (root) => {
+  if (nodeType(root) !== FRAGMENT) return null;
+  try {
+    return shadowHost(root);
+  } catch {
+    return null;
+  }
+};
+
 /** The parent as the tree is composed: of a shadow root, its host. */
 const composedParent = (element) => {
   const parent = parentNode(element);
   if (parent === null || nodeType(parent) === ELEMENT) return parent;
-  return nodeType(parent) === FRAGMENT && parent instanceof ShadowRoot ? shadowHost(parent) : null;
+  return hostOf(parent);
 };
 
 /** The parent as events travel and boxes nest: of a slotted node, its slot. */
@@ -88,20 +98,29 @@ const composedClosest = (element, selector) => {
   for (let from = element; from !== null; ) {
     const found = elementClosest(from, selector);
     if (found !== null) return found;
-    const root = getRootNode(from);
-    from = nodeType(root) === FRAGMENT && root instanceof ShadowRoot ? shadowHost(root) : null;
+    from = hostOf(getRootNode(from));
   }
   return null;
 };
 
-/** What is rendered inside: of a host its shadow tree, of a slot what is assigned to it. */
+/**
+ * What is rendered inside: of a host its shadow tree, of a slot what is assigned to it, of details that are not open their
+ * summary.
+ */
 const flatChildren = (element) => {
   const shadow = shadowRoot(element);
-  if (shadow === null && localName(element) === "slot" && element instanceof HTMLSlotElement) {
+  const name = localName(element);
+  if (shadow === null && name === "slot" && namespaceUri(element) === HTML) {
     const assigned = assignedNodes(element);
     if (assigned.length > 0) return assigned;
   }
   const children = [];
+  if (name === "details" && !hasAttribute(element, "open")) {
+    for (let child = firstElementChild(element); child !== null; child = nextElementSibling(child)) {
+      if (localName(child) === "summary") return [child];
+    }
+    return children;
+  }
   for (let child = firstChild(shadow ?? element); child !== null; child = nextSibling(child)) children.push(child);
   return children;
 };
@@ -136,7 +155,7 @@ const shadowRootsBelow = (root) => {
   for (let index = 0; index < length; index += 1) {
     // Read directly, since this is done for each element of a page and often. A control of that name is no shadow root.
     const shadow = all[index].shadowRoot;
-    if (shadow !== null && shadow instanceof ShadowRoot) found.push(shadow, ...shadowRootsBelow(shadow));
+    if (shadow !== null && nodeType(shadow) === FRAGMENT) found.push(shadow, ...shadowRootsBelow(shadow));
   }
   return found;
 };

@@ -61,7 +61,7 @@ const isEditable = (element) => {
   }
   if (isTextarea(element)) return elementMatches(element, ":not([readonly],:disabled)");
   if (elementMatches(element, '[aria-readonly="true" i]')) return false;
-  return element instanceof HTMLElement && isEditableHost(element);
+  return namespaceUri(element) === HTML && isEditableHost(element);
 };
 
 const CHECKABLE = new Set(["checkbox", "radio", "switch", "menuitemcheckbox", "menuitemradio"]);

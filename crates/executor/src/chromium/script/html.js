@@ -40,7 +40,7 @@ const html = (redaction = null) => {
   const node = (at, depth, raw, secret) => {
     switch (nodeType(at)) {
       case ELEMENT:
-        return element(at, depth);
+        return element(at, depth, secret);
       case TEXT: {
         const text = data(at);
         return write(secret && text.trim() !== "" ? REDACTED : raw ? text : escaped(text));
@@ -53,10 +53,11 @@ const html = (redaction = null) => {
         return undefined;
     }
   };
-  const element = (at, depth) => {
+  // Secrecy is handed down, since what is in a template does not know what it is in.
+  const element = (at, depth, inherited) => {
     const name = localName(at);
     if (depth > DEPTH_LIMIT) return write("<!-- deeper elements are left out -->");
-    const secret = mask(at);
+    const secret = inherited || mask(at);
     openTag(at, secret);
     const isHtmlElement = namespaceUri(at) === HTML;
     if (isHtmlElement && VOID.has(name)) return undefined;
@@ -66,7 +67,7 @@ const html = (redaction = null) => {
       children(shadow, depth + 1, false, secret);
       write("</template>");
     }
-    const content = name === "template" && at instanceof HTMLTemplateElement ? templateContent(at) : at;
+    const content = isHtml(at, "template") ? templateContent(at) : at;
     children(content, depth + 1, isHtmlElement && RAW.has(name), secret);
     return write(`</${name}>`);
   };

@@ -11,6 +11,8 @@ const setter = (prototype, name) => {
 const setInputValue = setter(HTMLInputElement.prototype, "value");
 const setTextareaValue = setter(HTMLTextAreaElement.prototype, "value");
 const setOptionSelected = setter(HTMLOptionElement.prototype, "selected");
+const selectionOf = method(Document.prototype, "getSelection");
+const runCommand = method(Document.prototype, "execCommand");
 const dispatch = method(EventTarget.prototype, "dispatchEvent");
 
 const tellPage = (element) => {
@@ -21,8 +23,8 @@ const tellPage = (element) => {
 
 const moveFocus = (element) => {
   const options = { preventScroll: true };
-  if (element instanceof HTMLElement) focusElement(element, options);
-  else if (element instanceof SVGElement) focusSvg(element, options);
+  if (namespaceUri(element) === HTML) focusElement(element, options);
+  else if (namespaceUri(element) === "http://www.w3.org/2000/svg") focusSvg(element, options);
   touched();
 };
 
@@ -51,7 +53,7 @@ const focusForFill = (handle) =>
     } else if (isTextarea(element)) {
       selectTextarea(element);
     } else {
-      document.getSelection().selectAllChildren(element);
+      selectionOf(document).selectAllChildren(element);
     }
     return elementOf(handle) === null ? DETACHED : { ok: true, direct: false };
   });
@@ -62,7 +64,7 @@ const clear = (handle) => {
   if (outcome.ok !== true) return outcome;
   if (outcome.direct) return setValue(handle, "");
   const element = elementOf(handle);
-  document.execCommand("delete");
+  runCommand(document, "delete");
   touched();
   if (elementOf(handle) === null) return DETACHED;
   const left = isInput(element) || isTextarea(element) ? valueOf(element) : textContent(element);

@@ -71,11 +71,13 @@ const byXpath = (value) => {
   return found;
 };
 
+const textWalker = method(Document.prototype, "createTreeWalker");
+
 /** Text nodes of the document and its open shadow roots, a function for each. */
 const eachText = (visit) => {
   const roots = [document, ...shadowRoots()];
   for (const root of roots) {
-    const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+    const walker = textWalker(document, root, NodeFilter.SHOW_TEXT);
     for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) visit(node);
   }
 };
@@ -145,7 +147,7 @@ const SAMPLE_LIMIT = 5;
 
 /** Tries the locators in their order; the first that matches anything decides. */
 const look = ({ locators, nth = null, attributes = [] }, redaction = null) => {
-  const answer = { locator: null, tried: [], count: 0, sample: [], element: null, invalid: null };
+  const answer = { locator: null, tried: [], count: 0, sample: [], handles: [], element: null, invalid: null };
   let found = [];
   for (const locator of locators) {
     try {
@@ -168,8 +170,8 @@ const look = ({ locators, nth = null, attributes = [] }, redaction = null) => {
     const description = descriptionOf(chosen, mask);
     answer.element = { handle: handleOf(chosen), description, facts: factsOf(chosen, attributes, mask) };
   }
-  answer.sample = found
-    .slice(0, SAMPLE_LIMIT)
-    .map((element) => (element === chosen ? answer.element.description : descriptionOf(element, mask)));
+  const sampled = found.slice(0, SAMPLE_LIMIT);
+  answer.handles = sampled.map(handleOf);
+  answer.sample = sampled.map((element) => (element === chosen ? answer.element.description : descriptionOf(element, mask)));
   return answer;
 };

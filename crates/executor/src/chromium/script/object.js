@@ -24,6 +24,7 @@ const capataz = Object.freeze({
   pageText,
   outline,
   secretBoxes,
+  textBoxes,
   table,
   changed,
 });

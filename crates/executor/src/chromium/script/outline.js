@@ -1,6 +1,6 @@
 // The page for a model to read: a line for each element that can be read or used, with a reference to it.
 
-/** Roles whose content says no more than their name. */
+/** Roles whose content says no more than their name, but for what can be used in it, such as a link in a heading. */
 const LEAVES = new Set(
   `button checkbox combobox heading img link listbox menuitem menuitemcheckbox menuitemradio meter option progressbar radio
   searchbox slider spinbutton switch tab textbox`.split(/\s+/),
@@ -14,6 +14,16 @@ const TRANSPARENT = new Set(
 const REFERABLE = new Set([...LEAVES, ...WIDGETS, "dialog", "alertdialog", "table", "grid", "row", "cell", "listitem"]);
 
 const OUTLINE_DEFAULT = 20_000;
+
+/** Options of a select that are listed at most. */
+const OPTIONS_LISTED = 30;
+
+const optionsShown = (select) => {
+  const options = [...selectOptionsOf(select)];
+  const labels = options.slice(0, OPTIONS_LISTED).map((option) => JSON.stringify(cut(normalised(optionLabel(option)), 80)));
+  const more = options.length > OPTIONS_LISTED ? ` and ${options.length - OPTIONS_LISTED} more` : "";
+  return `options=${labels.join("|")}${more}`;
+};
 
 /** A word for what is in a control. */
 const contentState = (element, role, mask) => {
@@ -47,19 +57,18 @@ const outline = ({ max = OUTLINE_DEFAULT, prefix = "", redaction = null } = {}) 
     reading = "";
     if (text !== "") write(depth, `text ${JSON.stringify(cut(text, VALUE_LIMIT))}`);
   };
-  const walk = (parent, depth, nesting) => {
-    if (nesting > DEPTH_LIMIT) return;
+  // `widgets`: only what can be used is told, since the rest is in the name of what it is in.
+  const walk = (parent, depth, nesting, widgets) => {
+    if (nesting > DEPTH_LIMIT || hidesContent(parent)) return;
+    const texts = !widgets && isRendered(parent);
     for (const child of flatChildren(parent)) {
       if (truncated) return;
       const type = nodeType(child);
-      if (type === TEXT) {
-        if (isRendered(parent) || displayOf(parent) === "contents") reading += data(child);
-      } else if (type === ELEMENT) {
-        visit(child, depth, nesting);
-      }
+      if (type === ELEMENT) visit(child, depth, nesting + 1, widgets);
+      else if (type === TEXT && texts) reading += data(child);
     }
   };
-  const visit = (element, depth, nesting) => {
+  const visit = (element, depth, nesting, widgets) => {
     const name = localName(element);
     if (name === "iframe" || name === "frame") {
       if (!isVisible(element) || isHiddenForAll(element)) return;
@@ -74,14 +83,16 @@ const outline = ({ max = OUTLINE_DEFAULT, prefix = "", redaction = null } = {}) 
     }
     const role = roleOf(element);
     if (mask(element) && !isField(element, role)) {
-      reading += ` ${REDACTED} `;
+      if (!widgets) reading += ` ${REDACTED} `;
       return;
     }
-    const shown = role !== "" && !TRANSPARENT.has(role) && isRendered(element);
-    if (!shown) {
+    // Something without a role that the Tab key reaches is there to be used.
+    const reached = role === "" && isReachable(element);
+    const told = reached || (widgets ? WIDGETS.has(role) : role !== "" && !TRANSPARENT.has(role));
+    if (!told || !isRendered(element)) {
       const inline = isInline(displayOf(element));
       if (!inline) flush(depth);
-      walk(element, depth, nesting + 1);
+      walk(element, depth, nesting, widgets);
       if (!inline) flush(depth);
       return;
     }
@@ -93,17 +104,16 @@ const outline = ({ max = OUTLINE_DEFAULT, prefix = "", redaction = null } = {}) 
     const states = statesOf(element, role);
     const content = contentState(element, role, mask);
     if (content !== null) states.push(content);
-    const words = [role];
+    if (isSelect(element) && !mask(element)) states.push(optionsShown(element));
+    const words = [reached ? "focusable" : role];
     if (accessibleName !== "") words.push(JSON.stringify(accessibleName));
     for (const state of states) words.push(`[${state}]`);
-    if (REFERABLE.has(role) && (isVisible(element) || role === "option")) words.push(`[ref=${prefix}e${handleOf(element)}]`);
+    const referable = (reached || REFERABLE.has(role)) && (isVisible(element) || role === "option");
+    if (referable) words.push(`[ref=${prefix}e${handleOf(element)}]`);
     write(depth, words.join(" "));
     const { length: before } = lines;
-    if (leaf) {
-      if (!isSelect(element)) innerControls(element, depth + 1);
-      return;
-    }
-    walk(element, depth + 1, nesting + 1);
+    if (isSelect(element) || isTextarea(element)) return;
+    walk(element, depth + 1, nesting, leaf);
     flush(depth + 1);
     if (lines.length === before + 1 && before > 0 && !truncated) joinText(before, depth);
   };
@@ -116,15 +126,8 @@ const outline = ({ max = OUTLINE_DEFAULT, prefix = "", redaction = null } = {}) 
     length -= indented.length - 1;
     lines[index - 1] += `: ${text}`;
   };
-  /** What can be used inside something that is named as a whole, such as a link in a heading. */
-  const innerControls = (element, depth) => {
-    for (const inner of within(element, "a[href],button,input,select,textarea,summary,[role]")) {
-      const role = roleOf(inner);
-      if (WIDGETS.has(role) && typeOf(inner) !== "hidden" && isVisible(inner) && !isHiddenForAll(inner)) visit(inner, depth, 0);
-    }
-  };
   const root = documentElementOf(document);
-  if (root !== null) visit(root, 0, 0);
+  if (root !== null) visit(root, 0, 0, false);
   flush(0);
   return { text: lines.length === 0 ? "" : `${lines.join("\n")}\n`, truncated };
 };

@@ -1,7 +1,7 @@
 // The page's state in canonical texts, for its signature: no positions, no handles, nothing that only time changes.
 
 const INTERACTIVE = [
-  "a[href],area[href],button,input:not([type=hidden i]),select,textarea,summary,option,label",
+  "a[href],area[href],button,input:not([type=hidden i]),select,textarea,summary,option",
   "[role],[contenteditable],[tabindex]",
   "h1,h2,h3,h4,h5,h6,dialog,details,form,main,nav,header,footer,aside,section,fieldset,output,progress,meter",
 ].join(",");
@@ -41,10 +41,18 @@ const statesOf = (element, role) => {
 /** Roles whose text is announced when it changes: it tells states apart as much as any button does. */
 const ANNOUNCED = new Set(["alert", "status"]);
 
-const listedName = (element, role, mask) =>
-  plainName(element, mask) || (ANNOUNCED.has(role) ? cut(textOf(element, mask), VALUE_LIMIT) : "");
+const listedName = (element, role, mask) => {
+  const name = plainName(element, mask);
+  if (name !== "") return name;
+  if (role === "" && !mask(element)) return directText(element);
+  return ANNOUNCED.has(role) ? cut(textOf(element, mask), VALUE_LIMIT) : "";
+};
 
-const isListed = (element, role) => role !== "" && role !== "presentation" && isVisible(element);
+/** What has no role, but can be reached with the Tab key. */
+const isReachable = (element) => hasAttribute(element, "tabindex") && !getAttribute(element, "tabindex").startsWith("-");
+
+const isListed = (element, role) =>
+  (role === "" || role === "presentation" ? isReachable(element) : true) && isVisible(element);
 
 const inputLine = (element, role, name, mask) => {
   const type = typeOf(element);

@@ -44,6 +44,9 @@ const isRendered = (element, options = VISIBLE) => {
   return parent !== null && isRendered(parent, RENDERED);
 };
 
+/** Whether nothing inside is drawn though the element has a box: `hidden=until-found`, among others. */
+const hidesContent = (element) => String(styleMap(element).get("content-visibility")) === "hidden";
+
 const isInline = (display) => display.startsWith("inline") || display === "contents" || display.startsWith("ruby") || display === "none";
 
 /**
@@ -53,7 +56,7 @@ const isInline = (display) => display.startsWith("inline") || display === "conte
 const renderedText = (element, mask = null) => {
   const parts = [];
   const visit = (parent, depth) => {
-    if (depth > DEPTH_LIMIT) return;
+    if (depth > DEPTH_LIMIT || hidesContent(parent)) return;
     for (const child of flatChildren(parent)) {
       const type = nodeType(child);
       if (type === TEXT) {

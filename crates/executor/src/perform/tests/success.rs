@@ -21,8 +21,8 @@ fn a_click_is_pictured_sent_once_proved_and_kept_in_this_order() {
     let done = case(page, with(click("send"), "post", done())).run();
     let outcome = done.success();
     let order: Vec<&str> = done.log.iter().map(|entry| entry.split([' ', '{']).next().unwrap()).collect();
-    assert_eq!(order, ["dialogs", "settle", "screenshot", "act", "kept"]);
-    assert_eq!(done.evidence_kinds(), ["screenshot_before"]);
+    assert_eq!(order, ["dialogs", "settle", "screenshot", "act", "kept", "kept", "kept"]);
+    assert_eq!(done.evidence_kinds(), ["screenshot_before", "dom_snapshot_partial", "state_signature"]);
     let before = outcome.state_before.as_ref().unwrap();
     assert_eq!(before.screenshot_hash.len(), 64);
     assert_eq!(outcome.state_after.as_ref().unwrap().url, "https://example.com/done");
@@ -207,7 +207,8 @@ fn a_download_is_kept_and_is_the_output() {
     assert_eq!((value["file_name"].as_str(), value["bytes"].as_u64()), (Some("a.csv"), Some(10)));
     let download = &outcome.changes.as_ref().unwrap().downloads[0];
     assert!(done.kept.contains_key(&download.blob.as_ref().unwrap().blake3));
-    assert_eq!(done.evidence_kinds(), ["screenshot_before", "download"]);
+    let kinds = ["screenshot_before", "dom_snapshot_partial", "state_signature", "download"];
+    assert_eq!(done.evidence_kinds(), kinds);
 }
 
 #[test]

@@ -1,0 +1,225 @@
+//! `act`, and the commands under `browser`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use capataz_contracts::script::is_placeholder_name;
+use clap::{Args, Subcommand};
+
+use super::{Patience, PlanFormat, label, parse_duration};
+
+#[derive(Args, Debug)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "\
+Examples:
+  capataz act examples/scripts/extract-table.toml
+  capataz act script.toml --var user=marta --watch --report run.html
+  capataz act script.toml --json | jq '.result.script.outputs'
+  capataz act script.toml --detach --label env=ci --key build-4711
+  capataz act check script.toml               every violation, without a browser
+
+With --json: one document with run_id, created and result; with --watch, a line for each event;
+with --detach, one document with run_id and created. A script that breaks rules is not started:
+exit code 2, and with --json a document with valid, error_code and violations."
+)]
+pub struct ActArgs {
+    #[command(subcommand)]
+    pub command: Option<ActCommand>,
+    /// Script in TOML or JSON; `-` for stdin
+    #[arg(value_name = "FILE", required = true)]
+    pub file: Option<PathBuf>,
+    /// Format of the script [default: by the name's end, else by the contents]
+    #[arg(long, value_enum)]
+    pub format: Option<PlanFormat>,
+    /// Value of `${var:NAME}`, instead of the script's; may be repeated
+    #[arg(long = "var", value_name = "NAME=VALUE", value_parser = variable)]
+    pub variables: Vec<(String, String)>,
+    /// Show the browser's window
+    #[arg(long)]
+    pub headed: bool,
+    /// Label of the run; may be repeated
+    #[arg(long = "label", short = 'l', value_name = "KEY=VALUE", value_parser = label)]
+    pub labels: Vec<(String, String)>,
+    /// Idempotency key: the same key and script name the same run
+    #[arg(long, value_name = "KEY")]
+    pub key: Option<String>,
+    /// Also show each stage of each action
+    #[arg(long, short = 'w', conflicts_with = "detach")]
+    pub watch: bool,
+    /// Start the run and do not wait for its end
+    #[arg(long, short = 'd')]
+    pub detach: bool,
+    /// Write a report with pictures, one HTML file, when the run has ended
+    #[arg(long, value_name = "FILE", conflicts_with = "detach")]
+    pub report: Option<PathBuf>,
+    #[command(flatten)]
+    pub patience: Patience,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ActCommand {
+    /// Check a script: every rule that needs no page, without a daemon or a browser
+    #[command(after_help = "\
+Examples:
+  capataz act check script.toml
+  capataz act check script.toml --json | jq '.violations[].path'
+  capataz act check - --format json < script.json
+
+Exit code 2 where the script breaks a rule.")]
+    Check {
+        /// Script in TOML or JSON; `-` for stdin
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Format of the script [default: by the name's end, else by the contents]
+        #[arg(long, value_enum)]
+        format: Option<PlanFormat>,
+        /// Value of `${var:NAME}`, instead of the script's; may be repeated
+        #[arg(long = "var", value_name = "NAME=VALUE", value_parser = variable)]
+        variables: Vec<(String, String)>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum BrowserCommand {
+    /// Open a browser to which actions are proposed one at a time, and print its run id
+    Open(OpenArgs),
+    /// Print what is on the page, a line for each element, with references for the next action
+    #[command(after_help = "\
+Examples:
+  capataz browser observe latest
+  capataz browser observe 7f3a --max 5000
+  capataz browser observe latest --json | jq -r .outline")]
+    Observe {
+        /// Id of the session's run, the beginning or end of it, or `latest`
+        #[arg(value_name = "RUN")]
+        run: String,
+        /// Most characters of the outline [default: 20000]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        max: Option<u32>,
+    },
+    /// Perform one action, and print what became of it
+    Do(DoArgs),
+    /// Close a session's browser, which ends its run
+    #[command(after_help = "Example:\n  capataz browser close latest")]
+    Close {
+        /// Id of the session's run, the beginning or end of it, or `latest`
+        #[arg(value_name = "RUN")]
+        run: String,
+        /// The same id does the same thing only once [default: a new one]
+        #[arg(long, default_value = "", hide_default_value = true, value_name = "ID")]
+        request_id: String,
+    },
+    /// List the browsers that are open now
+    #[command(after_help = "Example:\n  capataz browser list --json | jq -r '.browsers[].run_id'")]
+    List,
+    /// Say which browser is there, and whether it starts; needs no daemon
+    Doctor(DoctorArgs),
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  capataz browser open --allow example.com --allow '*.example.com'
+  capataz browser open session.toml --headed
+  run=$(capataz browser open --allow 127.0.0.1:8080)
+
+FILE is a script with interactive = true: its policy, browser and variables are taken. Without one,
+the session may reach what --allow names, and nothing else.")]
+pub struct OpenArgs {
+    /// Interactive script in TOML or JSON; `-` for stdin
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Format of the script [default: by the name's end, else by the contents]
+    #[arg(long, value_enum)]
+    pub format: Option<PlanFormat>,
+    /// Host that may be reached, beside those of FILE; may be repeated
+    #[arg(long = "allow", value_name = "HOST")]
+    pub allow: Vec<String>,
+    /// Name of the session
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Value of `${var:NAME}`; may be repeated
+    #[arg(long = "var", value_name = "NAME=VALUE", value_parser = variable)]
+    pub variables: Vec<(String, String)>,
+    /// Show the browser's window
+    #[arg(long)]
+    pub headed: bool,
+    /// Cookies and local storage to begin with, and to keep
+    #[arg(long, value_name = "NAME")]
+    pub storage_state: Option<String>,
+    /// Close it when nothing was proposed for so long [default: 5m]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub idle_timeout: Option<Duration>,
+    /// Label of the run; may be repeated
+    #[arg(long = "label", short = 'l', value_name = "KEY=VALUE", value_parser = label)]
+    pub labels: Vec<(String, String)>,
+    /// Idempotency key: the same key names the same session
+    #[arg(long, value_name = "KEY")]
+    pub key: Option<String>,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  echo '{\"id\": \"open\", \"kind\": \"navigate\", \"url\": \"https://example.com\"}' | capataz browser do latest -
+  echo '{\"id\": \"more\", \"kind\": \"click\", \"target\": {\"ref\": \"e12\"}}' | capataz browser do latest -
+  capataz browser do 7f3a action.json --json | jq .error.error_code
+
+Exit code 1 where the action failed.")]
+pub struct DoArgs {
+    /// Id of the session's run, the beginning or end of it, or `latest`
+    #[arg(value_name = "RUN")]
+    pub run: String,
+    /// One action in JSON; `-` for stdin
+    #[arg(value_name = "ACTION")]
+    pub action: PathBuf,
+    /// The same id performs the action only once [default: a new one]
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "ID")]
+    pub request_id: String,
+    /// Only if the run's newest event is this one
+    #[arg(long, value_name = "SEQ")]
+    pub if_seq: Option<u64>,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  capataz browser doctor
+  capataz browser doctor --program /opt/chromium/chrome --json
+
+Exit code 1 where there is no browser that starts.")]
+pub struct DoctorArgs {
+    /// Program to look at, instead of what the configuration names or the daemon would find
+    #[arg(long, value_name = "FILE")]
+    pub program: Option<PathBuf>,
+    /// The daemon's configuration file [default: capataz.toml of the working folder, where it is there]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The daemon's folder of data
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+}
+
+/// `NAME=VALUE`; the value may be empty, and have further equals signs.
+pub fn variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("a variable is NAME=VALUE")?;
+    if !is_placeholder_name(name) {
+        return Err("a name has 1 to 128 letters, digits, `.`, `_`, `-`".to_owned());
+    }
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_ends_its_name_at_the_first_equals_sign() {
+        assert_eq!(variable("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
+        assert_eq!(variable("a="), Ok(("a".to_owned(), String::new())));
+        assert!(variable("a b=c").is_err());
+        assert!(variable("abc").is_err());
+    }
+}

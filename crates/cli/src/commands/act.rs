@@ -1,0 +1,118 @@
+//! `capataz act`.
+
+use std::path::Path;
+
+use capataz_contracts::v1;
+use serde_json::json;
+
+use super::{Daemon, Outcome, report, run, script_report};
+use crate::args::{ActArgs, ActCommand, Global};
+use crate::display::error::{self, Context};
+use crate::display::script as display;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::plan_source::name_of;
+use crate::script::source::{self, Given};
+use crate::text::{counted, fill, words};
+use crate::watch::follow::{self, End, Options, Style, now_ms};
+use crate::watch::lines::Detail;
+use crate::watch::model::Run;
+
+/// `act check`: needs neither daemon nor browser.
+pub fn check(command: ActCommand, out: &mut Output) -> Outcome {
+    let ActCommand::Check { file, format, variables } = command;
+    let script = valid(&file, source::load(&file, format.map(Into::into), &variables)?)?;
+    let name = name_of(&file);
+    if out.json {
+        out.document(&json!({ "file": name, "kind": "script", "valid": true, "violations": [] }));
+        return Ok(Exit::Ok);
+    }
+    let texts = &words().act;
+    let text = if script.interactive {
+        fill(texts.valid_session, &[&name])
+    } else {
+        let actions = counted(script.actions.len() as u64, texts.actions_one, texts.actions_many);
+        fill(texts.valid, &[&name, &actions])
+    };
+    out.line(&error::ok(&text, out.paint));
+    Ok(Exit::Ok)
+}
+
+/// The script, where it keeps every rule.
+pub fn valid(file: &Path, given: Given) -> Result<v1::Script, Failure> {
+    match given.violations.is_empty() {
+        true => Ok(given.script),
+        false => Err(Failure::Script { file: name_of(file), violations: given.violations }),
+    }
+}
+
+pub async fn act(args: ActArgs, global: &Global, out: &mut Output) -> Outcome {
+    let Some(file) = &args.file else { return Err(Failure::invalid(words().contract.document)) };
+    let mut script = valid(file, source::load(file, args.format.map(Into::into), &args.variables)?)?;
+    if args.headed {
+        script.browser.get_or_insert_default().headed = true;
+    }
+    let daemon = Daemon::connect(global).await?;
+    let request = v1::StartRunRequest {
+        script: Some(Box::new(script)),
+        labels: args.labels.iter().cloned().collect(),
+        idempotency_key: args.key.clone(),
+        ..v1::StartRunRequest::default()
+    };
+    let started = daemon.client.start_run(request).await.map_err(|error| daemon.failure(error))?;
+    if args.detach {
+        run::detached(&started, out);
+        return Ok(Exit::Ok);
+    }
+    run::begun(&started, out);
+    let style = match (args.watch, out.json) {
+        (false, true) => Style::Silent,
+        (true, true) => Style::Json,
+        (false, false) => Style::Lines(Detail::Results),
+        (true, false) => Style::Lines(Detail::Steps),
+    };
+    let options =
+        Options { style, timeout: args.patience.timeout, exit_on_question: args.patience.exit_on_question };
+    let run_id = &started.run_id;
+    let (model, end) =
+        follow::follow(&daemon.client, run_id, options, out).await.map_err(|error| daemon.failure(error))?;
+    let finished = end == End::Finished && model.is_finished();
+    let exit = match (finished, out.json) {
+        (true, true) => Exit::of_outcome(model.outcome),
+        (true, false) => ended(run_id, &model, out),
+        (false, _) => report::unfinished(run_id, &model, end, options.timeout, out),
+    };
+    if let (true, Some(path)) = (finished, &args.report) {
+        script_report::write(&daemon, run_id, path, out).await?;
+        if !out.json {
+            out.line(&fill(words().act.report_written, &[&path.display().to_string()]));
+        }
+    }
+    if out.json && !args.watch {
+        run::answer(&daemon, started, finished, out).await?;
+    }
+    Ok(exit)
+}
+
+/// What is said of a script that has ended: its error, its outputs, its outcome.
+pub fn ended(run_id: &str, model: &Run, out: &mut Output) -> Exit {
+    let Some(script) = &model.script else { return Exit::of_outcome(model.outcome) };
+    let told = script.error().and_then(|failed| failed.error.as_ref());
+    let own = script.finished.as_ref().and_then(|finished| finished.error.as_ref());
+    let mut parts = Vec::new();
+    match (told, own) {
+        (Some(told), _) => parts.push(display::error(told, out.paint)),
+        (None, Some(own)) => parts.push(error::error(own, &Context::default(), out.paint)),
+        (None, None) => {}
+    }
+    parts.push(display::outputs(script, out.paint));
+    for part in parts.iter().filter(|part| !part.is_empty()) {
+        out.line("");
+        out.line(part);
+    }
+    out.line("");
+    out.line(&display::outcome_line(script, now_ms(), out.paint));
+    out.line(&fill(words().watch.show_with, &[run_id]));
+    Exit::of_outcome(model.outcome)
+}

@@ -1,0 +1,166 @@
+//! `capataz browser doctor`: whether there is a browser that starts. It looks where the daemon does, and needs none.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use capataz_daemon::{Config, Overrides};
+use capataz_executor::browsers::{self, Found, LaunchOptions, ProbeError, Probed};
+use serde_json::{Value, json};
+
+use super::Outcome;
+use crate::args::DoctorArgs;
+use crate::display::error;
+use crate::display::format::took;
+use crate::display::frame::visible_block;
+use crate::display::paint::Tone;
+use crate::exit::Exit;
+use crate::failure::{Failure, chain};
+use crate::output::Output;
+use crate::text::{fill, words};
+
+/// Below the daemon's data folder: where each browser has a profile as long as it runs.
+const PROFILES: &str = "browser/profiles";
+
+pub async fn doctor(args: DoctorArgs, out: &mut Output) -> Outcome {
+    let overrides = Overrides { data_dir: args.data_dir, ..Overrides::default() };
+    let config =
+        Config::load(args.config.as_deref(), overrides).map_err(|error| Failure::invalid(chain(&error)))?;
+    let profiles = config.data_dir.join(PROFILES);
+    let program = args.program.or(config.browser.program);
+    let found = match browsers::find(program.as_deref(), variable("PATH").as_deref()).await {
+        Ok(found) => found,
+        Err(error) => return Ok(missing(&error.to_string(), out)),
+    };
+    let profile = Profile::make(&config.data_dir, &profiles)?;
+    let mut options = LaunchOptions::new(&found.program, profile.folder());
+    options.environment = browsers::passed_environment(true, variable);
+    let probed = browsers::probe(options).await;
+    let report = Report { found, profiles, elsewhere: profile.is_elsewhere(), probed };
+    if out.json {
+        out.document(&report.to_json());
+    } else {
+        report.tell(out);
+    }
+    Ok(if report.probed.is_ok() { Exit::Ok } else { Exit::Failed })
+}
+
+#[expect(clippy::disallowed_methods, reason = "a browser is started with a few variables of ours")]
+fn variable(name: &str) -> Option<std::ffi::OsString> {
+    std::env::var_os(name)
+}
+
+fn missing(problem: &str, out: &mut Output) -> Exit {
+    if out.json {
+        out.document(&json!({
+            "found": false,
+            "starts": false,
+            "problem": problem.lines().next().unwrap_or_default(),
+            "install": browsers::INSTALL_HELP,
+        }));
+    } else {
+        // The text names what was looked at, and how to get a browser.
+        out.line(&out.paint.text(Tone::Bad, &visible_block(problem)));
+    }
+    Exit::Failed
+}
+
+/// A folder for the profile of the one browser that is started: among those of the daemon's browsers where there is such a
+/// folder, so that what is wrong with it shows; a temporary one where the daemon never ran, because looking leaves nothing
+/// behind.
+struct Profile {
+    kept: tempfile::TempDir,
+    elsewhere: bool,
+}
+
+impl Profile {
+    fn make(data_dir: &Path, profiles: &Path) -> Result<Self, Failure> {
+        let elsewhere = !data_dir.is_dir();
+        let builder = &mut tempfile::Builder::new();
+        let builder = builder.prefix("doctor-");
+        let made = if elsewhere {
+            builder.tempdir()
+        } else {
+            std::fs::create_dir_all(profiles).and_then(|()| builder.tempdir_in(profiles))
+        };
+        let failed = |error: std::io::Error| {
+            let place = profiles.display().to_string();
+            Failure::failed(fill(words().act.cannot_write, &[&place, &error.to_string()]))
+        };
+        Ok(Self { kept: made.map_err(failed)?, elsewhere })
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.kept.path().join("profile")
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        self.elsewhere
+    }
+}
+
+struct Report {
+    found: Found,
+    profiles: PathBuf,
+    /// The probe's profile was not there.
+    elsewhere: bool,
+    probed: Result<Probed, ProbeError>,
+}
+
+impl Report {
+    fn to_json(&self) -> Value {
+        let (user_id, root) = browsers::user();
+        let mut report = json!({
+            "found": true,
+            "program": self.found.program.display().to_string(),
+            "version": self.found.version,
+            "profiles": self.profiles.display().to_string(),
+            "user_id": user_id,
+            "sandbox": !root,
+            "starts": self.probed.is_ok(),
+        });
+        let more = match &self.probed {
+            Ok(probed) => json!({
+                "start_ms": milliseconds(probed.start),
+                "page_ms": milliseconds(probed.page),
+                "end_ms": milliseconds(probed.end),
+            }),
+            Err(error) => json!({ "problem": chain(error) }),
+        };
+        if let (Some(report), Value::Object(more)) = (report.as_object_mut(), more) {
+            report.extend(more);
+        }
+        report
+    }
+
+    fn tell(&self, out: &mut Output) {
+        let texts = &words().browser;
+        let (user, root) = browsers::user();
+        out.line(&fill(texts.doctor_found, &[&self.found.program.display().to_string()]));
+        out.line(&fill(texts.doctor_version, &[&self.found.version]));
+        let profiles = self.profiles.display().to_string();
+        let template = if self.elsewhere { texts.doctor_profile_other } else { texts.doctor_profile };
+        out.line(&fill(template, &[&profiles]));
+        let note = if root { texts.doctor_root } else { texts.doctor_sandbox };
+        out.line(&fill(texts.doctor_user, &[&user.to_string(), note]));
+        match &self.probed {
+            Ok(probed) => {
+                let times = [probed.start, probed.page, probed.end].map(|time| took(milliseconds(time)));
+                out.line(&fill(texts.doctor_starts, &times.each_ref().map(String::as_str)));
+                out.line(&error::ok(texts.doctor_good, out.paint));
+            }
+            Err(failed) => {
+                let program = self.found.program.display().to_string();
+                let text = fill(texts.doctor_not_started, &[&program, &chain(failed)]);
+                out.line(&out.paint.text(Tone::Bad, &visible_block(&text)));
+                if !root {
+                    out.note(texts.doctor_sandbox_hint);
+                }
+                out.note(browsers::INSTALL_HELP);
+            }
+        }
+    }
+}
+
+fn milliseconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,111 @@
+//! `capataz runs report`: reads a script's events and its evidence, and writes one HTML file.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+
+use super::{Daemon, Outcome, fetch};
+use crate::args::ReportArgs;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::report::{self, Content, Report};
+use crate::script::describe::bytes;
+use crate::text::{counted, fill, words};
+use crate::watch::follow::now_ms;
+use crate::watch::model::Run;
+
+/// Stands for stdout.
+const STDOUT: &str = "-";
+
+pub async fn report(daemon: &Daemon, args: ReportArgs, out: &mut Output) -> Outcome {
+    let run_id = fetch::run_id(daemon, &args.run).await?;
+    let written = write(daemon, &run_id, &args.output, out).await?;
+    if out.json {
+        out.document(&serde_json::json!({
+            "run_id": run_id,
+            "file": args.output.display().to_string(),
+            "bytes": written.bytes,
+            "actions": written.actions,
+        }));
+    } else if args.output.as_os_str() != STDOUT {
+        let texts = &words().act;
+        let actions = counted(written.actions as u64, texts.actions_one, texts.actions_many);
+        let size = bytes(written.bytes as u64);
+        out.line(&fill(words().page.written, &[&args.output.display().to_string(), &actions, &size]));
+    }
+    Ok(Exit::Ok)
+}
+
+/// What was written.
+pub struct Written {
+    pub bytes: usize,
+    pub actions: usize,
+}
+
+/// Writes the report of `run_id` to `file`.
+///
+/// # Errors
+/// The run is no script, the daemon is not reached, or the file cannot be written. That evidence is not kept any more is
+/// no error: the report says so.
+pub async fn write(daemon: &Daemon, run_id: &str, file: &Path, out: &mut Output) -> Result<Written, Failure> {
+    let run = read(daemon, run_id).await?;
+    let Some(script) = run.script else {
+        return Err(Failure::invalid(fill(words().page.not_a_script, &[run_id])));
+    };
+    let mut evidence = BTreeMap::new();
+    for (piece, refused) in report::wanted(&script) {
+        let content = match refused {
+            Some(refused) => refused,
+            None => content(daemon, &piece.id).await?,
+        };
+        evidence.insert(piece.id, content);
+    }
+    let actions = script.script.actions.len();
+    let html = report::html(&Report {
+        run_id: run_id.to_owned(),
+        script: *script,
+        questions: run.questions,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        evidence,
+        now_ms: now_ms(),
+    });
+    if file.as_os_str() == STDOUT {
+        out.raw(html.as_bytes());
+        out.flush();
+    } else {
+        save(file, html.as_bytes()).map_err(|error| {
+            let place = file.display().to_string();
+            Failure::failed(fill(words().act.cannot_write, &[&place, &error.to_string()]))
+        })?;
+    }
+    Ok(Written { bytes: html.len(), actions })
+}
+
+/// The run by its events.
+pub async fn read(daemon: &Daemon, run_id: &str) -> Result<Run, Failure> {
+    let mut run = Run::default();
+    let mut events = daemon.client.export_run(run_id).await.map_err(|error| daemon.failure(error))?;
+    while let Some(event) = events.next().await {
+        run.apply(&event.map_err(|error| daemon.failure(error))?);
+    }
+    Ok(run)
+}
+
+async fn content(daemon: &Daemon, id: &str) -> Result<Content, Failure> {
+    match daemon.client.get_blob(id).await {
+        Ok(content) => Ok(Content::Here(content)),
+        // A daemon that is gone is another matter than a piece that is.
+        Err(error) if error.is_retryable() => Err(daemon.failure(error)),
+        Err(error) => Ok(Content::Missing(error.message().to_owned())),
+    }
+}
+
+/// A reader never sees half of a report, and one that cannot be written leaves the old one.
+fn save(file: &Path, contents: &[u8]) -> std::io::Result<()> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
+    temporary.write_all(contents)?;
+    temporary.persist(file)?;
+    Ok(())
+}

@@ -1,0 +1,278 @@
+//! A script's run for people: its actions, its error, its outputs.
+
+use capataz_contracts::v1;
+use capataz_policy::codes;
+
+use super::format::took;
+use super::frame::{Frame, truncated, visible};
+use super::paint::{Paint, Tone};
+use super::run::{outcome_name, outcome_tone};
+use super::table::Table;
+use crate::script::describe;
+use crate::script::fold::{Activity, ScriptRun, State};
+use crate::text::{counted, fill, words};
+
+/// Columns of what a table says about an action.
+const DETAIL_WIDTH: usize = 72;
+/// Actions that were not reached and have a row all the same.
+const MOST_NOT_REACHED: usize = 20;
+/// Failed conditions and details that a box lists.
+const MOST_LISTED: usize = 8;
+/// Characters of one detail in a box.
+const DETAIL_LENGTH: usize = 300;
+/// Characters of an output at the end of a run.
+const OUTPUT_LENGTH: usize = 2_000;
+
+pub fn state_name(state: State) -> &'static str {
+    let texts = &words().act;
+    match state {
+        State::NotReached => texts.not_reached,
+        State::Running => texts.running,
+        State::Succeeded => texts.succeeded,
+        State::PassedOver => texts.passed_over,
+        State::Failed => texts.failed,
+    }
+}
+
+fn tone_of(state: State) -> Tone {
+    match state {
+        State::NotReached => Tone::Faint,
+        State::Running => Tone::Plain,
+        State::Succeeded => Tone::Good,
+        State::PassedOver => Tone::Warning,
+        State::Failed => Tone::Bad,
+    }
+}
+
+/// A row for each action.
+pub fn actions(script: &ScriptRun, now_ms: i64, paint: Paint) -> String {
+    let mut table = Table::new(words().act.table_head);
+    let mut not_reached = 0_usize;
+    for (step, action) in (0_u32..).zip(&script.script.actions) {
+        let state = script.state_of(step);
+        if state == State::NotReached {
+            not_reached += 1;
+            if not_reached > MOST_NOT_REACHED {
+                continue;
+            }
+        }
+        table.row(row(script, step, action, state, now_ms));
+    }
+    let mut text = table.render(paint);
+    if let Some(more) = not_reached.checked_sub(MOST_NOT_REACHED).filter(|more| *more > 0) {
+        text.push_str(&format!("\n{}", fill(words().act_error.more, &[&more.to_string()])));
+    }
+    text
+}
+
+fn row(script: &ScriptRun, step: u32, action: &v1::Action, state: State, now_ms: i64) -> [(String, Tone); 7] {
+    let activities: Vec<&Activity> = script.activities_of(step).collect();
+    let tries: usize =
+        activities.iter().filter(|activity| activity.is_action()).map(|activity| activity.tries.len()).sum();
+    let took = match (activities.first(), activities.last()) {
+        (Some(first), Some(last)) => took(last.ended_at_ms.unwrap_or(now_ms) - first.started_at_ms),
+        _ => String::new(),
+    };
+    let failure = activities.iter().flat_map(|activity| activity.failures()).last();
+    let detail = match (state, failure.and_then(|failed| failed.error.as_ref())) {
+        (State::Succeeded, _) => recoveries(&activities),
+        (_, Some(error)) => format!("{}: {}", error.error_code, error.message),
+        (_, None) => settled(&activities).unwrap_or_default(),
+    };
+    [
+        ((step + 1).to_string(), Tone::Faint),
+        (action.id.clone(), Tone::Plain),
+        (describe::kind_name(action.kind()).to_owned(), Tone::Plain),
+        (state_name(state).to_owned(), tone_of(state)),
+        (if tries == 0 { String::new() } else { tries.to_string() }, Tone::Plain),
+        (took, Tone::Plain),
+        (truncated(&detail, DETAIL_WIDTH), Tone::Faint),
+    ]
+}
+
+fn recoveries(activities: &[&Activity]) -> String {
+    match activities.iter().filter(|activity| !activity.is_action()).count() {
+        0 => String::new(),
+        count => counted(count as u64, words().act.recovered_one, words().act.recovered_many),
+    }
+}
+
+/// What the run says where the executor could not.
+fn settled(activities: &[&Activity]) -> Option<String> {
+    let error = activities.last()?.tries.last()?.settled.as_ref()?;
+    Some(format!("{}: {}", error.code, error.message))
+}
+
+/// The error as a box, with what is evidence of it below.
+pub fn error(error: &v1::ExecutorError, paint: Paint) -> String {
+    let texts = &words().act_error;
+    let head = [describe::severity_name(error.severity()), describe::stage_name(error.stage())];
+    let number = error.step_index.map_or_else(String::new, |step| (step + 1).to_string());
+    let template =
+        if error.criticality() == v1::Criticality::Critical { texts.action_critical } else { texts.action };
+    let action = [number.as_str(), &error.action_id, describe::kind_name(error.action_kind())];
+    let mut frame = Frame::heavy(paint)
+        .toned(&fill(words().errors.error, &[&error.error_code]), Tone::Bad)
+        .text(&fill(texts.severity, &head))
+        .under_title()
+        .blank()
+        .text(&error.message)
+        .blank()
+        .text(&fill(template, &action));
+    if let Some(state) = error.state_after.as_ref().or(error.state_before.as_ref()) {
+        frame = frame.text(&fill(texts.at, &[&state.url]));
+    }
+    if let Some(cause) = &error.cause {
+        frame = frame.text(&fill(texts.cause, &[cause]));
+    }
+    if !error.failed_conditions.is_empty() {
+        let conditions = error.failed_conditions.iter().map(|failed| {
+            let args = failed.args.as_deref().unwrap_or_default();
+            truncated(&format!("{} {} {args}", failed.phase, failed.kind), DETAIL_LENGTH)
+        });
+        frame = listed(frame.blank(), texts.failed_conditions, conditions.collect());
+    }
+    let details = error.details.as_deref().map(describe::details).unwrap_or_default();
+    if !details.is_empty() {
+        let details = details.iter().map(|(key, value)| truncated(&format!("{key}: {value}"), DETAIL_LENGTH));
+        frame = listed(frame.blank(), texts.details, details.collect());
+    }
+    if error.retryable == Some(true) {
+        frame = frame.blank().text(texts.retryable);
+    }
+    if let Some(entry) = codes::lookup(&error.error_code) {
+        frame = frame.blank().item("-> ", entry.advice);
+    }
+    if let Some(page) = describe::page_of(&error.error_code) {
+        frame = frame.text(&fill(texts.page, &[&page]));
+    }
+    let evidence: Vec<String> = error.evidence_refs.iter().map(evidence_line).collect();
+    let evidence = match evidence.is_empty() {
+        true => String::new(),
+        false => format!("\n{}\n{}", texts.evidence, evidence.join("\n")),
+    };
+    format!("{}{evidence}", frame.finish())
+}
+
+fn listed(frame: Frame, title: &str, items: Vec<String>) -> Frame {
+    let frame = frame.text(title).items("- ", items.iter().take(MOST_LISTED).map(String::as_str));
+    match items.len().saturating_sub(MOST_LISTED) {
+        0 => frame,
+        more => frame.text(&fill(words().act_error.more, &[&more.to_string()])),
+    }
+}
+
+/// `  screenshot_after      34.1 KiB  0f3a…`.
+fn evidence_line(piece: &v1::EvidenceRef) -> String {
+    let redacted = if piece.redacted { format!(" ({})", words().act_error.redacted) } else { String::new() };
+    format!(
+        "  {:<22} {:>10}  {}{redacted}",
+        visible(&piece.kind),
+        describe::bytes(piece.bytes),
+        visible(&piece.id)
+    )
+}
+
+/// What the actions gave, a line each.
+pub fn outputs(script: &ScriptRun, paint: Paint) -> String {
+    let lines: Vec<String> = script
+        .outputs
+        .iter()
+        .map(|(name, value)| {
+            let value = truncated(&describe::output(value), OUTPUT_LENGTH);
+            format!("  {} = {value}", paint.text(Tone::Strong, &visible(name)))
+        })
+        .collect();
+    match lines.is_empty() {
+        true => String::new(),
+        false => format!("{}\n{}", words().act.outputs, lines.join("\n")),
+    }
+}
+
+/// `shop: failed in 1.2s; 3 of 4 actions succeeded`.
+pub fn outcome_line(script: &ScriptRun, now_ms: i64, paint: Paint) -> String {
+    let texts = &words().act;
+    let (outcome, ended) = match &script.finished {
+        Some(finished) => (finished.outcome, finished.at_ms),
+        None => (v1::RunOutcome::Unspecified, now_ms),
+    };
+    let name = match outcome {
+        v1::RunOutcome::Unspecified => texts.running,
+        outcome => outcome_name(outcome),
+    };
+    let total = script.script.actions.len();
+    let succeeded = (0_u32..).take(total).filter(|step| script.state_of(*step) == State::Succeeded).count();
+    let template = if script.script.interactive { texts.result_session } else { texts.result };
+    let values = [
+        &visible(&script.script.name),
+        name,
+        &took(ended - script.accepted_at_ms),
+        &succeeded.to_string(),
+        &total.to_string(),
+    ];
+    paint.text(outcome_tone(outcome), &fill(template, &values))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::fold::tests::{fold, story};
+
+    #[test]
+    fn a_script_is_shown_by_its_actions() {
+        let expected = "\
+#  ACTION  KIND      STATE      TRIES  TOOK  DETAIL
+1  open    navigate  succeeded  1      30ms
+2  buy     click     succeeded  3      0.2s  1 recovery
+3  read    extract   succeeded  1      40ms
+4  pay     submit    failed     1      60ms  POSTCONDITION_FAILED: 1 of 1 conditions did not hold";
+        let script = fold(&story());
+        assert_eq!(actions(&script, 0, Paint::OFF), expected);
+        assert_eq!(outcome_line(&script, 0, Paint::OFF), "shop: failed in 0.5s; 3 of 4 actions succeeded");
+        assert_eq!(outputs(&script, Paint::OFF), "Outputs:\n  total = 12 €");
+    }
+
+    #[test]
+    fn what_was_not_reached_is_counted_where_it_is_much() {
+        let mut script = fold(&story());
+        let last = script.script.actions.last().cloned().unwrap_or_default();
+        script.script.actions.extend((0..30).map(|_| last.clone()));
+        let shown = actions(&script, 0, Paint::OFF);
+        assert_eq!(shown.lines().count(), 1 + 4 + MOST_NOT_REACHED + 1, "{shown}");
+        assert!(shown.ends_with("... and 10 more"), "{shown}");
+    }
+
+    #[test]
+    fn an_error_is_a_box_with_its_evidence_below() {
+        let script = fold(&story());
+        let told = script.error().and_then(|failed| failed.error.clone()).unwrap_or_default();
+        let expected = "\
++======================================================+
+|  ERROR: POSTCONDITION_FAILED                         |
+|  Severity: error, stage: postcondition               |
++======================================================+
+|                                                      |
+|  1 of 1 conditions did not hold                      |
+|                                                      |
+|  Action 4: pay (submit), critical                    |
+|  Page: https://shop.example/cart                     |
+|                                                      |
+|  Failed conditions:                                  |
+|  - post text_equals {\"observed\": \"Declined\",         |
+|    \"value\": \"Paid\"}                                  |
+|                                                      |
+|  Details:                                            |
+|  - count_observed: 0                                 |
+|  - target: {\"testid\":\"form\"}                         |
+|                                                      |
+|  -> Compare the pictures before and after; the       |
+|     action was performed.                            |
+|  More: docs/errors/POSTCONDITION_FAILED.md           |
++======================================================+
+Evidence:
+  screenshot_before        68 bytes  abab";
+        let shown = error(&told, Paint::OFF);
+        assert!(shown.starts_with(expected), "{shown}");
+        assert!(shown.ends_with("f0f0 (redacted)"), "{shown}");
+    }
+}

@@ -1,0 +1,148 @@
+//! What went wrong with an action, and what is evidence of it.
+
+use capataz_contracts::v1;
+use capataz_policy::codes;
+use serde_json::Value;
+
+use super::markup::Markup;
+use super::{Content, MOST_SNAPSHOTS, Report, SNAPSHOT};
+use crate::script::describe;
+use crate::text::{fill, words};
+
+/// Characters of a snapshot, laid out.
+const SNAPSHOT_LENGTH: usize = 400_000;
+
+/// An executor's error, with all that it carries.
+pub fn failure(page: &mut Markup, report: &Report, failed: &v1::ActionFailed) {
+    let texts = &words().page;
+    let Some(error) = &failed.error else { return };
+    page.open_class("div", "error");
+    page.open("h4");
+    page.element("code", &error.error_code);
+    page.constant(" ");
+    page.text(&error.message);
+    page.close("h4");
+    page.open("dl");
+    page.pair(texts.stage, describe::stage_name(error.stage()));
+    page.pair(texts.severity, describe::severity_name(error.severity()));
+    page.pair(texts.retryable, if error.retryable == Some(true) { texts.yes } else { texts.no });
+    page.pair(texts.next, describe::after_failure(failed.next()));
+    page.pair(texts.cause, error.cause.as_deref().unwrap_or_default());
+    if let Some(entry) = codes::lookup(&error.error_code) {
+        page.pair(texts.advice, entry.advice);
+    }
+    if let Some(place) = describe::page_of(&error.error_code) {
+        page.pair(texts.advice_page, &place);
+    }
+    page.close("dl");
+    conditions(page, &error.failed_conditions);
+    if let Some(details) = &error.details {
+        page.element("h5", texts.details);
+        page.open("pre");
+        page.block(&laid_out(details));
+        page.close("pre");
+    }
+    evidence(page, report, &error.evidence_refs);
+    page.close("div");
+}
+
+/// What the run says where the executor could not.
+pub fn settled(page: &mut Markup, error: &v1::Error) {
+    page.open_class("div", "error");
+    page.open("h4");
+    page.text(words().page.task_error);
+    page.text(": ");
+    page.element("code", &error.code);
+    page.constant(" ");
+    page.text(&error.message);
+    page.close("h4");
+    page.close("div");
+}
+
+fn conditions(page: &mut Markup, failed: &[v1::FailedCondition]) {
+    if failed.is_empty() {
+        return;
+    }
+    let texts = &words().page;
+    page.element("h5", texts.failed_conditions);
+    page.open_class("div", "wide");
+    page.open("table");
+    page.row_of_heads(&[texts.phase, texts.condition, texts.observed]);
+    page.open("tbody");
+    for condition in failed {
+        page.open("tr");
+        page.element("td", &condition.phase);
+        page.element("td", &condition.kind);
+        page.open("td");
+        page.open("pre");
+        page.block(&laid_out(condition.args.as_deref().unwrap_or_default()));
+        page.close("pre");
+        page.close("td");
+        page.close("tr");
+    }
+    page.close("tbody");
+    page.close("table");
+    page.close("div");
+}
+
+fn evidence(page: &mut Markup, report: &Report, pieces: &[v1::EvidenceRef]) {
+    if pieces.is_empty() {
+        return;
+    }
+    let texts = &words().page;
+    page.open("details");
+    page.element("summary", &format!("{} ({})", texts.evidence, pieces.len()));
+    page.open_class("div", "wide");
+    page.open("table");
+    page.row_of_heads(&[texts.kind_of, texts.size, texts.id, ""]);
+    page.open("tbody");
+    for piece in pieces {
+        page.open("tr");
+        page.element("td", &piece.kind);
+        page.element("td", &describe::bytes(piece.bytes));
+        page.open("td");
+        page.element("code", &piece.id);
+        page.close("td");
+        let note = match report.evidence.get(&piece.id) {
+            Some(Content::Missing(why)) => fill(texts.missing, &[&piece.kind, why]),
+            _ if piece.redacted => texts.redacted.to_owned(),
+            _ => String::new(),
+        };
+        page.element("td", &note);
+        page.close("tr");
+    }
+    page.close("tbody");
+    page.close("table");
+    page.close("div");
+    page.close("details");
+}
+
+/// The page around the target, as it was kept.
+pub fn snapshots(page: &mut Markup, report: &Report, pieces: &[v1::EvidenceRef]) {
+    let texts = &words().page;
+    for piece in pieces.iter().filter(|piece| piece.kind == SNAPSHOT) {
+        let why = match report.evidence.get(&piece.id) {
+            Some(Content::Here(content)) => match std::str::from_utf8(content) {
+                Ok(text) => {
+                    let text: String = laid_out(text).chars().take(SNAPSHOT_LENGTH).collect();
+                    page.folded(texts.snapshot, &text);
+                    continue;
+                }
+                Err(_) => fill(texts.not_shown, &[&piece.kind]),
+            },
+            Some(Content::Missing(why)) => fill(texts.missing, &[&piece.kind, why]),
+            Some(Content::TooMany) => fill(texts.too_many_snapshots, &[&MOST_SNAPSHOTS.to_string()]),
+            Some(Content::TooLarge) => fill(texts.too_large, &[&describe::bytes(piece.bytes)]),
+            None => continue,
+        };
+        page.element_class("p", "faint", &why);
+    }
+}
+
+/// JSON over several lines; anything else as it is.
+fn laid_out(text: &str) -> String {
+    match serde_json::from_str::<Value>(text) {
+        Ok(value) => serde_json::to_string_pretty(&value).unwrap_or_else(|_| text.to_owned()),
+        Err(_) => text.to_owned(),
+    }
+}

@@ -1,0 +1,166 @@
+//! What a script did, as one HTML file: readable without a network, without scripts, in light and in dark.
+//!
+//! [`html`] is pure: a fold of the run's events and the contents of its evidence in, text out. Everything that a page, a
+//! script or a person wrote is escaped by [`markup::Markup`], which writes no other text; nothing of it becomes a link or
+//! a reference. The only addresses in the file are `data:` addresses of pictures, and the policy in its head allows a
+//! browser no others.
+//!
+//! It is bounded: pictures, snapshots and tries beyond a limit are left out, and the page says so.
+
+mod action;
+mod failure;
+mod markup;
+mod overview;
+mod pictures;
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use capataz_contracts::v1;
+
+use crate::script::fold::{Activity, Ending, ScriptRun, Try};
+use crate::text::{fill, words};
+use markup::Markup;
+use pictures::Gallery;
+
+/// Pictures in one report.
+pub const MOST_PICTURES: usize = 200;
+/// Bytes of pictures in one report.
+pub const MOST_PICTURE_BYTES: u64 = 64 * 1024 * 1024;
+/// Snapshots of pages in one report.
+pub const MOST_SNAPSHOTS: usize = 50;
+/// Bytes of one snapshot.
+pub const MOST_SNAPSHOT_BYTES: u64 = 512 * 1024;
+/// Tries in one report.
+const MOST_TRIES: usize = 2_000;
+
+/// Media types of pictures that are shown.
+const PICTURES: [&str; 3] = ["image/png", "image/jpeg", "image/webp"];
+const SNAPSHOT: &str = "dom_snapshot_partial";
+
+/// What a report is made of.
+#[derive(Debug)]
+pub struct Report {
+    pub run_id: String,
+    pub script: ScriptRun,
+    /// Open questions.
+    pub questions: Vec<v1::Question>,
+    /// Of the program that makes the report.
+    pub version: String,
+    /// By id: what [`wanted`] asks for.
+    pub evidence: BTreeMap<String, Content>,
+    /// For a run that goes on.
+    pub now_ms: i64,
+}
+
+/// A piece of evidence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    Here(Bytes),
+    /// It is not kept any more, or cannot be had; why.
+    Missing(String),
+    TooMany,
+    TooLarge,
+}
+
+/// The evidence that a report shows, in the order in which it is shown, each once. What is beyond the limits is already
+/// told apart.
+pub fn wanted(script: &ScriptRun) -> Vec<(v1::EvidenceRef, Option<Content>)> {
+    let (mut pictures, mut bytes, mut snapshots) = (0_usize, 0_u64, 0_usize);
+    let mut seen = BTreeMap::new();
+    let mut wanted = Vec::new();
+    let tries = script.activities.iter().flat_map(|activity| &activity.tries).take(MOST_TRIES);
+    for piece in tries.flat_map(evidence_of) {
+        let is_picture = is_picture(piece);
+        let is_snapshot = piece.kind == SNAPSHOT;
+        if !(is_picture || is_snapshot) || seen.insert(piece.id.as_str(), ()).is_some() {
+            continue;
+        }
+        let refused = if is_picture && pictures >= MOST_PICTURES || is_snapshot && snapshots >= MOST_SNAPSHOTS
+        {
+            Some(Content::TooMany)
+        } else if is_picture && bytes.saturating_add(piece.bytes) > MOST_PICTURE_BYTES
+            || is_snapshot && piece.bytes > MOST_SNAPSHOT_BYTES
+        {
+            Some(Content::TooLarge)
+        } else {
+            None
+        };
+        if refused.is_none() && is_picture {
+            pictures += 1;
+            bytes = bytes.saturating_add(piece.bytes);
+        } else if refused.is_none() {
+            snapshots += 1;
+        }
+        wanted.push((piece.clone(), refused));
+    }
+    wanted
+}
+
+fn is_picture(piece: &v1::EvidenceRef) -> bool {
+    PICTURES.contains(&piece.media_type.as_str())
+}
+
+/// What a try left, pictures of failures and snapshots of them included.
+fn evidence_of(one: &Try) -> Vec<&v1::EvidenceRef> {
+    match &one.ending {
+        // The snapshot of what went well says nothing that the page's state does not.
+        Some(Ending::Succeeded(finished)) => {
+            finished.evidence.iter().filter(|piece| piece.kind != SNAPSHOT).collect()
+        }
+        Some(Ending::Failed(failures)) => {
+            let errors = failures.iter().filter_map(|failed| failed.error.as_ref());
+            errors.flat_map(|error| &error.evidence_refs).collect()
+        }
+        Some(Ending::Done) | None => Vec::new(),
+    }
+}
+
+/// The report.
+pub fn html(report: &Report) -> String {
+    let mut page = Markup::default();
+    let mut gallery = Gallery::new(report);
+    overview::head(&mut page, report);
+    page.open("body");
+    overview::header(&mut page, report);
+    page.open("main");
+    overview::timeline(&mut page, report);
+    overview::summary(&mut page, report);
+    overview::outputs(&mut page, report);
+    let mut left = MOST_TRIES;
+    for group in groups(&report.script) {
+        action::section(&mut page, report, &mut gallery, &group, &mut left);
+    }
+    if report.script.activities.is_empty() {
+        page.element("p", words().page.no_actions);
+    }
+    page.close("main");
+    page.open("footer");
+    let texts = &words().page;
+    page.element("p", &fill(texts.generated, &[&report.script.seq.to_string()]));
+    page.close("footer");
+    gallery.definitions(&mut page);
+    page.close("body");
+    page.close("html");
+    page.finish()
+}
+
+/// Activities that belong together: an action with its tries and recoveries, or the opening, or the closing.
+struct Group<'r> {
+    step: Option<u32>,
+    activities: Vec<&'r Activity>,
+}
+
+fn groups(script: &ScriptRun) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for activity in &script.activities {
+        match groups.last_mut().filter(|group| group.step.is_some() && group.step == activity.step) {
+            Some(group) => group.activities.push(activity),
+            None => groups.push(Group { step: activity.step, activities: vec![activity] }),
+        }
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,237 @@
+//! Sessions to which actions are proposed one by one.
+
+use std::cell::Cell;
+
+use capataz_contracts::script_file::{self, Format};
+use capataz_contracts::v1;
+use capataz_contracts::v1::propose_response::Outcome;
+use tonic::Status;
+
+use crate::bench::Bench;
+
+/// An open session with the site on its allowlist.
+pub struct Session<'b> {
+    bench: &'b Bench,
+    pub run_id: String,
+    proposals: Cell<u32>,
+}
+
+impl<'b> Session<'b> {
+    /// `toml` is the rest of a script: its policy and its browser.
+    pub async fn open(bench: &'b Bench, toml: &str) -> Self {
+        let script = bench.script(&format!("name = \"session\"\n{toml}"));
+        let request = v1::OpenBrowserRequest {
+            name: script.name,
+            policy: script.policy,
+            browser: script.browser,
+            idle_timeout_ms: script.idle_timeout_ms,
+            ..Default::default()
+        };
+        let opened = bench.executor.clone().open_browser(request).await.unwrap().into_inner();
+        assert!(opened.browser.contains("Chrom"), "{}", opened.browser);
+        Self { bench, run_id: opened.run_id, proposals: Cell::new(0) }
+    }
+
+    /// An action in TOML, without its id.
+    #[track_caller]
+    pub fn action(&self, toml: &str) -> v1::Action {
+        let toml =
+            toml.replace("{site}", &self.bench.site.host()).replace("{other}", &self.bench.site.other_host());
+        let script = script_file::parse(&format!("[[actions]]\nid = \"a\"\n{toml}"), Format::Toml);
+        script.expect("the action can be read").actions.remove(0)
+    }
+
+    pub async fn propose_as(&self, request_id: &str, toml: &str) -> Result<v1::ProposeResponse, Status> {
+        let request = v1::ProposeRequest {
+            run_id: self.run_id.clone(),
+            action: Some(self.action(toml)),
+            request_id: request_id.to_owned(),
+            if_seq: None,
+        };
+        Ok(self.bench.executor.clone().propose(request).await?.into_inner())
+    }
+
+    pub async fn propose(&self, toml: &str) -> Result<v1::ProposeResponse, Status> {
+        self.proposals.set(self.proposals.get() + 1);
+        self.propose_as(&format!("proposal-{}", self.proposals.get()), toml).await
+    }
+
+    pub async fn succeeds(&self, toml: &str) -> v1::ActionSuccess {
+        match self.propose(toml).await.unwrap().outcome {
+            Some(Outcome::Success(success)) => success,
+            other => panic!("{toml}: {other:?}"),
+        }
+    }
+
+    pub async fn fails(&self, toml: &str) -> v1::ExecutorError {
+        match self.propose(toml).await.unwrap().outcome {
+            Some(Outcome::Error(error)) => error,
+            other => panic!("{toml}: {other:?}"),
+        }
+    }
+
+    pub async fn observe(&self) -> v1::ObserveResponse {
+        let request = v1::ObserveRequest { run_id: self.run_id.clone(), max_characters: None };
+        self.bench.executor.clone().observe(request).await.unwrap().into_inner()
+    }
+
+    /// Closes the browser; the session ends well.
+    pub async fn close(&self) {
+        let request = v1::CloseBrowserRequest { run_id: self.run_id.clone(), request_id: "close".to_owned() };
+        self.bench.executor.clone().close_browser(request).await.unwrap();
+        let request = v1::WaitRunRequest { run_id: self.run_id.clone(), timeout_ms: Some(60_000) };
+        let ended = self.bench.runs.clone().wait_run(request).await.unwrap().into_inner();
+        let result = ended.result.expect("the session ends in time");
+        assert_ne!(result.outcome(), v1::RunOutcome::Failed, "{result:?}");
+    }
+}
+
+/// The reference of the one line of an outline that has this.
+#[track_caller]
+fn reference(outline: &str, text: &str) -> String {
+    let lines: Vec<&str> = outline.lines().filter(|line| line.contains(text)).collect();
+    assert_eq!(lines.len(), 1, "{text}: {outline}");
+    let (_, rest) = lines[0].split_once("[ref=").expect("the line has a reference");
+    rest.split_once(']').expect("it ends").0.to_owned()
+}
+
+fn click(reference: &str) -> String {
+    format!("kind = \"click\"\ntimeout_ms = 1000\ntarget = {{ ref = {reference:?} }}")
+}
+
+#[tokio::test]
+async fn an_outline_has_references_and_a_stale_one_means_no_other_element() {
+    let bench = Bench::start().await;
+    let session = Session::open(&bench, "").await;
+    session.succeeds("kind = \"navigate\"\nurl = \"http://{site}/button/rerendered\"").await;
+    let observed = session.observe().await;
+    assert_eq!(observed.state.unwrap().title, "Button that is made anew");
+    let save = reference(&observed.outline, "button \"Save\"");
+    let again = reference(&observed.outline, "button \"Render again\"");
+    let clicked = session.succeeds(&click(&save)).await;
+    assert_eq!(clicked.resolution.unwrap().locator, "ref");
+    session.succeeds(&click(&again)).await;
+    let error = session.fails(&click(&save)).await;
+    assert_eq!(error.error_code, "TARGET_NOT_FOUND");
+    bench.site.until_hits("/hit/target", 1).await;
+    let renewed = session.observe().await;
+    let renewed_save = reference(&renewed.outline, "button \"Save\"");
+    assert_ne!(renewed_save, save);
+    session.succeeds(&click(&renewed_save)).await;
+    bench.site.until_hits("/hit/target", 2).await;
+    session.close().await;
+    assert_eq!(bench.site.hits("/hit/target"), 2);
+    assert_eq!(bench.browsers().await, []);
+}
+
+#[tokio::test]
+async fn a_repeated_proposal_has_the_same_answer_and_is_performed_once() {
+    let bench = Bench::start().await;
+    let session = Session::open(&bench, "").await;
+    session.succeeds("kind = \"navigate\"\nurl = \"http://{site}/button/late-saved\"").await;
+    let action = r#"
+        kind = "click"
+        target = { testid = "target" }
+        [[actions.post]]
+        kind = "text_equals"
+        target = { testid = "status" }
+        value = "saved"
+        "#;
+    let first = session.propose_as("once", action).await.unwrap();
+    let second = session.propose_as("once", action).await.unwrap();
+    assert!(matches!(first.outcome, Some(Outcome::Success(_))), "{first:?}");
+    assert_eq!(first, second);
+    assert_eq!(bench.site.hits("/hit/target"), 1);
+    let other = session.propose_as("once", "kind = \"reload\"").await.unwrap_err();
+    assert_eq!(other.code(), tonic::Code::AlreadyExists, "{other:?}");
+    session.close().await;
+}
+
+#[tokio::test]
+async fn a_failure_leaves_the_session_open_and_says_everything() {
+    let bench = Bench::start().await;
+    let session = Session::open(&bench, "").await;
+    session.succeeds("kind = \"navigate\"\nurl = \"http://{site}/button/plain\"").await;
+    let missing = "kind = \"click\"\ntimeout_ms = 300\ntarget = { testid = \"none\" }";
+    let error = session.fails(missing).await;
+    let events = bench.export(&session.run_id).await;
+    let stage = v1::ActionStage::Precondition;
+    bench.prove(&session.run_id, &events, error, "TARGET_NOT_FOUND", stage).await;
+    session.succeeds("kind = \"click\"\ntarget = { testid = \"target\" }").await;
+    bench.site.until_hits("/hit/target", 1).await;
+    session.close().await;
+    let closed = session.propose(missing).await.unwrap_err();
+    assert_eq!(closed.code(), tonic::Code::FailedPrecondition, "{closed:?}");
+}
+
+#[tokio::test]
+async fn an_open_session_is_listed_and_closed_when_nobody_uses_it() {
+    let bench = Bench::start().await;
+    let session = Session::open(&bench, "idle_timeout_ms = 3000").await;
+    session.succeeds("kind = \"navigate\"\nurl = \"http://{site}/plain\"").await;
+    let listed = bench.browsers().await;
+    assert_eq!(listed.len(), 1);
+    assert_eq!((listed[0].run_id.as_str(), listed[0].interactive), (session.run_id.as_str(), true));
+    assert_eq!(listed[0].title, "Plain page");
+    assert_eq!(listed[0].url, bench.site.url("/plain"));
+    assert!(listed[0].process_id > 0 && listed[0].opened_at_ms > 0);
+    let ended = bench.ended(session.run_id.clone()).await.expect_success();
+    let idle = ended.events.iter().any(
+        |event| matches!(&event.body, Some(v1::event::Body::BrowserCloseRequested(closing)) if closing.idle),
+    );
+    assert!(idle, "the session was closed because nobody used it");
+    assert_eq!(bench.browsers().await, []);
+}
+
+#[tokio::test]
+async fn a_storage_state_carries_a_sign_in_into_another_session_and_goes_when_deleted() {
+    let bench = Bench::start().await;
+    let browser = "[browser]\nstorage_state = \"account\"";
+    let session = Session::open(&bench, browser).await;
+    session.succeeds("kind = \"navigate\"\nurl = \"http://{site}/sign-in\"").await;
+    session.succeeds("kind = \"fill\"\ntarget = { label = \"User\" }\nvalue = \"ana\"").await;
+    session.succeeds("kind = \"fill\"\ntarget = { label = \"Password\" }\nvalue = \"correct horse\"").await;
+    let sign_in = r#"
+        kind = "submit"
+        target = { testid = "sign-in" }
+        [[actions.post]]
+        kind = "title_equals"
+        value = "Account"
+        "#;
+    session.succeeds(sign_in).await;
+    session.close().await;
+
+    let states = bench.executor.clone().list_storage_states(v1::ListStorageStatesRequest::default()).await;
+    let states = states.unwrap().into_inner().states;
+    assert_eq!(states.iter().map(|state| state.name.as_str()).collect::<Vec<_>>(), ["account"]);
+
+    let account = "kind = \"navigate\"\nurl = \"http://{site}/account\"";
+    let again = Session::open(&bench, browser).await;
+    assert_eq!(again.succeeds(account).await.state_after.unwrap().title, "Account");
+    again.close().await;
+
+    let request = v1::DeleteStorageStateRequest { name: "account".to_owned() };
+    assert!(bench.executor.clone().delete_storage_state(request).await.unwrap().into_inner().deleted);
+    let stranger = Session::open(&bench, browser).await;
+    assert_eq!(stranger.succeeds(account).await.state_after.unwrap().title, "Log in again");
+    stranger.close().await;
+}
+
+#[tokio::test]
+async fn a_script_beyond_the_limit_waits_for_a_browser_and_then_runs() {
+    let bench = Bench::start_with(|config, _| config.browser.max_open = 2).await;
+    let first = Session::open(&bench, "").await;
+    let second = Session::open(&bench, "").await;
+    let script = bench.script(
+        "name = \"third\"\n[[actions]]\nid = \"open\"\nkind = \"navigate\"\nurl = \"http://{site}/plain\"",
+    );
+    let run_id = bench.try_start(script).await.unwrap();
+    bench.until_message(&run_id, "waits for a browser: 2 are open").await;
+    let listed = bench.browsers().await;
+    assert_eq!(listed.len(), 2);
+    assert_eq!(bench.site.hits("/plain"), 0);
+    first.close().await;
+    bench.ended(run_id).await.expect_success();
+    assert_eq!(bench.site.hits("/plain"), 1);
+    second.close().await;
+}
