@@ -234,7 +234,11 @@ async fn whatever_is_killed_every_script_ends_and_leaves_nothing() {
     // The next kill comes after so many further requests to the site: at any moment of a script, as chance has it.
     let mut next_kill = 5;
     loop {
-        assert!(Instant::now() < deadline, "all scripts end in time; {} of them did", finished(&client).await);
+        assert!(
+            Instant::now() < deadline,
+            "all scripts end in time; {} of them did",
+            finished(&client).await
+        );
         answer(&client, &mut chance, &mut tally, &mut again).await;
         if finished(&client).await == SCRIPTS {
             break;
@@ -255,7 +259,8 @@ async fn whatever_is_killed_every_script_ends_and_leaves_nothing() {
             if !open.is_empty() {
                 let process = open[chance.below(open.len())].to_string();
                 // It may have ended by itself meanwhile.
-                let _ = Command::new("kill").args(["-KILL", &process]).stderr(Stdio::null()).status().unwrap();
+                let _ =
+                    Command::new("kill").args(["-KILL", &process]).stderr(Stdio::null()).status().unwrap();
                 tally.browsers_killed += 1;
             }
         }
