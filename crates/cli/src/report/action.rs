@@ -1,6 +1,7 @@
 //! One action: what was asked, how it was resolved, what the page was before and after, with pictures of both.
 
 use capataz_contracts::v1;
+use capataz_policy::executor::evidence::{SCREENSHOT, SCREENSHOT_AFTER, SCREENSHOT_BEFORE};
 
 use super::markup::Markup;
 use super::overview::{anchor, duration, output, state_class};
@@ -44,12 +45,14 @@ pub fn section<'r>(
         asked(page, action);
     }
     let several = group.activities.iter().map(|activity| activity.tries.len()).sum::<usize>() > 1;
+    let mut followers = group.followers.iter();
     let (mut tries, mut recoveries, mut left_out) = (0_usize, 0_usize, false);
     for activity in &group.activities {
         if activity.tries.is_empty() {
             page.element_class("p", "faint", texts.not_begun);
         }
         for one in &activity.tries {
+            let follower = followers.next().copied().flatten();
             let number = if activity.is_action() { &mut tries } else { &mut recoveries };
             *number += 1;
             let Some(rest) = left.checked_sub(1) else {
@@ -67,7 +70,7 @@ pub fn section<'r>(
                 }
                 page.close("h3");
             }
-            attempt(page, report, gallery, activity, one);
+            attempt(page, report, gallery, activity, one, follower);
         }
     }
     if left_out {
@@ -119,6 +122,7 @@ fn attempt<'r>(
     gallery: &mut Gallery<'r>,
     activity: &Activity,
     one: &'r Try,
+    follower: Option<&'r v1::EvidenceRef>,
 ) {
     match &one.ending {
         Some(Ending::Succeeded(finished)) => {
@@ -130,7 +134,7 @@ fn attempt<'r>(
                 page.element("h4", &format!("{} {}", words().page.output, given.name));
                 output(page, &given.value);
             }
-            pictures(page, gallery, &finished.evidence, finished.resolution.as_ref());
+            pictures(page, gallery, &finished.evidence, finished.resolution.as_ref(), follower);
         }
         Some(Ending::Failed(failures)) => {
             let first = failures.first();
@@ -144,7 +148,7 @@ fn attempt<'r>(
                 failure::failure(page, report, failed);
             }
             if let Some((failed, error)) = first.and_then(|failed| Some((failed, failed.error.as_ref()?))) {
-                pictures(page, gallery, &error.evidence_refs, failed.resolution.as_ref());
+                pictures(page, gallery, &error.evidence_refs, failed.resolution.as_ref(), None);
                 failure::snapshots(page, report, &error.evidence_refs);
             }
         }
@@ -265,25 +269,31 @@ fn meanwhile(page: &mut Markup, changes: Option<&v1::PageChanges>) {
     page.close("dl");
 }
 
-/// Before and after, side by side; then what the action itself took.
+/// Before and after, side by side; then what the action itself took. `follower` stands for the picture after the action
+/// where none was taken.
 fn pictures<'r>(
     page: &mut Markup,
     gallery: &mut Gallery<'r>,
     evidence: &'r [v1::EvidenceRef],
     target: Option<&v1::ResolutionRecord>,
+    follower: Option<&'r v1::EvidenceRef>,
 ) {
     let texts = &words().page;
+    let of = |kind: &'static str| evidence.iter().find(|piece| piece.kind == kind);
+    let (before, after, own) = (of(SCREENSHOT_BEFORE), of(SCREENSHOT_AFTER), of(SCREENSHOT));
+    let stands_in = before.is_some() && after.is_none();
     let shown = [
-        ("screenshot_before", texts.picture_before, target),
-        ("screenshot_after", texts.picture_after, None),
-        ("screenshot", texts.picture, None),
+        (before, texts.picture_before, target),
+        (after, texts.picture_after, None),
+        (follower.filter(|piece| stands_in && gallery.has(piece)), texts.picture_next, None),
+        (own, texts.picture, None),
     ];
-    if !evidence.iter().any(|piece| shown.iter().any(|(kind, ..)| piece.kind == *kind)) {
+    if shown.iter().all(|(piece, ..)| piece.is_none()) {
         return;
     }
     page.open_class("div", "pictures");
-    for (kind, caption, target) in shown {
-        for piece in evidence.iter().filter(|piece| piece.kind == kind) {
+    for (piece, caption, target) in shown {
+        if let Some(piece) = piece {
             gallery.figure(page, piece, caption, target);
         }
     }

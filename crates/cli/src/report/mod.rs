@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use capataz_contracts::v1;
+use capataz_policy::executor::evidence::{DOM_SNAPSHOT as SNAPSHOT, SCREENSHOT_BEFORE as BEFORE};
 
 use crate::script::fold::{Activity, Ending, ScriptRun, Try};
 use crate::text::{fill, words};
@@ -36,7 +37,6 @@ const MOST_TRIES: usize = 2_000;
 
 /// Media types of pictures that are shown.
 const PICTURES: [&str; 3] = ["image/png", "image/jpeg", "image/webp"];
-const SNAPSHOT: &str = "dom_snapshot_partial";
 
 /// What a report is made of.
 #[derive(Debug)]
@@ -149,17 +149,42 @@ pub fn html(report: &Report) -> String {
 struct Group<'r> {
     step: Option<u32>,
     activities: Vec<&'r Activity>,
+    /// For each try: the next picture of the page that was taken after it.
+    followers: Vec<Option<&'r v1::EvidenceRef>>,
 }
 
 fn groups(script: &ScriptRun) -> Vec<Group<'_>> {
+    let mut followers = followers(script).into_iter();
     let mut groups: Vec<Group<'_>> = Vec::new();
     for activity in &script.activities {
+        let own = followers.by_ref().take(activity.tries.len());
         match groups.last_mut().filter(|group| group.step.is_some() && group.step == activity.step) {
-            Some(group) => group.activities.push(activity),
-            None => groups.push(Group { step: activity.step, activities: vec![activity] }),
+            Some(group) => {
+                group.activities.push(activity);
+                group.followers.extend(own);
+            }
+            None => groups.push(Group {
+                step: activity.step,
+                activities: vec![activity],
+                followers: own.collect(),
+            }),
         }
     }
     groups
+}
+
+/// A picture is taken before what changes the page, so the next one shows what an action that went well has left.
+fn followers(script: &ScriptRun) -> Vec<Option<&v1::EvidenceRef>> {
+    let tries = script.activities.iter().flat_map(|activity| &activity.tries);
+    let tries: Vec<&Try> = tries.collect();
+    let mut next = None;
+    let mut followers: Vec<Option<&v1::EvidenceRef>> = Vec::with_capacity(tries.len());
+    for one in tries.into_iter().rev() {
+        followers.push(next);
+        next = evidence_of(one).into_iter().find(|piece| piece.kind == BEFORE).or(next);
+    }
+    followers.reverse();
+    followers
 }
 
 #[cfg(test)]

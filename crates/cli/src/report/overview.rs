@@ -257,7 +257,8 @@ pub fn summary(page: &mut Markup, report: &Report) {
         page.open("td");
         page.element_class("span", state_class(state), state_name(state));
         page.close("td");
-        let tries: usize = activities.iter().map(|activity| activity.tries.len()).sum();
+        let actions = activities.iter().filter(|activity| activity.is_action());
+        let tries: usize = actions.map(|activity| activity.tries.len()).sum();
         page.element("td", &if tries == 0 { String::new() } else { tries.to_string() });
         page.element("td", &duration(report, &activities));
         let failure = activities.iter().flat_map(|activity| activity.failures()).last();

@@ -43,6 +43,11 @@ impl<'r> Gallery<'r> {
         Self { report, shown: BTreeMap::new() }
     }
 
+    /// Whether the picture can be shown.
+    pub fn has(&self, piece: &v1::EvidenceRef) -> bool {
+        matches!(self.report.evidence.get(&piece.id), Some(Content::Here(_)))
+    }
+
     /// A picture with its caption; `target` is outlined where its box is known.
     pub fn figure(
         &mut self,

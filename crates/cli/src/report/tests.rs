@@ -117,6 +117,20 @@ fn a_picture_that_is_shown_twice_is_in_the_file_once() {
 }
 
 #[test]
+fn what_an_action_left_is_shown_by_the_next_picture() {
+    let mut story = story();
+    for event in &mut story {
+        if let Some(v1::event::Body::ActionFinished(finished)) = &mut event.body {
+            finished.evidence.retain(|piece| piece.kind == "screenshot_before");
+        }
+    }
+    let page = html(&report_of(&story));
+    let section = page.split("id=\"action-2\"").nth(1).and_then(|rest| rest.split("<section").next());
+    let bought = section.and_then(|section| section.rsplit("<h3>").next()).unwrap_or_default();
+    shows(bought, &["Before. The target is outlined.", "After, as the next picture has it"]);
+}
+
+#[test]
 fn hostile_texts_stay_texts() {
     const HOSTILE: &str = "</title></style><script>alert(1)</script><img src=x onerror=\"alert('2')\">";
     let mut hostile = script();

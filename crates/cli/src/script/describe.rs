@@ -213,11 +213,17 @@ impl Success<'_> {
 /// `found by role: button "Save" (not by testid)`.
 pub fn resolution(record: &v1::ResolutionRecord) -> String {
     let texts = &words().act;
-    let mut text = fill(texts.found_by, &[&record.locator, &record.element]);
+    let mut text = fill(texts.found_by, &[&record.locator, short_element(&record.element)]);
     if !record.tried.is_empty() {
         text.push_str(&fill(texts.not_by, &[&record.tried.join(", ")]));
     }
     text
+}
+
+/// `button "Save"` of `button "Save" html > body > button`: who reads a line knows the page.
+fn short_element(element: &str) -> &str {
+    let named = element.rfind("\" html").and_then(|end| element.get(..=end)).unwrap_or(element);
+    named.strip_suffix(" \"\"").unwrap_or(named)
 }
 
 pub fn after_failure(next: v1::AfterFailure) -> &'static str {
@@ -306,6 +312,13 @@ mod tests {
             "wait_for not (title_equals \"x\"), element_count_equals css=li 3",
         );
         check(r#"{"id": "a", "kind": "press", "key": "Enter"}"#, "press key Enter");
+    }
+
+    #[test]
+    fn an_element_is_told_without_its_place() {
+        assert_eq!(short_element("button \"Save\" html > body > button"), "button \"Save\"");
+        assert_eq!(short_element("status \"\" html > body > output"), "status");
+        assert_eq!(short_element("button"), "button");
     }
 
     #[test]

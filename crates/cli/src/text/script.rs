@@ -169,6 +169,7 @@ texts! {
         output: "Output",
         picture_before: "Before",
         picture_after: "After",
+        picture_next: "After, as the next picture has it",
         picture: "Picture",
         missing: "{0} is not kept any more ({1}).",
         too_many: "Left out: this page has {0} pictures already.",
