@@ -45,7 +45,10 @@ async fn zz_worker_alone() {
     for event in &ended.events {
         match &event.body {
             Some(Body::ActionFinished(f)) => eprintln!("{} {:?}", f.action_id, f.changes),
-            Some(Body::ActionFailed(f)) => eprintln!("{:?}", f.error.as_ref().map(|e| (&e.action_id, &e.error_code, &e.details, &e.failed_conditions))),
+            Some(Body::ActionFailed(f)) => eprintln!(
+                "{:?}",
+                f.error.as_ref().map(|e| (&e.action_id, &e.error_code, &e.details, &e.failed_conditions))
+            ),
             _ => {}
         }
     }
@@ -97,9 +100,15 @@ async fn no_way_leads_to_the_other_host_and_each_attempt_is_a_domain_blocked() {
             }
             let to_the_other = |error: &&v1::ExecutorError| {
                 let host = bench.site.other_host();
-                details(error)["host"].as_str().is_some_and(|found| !found.is_empty() && host.starts_with(found))
+                details(error)["host"]
+                    .as_str()
+                    .is_some_and(|found| !found.is_empty() && host.starts_with(found))
             };
-            eprintln!("FAIL {} {:?}", probe.name, errors.iter().map(|e| (&e.action_id, &e.error_code, &e.details)).collect::<Vec<_>>());
+            eprintln!(
+                "FAIL {} {:?}",
+                probe.name,
+                errors.iter().map(|e| (&e.action_id, &e.error_code, &e.details)).collect::<Vec<_>>()
+            );
             let told = errors.into_iter().filter(|error| is_blocked(error)).any(|error| to_the_other(&error));
             if !told {
                 untold.push(probe.name);
@@ -135,11 +144,16 @@ async fn blocked_requests_that_are_only_recorded_are_blocked_all_the_same() {
         for probe in share {
             let blocked = recorded(&ended, probe.name);
             let host = bench.site.other_host();
-            let is_other = |request: &&v1::BlockedRequest| !request.host.is_empty() && host.starts_with(&request.host);
+            let is_other =
+                |request: &&v1::BlockedRequest| !request.host.is_empty() && host.starts_with(&request.host);
             if !blocked.iter().any(|request| is_other(request)) {
                 unrecorded.push(probe.name);
             }
-            eprintln!("REC {} {:?}", probe.name, blocked.iter().map(|b| (&b.kind, &b.host, &b.url)).collect::<Vec<_>>());
+            eprintln!(
+                "REC {} {:?}",
+                probe.name,
+                blocked.iter().map(|b| (&b.kind, &b.host, &b.url)).collect::<Vec<_>>()
+            );
             let document = blocked.iter().any(|request| request.kind == "document");
             let failed = errors_of(&ended, probe.name).into_iter().any(is_blocked);
             assert_eq!(
