@@ -146,7 +146,7 @@ async fn blocked_requests_that_are_only_recorded_are_blocked_all_the_same() {
             let host = bench.site.other_host();
             let is_other =
                 |request: &&v1::BlockedRequest| !request.host.is_empty() && host.starts_with(&request.host);
-            if !blocked.iter().any(|request| is_other(request)) {
+            if !blocked.iter().any(is_other) {
                 unrecorded.push(probe.name);
             }
             eprintln!(
