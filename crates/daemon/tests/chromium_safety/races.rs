@@ -86,8 +86,8 @@ async fn a_target_that_moves_goes_or_is_exchanged_is_clicked_or_nothing_is() {
         ("/button/moving-stops", &[]),
         ("/button/late", &[]),
         ("/button/late-enabled", &[]),
-        ("/button/replaced-on-hover", &[NOT_THERE, COVERED]),
-        ("/button/replaced-on-mousedown", &[NOT_THERE, COVERED]),
+        ("/button/replaced-on-hover", &[NOT_THERE]),
+        ("/button/replaced-on-mousedown", &[COVERED]),
         ("/button/shifts", &[COVERED]),
         ("/button/detaches", &[NOT_THERE]),
     ])
