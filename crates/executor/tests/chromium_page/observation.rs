@@ -35,7 +35,7 @@ async fn a_page_is_read_without_its_secrets() {
     assert!(page.page.text().await.unwrap().contains("Hello"));
     let table = page.node("#t").await;
     assert_eq!(page.page.table(&table).await.unwrap(), [["A", "B"], ["1", "2"]]);
-    let picture = page.page.screenshot(false).await.unwrap();
+    let picture = page.page.screenshot(false, &|_| Vec::new()).await.unwrap();
     assert!(picture.masked);
     assert_eq!(size(&picture.png), (1280, 720));
 }
@@ -61,7 +61,7 @@ async fn a_secret_is_painted_over_and_what_is_around_it_is_not() {
             let node = page.node(".private").await;
             page.act(Act::ScrollTo { node }, WaitUntil::Load).await.unwrap();
         }
-        let picture = page.page.screenshot(true).await.unwrap();
+        let picture = page.page.screenshot(true, &|_| Vec::new()).await.unwrap();
         assert!(picture.masked);
         let mut reader = png::Decoder::new(std::io::Cursor::new(&picture.png[..])).read_info().unwrap();
         let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
@@ -82,7 +82,7 @@ async fn an_animation_without_end_does_not_hold_up_a_picture() {
     let server = Server::with(&[("/", endless)]).await;
     let mut page = open(&[&server]).await;
     page.go(&server.url("/")).await.unwrap();
-    let picture = page.page.screenshot(false).await.unwrap();
+    let picture = page.page.screenshot(false, &|_| Vec::new()).await.unwrap();
     assert!(!picture.masked);
     assert_eq!(size(&picture.png), (1280, 720));
 }
