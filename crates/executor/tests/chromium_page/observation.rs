@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use capataz_executor::page::{Act, Locator, Page, PageError, PageRedaction, Query, WaitUntil};
 
-use crate::support::{Answer, LIMIT, Server, css, open, open_with};
+use crate::support::{Answer, LIMIT, Pixels, Server, css, open, open_with};
 
 const PAGE: &str = "<!doctype html><title>Shop</title><h1>Hello</h1><a href=/next>Next</a>
 <input id=user value=ann><input id=pass type=password value=hunter2><p class=private>4711</p>
@@ -63,13 +63,9 @@ async fn a_secret_is_painted_over_and_what_is_around_it_is_not() {
         }
         let picture = page.page.screenshot(true, &|_| Vec::new()).await.unwrap();
         assert!(picture.masked);
-        let mut reader = png::Decoder::new(std::io::Cursor::new(&picture.png[..])).read_info().unwrap();
-        let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
-        let frame = reader.next_frame(&mut pixels).unwrap();
-        assert_eq!((frame.width, frame.height), (1280, 2000));
-        let channels = pixels.len() / (1280 * 2000);
-        let green = pixels.chunks(channels).filter(|pixel| pixel[..3] == [0, 255, 0]).count();
-        let white = pixels.chunks(channels).filter(|pixel| pixel[..3] == [255, 255, 255]).count();
+        let pixels = Pixels::of(&picture.png);
+        assert_eq!((pixels.width, pixels.height), (1280, 2000));
+        let (green, white) = (pixels.count([0, 255, 0]), pixels.count([255, 255, 255]));
         assert_eq!((green, white), (0, 1280 * 2000 - 20 * 20));
     }
 }
