@@ -2,6 +2,7 @@
 //! that are passed in; nothing here knows codes, stages or policies.
 
 use std::future::Future;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -251,6 +252,9 @@ pub struct Outline {
     pub truncated: bool,
 }
 
+/// Tells where in a text something is secret by its looks: ranges of bytes, in order, none within another.
+pub type SecretsIn<'a> = dyn Fn(&str) -> Vec<Range<usize>> + Sync + 'a;
+
 /// A page in a browser, and the tabs that it opens.
 pub trait Page: Send {
     /// Finds elements; one round trip for each frame of the path. Never waits.
@@ -316,7 +320,12 @@ pub trait Page: Send {
     /// The document as HTML, without values of secret inputs.
     fn html(&mut self) -> impl Future<Output = Result<String, PageError>> + Send;
 
-    fn screenshot(&mut self, full_page: bool) -> impl Future<Output = Result<Picture, PageError>> + Send;
+    /// What is secret by its element is masked, and what is secret by the text that the page shows.
+    fn screenshot(
+        &mut self,
+        full_page: bool,
+        secrets_in: &SecretsIn<'_>,
+    ) -> impl Future<Output = Result<Picture, PageError>> + Send;
 
     /// The page for a model to read; elements that can be named have references for [`Locator::Ref`].
     fn outline(&mut self, max_characters: usize) -> impl Future<Output = Result<Outline, PageError>> + Send;

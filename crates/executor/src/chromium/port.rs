@@ -9,7 +9,7 @@ use super::ChromiumPage;
 use super::call::{Failure, READ_LIMIT};
 use super::frames::Maybe;
 use crate::page::{
-    Act, Facts, Look, Node, Outline, Page, PageError, Picture, Query, Rect, Skeleton, WaitUntil,
+    Act, Facts, Look, Node, Outline, Page, PageError, Picture, Query, Rect, SecretsIn, Skeleton, WaitUntil,
 };
 
 /// Longest wait of one call of `changed`. What changes between a look and the wait leaves no sign that could still be
@@ -177,8 +177,12 @@ impl Page for ChromiumPage {
         self.read("html", json!([self.redaction])).await
     }
 
-    async fn screenshot(&mut self, full_page: bool) -> Result<Picture, PageError> {
-        self.picture(full_page).await
+    async fn screenshot(
+        &mut self,
+        full_page: bool,
+        secrets_in: &SecretsIn<'_>,
+    ) -> Result<Picture, PageError> {
+        self.picture(full_page, secrets_in).await
     }
 
     async fn outline(&mut self, max_characters: usize) -> Result<Outline, PageError> {

@@ -1,5 +1,6 @@
 //! Pictures of the page, with masks over everything secret.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use base64::Engine;
@@ -9,10 +10,11 @@ use capataz_cdp::Session;
 use serde_json::{Value, json};
 
 use super::ChromiumPage;
-use super::call::{Failure, READ_LIMIT};
+use super::call::{DocumentId, Failure, READ_LIMIT};
 use super::mask::paint;
 use super::protocol::{LayoutMetrics, Screenshot};
-use crate::page::{PageError, Picture, Rect};
+use super::script::function;
+use crate::page::{PageError, Picture, Rect, SecretsIn};
 
 /// Longest wait for a picture. A page that never stops painting still gives one.
 const PICTURE_LIMIT: Duration = Duration::from_secs(15);
@@ -21,14 +23,18 @@ const PICTURE_LIMIT: Duration = Duration::from_secs(15);
 const LARGEST: f64 = 16_384.0;
 
 impl ChromiumPage {
-    pub(super) async fn picture(&self, full_page: bool) -> Result<Picture, PageError> {
-        self.repeated(async || self.picture_once(full_page).await).await
+    pub(super) async fn picture(
+        &self,
+        full_page: bool,
+        secrets_in: &SecretsIn<'_>,
+    ) -> Result<Picture, PageError> {
+        self.repeated(async || self.picture_once(full_page, secrets_in).await).await
     }
 
-    async fn picture_once(&self, full_page: bool) -> Result<Picture, Failure> {
+    async fn picture_once(&self, full_page: bool, secrets_in: &SecretsIn<'_>) -> Result<Picture, Failure> {
         let session = self.current_session()?;
         // Secrets may move while the picture is taken: what was in either place is masked.
-        let mut boxes = self.secret_boxes().await?;
+        let mut boxes = self.secret_boxes(secrets_in).await?;
         let mut params = json!({ "format": "png", "optimizeForSpeed": true, "fromSurface": true });
         let mut origin = (0.0, 0.0);
         if full_page {
@@ -45,7 +51,7 @@ impl ChromiumPage {
         }
         let taken: Screenshot =
             self.command(&session, "Page.captureScreenshot", params, PICTURE_LIMIT).await?;
-        boxes.extend(self.secret_boxes().await?);
+        boxes.extend(self.secret_boxes(secrets_in).await?);
         let png = STANDARD.decode(taken.data).map_err(|_| failed("the picture is no base64"))?;
         if boxes.is_empty() {
             return Ok(Picture { png: Bytes::from(png), masked: false });
@@ -63,22 +69,53 @@ impl ChromiumPage {
     }
 
     /// Boxes of everything secret in all frames, in the outermost viewport.
-    async fn secret_boxes(&self) -> Result<Vec<Rect>, Failure> {
+    async fn secret_boxes(&self, secrets_in: &SecretsIn<'_>) -> Result<Vec<Rect>, Failure> {
         self.main_document().await?;
         let documents = self.documents();
-        let answers: Vec<Result<Vec<Rect>, Failure>> =
-            self.scripts(&documents, "secretBoxes", json!([self.redaction]), READ_LIMIT).await;
+        let redaction = json!([self.redaction]);
+        let (elements, texts) = futures_util::future::join(
+            self.scripts::<Vec<Rect>>(&documents, function::SECRET_BOXES, redaction.clone(), READ_LIMIT),
+            self.scripts::<String>(&documents, function::DRAWN_TEXT, redaction, READ_LIMIT),
+        )
+        .await;
         let mut boxes = Vec::new();
-        for (document, answer) in documents.iter().zip(answers) {
-            let inner = match answer {
-                Ok(inner) => inner,
+        for ((document, elements), text) in documents.iter().zip(elements).zip(texts) {
+            match self.secret_boxes_of(document, elements, text, secrets_in).await {
+                Ok(more) => boxes.extend(more),
                 // A frame that went away shows nothing any more. The document itself is to be asked anew.
-                Err(Failure::Gone) if self.is_inner(document) => continue,
+                Err(Failure::Gone) if self.is_inner(document) => {}
                 Err(failure) => return Err(failure),
-            };
-            for rect in inner {
-                boxes.push(self.rect_from_outside(document, rect).await?);
             }
+        }
+        Ok(boxes)
+    }
+
+    /// Of one document, out of what its script has answered.
+    async fn secret_boxes_of(
+        &self,
+        document: &DocumentId,
+        elements: Result<Vec<Rect>, Failure>,
+        text: Result<String, Failure>,
+        secrets_in: &SecretsIn<'_>,
+    ) -> Result<Vec<Rect>, Failure> {
+        let (mut boxes, text) = (elements?, text?);
+        let secrets = secrets_in(&text);
+        if !secrets.is_empty() {
+            let ranges = json!([in_utf16(&text, &secrets)]);
+            let drawn: Vec<Rect> = self.script(document, function::DRAWN_BOXES, ranges, READ_LIMIT).await?;
+            boxes.extend(drawn);
+        }
+        if boxes.is_empty() {
+            return Ok(boxes);
+        }
+        // Frames are moved and scaled, so where one box comes to lie tells it of all of them.
+        let unit = Rect { x: 0.0, y: 0.0, width: 1.0, height: 1.0 };
+        let frame = self.rect_from_outside(document, unit).await?;
+        for rect in &mut boxes {
+            rect.x = frame.x + rect.x * frame.width;
+            rect.y = frame.y + rect.y * frame.height;
+            rect.width *= frame.width;
+            rect.height *= frame.height;
         }
         Ok(boxes)
     }
@@ -101,6 +138,29 @@ impl ChromiumPage {
     }
 }
 
+/// Ranges of bytes, in order, as scripts count: in units of UTF-16.
+fn in_utf16(text: &str, ranges: &[Range<usize>]) -> Vec<(usize, usize)> {
+    let (mut bytes, mut units) = (0, 0);
+    let mut count_to = |to: usize| {
+        units += text.get(bytes..to).unwrap_or_default().encode_utf16().count();
+        bytes = to;
+        units
+    };
+    ranges.iter().map(|range| (count_to(range.start), count_to(range.end))).collect()
+}
+
 fn failed(message: &str) -> Failure {
     Failure::Page(PageError::Failed(message.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_counted_as_scripts_count() {
+        let text = "añ😀 b😀c";
+        let ranges = [1..3, 3..7, 8..9, 9..14];
+        assert_eq!(in_utf16(text, &ranges), [(1, 2), (2, 4), (5, 6), (6, 9)]);
+    }
 }

@@ -29,6 +29,7 @@ pub const SOURCE: &str = concat!(
     include_str!("script/html.js"),
     include_str!("script/outline.js"),
     include_str!("script/table.js"),
+    include_str!("script/drawn.js"),
     include_str!("script/object.js"),
     "})();\n",
 );
@@ -84,8 +85,11 @@ pub mod function {
     pub const OUTLINE: &str = "outline";
     /// `(redaction)` → `[{x, y, width, height}]` in this frame's viewport.
     pub const SECRET_BOXES: &str = "secretBoxes";
-    /// `(texts)` → `[{x, y, width, height}]`: where these texts are drawn or entered.
-    pub const TEXT_BOXES: &str = "textBoxes";
+    /// `(redaction)` → string: what is drawn, with what controls show, without what is secret by its element.
+    pub const DRAWN_TEXT: &str = "drawnText";
+    /// `([[from, to]])` → `[{x, y, width, height}]`: where ranges of that text, in UTF-16 units, are drawn; of the text
+    /// that was read last.
+    pub const DRAWN_BOXES: &str = "drawnBoxes";
     /// `(handle)` → `[[string]]`, or `{reason}`.
     pub const TABLE: &str = "table";
     /// `(limitMs)` → promise of whether anything may have changed.

@@ -41,7 +41,7 @@ impl<P: Page> Step<'_, P> {
     }
 
     pub(super) async fn take_screenshot(&mut self, action: &Action) -> Result<(), Failure> {
-        let picture = self.page.screenshot(action.spec.full_page).await.map_err(|error| match error {
+        let picture = self.picture(action.spec.full_page).await.map_err(|error| match error {
             PageError::Lost { .. } => read_failed(&error, Phase::Post),
             error => evidence_failed(&error.to_string(), None),
         })?;

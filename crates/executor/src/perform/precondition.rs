@@ -12,7 +12,7 @@ use super::step::{Deadline, Step, read_failed};
 use crate::dsl::{Action, RESOLUTION_ORDER};
 use crate::error::{FailedCondition, Failure, Phase};
 use crate::evidence::Seen;
-use crate::page::{Description, Element, Facts, Locator, Look, Node, Page, PageError, Query};
+use crate::page::{Description, Element, Facts, Locator, Look, Node, Page, PageError, Picture, Query};
 use crate::text::normalised;
 
 /// What the execution needs.
@@ -202,9 +202,15 @@ impl<P: Page> Step<'_, P> {
     pub(super) async fn see(&mut self, pictured: bool) -> Result<Seen, PageError> {
         let mut seen = Seen::new(self.page.skeleton().await?, self.redactor);
         if pictured {
-            seen.pictured(self.page.screenshot(false).await?);
+            seen.pictured(self.picture(false).await?);
         }
         Ok(seen)
+    }
+
+    /// With everything masked that the redactor would mask in a text.
+    pub(super) async fn picture(&mut self, full_page: bool) -> Result<Picture, PageError> {
+        let redactor = &*self.redactor;
+        self.page.screenshot(full_page, &|text| redactor.found(text)).await
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! Elements that are secret by their nature are the page's business; what comes from it still goes through here.
 
+mod masked;
 mod patterns;
 mod secrets;
 
@@ -12,6 +13,7 @@ use std::ops::Range;
 use regex::Regex;
 use serde_json::Value;
 
+use masked::Masked;
 use patterns::{BUILT_IN, Only, card_numbers};
 pub use secrets::MASK;
 use secrets::Secrets;
@@ -41,30 +43,38 @@ impl Redactor {
     /// The text without anything secret. Borrowed where there was nothing to mask.
     #[must_use]
     pub fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        let mut text = self.once(Cow::Borrowed(text));
-        // A mask may end what stood before a secret and hid it. Hardly any text needs a second round that changes it.
-        for _ in 0..ROUNDS_MAX {
-            let Cow::Owned(changed) = &text else { break };
-            let Cow::Owned(again) = self.once(Cow::Borrowed(changed)) else { break };
-            if again == *changed {
-                break;
-            }
-            text = Cow::Owned(again);
-        }
-        text
+        self.masked(text).into_text()
     }
 
-    fn once<'t>(&self, text: Cow<'t, str>) -> Cow<'t, str> {
+    /// Where the secrets are that [`Self::text`] masks: ranges of bytes, in order, none within another.
+    #[must_use]
+    pub fn found(&self, text: &str) -> Vec<Range<usize>> {
+        self.masked(text).into_hidden()
+    }
+
+    fn masked<'t>(&self, text: &'t str) -> Masked<'t> {
+        let mut masked = Masked::new(text);
+        // A mask may end what stood before a secret and hid it. Hardly any text needs a second round that changes it.
+        for _ in 0..=ROUNDS_MAX {
+            if !self.hide(&mut masked) {
+                break;
+            }
+        }
+        masked
+    }
+
+    /// One round; says whether there was anything new to hide.
+    fn hide(&self, masked: &mut Masked<'_>) -> bool {
         // What is known goes first: a pattern might mask a part of it and leave the rest.
-        let mut text = self.secrets.mask(text);
+        let mut changed = masked.hide(|text| self.secrets.find(text));
         for rule in BUILT_IN.iter() {
-            text = replace(&rule.pattern, text, rule.only);
+            changed |= masked.hide(|text| find(&rule.pattern, text, rule.only));
         }
-        text = mask(text, card_numbers);
+        changed |= masked.hide(card_numbers);
         for pattern in &self.configured {
-            text = replace(pattern, text, Only::All);
+            changed |= masked.hide(|text| find(pattern, text, Only::All));
         }
-        text
+        changed
     }
 
     /// The JSON value with every text in it redacted, and every text whose key is that of a secret masked as a whole.
@@ -105,32 +115,14 @@ impl Redactor {
     }
 }
 
-/// Masks the group `secret` of each match, or the whole match where the pattern has no such group.
-fn replace<'t>(pattern: &Regex, text: Cow<'t, str>, only: Only) -> Cow<'t, str> {
-    mask(text, |text| {
-        let groups = pattern.captures_iter(text);
-        let found = groups.filter_map(|groups| groups.name("secret").or_else(|| groups.get(0)));
-        // A mask stays what it is: redacting twice is redacting once.
-        let secret =
-            found.filter(|found| !found.is_empty() && found.as_str() != MASK && only.takes(found.as_str()));
-        secret.map(|found| found.range()).collect()
-    })
-}
-
-fn mask<'t>(text: Cow<'t, str>, ranges: impl Fn(&str) -> Vec<Range<usize>>) -> Cow<'t, str> {
-    let ranges = ranges(&text);
-    if ranges.is_empty() {
-        return text;
-    }
-    let mut masked = String::with_capacity(text.len());
-    let mut copied = 0;
-    for range in ranges {
-        masked.push_str(text.get(copied..range.start).unwrap_or_default());
-        masked.push_str(MASK);
-        copied = range.end;
-    }
-    masked.push_str(text.get(copied..).unwrap_or_default());
-    Cow::Owned(masked)
+/// The group `secret` of each match, or the whole match where the pattern has no such group.
+fn find(pattern: &Regex, text: &str, only: Only) -> Vec<Range<usize>> {
+    let groups = pattern.captures_iter(text);
+    let found = groups.filter_map(|groups| groups.name("secret").or_else(|| groups.get(0)));
+    // A mask stays what it is: redacting twice is redacting once.
+    let secret =
+        found.filter(|found| !found.is_empty() && found.as_str() != MASK && only.takes(found.as_str()));
+    secret.map(|found| found.range()).collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Secrets that are known because the executor typed them, in the forms in which pages and URLs give them back.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
@@ -42,12 +42,11 @@ impl Secrets {
         self.pattern = RegexBuilder::new(&alternatives.join("|")).size_limit(1 << 28).build().ok();
     }
 
-    pub(super) fn mask<'t>(&self, text: Cow<'t, str>) -> Cow<'t, str> {
-        let Some(pattern) = &self.pattern else { return text };
-        super::mask(text, |text| {
-            let found = pattern.find_iter(text).filter(|found| found.as_str() != MASK);
-            found.map(|found| found.range()).collect()
-        })
+    /// Where they are in the text.
+    pub(super) fn find(&self, text: &str) -> Vec<Range<usize>> {
+        let Some(pattern) = &self.pattern else { return Vec::new() };
+        let found = pattern.find_iter(text).filter(|found| found.as_str() != MASK);
+        found.map(|found| found.range()).collect()
     }
 }
 

@@ -128,6 +128,23 @@ fn json_is_redacted_in_texts_and_under_the_names_of_secrets() {
     assert!(!redactor().json(&mut value));
 }
 
+#[test]
+fn what_is_found_is_told_as_it_stands_in_the_text() {
+    let mut redactor = redactor();
+    redactor.learn("horse");
+    let check = |text: &str, expected: &[&str]| {
+        let found: Vec<&str> = redactor.found(text).into_iter().map(|range| &text[range]).collect();
+        assert_eq!(found, expected, "{text}");
+    };
+    check("nothing here", &[]);
+    check("ñ a horse, 4111 1111 1111 1111, /cb?code=1 and «secret»", &["horse", "4111 1111 1111 1111", "1"]);
+    // The pattern of the policy finds the mask of what was found before it, and what stands beside that.
+    let redactor = Redactor::new(&[Regex::new("key .* end").unwrap()]);
+    let text = "a key 4111111111111111 end 378282246310005";
+    let found: Vec<&str> = redactor.found(text).into_iter().map(|range| &text[range]).collect();
+    assert_eq!(found, ["key 4111111111111111 end", "378282246310005"]);
+}
+
 /// Pieces out of which secrets, addresses and plain words come about.
 fn any_text() -> impl Strategy<Value = String> {
     let pieces = prop_oneof![
@@ -157,6 +174,22 @@ proptest! {
         redactor.learn(&secret);
         let once = redactor.text(&text).into_owned();
         prop_assert_eq!(redactor.text(&once).into_owned(), once.clone());
+    }
+
+    #[test]
+    fn all_that_is_masked_is_found_and_nothing_else(text in any_text(), secret in ".{0,12}") {
+        let mut redactor = redactor();
+        redactor.learn(&secret);
+        let mut rebuilt = String::new();
+        let mut copied = 0;
+        for range in redactor.found(&text) {
+            prop_assert!(!range.is_empty() && range.start >= copied);
+            rebuilt.push_str(&text[copied..range.start]);
+            rebuilt.push_str(MASK);
+            copied = range.end;
+        }
+        rebuilt.push_str(&text[copied..]);
+        prop_assert_eq!(rebuilt, redactor.text(&text).into_owned());
     }
 
     #[test]

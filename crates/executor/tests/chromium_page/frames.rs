@@ -57,7 +57,7 @@ async fn used(host: &str) {
     page.act(Act::Press { node: Some(node), key: "!".to_owned() }, WaitUntil::Load).await.unwrap();
     assert_eq!(page.found(&within(&PATH, "#name")).await.1.value.as_deref(), Some("inside!"));
 
-    let picture = page.page.screenshot(false).await.unwrap();
+    let picture = page.page.screenshot(false, &|_| Vec::new()).await.unwrap();
     assert!(picture.masked);
     let outline = page.page.outline(20_000).await.unwrap();
     assert!(outline.text.contains("Go"), "{}", outline.text);

@@ -24,7 +24,7 @@ async fn every_call_after_the_browsers_death_is_lost_at_once() {
     assert!(is_lost(&page.act(act, WaitUntil::Load).await));
     assert!(is_lost(&page.page.look(&css("#go")).await));
     assert!(is_lost(&page.page.facts(&node, &[]).await));
-    assert!(is_lost(&page.page.screenshot(false).await));
+    assert!(is_lost(&page.page.screenshot(false, &|_| Vec::new()).await));
     assert!(is_lost(&page.page.changed(LIMIT).await));
     assert!(is_lost(&page.page.location().await));
     assert!(is_lost(&page.page.downloads_ended(true, LIMIT).await));

@@ -10,6 +10,7 @@ mod input;
 mod loss;
 mod navigation;
 mod observation;
+mod pictures;
 mod storage;
 mod support;
 mod tabs;

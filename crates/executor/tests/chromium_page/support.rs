@@ -10,7 +10,7 @@ use capataz_contracts::v1;
 use capataz_executor::allowlist::Allowlist;
 use capataz_executor::chromium::{ChromiumBrowser, ChromiumPage, OpenOptions};
 use capataz_executor::page::{
-    Act, Facts, Locator, Look, Node, Page, PageError, PageRedaction, Query, WaitUntil,
+    Act, Facts, Locator, Look, Node, Page, PageError, PageRedaction, Query, Rect, WaitUntil,
 };
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -305,5 +305,48 @@ impl Opened {
         let gathered = tokio::time::timeout(LIMIT, gathering).await;
         assert!(gathered.is_ok(), "only this has happened: {all:?}");
         all
+    }
+}
+
+/// A picture, pixel by pixel.
+pub struct Pixels {
+    pub width: usize,
+    pub height: usize,
+    channels: usize,
+    bytes: Vec<u8>,
+}
+
+impl Pixels {
+    pub fn of(png: &[u8]) -> Self {
+        let mut reader = png::Decoder::new(std::io::Cursor::new(png)).read_info().unwrap();
+        let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
+        let frame = reader.next_frame(&mut bytes).unwrap();
+        let (width, height) = (frame.width as usize, frame.height as usize);
+        Self { width, height, channels: frame.color_type.samples(), bytes }
+    }
+
+    pub fn count(&self, colour: [u8; 3]) -> usize {
+        self.bytes.chunks(self.channels).filter(|pixel| pixel[..3] == colour).count()
+    }
+
+    /// How many of the pixels that are wholly within the box have the colour of masks, and how many there are.
+    pub fn masked(&self, rect: &Rect) -> (usize, usize) {
+        let rows = rect.y.ceil() as usize..(rect.y + rect.height).floor() as usize;
+        let columns = rect.x.ceil() as usize..(rect.x + rect.width).floor() as usize;
+        let all = rows.flat_map(|row| columns.clone().map(move |column| row * self.width + column));
+        let all: Vec<_> = all.map(|index| &self.bytes[index * self.channels..][..3]).collect();
+        (all.iter().filter(|pixel| **pixel == [0xd0, 0x00, 0xd0]).count(), all.len())
+    }
+
+    #[track_caller]
+    pub fn is_masked(&self, rect: &Rect) {
+        let (masked, all) = self.masked(rect);
+        assert!(masked == all && all > 100, "{masked} of {all} at {rect:?}");
+    }
+
+    #[track_caller]
+    pub fn is_shown(&self, rect: &Rect) {
+        let (masked, all) = self.masked(rect);
+        assert!(masked == 0 && all > 100, "{masked} of {all} at {rect:?}");
     }
 }

@@ -16,7 +16,7 @@ use capataz_executor::dsl::{Policy, materialise_action};
 use capataz_executor::evidence::{EvidenceError, EvidenceSink, Stored};
 use capataz_executor::perform::{Clock, Performer, Secrets, Task};
 use serde_json::{Value, json};
-use support::{Opened, Server, open};
+use support::{Opened, Pixels, Server, css, open};
 
 const PASSWORD: &str = "correct horse & battery";
 
@@ -126,6 +126,35 @@ impl Script {
     async fn end(self) {
         self.opened.browser.close(Duration::from_secs(10)).await;
     }
+}
+
+/// Shows what is typed into its password field, in a text and in an ordinary input.
+const ECHO: &str = r#"<!doctype html><p id=plain>Nothing secret is here</p>
+<input type=password aria-label=Password oninput="echo.textContent = copy.value = this.value"><p>You typed <b id=echo></b></p>
+<input id=copy><p>Session <i id=jwt>eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3</i></p><p><u id=own>customer 77</u></p>
+<input id=card value="4111 1111 1111 1111"><button>Go</button>"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pictures_mask_secrets_that_were_typed_and_those_that_only_their_looks_tell() {
+    let server = Server::with(&[("/", ECHO)]).await;
+    let policy = json!({"redaction": {"patterns": ["customer [0-9]+"]}});
+    let mut script = Script::start(&server, policy).await;
+    script.passes(json!({"kind": "navigate", "url": server.url("/")})).await;
+    let target = json!({"label": "Password"});
+    script.passes(json!({"kind": "fill", "target": target, "value": "${secret:PASSWORD}"})).await;
+    let taken = script.passes(json!({"kind": "screenshot"})).await;
+    let clicked = script.passes(json!({"kind": "click", "target": {"role": "button", "name": "Go"}})).await;
+    for (outcome, kind) in [(taken, "screenshot"), (clicked, "screenshot_before")] {
+        let piece = outcome.evidence.iter().find(|piece| piece.kind == kind).unwrap();
+        assert!(piece.redacted);
+        let pixels = Pixels::of(&script.shelf.0[&piece.id]);
+        for secret in ["#echo", "#copy", "#jwt", "#own", "#card"] {
+            pixels.is_masked(&script.opened.found(&css(secret)).await.1.rect);
+        }
+        pixels.is_shown(&script.opened.found(&css("#plain")).await.1.rect);
+        pixels.is_shown(&script.opened.found(&css("button")).await.1.rect);
+    }
+    script.end().await;
 }
 
 const LOGIN: &str = r#"<!doctype html><title>Sign in</title>

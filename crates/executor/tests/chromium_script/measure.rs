@@ -61,6 +61,7 @@ fn measure() {
         ("pageText", "capataz.pageText()".to_owned()),
         ("outline", "capataz.outline()".to_owned()),
         ("secretBoxes", "capataz.secretBoxes()".to_owned()),
+        ("drawnText", "capataz.drawnText()".to_owned()),
         ("table", format!("capataz.table({table})")),
     ];
     let mut times = vec![Vec::new(); calls.len()];

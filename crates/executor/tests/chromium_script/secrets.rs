@@ -40,6 +40,7 @@ fn no_secret_is_in_anything_that_is_kept() {
         ("html", page.run("html", &json!([redaction()]))),
         ("outline", page.run("outline", &json!([{ "redaction": redaction() }]))),
         ("pageText", page.run("pageText", &json!([redaction()]))),
+        ("drawnText", page.run("drawnText", &json!([redaction()]))),
     ];
     for (function, output) in &outputs {
         let output = output.to_string();
@@ -110,21 +111,6 @@ fn boxes_cover_all_that_is_secret() {
 }
 
 #[test]
-fn boxes_of_texts_cover_each_place_where_they_are_drawn_or_entered() {
-    let page = Page::with(
-        "<style>body{margin:0} *{font:20px/20px monospace}</style><p style='margin:0'>key sk-1 and <b>sk-1</b></p>
-        <div id=host><template shadowrootmode=open><i>sk-1</i></template></div><input value='a sk-1'><p hidden>sk-1</p>
-        <textarea style='display:none'>sk-1</textarea><p>sk-2</p>",
-    );
-    let boxes = page.run("textBoxes", &json!([["sk-1", ""]]));
-    let boxes = boxes.as_array().unwrap();
-    assert_eq!(boxes.len(), 4, "{boxes:?}");
-    let width = |index: usize| boxes[index]["width"].as_f64().unwrap();
-    assert_eq!((width(0), width(1)), (width(2), width(0)), "the text alone, not what is beside it");
-    assert!(boxes[0]["x"].as_f64().unwrap() > 0.0);
-}
-
-#[test]
 fn a_redaction_that_cannot_be_read_is_an_error_and_no_empty_mask() {
     let page = Page::with("<p>x</p>");
     for call in [
@@ -134,6 +120,7 @@ fn a_redaction_that_cannot_be_read_is_an_error_and_no_empty_mask() {
         "outline({redaction:{selectors:['p[']}})",
         "secretBoxes({selectors:['p[']})",
         "pageText({selectors:['p[']})",
+        "drawnText({selectors:['p[']})",
         "look({locators:[{kind:'css',value:'p'}]}, {selectors:['p[']})",
     ] {
         let error = page.fallible(&format!("capataz.{call}")).unwrap_err();

@@ -24,7 +24,8 @@ const capataz = Object.freeze({
   pageText,
   outline,
   secretBoxes,
-  textBoxes,
+  drawnText,
+  drawnBoxes,
   table,
   changed,
 });

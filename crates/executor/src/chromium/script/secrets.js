@@ -70,31 +70,3 @@ const secretBoxes = (redaction) => {
   }
   return boxes;
 };
-
-/**
- * Boxes that cover each place where one of these texts is drawn or entered: for secrets that only their pattern tells.
- * White space is compared as it is in the page, and a text that is spread over several elements is not found.
- */
-const textBoxes = (texts) => {
-  const wanted = texts.filter((text) => text !== "");
-  const boxes = [];
-  const add = (rects) => {
-    for (const box of rects) if (box.width > 0 && box.height > 0) boxes.push(plainRect(box));
-  };
-  eachText((node) => {
-    const content = data(node);
-    for (const text of wanted) {
-      for (let at = content.indexOf(text); at !== -1; at = content.indexOf(text, at + text.length)) {
-        const range = new Range();
-        range.setStart(node, at);
-        range.setEnd(node, at + text.length);
-        add(range.getClientRects());
-      }
-    }
-  });
-  for (const field of findEverywhere("input,textarea,select")) {
-    const shown = isSelect(field) ? ownText(field) : (valueOf(field) ?? "");
-    if (wanted.some((text) => shown.includes(text)) && isRendered(field)) add(clientRects(field));
-  }
-  return boxes;
-};

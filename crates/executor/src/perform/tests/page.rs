@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::page::{
     Act, Description, Element, Facts, Locator, Look, Node, Outline, Page, PageError, Picture, Query, Rect,
-    Skeleton, WaitUntil,
+    SecretsIn, Skeleton, WaitUntil,
 };
 use crate::perform::Clock;
 
@@ -251,11 +251,16 @@ impl Page for FakePage {
         Ok(format!("<title>{}</title>{}", self.title, self.text))
     }
 
-    async fn screenshot(&mut self, full_page: bool) -> Result<Picture, PageError> {
+    async fn screenshot(
+        &mut self,
+        full_page: bool,
+        secrets_in: &SecretsIn<'_>,
+    ) -> Result<Picture, PageError> {
         self.fails("screenshot")?;
         self.note("screenshot");
+        let masked = !secrets_in(&self.text).is_empty();
         let acts = self.log.lock().unwrap().iter().filter(|entry| entry.starts_with("act")).count();
-        Ok(Picture { png: format!("png {full_page} after {acts} acts").into(), masked: false })
+        Ok(Picture { png: format!("png {full_page} after {acts} acts").into(), masked })
     }
 
     async fn outline(&mut self, _: usize) -> Result<Outline, PageError> {
