@@ -122,7 +122,7 @@ fn script(site: &Site, number: usize) -> v1::StartRunRequest {
         host = site.host()
     );
     let script = script_file::parse(&toml, Format::Toml).unwrap();
-    v1::StartRunRequest { script: Some(script), ..Default::default() }
+    v1::StartRunRequest { script: Some(Box::new(script)), ..Default::default() }
 }
 
 /// Processes whose command line names this folder, with their command lines.

@@ -207,7 +207,7 @@ impl RunState {
             tasks: tasks.collect(),
             duration_ms: at.0.saturating_sub(self.created_at.0),
             ask: self.ask_result(),
-            script: self.script_result(),
+            script: self.script_result().map(Box::new),
         })
     }
 }

@@ -55,7 +55,7 @@ pub async fn act(args: ActArgs, global: &Global, out: &mut Output) -> Outcome {
     }
     let daemon = Daemon::connect(global).await?;
     let request = v1::StartRunRequest {
-        script: Some(script),
+        script: Some(Box::new(script)),
         labels: args.labels.iter().cloned().collect(),
         idempotency_key: args.key.clone(),
         ..v1::StartRunRequest::default()

@@ -178,7 +178,7 @@ async fn register(address: &str, data_dir: &Path, out: &mut Output) -> Outcome {
     if !out.json {
         out.line(&out.paint.text(Tone::Strong, &fill(texts.browser, &[&browser.version])));
     }
-    let request = v1::StartRunRequest { script: Some(script), ..v1::StartRunRequest::default() };
+    let request = v1::StartRunRequest { script: Some(Box::new(script)), ..v1::StartRunRequest::default() };
     let started = daemon.client.start_run(request).await.map_err(|error| daemon.failure(error))?;
     let style = if out.json { Style::Json } else { Style::Lines(Detail::Results) };
     let options = Options { style, timeout: None, exit_on_question: false };

@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn what_is_no_script_says_where() {
-        check("name = ", &[" syntax"].map(|_| "  syntax").as_slice());
+        check("name = ", &["  syntax"]);
         check("nome = \"s\"", &["nome  unknown_key"]);
     }
 }

@@ -6657,8 +6657,8 @@ pub struct StartRunRequest {
     #[prost(message, optional, tag = "5")]
     pub ask: ::core::option::Option<Ask>,
     /// Instead of a plan.
-    #[prost(message, optional, tag = "6")]
-    pub script: ::core::option::Option<Script>,
+    #[prost(message, optional, boxed, tag = "6")]
+    pub script: ::core::option::Option<::prost::alloc::boxed::Box<Script>>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StartRunResponse {
@@ -6704,8 +6704,8 @@ pub struct RunResult {
     #[prost(message, optional, tag = "6")]
     pub ask: ::core::option::Option<AskResult>,
     /// Of a script.
-    #[prost(message, optional, tag = "7")]
-    pub script: ::core::option::Option<ScriptResult>,
+    #[prost(message, optional, boxed, tag = "7")]
+    pub script: ::core::option::Option<::prost::alloc::boxed::Box<ScriptResult>>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TaskResult {

@@ -60,6 +60,8 @@ impl Live {
                         Ok(()) => v1::BrowserOutcome::default(),
                         Err(problem) => self.lost(*task, &problem).await,
                     };
+                    // Whoever learns that it is closed finds it closed.
+                    commands.close();
                     self.browser.close(CLOSE_LIMIT).await;
                     let _ = reply.send(outcome);
                     return;

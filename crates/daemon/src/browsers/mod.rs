@@ -127,7 +127,9 @@ impl Browsers {
 
     /// Those that are open, by their runs.
     pub(crate) fn all(&self) -> Vec<(String, Handle)> {
-        self.handles().iter().map(|(run, handle)| (run.clone(), handle.clone())).collect()
+        let handles = self.handles();
+        let open = handles.iter().filter(|(_, handle)| !handle.inbox.is_closed());
+        open.map(|(run, handle)| (run.clone(), handle.clone())).collect()
     }
 
     pub(crate) fn limit(&self) -> u32 {

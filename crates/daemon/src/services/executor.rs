@@ -102,7 +102,7 @@ impl ExecutorService for Executor {
         let request = request.into_inner();
         let name = if request.name.is_empty() { "session".to_owned() } else { request.name };
         let start = v1::StartRunRequest {
-            script: Some(v1::Script {
+            script: Some(Box::new(v1::Script {
                 name,
                 policy: request.policy,
                 browser: request.browser,
@@ -110,7 +110,7 @@ impl ExecutorService for Executor {
                 variables: request.variables,
                 interactive: true,
                 ..v1::Script::default()
-            }),
+            })),
             labels: request.labels,
             idempotency_key: request.idempotency_key,
             ..v1::StartRunRequest::default()

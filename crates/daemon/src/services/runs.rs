@@ -181,7 +181,7 @@ fn prepare(mut request: v1::StartRunRequest, wait: bool) -> Result<StartRequest,
     if request.plan.is_none()
         && let Some(script) = request.script.take()
     {
-        return prepare_script(request, script, &violations, canonical.as_deref(), wait);
+        return prepare_script(request, *script, &violations, canonical.as_deref(), wait);
     }
     let mut plan = request.plan.take().unwrap_or_default();
     let of_policies = materialise(&mut plan);

@@ -17,7 +17,8 @@ use tonic::transport::Channel;
 
 /// A daemon that may open browsers, and a site of two hosts.
 pub struct Bench {
-    pub daemon: Daemon,
+    /// It ends with the bench.
+    _daemon: Daemon,
     pub site: Site,
     pub runs: RunServiceClient<Channel>,
     pub executor: ExecutorServiceClient<Channel>,
@@ -40,7 +41,7 @@ impl Bench {
         let endpoint = format!("http://{}", daemon.address());
         let channel = Channel::from_shared(endpoint).unwrap().connect().await.unwrap();
         Self {
-            daemon,
+            _daemon: daemon,
             site: Site::start().await.unwrap(),
             runs: RunServiceClient::new(channel.clone()),
             executor: ExecutorServiceClient::new(channel.clone()),
@@ -71,7 +72,7 @@ impl Bench {
     }
 
     pub async fn try_start(&self, script: v1::Script) -> Result<String, Status> {
-        let request = v1::StartRunRequest { script: Some(script), ..Default::default() };
+        let request = v1::StartRunRequest { script: Some(Box::new(script)), ..Default::default() };
         Ok(self.runs.clone().start_run(request).await?.into_inner().run_id)
     }
 
@@ -176,7 +177,7 @@ pub struct Ended {
 
 impl Ended {
     pub fn script(&self) -> v1::ScriptResult {
-        self.result.script.clone().expect("the run was a script")
+        *self.result.script.clone().expect("the run was a script")
     }
 
     #[track_caller]

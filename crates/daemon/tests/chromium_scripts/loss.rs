@@ -1,10 +1,10 @@
 //! What fails beneath the page: the browser, its tab, and the place that keeps evidence (our own codes beside those of
 //! seed 002).
-#![expect(clippy::disallowed_methods, reason = "a test ends processes of the browser that it has started")]
+#![expect(clippy::disallowed_types, reason = "a test ends processes of the browser that it has started")]
 
 use std::fs;
 
-use capataz_contracts::v1::ActionStage::{Evidence, Execution, Postcondition};
+use capataz_contracts::v1::ActionStage::{Evidence, Postcondition};
 
 use crate::bench::Bench;
 use crate::sessions::Session;
@@ -135,7 +135,9 @@ async fn browser_lost_between_two_proposals_ends_the_session() {
     kill(bench.browsers().await[0].process_id);
     let error = session.fails("kind = \"click\"\ntarget = { css = \"h1\" }").await;
     let events = bench.export(&session.run_id).await;
-    let proven = bench.prove(&session.run_id, &events, error, "BROWSER_LOST", Execution).await;
+    let stage = error.stage();
+    let proven = bench.prove(&session.run_id, &events, error, "BROWSER_LOST", stage).await;
+    assert!(proven.evidence.contains_key("dom_snapshot_partial"), "of what was seen last");
     assert_eq!(proven.error.state_before.as_ref().unwrap().title, "Plain page");
     let ended = bench.ended(session.run_id.clone()).await;
     assert_eq!(ended.error().error_code, "BROWSER_LOST");

@@ -81,7 +81,8 @@ impl<'b> Session<'b> {
         self.bench.executor.clone().close_browser(request).await.unwrap();
         let request = v1::WaitRunRequest { run_id: self.run_id.clone(), timeout_ms: Some(60_000) };
         let ended = self.bench.runs.clone().wait_run(request).await.unwrap().into_inner();
-        assert!(ended.result.is_some(), "the session ends in time");
+        let result = ended.result.expect("the session ends in time");
+        assert_ne!(result.outcome(), v1::RunOutcome::Failed, "{result:?}");
     }
 }
 

@@ -177,17 +177,29 @@ impl ChromiumPage {
                 return Err(Failure::Page(PageError::TooSlow { waiting_for, limit }));
             }
         };
-        answer.map_err(|error| self.failure(error))
+        answer.map_err(|error| self.failure(session, error))
     }
 
-    fn failure(&self, error: CallError) -> Failure {
+    fn failure(&self, session: &Session, error: CallError) -> Failure {
         match error {
             CallError::Lost { loss, .. } => Failure::Page(PageError::Lost { reason: loss.to_string() }),
+            // An iframe with a process of its own crashes alone.
+            CallError::Crashed { .. } if self.is_iframes(session) => Failure::Gone,
+            CallError::Crashed { .. } => {
+                Failure::Page(PageError::Lost { reason: "the tab has crashed".to_owned() })
+            }
+            CallError::Detached { .. } => Failure::Gone,
             CallError::Protocol { ref message, .. } if GONE.iter().any(|gone| message.contains(gone)) => {
                 Failure::Gone
             }
             error => Failure::Page(PageError::Failed(error.to_string())),
         }
+    }
+
+    fn is_iframes(&self, session: &Session) -> bool {
+        let state = self.shared.read();
+        let attachment = session.id().and_then(|id| state.sessions.get(&**id));
+        attachment.is_some_and(|attachment| attachment.parent.is_some())
     }
 
     /// Why nothing can be done any more.

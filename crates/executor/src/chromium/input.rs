@@ -234,10 +234,11 @@ impl ChromiumPage {
             Ok(Verdict { pressed: true, blocked_by, .. }) => {
                 Err(PageError::Interrupted { by: blocked_by.or(others).map(Box::new) })
             }
+            // Whatever the events met in its place: nothing lay over it.
+            Ok(Verdict { detached: true, .. }) => Err(PageError::Detached),
             Ok(Verdict { blocked_by: Some(by), .. }) => Err(PageError::Covered { by: Some(Box::new(by)) }),
-            Ok(verdict) => match others {
+            Ok(_) => match others {
                 Some(by) => Err(PageError::Covered { by: Some(Box::new(by)) }),
-                None if verdict.detached => Err(PageError::Detached),
                 None => Err(PageError::NotActionable { reason: "the event did not arrive" }),
             },
             // The document that the event arrived in led on to another one, or closed its tab.

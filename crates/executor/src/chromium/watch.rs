@@ -199,8 +199,9 @@ impl Watcher {
 
     fn crashed(&self, session: &str) {
         self.shared.change(|state| {
+            // An iframe's process may crash alone: the tab lives on.
+            state.contexts_cleared(session);
             if let Some(tab) = state.tab_of_session(session)
-                // An iframe's process may crash alone: the tab lives on.
                 && tab.session == session
             {
                 tab.crashed = true;

@@ -158,9 +158,12 @@ impl<P: Page> Step<'_, P> {
                 Failure::of_condition(Phase::Post, "performed", json!({"observed": error.to_string()}))
             }
             PageError::TooSlow { waiting_for, limit } => {
+                // Of a navigation it is known how far the document was to come.
+                let names_a_point = action.traits.navigates && action.kind != ActionKind::Download;
+                let awaited = if names_a_point { wait_condition(action.wait_until) } else { waiting_for };
                 let details = json!({
                     "timeout_ms": u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
-                    "wait_condition": waiting_for,
+                    "wait_condition": awaited,
                 });
                 Failure::new(code::NAVIGATION_TIMEOUT, format!("{waiting_for} did not come in time"), details)
             }

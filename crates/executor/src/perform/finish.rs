@@ -163,11 +163,12 @@ impl<P: Page> Step<'_, P> {
         }
         if !failure.rules().evidence_can_be_taken() {
             self.last_evidence(&mut pieces);
-            stored.extend(self.task.last_evidence.iter().cloned());
+            self.name_last_evidence(stored);
         }
         if let Err(error) = store(pieces, sink, stored).await {
             if failure.code != code::EVIDENCE_FAILED {
                 failure = evidence_failed(&error.to_string(), Some(&failure));
+                self.name_last_evidence(stored);
             }
             stage = ActionStage::Evidence;
         }
@@ -231,6 +232,15 @@ impl<P: Page> Step<'_, P> {
         let mut html = self.page.html().await?;
         let redacted = self.redactor.string(&mut html);
         Ok(Piece { kind: evidence::HTML, media_type: HTML, content: html.into(), redacted })
+    }
+
+    /// What was kept of the page before this action, which nothing can take away any more.
+    fn name_last_evidence(&self, stored: &mut Vec<EvidenceRef>) {
+        for piece in &self.task.last_evidence {
+            if !stored.contains(piece) {
+                stored.push(piece.clone());
+            }
+        }
     }
 
     /// Of a page that is gone: what was seen last, by this action or before it.

@@ -48,6 +48,10 @@ pub(super) static BUILT_IN: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     let assigned = format!(
         r#"(?i)\b{NAMES}(?:["']|&quot;|\\")?\s*[:=]\s*(?:["']|&quot;|\\")?(?P<secret>[^\s"'&<>;,(){{}}\[\]\\«»]{{8,}})"#
     );
+    // As calls have it: `setItem("token", "…")`, `headers.set("x-api-key", "…")`.
+    let quote = r#"(?:["'`]|&quot;|\\")"#;
+    let argument =
+        format!(r#"(?i){quote}{NAMES}{quote}\s*,\s*{quote}(?P<secret>[^\s"'`&<>;,(){{}}\[\]\\«»]{{8,}})"#);
     let parameter =
         format!(r#"(?i)(?:[?&#;]|%3F|%26|%23)(?:{NAMES}|{URL_NAMES})(?:=|%3D)(?P<secret>[^&#\s"'<>;\\]+)"#);
     vec![
@@ -69,6 +73,7 @@ pub(super) static BUILT_IN: LazyLock<Vec<Rule>> = LazyLock::new(|| {
         unlike_words(r"\b(?:sk|pk|rk)[_\-][A-Za-z0-9_\-]{16,}"),
         unlike_words(r"(?i)\b(?:bearer|basic|digest|negotiate|token)\s+(?P<secret>[a-z0-9._~+/=\-]{8,})"),
         unlike_words(&assigned),
+        unlike_words(&argument),
     ]
 });
 

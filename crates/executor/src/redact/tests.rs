@@ -44,6 +44,8 @@ fn tokens_and_keys_are_known_by_their_looks() {
     check("Cookie: sid=1; theme=dark\nx", "Cookie: «secret»\nx");
     check("api_key=\"0123456789abcdef\"", "api_key=\"«secret»\"");
     check("{\"password\": \"hunter2hunter2\"}", "{\"password\": \"«secret»\"}");
+    check("setItem(\"token\", \"s4Gh8Jk2Lm6Np0Qr\");", "setItem(\"token\", \"«secret»\");");
+    check("headers.set('X-Api-Key', 'h0pQ1rS2tU3v')", "headers.set('X-Api-Key', '«secret»')");
     let pem = "-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----";
     check(&format!("a {pem} b"), "a «secret» b");
 }
@@ -56,6 +58,7 @@ fn plain_text_about_secrets_stays_readable() {
         "Token: expired",
         "Your session: active",
         "sk-circle-fade-dots",
+        "[\"token\", \"something\"]",
         "Cookie: we like them",
         "Order 4111 of 1999, 2026-11-21, +34 600 100 200",
         "1700000000000",

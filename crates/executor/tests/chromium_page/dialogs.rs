@@ -54,6 +54,7 @@ async fn a_page_that_wants_to_be_asked_before_it_is_left_is_answered() {
     assert!(matches!(stayed, Err(PageError::NotLoaded { .. })), "{stayed:?}");
     assert_eq!(page.page.take_changes().dialogs[0].kind, "beforeunload");
     page.page.answer_dialogs(DialogAnswer::Accept);
+    assert_eq!(page.page.location().await.unwrap().0, server.url("/"));
     let left = page.go(&server.url("/next")).await;
     assert_eq!(left, Ok(()), "{:?}", page.page.take_changes());
     page.reads("body", "next").await;

@@ -18,7 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 /// Longest wait for anything that is expected to come: far longer than it takes, on a busy machine, too.
-pub const LIMIT: Duration = Duration::from_secs(20);
+pub const LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug)]
 pub struct Request {

@@ -142,7 +142,10 @@ fn without_an_element_nothing_passes_and_without_an_event_nothing_is_reported() 
     assert_eq!(page.page("seen"), json!([]));
     let token = page.run("arm", &json!([page.handle("#go")]));
     let outcome = page.run("disarm", &json!([token]));
-    assert_eq!(outcome, json!({ "delivered": false, "pressed": false, "blockedBy": null, "detached": false }));
+    assert_eq!(
+        outcome,
+        json!({ "delivered": false, "pressed": false, "blockedBy": null, "detached": false })
+    );
     assert_eq!(page.run("disarm", &json!([token]))["delivered"], false);
 }
 

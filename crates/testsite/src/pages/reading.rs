@@ -46,7 +46,7 @@ pub(super) const PAGES: &[Page] = &[
 <p><a data-testid="hostile" href="/download/hostile">Report with an odd name</a></p>
 <p><a data-testid="missing" href="/status/404" download>Missing report</a></p>
 <p><a data-testid="shown" href="/plain">No download</a></p>
-<button data-testid="blob" onclick="const a = document.createElement('a'); a.href = URL.createObjectURL(new Blob(['made here\n'])); a.download = 'made.txt'; a.click()">Made here</button>"#,
+<button data-testid="blob" onclick="const a = document.createElement('a'); a.href = window.URL.createObjectURL(new Blob(['made here\n'])); a.download = 'made.txt'; a.click()">Made here</button>"#,
     ),
     page(
         "/secrets",
