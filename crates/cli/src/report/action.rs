@@ -202,7 +202,10 @@ fn state(page: &mut Markup, before: Option<&v1::StateSignature>, after: Option<&
     let texts = &words().page;
     page.open_class("div", "wide");
     page.open_class("table", "state");
-    page.row_of_heads(&[texts.page_state, texts.before, texts.after, ""]);
+    match after {
+        Some(_) => page.row_of_heads(&[texts.page_state, texts.before, texts.after, ""]),
+        None => page.row_of_heads(&[texts.page_state, texts.before]),
+    }
     page.open("tbody");
     type Part = fn(&v1::StateSignature) -> &str;
     let rows: [(&str, Part, bool); 5] = [
@@ -216,20 +219,17 @@ fn state(page: &mut Markup, before: Option<&v1::StateSignature>, after: Option<&
         let changed = after.is_some_and(|after| part(after) != part(before));
         page.open_class("tr", if changed { "changed" } else { "same" });
         page.element("td", name);
-        for side in [Some(before), after] {
+        for side in [Some(before), after].into_iter().flatten() {
             page.open("td");
-            let value = side.map(part).unwrap_or_default();
+            let value = part(side);
             let shown: String =
                 if is_hash { value.chars().take(HASH_LENGTH).collect() } else { value.to_owned() };
             page.element("code", &shown);
             page.close("td");
         }
-        let verdict = match (after, changed) {
-            (None, _) => "",
-            (_, true) => texts.different,
-            (_, false) => texts.same,
-        };
-        page.element("td", verdict);
+        if after.is_some() {
+            page.element("td", if changed { texts.different } else { texts.same });
+        }
         page.close("tr");
     }
     page.close("tbody");

@@ -222,7 +222,7 @@ pub fn resolution(record: &v1::ResolutionRecord) -> String {
 
 /// `button "Save"` of `button "Save" html > body > button`: who reads a line knows the page.
 fn short_element(element: &str) -> &str {
-    let named = element.rfind("\" html").and_then(|end| element.get(..=end)).unwrap_or(element);
+    let named = element.rfind("\" ").and_then(|end| element.get(..=end)).unwrap_or(element);
     named.strip_suffix(" \"\"").unwrap_or(named)
 }
 
@@ -318,6 +318,7 @@ mod tests {
     fn an_element_is_told_without_its_place() {
         assert_eq!(short_element("button \"Save\" html > body > button"), "button \"Save\"");
         assert_eq!(short_element("status \"\" html > body > output"), "status");
+        assert_eq!(short_element("button \"Close\" div#cookies > button"), "button \"Close\"");
         assert_eq!(short_element("button"), "button");
     }
 

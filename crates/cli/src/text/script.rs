@@ -195,7 +195,7 @@ texts! {
         redacted: "redacted",
         snapshot: "Snapshot of the page around the target",
         advice: "What to do",
-        advice_page: "Documentation: {0}",
+        advice_page: "Documentation",
         try_number: "Try {0}",
         recovery_number: "Recovery {0}",
         next: "Then",
