@@ -47,7 +47,8 @@ impl Client {
     pub async fn propose(&self, mut request: v1::ProposeRequest) -> Result<v1::ProposeResponse, ClientError> {
         fill(&mut request.request_id);
         let call = |request| async move { self.executor().propose(request).await };
-        repeated(&self.retry, true, request, call).await
+        // Actions and what becomes of them are large.
+        Box::pin(repeated(&self.retry, true, request, call)).await
     }
 
     /// Closes a session's browser, which ends its run.
