@@ -1,6 +1,6 @@
 //! What fails beneath the page: the browser, its tab, and the place that keeps evidence (our own codes beside those of
 //! seed 002).
-#![expect(clippy::disallowed_methods, reason = "a test ends processes of the browser that it has started")]
+#![expect(clippy::disallowed_types, reason = "a test ends processes of the browser that it has started")]
 
 use std::fs;
 
