@@ -406,8 +406,9 @@ impl Client {
         F: Fn(RunServiceClient<Channel>, Q) -> A,
         A: Future<Output = Result<Response<R>, Status>>,
     {
-        repeated(&self.retry, keyed, request, |request| call(RunServiceClient::new(self.channel()), request))
-            .await
+        let call = |request| call(RunServiceClient::new(self.channel()), request);
+        // Requests that carry a plan or a script are large, and a call has them in it several times.
+        Box::pin(repeated(&self.retry, keyed, request, call)).await
     }
 }
 

@@ -28,7 +28,7 @@ impl Client {
     ) -> Result<v1::OpenBrowserResponse, ClientError> {
         let keyed = request.idempotency_key.is_some();
         let call = |request| async move { self.executor().open_browser(request).await };
-        repeated(&self.retry, keyed, request, call).await
+        Box::pin(repeated(&self.retry, keyed, request, call)).await
     }
 
     /// What is on the page of a session now. Nothing is changed or recorded.
@@ -61,7 +61,7 @@ impl Client {
     ) -> Result<v1::CloseBrowserResponse, ClientError> {
         fill(&mut request.request_id);
         let call = |request| async move { self.executor().close_browser(request).await };
-        repeated(&self.retry, true, request, call).await
+        Box::pin(repeated(&self.retry, true, request, call)).await
     }
 
     /// The browsers that are open now, and how many may be.
