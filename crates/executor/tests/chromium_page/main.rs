@@ -8,6 +8,7 @@ mod files;
 mod frames;
 mod input;
 mod loss;
+mod measure;
 mod navigation;
 mod observation;
 mod pictures;
