@@ -13,6 +13,8 @@ pub enum Benchmark {
     Orchestration,
     /// Decisions and training of the router, and asks from request to durable answer
     Router,
+    /// Finding, acting and evidence in a real Chromium, beside the protocol alone
+    Executor,
 }
 
 impl Benchmark {
@@ -20,6 +22,7 @@ impl Benchmark {
         match self {
             Self::Orchestration => "orchestration",
             Self::Router => "router",
+            Self::Executor => "executor",
         }
     }
 
@@ -27,6 +30,7 @@ impl Benchmark {
     fn packages(self) -> &'static [&'static str] {
         match self {
             Self::Orchestration | Self::Router => &["capataz-cli", "capataz-testkit"],
+            Self::Executor => &["capataz-testkit"],
         }
     }
 }

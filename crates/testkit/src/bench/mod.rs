@@ -1,11 +1,12 @@
-//! The benchmarks: what the daemon does in a second and what that costs it, and what the router does.
+//! The benchmarks: what the daemon does in a second and what that costs it, what the router does, and how
+//! fast the executor acts on a page.
 //!
 //! Daemon, worker and load generator are processes of their own that speak over loopback. The daemon is the shipped
 //! binary with its default configuration on a disk; what it uses is read from outside, from `/proc` and from its files,
 //! never from its own mouth. Each figure stands beside its aim and beside its floor: what gRPC alone, and the log alone,
 //! do on the same machine in the same minutes.
 //!
-//! Begin reading with [`orchestration`] and [`router()`]; each of [`sections`] is one part of a report.
+//! Begin reading with [`orchestration`], [`router()`] and [`executor()`]; each of [`sections`] is one part of a report.
 
 #![allow(
     clippy::disallowed_methods,
@@ -16,6 +17,7 @@
 
 mod children;
 mod disk;
+mod executor;
 mod load;
 mod process;
 mod report;
@@ -28,6 +30,7 @@ mod work;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use executor::{ExecutorOptions, ExecutorSection, executor};
 use report::Report;
 pub use router::{RouterOptions, RouterSection, router};
 

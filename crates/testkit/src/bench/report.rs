@@ -212,7 +212,12 @@ impl Report {
             ("durability", "synchronous=FULL, write-ahead log, one database".to_owned()),
             answers,
         ];
-        if !options.json {
+        Self::of_machine(machine, !options.json)
+    }
+
+    /// Of a benchmark that measures no daemon.
+    pub(super) fn of_machine(machine: Vec<(&'static str, String)>, print: bool) -> Self {
+        if print {
             for (name, value) in &machine {
                 println!("{name:>12}  {value}");
             }

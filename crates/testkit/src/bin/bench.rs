@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use capataz_testkit::bench::{self, Options, RouterOptions, roles};
+use capataz_testkit::bench::{self, ExecutorOptions, Options, RouterOptions, roles};
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
@@ -19,6 +19,8 @@ enum Benchmark {
     Orchestration(Options),
     /// Decisions and training of the router, and asks from request to durable answer
     Router(RouterOptions),
+    /// Finding, acting and evidence in a real Chromium
+    Executor(ExecutorOptions),
     /// A worker process that gives its inputs back
     #[command(hide = true)]
     Worker {
@@ -43,6 +45,7 @@ async fn main() -> ExitCode {
     let outcome = match Arguments::parse().benchmark {
         Benchmark::Orchestration(options) => bench::orchestration(&options).await,
         Benchmark::Router(options) => bench::router(&options).await,
+        Benchmark::Executor(options) => bench::executor(&options).await,
         Benchmark::Worker { endpoint, slots, hold } => roles::worker(endpoint, slots, hold).await,
         Benchmark::EchoServer { listen } => roles::echo_server(listen).await,
     };

@@ -1,0 +1,118 @@
+//! A page that notes how long each of its operations takes, and that can leave pictures out.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use capataz_contracts::v1;
+use capataz_executor::chromium::ChromiumPage;
+use capataz_executor::page::{
+    Act, Facts, Look, Node, Outline, Page, PageError, Picture, Query, Rect, Skeleton, WaitUntil,
+};
+use serde_json::Value;
+
+use super::super::Outcome;
+use super::times::Times;
+
+/// Operations by their names in the port.
+#[derive(Debug)]
+pub(super) struct Parts {
+    empty: Times,
+    times: BTreeMap<&'static str, Times>,
+}
+
+impl Parts {
+    pub(super) fn new() -> Outcome<Self> {
+        Ok(Self { empty: Times::new()?, times: BTreeMap::new() })
+    }
+
+    pub(super) fn forget(&mut self) {
+        self.times.clear();
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, &Times)> {
+        self.times.iter().map(|(name, times)| (*name, times))
+    }
+
+    fn part(&mut self, name: &'static str) -> &mut Times {
+        let Self { empty, times } = self;
+        times.entry(name).or_insert_with(|| empty.clone())
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Watched<'a> {
+    pub(super) page: &'a mut ChromiumPage,
+    pub(super) parts: &'a mut Parts,
+    /// Whether pictures are taken; if not, they are empty.
+    pub(super) pictured: bool,
+}
+
+impl Page for Watched<'_> {
+    async fn look(&mut self, query: &Query) -> Result<Look, PageError> {
+        self.parts.part("look").of(self.page.look(query)).await
+    }
+
+    async fn facts(&mut self, node: &Node, attributes: &[String]) -> Result<Facts, PageError> {
+        self.parts.part("facts").of(self.page.facts(node, attributes)).await
+    }
+
+    async fn table(&mut self, node: &Node) -> Result<Vec<Vec<String>>, PageError> {
+        self.page.table(node).await
+    }
+
+    async fn changed(&mut self, limit: Duration) -> Result<(), PageError> {
+        self.parts.part("changed").of(self.page.changed(limit)).await
+    }
+
+    async fn settle(&mut self, node: &Node, limit: Duration) -> Result<Rect, PageError> {
+        self.parts.part("settle").of(self.page.settle(node, limit)).await
+    }
+
+    async fn act(&mut self, act: Act, until: WaitUntil, limit: Duration) -> Result<(), PageError> {
+        self.parts.part("act").of(self.page.act(act, until, limit)).await
+    }
+
+    async fn downloads_ended(&mut self, expected: bool, limit: Duration) -> Result<bool, PageError> {
+        self.page.downloads_ended(expected, limit).await
+    }
+
+    fn answer_dialogs(&mut self, answer: v1::DialogAnswer) {
+        self.page.answer_dialogs(answer);
+    }
+
+    fn take_changes(&mut self) -> v1::PageChanges {
+        self.page.take_changes()
+    }
+
+    async fn location(&mut self) -> Result<(String, String), PageError> {
+        self.parts.part("location").of(self.page.location()).await
+    }
+
+    async fn text(&mut self) -> Result<String, PageError> {
+        self.parts.part("text").of(self.page.text()).await
+    }
+
+    async fn skeleton(&mut self) -> Result<Skeleton, PageError> {
+        self.parts.part("skeleton").of(self.page.skeleton()).await
+    }
+
+    async fn snapshot(&mut self, nodes: &[Node]) -> Result<Value, PageError> {
+        self.parts.part("snapshot").of(self.page.snapshot(nodes)).await
+    }
+
+    async fn html(&mut self) -> Result<String, PageError> {
+        self.parts.part("html").of(self.page.html()).await
+    }
+
+    async fn screenshot(&mut self, full_page: bool) -> Result<Picture, PageError> {
+        if !self.pictured {
+            return Ok(Picture { png: Bytes::new(), masked: false });
+        }
+        self.parts.part("screenshot").of(self.page.screenshot(full_page)).await
+    }
+
+    async fn outline(&mut self, max_characters: usize) -> Result<Outline, PageError> {
+        self.page.outline(max_characters).await
+    }
+}
