@@ -80,7 +80,8 @@ async fn what_covers_a_frame_covers_what_is_in_it() {
     for host in ["127.0.0.1", "localhost"] {
         let (_server, mut page) = with_frame(host, cover).await;
         let (node, _) = page.found(&within(&PATH, "#go")).await;
-        let limit = std::time::Duration::from_millis(500);
+        // All of it is waited: what covers an element may go.
+        let limit = std::time::Duration::from_secs(3);
         let clicked = page.page.act(Act::Click { node, count: 1 }, WaitUntil::Load, limit).await;
         let Err(PageError::Covered { by: Some(by) }) = clicked else { panic!("{clicked:?}") };
         assert_eq!(by.id.as_deref(), Some("cover"));
