@@ -280,10 +280,16 @@ impl ChromiumPage {
         let deadline = Instant::now() + limit;
         let mut before: Option<Rect> = None;
         let mut scrolled = false;
+        let mut met = None;
         loop {
-            let obstacle;
             let left = deadline.saturating_duration_since(Instant::now());
-            let inner = self.settle_within(node, left).await?;
+            let inner = match (self.settle_within(node, left).await, met.take()) {
+                (Ok(inner), _) => inner,
+                // Too little time was left to see it rest: what stood in the way before says more.
+                (Err(PageError::NotActionable { .. }), Some(obstacle)) => return Err(obstacle),
+                (Err(error), _) => return Err(error),
+            };
+            let obstacle;
             if self.owner(&node.frame).await.map_err(Failure::or_detached)?.is_none() {
                 return Ok(Place { rect: inner });
             }
@@ -309,6 +315,7 @@ impl ChromiumPage {
             if Instant::now() >= deadline {
                 return Err(obstacle);
             }
+            met = Some(obstacle);
         }
     }
 

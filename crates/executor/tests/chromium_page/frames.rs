@@ -81,7 +81,7 @@ async fn what_covers_a_frame_covers_what_is_in_it() {
         let (_server, mut page) = with_frame(host, cover).await;
         let (node, _) = page.found(&within(&PATH, "#go")).await;
         // All of it is waited: what covers an element may go.
-        let limit = std::time::Duration::from_secs(3);
+        let limit = std::time::Duration::from_secs(1);
         let clicked = page.page.act(Act::Click { node, count: 1 }, WaitUntil::Load, limit).await;
         let Err(PageError::Covered { by: Some(by) }) = clicked else { panic!("{clicked:?}") };
         assert_eq!(by.id.as_deref(), Some("cover"));
