@@ -10,7 +10,7 @@ use crate::bench::{Bench, Ended};
 use crate::support::details;
 
 /// Scripts that share the probes out, each with a browser of its own.
-const SCRIPTS: usize = 3;
+const SCRIPTS: usize = 2;
 
 /// Ways that are closed before there is a request or a connection: by the browser's switches, or by Chromium itself.
 const UNTOLD: [&str; 6] = ["web-transport", "webrtc-udp", "dns-prefetch", "speculation", "link-data", "ping"];
@@ -61,7 +61,9 @@ async fn probe_all(bench: &Bench, policy: &str) -> Vec<(Vec<Probe>, Ended)> {
     }
     let mut ended = Vec::new();
     for (share, run) in begun {
-        ended.push((share, bench.ended(run).await));
+        let run = bench.ended(run).await;
+        assert!(run.script().error.is_none(), "the script goes through all of them: {:?}", run.script().error);
+        ended.push((share, run));
     }
     for probe in PROBES {
         let path = format!("/probe/{}", probe.name);
