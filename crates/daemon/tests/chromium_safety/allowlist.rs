@@ -62,7 +62,11 @@ async fn probe_all(bench: &Bench, policy: &str) -> Vec<(Vec<Probe>, Ended)> {
     let mut ended = Vec::new();
     for (share, run) in begun {
         let run = bench.ended(run).await;
-        assert!(run.script().error.is_none(), "the script goes through all of them: {:?}", run.script().error);
+        assert!(
+            run.script().error.is_none(),
+            "the script goes through all of them: {:?}",
+            run.script().error
+        );
         ended.push((share, run));
     }
     for probe in PROBES {
