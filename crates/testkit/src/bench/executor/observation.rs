@@ -38,8 +38,8 @@ async fn html(page: &mut ChromiumPage, redactor: &Redactor) -> Outcome<usize> {
     Ok(html.len())
 }
 
-async fn picture(page: &mut ChromiumPage, masked: bool) -> Outcome<usize> {
-    let picture = page.screenshot(false).await?;
+async fn picture(page: &mut ChromiumPage, redactor: &Redactor, masked: bool) -> Outcome<usize> {
+    let picture = page.screenshot(false, &|text| redactor.found(text)).await?;
     if picture.masked != masked {
         return Err("the picture is not masked as it should be".into());
     }
@@ -69,8 +69,8 @@ pub(super) async fn observation(options: &ExecutorOptions, browsers: &mut Browse
             whole.of(html(page, &redactor)).await?,
             text.of(page.text()).await?.len(),
             outline.of(page.outline(20_000)).await?.text.len(),
-            plain.of(picture(page, false)).await?,
-            covered.of(picture(masked, true)).await?,
+            plain.of(picture(page, &redactor, false)).await?,
+            covered.of(picture(masked, &redactor, true)).await?,
             raw_html.of(raw.evaluate("document.documentElement.outerHTML")).await?.to_string().len(),
             raw_picture.of(raw.picture()).await?,
         ];

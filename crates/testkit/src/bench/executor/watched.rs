@@ -7,7 +7,7 @@ use bytes::Bytes;
 use capataz_contracts::v1;
 use capataz_executor::chromium::ChromiumPage;
 use capataz_executor::page::{
-    Act, Facts, Look, Node, Outline, Page, PageError, Picture, Query, Rect, Skeleton, WaitUntil,
+    Act, Facts, Look, Node, Outline, Page, PageError, Picture, Query, Rect, SecretsIn, Skeleton, WaitUntil,
 };
 use serde_json::Value;
 
@@ -105,11 +105,15 @@ impl Page for Watched<'_> {
         self.parts.part("html").of(self.page.html()).await
     }
 
-    async fn screenshot(&mut self, full_page: bool) -> Result<Picture, PageError> {
+    async fn screenshot(
+        &mut self,
+        full_page: bool,
+        secrets_in: &SecretsIn<'_>,
+    ) -> Result<Picture, PageError> {
         if !self.pictured {
             return Ok(Picture { png: Bytes::new(), masked: false });
         }
-        self.parts.part("screenshot").of(self.page.screenshot(full_page)).await
+        self.parts.part("screenshot").of(self.page.screenshot(full_page, secrets_in)).await
     }
 
     async fn outline(&mut self, max_characters: usize) -> Result<Outline, PageError> {
