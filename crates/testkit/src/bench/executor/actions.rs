@@ -94,7 +94,7 @@ impl Performed {
         let Self { performer, clock, pictured, times, parts } = self;
         let mut page = Watched { page: &mut browsers.page, parts, pictured: *pictured };
         let mut sink = Hashed::default();
-        let performing = performer.perform(&mut page, &task, &NoSecrets, &mut sink, clock);
+        let performing = Box::pin(performer.perform(&mut page, &task, &NoSecrets, &mut sink, clock));
         let outcome = times.of(async { Ok::<_, std::convert::Infallible>(performing.await) }).await?;
         match outcome.error {
             None => Ok(()),
