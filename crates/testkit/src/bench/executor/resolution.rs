@@ -31,7 +31,7 @@ impl Case {
 
     async fn measure(&mut self, browsers: &mut Browsers) -> Outcome<()> {
         let counted = self.floor.of(browsers.raw.evaluate(self.raw)).await?;
-        if counted != Value::from(1) {
+        if counted != 1 {
             return Err(format!("the raw call for {} counts {counted}", self.name).into());
         }
         let look = self.look.of(browsers.page.look(&self.query)).await?;
