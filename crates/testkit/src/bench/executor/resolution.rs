@@ -1,7 +1,6 @@
 //! Finding one element, by each kind of locator, beside an expression of the page that counts the same matches.
 
 use capataz_executor::page::{Locator, Page, Query};
-use serde_json::Value;
 
 use super::super::Outcome;
 use super::super::report::{Cell, Section, Table};
