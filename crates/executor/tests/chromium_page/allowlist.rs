@@ -17,7 +17,6 @@ async fn server(other: &Server, page: &str) -> Server {
             "/hop" => Answer::redirect("/hop2"),
             "/hop2" => Answer::redirect(&format!("{other}/hop3")),
             "/worker.js" => asks("/worker"),
-            "/shared.js" => asks("/shared"),
             "/service.js" => Answer::script(format!(
                 "addEventListener('install', (event) => event.waitUntil(fetch('{other}/service', {{ mode: 'no-cors' }})\
                  .catch(() => 0)));"
@@ -69,11 +68,6 @@ async fn what_a_document_asks_for_is_refused() {
 async fn what_workers_ask_for_is_refused() {
     check(&[
         ("<script>new Worker('/worker.js')</script>", "xhr", "/worker"),
-        (
-            "<script>window.kept = new SharedWorker('/shared.js'); kept.port.start()</script>",
-            "xhr",
-            "/shared",
-        ),
         ("<script>navigator.serviceWorker.register('/service.js')</script>", "xhr", "/service"),
     ])
     .await;
