@@ -120,7 +120,8 @@ impl Page for ChromiumPage {
 
     async fn downloads_ended(&mut self, expected: bool, limit: Duration) -> Result<bool, PageError> {
         let ended = self.shared.find_within(limit, |state| {
-            if state.lost.is_some() {
+            // Nothing comes any more of a tab that has crashed, either.
+            if state.lost.is_some() || state.current().is_some_and(|tab| tab.crashed) {
                 return Some(false);
             }
             let (begun, all_ended) = state.downloads.summary();
