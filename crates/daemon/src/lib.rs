@@ -77,6 +77,10 @@ pub enum DaemonError {
     NotLoopback { address: String },
     #[error("the profiles of earlier browsers cannot be removed")]
     Profiles(#[source] std::io::Error),
+    #[error(
+        "browser.storage_key names the secret {name:?}, and there is none: set CAPATAZ_SECRET_{name}, or put it into secrets_dir"
+    )]
+    NoStorageKey { name: String },
     #[error("the specs could not be loaded")]
     Specs(#[from] SpecsError),
     #[error("the gRPC server could not be set up")]
@@ -128,7 +132,7 @@ impl Daemon {
             shim: ShimOptions { command: shim.clone(), locks_folder: shims_folder.clone() },
             secrets: Arc::clone(&secrets),
         });
-        let browsers = browsers.map_err(DaemonError::Profiles)?;
+        let browsers = browsers?;
         let browser_host = Host::start(shard.clone(), Arc::clone(&browsers));
         let tidying = tokio::spawn(Arc::clone(&browsers).tidy());
         let host = (!config.agents.is_empty()).then(|| {

@@ -27,6 +27,7 @@ use capataz_store::{RunId, Store};
 use prost::Message;
 use tokio::sync::{Semaphore, mpsc};
 
+use crate::DaemonError;
 pub use config::BrowserConfig;
 use evidence::BlobEvidence;
 use folders::Folders;
@@ -83,11 +84,21 @@ pub(crate) struct About {
 
 impl Browsers {
     /// Removes what an earlier daemon has left, and begins.
-    pub(crate) fn new(surroundings: Surroundings) -> std::io::Result<Arc<Self>> {
+    ///
+    /// # Errors
+    /// The profiles cannot be removed, or the key for storage states is not there: nothing is kept in clear that was to be
+    /// encrypted.
+    pub(crate) fn new(surroundings: Surroundings) -> Result<Arc<Self>, DaemonError> {
         let Surroundings { config, data_dir, shard, shim, secrets } = surroundings;
         let folders = Folders::new(data_dir);
-        folders.remove_profiles()?;
-        let key = config.storage_key.as_deref().and_then(|name| secrets.resolve(name));
+        folders.remove_profiles().map_err(DaemonError::Profiles)?;
+        let key = match &config.storage_key {
+            Some(name) => {
+                let key = secrets.resolve(name).filter(|key| !key.is_empty());
+                Some(key.ok_or_else(|| DaemonError::NoStorageKey { name: name.clone() })?)
+            }
+            None => None,
+        };
         Ok(Arc::new(Self {
             states: States::new(folders.states(), key.as_deref()),
             permits: Arc::new(Semaphore::new(config.max_open as usize)),
@@ -149,16 +160,16 @@ impl Browsers {
         }
     }
 
-    /// Says that there is a browser, without looking for it each time.
-    pub(crate) async fn ready(&self) -> Result<(), FindError> {
+    /// The browser that was found last, as long as it is there: to ask one for its version takes a process.
+    pub(crate) async fn ready(&self) -> Result<Found, FindError> {
         let known = self.found.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if known.is_some_and(|found| found.program.is_file()) {
-            return Ok(());
+        match known.filter(|found| found.program.is_file()) {
+            Some(found) => Ok(found),
+            None => self.find().await,
         }
-        self.find().await.map(|_| ())
     }
 
-    /// The browser that would be opened.
+    /// Looks for the browser that would be opened.
     pub(crate) async fn find(&self) -> Result<Found, FindError> {
         let path = environment("PATH");
         let found = find(self.config.program.as_deref(), path.as_deref()).await;
@@ -182,7 +193,7 @@ impl Browsers {
                 Arc::clone(&self.permits).acquire_owned().await.map_err(|error| error.to_string())?
             }
         };
-        let found = self.find().await.map_err(|error| error.to_string())?;
+        let found = self.ready().await.map_err(|error| error.to_string())?;
         let declared = task.policy.clone().unwrap_or_default();
         let policy = Policy::new(&declared).map_err(|violations| format!("{violations:?}"))?;
         let options = task.browser.clone().unwrap_or_default();

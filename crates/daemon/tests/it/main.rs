@@ -5,6 +5,7 @@
 mod ask_bad_input;
 mod asks;
 mod bad_input;
+mod browsers;
 mod leases;
 mod requests;
 mod routing;

@@ -1,0 +1,23 @@
+//! What the daemon asks of its surroundings before it opens any browser.
+
+use capataz_daemon::{Config, Daemon, DaemonError};
+
+use crate::support::data_dir;
+
+#[tokio::test]
+async fn a_key_for_storage_states_that_is_not_there_keeps_the_daemon_from_starting() {
+    let folder = tempfile::tempdir().unwrap();
+    let secrets = folder.path().join("secrets");
+    std::fs::create_dir(&secrets).unwrap();
+    let config = || {
+        let mut config = Config::embedded(data_dir(&folder));
+        config.secrets_dir = Some(secrets.clone());
+        config.browser.storage_key = Some("STATES".to_owned());
+        config
+    };
+    let refused = Daemon::start(config()).await.map(|_| ()).unwrap_err();
+    assert!(matches!(&refused, DaemonError::NoStorageKey { name } if name == "STATES"), "{refused}");
+
+    std::fs::write(secrets.join("STATES"), "a key").unwrap();
+    Daemon::start(config()).await.unwrap().shutdown().await;
+}
