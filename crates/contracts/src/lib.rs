@@ -15,6 +15,7 @@ pub mod v1 {
     pub use crate::wire::{DeliveredEvent, ExportRunResponse, SubscribeResponse};
 }
 
+mod braces;
 mod canonical;
 mod document;
 pub mod duration;

@@ -8,6 +8,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
+use crate::braces::{self, Piece};
 use crate::json::depth_is_within;
 use crate::path::{Path, shown};
 use crate::violation::{Violation, Violations};
@@ -52,35 +53,13 @@ const LARGEST: usize = 256 * 1024 * 1024;
 /// # Errors
 /// The first `${` that is neither escaped nor the beginning of a reference.
 pub fn scan(text: &str) -> Result<Vec<Segment<'_>>, MalformedReference> {
-    let mut segments = Vec::new();
-    let mut rest = text;
-    while let Some(start) = rest.find("${") {
-        let (before, opening) = rest.split_at(start);
-        if let Some(plain) = before.strip_suffix('$') {
-            push_text(&mut segments, plain);
-            let (escaped, after) = opening.split_at("${".len());
-            push_text(&mut segments, escaped);
-            rest = after;
-            continue;
-        }
-        push_text(&mut segments, before);
-        let malformed = |reason| MalformedReference { text: shown(opening), reason };
-        let end = opening.find('}').ok_or_else(|| malformed("the `}` is missing"))?;
-        let (reference, after) = opening.split_at(end + 1);
-        let inner = reference.get(2..end).unwrap_or_default();
-        segments.push(
-            parse_inner(inner).map_err(|reason| MalformedReference { text: shown(reference), reason })?,
-        );
-        rest = after;
-    }
-    push_text(&mut segments, rest);
-    Ok(segments)
-}
-
-fn push_text<'a>(segments: &mut Vec<Segment<'a>>, text: &'a str) {
-    if !text.is_empty() {
-        segments.push(Segment::Text(text));
-    }
+    let malformed = |written, reason| MalformedReference { text: shown(written), reason };
+    let segments = braces::pieces(text).into_iter().map(|piece| match piece {
+        Piece::Text(text) => Ok(Segment::Text(text)),
+        Piece::Braced { inner, written } => parse_inner(inner).map_err(|reason| malformed(written, reason)),
+        Piece::Open(opening) => Err(malformed(opening, "the `}` is missing")),
+    });
+    segments.collect()
 }
 
 fn parse_inner(inner: &str) -> Result<Segment<'_>, &'static str> {

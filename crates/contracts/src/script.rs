@@ -12,6 +12,7 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::braces::{self, Piece};
 use crate::path::shown;
 use crate::v1;
 
@@ -58,35 +59,15 @@ impl std::error::Error for MalformedPlaceholder {}
 /// # Errors
 /// The first `${` that is neither escaped nor the beginning of a placeholder.
 pub fn placeholders(text: &str) -> Result<Vec<Segment<'_>>, MalformedPlaceholder> {
-    let mut segments = Vec::new();
-    let mut rest = text;
-    while let Some(start) = rest.find("${") {
-        let (before, opening) = rest.split_at(start);
-        if let Some(plain) = before.strip_suffix('$') {
-            push_text(&mut segments, plain);
-            let (escaped, after) = opening.split_at("${".len());
-            push_text(&mut segments, escaped);
-            rest = after;
-            continue;
+    let malformed = |written| MalformedPlaceholder { text: shown(written) };
+    let segments = braces::pieces(text).into_iter().map(|piece| match piece {
+        Piece::Text(text) => Ok(Segment::Text(text)),
+        Piece::Braced { inner, written } => {
+            placeholder(inner).map(Segment::Placeholder).ok_or_else(|| malformed(written))
         }
-        push_text(&mut segments, before);
-        let end = opening.find('}').unwrap_or(opening.len());
-        let inner = opening.get("${".len()..end).unwrap_or_default();
-        let Some(placeholder) = placeholder(inner).filter(|_| end < opening.len()) else {
-            let written = opening.get(..=end).unwrap_or(opening);
-            return Err(MalformedPlaceholder { text: shown(written) });
-        };
-        segments.push(Segment::Placeholder(placeholder));
-        rest = opening.get(end + 1..).unwrap_or_default();
-    }
-    push_text(&mut segments, rest);
-    Ok(segments)
-}
-
-fn push_text<'a>(segments: &mut Vec<Segment<'a>>, text: &'a str) {
-    if !text.is_empty() {
-        segments.push(Segment::Text(text));
-    }
+        Piece::Open(opening) => Err(malformed(opening)),
+    });
+    segments.collect()
 }
 
 fn placeholder(inner: &str) -> Option<Placeholder<'_>> {
