@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::connection::EventError;
 use crate::process::Ended;
 
 /// Why a command has no result.
@@ -48,6 +49,18 @@ impl CallError {
     pub fn is_lost(&self) -> bool {
         matches!(self, Self::Lost { .. })
     }
+}
+
+/// Why a document did not come.
+#[derive(Debug, Error)]
+pub enum NavigateError {
+    /// A network error, in the browser's words.
+    #[error("the document could not be loaded: {reason}")]
+    NotLoaded { reason: String },
+    #[error(transparent)]
+    Call(#[from] CallError),
+    #[error(transparent)]
+    Event(#[from] EventError),
 }
 
 /// Why a connection has ended.

@@ -27,6 +27,6 @@ pub use connection::{
     Connection, Done, Event, EventError, Events, MESSAGE_LIMIT, QUEUE_BYTES, QUEUE_EVENTS, REQUEST_LIMIT,
     Reply, Session, SessionId,
 };
-pub use error::{CallError, LaunchError, Loss};
+pub use error::{CallError, LaunchError, Loss, NavigateError};
 pub use options::{LaunchOptions, ShimOptions, WindowSize, passed_environment};
 pub use process::Ended;

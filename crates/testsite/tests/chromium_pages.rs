@@ -47,9 +47,12 @@ async fn tab(browser: &Browser) -> Session {
 
 /// Begins to load the document, and waits until it is parsed.
 async fn open(page: &Session, url: &str) {
-    let mut parsed = page.subscribe(&["Page.domContentEventFired"]);
-    let _: Value = page.call("Page.navigate", json!({ "url": url })).await.unwrap();
-    timeout(DEADLINE, parsed.next()).await.unwrap_or_else(|_| panic!("{url} was not parsed")).unwrap();
+    open_until(page, url, "Page.domContentEventFired").await;
+}
+
+async fn open_until(page: &Session, url: &str, event: &'static str) {
+    let opened = timeout(DEADLINE, page.navigate(url, event)).await;
+    opened.unwrap_or_else(|_| panic!("{url}: no {event}")).unwrap();
 }
 
 async fn evaluate(page: &Session, expression: &str) -> Value {
@@ -173,9 +176,7 @@ async fn careless_clicks_do_what_the_table_says() {
     ] {
         let site = Site::start().await.unwrap();
         let page = tab(&browser).await;
-        let mut loaded = page.subscribe(&["Page.loadEventFired"]);
-        open(&page, &site.url(path)).await;
-        timeout(DEADLINE, loaded.next()).await.unwrap_or_else(|_| panic!("{path} was not loaded")).unwrap();
+        open_until(&page, &site.url(path), "Page.loadEventFired").await;
         click(&page, "target").await;
         let counted = format!("/hit/{hit}");
         timeout(DEADLINE, site.until_hits(&counted, 1))

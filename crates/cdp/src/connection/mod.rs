@@ -6,6 +6,7 @@
 
 mod events;
 mod message;
+mod navigate;
 mod payload;
 mod session;
 mod tasks;

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use capataz_cdp::{Browser, LaunchError, LaunchOptions, Session, ShimOptions, find, passed_environment};
+use capataz_cdp::{
+    Browser, LaunchError, LaunchOptions, NavigateError, Session, ShimOptions, find, passed_environment,
+};
 use capataz_shim::ShimCommand;
 use rustix::process::{Pid, test_kill_process};
 use serde::Deserialize;
@@ -110,13 +112,10 @@ pub async fn evaluate(page: &Session, expression: &str) -> Value {
 
 /// Loads the document to its end. The browser's words where it could not.
 pub async fn navigate(page: &Session, url: &str) -> Result<(), String> {
-    page.call::<Value>("Page.enable", ()).await.unwrap();
-    let mut loaded = page.subscribe(&["Page.loadEventFired"]);
-    let answer: Value = page.call("Page.navigate", json!({ "url": url })).await.unwrap();
-    match answer["errorText"].as_str() {
-        Some(error) => Err(error.to_owned()),
-        None => {
-            loaded.next().await.unwrap();
+    match page.navigate(url, "Page.loadEventFired").await {
+        Err(NavigateError::NotLoaded { reason }) => Err(reason),
+        loaded => {
+            loaded.unwrap();
             Ok(())
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -192,7 +192,8 @@ impl DerefMut for Opened {
 pub fn options(folder: &Path, allowlist: &[String]) -> OpenOptions {
     std::fs::create_dir_all(folder.join("downloads")).unwrap();
     OpenOptions {
-        program: "/usr/bin/chromium".into(),
+        // Not asked for its version, as `find` would: that is another process for each test.
+        program: std::env::var_os("CAPATAZ_CHROMIUM").map_or("/usr/bin/chromium".into(), PathBuf::from),
         profile_folder: folder.join("profile"),
         download_folder: folder.join("downloads"),
         shim: None,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -37,7 +38,9 @@ impl Shared {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let mut options = LaunchOptions::new("/usr/bin/chromium", folder.path().join("profile"));
+        let named = std::env::var_os("CAPATAZ_CHROMIUM");
+        let program = named.map_or("/usr/bin/chromium".into(), PathBuf::from);
+        let mut options = LaunchOptions::new(program, folder.path().join("profile"));
         options.environment = passed_environment(true, |name| std::env::var_os(name));
         let browser = runtime.block_on(Browser::launch(options)).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -108,9 +111,9 @@ impl Page {
             pages.insert(path.clone(), html.to_owned());
             path
         };
-        let mut loaded = self.session.subscribe(&["Page.loadEventFired"]);
-        self.call("Page.navigate", json!({ "url": self.url(&path) }));
-        self.shared.runtime.block_on(loaded.next()).unwrap();
+        let url = self.url(&path);
+        let opening = self.session.navigate(&url, "Page.loadEventFired");
+        self.shared.runtime.block_on(opening).unwrap();
         let frames = self.call("Page.getFrameTree", json!({}));
         let world = json!({ "frameId": frames["frameTree"]["frame"]["id"], "worldName": script::OBJECT });
         let context = self.call("Page.createIsolatedWorld", world)["executionContextId"].as_i64().unwrap();

@@ -32,19 +32,12 @@ impl RawPage {
         let size = json!({ "width": WIDTH, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": false });
         let _: Done = session.call("Emulation.setDeviceMetricsOverride", size).await?;
         let _: Done = session.call("Emulation.setFocusEmulationEnabled", json!({ "enabled": true })).await?;
-        let _: Done = session.call("Page.enable", ()).await?;
         Ok(Self { browser, session })
     }
 
     /// Loads a document to its end.
     pub(super) async fn navigate(&self, url: &str) -> Outcome<()> {
-        let mut loaded = self.session.subscribe(&["Page.loadEventFired"]);
-        let answer: Value = self.session.call("Page.navigate", json!({ "url": url })).await?;
-        if let Some(error) = answer.get("errorText").and_then(Value::as_str) {
-            return Err(error.into());
-        }
-        loaded.next().await?;
-        Ok(())
+        Ok(self.session.navigate(url, "Page.loadEventFired").await?)
     }
 
     /// The value of an expression; a promise is waited for.
