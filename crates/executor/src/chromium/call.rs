@@ -294,7 +294,8 @@ fn call_script(
         "expression": format!("{OBJECT}.{}({function:?},{arguments})", function::ANSWER),
         "uniqueContextId": document,
         "returnByValue": true,
-        "awaitPromise": true,
+        // Waiting costs something even where there is nothing to wait for.
+        "awaitPromise": function::WAITING.contains(&function),
     });
     session.send("Runtime.evaluate", params)
 }

@@ -37,6 +37,9 @@ pub const SOURCE: &str = concat!(
 /// Names of the functions, with what they take and answer. `redaction` is `{selectors}`, or null for none; an answer that
 /// depends on one fails where a selector cannot be read.
 pub mod function {
+    /// Those that answer with a promise.
+    pub const WAITING: [&str; 2] = [SETTLE, CHANGED];
+
     /// `(name, arguments)` → what the named function answers, or its promise comes to, as JSON.
     pub const ANSWER: &str = "answer";
     /// `([{kind, value}])` → for each, of kind `css` or `xpath`, why it cannot be read, or null.

@@ -34,7 +34,7 @@ async fn input_arrives_once_and_where_it_is_meant() {
     page.click("#go").await.unwrap();
     page.reads("#log", "click1true;").await;
     let node = page.node("#go").await;
-    page.page.settle(&node, LIMIT).await.unwrap();
+    page.page.settle(&node, LIMIT, None).await.unwrap();
     page.act(Act::Click { node, count: 2 }, WaitUntil::Load).await.unwrap();
     page.reads("#log", "click1true;click1true;click2true;double;").await;
 
@@ -110,7 +110,7 @@ async fn a_covered_element_is_not_clicked_and_nothing_else_is() {
     page.go(&server.url("/")).await.unwrap();
     let node = page.node("#target").await;
     let limit = Duration::from_millis(300);
-    let Err(PageError::Covered { by: Some(by) }) = page.page.settle(&node, limit).await else {
+    let Err(PageError::Covered { by: Some(by) }) = page.page.settle(&node, limit, None).await else {
         panic!("the cover was not seen")
     };
     assert_eq!((by.id.as_deref(), by.name.as_str()), (Some("cover"), "Cookies?"));
@@ -145,7 +145,7 @@ async fn what_is_covered_or_moved_between_the_check_and_the_click_receives_nothi
     for (path, _) in pages {
         page.go(&server.url(path)).await.unwrap();
         let node = page.node("#target").await;
-        page.page.settle(&node, LIMIT).await.unwrap();
+        page.page.settle(&node, LIMIT, None).await.unwrap();
         let clicked = page.act(Act::Click { node, count: 1 }, WaitUntil::Load).await;
         assert!(clicked.is_err(), "{path}");
         assert_eq!(page.text_of("#log").await, "none", "{path}: {clicked:?}");

@@ -29,7 +29,7 @@ const byLabel = (value) => {
   const found = new Set();
   for (const label of findEverywhere("label")) {
     const control = labelControl(label);
-    if (control !== null && typeOf(control) !== "hidden" && labelText(label, control) === wanted) found.add(control);
+    if (control !== null && typeOf(control) !== "hidden" && isLabelled(label, control, wanted)) found.add(control);
   }
   for (const element of findEverywhere("[aria-label],[aria-labelledby]")) {
     const parts = referenced(element, "aria-labelledby");
@@ -73,13 +73,11 @@ const byXpath = (value) => {
   return found;
 };
 
-const textWalker = method(Document.prototype, "createTreeWalker");
-
 /** Text nodes of the document and its open shadow roots, a function for each. */
 const eachText = (visit) => {
   const roots = [document, ...shadowRoots()];
   for (const root of roots) {
-    const walker = textWalker(document, root, NodeFilter.SHOW_TEXT);
+    const walker = treeWalker(document, root, NodeFilter.SHOW_TEXT);
     for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) visit(node);
   }
 };
