@@ -16,6 +16,9 @@ use crate::page::{Node, PageError};
 /// Longest wait for an answer about the page. A page that does not answer in this time runs a script that never ends.
 pub(super) const READ_LIMIT: Duration = Duration::from_secs(15);
 
+/// The same for frames that are asked beside the one that matters, which does not wait for them any longer.
+pub(super) const OTHER_FRAMES_LIMIT: Duration = Duration::from_secs(1);
+
 /// What the browser says where a document went away before or during a call.
 const GONE: [&str; 8] = [
     "Cannot find context",

@@ -9,16 +9,12 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::ChromiumPage;
-use super::call::{Failure, READ_LIMIT};
+use super::call::{Failure, OTHER_FRAMES_LIMIT, READ_LIMIT};
 use super::frames::{Maybe, Place, not_actionable};
 use super::script::function;
 
 use crate::keys::{Chord, Stroke};
 use crate::page::{Description, Node, PageError};
-
-/// Longest wait for guards in other frames than the element's. One that does not answer in this time does not handle
-/// events either.
-const OTHER_FRAMES_LIMIT: Duration = Duration::from_secs(1);
 
 /// What the guard stops where it would go to another element than the focused one.
 const KEY_EVENTS: [&str; 4] = ["keydown", "keypress", "keyup", "beforeinput"];
@@ -264,7 +260,8 @@ impl ChromiumPage {
         }
     }
 
-    /// Lets nothing pass in the documents of all other frames. One that does not answer does not handle events either.
+    /// Lets nothing pass in the documents of all other frames. One that does not answer in time does not handle events
+    /// either.
     async fn guard_others(&self, node: &Node, types: Option<&[&str]>) -> Vec<(String, u64)> {
         let mut documents = self.documents();
         documents.retain(|document| *document != node.frame);

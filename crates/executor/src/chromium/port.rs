@@ -3,8 +3,6 @@
 use std::time::Duration;
 
 use capataz_contracts::v1;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::ChromiumPage;
@@ -12,8 +10,8 @@ use super::call::{Failure, READ_LIMIT};
 use super::frames::Maybe;
 use super::script::function;
 use crate::page::{
-    Act, Facts, Locator, Look, Node, Outline, Page, PageError, Picture, Query, SecretsIn, Settled, Sight,
-    Skeleton, WaitUntil,
+    Act, Facts, Locator, Look, Node, Outline, Page, PageError, Picture, Query, SecretsIn, Settled, Skeleton,
+    WaitUntil,
 };
 
 /// Longest wait of one call of `changed`. What changes between a look and the wait leaves no sign that could still be
@@ -31,34 +29,6 @@ impl ChromiumPage {
         let mut facts = facts.map_err(Failure::or_detached)?.here()?;
         self.seen_from_outside(node, &mut facts).await.map_err(Failure::or_detached)?;
         Ok(facts)
-    }
-
-    async fn sight(&self, secrets_in: Option<&SecretsIn<'_>>) -> Result<Sight, PageError> {
-        let skeleton = self.read_skeleton().await?;
-        let picture = match secrets_in {
-            Some(secrets_in) => Some(self.picture(false, secrets_in).await?),
-            None => None,
-        };
-        Ok(Sight { skeleton, picture })
-    }
-
-    async fn read_skeleton(&self) -> Result<Skeleton, PageError> {
-        self.read(function::SKELETON, json!([self.redaction])).await
-    }
-
-    /// Reads something of the current tab's document and of these elements, as far as they are in it and not gone.
-    async fn read_of<R: DeserializeOwned>(
-        &self,
-        function: &'static str,
-        nodes: &[Node],
-    ) -> Result<R, PageError> {
-        self.repeated(async || {
-            let document = self.main_document().await?;
-            let here = nodes.iter().filter(|node| node.frame == document);
-            let handles: Vec<u64> = here.map(|node| node.handle).collect();
-            self.script(&document, function, json!([handles, self.redaction]), READ_LIMIT).await
-        })
-        .await
     }
 
     /// Waits for the first of: a sign in one of the documents, news of the browser, the limit.
@@ -204,21 +174,15 @@ impl Page for ChromiumPage {
     }
 
     async fn skeleton(&mut self) -> Result<Skeleton, PageError> {
-        self.read_skeleton().await
+        self.whole_skeleton().await
     }
 
     async fn snapshot(&mut self, nodes: &[Node]) -> Result<Value, PageError> {
-        self.read_of(function::SNAPSHOT, nodes).await
+        self.whole_snapshot(nodes).await
     }
 
     async fn state(&mut self, nodes: &[Node]) -> Result<(Skeleton, Value), PageError> {
-        #[derive(Deserialize)]
-        struct State {
-            skeleton: Skeleton,
-            snapshot: Value,
-        }
-        let State { skeleton, snapshot } = self.read_of(function::STATE, nodes).await?;
-        Ok((skeleton, snapshot))
+        self.whole_state(nodes).await
     }
 
     async fn html(&mut self) -> Result<String, PageError> {

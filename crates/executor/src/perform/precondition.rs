@@ -86,11 +86,14 @@ impl<P: Page> Step<'_, P> {
                 }
             };
             if let Some(reason) = &look.invalid {
+                // Selectors were read before; what is left is an element that was to show a frame.
                 let violation = v1::ScriptViolation {
-                    path: "target".to_owned(),
-                    rule: "selector".to_owned(),
+                    path: look
+                        .frame_missing
+                        .map_or("target".to_owned(), |depth| format!("target.frame[{depth}]")),
+                    action_id: action.spec.id.clone(),
+                    rule: "frame".to_owned(),
                     message: reason.clone(),
-                    ..v1::ScriptViolation::default()
                 };
                 return Err(Failure::of_violations(&[violation]));
             }

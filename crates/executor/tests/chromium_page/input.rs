@@ -197,6 +197,27 @@ async fn an_element_that_moves_is_waited_for_and_one_that_never_stops_is_not_cli
 }
 
 #[tokio::test]
+async fn a_page_is_seen_while_its_element_is_watched_and_only_where_that_rested_from_the_beginning() {
+    let stopping = "<style>@keyframes go { to { transform: translateX(300px) } } \
+                    #target { animation: go 0.3s linear forwards }</style><button id=target>Go</button>";
+    let resting = "<button id=target>Go</button>";
+    let server =
+        Server::with(&[("/stopping", &page_with(stopping, "")), ("/resting", &page_with(resting, ""))]).await;
+    let mut page = open(&[&server]).await;
+    page.go(&server.url("/stopping")).await.unwrap();
+    let node = page.node("#target").await;
+    let settled = page.page.settle(&node, LIMIT, Some(&|_| Vec::new())).await.unwrap();
+    assert_eq!(settled.sight, None, "it moved until {:?}", settled.rect);
+
+    page.go(&server.url("/resting")).await.unwrap();
+    let node = page.node("#target").await;
+    let sight = page.page.settle(&node, LIMIT, None).await.unwrap().sight.unwrap();
+    assert_eq!((&sight.skeleton, sight.picture), (&page.page.skeleton().await.unwrap(), None));
+    let sight = page.page.settle(&node, LIMIT, Some(&|_| Vec::new())).await.unwrap().sight.unwrap();
+    assert!(sight.picture.is_some_and(|picture| !picture.png.is_empty()));
+}
+
+#[tokio::test]
 async fn text_does_not_go_to_a_field_that_takes_the_focus_away() {
     let thief = "<input id=name onbeforeinput='log.textContent += 1'><input id=thief oninput='log.textContent += 2'>\
                  <p id=log></p><script>document.getElementById('name').onfocus = () => \
