@@ -503,6 +503,16 @@ fn an_activity_whose_host_is_always_lost_ends_the_script_with_an_error_of_the_ex
 }
 
 #[test]
+fn a_host_that_does_not_come_back_in_time_ends_the_script_with_an_error_of_the_executor() {
+    let scripted = Scripted::opened(&["click send"], v1::ScriptPolicy::default()).lease();
+    let timeout = scripted.bench.state.plan.timeouts_of(scripted.current()).timeout();
+    let timeout = i64::try_from(timeout.as_millis()).unwrap();
+    let error = scripted.after(timeout).after(5 * SECOND).tells().expect_ended_with("BROWSER_LOST");
+    assert_eq!(details(&error)["original_code"], "TASK_TIMEOUT");
+    assert_eq!(error.action_id, "send");
+}
+
+#[test]
 fn a_host_that_is_lost_while_it_says_what_became_of_an_activity_is_not_asked_again() {
     let scripted = Scripted::opened(&["extract title"], v1::ScriptPolicy::default());
     let ended = scripted.is_always_lost().is_always_lost().expect_ended(v1::RunOutcome::Failed);
