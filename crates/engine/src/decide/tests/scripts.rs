@@ -189,7 +189,7 @@ impl Scripted {
 
     /// The holder of the activity's lease is gone.
     #[track_caller]
-    fn is_lost(self) -> Self {
+    fn loses_its_host(self) -> Self {
         let leased = self.lease();
         let task = leased.current();
         let (lease, _) = leased.bench.state.lease_of(task).expect("leased");
@@ -198,9 +198,9 @@ impl Scripted {
 
     /// The same, until it is given up.
     #[track_caller]
-    fn is_always_lost(mut self) -> Self {
+    fn loses_its_host_always(mut self) -> Self {
         for _ in 0..5 {
-            self = self.is_lost();
+            self = self.loses_its_host();
         }
         self
     }
@@ -429,7 +429,7 @@ fn a_halt_ends_the_script_whatever_the_host_says_of_it() {
 #[test]
 fn a_halt_that_a_restart_interrupts_is_said_again_and_nobody_is_asked() {
     let policy = v1::ScriptPolicy { max_steps: Some(0), ..v1::ScriptPolicy::default() };
-    let scripted = Scripted::opened(&["click send"], policy).is_lost();
+    let scripted = Scripted::opened(&["click send"], policy).loses_its_host();
     assert!(scripted.bench.state.is_queued(scripted.current()));
     scripted.tells().expect_ended_with("POLICY_HALT");
 }
@@ -471,7 +471,7 @@ fn looking_at_a_state_is_no_visit() {
 
 #[test]
 fn nobody_repeats_an_action_of_which_nobody_knows_what_became() {
-    let scripted = Scripted::opened(&["click send"], v1::ScriptPolicy::default()).is_lost();
+    let scripted = Scripted::opened(&["click send"], v1::ScriptPolicy::default()).loses_its_host();
     let bench = scripted.bench.expect_status(v1::RunStatus::Waiting);
     let asked = Scripted { bench: bench.answer("succeeded") };
     asked.expect_asked(Close, "");
@@ -479,7 +479,7 @@ fn nobody_repeats_an_action_of_which_nobody_knows_what_became() {
 
 #[test]
 fn an_unknown_outcome_that_a_person_calls_a_failure_ends_the_script() {
-    let scripted = Scripted::opened(&["click send"], v1::ScriptPolicy::default()).is_lost();
+    let scripted = Scripted::opened(&["click send"], v1::ScriptPolicy::default()).loses_its_host();
     let scripted = Scripted { bench: scripted.bench.answer("failed") }.expect_asked(Action, "send");
     assert_eq!(scripted.decided().error_code, "BROWSER_LOST");
     let error = scripted.tells().expect_ended_with("BROWSER_LOST");
@@ -488,7 +488,7 @@ fn an_unknown_outcome_that_a_person_calls_a_failure_ends_the_script() {
 }
 
 #[test]
-fn an_activity_whose_host_is_always_lost_ends_the_script_with_an_error_of_the_executor() {
+fn an_activity_whose_host_loses_its_host_always_ends_the_script_with_an_error_of_the_executor() {
     let script = || script(&["extract title"], v1::ScriptPolicy::default());
     let cases = [
         (Scripted::start(script()), "browser:open"),
@@ -496,7 +496,7 @@ fn an_activity_whose_host_is_always_lost_ends_the_script_with_an_error_of_the_ex
         (Scripted::start(script()).opens().acts(Ends("/a")), "browser:close"),
     ];
     for (scripted, id) in cases {
-        let error = scripted.is_always_lost().tells().expect_ended_with("BROWSER_LOST");
+        let error = scripted.loses_its_host_always().tells().expect_ended_with("BROWSER_LOST");
         assert_eq!(details(&error)["original_code"], "WORKER_LOST");
         assert_eq!(error.action_id, id);
     }
@@ -515,14 +515,14 @@ fn a_host_that_does_not_come_back_in_time_ends_the_script_with_an_error_of_the_e
 #[test]
 fn a_host_that_is_lost_while_it_says_what_became_of_an_activity_is_not_asked_again() {
     let scripted = Scripted::opened(&["extract title"], v1::ScriptPolicy::default());
-    let ended = scripted.is_always_lost().is_always_lost().expect_ended(v1::RunOutcome::Failed);
+    let ended = scripted.loses_its_host_always().loses_its_host_always().expect_ended(v1::RunOutcome::Failed);
     assert_eq!(ended.result().script.unwrap().error, None);
     ended.bench.expect_run_error("WORKER_LOST");
 }
 
 #[test]
 fn what_only_reads_is_simply_done_again() {
-    let scripted = Scripted::opened(&["extract title"], v1::ScriptPolicy::default()).is_lost();
+    let scripted = Scripted::opened(&["extract title"], v1::ScriptPolicy::default()).loses_its_host();
     assert!(scripted.bench.state.is_queued(scripted.current()));
 }
 
@@ -734,7 +734,7 @@ impl Scripted {
             Happening::Ends(page) if queued => self.acts(Ends(pick(&PAGES, page))),
             Happening::Fails(code) if queued => self.acts(Fails(pick(&CODES, code))),
             Happening::FailsAfterInput(code) if queued => self.acts(FailsAfterInput(pick(&CODES, code))),
-            Happening::IsLost if queued => self.is_lost(),
+            Happening::IsLost if queued => self.loses_its_host(),
             Happening::TimePasses(seconds) => self.after(i64::from(seconds) * 20),
             Happening::IsPaused | Happening::IsResumed if !self.bench.state.is_finished() => {
                 let request_id = format!("request {number}");
