@@ -252,11 +252,35 @@ pub struct Outline {
     pub truncated: bool,
 }
 
+/// An element that rests where it can receive events.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settled {
+    /// In the outermost viewport; its centre is the point that receives them.
+    pub rect: Rect,
+    /// The page, seen while the element was watched. Only where it rested from the beginning: what else was to be waited
+    /// for changed what the page looks like.
+    pub sight: Option<Sight>,
+}
+
+/// What the whole page looks like.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sight {
+    pub skeleton: Skeleton,
+    /// Where one was asked for.
+    pub picture: Option<Picture>,
+}
+
 /// Tells where in a text something is secret by its looks: ranges of bytes, in order, none within another.
 pub type SecretsIn<'a> = dyn Fn(&str) -> Vec<Range<usize>> + Sync + 'a;
 
 /// A page in a browser, and the tabs that it opens.
 pub trait Page: Send {
+    /// Which of these selectors and expressions cannot be read, and why; the others are not looked at.
+    fn unreadable(
+        &mut self,
+        locators: &[&Locator],
+    ) -> impl Future<Output = Result<Vec<Option<String>>, PageError>> + Send;
+
     /// Finds elements; one round trip for each frame of the path. Never waits.
     fn look(&mut self, query: &Query) -> impl Future<Output = Result<Look, PageError>> + Send;
 
@@ -274,12 +298,13 @@ pub trait Page: Send {
     fn changed(&mut self, limit: Duration) -> impl Future<Output = Result<(), PageError>> + Send;
 
     /// Waits until the element has the same box in two frames one after the other, is scrolled into view, and would
-    /// receive an event at its centre. Returns its box.
+    /// receive an event at its centre. With `secrets_in`, the sight has a picture, as of [`Page::screenshot`].
     fn settle(
         &mut self,
         node: &Node,
         limit: Duration,
-    ) -> impl Future<Output = Result<Rect, PageError>> + Send;
+        secrets_in: Option<&SecretsIn<'_>>,
+    ) -> impl Future<Output = Result<Settled, PageError>> + Send;
 
     /// Does it, once. Clicks check what really receives the event when it arrives, and stop it where that is not the
     /// element.
@@ -316,6 +341,9 @@ pub trait Page: Send {
     /// The `dom_snapshot_partial` of seed 002, section 3: url, title, the nodes with ancestors and siblings, visible
     /// anchors and inputs. A JSON object.
     fn snapshot(&mut self, nodes: &[Node]) -> impl Future<Output = Result<Value, PageError>> + Send;
+
+    /// Both at the same moment.
+    fn state(&mut self, nodes: &[Node]) -> impl Future<Output = Result<(Skeleton, Value), PageError>> + Send;
 
     /// The document as HTML, without values of secret inputs.
     fn html(&mut self) -> impl Future<Output = Result<String, PageError>> + Send;

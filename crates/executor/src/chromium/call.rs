@@ -10,10 +10,14 @@ use serde_json::{Value, json};
 
 use super::ChromiumPage;
 use super::protocol::{DescribedNode, Evaluated};
+use super::script::{OBJECT, function};
 use crate::page::{Node, PageError};
 
 /// Longest wait for an answer about the page. A page that does not answer in this time runs a script that never ends.
 pub(super) const READ_LIMIT: Duration = Duration::from_secs(15);
+
+/// The same for frames that are asked beside the one that matters, which does not wait for them any longer.
+pub(super) const OTHER_FRAMES_LIMIT: Duration = Duration::from_secs(1);
 
 /// What the browser says where a document went away before or during a call.
 const GONE: [&str; 8] = [
@@ -64,9 +68,9 @@ impl ChromiumPage {
         limit: Duration,
     ) -> Result<R, Failure> {
         let session = self.session_of(document).ok_or(Failure::Gone)?;
-        let reply = call_script(&session, document, function, &arguments, true);
-        let evaluated: Evaluated<R> = self.answer(&session, reply, limit).await?;
-        value(function, evaluated)
+        let reply = call_script(&session, document, function, &arguments);
+        let evaluated = self.answer(&session, reply, limit).await?;
+        value_of_json(function, evaluated)
     }
 
     /// Calls a function of the adapter's own, which gets the arguments as a list, beside the script.
@@ -78,7 +82,7 @@ impl ChromiumPage {
         limit: Duration,
     ) -> Result<R, Failure> {
         let session = self.session_of(document).ok_or(Failure::Gone)?;
-        let reply = call(&session, document, declaration, &arguments, true);
+        let reply = call(&session, document, declaration, &arguments);
         let evaluated: Evaluated<R> = self.answer(&session, reply, limit).await?;
         value("function", evaluated)
     }
@@ -108,7 +112,7 @@ impl ChromiumPage {
             .iter()
             .map(|document| {
                 let session = self.session_of(document)?;
-                let reply = call_script::<R>(&session, document, function, &arguments, true);
+                let reply = call_script(&session, document, function, &arguments);
                 Some((session, reply))
             })
             .collect();
@@ -117,7 +121,7 @@ impl ChromiumPage {
             results.push(match sent {
                 None => Err(Failure::Gone),
                 Some((session, reply)) => match self.answer(&session, reply, limit).await {
-                    Ok(evaluated) => value(function, evaluated),
+                    Ok(evaluated) => value_of_json(function, evaluated),
                     Err(failure) => Err(failure),
                 },
             });
@@ -134,8 +138,12 @@ impl ChromiumPage {
     /// The browser's id for an element. Nothing where the element is gone.
     pub(super) async fn object(&self, node: &Node) -> Result<Option<(Session, String)>, Failure> {
         let session = self.session_of(&node.frame).ok_or(Failure::Gone)?;
-        let reply = call_script::<Value>(&session, &node.frame, "node", &json!([node.handle]), false);
-        let evaluated = self.answer(&session, reply, READ_LIMIT).await?;
+        let params = json!({
+            "expression": format!("{OBJECT}.{}({})", function::NODE, node.handle),
+            "uniqueContextId": node.frame,
+        });
+        let evaluated: Evaluated<Value> =
+            self.command(&session, "Runtime.evaluate", params, READ_LIMIT).await?;
         Ok(evaluated.result.object_id.map(|object| (session, object)))
     }
 
@@ -278,15 +286,21 @@ fn no_document() -> PageError {
     PageError::TooSlow { waiting_for: "a document", limit: READ_LIMIT }
 }
 
-fn call_script<R: DeserializeOwned>(
+/// The arguments stand in the expression, which JSON is: that is read faster than arguments of a function.
+fn call_script(
     session: &Session,
     document: &DocumentId,
     function: &'static str,
     arguments: &Value,
-    by_value: bool,
-) -> Reply<Evaluated<R>> {
-    let declaration = format!("function(given) {{ return capataz.{function}(...given); }}");
-    call(session, document, &declaration, arguments, by_value)
+) -> Reply<Evaluated<String>> {
+    let params = json!({
+        "expression": format!("{OBJECT}.{}({function:?},{arguments})", function::ANSWER),
+        "uniqueContextId": document,
+        "returnByValue": true,
+        // Waiting costs something even where there is nothing to wait for.
+        "awaitPromise": function::WAITING.contains(&function),
+    });
+    session.send("Runtime.evaluate", params)
 }
 
 fn call<R: DeserializeOwned>(
@@ -294,16 +308,25 @@ fn call<R: DeserializeOwned>(
     document: &DocumentId,
     declaration: &str,
     arguments: &Value,
-    by_value: bool,
 ) -> Reply<Evaluated<R>> {
     let params = json!({
         "functionDeclaration": declaration,
         "arguments": [{ "value": arguments }],
         "uniqueContextId": document,
-        "returnByValue": by_value,
-        "awaitPromise": by_value,
+        "returnByValue": true,
+        "awaitPromise": true,
     });
     session.send("Runtime.callFunctionOn", params)
+}
+
+fn value_of_json<R: DeserializeOwned>(
+    function: &'static str,
+    evaluated: Evaluated<String>,
+) -> Result<R, Failure> {
+    let text = value(function, evaluated)?;
+    serde_json::from_str(&text).map_err(|error| {
+        Failure::Page(PageError::Failed(format!("the script's {function} answered something else: {error}")))
+    })
 }
 
 fn value<R: DeserializeOwned>(function: &'static str, evaluated: Evaluated<R>) -> Result<R, Failure> {

@@ -28,6 +28,8 @@ const DEPTH_LIMIT: usize = 32;
 pub(super) struct Place {
     /// In the outermost viewport; its centre is the point.
     pub rect: Rect,
+    /// Nothing was to be waited for but the frame in which that is seen.
+    pub rested: bool,
 }
 
 impl Place {
@@ -127,6 +129,8 @@ impl<T> Maybe<T> {
 #[serde(rename_all = "camelCase")]
 struct Settled {
     rect: Option<Rect>,
+    #[serde(default)]
+    rested: bool,
     covered_by: Option<Description>,
     reason: Option<String>,
 }
@@ -283,15 +287,15 @@ impl ChromiumPage {
         let mut met = None;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let inner = match (self.settle_within(node, left).await, met.take()) {
-                (Ok(inner), _) => inner,
+            let (inner, rested) = match (self.settle_within(node, left).await, met.take()) {
+                (Ok(settled), _) => settled,
                 // Too little time was left to see it rest: what stood in the way before says more.
                 (Err(PageError::NotActionable { .. }), Some(obstacle)) => return Err(obstacle),
                 (Err(error), _) => return Err(error),
             };
             let obstacle;
             if self.owner(&node.frame).await.map_err(Failure::or_detached)?.is_none() {
-                return Ok(Place { rect: inner });
+                return Ok(Place { rect: inner, rested });
             }
             let outward = self.outward(&node.frame, inner, true).await.map_err(Failure::or_detached)?;
             if !outward.shown {
@@ -307,7 +311,7 @@ impl ChromiumPage {
                 obstacle = PageError::Covered { by: by.map(Box::new) };
                 before = None;
             } else if before == Some(outward.rect) {
-                return Ok(Place { rect: outward.rect });
+                return Ok(Place { rect: outward.rect, rested: false });
             } else {
                 obstacle = PageError::NotActionable { reason: "moving" };
                 before = Some(outward.rect);
@@ -320,14 +324,14 @@ impl ChromiumPage {
     }
 
     /// In the element's own document.
-    async fn settle_within(&self, node: &Node, limit: Duration) -> Result<Rect, PageError> {
+    async fn settle_within(&self, node: &Node, limit: Duration) -> Result<(Rect, bool), PageError> {
         let arguments = json!([node.handle, limit.as_millis() as u64, self.redaction]);
         let patience = limit + READ_LIMIT;
         let settled: Maybe<Settled> =
             self.script(&node.frame, "settle", arguments, patience).await.map_err(Failure::or_detached)?;
         let settled = settled.here()?;
         match (settled.rect, settled.covered_by, settled.reason) {
-            (Some(rect), ..) => Ok(rect),
+            (Some(rect), ..) => Ok((rect, settled.rested)),
             (None, Some(by), _) => Err(PageError::Covered { by: Some(Box::new(by)) }),
             (None, None, reason) => Err(not_actionable(reason.as_deref())),
         }
@@ -339,7 +343,11 @@ fn nothing_found() -> Look {
 }
 
 fn look_of(answer: LookAnswer, document: &str) -> (Look, Option<FoundElement>) {
-    let LookAnswer { locator, tried, count, sample, handles, element, invalid } = answer;
+    let LookAnswer { locator, tried, count, mut sample, mut handles, element, invalid } = answer;
+    if let (Some(only), true) = (&element, sample.is_empty()) {
+        sample.push(only.description.clone());
+        handles.push(only.handle);
+    }
     let node = |handle| Node { frame: document.to_owned(), handle };
     let matches = handles.into_iter().map(node).collect();
     let look = Look { locator, tried, count, sample, matches, element: None, frame_missing: None, invalid };

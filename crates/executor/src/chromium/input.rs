@@ -9,18 +9,17 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::ChromiumPage;
-use super::call::{Failure, READ_LIMIT};
+use super::call::{Failure, OTHER_FRAMES_LIMIT, READ_LIMIT};
 use super::frames::{Maybe, Place, not_actionable};
+use super::script::function;
 
 use crate::keys::{Chord, Stroke};
-use crate::page::{Description, Facts, Node, PageError};
-
-/// Longest wait for guards in other frames than the element's. One that does not answer in this time does not handle
-/// events either.
-const OTHER_FRAMES_LIMIT: Duration = Duration::from_secs(1);
+use crate::page::{Description, Node, PageError};
 
 /// What the guard stops where it would go to another element than the focused one.
 const KEY_EVENTS: [&str; 4] = ["keydown", "keypress", "keyup", "beforeinput"];
+
+const TYPING_EVENTS: [&str; 1] = ["beforeinput"];
 
 /// Whether a click on the element submits its form.
 const SUBMITS: &str = "function(given) { \
@@ -44,9 +43,29 @@ struct Verdict {
 struct Outcome {
     #[serde(default)]
     ok: bool,
-    #[serde(default)]
-    direct: bool,
     reason: Option<String>,
+    token: Option<u64>,
+    before: Option<Entered>,
+}
+
+/// What is in an element that takes text: its value, or its text where it has none.
+#[derive(Debug, Deserialize)]
+struct Entered {
+    value: Option<String>,
+    text: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Filled {
+    verdict: Verdict,
+    now: Option<Entered>,
+}
+
+enum Ready {
+    /// With what is entered before.
+    Armed(Guards, Entered),
+    /// Characters cannot be typed there.
+    Direct,
 }
 
 impl Outcome {
@@ -89,34 +108,61 @@ impl ChromiumPage {
 
     pub(super) async fn fill(&self, node: &Node, text: &str, limit: Duration) -> Result<(), PageError> {
         let session = self.input_session(node)?;
-        let before = self.facts_of(node, &[]).await?;
         if text.is_empty() {
-            self.ask(node, "clear", json!([node.handle]), limit).await?;
+            self.ask(node, function::CLEAR, json!([node.handle]), limit).await?;
             return Ok(());
         }
-        let ready = self.ask(node, "focusForFill", json!([node.handle]), limit).await?;
-        if ready.direct {
-            self.ask(node, "setValue", json!([node.handle, text]), limit).await?;
-            return Ok(());
-        }
-        let guards = self.guard(node, Some(&["beforeinput"])).await?;
+        let (guards, before) = match self.ready_to_fill(node, limit).await? {
+            Ready::Armed(guards, before) => (guards, before),
+            Ready::Direct => {
+                self.ask(node, function::SET_VALUE, json!([node.handle, text]), limit).await?;
+                return Ok(());
+            }
+        };
         let typed = session.send::<Done>("Input.insertText", json!({ "text": text }));
         let taken = self.taken(&session, vec![typed], limit).await;
-        let verdict = self.verdict(node, guards).await;
+        let arguments = json!([node.handle, guards.token, self.redaction]);
+        let (own, others) = tokio::join!(
+            self.script::<Filled>(&node.frame, function::FILLED, arguments, READ_LIMIT),
+            self.disarm(&guards.others),
+        );
+        let (own, now) = match own {
+            Ok(filled) => (Ok(filled.verdict), filled.now),
+            Err(failure) => (Err(failure), None),
+        };
+        let verdict = judged(own, others);
         taken?;
         verdict?;
         // A page may give the text another form; what it may not do is to leave all as it was.
-        let took = |facts: &Facts| match (&facts.value, &before.value) {
+        let took = |now: &Entered| match (&now.value, &before.value) {
             (Some(now), Some(before)) => now != before || now == text,
-            _ => facts.text != before.text || facts.text.contains(text.trim()),
+            _ => now.text != before.text || now.text.as_ref().is_some_and(|now| now.contains(text.trim())),
         };
-        match self.facts_of(node, &[]).await {
-            Ok(facts) if took(&facts) => Ok(()),
-            Ok(_) => Err(PageError::NotActionable { reason: "it did not take the text" }),
-            // It led on, as a search field may.
-            Err(PageError::Detached) => Ok(()),
-            Err(error) => Err(error),
+        // Nothing is there where the text led on, as that of a search field may.
+        if now.is_none_or(|now| took(&now)) {
+            Ok(())
+        } else {
+            Err(PageError::NotActionable { reason: "it did not take the text" })
         }
+    }
+
+    /// Focuses the element, selects what is in it and arms it for typing; all that in one call, beside those that close
+    /// the other frames.
+    async fn ready_to_fill(&self, node: &Node, limit: Duration) -> Result<Ready, PageError> {
+        let arguments = json!([node.handle, TYPING_EVENTS]);
+        let (own, others) = tokio::join!(
+            self.script::<Maybe<Outcome>>(&node.frame, function::READY_TO_FILL, arguments, limit),
+            self.guard_others(node, Some(&TYPING_EVENTS)),
+        );
+        let ready = match own.map_err(Failure::or_detached).and_then(Maybe::here).and_then(Outcome::ok) {
+            Ok(Outcome { token: Some(token), before: Some(before), .. }) => {
+                return Ok(Ready::Armed(Guards { others, token }, before));
+            }
+            Ok(_) => Ok(Ready::Direct),
+            Err(error) => Err(error),
+        };
+        self.disarm(&others).await;
+        ready
     }
 
     pub(super) async fn press(
@@ -201,18 +247,10 @@ impl ChromiumPage {
     /// Lets events of these types, of clicks if none are named, pass at the element alone; in the documents of all other
     /// frames nothing passes.
     async fn guard(&self, node: &Node, types: Option<&[&str]>) -> Result<Guards, PageError> {
-        let arguments = |handle: u64| match types {
-            Some(types) => json!([handle, types]),
-            None => json!([handle]),
-        };
-        let mut documents = self.documents();
-        documents.retain(|document| *document != node.frame);
         let (own, others) = tokio::join!(
-            self.script::<u64>(&node.frame, "arm", arguments(node.handle), READ_LIMIT),
-            self.scripts::<u64>(&documents, "arm", arguments(0), OTHER_FRAMES_LIMIT),
+            self.script::<u64>(&node.frame, function::ARM, armed(node.handle, types), READ_LIMIT),
+            self.guard_others(node, types),
         );
-        let armed = documents.into_iter().zip(others);
-        let others = armed.filter_map(|(document, token)| Some((document, token.ok()?))).collect();
         match own {
             Ok(token) => Ok(Guards { others, token }),
             Err(failure) => {
@@ -222,29 +260,25 @@ impl ChromiumPage {
         }
     }
 
+    /// Lets nothing pass in the documents of all other frames. One that does not answer in time does not handle events
+    /// either.
+    async fn guard_others(&self, node: &Node, types: Option<&[&str]>) -> Vec<(String, u64)> {
+        let mut documents = self.documents();
+        documents.retain(|document| *document != node.frame);
+        let tokens =
+            self.scripts::<u64>(&documents, function::ARM, armed(0, types), OTHER_FRAMES_LIMIT).await;
+        let armed = documents.into_iter().zip(tokens);
+        armed.filter_map(|(document, token)| Some((document, token.ok()?))).collect()
+    }
+
     /// Takes the guards away, and says what came of the events.
     async fn verdict(&self, node: &Node, guards: Guards) -> Result<(), PageError> {
         let arguments = json!([guards.token, self.redaction]);
         let (own, others) = tokio::join!(
-            self.script::<Verdict>(&node.frame, "disarm", arguments, READ_LIMIT),
+            self.script::<Verdict>(&node.frame, function::DISARM, arguments, READ_LIMIT),
             self.disarm(&guards.others),
         );
-        match own {
-            Ok(Verdict { delivered: true, .. }) => Ok(()),
-            Ok(Verdict { pressed: true, blocked_by, .. }) => {
-                Err(PageError::Interrupted { by: blocked_by.or(others).map(Box::new) })
-            }
-            // Whatever the events met in its place: nothing lay over it.
-            Ok(Verdict { detached: true, .. }) => Err(PageError::Detached),
-            Ok(Verdict { blocked_by: Some(by), .. }) => Err(PageError::Covered { by: Some(Box::new(by)) }),
-            Ok(_) => match others {
-                Some(by) => Err(PageError::Covered { by: Some(Box::new(by)) }),
-                None => Err(PageError::NotActionable { reason: "the event did not arrive" }),
-            },
-            // The document that the event arrived in led on to another one, or closed its tab.
-            Err(Failure::Gone) => Ok(()),
-            Err(Failure::Page(error)) => Err(error),
-        }
+        judged(own, others)
     }
 
     /// Returns what an event was stopped at.
@@ -278,6 +312,33 @@ impl ChromiumPage {
             }
         }
         Ok(())
+    }
+}
+
+fn armed(handle: u64, types: Option<&[&str]>) -> Value {
+    match types {
+        Some(types) => json!([handle, types]),
+        None => json!([handle]),
+    }
+}
+
+/// What came of the events, by the element's own document and by what they were stopped at in others.
+fn judged(own: Result<Verdict, Failure>, others: Option<Description>) -> Result<(), PageError> {
+    match own {
+        Ok(Verdict { delivered: true, .. }) => Ok(()),
+        Ok(Verdict { pressed: true, blocked_by, .. }) => {
+            Err(PageError::Interrupted { by: blocked_by.or(others).map(Box::new) })
+        }
+        // Whatever the events met in its place: nothing lay over it.
+        Ok(Verdict { detached: true, .. }) => Err(PageError::Detached),
+        Ok(Verdict { blocked_by: Some(by), .. }) => Err(PageError::Covered { by: Some(Box::new(by)) }),
+        Ok(_) => match others {
+            Some(by) => Err(PageError::Covered { by: Some(Box::new(by)) }),
+            None => Err(PageError::NotActionable { reason: "the event did not arrive" }),
+        },
+        // The document that the event arrived in led on to another one, or closed its tab.
+        Err(Failure::Gone) => Ok(()),
+        Err(Failure::Page(error)) => Err(error),
     }
 }
 

@@ -17,6 +17,7 @@ mod protocol;
 mod requests;
 mod screenshot;
 pub mod script;
+mod sight;
 mod state;
 mod storage;
 mod tabs;

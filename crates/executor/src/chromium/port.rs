@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 use super::ChromiumPage;
 use super::call::{Failure, READ_LIMIT};
 use super::frames::Maybe;
+use super::script::function;
 use crate::page::{
-    Act, Facts, Look, Node, Outline, Page, PageError, Picture, Query, Rect, SecretsIn, Skeleton, WaitUntil,
+    Act, Facts, Locator, Look, Node, Outline, Page, PageError, Picture, Query, SecretsIn, Settled, Skeleton,
+    WaitUntil,
 };
 
 /// Longest wait of one call of `changed`. What changes between a look and the wait leaves no sign that could still be
@@ -23,7 +25,7 @@ impl ChromiumPage {
         }
         let arguments = json!([node.handle, attributes, self.redaction]);
         let facts: Result<Maybe<Facts>, Failure> =
-            self.script(&node.frame, "facts", arguments, READ_LIMIT).await;
+            self.script(&node.frame, function::FACTS, arguments, READ_LIMIT).await;
         let mut facts = facts.map_err(Failure::or_detached)?.here()?;
         self.seen_from_outside(node, &mut facts).await.map_err(Failure::or_detached)?;
         Ok(facts)
@@ -34,7 +36,7 @@ impl ChromiumPage {
         let milliseconds = limit.as_millis() as u64;
         let signs = self.looked_at.iter().map(|document| {
             let arguments = json!([milliseconds]);
-            Box::pin(self.script::<bool>(document, "changed", arguments, READ_LIMIT))
+            Box::pin(self.script::<bool>(document, function::CHANGED, arguments, READ_LIMIT))
         });
         let signs: Vec<_> = signs.collect();
         let sign = async {
@@ -53,6 +55,10 @@ impl ChromiumPage {
 }
 
 impl Page for ChromiumPage {
+    async fn unreadable(&mut self, locators: &[&Locator]) -> Result<Vec<Option<String>>, PageError> {
+        self.read(function::UNREADABLE, json!([locators])).await
+    }
+
     async fn look(&mut self, query: &Query) -> Result<Look, PageError> {
         self.looked_when = self.shared.version();
         let (look, documents) = self.repeated(async || self.look_once(query).await).await?;
@@ -67,7 +73,7 @@ impl Page for ChromiumPage {
 
     async fn table(&mut self, node: &Node) -> Result<Vec<Vec<String>>, PageError> {
         let table: Value = self
-            .script(&node.frame, "table", json!([node.handle]), READ_LIMIT)
+            .script(&node.frame, function::TABLE, json!([node.handle]), READ_LIMIT)
             .await
             .map_err(Failure::or_detached)?;
         if table.get("detached").is_some() {
@@ -88,13 +94,21 @@ impl Page for ChromiumPage {
         self.lost().map_or(Ok(()), Err)
     }
 
-    async fn settle(&mut self, node: &Node, limit: Duration) -> Result<Rect, PageError> {
+    async fn settle(
+        &mut self,
+        node: &Node,
+        limit: Duration,
+        secrets_in: Option<&SecretsIn<'_>>,
+    ) -> Result<Settled, PageError> {
         if let Some(lost) = self.lost() {
             return Err(lost);
         }
-        let place = self.settle_place(node, limit).await?;
+        // Most elements rest, and all that there is to wait for is a frame: time enough to see the page.
+        let (place, sight) = tokio::join!(self.settle_place(node, limit), self.sight(secrets_in));
+        let place = place?;
         self.settled = Some((node.clone(), place));
-        Ok(place.rect)
+        // What could not be seen now can be tried again.
+        Ok(Settled { rect: place.rect, sight: sight.ok().filter(|_| place.rested) })
     }
 
     async fn act(&mut self, act: Act, until: WaitUntil, limit: Duration) -> Result<(), PageError> {
@@ -156,26 +170,23 @@ impl Page for ChromiumPage {
 
     async fn text(&mut self) -> Result<String, PageError> {
         self.looked_when = self.shared.version();
-        self.read("pageText", json!([])).await
+        self.read(function::PAGE_TEXT, json!([])).await
     }
 
     async fn skeleton(&mut self) -> Result<Skeleton, PageError> {
-        self.read("skeleton", json!([self.redaction])).await
+        self.whole_skeleton().await
     }
 
     async fn snapshot(&mut self, nodes: &[Node]) -> Result<Value, PageError> {
-        self.repeated(async || {
-            let document = self.main_document().await?;
-            // Of elements in frames, and of those that are gone, it says nothing.
-            let here = nodes.iter().filter(|node| node.frame == document);
-            let handles: Vec<u64> = here.map(|node| node.handle).collect();
-            self.script(&document, "snapshot", json!([handles, self.redaction]), READ_LIMIT).await
-        })
-        .await
+        self.whole_snapshot(nodes).await
+    }
+
+    async fn state(&mut self, nodes: &[Node]) -> Result<(Skeleton, Value), PageError> {
+        self.whole_state(nodes).await
     }
 
     async fn html(&mut self) -> Result<String, PageError> {
-        self.read("html", json!([self.redaction])).await
+        self.read(function::HTML, json!([self.redaction])).await
     }
 
     async fn screenshot(

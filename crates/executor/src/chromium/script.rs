@@ -1,7 +1,7 @@
 //! The script that runs in each document, in a world of its own: a page neither sees it nor can change what it does.
 //!
 //! It defines one frozen object, [`OBJECT`], with the functions of [`function`]. Elements cross as whole numbers, handles;
-//! a handle never means another element of its document. Values go in and come out as JSON (`returnByValue`), but for
+//! a handle never means another element of its document. Values go in and come out as JSON, but for
 //! [`function::NODE`]. An element that is gone is answered with `{"detached": true}`, wherever a handle goes in.
 //!
 //! Open shadow roots are entered, by all locators but XPath. Closed ones are not, by anything.
@@ -37,8 +37,15 @@ pub const SOURCE: &str = concat!(
 /// Names of the functions, with what they take and answer. `redaction` is `{selectors}`, or null for none; an answer that
 /// depends on one fails where a selector cannot be read.
 pub mod function {
-    /// `({locators, nth, attributes}, redaction)` → `{locator, tried, count, sample, element, invalid}`; the element is
-    /// `{handle, description, facts}`.
+    /// Those that answer with a promise.
+    pub const WAITING: [&str; 2] = [SETTLE, CHANGED];
+
+    /// `(name, arguments)` → what the named function answers, or its promise comes to, as JSON.
+    pub const ANSWER: &str = "answer";
+    /// `([{kind, value}])` → for each, of kind `css` or `xpath`, why it cannot be read, or null.
+    pub const UNREADABLE: &str = "unreadable";
+    /// `({locators, nth, attributes}, redaction)` → `{locator, tried, count, sample, handles, element, invalid}`; the
+    /// element is `{handle, description, facts}`. Where it is the only match, `sample` and `handles` are empty.
     pub const LOOK: &str = "look";
     /// `(handle, attributes, redaction)` → `Facts`.
     pub const FACTS: &str = "facts";
@@ -48,7 +55,7 @@ pub mod function {
     pub const NODE: &str = "node";
     /// `(element)` → its handle.
     pub const HANDLE: &str = "handle";
-    /// `(handle, limitMs, redaction)` → promise of `{rect}`, `{coveredBy}` or `{reason}`. The centre of the rectangle, which
+    /// `(handle, limitMs, redaction)` → promise of `{rect, rested}`, `{coveredBy}` or `{reason}`. The centre of the rectangle, which
     /// is in this frame's viewport, is the point to send input to.
     pub const SETTLE: &str = "settle";
     /// `(handle, x, y, redaction)` → `{ok, coveredBy}`: what lies at a point of this frame's viewport.
@@ -60,8 +67,11 @@ pub mod function {
     pub const DISARM: &str = "disarm";
     /// `(handle)` → `{ok}` or `{reason}`.
     pub const FOCUS: &str = "focus";
-    /// `(handle)` → `{ok, direct}` or `{reason}`; `direct`: [`SET_VALUE`] is to be called instead of typing.
-    pub const FOCUS_FOR_FILL: &str = "focusForFill";
+    /// `(handle, types)` → `{ok, direct, before, token}` or `{reason}`; `direct`: [`SET_VALUE`] is to be called instead of
+    /// typing, and nothing was armed.
+    pub const READY_TO_FILL: &str = "readyToFill";
+    /// `(handle, token, redaction)` → `{verdict, now}`; the verdict is that of [`DISARM`].
+    pub const FILLED: &str = "filled";
     /// `(handle)` → `{ok}` or `{reason}`.
     pub const CLEAR: &str = "clear";
     /// `(handle, text)` → `{ok}` or `{reason}`; of a date, time, colour or range.
@@ -76,6 +86,8 @@ pub mod function {
     pub const SKELETON: &str = "skeleton";
     /// `(handles, redaction)` → object.
     pub const SNAPSHOT: &str = "snapshot";
+    /// `(handles, redaction)` → `{skeleton, snapshot}`.
+    pub const STATE: &str = "state";
     /// `(redaction)` → string.
     pub const HTML: &str = "html";
     /// `(redaction?)` → string; without a redaction with all that is secret.

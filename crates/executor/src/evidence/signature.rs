@@ -3,7 +3,7 @@
 use capataz_contracts::{json, v1};
 
 use super::{JSON, Piece};
-use crate::page::{Picture, Skeleton};
+use crate::page::{Picture, Sight, Skeleton};
 use crate::redact::Redactor;
 
 const SCHEMA_VERSION: &str = "v1";
@@ -34,6 +34,14 @@ impl Seen {
             screenshot_hash: String::new(),
         };
         Self { signature, picture: None, redacted }
+    }
+
+    pub(crate) fn of(sight: Sight, redactor: &Redactor) -> Self {
+        let mut seen = Self::new(sight.skeleton, redactor);
+        if let Some(picture) = sight.picture {
+            seen.pictured(picture);
+        }
+        seen
     }
 
     /// Adds the picture of the same moment.

@@ -2,7 +2,7 @@
 
 use capataz_contracts::v1::{self, ActionKind, ActionStage, BrowserOutcome, EvidenceRef};
 use capataz_policy::executor::{code, evidence};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::precondition::evidence_failed;
 use super::stages::record;
@@ -90,9 +90,11 @@ impl<P: Page> Step<'_, P> {
         let mut pieces: Vec<Piece> = self.before_picture().into_iter().collect();
         pieces.append(&mut self.pieces);
         if self.touched {
-            let after = self.see(false).await.map_err(|error| taking_failed(&error))?;
-            // A halt, or the loss of the browser, has nothing else to show of the page.
-            pieces.push(self.snapshot().await.map_err(|error| taking_failed(&error))?);
+            // A halt, or the loss of the browser, has nothing else to show of the page than the snapshot.
+            let state = self.page.state(&self.nodes()).await;
+            let (skeleton, snapshot) = state.map_err(|error| taking_failed(&error))?;
+            let after = Seen::new(skeleton, self.redactor);
+            pieces.push(self.snapshot_piece(snapshot));
             pieces.push(after.piece());
             self.after = Some(after);
         }
@@ -212,20 +214,24 @@ impl<P: Page> Step<'_, P> {
     }
 
     async fn snapshot(&mut self) -> Result<Piece, PageError> {
+        let snapshot = self.page.snapshot(&self.nodes()).await?;
+        Ok(self.snapshot_piece(snapshot))
+    }
+
+    /// The target, or all that could be it.
+    fn nodes(&self) -> Vec<Node> {
         let node = self.element.as_ref().map(|element| element.node.clone());
-        let nodes: Vec<Node> = node.into_iter().chain(self.matches.clone()).collect();
-        let mut snapshot = match self.page.snapshot(&nodes).await {
-            // The target may be gone by now; the rest of the page is not.
-            Err(PageError::Detached) => self.page.snapshot(&[]).await?,
-            other => other?,
-        };
+        node.into_iter().chain(self.matches.clone()).collect()
+    }
+
+    fn snapshot_piece(&self, mut snapshot: Value) -> Piece {
         let redacted = self.redactor.json(&mut snapshot);
-        Ok(Piece {
+        Piece {
             kind: evidence::DOM_SNAPSHOT,
             media_type: JSON,
             content: snapshot.to_string().into(),
             redacted,
-        })
+        }
     }
 
     async fn html(&mut self) -> Result<Piece, PageError> {

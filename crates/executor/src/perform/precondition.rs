@@ -12,7 +12,9 @@ use super::step::{Deadline, Step, read_failed};
 use crate::dsl::{Action, RESOLUTION_ORDER};
 use crate::error::{FailedCondition, Failure, Phase};
 use crate::evidence::Seen;
-use crate::page::{Description, Element, Facts, Locator, Look, Node, Page, PageError, Picture, Query};
+use crate::page::{
+    Description, Element, Facts, Locator, Look, Node, Page, PageError, Picture, Query, SecretsIn, Settled,
+};
 use crate::text::normalised;
 
 /// What the execution needs.
@@ -67,7 +69,11 @@ impl<P: Page> Step<'_, P> {
         deadline: Deadline,
     ) -> Result<Element, Failure> {
         loop {
-            let look = match self.page.look(target).await {
+            let look = match self.first_look.take() {
+                Some(look) => Ok(look),
+                None => self.page.look(target).await,
+            };
+            let look = match look {
                 Ok(look) => look,
                 Err(error) => {
                     // A page that cannot be read now may be readable in a moment.
@@ -80,11 +86,14 @@ impl<P: Page> Step<'_, P> {
                 }
             };
             if let Some(reason) = &look.invalid {
+                // Selectors were read before; what is left is an element that was to show a frame.
                 let violation = v1::ScriptViolation {
-                    path: "target".to_owned(),
-                    rule: "selector".to_owned(),
+                    path: look
+                        .frame_missing
+                        .map_or("target".to_owned(), |depth| format!("target.frame[{depth}]")),
+                    action_id: action.spec.id.clone(),
+                    rule: "frame".to_owned(),
                     message: reason.clone(),
-                    ..v1::ScriptViolation::default()
                 };
                 return Err(Failure::of_violations(&[violation]));
             }
@@ -166,8 +175,12 @@ impl<P: Page> Step<'_, P> {
             }
             let node = node.clone();
             let left = deadline.left(self.clock).unwrap_or_default();
-            match self.page.settle(&node, left).await {
-                Ok(rect) => {
+            let redactor = &*self.redactor;
+            let secrets_in = |text: &str| redactor.found(text);
+            let pictured = Self::sends(action).then_some::<&SecretsIn<'_>>(&secrets_in);
+            match self.page.settle(&node, left, pictured).await {
+                Ok(Settled { rect, sight }) => {
+                    self.before = sight.map(|sight| Seen::of(sight, self.redactor));
                     if let Some(resolution) = &mut self.resolution {
                         resolution.x = Some(rect.x);
                         resolution.y = Some(rect.y);
@@ -184,12 +197,14 @@ impl<P: Page> Step<'_, P> {
 
     /// What the page looks like before anything is sent to it.
     async fn look_before(&mut self, action: &Action) -> Result<(), Failure> {
-        let seen = self.see(Self::sends(action)).await;
-        self.before = Some(seen.map_err(|error| match error {
-            PageError::Lost { .. } => read_failed(&error, Phase::Pre),
-            // Without evidence nothing is done.
-            error => evidence_failed(&error.to_string(), None),
-        })?);
+        if self.before.is_none() {
+            let seen = self.see(Self::sends(action)).await;
+            self.before = Some(seen.map_err(|error| match error {
+                PageError::Lost { .. } => read_failed(&error, Phase::Pre),
+                // Without evidence nothing is done.
+                error => evidence_failed(&error.to_string(), None),
+            })?);
+        }
         if !self.policy.auth.texts.is_empty() {
             let text = self.page.text().await.map_err(|error| read_failed(&error, Phase::Pre))?;
             let text = normalised(&text);

@@ -9,7 +9,7 @@ use super::{Clock, Performer, Secrets, Task};
 use crate::dsl::{Action, Policy};
 use crate::error::{Failure, Phase, criticality_of};
 use crate::evidence::{Piece, Seen};
-use crate::page::{Element, Node, Page, PageError};
+use crate::page::{Element, Look, Node, Page, PageError};
 use crate::redact::Redactor;
 
 /// A page that shows no change is looked at again after this.
@@ -30,6 +30,8 @@ pub(super) struct Step<'a, P> {
     pub(super) before: Option<Seen>,
     pub(super) after: Option<Seen>,
     pub(super) element: Option<Element>,
+    /// The look at the target that has shown whether its selector can be read; it is the first that counts.
+    pub(super) first_look: Option<Look>,
     /// Where there is more than one: the first of those that match.
     pub(super) matches: Vec<Node>,
     pub(super) resolution: Option<v1::ResolutionRecord>,
@@ -78,6 +80,7 @@ impl<'a, P: Page> Step<'a, P> {
             before: None,
             after: None,
             element: None,
+            first_look: None,
             matches: Vec::new(),
             resolution: None,
             changes: v1::PageChanges::default(),

@@ -36,34 +36,51 @@ impl<P: Page> Step<'_, P> {
     /// Selectors and paths that the browser cannot read. Only the browser can tell; it is asked for all of them before
     /// anything is sent, so that a mistake in a postcondition is not found when it is too late.
     async fn unreadable_selectors(&mut self, action: &Action) -> Result<Vec<ScriptViolation>, Failure> {
-        let mut queries = Vec::new();
-        if let Some(target) = &action.target {
-            selectors("target", target, &mut queries);
+        let mut found = Vec::new();
+        if let Some(target) = &action.target
+            && !self.is_readable(target).await?
+        {
+            selectors("target".to_owned(), target, &mut found);
         }
         for (list, conditions) in
             [("conditions", &action.conditions), ("pre", &action.pre), ("post", &action.post)]
         {
             for (index, condition) in conditions.iter().enumerate() {
-                of_condition(format!("{list}[{index}]"), condition, &mut queries);
+                of_condition(format!("{list}[{index}]"), condition, &mut found);
             }
         }
-        let mut violations = Vec::new();
-        for (path, query) in queries {
-            match self.page.look(&query).await {
-                Ok(look) => {
-                    let invalid = look.invalid.map(|reason| {
-                        let reason = self.redactor.text(&reason).into_owned();
-                        let rule = if path.ends_with("css") { "css" } else { "xpath" };
-                        violation(action, &path, rule, reason)
-                    });
-                    violations.extend(invalid);
-                }
-                // Whatever else is wrong with the page concerns a later stage.
-                Err(error @ PageError::Lost { .. }) => return Err(read_failed(&error, Phase::Pre)),
-                Err(_) => {}
-            }
+        if found.is_empty() {
+            return Ok(Vec::new());
         }
-        Ok(violations)
+        let locators: Vec<&Locator> = found.iter().map(|(_, locator)| *locator).collect();
+        let reasons = match self.page.unreadable(&locators).await {
+            Ok(reasons) => reasons,
+            // Whatever else is wrong with the page concerns a later stage.
+            Err(error @ PageError::Lost { .. }) => return Err(read_failed(&error, Phase::Pre)),
+            Err(_) => return Ok(Vec::new()),
+        };
+        let invalid = found.into_iter().zip(reasons).filter_map(|((path, locator), reason)| {
+            let reason = self.redactor.text(&reason?).into_owned();
+            Some(violation(action, &path, selector_field(locator)?, reason))
+        });
+        Ok(invalid.collect())
+    }
+
+    /// Whether a target is known to be readable. One that is a single selector is looked at right away: that look shows
+    /// it, and is the one by which the target is found.
+    async fn is_readable(&mut self, target: &Query) -> Result<bool, Failure> {
+        let [locator] = target.locators.as_slice() else { return Ok(false) };
+        if selector_field(locator).is_none() || !target.frame.is_empty() {
+            return Ok(false);
+        }
+        match self.page.look(target).await {
+            Ok(look) if look.invalid.is_none() => {
+                self.first_look = Some(look);
+                Ok(true)
+            }
+            Err(error @ PageError::Lost { .. }) => Err(read_failed(&error, Phase::Pre)),
+            Ok(_) | Err(_) => Ok(false),
+        }
     }
 }
 
@@ -76,28 +93,33 @@ fn violation(action: &Action, path: &str, rule: &str, message: String) -> Script
     }
 }
 
-/// A query for each selector of its own: of several locators the first that matches hides the others. Selectors within
-/// frames are read in the page itself, which reads them alike.
-fn selectors(path: &str, query: &Query, queries: &mut Vec<(String, Query)>) {
-    for locator in &query.locators {
-        let field = match locator {
-            Locator::Css { .. } => "css",
-            Locator::Xpath { .. } => "xpath",
-            _ => continue,
-        };
-        let alone = Query { locators: vec![locator.clone()], ..Query::default() };
-        queries.push((format!("{path}.{field}"), alone));
-    }
-    for (index, frame) in query.frame.iter().enumerate() {
-        selectors(&format!("{path}.frame[{index}]"), frame, queries);
+/// The field of a target that has such a locator, where it is one that can be unreadable.
+fn selector_field(locator: &Locator) -> Option<&'static str> {
+    match locator {
+        Locator::Css { .. } => Some("css"),
+        Locator::Xpath { .. } => Some("xpath"),
+        _ => None,
     }
 }
 
-fn of_condition(path: String, condition: &Condition, queries: &mut Vec<(String, Query)>) {
+/// The selectors of a query, with their paths in the action. Those within frames are read in the page itself, which reads
+/// them alike.
+fn selectors<'a>(path: String, query: &'a Query, found: &mut Vec<(String, &'a Locator)>) {
+    for locator in &query.locators {
+        if let Some(field) = selector_field(locator) {
+            found.push((format!("{path}.{field}"), locator));
+        }
+    }
+    for (index, frame) in query.frame.iter().enumerate() {
+        selectors(format!("{path}.frame[{index}]"), frame, found);
+    }
+}
+
+fn of_condition<'a>(path: String, condition: &'a Condition, found: &mut Vec<(String, &'a Locator)>) {
     if let Some(target) = &condition.target {
-        selectors(&format!("{path}.target"), target, queries);
+        selectors(format!("{path}.target"), target, found);
     }
     if let Test::Not(inner) = &condition.test {
-        of_condition(format!("{path}.condition"), inner, queries);
+        of_condition(format!("{path}.condition"), inner, found);
     }
 }

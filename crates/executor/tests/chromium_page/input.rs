@@ -34,7 +34,7 @@ async fn input_arrives_once_and_where_it_is_meant() {
     page.click("#go").await.unwrap();
     page.reads("#log", "click1true;").await;
     let node = page.node("#go").await;
-    page.page.settle(&node, LIMIT).await.unwrap();
+    page.page.settle(&node, LIMIT, None).await.unwrap();
     page.act(Act::Click { node, count: 2 }, WaitUntil::Load).await.unwrap();
     page.reads("#log", "click1true;click1true;click2true;double;").await;
 
@@ -110,7 +110,7 @@ async fn a_covered_element_is_not_clicked_and_nothing_else_is() {
     page.go(&server.url("/")).await.unwrap();
     let node = page.node("#target").await;
     let limit = Duration::from_millis(300);
-    let Err(PageError::Covered { by: Some(by) }) = page.page.settle(&node, limit).await else {
+    let Err(PageError::Covered { by: Some(by) }) = page.page.settle(&node, limit, None).await else {
         panic!("the cover was not seen")
     };
     assert_eq!((by.id.as_deref(), by.name.as_str()), (Some("cover"), "Cookies?"));
@@ -145,7 +145,7 @@ async fn what_is_covered_or_moved_between_the_check_and_the_click_receives_nothi
     for (path, _) in pages {
         page.go(&server.url(path)).await.unwrap();
         let node = page.node("#target").await;
-        page.page.settle(&node, LIMIT).await.unwrap();
+        page.page.settle(&node, LIMIT, None).await.unwrap();
         let clicked = page.act(Act::Click { node, count: 1 }, WaitUntil::Load).await;
         assert!(clicked.is_err(), "{path}");
         assert_eq!(page.text_of("#log").await, "none", "{path}: {clicked:?}");
@@ -194,6 +194,27 @@ async fn an_element_that_moves_is_waited_for_and_one_that_never_stops_is_not_cli
     page.go(&server.url("/stopping")).await.unwrap();
     page.click("#target").await.unwrap();
     page.reads("#log", "click at target").await;
+}
+
+#[tokio::test]
+async fn a_page_is_seen_while_its_element_is_watched_and_only_where_that_rested_from_the_beginning() {
+    let stopping = "<style>@keyframes go { to { transform: translateX(300px) } } \
+                    #target { animation: go 0.3s linear forwards }</style><button id=target>Go</button>";
+    let resting = "<button id=target>Go</button>";
+    let server =
+        Server::with(&[("/stopping", &page_with(stopping, "")), ("/resting", &page_with(resting, ""))]).await;
+    let mut page = open(&[&server]).await;
+    page.go(&server.url("/stopping")).await.unwrap();
+    let node = page.node("#target").await;
+    let settled = page.page.settle(&node, LIMIT, Some(&|_| Vec::new())).await.unwrap();
+    assert_eq!(settled.sight, None, "it moved until {:?}", settled.rect);
+
+    page.go(&server.url("/resting")).await.unwrap();
+    let node = page.node("#target").await;
+    let sight = page.page.settle(&node, LIMIT, None).await.unwrap().sight.unwrap();
+    assert_eq!((&sight.skeleton, sight.picture), (&page.page.skeleton().await.unwrap(), None));
+    let sight = page.page.settle(&node, LIMIT, Some(&|_| Vec::new())).await.unwrap().sight.unwrap();
+    assert!(sight.picture.is_some_and(|picture| !picture.png.is_empty()));
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use capataz_executor::page::{Act, Locator, Page, PageError, PageRedaction, Query, WaitUntil};
 
-use crate::support::{Answer, LIMIT, Pixels, Server, css, open, open_with};
+use crate::support::{Answer, LIMIT, Pixels, Server, css, open, open_with, within};
 
 const PAGE: &str = "<!doctype html><title>Shop</title><h1>Hello</h1><a href=/next>Next</a>
 <input id=user value=ann><input id=pass type=password value=hunter2><p class=private>4711</p>
@@ -155,4 +155,60 @@ async fn a_page_with_a_hundred_frames_is_read_and_used() {
     page.go(&server.url("/")).await.unwrap();
     page.click("#go").await.unwrap();
     page.reads("#go", "1").await;
+}
+
+#[tokio::test]
+async fn what_frames_show_belongs_to_the_state_of_their_page() {
+    let frames = "<h1>Page</h1><iframe src=/one></iframe><iframe src=/two></iframe><iframe hidden src=/three></iframe>";
+    let server = Server::with(&[
+        ("/", frames),
+        (
+            "/one",
+            "<button id=b onclick=\"this.textContent = 'Pressed'\">Press</button><input name=n value=v>",
+        ),
+        ("/two", "<a href=/next>Next</a>"),
+        ("/three", "<button>Hidden</button>"),
+    ])
+    .await;
+    let mut page = open(&[&server]).await;
+    page.go(&server.url("/")).await.unwrap();
+    let before = page.page.skeleton().await.unwrap();
+    assert!(
+        before.dom.contains("Press") && before.anchors.contains("Next") && before.inputs.contains("\"v\"")
+    );
+    assert!(!before.dom.contains("Hidden"), "{}", before.dom);
+    page.go(&server.url("/")).await.unwrap();
+    assert_eq!(
+        page.page.skeleton().await.unwrap(),
+        before,
+        "it does not depend on the order in which frames load"
+    );
+
+    let look = page.page.look(&within(&["iframe[src='/one']"], "#b")).await.unwrap();
+    let button = look.element.unwrap().node;
+    let (skeleton, snapshot) = page.page.state(std::slice::from_ref(&button)).await.unwrap();
+    assert_eq!(skeleton, before);
+    assert_eq!(snapshot["targets"].as_array().unwrap().len(), 0);
+    let frames = snapshot["frames"].as_array().unwrap();
+    let with_target: Vec<_> =
+        frames.iter().filter(|frame| !frame["targets"].as_array().unwrap().is_empty()).collect();
+    assert_eq!(frames.len(), 2, "{snapshot}");
+    assert_eq!(with_target[0]["targets"][0]["element"]["name"], "Press");
+
+    page.act(Act::Click { node: button, count: 1 }, WaitUntil::Load).await.unwrap();
+    let after = page.page.skeleton().await.unwrap();
+    assert_ne!(after.dom, before.dom);
+    assert_eq!((after.anchors, after.inputs), (before.anchors, before.inputs));
+}
+
+#[tokio::test]
+async fn texts_that_are_no_unicode_are_read() {
+    let server = Server::with(&[(
+        "/",
+        "<p></p><script>document.querySelector('p').textContent = 'a\\ud83d b\\\\ud83d c\\ude00\\ud83d d\\ud83d\\ude00'</script>",
+    )])
+    .await;
+    let mut page = open(&[&server]).await;
+    page.go(&server.url("/")).await.unwrap();
+    assert_eq!(page.page.text().await.unwrap(), "a\u{fffd} b\\ud83d c\u{fffd}\u{fffd} d\u{1f600}");
 }

@@ -13,6 +13,9 @@ fn page_with(html: &str) -> Page {
     Page::with(&format!("<!doctype html>{LOG}{html}"))
 }
 
+/// What is armed for typing.
+const TYPING: [&str; 1] = ["beforeinput"];
+
 #[test]
 fn typed_text_replaces_what_was_there() {
     let page = page_with(
@@ -20,20 +23,22 @@ fn typed_text_replaces_what_was_there() {
         <input id=d type=number value=1><input id=e type=email value=a@b>
         <div id=host><template shadowrootmode=open><input id=f value=old></template></div>",
     );
-    for (css, text, read) in [
-        ("#a", "new", "value"),
-        ("#b", "new", "value"),
-        ("#c", "new", "text"),
-        ("#d", "42", "value"),
-        ("#e", "c@d", "value"),
-        ("#f", "new", "value"),
+    for (css, before, text, read) in [
+        ("#a", "old", "new", "value"),
+        ("#b", "old", "new", "value"),
+        ("#c", "old text", "new", "text"),
+        ("#d", "1", "42", "value"),
+        ("#e", "a@b", "c@d", "value"),
+        ("#f", "old", "new", "value"),
     ] {
-        assert_eq!(
-            page.run("focusForFill", &json!([page.handle(css)])),
-            json!({ "ok": true, "direct": false }),
-            "{css}"
-        );
+        let handle = page.handle(css);
+        let ready = page.run("readyToFill", &json!([handle, TYPING]));
+        assert_eq!((&ready["ok"], &ready["direct"]), (&json!(true), &json!(false)), "{css}");
+        assert_eq!(ready["before"][read], before, "{css}");
         page.type_text(text);
+        let filled = page.run("filled", &json!([handle, ready["token"]]));
+        assert_eq!(filled["verdict"]["delivered"], true, "{css}: {filled}");
+        assert_eq!(filled["now"][read], text, "{css}");
         assert_eq!(page.facts(css)[read], text, "{css}");
     }
 }
@@ -52,7 +57,7 @@ fn what_cannot_be_filled_says_why() {
         ("#e", json!({ "reason": "takes no focus" })),
         ("#f", json!({ "detached": true })),
     ] {
-        assert_eq!(page.run("focusForFill", &json!([page.handle(css)])), answer, "{css}");
+        assert_eq!(page.run("readyToFill", &json!([page.handle(css), TYPING])), answer, "{css}");
     }
 }
 
@@ -79,7 +84,8 @@ fn pickers_take_values_in_the_form_that_html_gives_them() {
     for (css, value) in
         [("#a", "2026-05-04"), ("#b", "09:30"), ("#c", "#a0b1c2"), ("#d", "7"), ("#e", "2026-05-04T10:00")]
     {
-        assert_eq!(page.run("focusForFill", &json!([page.handle(css)]))["direct"], true);
+        let ready = page.run("readyToFill", &json!([page.handle(css), TYPING]));
+        assert_eq!(ready, json!({ "ok": true, "direct": true }), "nothing is armed for what is not typed");
         assert_eq!(page.run("setValue", &json!([page.handle(css), value])), json!({ "ok": true }), "{css}");
         assert_eq!(page.facts(css)["value"], value);
     }

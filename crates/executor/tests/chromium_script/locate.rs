@@ -250,7 +250,7 @@ fn handles_stay_with_their_element_and_tell_when_it_is_gone() {
         ("describe", json!([first])),
         ("settle", json!([first, 1000])),
         ("focus", json!([first])),
-        ("focusForFill", json!([first])),
+        ("readyToFill", json!([first, ["beforeinput"]])),
         ("clear", json!([first])),
         ("setValue", json!([first, "x"])),
         ("selectOptions", json!([first, ["x"]])),
@@ -277,7 +277,7 @@ fn an_element_that_came_out_of_a_frame_is_as_any_other() {
     );
     page.script("const inner = document.querySelector('iframe').contentDocument; document.body.append(...inner.body.children)");
     assert_eq!(page.facts("#a")["editable"], true);
-    assert_eq!(page.run("focusForFill", &json!([page.handle("#a")]))["ok"], true);
+    assert_eq!(page.run("readyToFill", &json!([page.handle("#a"), ["beforeinput"]]))["ok"], true);
     check(&page, json!({ "kind": "text", "value": "x" }), &["b"]);
 }
 
@@ -300,4 +300,28 @@ fn a_big_page_is_searched_in_bounded_time_and_depth() {
     let outline = page.run("outline", &json!([{ "max": 5000 }]));
     assert!(outline["truncated"].as_bool().unwrap() && outline["text"].as_str().unwrap().len() <= 5000);
     assert!(page.run("html", &json!([])).as_str().unwrap().contains("deeper elements are left out"));
+}
+
+#[test]
+fn selectors_and_expressions_that_cannot_be_read_are_told_without_a_look() {
+    let page = Page::with("<p>x</p>");
+    let locators = json!([
+        { "kind": "css", "value": "p" },
+        { "kind": "css", "value": "p:nonsense" },
+        { "kind": "xpath", "value": "//p" },
+        { "kind": "xpath", "value": "//p[" },
+        { "kind": "xpath", "value": "count(//p)" },
+        { "kind": "css", "value": "" },
+    ]);
+    assert_eq!(
+        page.run("unreadable", &json!([locators])),
+        json!([
+            null,
+            "css \"p:nonsense\": SyntaxError",
+            null,
+            "xpath \"//p[\": SyntaxError",
+            "xpath \"count(//p)\": it gives no nodes",
+            "css \"\": SyntaxError",
+        ])
+    );
 }

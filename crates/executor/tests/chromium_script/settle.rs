@@ -159,7 +159,7 @@ fn every_kind_of_change_wakes_who_waits_for_one() {
 #[test]
 fn typing_wakes_who_waits_for_a_change() {
     let page = Page::with("<input id=i>");
-    page.run("focusForFill", &json!([page.handle("#i")]));
+    page.run("focus", &json!([page.handle("#i")]));
     page.script(&format!("globalThis.waiting = capataz.changed({LIMIT}); 0"));
     page.type_text("x");
     assert_eq!(page.script("globalThis.waiting"), json!(true));

@@ -58,6 +58,28 @@ const focusForFill = (handle) =>
     return elementOf(handle) === null ? DETACHED : { ok: true, direct: false };
   });
 
+/** What is in it, for telling whether it took what was typed. */
+const enteredIn = (element) => ({ value: valueOf(element), text: valueOf(element) === null ? textOf(element) : null });
+
+/**
+ * As `focusForFill`; then it is armed for typing, and the answer has its `token` and what is entered, `before`. Where
+ * `direct`, nothing is armed.
+ */
+const readyToFill = (handle, types) => {
+  const element = elementOf(handle);
+  if (element === null) return DETACHED;
+  const before = enteredIn(element);
+  const outcome = focusForFill(handle);
+  return outcome.ok && !outcome.direct ? { ...outcome, before, token: arm(handle, types) } : outcome;
+};
+
+/** After typing: what `disarm` says, with what is entered `now`; `null` where the element is gone. */
+const filled = (handle, token, redaction = null) => {
+  const verdict = disarm(token, redaction);
+  const element = elementOf(handle);
+  return { verdict, now: element === null ? null : enteredIn(element) };
+};
+
 /** Empties it, as a person who deletes all that is selected. */
 const clear = (handle) => {
   const outcome = focusForFill(handle);

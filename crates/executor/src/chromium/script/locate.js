@@ -29,7 +29,7 @@ const byLabel = (value) => {
   const found = new Set();
   for (const label of findEverywhere("label")) {
     const control = labelControl(label);
-    if (control !== null && typeOf(control) !== "hidden" && labelText(label, control) === wanted) found.add(control);
+    if (control !== null && typeOf(control) !== "hidden" && isLabelled(label, control, wanted)) found.add(control);
   }
   for (const element of findEverywhere("[aria-label],[aria-labelledby]")) {
     const parts = referenced(element, "aria-labelledby");
@@ -42,11 +42,13 @@ const byLabel = (value) => {
   return found.size > 1 ? inComposedOrder(found) : [...found];
 };
 
+const invalidCss = (value, error) => new InvalidLocator(`css ${JSON.stringify(cut(value, 200))}: ${error.name}`);
+
 const byCss = (value) => {
   try {
     return findEverywhere(value);
   } catch (error) {
-    throw new InvalidLocator(`css ${JSON.stringify(cut(value, 200))}: ${error.name}`);
+    throw invalidCss(value, error);
   }
 };
 
@@ -71,13 +73,11 @@ const byXpath = (value) => {
   return found;
 };
 
-const textWalker = method(Document.prototype, "createTreeWalker");
-
 /** Text nodes of the document and its open shadow roots, a function for each. */
 const eachText = (visit) => {
   const roots = [document, ...shadowRoots()];
   for (const root of roots) {
-    const walker = textWalker(document, root, NodeFilter.SHOW_TEXT);
+    const walker = treeWalker(document, root, NodeFilter.SHOW_TEXT);
     for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) visit(node);
   }
 };
@@ -142,6 +142,19 @@ const matchesOf = (locator) => {
   }
 };
 
+/** What of CSS selectors and XPath expressions cannot be read: a message for each, or `null`. */
+const unreadable = (locators) =>
+  locators.map((locator) => {
+    try {
+      if (locator.kind === "css") within(new DocumentFragment(), locator.value);
+      else matchesOf(locator);
+      return null;
+    } catch (error) {
+      if (error instanceof InvalidLocator) return error.message;
+      return invalidCss(locator.value, error).message;
+    }
+  });
+
 /** Matches that are described at most. */
 const SAMPLE_LIMIT = 5;
 
@@ -170,8 +183,11 @@ const look = ({ locators, nth = null, attributes = [] }, redaction = null) => {
     const description = descriptionOf(chosen, mask);
     answer.element = { handle: handleOf(chosen), description, facts: factsOf(chosen, attributes, mask) };
   }
-  const sampled = found.slice(0, SAMPLE_LIMIT);
-  answer.handles = sampled.map(handleOf);
-  answer.sample = sampled.map((element) => (element === chosen ? answer.element.description : descriptionOf(element, mask)));
+  // One match alone is described with its element.
+  if (found.length > 1 || chosen === undefined) {
+    const sampled = found.slice(0, SAMPLE_LIMIT);
+    answer.handles = sampled.map(handleOf);
+    answer.sample = sampled.map((element) => descriptionOf(element, mask));
+  }
   return answer;
 };

@@ -209,19 +209,23 @@ const isSubsequence = (part, whole) => {
 
 const SPACES = /\p{White_Space}+/gu;
 
-/** Whether the name is this one, which is in normal form. Most are ruled out without looking at styles. */
-const hasName = (element, wanted) => {
-  const least = nameWith(element, null, LEAST).normalize("NFC").replace(SPACES, "");
-  return isSubsequence(least, wanted) && nameOf(element) === wanted;
-};
+/** What a text that is to read as `wanted` must consist of at least: so most are ruled out without looking at styles. */
+const canRead = (least, wanted) => isSubsequence(least.normalize("NFC").replace(SPACES, ""), wanted);
+
+/** Whether the name is this one, which is in normal form. */
+const hasName = (element, wanted) => canRead(nameWith(element, null, LEAST), wanted) && nameOf(element) === wanted;
+
+const labelWith = (label, subject, detail) =>
+  alternative(
+    label,
+    { subject, mask: null, detail, inReference: true, inHidden: isHiddenInName(label), entered: new Set() },
+    "label",
+    0,
+  );
 
 /** The name of one referenced element or label, as a name that is made of it alone. */
-const labelText = (label, subject) =>
-  normalised(
-    alternative(
-      label,
-      { subject, mask: null, detail: FULL, inReference: true, inHidden: isHiddenInName(label), entered: new Set() },
-      "label",
-      0,
-    ),
-  );
+const labelText = (label, subject) => normalised(labelWith(label, subject, FULL));
+
+/** Whether the name that a label alone makes is this one, which is in normal form. */
+const isLabelled = (label, subject, wanted) =>
+  canRead(labelWith(label, subject, LEAST), wanted) && labelText(label, subject) === wanted;

@@ -1,6 +1,20 @@
 // What the adapter calls.
 
+/** Half of a surrogate pair alone, as `JSON.stringify` escapes it: no other language reads that. */
+const LONE_SURROGATE = /(?<!\\)((?:\\\\)*)\\u(d[89a-f][0-9a-f]{2})/g;
+
+const json = (answer) => {
+  const text = JSON.stringify(answer);
+  return text?.includes("\\ud") ? text.replace(LONE_SURROGATE, "$1\ufffd") : text;
+};
+
 const capataz = Object.freeze({
+  /** Calls one of these functions. The answer, or what the promise comes to, is text: one is read faster than an object. */
+  answer: (name, given) => {
+    const answer = capataz[name](...given);
+    return answer instanceof Promise ? answer.then(json) : json(answer);
+  },
+  unreadable,
   look,
   facts: (handle, attributes = [], redaction = null) =>
     withElement(handle, (element) => factsOf(element, attributes, maskOf(redaction))),
@@ -12,7 +26,8 @@ const capataz = Object.freeze({
   arm,
   disarm,
   focus: focusHandle,
-  focusForFill,
+  readyToFill,
+  filled,
   clear,
   setValue,
   selectOptions,
@@ -20,6 +35,7 @@ const capataz = Object.freeze({
   scrollTo,
   skeleton,
   snapshot,
+  state,
   html,
   pageText,
   outline,

@@ -34,7 +34,8 @@ const ALIGNMENTS = ["center", "end", "start", "nearest"];
 
 /**
  * Waits until the element has the same box in two frames, is in view and receives what hits the centre of the answered box:
- * the visible part of the first of its boxes that does. Else says what is in the way when the limit, in ms, is over.
+ * the visible part of the first of its boxes that does. `rested`: that was so from the beginning. Else says what is in the
+ * way when the limit, in ms, is over.
  */
 const settle = async (handle, limit, redaction = null) => {
   const mask = maskOf(redaction);
@@ -42,6 +43,7 @@ const settle = async (handle, limit, redaction = null) => {
   let scrolls = 0;
   let last = null;
   let still = 0;
+  let frames = 0;
   let obstacle = { reason: "not visible" };
   for (;;) {
     const element = elementOf(handle);
@@ -63,7 +65,7 @@ const settle = async (handle, limit, redaction = null) => {
       // An animation that has just begun shows its first state for more than one frame.
       const enough = still > 0 && (still > 2 || !isAnimated(element));
       if (place.rect !== undefined) {
-        if (enough) return { rect: plainRect(place.rect) };
+        if (enough) return { rect: plainRect(place.rect), rested: frames === 1 };
         obstacle = { reason: "moving" };
       } else if (place.outside) {
         obstacle = { reason: "outside the viewport" };
@@ -74,6 +76,7 @@ const settle = async (handle, limit, redaction = null) => {
       }
     }
     if (!(await nextFrame(deadline))) break;
+    frames += 1;
   }
   const element = elementOf(handle);
   if (element === null) return DETACHED;

@@ -122,3 +122,6 @@ const snapshot = (handles, redaction = null) => {
     inputsOmitted: inputsShown.omitted,
   };
 };
+
+/** Both at once, of the same moment. */
+const state = (handles, redaction = null) => ({ skeleton: skeleton(redaction), snapshot: snapshot(handles, redaction) });

@@ -86,6 +86,23 @@ fn a_selector_that_the_browser_cannot_read_is_found_before_anything_is_sent() {
 }
 
 #[test]
+fn all_selectors_that_the_browser_cannot_read_are_told_at_once() {
+    let action = json!({
+        "kind": "click",
+        "target": {"css": "!!"},
+        "pre": [{"kind": "visible", "target": {"css": "p"}}],
+        "post": [{"kind": "not", "condition": {"kind": "visible", "target": {"css": "p !!"}}}],
+    });
+    let done = case(page(), action).run();
+    done.error("INVALID_ACTIONSPEC", ActionStage::ProposalValidation);
+    let errors = done.details()["validation_errors"].clone();
+    let paths: Vec<&str> =
+        errors.as_array().unwrap().iter().map(|error| error["path"].as_str().unwrap()).collect();
+    assert_eq!(paths, ["target.css", "post[0].condition.target.css"]);
+    assert_eq!(done.acts(), [""; 0]);
+}
+
+#[test]
 fn an_output_that_has_got_no_value_makes_the_action_invalid() {
     for action in [
         click("${output:row}"),

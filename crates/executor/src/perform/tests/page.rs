@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::page::{
     Act, Description, Element, Facts, Locator, Look, Node, Outline, Page, PageError, Picture, Query, Rect,
-    SecretsIn, Skeleton, WaitUntil,
+    SecretsIn, Settled, Sight, Skeleton, WaitUntil,
 };
 use crate::perform::Clock;
 
@@ -78,6 +78,8 @@ pub struct FakePage {
     pub later: Vec<(u64, Reaction)>,
     pub changes: v1::PageChanges,
     pub settles: Result<(), PageError>,
+    /// Elements rest from the beginning, so that the page is seen while they are watched.
+    pub rests: bool,
     /// Methods that fail, and how.
     pub broken: Vec<(&'static str, PageError)>,
 }
@@ -95,6 +97,7 @@ impl FakePage {
             later: Vec::new(),
             changes: v1::PageChanges::default(),
             settles: Ok(()),
+            rests: false,
             broken: Vec::new(),
         }
     }
@@ -136,13 +139,23 @@ pub fn kind(locator: &Locator) -> String {
     value["kind"].as_str().unwrap().to_owned()
 }
 
+fn reason(locator: &Locator) -> Option<String> {
+    let is_unreadable = matches!(locator, Locator::Css { value } if value.contains("!!"));
+    is_unreadable.then(|| format!("{locator:?} cannot be read"))
+}
+
 impl Page for FakePage {
+    async fn unreadable(&mut self, locators: &[&Locator]) -> Result<Vec<Option<String>>, PageError> {
+        self.fails("unreadable")?;
+        Ok(locators.iter().map(|locator| reason(locator)).collect())
+    }
+
     async fn look(&mut self, query: &Query) -> Result<Look, PageError> {
         self.fails("look")?;
         let mut look = Look::default();
         for locator in &query.locators {
-            if matches!(locator, Locator::Css { value } if value.contains("!!")) {
-                look.invalid = Some(format!("{locator:?} cannot be read"));
+            look.invalid = reason(locator);
+            if look.invalid.is_some() {
                 return Ok(look);
             }
             let matching = |(_, fake): &(usize, &Fake)| fake.matches.contains(locator);
@@ -193,9 +206,24 @@ impl Page for FakePage {
         }
     }
 
-    async fn settle(&mut self, _: &Node, _: Duration) -> Result<Rect, PageError> {
+    async fn settle(
+        &mut self,
+        _: &Node,
+        _: Duration,
+        secrets_in: Option<&SecretsIn<'_>>,
+    ) -> Result<Settled, PageError> {
         self.note("settle");
-        self.settles.clone().map(|()| Rect { x: 1.0, y: 2.0, width: 3.0, height: 4.0 })
+        self.settles.clone()?;
+        let rect = Rect { x: 1.0, y: 2.0, width: 3.0, height: 4.0 };
+        if !self.rests {
+            return Ok(Settled { rect, sight: None });
+        }
+        let skeleton = self.skeleton().await?;
+        let picture = match secrets_in {
+            Some(secrets_in) => Some(self.screenshot(false, secrets_in).await?),
+            None => None,
+        };
+        Ok(Settled { rect, sight: Some(Sight { skeleton, picture }) })
     }
 
     async fn act(&mut self, act: Act, _: WaitUntil, _: Duration) -> Result<(), PageError> {
@@ -244,6 +272,10 @@ impl Page for FakePage {
     async fn snapshot(&mut self, nodes: &[Node]) -> Result<serde_json::Value, PageError> {
         self.fails("snapshot")?;
         Ok(json!({"url": self.url, "title": self.title, "targets": nodes.len(), "text": self.text}))
+    }
+
+    async fn state(&mut self, nodes: &[Node]) -> Result<(Skeleton, serde_json::Value), PageError> {
+        Ok((self.skeleton().await?, self.snapshot(nodes).await?))
     }
 
     async fn html(&mut self) -> Result<String, PageError> {

@@ -32,6 +32,20 @@ fn a_click_is_pictured_sent_once_proved_and_kept_in_this_order() {
 }
 
 #[test]
+fn a_page_that_was_seen_while_its_element_rested_is_not_looked_at_again() {
+    for kind in ["click", "hover", "double_click"] {
+        let mut page = FakePage::new(vec![element("send")]);
+        page.rests = true;
+        let done = case(page, json!({"kind": kind, "target": {"testid": "send"}})).run();
+        let outcome = done.success();
+        let pictures: Vec<&String> = done.log.iter().filter(|entry| *entry == "screenshot").collect();
+        assert_eq!(pictures.len(), 1, "{kind}: {:?}", done.log);
+        assert_eq!(outcome.state_before.as_ref().unwrap().screenshot_hash.len(), 64, "{kind}");
+        assert_eq!(done.evidence_kinds()[0], "screenshot_before", "{kind}");
+    }
+}
+
+#[test]
 fn a_target_that_comes_late_is_waited_for() {
     let mut page = FakePage::new(Vec::new());
     page.later.push((

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use capataz_contracts::v1;
 use capataz_executor::chromium::ChromiumPage;
 use capataz_executor::page::{
-    Act, Facts, Look, Node, Outline, Page, PageError, Picture, Query, Rect, SecretsIn, Skeleton, WaitUntil,
+    Act, Facts, Locator, Look, Node, Outline, Page, PageError, Picture, Query, SecretsIn, Settled, Skeleton,
+    WaitUntil,
 };
 use serde_json::Value;
 
@@ -48,7 +49,13 @@ pub(super) struct Watched<'a> {
     pub(super) pictured: bool,
 }
 
+const NO_PICTURE: Picture = Picture { png: Bytes::new(), masked: false };
+
 impl Page for Watched<'_> {
+    async fn unreadable(&mut self, locators: &[&Locator]) -> Result<Vec<Option<String>>, PageError> {
+        self.parts.part("unreadable").of(self.page.unreadable(locators)).await
+    }
+
     async fn look(&mut self, query: &Query) -> Result<Look, PageError> {
         self.parts.part("look").of(self.page.look(query)).await
     }
@@ -65,8 +72,18 @@ impl Page for Watched<'_> {
         self.parts.part("changed").of(self.page.changed(limit)).await
     }
 
-    async fn settle(&mut self, node: &Node, limit: Duration) -> Result<Rect, PageError> {
-        self.parts.part("settle").of(self.page.settle(node, limit)).await
+    async fn settle(
+        &mut self,
+        node: &Node,
+        limit: Duration,
+        secrets_in: Option<&SecretsIn<'_>>,
+    ) -> Result<Settled, PageError> {
+        let secrets_in = secrets_in.filter(|_| self.pictured);
+        let mut settled = self.parts.part("settle").of(self.page.settle(node, limit, secrets_in)).await?;
+        if let (Some(sight), false) = (&mut settled.sight, self.pictured) {
+            sight.picture = Some(NO_PICTURE);
+        }
+        Ok(settled)
     }
 
     async fn act(&mut self, act: Act, until: WaitUntil, limit: Duration) -> Result<(), PageError> {
@@ -101,6 +118,10 @@ impl Page for Watched<'_> {
         self.parts.part("snapshot").of(self.page.snapshot(nodes)).await
     }
 
+    async fn state(&mut self, nodes: &[Node]) -> Result<(Skeleton, Value), PageError> {
+        self.parts.part("state").of(self.page.state(nodes)).await
+    }
+
     async fn html(&mut self) -> Result<String, PageError> {
         self.parts.part("html").of(self.page.html()).await
     }
@@ -111,7 +132,7 @@ impl Page for Watched<'_> {
         secrets_in: &SecretsIn<'_>,
     ) -> Result<Picture, PageError> {
         if !self.pictured {
-            return Ok(Picture { png: Bytes::new(), masked: false });
+            return Ok(NO_PICTURE);
         }
         self.parts.part("screenshot").of(self.page.screenshot(full_page, secrets_in)).await
     }

@@ -1,0 +1,148 @@
+//! What the whole page looks like: its outermost document, and with it those of its frames.
+//!
+//! Frames have no order of their own that would be the same each time the page is loaded, so what they show is sorted.
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::ChromiumPage;
+use super::call::{Failure, OTHER_FRAMES_LIMIT, READ_LIMIT};
+use super::script::function;
+use crate::page::{Node, PageError, SecretsIn, Sight, Skeleton};
+
+/// Frames of a page that are looked into.
+const FRAMES_SEEN: usize = 50;
+
+#[derive(Deserialize)]
+struct State {
+    skeleton: Skeleton,
+    snapshot: Value,
+}
+
+/// What a frame shows, in the skeleton of its page: nothing that names the frame, which may be another each time.
+const FRAME_LINE: &str = r#"["frame"]"#;
+
+impl ChromiumPage {
+    pub(super) async fn sight(&self, secrets_in: Option<&SecretsIn<'_>>) -> Result<Sight, PageError> {
+        let skeleton = self.whole_skeleton().await?;
+        let picture = match secrets_in {
+            Some(secrets_in) => Some(self.picture(false, secrets_in).await?),
+            None => None,
+        };
+        Ok(Sight { skeleton, picture })
+    }
+
+    pub(super) async fn whole_skeleton(&self) -> Result<Skeleton, PageError> {
+        let (outermost, frames) = self.read_all(function::SKELETON, |_| json!([self.redaction])).await?;
+        Ok(with_frames(outermost, frames))
+    }
+
+    pub(super) async fn whole_snapshot(&self, nodes: &[Node]) -> Result<Value, PageError> {
+        let (outermost, frames) =
+            self.read_all(function::SNAPSHOT, |document| self.of(document, nodes)).await?;
+        Ok(snapshot_with_frames(outermost, frames))
+    }
+
+    /// Both, of the same moment.
+    pub(super) async fn whole_state(&self, nodes: &[Node]) -> Result<(Skeleton, Value), PageError> {
+        let reading = self.read_all::<State>(function::STATE, |document| self.of(document, nodes));
+        let (outermost, frames) = reading.await?;
+        let (skeletons, snapshots) = frames.into_iter().map(|state| (state.skeleton, state.snapshot)).unzip();
+        let skeleton = with_frames(outermost.skeleton, skeletons);
+        Ok((skeleton, snapshot_with_frames(outermost.snapshot, snapshots)))
+    }
+
+    /// The elements that are in a document, for its script; of those that are gone it says nothing.
+    fn of(&self, document: &str, nodes: &[Node]) -> Value {
+        let here = nodes.iter().filter(|node| node.frame == document);
+        let handles: Vec<u64> = here.map(|node| node.handle).collect();
+        json!([handles, self.redaction])
+    }
+
+    /// Calls a function in the outermost document and in those of all frames that answer.
+    async fn read_all<R: DeserializeOwned>(
+        &self,
+        function: &'static str,
+        arguments: impl Fn(&str) -> Value,
+    ) -> Result<(R, Vec<R>), PageError> {
+        self.repeated(async || {
+            let outermost = self.main_document().await?;
+            let mut frames = self.documents();
+            frames.retain(|document| *document != outermost);
+            frames.truncate(FRAMES_SEEN);
+            let (whole, frames) = tokio::join!(
+                self.script(&outermost, function, arguments(&outermost), READ_LIMIT),
+                futures_util::future::join_all(frames.iter().map(|document| {
+                    self.script(document, function, arguments(document), OTHER_FRAMES_LIMIT)
+                })),
+            );
+            // A frame that is gone, or too busy to answer, shows nothing now.
+            let frames = frames.into_iter().filter_map(Result::ok).collect();
+            Ok::<_, Failure>((whole?, frames))
+        })
+        .await
+    }
+}
+
+/// Frames in which nothing is to be seen or used leave no trace: they come and go with advertisements and the like.
+fn with_frames(mut whole: Skeleton, mut frames: Vec<Skeleton>) -> Skeleton {
+    frames.retain(|frame| !frame.dom.is_empty());
+    frames.sort_by(|one, other| {
+        (&one.dom, &one.anchors, &one.inputs).cmp(&(&other.dom, &other.anchors, &other.inputs))
+    });
+    for frame in frames {
+        for (all, part) in [
+            (&mut whole.dom, &frame.dom),
+            (&mut whole.anchors, &frame.anchors),
+            (&mut whole.inputs, &frame.inputs),
+        ] {
+            for text in ["\n", FRAME_LINE, "\n", part] {
+                all.push_str(text);
+            }
+        }
+    }
+    whole
+}
+
+/// What the frames show stands beside what the page shows, as `frames`, where there is anything.
+fn snapshot_with_frames(mut whole: Value, mut frames: Vec<Value>) -> Value {
+    let has = |frame: &Value, list: &str| {
+        frame.get(list).and_then(Value::as_array).is_some_and(|list| !list.is_empty())
+    };
+    frames.retain(|frame| ["targets", "anchors", "inputs"].iter().any(|list| has(frame, list)));
+    if let (Some(whole), false) = (whole.as_object_mut(), frames.is_empty()) {
+        frames.sort_by_cached_key(Value::to_string);
+        whole.insert("frames".to_owned(), Value::Array(frames));
+    }
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn skeleton(dom: &str) -> Skeleton {
+        Skeleton { dom: dom.to_owned(), ..Skeleton::default() }
+    }
+
+    #[test]
+    fn what_frames_show_does_not_depend_on_their_order() {
+        let frames = || vec![skeleton("b"), skeleton("a")];
+        let whole = with_frames(skeleton("page"), frames());
+        assert_eq!(whole, with_frames(skeleton("page"), frames().into_iter().rev().collect()));
+        assert_eq!(whole.dom, "page\n[\"frame\"]\na\n[\"frame\"]\nb");
+        let snapshot = |frames| snapshot_with_frames(json!({ "url": "page" }), frames);
+        let (one, other) = (json!({ "targets": [1] }), json!({ "anchors": [2] }));
+        let expected = json!({ "url": "page", "frames": [other, one] });
+        assert_eq!(snapshot(vec![one.clone(), other.clone()]), expected);
+        assert_eq!(snapshot(vec![other, one]), expected);
+    }
+
+    #[test]
+    fn a_frame_that_shows_nothing_leaves_no_trace() {
+        assert_eq!(with_frames(skeleton("page"), vec![skeleton("")]), skeleton("page"));
+        let empty = json!({ "targets": [], "anchors": [], "inputs": [] });
+        assert_eq!(snapshot_with_frames(json!({ "url": "page" }), vec![empty]), json!({ "url": "page" }));
+    }
+}
