@@ -212,7 +212,8 @@ impl RunState {
                 return None;
             }
             Body::BrowserActivityStarted(event) => {
-                self.script.as_mut()?.begin(event.activity, event.step_index.unwrap_or_default());
+                let step = event.step_index.unwrap_or_default();
+                self.script.as_mut()?.begin(event.activity, step, event.failure.is_some());
                 self.plan.push(event.wave?);
                 self.begin_wave(event.number, at)?;
             }

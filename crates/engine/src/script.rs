@@ -56,6 +56,8 @@ pub(crate) struct BrowserWork {
     pub(crate) step: u32,
     /// What follows from its failure, in [`v1::AfterFailure`]; `None` before it has failed.
     pub(crate) after_failure: Option<i32>,
+    /// Nothing is performed: it fails as the engine has decided.
+    pub(crate) decided: bool,
 }
 
 /// What a script does next.
@@ -72,6 +74,8 @@ pub enum ScriptStep {
     Recover {
         step: u32,
     },
+    /// The last activity has ended without an error of the executor: the host is asked for one.
+    Explain,
     Close {
         ended_well: bool,
     },
@@ -98,12 +102,12 @@ impl ScriptState {
         }
     }
 
-    pub(crate) fn begin(&mut self, activity: i32, step: u32) {
+    pub(crate) fn begin(&mut self, activity: i32, step: u32, decided: bool) {
         if activity == v1::BrowserActivity::Action as i32 && !self.has_begun(step) {
             self.retries = 0;
             self.recoveries = 0;
         }
-        self.activities.push(BrowserWork { activity, step, after_failure: None });
+        self.activities.push(BrowserWork { activity, step, after_failure: None, decided });
     }
 
     /// Whether the action of this number is the one that began last.
@@ -132,12 +136,7 @@ impl ScriptState {
         let changes = is_action && changes.is_some_and(changes_something);
         let ended =
             |after: Option<i32>| after.is_some_and(|after| after == Continue as i32 || after == Halt as i32);
-        let work = self.activities.last_mut();
-        // An action that never began is not the one that was in work last.
-        let concerns = work
-            .as_ref()
-            .is_some_and(|work| work.activity == event.activity && error.step_index == Some(work.step));
-        if let Some(work) = work.filter(|_| concerns) {
+        if let Some(work) = self.activities.last_mut().filter(|work| work.activity == event.activity) {
             if is_action && ended(Some(event.next)) && !ended(work.after_failure) {
                 self.failed = self.failed.saturating_add(1);
             }
@@ -256,21 +255,24 @@ impl ScriptState {
         use v1::BrowserActivity::{Action, Close, Open, Recovery};
         let succeeded = end.status == ResultStatus::Success;
         match v1::BrowserActivity::try_from(work.activity).unwrap_or_default() {
-            Close => ScriptStep::Finish,
-            Open if succeeded => self.next(0),
+            // A recovery is no verdict on the action, whatever became of it.
             Recovery => ScriptStep::Act { step: work.step },
+            Open if succeeded => self.next(0),
             Action if succeeded => self.next(work.step.saturating_add(1)),
-            Action => self.after_failed_action(work),
-            _ => ScriptStep::Finish,
+            Close if succeeded => ScriptStep::Finish,
+            _ => self.after_failure(work),
         }
     }
 
-    fn after_failed_action(&self, work: &BrowserWork) -> ScriptStep {
+    fn after_failure(&self, work: &BrowserWork) -> ScriptStep {
         let after = work.after_failure.and_then(|after| v1::AfterFailure::try_from(after).ok());
         match after {
             Some(v1::AfterFailure::Recover) => ScriptStep::Recover { step: work.step },
             Some(v1::AfterFailure::Continue) => self.next(work.step.saturating_add(1)),
-            _ => ScriptStep::Finish,
+            Some(v1::AfterFailure::Halt) => ScriptStep::Finish,
+            // The host was asked already.
+            _ if work.decided => ScriptStep::Finish,
+            _ => ScriptStep::Explain,
         }
     }
 

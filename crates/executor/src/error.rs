@@ -86,6 +86,16 @@ impl Failure {
         Self::new(code::BROWSER_LOST, format!("the browser is lost: {reason}"), json!({"reason": reason}))
     }
 
+    /// What the engine has decided. It knows the codes of limits and of lost browsers alone.
+    pub(crate) fn decided(decided: &v1::DecidedFailure) -> Self {
+        let code = match decided.error_code.as_str() {
+            code::BROWSER_LOST => code::BROWSER_LOST,
+            _ => code::POLICY_HALT,
+        };
+        let details = serde_json::from_str(decided.details.as_deref().unwrap_or_default());
+        Self::new(code, decided.message.clone(), details.unwrap_or_default())
+    }
+
     pub(crate) fn caused_by(mut self, error: &PageError) -> Self {
         self.cause = Some(error.to_string());
         self

@@ -133,8 +133,10 @@ mod pages;
 mod probes;
 mod record;
 mod routes;
+mod secret_scripts;
 mod secrets;
 mod server;
+mod traces;
 
 use std::io;
 use std::sync::Arc;
@@ -144,7 +146,9 @@ use tokio::task::JoinSet;
 pub use crate::big::ELEMENTS as BIG_PAGE_ELEMENTS;
 pub use crate::probes::{PROBES, Probe};
 pub use crate::record::{Host, Request};
+pub use crate::secret_scripts::{FAILING_WITH_SECRETS, FailingScript, secrets_alone, secrets_and_success};
 pub use crate::secrets::{PlantedSecret, SECRETS};
+pub use crate::traces::{TYPED_SECRET, Trace, found_in, traces};
 
 use crate::answer::Addresses;
 use crate::record::Record;

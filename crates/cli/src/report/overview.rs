@@ -10,7 +10,7 @@ use crate::display::frame::truncated;
 use crate::display::run::outcome_name;
 use crate::display::script::state_name;
 use crate::script::describe;
-use crate::script::fold::{Activity, Ending, State};
+use crate::script::fold::{Activity, Ending, State, step_of};
 use crate::text::{fill, words};
 
 /// Columns of the timeline's drawing.
@@ -97,12 +97,13 @@ fn ended(report: &Report) -> i64 {
 fn why(page: &mut Markup, report: &Report) {
     let run = &report.script;
     let own = run.finished.as_ref().and_then(|finished| finished.error.as_ref());
-    match (run.error().and_then(|failed| failed.error.as_ref()), own) {
-        (Some(error), _) => {
+    let failed = run.error().and_then(|failed| Some((failed.error.as_ref()?, step_of(failed))));
+    match (failed, own) {
+        (Some((error, step)), _) => {
             page.open_class("p", "why");
             page.element("strong", &error.error_code);
             page.text(&format!(" {} ", error.message));
-            if let Some(step) = error.step_index {
+            if let Some(step) = step {
                 link(page, step, &error.action_id);
             }
             page.close("p");

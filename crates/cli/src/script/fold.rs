@@ -73,6 +73,12 @@ pub enum Ending {
     Done,
 }
 
+/// The action that has failed; none where the browser was opened or closed, whose errors name the nearest one.
+pub fn step_of(failed: &v1::ActionFailed) -> Option<u32> {
+    let of_browser = matches!(failed.activity(), v1::BrowserActivity::Open | v1::BrowserActivity::Close);
+    failed.error.as_ref().filter(|_| !of_browser).and_then(|error| error.step_index)
+}
+
 /// How an action stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -209,7 +215,7 @@ impl ScriptRun {
     }
 
     fn failed(&mut self, at_ms: i64, failed: &v1::ActionFailed) {
-        let step = failed.error.as_ref().and_then(|error| error.step_index);
+        let step = step_of(failed);
         let fits = |activity: &&mut Activity| {
             activity.kind == failed.activity() && activity.step == step && activity.ended_at_ms.is_none()
         };
@@ -222,7 +228,7 @@ impl ScriptRun {
             }
             return;
         }
-        // A limit stops an action before it begins: no activity, and all the same an end.
+        // A failure of what never began is an activity of its own.
         let only = Try {
             started_at_ms: at_ms,
             ended_at_ms: Some(at_ms),

@@ -8,7 +8,7 @@ use super::lines::{Detail, Line};
 use crate::display::format::{exactly, took};
 use crate::display::paint::Tone;
 use crate::script::describe;
-use crate::script::fold::ScriptRun;
+use crate::script::fold::{ScriptRun, step_of};
 use crate::text::{counted, fill, words};
 
 /// The event's line; none where it is told as that of any other run. `script` has it applied already.
@@ -55,9 +55,8 @@ pub fn line(script: &ScriptRun, event: &v1::Event) -> Option<Line> {
             of_step(finished.step_index, text, Tone::Good, Results)
         }
         Body::ActionFailed(failed) => {
-            let step = failed.error.as_ref().and_then(|error| error.step_index);
             let (text, tone) = action_failed(failed);
-            match step {
+            match step_of(failed) {
                 Some(step) => of_step(step, text, tone, Results),
                 None => of_run(text, tone, Results),
             }
@@ -118,6 +117,10 @@ fn task_of(script: &ScriptRun, wave: u32) -> Option<String> {
 }
 
 fn activity_started(script: &ScriptRun, started: &v1::BrowserActivityStarted) -> Option<Line> {
+    // Nothing is performed: the failure itself follows.
+    if started.failure.is_some() {
+        return None;
+    }
     let texts = &words().script_lines;
     let of_run =
         |text: &str| Line { task: None, text: text.to_owned(), tone: Tone::Faint, needed: Detail::Steps };

@@ -2510,6 +2510,22 @@ pub struct BrowserTask {
     /// The script has ended well: the storage state is kept.
     #[prost(bool, tag = "10")]
     pub keep_storage: bool,
+    /// Nothing is performed: the host makes the whole error of this, with evidence.
+    #[prost(message, optional, tag = "11")]
+    pub failure: ::core::option::Option<DecidedFailure>,
+}
+/// A failure that the engine has decided, because a limit is reached, or nobody knows what became of an activity. The host
+/// has the page and the evidence, and makes an ExecutorError of it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DecidedFailure {
+    /// POLICY_HALT or BROWSER_LOST.
+    #[prost(string, tag = "1")]
+    pub error_code: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub message: ::prost::alloc::string::String,
+    /// A JSON object.
+    #[prost(string, optional, tag = "3")]
+    pub details: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// Of a script's run.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3714,6 +3730,9 @@ pub struct BrowserActivityStarted {
     /// The wave's place, from 0.
     #[prost(uint32, tag = "5")]
     pub number: u32,
+    /// Nothing is performed: this is what the activity fails with.
+    #[prost(message, optional, tag = "6")]
+    pub failure: ::core::option::Option<DecidedFailure>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct BrowserOpened {

@@ -128,6 +128,7 @@ pub(super) fn task_of(task: v1::BrowserTask) -> Task {
         interactive: task.interactive,
         last_state: task.last_state,
         last_evidence: task.last_evidence,
+        failure: task.failure,
     }
 }
 

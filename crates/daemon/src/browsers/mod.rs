@@ -21,6 +21,7 @@ use capataz_executor::chromium::{
 };
 use capataz_executor::dsl::Policy;
 use capataz_executor::perform::Performer;
+use capataz_policy::executor::code;
 use capataz_runtime::process::{Control, SecretResolver};
 use capataz_runtime::shell::{Serve, Shard};
 use capataz_store::{RunId, Store};
@@ -257,13 +258,16 @@ impl Browsers {
     }
 
     async fn outcome(&self, run: &str, task: v1::BrowserTask, progress: Waiting) -> v1::BrowserOutcome {
-        let problem = match (task.activity(), self.handle(run)) {
-            (v1::BrowserActivity::Open, _) => match self.open(run, &task, progress).await {
+        // Where nobody knows what became of an activity, there is nothing to be asked of the browser.
+        let unknown = task.failure.as_ref().filter(|failure| failure.error_code == code::BROWSER_LOST);
+        let problem = match (unknown, task.activity(), self.handle(run)) {
+            (Some(failure), ..) => failure.message.clone(),
+            (_, v1::BrowserActivity::Open, _) => match self.open(run, &task, progress).await {
                 Ok(outcome) => return outcome,
                 Err(problem) => problem,
             },
-            (_, None) => GONE.to_owned(),
-            (_, Some(open)) => match open.perform(task.clone()).await {
+            (.., None) => GONE.to_owned(),
+            (.., Some(open)) => match open.perform(task.clone()).await {
                 Some(outcome) => return outcome,
                 None => GONE.to_owned(),
             },

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use capataz_contracts::v1;
+use capataz_contracts::{v1, validate};
 use tonic_types::StatusExt;
 
 use crate::bench::Bench;
@@ -71,7 +71,8 @@ async fn a_browser_that_ends_at_once_is_lost_and_leaves_no_profile() {
     let ended = bench.run(ONE_PAGE).await;
     let error = ended.error();
     assert_eq!(error.error_code, "BROWSER_LOST", "{error:?}");
-    assert!(!error.evidence_refs.is_empty());
+    assert_eq!(validate::executor_error(&error), [], "{error:?}");
+    assert_eq!((error.action_id.as_str(), error.step_index), ("browser:open", Some(0)));
     crate::support::until_no_profile(&bench.data_dir()).await;
 }
 

@@ -192,6 +192,28 @@ async fn policy_halt_of_max_steps() {
     check_thresholds(&proven.details, "max_steps", 1);
     assert_eq!(proven.error.step_index, Some(1));
     assert_eq!(bench.site.hits("/hit/target"), 0);
+    assert_eq!(proven.snapshot()["title"], "Button");
+}
+
+#[tokio::test]
+async fn policy_halt_before_a_critical_action_has_the_document_and_a_picture() {
+    let bench = Bench::start().await;
+    let script = on(
+        "/form",
+        r#"
+        [[actions]]
+        id = "send"
+        kind = "submit"
+        target = { role = "button", name = "Send" }
+        post = [{ kind = "title_equals", value = "Sent" }]
+        [policy]
+        max_steps = 1
+        "#,
+    );
+    let proven = bench.fails("POLICY_HALT", Policy, &script).await;
+    assert_eq!(proven.error.criticality(), v1::Criticality::Critical);
+    assert!(proven.evidence.contains_key("html_full") && proven.evidence.contains_key("screenshot_before"));
+    assert_eq!(bench.site.hits("/form/sent"), 0);
 }
 
 #[tokio::test]

@@ -71,9 +71,7 @@ impl Bench {
                 assert!(kinds.contains(&kind), "{code}: {kind} is missing among {kinds:?}");
             }
         }
-        // A halt between two actions has the state that was seen last, of which there is no picture.
-        let between = code == "POLICY_HALT" && details["last_error"].is_null();
-        if rules.evidence_can_be_taken() && !between {
+        if rules.evidence_can_be_taken() {
             assert_eq!(error.state_before.as_ref().unwrap().screenshot_hash.len(), 64, "{error:?}");
         }
         check_states(&error, &evidence);

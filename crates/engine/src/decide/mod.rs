@@ -11,6 +11,7 @@ mod report;
 mod resolve;
 mod retry;
 mod script;
+mod script_failure;
 mod settle;
 mod start;
 #[cfg(test)]

@@ -8,16 +8,15 @@ use capataz_policy::lifecycle::TaskState;
 use capataz_policy::severity::Severity;
 use capataz_policy::{codes, lifecycle};
 use prost::Message;
-use serde_json::json;
 
 use super::settle::Ending;
 use super::turn::Turn;
-use super::{Refusal, advance, report, settle};
+use super::{Refusal, advance, report, script_failure, settle};
 use crate::apply::digest;
 use crate::effect::Effect;
 use crate::input::TaskRef;
 use crate::plan::Plan;
-use crate::script::{BrowserWork, ScriptState, ScriptStep, changes_something, milliseconds};
+use crate::script::{BrowserWork, ScriptState, ScriptStep, milliseconds};
 
 /// The agent that every activity of a browser is for; it is part of the daemon.
 pub const BROWSER_AGENT: &str = "capataz.browser";
@@ -109,99 +108,38 @@ fn rule(code: &'static str, message: &str) -> Refusal {
 pub(super) fn step(turn: &mut Turn<'_>) -> Result<bool, Refusal> {
     use v1::BrowserActivity::{Action, Close, Open, Recovery};
     match turn.state.script_step() {
-        Some(ScriptStep::Open) => begin(turn, Open, None),
-        Some(ScriptStep::Act { step }) => match halt_before(turn, step) {
-            Some(error) => {
-                fail(turn, error, v1::AfterFailure::Halt, Action, None);
-                return Ok(true);
-            }
-            None => begin(turn, Action, Some(step)),
-        },
-        Some(ScriptStep::Recover { step }) => begin(turn, Recovery, Some(step)),
-        Some(ScriptStep::Close { .. }) => begin(turn, Close, None),
+        Some(ScriptStep::Open) => begin(turn, Open, None, None),
+        Some(ScriptStep::Act { step }) => {
+            let halt = script_failure::halt_before(turn, step);
+            begin(turn, Action, Some(step), halt);
+        }
+        Some(ScriptStep::Recover { step }) => begin(turn, Recovery, Some(step), None),
+        Some(ScriptStep::Explain) => explain(turn),
+        Some(ScriptStep::Close { .. }) => begin(turn, Close, None, None),
         Some(ScriptStep::Finish) => finish(turn),
         Some(ScriptStep::AwaitProposal | ScriptStep::Wait) | None => {}
     }
     Ok(false)
 }
 
-/// The limits that stop a script before another action begins (CONTRACTS §3, policies).
-fn halt_before(turn: &Turn<'_>, step: u32) -> Option<v1::ExecutorError> {
-    let script = turn.state.script.as_ref()?;
-    // They were looked at when the action began for the first time.
-    if script.has_begun(step) {
-        return None;
-    }
-    let policy = script.policy();
-    let max_steps = policy.max_steps.unwrap_or(limits::MAX_STEPS);
-    if step >= max_steps {
-        return Some(policy_halt(turn, script, step, "max_steps", u64::from(step), None));
-    }
-    let revisits = script.revisits();
-    let changes = script.action(step).is_some_and(changes_something);
-    if changes && revisits > policy.same_state_revisit.unwrap_or(limits::SAME_STATE_REVISIT) {
-        return Some(policy_halt(turn, script, step, "same_state_revisit", u64::from(revisits), None));
-    }
-    None
+/// Begins an activity once more that has ended without a word of the host, for the host to say with what it failed.
+fn explain(turn: &mut Turn<'_>) {
+    let work = turn.state.script.as_ref().and_then(|script| script.activities.last()).cloned();
+    let (Some(work), Some(end)) = (work, turn.state.last_end()) else { return };
+    let failure = script_failure::unexplained(end);
+    let activity = v1::BrowserActivity::try_from(work.activity).unwrap_or_default();
+    let step_index = (activity == v1::BrowserActivity::Action).then_some(work.step);
+    begin(turn, activity, step_index, Some(failure));
 }
 
-fn policy_halt(
-    turn: &Turn<'_>,
-    script: &ScriptState,
-    step: u32,
-    reason: &str,
-    observed: u64,
-    cause: Option<&v1::ExecutorError>,
-) -> v1::ExecutorError {
-    let policy = script.policy();
-    let backoff = policy.backoff.unwrap_or_default();
-    let details = json!({
-        "policy_reason": reason,
-        "policy_thresholds": {
-            "max_steps": policy.max_steps.unwrap_or(limits::MAX_STEPS),
-            "same_state_revisit": policy.same_state_revisit.unwrap_or(limits::SAME_STATE_REVISIT),
-            "retry_limit": policy.retry_limit.unwrap_or(limits::RETRY_LIMIT),
-            "recovery_limit": policy.recovery_limit.unwrap_or(limits::RECOVERY_LIMIT),
-            "backoff": {
-                "base_delay_ms": backoff.base_delay_ms.unwrap_or(milliseconds(limits::BACKOFF_BASE)),
-                "multiplier": backoff.multiplier.unwrap_or(limits::BACKOFF_MULTIPLIER),
-                "max_delay_ms": backoff.max_delay_ms.unwrap_or(milliseconds(limits::BACKOFF_LONGEST)),
-            },
-        },
-        "observed": observed,
-        "last_error": cause.map(|error| error.error_code.clone()),
-    });
-    let severity = limits::lookup(limits::code::POLICY_HALT)
-        .map_or(v1::ExecutorSeverity::Critical, |code| code.severity);
-    let action = script.action(step).cloned().unwrap_or_default();
-    v1::ExecutorError {
-        schema_version: "v1".to_owned(),
-        error_code: limits::code::POLICY_HALT.to_owned(),
-        stage: v1::ActionStage::Policy as i32,
-        severity: severity as i32,
-        message: format!("{reason}: {observed}"),
-        retryable: Some(false),
-        run_id: script.script.run_id.clone(),
-        step_index: Some(step),
-        action_id: action.id.clone(),
-        action_kind: action.kind,
-        criticality: action.criticality.unwrap_or(v1::Criticality::Normal as i32),
-        state_before: cause
-            .and_then(|error| error.state_before.clone())
-            .or_else(|| script.last_state.clone()),
-        state_after: cause.and_then(|error| error.state_after.clone()),
-        evidence_refs: cause
-            .map_or_else(|| script.last_evidence.clone(), |error| error.evidence_refs.clone()),
-        created_at: limits::iso_time(turn.now.0),
-        details: Some(details.to_string()),
-        cause: cause.map(|error| format!("{}: {}", error.error_code, error.message)),
-        action_spec: Some(cause.and_then(|error| error.action_spec.clone()).unwrap_or(action)),
-        ..v1::ExecutorError::default()
-    }
-}
-
-/// Begins an activity of the browser: a wave of one task.
-fn begin(turn: &mut Turn<'_>, activity: v1::BrowserActivity, step_index: Option<u32>) {
+/// Begins an activity of the browser: a wave of one task. With a failure nothing is performed: the host says that the
+/// activity fails with it.
+fn begin(
+    turn: &mut Turn<'_>,
+    activity: v1::BrowserActivity,
+    step_index: Option<u32>,
+    failure: Option<v1::DecidedFailure>,
+) {
     let Some(script) = &turn.state.script else { return };
     let number = u32::try_from(script.activities.len()).unwrap_or(u32::MAX);
     let action = match (activity, step_index) {
@@ -222,7 +160,13 @@ fn begin(turn: &mut Turn<'_>, activity: v1::BrowserActivity, step_index: Option<
         last_state: script.last_state.clone(),
         last_evidence: script.last_evidence.clone(),
         interactive: script.script.interactive,
-        keep_storage: activity == v1::BrowserActivity::Close && script.error.is_none(),
+        keep_storage: activity == v1::BrowserActivity::Close && script.error.is_none() && failure.is_none(),
+        failure: failure.clone(),
+    };
+    let effect = match failure {
+        // To say so has no effect.
+        Some(_) => v1::Effect::AtLeastOnce,
+        None => effect_of(activity, action.as_ref()),
     };
     let mut wave = v1::Wave {
         name: Some(wave_name(activity, step_index)),
@@ -233,7 +177,7 @@ fn begin(turn: &mut Turn<'_>, activity: v1::BrowserActivity, step_index: Option<
                 media_type: BROWSER_MEDIA_TYPE.to_owned(),
                 data: Some(v1::payload::Data::Inline(task.encode_to_vec().into())),
             }),
-            effect: Some(effect_of(activity, action.as_ref()) as i32),
+            effect: Some(effect as i32),
             timeouts: Some(timeouts_of(activity, action.as_ref(), script)),
             retry: Some(retries_of(script, action.as_ref())),
             ..v1::Task::default()
@@ -247,6 +191,7 @@ fn begin(turn: &mut Turn<'_>, activity: v1::BrowserActivity, step_index: Option<
         action,
         wave: Some(wave),
         number,
+        failure,
     }));
     if turn.state.may_lease() {
         turn.effect(Effect::Enqueue { task: TaskRef { wave: number, task: 0 } });
@@ -396,6 +341,12 @@ pub(super) fn reported(
         }));
     }
     match outcome.error.take() {
+        // Nothing was performed, so nothing can have succeeded.
+        None if work.decided => {
+            let message = "the browser's host gave no error for what has failed".to_owned();
+            let error = codes::error(codes::INVALID_OUTPUT, message);
+            settle::fail(turn, task, ResultStatus::Error, error, Some(lease))
+        }
         Some(error) => failed(turn, task, activity, &work, error, outcome, lease),
         None => {
             succeeded(turn, activity, &work, action_id, outcome);
@@ -461,8 +412,13 @@ fn failed(
     let Some(script) = &turn.state.script else { return Err(Refusal::Outdated) };
     let declared = script.action(work.step).cloned().unwrap_or_default();
     let is_action = activity == v1::BrowserActivity::Action;
+    if matches!(activity, v1::BrowserActivity::Open | v1::BrowserActivity::Close) {
+        let id = task_name(activity, None);
+        script_failure::name_activity(&mut error, activity, id, script.script.actions.len());
+    }
     let code = error.error_code.clone();
-    let lost = code == limits::code::BROWSER_LOST;
+    // A script does not outlive its browser, nor what the engine has decided.
+    let lost = code == limits::code::BROWSER_LOST || work.decided;
     // What was sent to the page is sent again only where that does no harm.
     let again = is_action && !lost && (!outcome.touched || may_repeat(&declared));
     let recovers = again && script.recovery_rule(&code).is_some();
@@ -487,9 +443,8 @@ fn failed(
         (if passes { Continue } else { Halt }, exceeded)
     };
     error.retryable = Some(next == Retry && is_action);
-    let halt = exceeded.map(|(reason, observed)| {
-        policy_halt(turn, script, work.step, reason, u64::from(observed), Some(&error))
-    });
+    let halt =
+        exceeded.map(|(reason, observed)| script_failure::halt_after(turn, script, reason, observed, &error));
     let message = settled_error(&error);
     fail(turn, error, next, activity, Some(outcome));
     if let Some(halt) = halt {

@@ -288,6 +288,18 @@ fn retry<'a>(action: &'a v1::Action, policy: &'a v1::ScriptPolicy) -> Retry<'a> 
     Retry { on: on.unwrap_or(&policy.retry_on), limit }
 }
 
+/// A browser that is gone, whatever the engine has decided meanwhile.
+fn lost_failure(task: &Task, reason: &str) -> Failure {
+    let Some(decided) = &task.failure else { return Failure::lost(reason) };
+    let decided = Failure::decided(decided);
+    if decided.code == code::BROWSER_LOST {
+        return decided;
+    }
+    let mut failure = Failure::lost(reason);
+    failure.details.insert("original_code".to_owned(), decided.code.into());
+    failure
+}
+
 /// Of a browser that was lost while nothing was performed.
 pub(super) async fn lost<E: EvidenceSink>(
     performer: &Performer,
@@ -298,7 +310,7 @@ pub(super) async fn lost<E: EvidenceSink>(
 ) -> BrowserOutcome {
     let begun = clock.monotonic();
     let mut stage = ActionStage::Execution;
-    let mut failure = Failure::lost(reason);
+    let mut failure = lost_failure(task, reason);
     let mut stored = task.last_evidence.clone();
     if let Err(error) = store(vec![last_signature(task)], sink, &mut stored).await {
         failure = evidence_failed(&error.to_string(), Some(&failure));

@@ -69,6 +69,8 @@ pub struct Task {
     /// What `BROWSER_LOST` carries where this action has seen nothing yet.
     pub last_state: Option<v1::StateSignature>,
     pub last_evidence: Vec<v1::EvidenceRef>,
+    /// Nothing is performed: this is what the action fails with, and evidence is taken for it.
+    pub failure: Option<v1::DecidedFailure>,
 }
 
 /// Performs the actions of one run, one after the other. It knows the run's policy and what must never be kept.

@@ -12,6 +12,10 @@ impl<P: Page> Step<'_, P> {
     /// All stages but `evidence`, up to the first that fails.
     pub(super) async fn run(&mut self) -> Result<(), Failed> {
         let begun = self.clock.monotonic();
+        // A limit counts actions, whatever they are: it is no matter of this one being valid.
+        if let Some(decided) = &self.task.failure {
+            return self.ended(ActionStage::Policy, begun, Err(Failure::decided(decided)));
+        }
         let validated = self.validate().await;
         let action = self.ended(ActionStage::ProposalValidation, begun, validated)?;
 

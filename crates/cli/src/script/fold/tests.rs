@@ -126,6 +126,7 @@ fn started(
         action,
         wave: Some(v1::Wave { tasks: vec![task], ..v1::Wave::default() }),
         number,
+        failure: None,
     })
 }
 
@@ -375,6 +376,23 @@ fn an_action_that_a_limit_stops_before_it_begins_has_failed() {
     let run = fold(&events([accepted(script()), failed(halt, v1::AfterFailure::Halt)]));
     assert_eq!(run.state_of(1), State::Failed);
     assert_eq!(run.activities.first().and_then(|activity| activity.wave), None);
+}
+
+#[test]
+fn an_error_of_opening_belongs_to_the_opening_and_to_no_action() {
+    let lost = error("BROWSER_LOST", v1::ActionStage::Execution, 0, "it did not start");
+    let open = v1::BrowserActivity::Open as i32;
+    let failed = v1::ActionFailed {
+        error: Some(lost),
+        next: v1::AfterFailure::Halt as i32,
+        activity: open,
+        ..v1::ActionFailed::default()
+    };
+    let opening = started(0, v1::BrowserActivity::Open, None, None);
+    let run = fold(&events([accepted(script()), opening, leased(0, 1), Body::ActionFailed(failed)]));
+    assert_eq!(run.activities.len(), 1);
+    assert_eq!(run.error().map(step_of), Some(None));
+    assert_eq!(run.state_of(0), State::NotReached);
 }
 
 #[test]

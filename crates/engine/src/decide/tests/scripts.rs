@@ -162,6 +162,49 @@ impl Scripted {
         })
     }
 
+    /// What the engine has decided that this activity fails with; nothing is performed.
+    #[track_caller]
+    fn decided(&self) -> v1::DecidedFailure {
+        self.asked().failure.expect("the engine has decided it")
+    }
+
+    /// The host makes the error of what was decided.
+    #[track_caller]
+    fn tells(self) -> Self {
+        let v1::DecidedFailure { error_code, message, details } = self.decided();
+        let error = v1::ExecutorError {
+            error_code,
+            message,
+            details,
+            run_id: "run".to_owned(),
+            step_index: self.asked().step_index,
+            action_id: self.asked().action.map(|action| action.id).unwrap_or_default(),
+            state_before: signature("now"),
+            evidence_refs: vec![snapshot_of("now")],
+            severity: v1::ExecutorSeverity::Error as i32,
+            ..v1::ExecutorError::default()
+        };
+        self.says(v1::BrowserOutcome { error: Some(error), ..v1::BrowserOutcome::default() })
+    }
+
+    /// The holder of the activity's lease is gone.
+    #[track_caller]
+    fn loses_its_host(self) -> Self {
+        let leased = self.lease();
+        let task = leased.current();
+        let (lease, _) = leased.bench.state.lease_of(task).expect("leased");
+        leased.does(Input::LeaseLost { task, lease, reason: v1::LeaseLossReason::Restarted })
+    }
+
+    /// The same, until it is given up.
+    #[track_caller]
+    fn loses_its_host_always(mut self) -> Self {
+        for _ in 0..5 {
+            self = self.loses_its_host();
+        }
+        self
+    }
+
     #[track_caller]
     fn after(mut self, milliseconds: i64) -> Self {
         self.bench = self.bench.after(milliseconds);
@@ -355,15 +398,40 @@ fn an_action_may_fail_without_ending_the_script_where_it_says_so() {
 }
 
 #[test]
-fn the_first_action_beyond_max_steps_does_not_begin() {
+fn the_first_action_beyond_max_steps_is_not_performed_and_the_host_shows_the_page() {
     let policy = v1::ScriptPolicy { max_steps: Some(1), ..v1::ScriptPolicy::default() };
-    let error = Scripted::opened(&["navigate go", "click send"], policy)
+    let scripted = Scripted::opened(&["navigate go", "click send"], policy)
         .acts(Ends("/form"))
-        .expect_ended_with("POLICY_HALT");
+        .expect_asked(Action, "send");
+    assert_eq!(scripted.decided().error_code, "POLICY_HALT");
+    let error = scripted.tells().expect_ended_with("POLICY_HALT");
     assert_eq!(details(&error)["policy_reason"], "max_steps");
+    assert_eq!(details(&error)["policy_thresholds"]["max_steps"], 1);
     assert_eq!((error.step_index, error.action_id.as_str()), (Some(1), "send"));
-    assert_eq!(error.state_before, signature("/form"));
-    assert_eq!(error.evidence_refs, [snapshot_of("/form")]);
+    assert_eq!(error.evidence_refs, [snapshot_of("now")]);
+}
+
+#[test]
+fn a_halt_ends_the_script_whatever_the_host_says_of_it() {
+    let halted = || {
+        let policy = v1::ScriptPolicy { max_steps: Some(0), ..retries_on(&["EVIDENCE_FAILED"]) };
+        let mut script = script(&["click send", "click more"], policy);
+        script.actions[0].on_failure = Some(v1::OnFailure::Continue as i32);
+        Scripted::start(script).opens()
+    };
+    halted().tells().expect_ended_with("POLICY_HALT");
+    halted().acts(Fails("EVIDENCE_FAILED")).expect_ended_with("EVIDENCE_FAILED");
+    // It cannot have been performed.
+    let ended = halted().acts(Ends("/form")).expect_ended(v1::RunOutcome::Failed);
+    ended.bench.expect_run_error("INVALID_OUTPUT");
+}
+
+#[test]
+fn a_halt_that_a_restart_interrupts_is_said_again_and_nobody_is_asked() {
+    let policy = v1::ScriptPolicy { max_steps: Some(0), ..v1::ScriptPolicy::default() };
+    let scripted = Scripted::opened(&["click send"], policy).loses_its_host();
+    assert!(scripted.bench.state.is_queued(scripted.current()));
+    scripted.tells().expect_ended_with("POLICY_HALT");
 }
 
 #[test]
@@ -373,6 +441,7 @@ fn the_limits_hold_after_an_action_that_was_tried_again_as_well() {
         .acts(Fails("TARGET_NOT_FOUND"))
         .after(500)
         .acts(Ends("/form"))
+        .tells()
         .expect_ended_with("POLICY_HALT");
     assert_eq!(details(&error)["policy_reason"], "max_steps");
 }
@@ -385,7 +454,7 @@ fn a_state_may_be_seen_again_three_times_by_what_changes_something() {
     for _ in 0..5 {
         scripted = scripted.acts(Ends("/same"));
     }
-    let error = scripted.expect_ended_with("POLICY_HALT");
+    let error = scripted.tells().expect_ended_with("POLICY_HALT");
     assert_eq!(details(&error)["policy_reason"], "same_state_revisit");
     assert_eq!(details(&error)["observed"], 4);
 }
@@ -402,11 +471,7 @@ fn looking_at_a_state_is_no_visit() {
 
 #[test]
 fn nobody_repeats_an_action_of_which_nobody_knows_what_became() {
-    let scripted = Scripted::opened(&["click send"], v1::ScriptPolicy::default()).lease();
-    let task = scripted.current();
-    let (lease, _) = scripted.bench.state.lease_of(task).unwrap();
-    let lost = Input::LeaseLost { task, lease, reason: v1::LeaseLossReason::Restarted };
-    let scripted = scripted.does(lost);
+    let scripted = Scripted::opened(&["click send"], v1::ScriptPolicy::default()).loses_its_host();
     let bench = scripted.bench.expect_status(v1::RunStatus::Waiting);
     let asked = Scripted { bench: bench.answer("succeeded") };
     asked.expect_asked(Close, "");
@@ -414,22 +479,51 @@ fn nobody_repeats_an_action_of_which_nobody_knows_what_became() {
 
 #[test]
 fn an_unknown_outcome_that_a_person_calls_a_failure_ends_the_script() {
+    let scripted = Scripted::opened(&["click send"], v1::ScriptPolicy::default()).loses_its_host();
+    let scripted = Scripted { bench: scripted.bench.answer("failed") }.expect_asked(Action, "send");
+    assert_eq!(scripted.decided().error_code, "BROWSER_LOST");
+    let error = scripted.tells().expect_ended_with("BROWSER_LOST");
+    assert_eq!(details(&error)["original_code"], "OUTCOME_UNKNOWN");
+    assert_eq!((error.step_index, error.action_id.as_str()), (Some(0), "send"));
+}
+
+#[test]
+fn an_activity_whose_host_loses_its_host_always_ends_the_script_with_an_error_of_the_executor() {
+    let script = || script(&["extract title"], v1::ScriptPolicy::default());
+    let cases = [
+        (Scripted::start(script()), "browser:open"),
+        (Scripted::start(script()).opens(), "title"),
+        (Scripted::start(script()).opens().acts(Ends("/a")), "browser:close"),
+    ];
+    for (scripted, id) in cases {
+        let error = scripted.loses_its_host_always().tells().expect_ended_with("BROWSER_LOST");
+        assert_eq!(details(&error)["original_code"], "WORKER_LOST");
+        assert_eq!(error.action_id, id);
+    }
+}
+
+#[test]
+fn a_host_that_does_not_come_back_in_time_ends_the_script_with_an_error_of_the_executor() {
     let scripted = Scripted::opened(&["click send"], v1::ScriptPolicy::default()).lease();
-    let task = scripted.current();
-    let (lease, _) = scripted.bench.state.lease_of(task).unwrap();
-    let lost = Input::LeaseLost { task, lease, reason: v1::LeaseLossReason::Restarted };
-    let bench = scripted.does(lost).bench.answer("failed");
-    bench.expect_outcome(v1::RunOutcome::Failed).expect_run_error("OUTCOME_UNKNOWN");
+    let timeout = scripted.bench.state.plan.timeouts_of(scripted.current()).timeout();
+    let timeout = i64::try_from(timeout.as_millis()).unwrap();
+    let error = scripted.after(timeout).after(5 * SECOND).tells().expect_ended_with("BROWSER_LOST");
+    assert_eq!(details(&error)["original_code"], "TASK_TIMEOUT");
+    assert_eq!(error.action_id, "send");
+}
+
+#[test]
+fn a_host_that_is_lost_while_it_says_what_became_of_an_activity_is_not_asked_again() {
+    let scripted = Scripted::opened(&["extract title"], v1::ScriptPolicy::default());
+    let ended = scripted.loses_its_host_always().loses_its_host_always().expect_ended(v1::RunOutcome::Failed);
+    assert_eq!(ended.result().script.unwrap().error, None);
+    ended.bench.expect_run_error("WORKER_LOST");
 }
 
 #[test]
 fn what_only_reads_is_simply_done_again() {
-    let scripted = Scripted::opened(&["extract title"], v1::ScriptPolicy::default()).lease();
-    let task = scripted.current();
-    let (lease, _) = scripted.bench.state.lease_of(task).unwrap();
-    let lost = Input::LeaseLost { task, lease, reason: v1::LeaseLossReason::Restarted };
-    let scripted = scripted.does(lost);
-    assert!(scripted.bench.state.is_queued(task));
+    let scripted = Scripted::opened(&["extract title"], v1::ScriptPolicy::default()).loses_its_host();
+    assert!(scripted.bench.state.is_queued(scripted.current()));
 }
 
 #[test]
@@ -440,11 +534,23 @@ fn a_lost_browser_ends_the_script_whatever_its_policy_says() {
 }
 
 #[test]
-fn a_browser_that_does_not_open_ends_the_script() {
-    let error = v1::ExecutorError { error_code: "BROWSER_LOST".to_owned(), ..v1::ExecutorError::default() };
-    Scripted::start(script(&["click send"], v1::ScriptPolicy::default()))
-        .says(v1::BrowserOutcome { error: Some(error), ..v1::BrowserOutcome::default() })
-        .expect_ended_with("BROWSER_LOST");
+fn a_browser_that_does_not_open_or_close_ends_the_script_with_an_error_that_names_what_it_is_of() {
+    let fails = || {
+        let error = v1::ExecutorError { error_code: "BROWSER_LOST".to_owned(), ..Default::default() };
+        v1::BrowserOutcome { error: Some(error), ..v1::BrowserOutcome::default() }
+    };
+    let check = |error: v1::ExecutorError, id: &str, step: u32| {
+        assert_eq!((error.action_id.as_str(), error.step_index), (id, Some(step)));
+        assert_eq!(
+            (error.action_kind(), error.criticality()),
+            (v1::ActionKind::Navigate, v1::Criticality::Normal)
+        );
+        assert_eq!(error.action_spec.map(|action| action.id).as_deref(), Some(id));
+    };
+    let script = || Scripted::start(script(&["click a", "click b"], v1::ScriptPolicy::default()));
+    check(script().says(fails()).expect_ended_with("BROWSER_LOST"), "browser:open", 0);
+    let performed = script().opens().acts(Ends("/a")).acts(Ends("/b"));
+    check(performed.says(fails()).expect_ended_with("BROWSER_LOST"), "browser:close", 1);
 }
 
 #[test]
@@ -567,6 +673,7 @@ fn a_session_halts_at_its_limits() {
         .does(propose("click a", "1"))
         .acts(Ends("/a"))
         .does(propose("click b", "2"))
+        .tells()
         .expect_ended_with("POLICY_HALT");
 }
 
@@ -627,11 +734,7 @@ impl Scripted {
             Happening::Ends(page) if queued => self.acts(Ends(pick(&PAGES, page))),
             Happening::Fails(code) if queued => self.acts(Fails(pick(&CODES, code))),
             Happening::FailsAfterInput(code) if queued => self.acts(FailsAfterInput(pick(&CODES, code))),
-            Happening::IsLost if queued => {
-                let leased = self.lease();
-                let (lease, _) = leased.bench.state.lease_of(task).unwrap();
-                leased.does(Input::LeaseLost { task, lease, reason: v1::LeaseLossReason::Restarted })
-            }
+            Happening::IsLost if queued => self.loses_its_host(),
             Happening::TimePasses(seconds) => self.after(i64::from(seconds) * 20),
             Happening::IsPaused | Happening::IsResumed if !self.bench.state.is_finished() => {
                 let request_id = format!("request {number}");
@@ -693,11 +796,23 @@ proptest::proptest! {
             script.actions.clear();
         }
         let mut scripted = Scripted::start(script);
+        // A person's word ends a run at once.
+        let aborts = |happening: &Happening| matches!(happening, Happening::IsAnswered(answer) if answer % 4 == 3);
+        let aborted = happenings.iter().any(aborts);
         for (number, happening) in happenings.into_iter().enumerate() {
             scripted = scripted.happens(happening, number);
         }
         let scripted = scripted.goes_well();
         proptest::prop_assert!(scripted.bench.state.is_finished(), "{:?}", scripted.step());
+        let result = scripted.result();
+        let said_nothing = ["INVALID_OUTPUT", "WORKER_LOST"];
+        if let (v1::RunOutcome::Failed, Some(error)) = (result.outcome(), &result.error)
+            && !aborted
+            && !said_nothing.contains(&error.code.as_str())
+        {
+            let of_executor = result.script.and_then(|script| script.error);
+            proptest::prop_assert_eq!(of_executor.map(|said| said.error_code), Some(error.code.clone()));
+        }
         for (seq, failed) in scripted.failures() {
             proptest::prop_assert_eq!(failed.error.unwrap().seq, seq);
         }

@@ -436,6 +436,34 @@ fn a_download_that_does_not_come_or_is_cancelled_has_failed() {
 }
 
 #[test]
+fn what_the_engine_has_decided_is_not_performed_and_has_the_evidence_of_the_page_as_it_is() {
+    let decided = || {
+        let details = json!({"policy_reason": "max_steps", "policy_thresholds": {"max_steps": 1}});
+        v1::DecidedFailure {
+            error_code: "POLICY_HALT".to_owned(),
+            message: "max_steps: 1".to_owned(),
+            details: Some(details.to_string()),
+        }
+    };
+    // Not even whether it is valid is looked at: a limit counts actions, whatever they are.
+    for action in [click("send"), with(click("send"), "criticality", json!("critical"))] {
+        let mut halted = case(page(), action);
+        halted.decided = Some(decided());
+        let done = halted.run();
+        let error = done.error("POLICY_HALT", ActionStage::Policy);
+        assert_eq!(error.state_before.as_ref().unwrap().url, "https://example.com/form");
+        assert_eq!(done.acts(), Vec::<&str>::new());
+    }
+    let mut gone = page();
+    gone.broken.push(("skeleton", PageError::Lost { reason: "the process ended".to_owned() }));
+    let mut halted = case(gone, click("send"));
+    halted.decided = Some(decided());
+    let done = halted.run();
+    done.error("BROWSER_LOST", ActionStage::Policy);
+    assert_eq!(done.details()["original_code"], "POLICY_HALT");
+}
+
+#[test]
 fn a_lost_browser_carries_the_last_state_and_snapshot() {
     let lost = || PageError::Lost { reason: "the process ended".to_owned() };
     let done = case(reacts(lost()), click("send")).run();

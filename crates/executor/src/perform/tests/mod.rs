@@ -66,6 +66,7 @@ struct Case {
     folders: Vec<PathBuf>,
     room: usize,
     last_state: Option<v1::StateSignature>,
+    decided: Option<v1::DecidedFailure>,
 }
 
 /// What came of it.
@@ -77,7 +78,7 @@ struct Done {
 
 fn case(page: FakePage, action: Value) -> Case {
     let policy = json!({"allowlist": ["example.com"]});
-    Case { page, action, policy, folders: Vec::new(), room: 100, last_state: None }
+    Case { page, action, policy, folders: Vec::new(), room: 100, last_state: None, decided: None }
 }
 
 impl Case {
@@ -101,7 +102,8 @@ impl Case {
         let policy: v1::ScriptPolicy = json::parse("capataz.v1.ScriptPolicy", &self.policy).unwrap();
         let policy = Policy::new(&policy).unwrap();
         crate::dsl::materialise_action(&mut action, policy.spec());
-        let task = Task { action, step_index: Some(0), last_state: self.last_state, ..Task::default() };
+        let (last_state, failure) = (self.last_state, self.decided);
+        let task = Task { action, step_index: Some(0), last_state, failure, ..Task::default() };
         let performer = performer.get_or_insert_with(|| Performer::new(policy, self.folders));
         let log = self.page.log.clone();
         let time = self.page.time.clone();

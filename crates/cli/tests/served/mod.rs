@@ -1,0 +1,67 @@
+//! The program as a daemon in a process of its own, as people start it.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use capataz_client::Client;
+
+/// A daemon that ends with the test.
+pub struct Served {
+    process: Child,
+    address: String,
+    folder: PathBuf,
+}
+
+impl Served {
+    /// A daemon on a free port, with this configuration; its data are in `data` of the folder.
+    pub fn start(folder: &Path, config: &str) -> Self {
+        std::fs::write(folder.join("capataz.toml"), config).unwrap();
+        Self::listen(folder, "127.0.0.1:0")
+    }
+
+    fn listen(folder: &Path, address: &str) -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_capataz"))
+            .args(["serve", "--json", "--listen", address, "--config"])
+            .arg(folder.join("capataz.toml"))
+            .arg("--data-dir")
+            .arg(folder.join("data"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let said: serde_json::Value = serde_json::from_str(&line).expect("the daemon says where it listens");
+        let address = said["address"].as_str().unwrap().to_owned();
+        Self { process, address, folder: folder.to_owned() }
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub async fn client(&self) -> Client {
+        Client::connect(&self.url()).await.unwrap()
+    }
+
+    /// Processes of the browsers that are open.
+    pub async fn browsers(&self) -> Vec<u32> {
+        let open = self.client().await.list_browsers().await.unwrap();
+        open.browsers.iter().map(|browser| browser.process_id).collect()
+    }
+
+    /// SIGKILL, and a daemon after it that takes up its work.
+    pub fn kill_and_start(mut self) -> Self {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        Self::listen(&self.folder, &self.address)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
