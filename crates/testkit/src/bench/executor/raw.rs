@@ -63,6 +63,22 @@ impl RawPage {
         Ok(())
     }
 
+    /// A click in the centre of an element, once its box is the same in two frames.
+    pub(super) async fn steady_click(&self, selector: &str) -> Outcome<()> {
+        let script = format!(
+            "(async (element) => {{ \
+               let box = element.getBoundingClientRect(); \
+               for (;;) {{ \
+                 await new Promise(done => requestAnimationFrame(done)); \
+                 const now = element.getBoundingClientRect(); \
+                 if (now.x === box.x && now.y === box.y) return [now.x + now.width / 2, now.y + now.height / 2]; \
+                 box = now; \
+               }} \
+             }})(document.querySelector('{selector}'))"
+        );
+        self.click(serde_json::from_value(self.evaluate(&script).await?)?).await
+    }
+
     /// Focus, selection and text in the place of the old one.
     pub(super) async fn fill(&self, selector: &str, text: &str) -> Outcome<()> {
         self.evaluate(&format!(

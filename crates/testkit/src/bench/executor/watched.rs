@@ -1,7 +1,7 @@
 //! A page that notes how long each of its operations takes, and that can leave pictures out.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use capataz_contracts::v1;
@@ -20,11 +20,13 @@ use super::times::Times;
 pub(super) struct Parts {
     empty: Times,
     times: BTreeMap<&'static str, Times>,
+    /// What the present action has spent on settling.
+    settling: Duration,
 }
 
 impl Parts {
     pub(super) fn new() -> Outcome<Self> {
-        Ok(Self { empty: Times::new()?, times: BTreeMap::new() })
+        Ok(Self { empty: Times::new()?, times: BTreeMap::new(), settling: Duration::ZERO })
     }
 
     pub(super) fn forget(&mut self) {
@@ -35,8 +37,13 @@ impl Parts {
         self.times.iter().map(|(name, times)| (*name, times))
     }
 
+    /// What was spent on settling since the last call.
+    pub(super) fn take_settling(&mut self) -> Duration {
+        std::mem::take(&mut self.settling)
+    }
+
     fn part(&mut self, name: &'static str) -> &mut Times {
-        let Self { empty, times } = self;
+        let Self { empty, times, .. } = self;
         times.entry(name).or_insert_with(|| empty.clone())
     }
 }
@@ -79,7 +86,9 @@ impl Page for Watched<'_> {
         secrets_in: Option<&SecretsIn<'_>>,
     ) -> Result<Settled, PageError> {
         let secrets_in = secrets_in.filter(|_| self.pictured);
+        let begun = Instant::now();
         let mut settled = self.parts.part("settle").of(self.page.settle(node, limit, secrets_in)).await?;
+        self.parts.settling += begun.elapsed();
         if let (Some(sight), false) = (&mut settled.sight, self.pictured) {
             sight.picture = Some(NO_PICTURE);
         }
