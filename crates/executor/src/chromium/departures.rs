@@ -14,15 +14,15 @@ use tokio::time::Instant;
 use super::ChromiumPage;
 use super::call::READ_LIMIT;
 use super::protocol::{
-    AttachedToTarget, DetachedFromTarget, FrameDetached, FrameNavigated, FrameOnly, NavigationRequested,
-    NavigationStarted, WindowOpen,
+    AttachedToTarget, DetachedFromTarget, DialogClosed, FrameDetached, FrameNavigated, FrameOnly,
+    NavigationRequested, NavigationStarted, WindowOpen,
 };
 use super::state::Shared;
 use super::tabs::send;
 use crate::page::PageError;
 
 /// All that tells of a navigation's beginning and end.
-const EVENTS: [&str; 12] = [
+const EVENTS: [&str; 13] = [
     "Inspector.targetCrashed",
     "Page.frameClearedScheduledNavigation",
     "Page.frameDetached",
@@ -32,6 +32,7 @@ const EVENTS: [&str; 12] = [
     "Page.frameStartedLoading",
     "Page.frameStartedNavigating",
     "Page.frameStoppedLoading",
+    "Page.javascriptDialogClosed",
     "Page.windowOpen",
     "Target.attachedToTarget",
     "Target.detachedFromTarget",
@@ -59,10 +60,16 @@ struct Departure {
     session: String,
     /// The frame is a tab's outermost one.
     is_tab: bool,
-    /// Of a form that is to be sent. A page can take it back, and nobody says so.
+    /// Of a form, which is sent in a task of its own. A page may take it back until then, and nobody says so.
     is_put_off: bool,
-    /// Chromium is at it. Before that the page may forbid to leave it.
-    has_begun: bool,
+    /// Its document has been asked whether it still comes.
+    was_asked_about: bool,
+    /// Whoever answers dialogs chose to stay on the page.
+    is_forbidden: bool,
+    /// The browser has it in hand.
+    has_started: bool,
+    /// Its document is left to it: what stops loading now is this, and not what was there before.
+    is_left_to: bool,
 }
 
 /// What was heard since an act began.
@@ -102,10 +109,15 @@ impl ChromiumPage {
     ) -> Result<(), PageError> {
         let following = async {
             departures.heard_so_far()?;
-            self.drop_what_was_taken_back(&mut departures).await?;
             while !departures.under_way.is_empty() {
-                let event = departures.events.next().await?;
-                departures.heard(&event);
+                if departures.ask() {
+                    self.tasks_are_done().await;
+                    departures.heard_so_far()?;
+                    departures.drop_what_was_taken_back();
+                } else {
+                    let event = departures.events.next().await?;
+                    departures.heard(&event);
+                }
             }
             Ok(())
         };
@@ -122,17 +134,12 @@ impl ChromiumPage {
         }
     }
 
-    /// A form that has not been sent when the tasks of its document are done will not be.
-    async fn drop_what_was_taken_back(&self, departures: &mut Departures) -> Result<(), EventError> {
-        if departures.under_way.values().any(|departure| departure.is_put_off) {
-            for document in self.documents() {
-                // One that goes away has sent it, or never will.
-                let _: Result<bool, _> = self.function(&document, TASKS_DONE, Value::Null, READ_LIMIT).await;
-            }
-            departures.heard_so_far()?;
-            departures.under_way.retain(|_, departure| !departure.is_put_off);
+    /// Returns when the documents have done what they had put off until now.
+    async fn tasks_are_done(&self) {
+        for document in self.documents() {
+            // One that goes away has sent its form, or never will.
+            let _: Result<bool, _> = self.function(&document, TASKS_DONE, Value::Null, READ_LIMIT).await;
         }
-        Ok(())
     }
 }
 
@@ -154,10 +161,26 @@ impl Departures {
         if is_late { Err(too_slow(limit)) } else { Ok(()) }
     }
 
+    /// Returns whether there is anything to be asked about.
+    fn ask(&mut self) -> bool {
+        let mut any = false;
+        for departure in self.under_way.values_mut() {
+            departure.was_asked_about = departure.is_put_off;
+            any |= departure.was_asked_about;
+        }
+        any
+    }
+
+    /// What was asked about and has had no news since will have none.
+    fn drop_what_was_taken_back(&mut self) {
+        self.under_way.retain(|_, departure| !departure.is_put_off || !departure.was_asked_about);
+    }
+
     /// What did not come in time is not to come under the next act. Returns whether there was anything, but in iframes.
     fn stop_loading(&self) -> bool {
         let mut any = false;
-        for tab in self.under_way.values().filter(|departure| departure.is_tab) {
+        let started = |departure: &&Departure| departure.is_tab && departure.has_started;
+        for tab in self.under_way.values().filter(started) {
             send(&self.connection.session(tab.session.as_str()), "Page.stopLoading", ());
             any = true;
         }
@@ -190,16 +213,38 @@ impl Departures {
                     self.requested(session, &requested);
                 }
             }
-            "Page.frameScheduledNavigation" => self.news(event, |departure| departure.is_put_off = false),
+            "Page.frameScheduledNavigation" => self.news(event, |departure| {
+                departure.is_put_off = false;
+                departure.is_forbidden = false;
+            }),
             "Page.frameStartedNavigating" => {
                 if let Some(started) = parse(event) {
                     self.started(session, &started);
                 }
             }
-            "Page.frameStartedLoading" => self.news(event, |departure| departure.has_begun = true),
-            "Page.frameClearedScheduledNavigation" => self.ended(event, |departure| !departure.has_begun),
-            // Before that it is the end of what was loaded before.
-            "Page.frameStoppedLoading" => self.ended(event, |departure| departure.has_begun),
+            "Page.frameStartedLoading" => self.news(event, |departure| {
+                departure.has_started = true;
+                departure.is_left_to = true;
+                departure.is_put_off = false;
+            }),
+            "Page.javascriptDialogClosed"
+                if parse::<DialogClosed>(event).is_some_and(|closed| !closed.result) =>
+            {
+                let here = self.under_way.values_mut().filter(|departure| departure.session == session);
+                here.for_each(|departure| departure.is_forbidden = true);
+            }
+            "Page.frameClearedScheduledNavigation" => {
+                self.news(event, |departure| departure.is_left_to = true);
+                self.under_way.retain(|_, departure| {
+                    !departure.is_left_to || departure.has_started || !departure.is_forbidden
+                });
+            }
+            "Page.frameStoppedLoading" => {
+                let stopped = parse::<FrameOnly>(event).map(|frame| frame.frame_id);
+                if let Some(frame) = stopped.filter(|frame| self.is_left_to(frame)) {
+                    self.under_way.remove(&frame);
+                }
+            }
             "Page.frameNavigated" => {
                 if let Some(navigated) = parse::<FrameNavigated>(event) {
                     self.under_way.remove(&navigated.frame.id);
@@ -245,7 +290,8 @@ impl Departures {
         // Another window tells of itself.
         if requested.disposition == "currentTab" && (is_tab || LINKS_AND_FORMS.contains(&reason)) {
             let is_put_off = [FORM_GET, FORM_POST].contains(&reason);
-            let departure = Departure { session: session.to_owned(), is_tab, is_put_off, has_begun: false };
+            let departure =
+                Departure { session: session.to_owned(), is_tab, is_put_off, ..Departure::default() };
             self.follow(requested.frame_id.clone(), departure);
         }
     }
@@ -258,10 +304,13 @@ impl Departures {
         if !self.under_way.contains_key(&started.frame_id) && self.is_tab(&started.frame_id) {
             self.follow(started.frame_id.clone(), Departure { is_tab: true, ..Departure::default() });
         }
+        let is_new = self.new_tabs.contains(&started.frame_id);
         if let Some(departure) = self.under_way.get_mut(&started.frame_id) {
             session.clone_into(&mut departure.session);
+            departure.has_started = true;
             departure.is_put_off = false;
-            departure.has_begun = true;
+            // There is no document yet to be left.
+            departure.is_left_to |= is_new;
         }
     }
 
@@ -278,11 +327,8 @@ impl Departures {
         }
     }
 
-    fn ended(&mut self, event: &Event, is_end: impl FnOnce(&Departure) -> bool) {
-        let Some(frame) = parse::<FrameOnly>(event).map(|frame| frame.frame_id) else { return };
-        if self.under_way.get(&frame).is_some_and(is_end) {
-            self.under_way.remove(&frame);
-        }
+    fn is_left_to(&self, frame: &str) -> bool {
+        self.under_way.get(frame).is_some_and(|departure| departure.is_left_to)
     }
 
     fn is_tab(&self, frame: &str) -> bool {

@@ -138,6 +138,13 @@ pub(super) struct DialogOpening {
     pub default_prompt: String,
 }
 
+/// Of `Page.javascriptDialogClosed`.
+#[derive(Debug, Deserialize)]
+pub(super) struct DialogClosed {
+    /// Whether it was accepted.
+    pub result: bool,
+}
+
 #[derive(Debug, Deserialize)]
 pub(super) struct WindowOpen {
     pub url: String,

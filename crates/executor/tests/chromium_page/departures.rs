@@ -185,7 +185,7 @@ async fn a_document_that_does_not_come_in_time_does_not_come_later() {
     let mut page = open(&[&ours]).await;
     page.go(&ours.url("/")).await.unwrap();
     let node = page.node("#go").await;
-    let limit = Duration::from_secs(3);
+    let limit = Duration::from_secs(10);
     let clicked = page.page.act(Act::Click { node, count: 1 }, WaitUntil::Load, limit).await;
     assert_eq!(clicked, Err(PageError::TooSlow { waiting_for: "the document", limit }));
     ours.asked("/never").await;
