@@ -24,8 +24,8 @@ mod stderr;
 
 pub use browser::{Browser, Version};
 pub use connection::{
-    Connection, Done, Event, EventError, Events, MESSAGE_LIMIT, QUEUE_BYTES, QUEUE_EVENTS, REQUEST_LIMIT,
-    Reply, Session, SessionId,
+    Backlog, Connection, Done, Event, EventError, Events, MESSAGE_LIMIT, QUEUE_BYTES, QUEUE_EVENTS,
+    REQUEST_LIMIT, Reply, Session, SessionId,
 };
 pub use error::{CallError, LaunchError, Loss, NavigateError};
 pub use options::{LaunchOptions, ShimOptions, WindowSize, passed_environment};

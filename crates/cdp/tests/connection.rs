@@ -1,6 +1,8 @@
 //! The client against a browser's side that the tests play.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use std::future::{Future, poll_fn};
+use std::task::Poll;
 use std::time::Duration;
 
 use capataz_cdp::{
@@ -124,6 +126,29 @@ async fn a_queue_holds_so_many_bytes() {
     // One that is longer than the queue by itself is still told.
     peer.say(&json!({ "method": "A.a", "params": "x".repeat(QUEUE_BYTES + 1) })).await;
     assert!(timeout(DEADLINE, events.next()).await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn a_backlog_is_cleared_when_the_subscriber_asks_for_the_event_after() {
+    let (connection, mut peer) = connected();
+    let mut events = connection.subscribe(&["A.a"]);
+    let backlog = events.backlog();
+    timeout(DEADLINE, backlog.cleared()).await.unwrap();
+    peer.say(&json!({ "method": "A.a", "params": 1 })).await;
+    peer.settle(&connection).await;
+    let mut cleared = std::pin::pin!(backlog.cleared());
+    let mut is_cleared =
+        async || poll_fn(|context| Poll::Ready(cleared.as_mut().poll(context).is_ready())).await;
+    assert!(!is_cleared().await, "it waits for its subscriber");
+    assert!(events.try_next().unwrap().is_some());
+    assert!(!is_cleared().await, "the subscriber may still be at it");
+    // What comes later is none of what was waited for.
+    peer.say(&json!({ "method": "A.a", "params": 2 })).await;
+    peer.settle(&connection).await;
+    assert!(events.try_next().unwrap().is_some());
+    assert!(is_cleared().await);
+    drop(events);
+    timeout(DEADLINE, backlog.cleared()).await.unwrap();
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::{SessionId, Shared, payload};
 use crate::error::Loss;
@@ -91,7 +91,13 @@ impl fmt::Debug for Events {
 impl Events {
     pub(super) fn of(shared: &Arc<Shared>, scope: Scope, methods: &[&str]) -> Self {
         let methods = methods.iter().map(|method| Box::from(*method)).collect();
-        let queue = Arc::new(Queue { scope, methods, waiting: Mutex::default(), arrived: Notify::new() });
+        let queue = Arc::new(Queue {
+            scope,
+            methods,
+            waiting: Mutex::default(),
+            arrived: Notify::new(),
+            handled: watch::Sender::new(0),
+        });
         let mut state = shared.lock();
         state.last_subscriber += 1;
         let number = state.last_subscriber;
@@ -116,13 +122,22 @@ impl Events {
         }
     }
 
+    /// For whoever has to know that this subscriber has done with what came before.
+    pub fn backlog(&self) -> Backlog {
+        Backlog(Arc::clone(&self.queue))
+    }
+
     /// The next event if one has arrived.
     ///
     /// # Errors
     /// As [`Events::next`].
     pub fn try_next(&mut self) -> Result<Option<Event>, EventError> {
         let mut waiting = self.queue.lock();
-        match waiting.items.pop_front() {
+        // Who comes for the next one has done with the last one.
+        self.queue.has_handled(waiting.taken);
+        let item = waiting.items.pop_front();
+        waiting.taken += u64::from(item.is_some());
+        match item {
             Some(Item::Event(event)) => {
                 waiting.bytes -= event.params.len();
                 Ok(Some(event))
@@ -138,6 +153,26 @@ impl Drop for Events {
         if let Some(shared) = self.shared.upgrade() {
             shared.lock().subscribers.remove(&self.number);
         }
+        // Nobody handles the rest.
+        self.queue.has_handled(u64::MAX);
+    }
+}
+
+/// How far a subscriber has come. An answer reaches its caller at once, and the events that the browser sent before it wait
+/// for their subscriber's turn.
+#[derive(Clone, Debug)]
+pub struct Backlog(Arc<Queue>);
+
+impl Backlog {
+    /// Waits until the subscriber has done with every event that came before this call: until it has asked for the one
+    /// after. Ends with the subscription, too.
+    pub async fn cleared(&self) {
+        let arrived = {
+            let waiting = self.0.lock();
+            waiting.taken + waiting.items.len() as u64
+        };
+        // The sender lives as long as this.
+        let _ = self.0.handled.subscribe().wait_for(|handled| *handled >= arrived).await;
     }
 }
 
@@ -149,12 +184,16 @@ pub(super) struct Queue {
     waiting: Mutex<Waiting>,
     /// There is one subscriber, so one stored permit is enough.
     arrived: Notify,
+    /// Of the items that were taken, those that the subscriber has done with.
+    handled: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
     items: VecDeque<Item>,
     bytes: usize,
+    /// Items that the subscriber has got, from the beginning on.
+    taken: u64,
     closed: Option<EventError>,
 }
 
@@ -175,6 +214,14 @@ impl Queue {
             Scope::Session(wanted) => wanted.as_deref() == session,
         };
         in_scope && (self.methods.is_empty() || self.methods.contains(method))
+    }
+
+    fn has_handled(&self, count: u64) {
+        self.handled.send_if_modified(|handled| {
+            let is_news = *handled < count;
+            *handled = count.max(*handled);
+            is_news
+        });
     }
 
     pub(super) fn is_of(&self, session: &str) -> bool {

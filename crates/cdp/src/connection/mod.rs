@@ -23,7 +23,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::error::Loss;
 use message::{Incoming, ProtocolError};
 
-pub use events::{Event, EventError, Events, QUEUE_BYTES, QUEUE_EVENTS};
+pub use events::{Backlog, Event, EventError, Events, QUEUE_BYTES, QUEUE_EVENTS};
 pub use message::REQUEST_LIMIT;
 pub use session::{Done, Reply, Session, SessionId};
 pub use tasks::MESSAGE_LIMIT;

@@ -27,6 +27,8 @@ const SUBMITS: &str = "function(given) { \
     return element instanceof Element && element.matches('button,input') \
         && (element.type === 'submit' || element.type === 'image'); }";
 
+const ANSWERS: &str = "function() { return true; }";
+
 /// What became of what was armed for.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -103,7 +105,8 @@ impl ChromiumPage {
         let place = self.place(node, limit).await?;
         let session = self.input_session(node)?;
         let moved = mouse(&session, "mouseMoved", place, 0);
-        self.taken(&session, vec![moved], limit).await
+        self.taken(&session, vec![moved], limit).await?;
+        self.answers(&node.frame).await
     }
 
     pub(super) async fn fill(&self, node: &Node, text: &str, limit: Duration) -> Result<(), PageError> {
@@ -179,7 +182,10 @@ impl ChromiumPage {
         };
         let session = self.tab_session(&document).ok_or(PageError::Detached)?;
         let Some(node) = node else {
-            return self.taken(&session, strokes(&session, &chord), limit).await;
+            // Of an act that nobody waits for any more.
+            self.scripts::<u64>(&self.documents(), "arm", json!([0, []]), OTHER_FRAMES_LIMIT).await;
+            self.taken(&session, strokes(&session, &chord), limit).await?;
+            return self.answers(&document).await;
         };
         self.ask(node, "focus", json!([node.handle]), limit).await?;
         let guards = self.guard(node, Some(&KEY_EVENTS)).await?;
@@ -207,6 +213,15 @@ impl ChromiumPage {
             return self.click(node, 1, limit).await;
         }
         self.ask(node, "submit", json!([node.handle, self.redaction]), limit).await.map(drop)
+    }
+
+    /// Waits for an answer of the document: whatever it did about the input comes before that. One that went away has done
+    /// all that it does.
+    async fn answers(&self, document: &str) -> Result<(), PageError> {
+        match self.function::<bool>(document, ANSWERS, Value::Null, READ_LIMIT).await {
+            Ok(_) | Err(Failure::Gone) => Ok(()),
+            Err(Failure::Page(error)) => Err(error),
+        }
     }
 
     /// Lets the script do something to an element, once.

@@ -111,6 +111,7 @@ impl ChromiumBrowser {
         let shared = Shared::new(State::new(options.dialogs, follow, downloads));
         let filter = Filter::new(allowlist);
         let heard = Watcher::subscribe(&connection);
+        let backlog = heard.backlog();
         let requests = Gate::subscribe(&session);
         let setup = TabSetup {
             width: options.width,
@@ -128,7 +129,7 @@ impl ChromiumBrowser {
         Gate::enable(&session).await?;
         session.call::<Done>("Target.setAutoAttach", auto_attach_tabs()).await?;
         let _: CreatedTarget = session.call("Target.createTarget", json!({ "url": "about:blank" })).await?;
-        let page = ChromiumPage::new(connection.clone(), shared, filter, options.redaction.clone());
+        let page = ChromiumPage::new(connection.clone(), shared, backlog, filter, options.redaction.clone());
         page.main_document().await?;
         let info = BrowserInfo {
             version: browser.version().product.clone(),

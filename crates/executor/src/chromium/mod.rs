@@ -5,6 +5,7 @@
 
 mod call;
 mod changes;
+mod departures;
 mod downloads;
 mod frames;
 mod input;
@@ -24,7 +25,7 @@ mod tabs;
 mod upload;
 mod watch;
 
-use capataz_cdp::Connection;
+use capataz_cdp::{Backlog, Connection};
 
 use crate::page::{Node, PageRedaction};
 use frames::Place;
@@ -43,6 +44,8 @@ pub use storage::{OriginStorage, StorageState, StoredItem};
 pub struct ChromiumPage {
     connection: Connection,
     shared: Shared,
+    /// Events that the state does not know of yet.
+    heard: Backlog,
     filter: Filter,
     redaction: PageRedaction,
     /// The element that settled last, and where: the next act on it need not wait again.
@@ -54,11 +57,18 @@ pub struct ChromiumPage {
 }
 
 impl ChromiumPage {
-    fn new(connection: Connection, shared: Shared, filter: Filter, redaction: PageRedaction) -> Self {
+    fn new(
+        connection: Connection,
+        shared: Shared,
+        heard: Backlog,
+        filter: Filter,
+        redaction: PageRedaction,
+    ) -> Self {
         let looked_when = shared.version();
         Self {
             connection,
             shared,
+            heard,
             filter,
             redaction,
             settled: None,
@@ -70,6 +80,12 @@ impl ChromiumPage {
 
     /// Another hand on the same page.
     fn again(&self) -> Self {
-        Self::new(self.connection.clone(), self.shared.clone(), self.filter.clone(), self.redaction.clone())
+        Self::new(
+            self.connection.clone(),
+            self.shared.clone(),
+            self.heard.clone(),
+            self.filter.clone(),
+            self.redaction.clone(),
+        )
     }
 }

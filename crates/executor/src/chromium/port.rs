@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use capataz_contracts::v1;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::ChromiumPage;
 use super::call::{Failure, READ_LIMIT};
@@ -29,6 +30,35 @@ impl ChromiumPage {
         let mut facts = facts.map_err(Failure::or_detached)?.here()?;
         self.seen_from_outside(node, &mut facts).await.map_err(Failure::or_detached)?;
         Ok(facts)
+    }
+
+    async fn send(&mut self, act: &Act, until: WaitUntil, limit: Duration) -> Result<(), PageError> {
+        match act {
+            Act::Navigate { url } => self.navigate(url, until, limit).await,
+            Act::Back => self.back(until, limit).await,
+            Act::Reload => self.reload(until, limit).await,
+            Act::Click { node, count } => self.click(node, *count, limit).await,
+            Act::Hover { node } => self.hover(node, limit).await,
+            Act::Fill { node, text } => self.fill(node, text, limit).await,
+            Act::Press { node, key } => self.press(node.as_ref(), key, limit).await,
+            Act::Select { node, values } => self.select(node, values, limit).await,
+            Act::Submit { node } => self.submit(node, limit).await,
+            Act::Upload { node, files } => self.upload(node, files, limit).await,
+            Act::ScrollTo { node } => self.scroll_to(node, limit).await,
+        }
+    }
+
+    /// It has ended when what it has led to has come.
+    async fn send_and_follow(
+        &mut self,
+        act: &Act,
+        until: WaitUntil,
+        limit: Duration,
+    ) -> Result<(), PageError> {
+        let deadline = Instant::now() + limit;
+        let mut departures = self.departures();
+        departures.beside(self.send(act, until, limit), limit, deadline).await?;
+        self.followed(departures, limit, deadline).await
     }
 
     /// Waits for the first of: a sign in one of the documents, news of the browser, the limit.
@@ -116,17 +146,9 @@ impl Page for ChromiumPage {
             return Err(lost);
         }
         let done = match &act {
-            Act::Navigate { url } => self.navigate(url, until, limit).await,
-            Act::Back => self.back(until, limit).await,
-            Act::Reload => self.reload(until, limit).await,
-            Act::Click { node, count } => self.click(node, *count, limit).await,
-            Act::Hover { node } => self.hover(node, limit).await,
-            Act::Fill { node, text } => self.fill(node, text, limit).await,
-            Act::Press { node, key } => self.press(node.as_ref(), key, limit).await,
-            Act::Select { node, values } => self.select(node, values, limit).await,
-            Act::Submit { node } => self.submit(node, limit).await,
-            Act::Upload { node, files } => self.upload(node, files, limit).await,
-            Act::ScrollTo { node } => self.scroll_to(node, limit).await,
+            // They wait for what they are about.
+            Act::Navigate { .. } | Act::Back | Act::Reload => self.send(&act, until, limit).await,
+            _ => self.send_and_follow(&act, until, limit).await,
         };
         self.settled = None;
         done

@@ -63,11 +63,22 @@ pub(super) struct FrameDescription {
     pub security_origin: String,
 }
 
-/// Of `Page.navigatedWithinDocument`.
+/// Of `Page.navigatedWithinDocument`, and of whatever else is about a frame.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct MovedWithinDocument {
+pub(super) struct FrameOnly {
     pub frame_id: String,
+}
+
+/// Of `Page.frameRequestedNavigation`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct NavigationRequested {
+    pub frame_id: String,
+    #[serde(default)]
+    pub reason: String,
+    #[serde(default)]
+    pub disposition: String,
 }
 
 /// Of `Page.frameStartedNavigating`.
@@ -78,6 +89,8 @@ pub(super) struct NavigationStarted {
     pub url: String,
     #[serde(default)]
     pub loader_id: String,
+    #[serde(default)]
+    pub navigation_type: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -123,6 +136,13 @@ pub(super) struct DialogOpening {
     pub kind: String,
     #[serde(default)]
     pub default_prompt: String,
+}
+
+/// Of `Page.javascriptDialogClosed`.
+#[derive(Debug, Deserialize)]
+pub(super) struct DialogClosed {
+    /// Whether it was accepted.
+    pub result: bool,
 }
 
 #[derive(Debug, Deserialize)]

@@ -60,7 +60,8 @@ pub mod function {
     pub const SETTLE: &str = "settle";
     /// `(handle, x, y, redaction)` → `{ok, coveredBy}`: what lies at a point of this frame's viewport.
     pub const HIT: &str = "hit";
-    /// `(handle, types?)` → token. Handle 0: nothing may pass, for the documents around a frame.
+    /// `(handle, types?)` → token. Handle 0: nothing may pass, for the documents around a frame; without any types: all may.
+    /// Guards from before are no more.
     pub const ARM: &str = "arm";
     /// `(token, redaction)` → `{delivered, pressed, blockedBy, detached}`. Not delivered, but pressed: the element has
     /// received the beginning of a click, and nobody the rest. None of them, and not blocked: nothing came.

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::protocol::{
     AttachedToTarget, ContextCreated, ContextDestroyed, DetachedFromTarget, DialogOpening, DownloadProgress,
-    DownloadWillBegin, FrameAttached, FrameDetached, FrameNavigated, LifecycleEvent, MovedWithinDocument,
+    DownloadWillBegin, FrameAttached, FrameDetached, FrameNavigated, FrameOnly, LifecycleEvent,
     NavigationStarted, WebSocketCreated, WindowOpen,
 };
 use super::requests::Filter;
@@ -100,7 +100,7 @@ impl Watcher {
             "Page.frameStartedNavigating" => parse(event, |frame: NavigationStarted| {
                 self.started_navigating(session, frame);
             }),
-            "Page.navigatedWithinDocument" => parse(event, |frame: MovedWithinDocument| {
+            "Page.navigatedWithinDocument" => parse(event, |frame: FrameOnly| {
                 self.shared.change(|state| state.moved_within_document(session, &frame.frame_id));
             }),
             "Page.lifecycleEvent" => parse(event, |lifecycle: LifecycleEvent| {

@@ -1,7 +1,7 @@
 //! What the allowlist refuses never reaches the server that it is about, whatever way a page takes.
 
 use capataz_contracts::v1;
-use capataz_executor::page::{Act, PageError, WaitUntil};
+use capataz_executor::page::{Act, Page, PageError, WaitUntil};
 
 use crate::support::{Answer, Opened, Server, css, open};
 
@@ -17,6 +17,10 @@ async fn server(other: &Server, page: &str) -> Server {
             "/hop" => Answer::redirect("/hop2"),
             "/hop2" => Answer::redirect(&format!("{other}/hop3")),
             "/worker.js" => asks("/worker"),
+            "/shared.js" => Answer::script(format!(
+                "onconnect = ({{ ports: [port] }}) => fetch('{other}/shared', {{ mode: 'no-cors' }}).catch(() => 0)\
+                 .then(() => port.postMessage('asked'))"
+            )),
             "/service.js" => Answer::script(format!(
                 "addEventListener('install', (event) => event.waitUntil(fetch('{other}/service', {{ mode: 'no-cors' }})\
                  .catch(() => 0)));"
@@ -74,6 +78,22 @@ async fn what_workers_ask_for_is_refused() {
 }
 
 #[tokio::test]
+async fn what_a_shared_worker_asks_for_is_refused() {
+    let other = Server::with(&[]).await;
+    let page = "<p id=said></p><script>const worker = new SharedWorker('/shared.js'); \
+                worker.port.onmessage = ({ data }) => { document.getElementById('said').textContent = data }</script>";
+    let ours = server(&other, page).await;
+    let mut page = open(&[&ours]).await;
+    page.go(&ours.url("/")).await.unwrap();
+    // Only its own word tells that it ran at all.
+    page.reads("#said", "asked").await;
+    let expected = other.url("/shared");
+    page.changes(|changes| changes.blocked.iter().any(|request| request.url == expected)).await;
+    let seen = other.seen();
+    assert_eq!((seen.connections, seen.requests.len()), (0, 0), "{seen:?}");
+}
+
+#[tokio::test]
 async fn connections_that_are_no_requests_meet_the_floor() {
     check(&[
         ("<script>new WebSocket('ws://OTHER/socket')</script>", "websocket", "/socket"),
@@ -116,11 +136,13 @@ async fn documents_are_refused_at_each_hop_and_the_page_stays_usable() {
         ("#window", "/window"),
     ] {
         page.go(&ours.url("/")).await.unwrap();
+        page.page.take_changes();
         page.click(button).await.unwrap();
         let refused = |changes: &v1::PageChanges| {
             changes.blocked.iter().any(|request| request.kind == "document" && request.url == other.url(path))
         };
-        page.changes(refused).await;
+        let changes = page.page.take_changes();
+        assert!(refused(&changes), "{button}: {changes:?}");
     }
     page.go(&ours.url("/blank")).await.unwrap();
     let seen = other.seen();

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "tests")]
 
 mod allowlist;
+mod departures;
 mod dialogs;
 mod files;
 mod frames;

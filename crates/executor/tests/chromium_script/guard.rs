@@ -153,6 +153,24 @@ fn without_an_element_nothing_passes_and_without_an_event_nothing_is_reported() 
 }
 
 #[test]
+fn a_guard_that_was_left_standing_ends_with_the_next_one() {
+    let page = page_with("<button id=go>Go</button><button id=other style='top:100px'>x</button>");
+    let abandoned = page.run("arm", &json!([page.handle("#other")]));
+    assert_eq!(click(&page, "#go", "0")["delivered"], true);
+    assert_eq!(page.page("seen"), json!(WHOLE_CLICK));
+    // Who armed it and comes back after all is told that nothing arrived.
+    let late = page.run("disarm", &json!([abandoned]));
+    assert_eq!((&late["delivered"], &late["pressed"]), (&json!(false), &json!(false)));
+
+    page.run("arm", &json!([0]));
+    page.click((50.0, 20.0));
+    assert_eq!(page.page("seen.length"), 5, "it stands for as long as nobody takes its place");
+    page.run("arm", &json!([0, []]));
+    page.click((50.0, 20.0));
+    assert_eq!(page.page("seen.length"), 10, "one without types stops nothing");
+}
+
+#[test]
 fn the_guard_comes_before_listeners_that_a_page_puts_on_its_window() {
     let page = page_with("<button id=go>Go</button>");
     // `document.open` takes away every listener of the window; arming brings them back.

@@ -53,10 +53,13 @@ listen(CLICK_TYPES);
 
 /**
  * From now on trusted events of these types pass only where the first of them arrives at the element. Handle 0 is no
- * element: nothing passes; for the documents around a frame in which an event is to arrive.
+ * element: nothing passes; for the documents around a frame in which an event is to arrive. Without types everything does.
+ *
+ * One act follows the other, so a guard that still stands is that of an act which nobody waits for any more.
  */
 const arm = (handle, types = CLICK_TYPES) => {
   listen(types);
+  guards.clear();
   lastToken += 1;
   guards.set(lastToken, { handle, types: new Set(types), verdict: null, pressed: false, clicked: false, hit: null, detached: false });
   return lastToken;

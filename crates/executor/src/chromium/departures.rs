@@ -1,0 +1,347 @@
+//! Navigations that an act begins. What becomes of them belongs to the act: whether a link was refused is known only after
+//! its click has been taken.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+
+use capataz_cdp::{Connection, Event, EventError, Events};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::ChromiumPage;
+use super::call::READ_LIMIT;
+use super::protocol::{
+    AttachedToTarget, DetachedFromTarget, DialogClosed, FrameDetached, FrameNavigated, FrameOnly,
+    NavigationRequested, NavigationStarted, WindowOpen,
+};
+use super::state::Shared;
+use super::tabs::send;
+use crate::page::PageError;
+
+/// All that tells of a navigation's beginning and end.
+const EVENTS: [&str; 13] = [
+    "Inspector.targetCrashed",
+    "Page.frameClearedScheduledNavigation",
+    "Page.frameDetached",
+    "Page.frameNavigated",
+    "Page.frameRequestedNavigation",
+    "Page.frameScheduledNavigation",
+    "Page.frameStartedLoading",
+    "Page.frameStartedNavigating",
+    "Page.frameStoppedLoading",
+    "Page.javascriptDialogClosed",
+    "Page.windowOpen",
+    "Target.attachedToTarget",
+    "Target.detachedFromTarget",
+];
+
+/// Why an iframe is followed, too: somebody's click or submit leads there. What a page loads into its iframes by itself is
+/// part of the page.
+const LINKS_AND_FORMS: [&str; 3] = ["anchorClick", FORM_GET, FORM_POST];
+const FORM_GET: &str = "formSubmissionGet";
+const FORM_POST: &str = "formSubmissionPost";
+
+/// Most navigations that are followed at a time, and windows that were asked for and have not come.
+const FOLLOWED: usize = 64;
+
+/// Answers after what the document has put off until now: a form is sent in a task of its own.
+const TASKS_DONE: &str = "function() { return new Promise((done) => { \
+    const { port1, port2 } = new MessageChannel(); \
+    port2.onmessage = () => done(true); \
+    port1.postMessage(null); }); }";
+
+/// One that was announced and has not ended.
+#[derive(Debug, Default)]
+struct Departure {
+    /// That of the newest news of it.
+    session: String,
+    /// The frame is a tab's outermost one.
+    is_tab: bool,
+    /// Of a form, which is sent in a task of its own. A page may take it back until then, and nobody says so.
+    is_put_off: bool,
+    /// Its document has been asked whether it still comes.
+    was_asked_about: bool,
+    /// Whoever answers dialogs chose to stay on the page.
+    is_forbidden: bool,
+    /// The browser has it in hand.
+    has_started: bool,
+    /// Its document is left to it: what stops loading now is this, and not what was there before.
+    is_left_to: bool,
+}
+
+/// What was heard since an act began.
+#[derive(Debug)]
+pub(super) struct Departures {
+    connection: Connection,
+    shared: Shared,
+    events: Events,
+    /// By frame.
+    under_way: BTreeMap<String, Departure>,
+    /// Tabs that have opened meanwhile, and the URLs of windows that are to.
+    new_tabs: BTreeSet<String>,
+    windows: Vec<String>,
+}
+
+impl ChromiumPage {
+    /// To be called before an act.
+    pub(super) fn departures(&self) -> Departures {
+        Departures {
+            connection: self.connection.clone(),
+            shared: self.shared.clone(),
+            events: self.connection.subscribe(&EVENTS),
+            under_way: BTreeMap::new(),
+            new_tabs: BTreeSet::new(),
+            windows: Vec::new(),
+        }
+    }
+
+    /// To be called once the page has answered after the act: what the act has led to was announced before that answer.
+    /// Waits until each navigation has come to its end, whichever: another document, a download, no content, a refusal, or
+    /// the page has thought better of it. What the browser told until then is known when this returns.
+    pub(super) async fn followed(
+        &self,
+        mut departures: Departures,
+        limit: Duration,
+        deadline: Instant,
+    ) -> Result<(), PageError> {
+        let following = async {
+            departures.heard_so_far()?;
+            while !departures.under_way.is_empty() {
+                if departures.ask() {
+                    self.tasks_are_done().await;
+                    departures.heard_so_far()?;
+                    departures.drop_what_was_taken_back();
+                } else {
+                    let event = departures.events.next().await?;
+                    departures.heard(&event);
+                }
+            }
+            Ok(())
+        };
+        let followed = tokio::time::timeout_at(deadline, following).await;
+        self.heard.cleared().await;
+        match followed {
+            Ok(Ok(())) => Ok(()),
+            // What was missed may have been the end: no more can be said than that the act was done.
+            Ok(Err(EventError::Lagged(_) | EventError::Detached)) => Ok(()),
+            Ok(Err(EventError::Lost(loss))) => Err(PageError::Lost { reason: loss.to_string() }),
+            Err(_) if departures.stop_loading() => Err(too_slow(limit)),
+            // An iframe may take its time.
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Returns when the documents have done what they had put off until now.
+    async fn tasks_are_done(&self) {
+        for document in self.documents() {
+            // One that goes away has sent its form, or never will.
+            let _: Result<bool, _> = self.function(&document, TASKS_DONE, Value::Null, READ_LIMIT).await;
+        }
+    }
+}
+
+impl Departures {
+    /// Does something, and stops what it has led to where that does not come in time: a page that is being left may answer
+    /// nothing until then.
+    pub(super) async fn beside(
+        &mut self,
+        acting: impl Future<Output = Result<(), PageError>>,
+        limit: Duration,
+        deadline: Instant,
+    ) -> Result<(), PageError> {
+        let mut acting = pin!(acting);
+        if let Ok(done) = tokio::time::timeout_at(deadline, &mut acting).await {
+            return done;
+        }
+        let is_late = self.heard_so_far().is_ok() && self.stop_loading();
+        acting.await?;
+        if is_late { Err(too_slow(limit)) } else { Ok(()) }
+    }
+
+    /// Returns whether there is anything to be asked about.
+    fn ask(&mut self) -> bool {
+        let mut any = false;
+        for departure in self.under_way.values_mut() {
+            departure.was_asked_about = departure.is_put_off;
+            any |= departure.was_asked_about;
+        }
+        any
+    }
+
+    /// What was asked about and has had no news since will have none.
+    fn drop_what_was_taken_back(&mut self) {
+        self.under_way.retain(|_, departure| !departure.is_put_off || !departure.was_asked_about);
+    }
+
+    /// What did not come in time is not to come under the next act. Returns whether there was anything, but in iframes.
+    fn stop_loading(&self) -> bool {
+        let mut any = false;
+        let started = |departure: &&Departure| departure.is_tab && departure.has_started;
+        for tab in self.under_way.values().filter(started) {
+            send(&self.connection.session(tab.session.as_str()), "Page.stopLoading", ());
+            any = true;
+        }
+        any
+    }
+
+    fn heard_so_far(&mut self) -> Result<(), EventError> {
+        while let Some(event) = self.events.try_next()? {
+            self.heard(&event);
+        }
+        Ok(())
+    }
+
+    fn heard(&mut self, event: &Event) {
+        let session = event.session.as_deref().unwrap_or_default();
+        match &*event.method {
+            "Page.windowOpen" => {
+                let windows = &mut self.windows;
+                windows.extend(
+                    parse(event).filter(|_| windows.len() < FOLLOWED).map(|window: WindowOpen| window.url),
+                );
+            }
+            "Target.attachedToTarget" => {
+                if let Some(attached) = parse(event) {
+                    self.attached(attached);
+                }
+            }
+            "Page.frameRequestedNavigation" => {
+                if let Some(requested) = parse(event) {
+                    self.requested(session, &requested);
+                }
+            }
+            "Page.frameScheduledNavigation" => self.news(event, |departure| {
+                departure.is_put_off = false;
+                departure.is_forbidden = false;
+            }),
+            "Page.frameStartedNavigating" => {
+                if let Some(started) = parse(event) {
+                    self.started(session, &started);
+                }
+            }
+            "Page.frameStartedLoading" => self.news(event, |departure| {
+                departure.has_started = true;
+                departure.is_left_to = true;
+                departure.is_put_off = false;
+            }),
+            "Page.javascriptDialogClosed"
+                if parse::<DialogClosed>(event).is_some_and(|closed| !closed.result) =>
+            {
+                let here = self.under_way.values_mut().filter(|departure| departure.session == session);
+                here.for_each(|departure| departure.is_forbidden = true);
+            }
+            "Page.frameClearedScheduledNavigation" => {
+                self.news(event, |departure| departure.is_left_to = true);
+                self.under_way.retain(|_, departure| {
+                    !departure.is_left_to || departure.has_started || !departure.is_forbidden
+                });
+            }
+            "Page.frameStoppedLoading" => {
+                let stopped = parse::<FrameOnly>(event).map(|frame| frame.frame_id);
+                if let Some(frame) = stopped.filter(|frame| self.is_left_to(frame)) {
+                    self.under_way.remove(&frame);
+                }
+            }
+            "Page.frameNavigated" => {
+                if let Some(navigated) = parse::<FrameNavigated>(event) {
+                    self.under_way.remove(&navigated.frame.id);
+                }
+            }
+            "Page.frameDetached" => {
+                if let Some(detached) = parse::<FrameDetached>(event).filter(|frame| frame.reason != "swap") {
+                    self.under_way.remove(&detached.frame_id);
+                }
+            }
+            "Target.detachedFromTarget" => {
+                if let Some(detached) = parse::<DetachedFromTarget>(event) {
+                    self.under_way.retain(|_, departure| departure.session != detached.session_id);
+                }
+            }
+            "Inspector.targetCrashed" => self.under_way.retain(|_, departure| departure.session != session),
+            _ => {}
+        }
+    }
+
+    /// A window that was asked for with an address is on its way there.
+    fn attached(&mut self, attached: AttachedToTarget) {
+        let target = attached.target_info;
+        if target.kind != "page" || !target.subtype.is_empty() {
+            return;
+        }
+        if !self.windows.is_empty() {
+            let url = self.windows.remove(0);
+            if url.starts_with("http:") || url.starts_with("https:") {
+                let session = attached.session_id;
+                self.follow(
+                    target.target_id.clone(),
+                    Departure { session, is_tab: true, ..Departure::default() },
+                );
+            }
+        }
+        self.new_tabs.insert(target.target_id);
+    }
+
+    fn requested(&mut self, session: &str, requested: &NavigationRequested) {
+        let is_tab = self.is_tab(&requested.frame_id);
+        let reason = requested.reason.as_str();
+        // Another window tells of itself.
+        if requested.disposition == "currentTab" && (is_tab || LINKS_AND_FORMS.contains(&reason)) {
+            let is_put_off = [FORM_GET, FORM_POST].contains(&reason);
+            let departure =
+                Departure { session: session.to_owned(), is_tab, is_put_off, ..Departure::default() };
+            self.follow(requested.frame_id.clone(), departure);
+        }
+    }
+
+    fn started(&mut self, session: &str, started: &NavigationStarted) {
+        if started.navigation_type.ends_with("ameDocument") {
+            return;
+        }
+        // Going back is nothing that a page asks for as it asks for another document.
+        if !self.under_way.contains_key(&started.frame_id) && self.is_tab(&started.frame_id) {
+            self.follow(started.frame_id.clone(), Departure { is_tab: true, ..Departure::default() });
+        }
+        let is_new = self.new_tabs.contains(&started.frame_id);
+        if let Some(departure) = self.under_way.get_mut(&started.frame_id) {
+            session.clone_into(&mut departure.session);
+            departure.has_started = true;
+            departure.is_put_off = false;
+            // There is no document yet to be left.
+            departure.is_left_to |= is_new;
+        }
+    }
+
+    fn follow(&mut self, frame: String, departure: Departure) {
+        if self.under_way.len() < FOLLOWED {
+            self.under_way.insert(frame, departure);
+        }
+    }
+
+    fn news(&mut self, event: &Event, tell: impl FnOnce(&mut Departure)) {
+        let frame = parse::<FrameOnly>(event).map(|frame| frame.frame_id);
+        if let Some(departure) = frame.and_then(|frame| self.under_way.get_mut(&frame)) {
+            tell(departure);
+        }
+    }
+
+    fn is_left_to(&self, frame: &str) -> bool {
+        self.under_way.get(frame).is_some_and(|departure| departure.is_left_to)
+    }
+
+    fn is_tab(&self, frame: &str) -> bool {
+        let is_known = || self.shared.read().tabs.iter().any(|tab| tab.target == frame);
+        self.new_tabs.contains(frame) || is_known()
+    }
+}
+
+fn too_slow(limit: Duration) -> PageError {
+    PageError::TooSlow { waiting_for: "the document", limit }
+}
+
+/// What has another shape than is known of is passed over.
+fn parse<T: DeserializeOwned>(event: &Event) -> Option<T> {
+    event.parse().ok()
+}
