@@ -45,7 +45,7 @@ async fn main() -> ExitCode {
     let outcome = match Arguments::parse().benchmark {
         Benchmark::Orchestration(options) => bench::orchestration(&options).await,
         Benchmark::Router(options) => bench::router(&options).await,
-        Benchmark::Executor(options) => bench::executor(&options).await,
+        Benchmark::Executor(options) => Box::pin(bench::executor(&options)).await,
         Benchmark::Worker { endpoint, slots, hold } => roles::worker(endpoint, slots, hold).await,
         Benchmark::EchoServer { listen } => roles::echo_server(listen).await,
     };
