@@ -192,6 +192,22 @@ proptest! {
         prop_assert_eq!(rebuilt, redactor.text(&text).into_owned());
     }
 
+    /// Texts of one value are looked at together first; none of them may hide another's secrets.
+    #[test]
+    fn texts_of_a_value_are_redacted_as_each_would_be_alone(
+        texts in proptest::collection::vec(any_text(), 1..6),
+        secret in ".{0,12}",
+        has_patterns in any::<bool>(),
+    ) {
+        let mut redactor = if has_patterns { redactor() } else { Redactor::new(&[]) };
+        redactor.learn(&secret);
+        let each: Vec<String> = texts.iter().map(|text| redactor.text(text).into_owned()).collect();
+        let mut together = json!(texts);
+        let redacted = redactor.json(&mut together);
+        prop_assert_eq!(&together, &json!(each));
+        prop_assert_eq!(redacted, each != texts);
+    }
+
     #[test]
     fn a_planted_secret_never_stays(before in any_text(), after in any_text(), secret in "[!-~ñé ]{4,20}") {
         prop_assume!(!secret.trim().is_empty() && !MASK.contains(secret.trim()));
