@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use crate::connection::{Connection, Done};
 use crate::error::{CallError, LaunchError};
 use crate::options::LaunchOptions;
+use crate::patience::within;
 use crate::process::{Ended, Outcome, Process};
 use crate::profile::ProfileFolder;
 use crate::stderr::StderrTail;
@@ -66,9 +67,9 @@ impl Browser {
         });
         let connection = Connection::new(reader, writer);
         let first_calls = first_calls(&connection, options.download_folder.as_ref());
-        match timeout(options.answer_limit, first_calls).await {
-            Ok(Ok(version)) => Ok(Self { connection, version, kill, ended }),
-            Ok(Err(CallError::Lost { .. })) => {
+        match within(options.answer_limit, first_calls).await {
+            Some(Ok(version)) => Ok(Self { connection, version, kill, ended }),
+            Some(Err(CallError::Lost { .. })) => {
                 kill.send_replace(true);
                 let outcome = await_end(ended).await;
                 Err(match outcome.not_started {
@@ -76,8 +77,8 @@ impl Browser {
                     None => LaunchError::Ended(outcome.ended),
                 })
             }
-            Ok(Err(error)) => Err(LaunchError::Call(error)),
-            Err(_) => Err(LaunchError::NoAnswer { limit: options.answer_limit, stderr: stderr.text() }),
+            Some(Err(error)) => Err(LaunchError::Call(error)),
+            None => Err(LaunchError::NoAnswer { limit: options.answer_limit, stderr: stderr.text() }),
         }
     }
 
