@@ -117,23 +117,21 @@ impl Bench {
         panic!("run {run_id} ended without such an event");
     }
 
-    /// Waits until work of the run says this of itself.
-    pub async fn until_message(&self, run_id: &str, message: &str) {
-        let filter = v1::EventFilter { run_id: Some(run_id.to_owned()), ..Default::default() };
-        let request = v1::SubscribeRequest {
-            filter: Some(filter),
-            progress: true,
-            until_finished: true,
-            ..Default::default()
-        };
+    /// Starts a script and waits until work of it says this of itself. It is listened to from before it begins: what was
+    /// said is not said again.
+    pub async fn start_until_message(&self, script: v1::Script, message: &str) -> String {
+        let request = v1::SubscribeRequest { progress: true, ..Default::default() };
         let mut stream = self.events.clone().subscribe(request).await.unwrap().into_inner();
+        let run_id = self.try_start(script).await.unwrap();
         while let Some(page) = stream.message().await.unwrap() {
-            let says = |frame: &v1::ProgressFrame| frame.message.as_deref() == Some(message);
+            let says = |frame: &v1::ProgressFrame| {
+                frame.run_id == run_id && frame.message.as_deref() == Some(message)
+            };
             if page.progress.iter().any(says) {
-                return;
+                return run_id;
             }
         }
-        panic!("run {run_id} ended without saying so");
+        panic!("run {run_id} has not said so");
     }
 
     /// Waits until the action of this step is in work.

@@ -225,8 +225,7 @@ async fn a_script_beyond_the_limit_waits_for_a_browser_and_then_runs() {
     let script = bench.script(
         "name = \"third\"\n[[actions]]\nid = \"open\"\nkind = \"navigate\"\nurl = \"http://{site}/plain\"",
     );
-    let run_id = bench.try_start(script).await.unwrap();
-    bench.until_message(&run_id, "waits for a browser: 2 are open").await;
+    let run_id = bench.start_until_message(script, "waits for a browser: 2 are open").await;
     let listed = bench.browsers().await;
     assert_eq!(listed.len(), 2);
     assert_eq!(bench.site.hits("/plain"), 0);
