@@ -127,7 +127,7 @@ async fn a_script_that_fails_does_so_in_the_same_way_twenty_times() {
         [[actions]]
         id = "save"
         kind = "click"
-        timeout_ms = 600
+        timeout_ms = 2000
         target = { testid = "target" }
         [[actions.post]]
         kind = "text_equals"
