@@ -9,7 +9,6 @@ use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use serde::Deserialize;
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
-use tokio::time::timeout;
 
 use crate::connection::{Connection, Done};
 use crate::error::{CallError, LaunchError};
@@ -104,9 +103,9 @@ impl Browser {
             let _ = self.connection.browser().call::<Done>("Browser.close", ()).await;
             self.ended().await
         };
-        match timeout(limit, politely).await {
-            Ok(ended) => ended,
-            Err(_) => self.kill().await,
+        match within(limit, politely).await {
+            Some(ended) => ended,
+            None => self.kill().await,
         }
     }
 
