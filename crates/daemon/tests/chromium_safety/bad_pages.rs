@@ -261,7 +261,7 @@ async fn a_script_may_not_declare_a_folder_that_the_daemon_does_not() {
 #[tokio::test]
 async fn downloads_that_do_not_end_well_are_download_failed_and_leave_no_file() {
     let bench = Bench::start().await;
-    for (path, timeout) in [("aborted", "20s"), ("large", "20s"), ("endless", "2s")] {
+    for (path, timeout) in [("aborted", "20s"), ("large", "20s"), ("endless", "5s")] {
         let ended = bench
             .run(&format!(
                 "name = \"download\"\n[[actions]]\nid = \"open\"\nkind = \"navigate\"\nurl = \"http://{{site}}/downloads\"\n\

@@ -430,7 +430,7 @@ async fn download_failed_where_it_never_comes_and_where_it_breaks_off() {
             [[actions]]
             id = "download"
             kind = "download"
-            timeout_ms = 2500
+            timeout_ms = 5000
             target = { testid = "{testid}" }
             [[actions.post]]
             kind = "download_completed"
