@@ -9,11 +9,11 @@ use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use serde::Deserialize;
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
-use tokio::time::timeout;
 
 use crate::connection::{Connection, Done};
 use crate::error::{CallError, LaunchError};
 use crate::options::LaunchOptions;
+use crate::patience::within;
 use crate::process::{Ended, Outcome, Process};
 use crate::profile::ProfileFolder;
 use crate::stderr::StderrTail;
@@ -66,9 +66,9 @@ impl Browser {
         });
         let connection = Connection::new(reader, writer);
         let first_calls = first_calls(&connection, options.download_folder.as_ref());
-        match timeout(options.answer_limit, first_calls).await {
-            Ok(Ok(version)) => Ok(Self { connection, version, kill, ended }),
-            Ok(Err(CallError::Lost { .. })) => {
+        match within(options.answer_limit, first_calls).await {
+            Some(Ok(version)) => Ok(Self { connection, version, kill, ended }),
+            Some(Err(CallError::Lost { .. })) => {
                 kill.send_replace(true);
                 let outcome = await_end(ended).await;
                 Err(match outcome.not_started {
@@ -76,8 +76,8 @@ impl Browser {
                     None => LaunchError::Ended(outcome.ended),
                 })
             }
-            Ok(Err(error)) => Err(LaunchError::Call(error)),
-            Err(_) => Err(LaunchError::NoAnswer { limit: options.answer_limit, stderr: stderr.text() }),
+            Some(Err(error)) => Err(LaunchError::Call(error)),
+            None => Err(LaunchError::NoAnswer { limit: options.answer_limit, stderr: stderr.text() }),
         }
     }
 
@@ -103,9 +103,9 @@ impl Browser {
             let _ = self.connection.browser().call::<Done>("Browser.close", ()).await;
             self.ended().await
         };
-        match timeout(limit, politely).await {
-            Ok(ended) => ended,
-            Err(_) => self.kill().await,
+        match within(limit, politely).await {
+            Some(ended) => ended,
+            None => self.kill().await,
         }
     }
 

@@ -11,7 +11,8 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
-use tokio::time::timeout;
+
+use crate::patience::within;
 
 /// The oldest major version that is used. All that this crate and its callers need of the protocol is older, and so is
 /// the headless mode that is the whole browser (112); this one leaves a margin to what is tested, which is newer by far.
@@ -138,9 +139,9 @@ async fn examine(program: &Path, path: Option<&OsStr>) -> Result<Found, Problem>
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Problem::Missing),
         Err(error) => return Err(Problem::NotStarted(error)),
     }
-    let said = match timeout(VERSION_LIMIT, ask(program, path)).await {
-        Ok(said) => said.map_err(Problem::NotStarted)?,
-        Err(_) => return Err(Problem::Silent),
+    let said = match within(VERSION_LIMIT, ask(program, path)).await {
+        Some(said) => said.map_err(Problem::NotStarted)?,
+        None => return Err(Problem::Silent),
     };
     let (version, major) =
         version_in(&said).ok_or_else(|| Problem::NoVersion(said.lines().next().unwrap_or("").to_owned()))?;

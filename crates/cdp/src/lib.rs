@@ -3,6 +3,7 @@
 //! - [`Browser`] starts one Chromium with a profile of its own and ends it with everything that it started.
 //! - [`Connection`] and [`Session`] send commands and hand out events; [`Events`] is one subscriber's view of them.
 //! - [`find`] looks for a Chromium on this machine, and [`probe`] tries whether it starts.
+//! - [`patience`] limits how long a browser is waited for.
 //! - [`proxy`] is what keeps a browser from connecting anywhere but where it may.
 //!
 //! This crate knows no page, no action and no rule: what is asked of the browser, and what its answers mean, is the
@@ -16,6 +17,7 @@ mod connection;
 mod error;
 pub mod find;
 mod options;
+pub mod patience;
 pub mod probe;
 mod process;
 mod profile;

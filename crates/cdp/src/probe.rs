@@ -5,11 +5,12 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::json;
 use thiserror::Error;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use crate::browser::{Browser, Version};
 use crate::error::{CallError, LaunchError};
 use crate::options::LaunchOptions;
+use crate::patience::within;
 
 /// Longest wait for a polite end.
 const CLOSE_LIMIT: Duration = Duration::from_secs(5);
@@ -49,17 +50,17 @@ pub async fn probe(options: LaunchOptions) -> Result<Probed, ProbeError> {
     let begun = Instant::now();
     let browser = Browser::launch(options).await.map_err(ProbeError::Launch)?;
     let started = Instant::now();
-    let sum = timeout(limit, sum(&browser)).await;
+    let sum = within(limit, sum(&browser)).await;
     let answered = Instant::now();
     let version = browser.version().clone();
     browser.close(CLOSE_LIMIT).await;
     match sum {
-        Ok(Ok(sum)) if sum == 2 => {
+        Some(Ok(sum)) if sum == 2 => {
             Ok(Probed { version, start: started - begun, page: answered - started, end: answered.elapsed() })
         }
-        Ok(Ok(sum)) => Err(ProbeError::WrongSum(sum)),
-        Ok(Err(error)) => Err(ProbeError::Page(error)),
-        Err(_) => Err(ProbeError::Silent(limit)),
+        Some(Ok(sum)) => Err(ProbeError::WrongSum(sum)),
+        Some(Err(error)) => Err(ProbeError::Page(error)),
+        None => Err(ProbeError::Silent(limit)),
     }
 }
 

@@ -14,9 +14,9 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
-use tokio::time::timeout;
 
 use crate::options::{LaunchOptions, Machine, ShimOptions};
+use crate::patience::within;
 use crate::profile::ProfileFolder;
 use crate::stderr::StderrTail;
 
@@ -125,7 +125,7 @@ impl Process {
             Parent::Shim(shim) => follow_shim(shim, &mut killed).await,
         };
         if let Some(mut reading) = reading
-            && timeout(STDERR_LIMIT, &mut reading).await.is_err()
+            && within(STDERR_LIMIT, &mut reading).await.is_none()
         {
             reading.abort();
         }

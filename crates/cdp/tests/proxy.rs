@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::broadcast::error::TryRecvError;
 use tokio::time::timeout;
 
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(120);
 
 const CONNECTED: u8 = 0;
 const NOT_ALLOWED: u8 = 2;

@@ -1,6 +1,13 @@
 //! Scripts for the pages that hold secrets, as TOML; `{site}` stands for the first host with its port, and the secret
 //! `SHOP` for what is typed. They lead to every kind of evidence there is.
 
+/// With all the time that actions need; those that are to run into their limit have one of their own.
+const POLICY: &str = r#"[policy]
+allowlist = ["{site}"]
+action_timeout = "120s"
+navigation_timeout = "120s"
+"#;
+
 /// Opens the page that holds every secret there is, and types one more into its password field.
 const ON_A_PAGE_FULL_OF_SECRETS: &str = r#"
 [[actions]]
@@ -18,13 +25,13 @@ value = "${secret:SHOP}"
 /// a page that shows what is typed. The outputs are `card`, `key`, `href`, `address` and `said`.
 #[must_use]
 pub fn secrets_and_success() -> String {
-    format!("name = \"success\"\n[policy]\nallowlist = [\"{{site}}\"]\n{ON_A_PAGE_FULL_OF_SECRETS}{AND_ON}")
+    format!("name = \"success\"\n{POLICY}{ON_A_PAGE_FULL_OF_SECRETS}{AND_ON}")
 }
 
 /// Only opens the page with all the secrets, and types one.
 #[must_use]
 pub fn secrets_alone() -> String {
-    format!("name = \"secrets\"\n[policy]\nallowlist = [\"{{site}}\"]\n{ON_A_PAGE_FULL_OF_SECRETS}")
+    format!("name = \"secrets\"\n{POLICY}{ON_A_PAGE_FULL_OF_SECRETS}")
 }
 
 const AND_ON: &str = r#"
@@ -109,7 +116,7 @@ impl FailingScript {
     pub fn toml(&self) -> String {
         let Self { policy, action, .. } = self;
         format!(
-            "name = \"failure\"\n[policy]\nallowlist = [\"{{site}}\"]\n{policy}\n{ON_A_PAGE_FULL_OF_SECRETS}\
+            "name = \"failure\"\n{POLICY}{policy}\n{ON_A_PAGE_FULL_OF_SECRETS}\
              [[actions]]\nid = \"a\"\n{action}\n"
         )
     }

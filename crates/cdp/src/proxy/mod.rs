@@ -19,8 +19,9 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream, lookup_host};
 use tokio::sync::{Semaphore, broadcast};
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
+use crate::patience::within;
 use handshake::{Answer, Handshake};
 
 /// Most connections at a time; further ones wait to be accepted. A browser opens at most a few hundred.
@@ -143,21 +144,21 @@ async fn serve(listener: TcpListener, rules: Rules) {
 /// One connection from its handshake to its end.
 async fn connect(mut browser: TcpStream, rules: &Rules) -> io::Result<()> {
     browser.set_nodelay(true)?;
-    let destination = match timeout(HANDSHAKE_LIMIT, handshake::receive(&mut browser)).await {
-        Ok(Ok(Handshake::Connect(destination))) => destination,
-        Ok(Ok(Handshake::Refuse(answer))) => return answer.send(&mut browser).await,
-        Ok(Err(error)) => return Err(error),
-        Err(_) => return Err(io::ErrorKind::TimedOut.into()),
+    let destination = match within(HANDSHAKE_LIMIT, handshake::receive(&mut browser)).await {
+        Some(Ok(Handshake::Connect(destination))) => destination,
+        Some(Ok(Handshake::Refuse(answer))) => return answer.send(&mut browser).await,
+        Some(Err(error)) => return Err(error),
+        None => return Err(io::ErrorKind::TimedOut.into()),
     };
     if !(rules.allows)(&destination) {
         // Nobody may be listening.
         let _ = rules.refused.send(destination);
         return Answer::NotAllowed.send(&mut browser).await;
     }
-    let mut server = match timeout(CONNECT_LIMIT, reach(&destination)).await {
-        Ok(Ok(server)) => server,
-        Ok(Err(answer)) => return answer.send(&mut browser).await,
-        Err(_) => return Answer::HostUnreachable.send(&mut browser).await,
+    let mut server = match within(CONNECT_LIMIT, reach(&destination)).await {
+        Some(Ok(server)) => server,
+        Some(Err(answer)) => return answer.send(&mut browser).await,
+        None => return Answer::HostUnreachable.send(&mut browser).await,
     };
     server.set_nodelay(true)?;
     Answer::Connected.send(&mut browser).await?;

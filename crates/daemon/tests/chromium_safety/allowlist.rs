@@ -18,6 +18,9 @@ const UNTOLD: [&str; 6] = ["web-transport", "webrtc-udp", "dns-prefetch", "specu
 /// Ways on which no request is begun: the floor refuses the connection, which fails no action.
 const CONNECTIONS: [&str; 2] = ["webrtc-tcp", "preconnect"];
 
+/// Pages that lead away at once, and never say that they are done.
+const LEAVING: [&str; 3] = ["script-location", "meta-refresh", "document-redirect"];
+
 /// One script that goes through these probes, one after the other, whatever becomes of each.
 fn script(probes: &[Probe], policy: &str) -> String {
     let mut toml = format!(
@@ -29,10 +32,11 @@ fn script(probes: &[Probe], policy: &str) -> String {
         };
         action("open", &format!("kind = \"navigate\"\nurl = \"http://{{site}}/probe/{name}\""));
         if *needs_click {
-            action("click", "kind = \"click\"\ntarget = { testid = \"go\" }\ntimeout = \"2s\"");
+            action("click", "kind = \"click\"\ntarget = { testid = \"go\" }");
         } else {
             let done = "conditions = [{ kind = \"title_equals\", value = \"done\" }]";
-            action("done", &format!("kind = \"wait_for\"\n{done}\ntimeout = \"1500ms\""));
+            let limit = if LEAVING.contains(name) { "1500ms" } else { "10s" };
+            action("done", &format!("kind = \"wait_for\"\n{done}\ntimeout = \"{limit}\""));
         }
         // What comes late is told to this one, so that the next probe is not refused in its place.
         action("fence", "kind = \"navigate\"\nurl = \"http://{site}/delayed?ms=300\"");

@@ -1,6 +1,5 @@
 //! Programs that are no browser, or none that can be used.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use capataz_contracts::{v1, validate};
@@ -11,11 +10,14 @@ use crate::bench::Bench;
 const ONE_PAGE: &str =
     "name = \"one\"\n[[actions]]\nid = \"open\"\nkind = \"navigate\"\nurl = \"http://{site}/plain\"\n";
 
-/// A program that a shell runs.
+/// A program that a shell runs. Another process writes it: a file that this one had open could not be executed while a
+/// test on another thread starts a process.
+#[expect(clippy::disallowed_types, reason = "a test starts a process that writes a file")]
 fn program(folder: &Path, script: &str) -> std::path::PathBuf {
     let path = folder.join("browser.sh");
-    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut writer = std::process::Command::new("sh");
+    writer.args(["-c", r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#]).arg(&path).arg(script);
+    assert!(writer.status().unwrap().success());
     path
 }
 

@@ -12,7 +12,7 @@ struct Came {
 }
 
 /// Opens the page, clicks, and has the page say what was clicked. A script for itself, so that the browser is a fresh one.
-async fn click(bench: &Bench, path: &str) -> Came {
+async fn click(bench: &Bench, path: &str, limit: &str) -> Came {
     let ended = bench
         .run(&format!(
             r#"
@@ -27,7 +27,7 @@ async fn click(bench: &Bench, path: &str) -> Came {
             id = "click"
             kind = "click"
             target = {{ testid = "target" }}
-            timeout = "4s"
+            timeout = "{limit}"
             on_failure = "continue"
             [[actions]]
             id = "says"
@@ -44,13 +44,19 @@ async fn click(bench: &Bench, path: &str) -> Came {
     Came { code, says: ended.output("says").as_str().unwrap().to_owned() }
 }
 
-/// Each page is opened and clicked. `wanted` has the codes that are right, none where the click has to arrive.
-async fn check(pages: &[(&str, &[&str])]) {
+/// What is not to be clicked for as long as this; all of it is waited.
+const IN_VAIN: &str = "4s";
+
+/// Far longer than it takes until it is known what became of a click.
+const IN_TIME: &str = "120s";
+
+/// Each page is opened and clicked within a limit. `wanted` has the codes that are right, none where the click has to arrive.
+async fn check(pages: &[(&str, &str, &[&str])]) {
     let bench = Bench::start().await;
     let mut wrong = Vec::new();
-    for (path, wanted) in pages {
+    for (path, limit, wanted) in pages {
         let before = bench.site.hits("/hit/target");
-        let came = click(&bench, path).await;
+        let came = click(&bench, path, limit).await;
         let is_right = match wanted {
             [] => came.code.is_empty() && came.says == "saved",
             codes => codes.contains(&came.code.as_str()) && came.says.is_empty(),
@@ -82,14 +88,14 @@ const NOT_READY: &str = "PRECONDITION_FAILED";
 #[tokio::test]
 async fn a_target_that_moves_goes_or_is_exchanged_is_clicked_or_nothing_is() {
     check(&[
-        ("/button/moving", &[NOT_READY]),
-        ("/button/moving-stops", &[]),
-        ("/button/late", &[]),
-        ("/button/late-enabled", &[]),
-        ("/button/replaced-on-hover", &[NOT_THERE]),
-        ("/button/replaced-on-mousedown", &[COVERED]),
-        ("/button/shifts", &[COVERED]),
-        ("/button/detaches", &[NOT_THERE]),
+        ("/button/moving", IN_VAIN, &[NOT_READY]),
+        ("/button/moving-stops", IN_TIME, &[]),
+        ("/button/late", IN_TIME, &[]),
+        ("/button/late-enabled", IN_TIME, &[]),
+        ("/button/replaced-on-hover", IN_TIME, &[NOT_THERE]),
+        ("/button/replaced-on-mousedown", IN_TIME, &[COVERED]),
+        ("/button/shifts", IN_TIME, &[COVERED]),
+        ("/button/detaches", IN_TIME, &[NOT_THERE]),
     ])
     .await;
 }
@@ -97,23 +103,27 @@ async fn a_target_that_moves_goes_or_is_exchanged_is_clicked_or_nothing_is() {
 #[tokio::test]
 async fn what_lies_over_the_target_gets_nothing_and_is_named_as_the_reason() {
     check(&[
-        ("/overlay/banner", &[COVERED]),
-        ("/overlay/transparent", &[COVERED]),
-        ("/overlay/partial", &[COVERED]),
-        ("/overlay/shadow", &[COVERED]),
-        ("/overlay/passes-through", &[]),
+        ("/overlay/banner", IN_VAIN, &[COVERED]),
+        ("/overlay/transparent", IN_VAIN, &[COVERED]),
+        ("/overlay/partial", IN_VAIN, &[COVERED]),
+        ("/overlay/shadow", IN_VAIN, &[COVERED]),
+        ("/overlay/passes-through", IN_TIME, &[]),
     ])
     .await;
 }
 
 #[tokio::test]
 async fn an_overlay_that_comes_with_the_pointer_gets_nothing() {
-    check(&[("/overlay/at-pointermove", &[COVERED]), ("/overlay/at-pointerdown", &[COVERED])]).await;
+    check(&[
+        ("/overlay/at-pointermove", IN_TIME, &[COVERED]),
+        ("/overlay/at-pointerdown", IN_TIME, &[COVERED]),
+    ])
+    .await;
 }
 
 #[tokio::test]
 async fn an_iframe_over_the_target_gets_nothing_whoever_it_belongs_to() {
-    check(&[("/overlay/iframe", &[COVERED]), ("/overlay/cross-iframe", &[COVERED])]).await;
+    check(&[("/overlay/iframe", IN_VAIN, &[COVERED]), ("/overlay/cross-iframe", IN_VAIN, &[COVERED])]).await;
 }
 
 #[tokio::test]

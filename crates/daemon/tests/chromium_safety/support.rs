@@ -71,7 +71,7 @@ pub fn kill(process: u32) {
 /// Waits until the shims have removed every profile. Only a test that fails waits for long.
 pub async fn until_no_profile(data_dir: &Path) {
     let profiles = data_dir.join("browser/profiles");
-    for _ in 0..3_000 {
+    for _ in 0..12_000 {
         if std::fs::read_dir(&profiles).unwrap().next().is_none() {
             return;
         }

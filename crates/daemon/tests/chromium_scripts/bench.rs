@@ -15,6 +15,12 @@ use capataz_testsite::Site;
 use tonic::Status;
 use tonic::transport::Channel;
 
+/// For whatever is not meant to run into a limit: far longer than it takes, on a machine that stands still for a while, too.
+const PATIENCE_MS: i64 = 120_000;
+
+/// Longest wait for the end of a run. Whoever runs the tests ends one that hangs at about that time.
+const RUN_LIMIT_MS: i64 = 280_000;
+
 /// A daemon that may open browsers, and a site of two hosts.
 pub struct Bench {
     /// It ends with the bench.
@@ -56,7 +62,7 @@ impl Bench {
     }
 
     /// A script in TOML. `{site}` is the site's first host with its port, `{other}` the second; the first alone is on the
-    /// allowlist unless the script has its own.
+    /// allowlist unless the script has its own, and actions have all the time that they need unless it says how much.
     #[track_caller]
     pub fn script(&self, toml: &str) -> v1::Script {
         let toml = toml.replace("{site}", &self.site.host()).replace("{other}", &self.site.other_host());
@@ -68,6 +74,8 @@ impl Bench {
         if policy.allowlist.is_empty() {
             policy.allowlist = vec![self.site.host()];
         }
+        policy.action_timeout_ms.get_or_insert(PATIENCE_MS);
+        policy.navigation_timeout_ms.get_or_insert(PATIENCE_MS);
         script
     }
 
@@ -83,7 +91,7 @@ impl Bench {
     }
 
     pub async fn ended(&self, run_id: String) -> Ended {
-        let request = v1::WaitRunRequest { run_id: run_id.clone(), timeout_ms: Some(120_000) };
+        let request = v1::WaitRunRequest { run_id: run_id.clone(), timeout_ms: Some(RUN_LIMIT_MS) };
         let answer = self.runs.clone().wait_run(request).await.unwrap().into_inner();
         let result = answer.result.expect("the run ends in time");
         Ended { events: self.export(&run_id).await, run_id, result }
@@ -117,23 +125,21 @@ impl Bench {
         panic!("run {run_id} ended without such an event");
     }
 
-    /// Waits until work of the run says this of itself.
-    pub async fn until_message(&self, run_id: &str, message: &str) {
-        let filter = v1::EventFilter { run_id: Some(run_id.to_owned()), ..Default::default() };
-        let request = v1::SubscribeRequest {
-            filter: Some(filter),
-            progress: true,
-            until_finished: true,
-            ..Default::default()
-        };
+    /// Starts a script and waits until work of it says this of itself. It is listened to from before it begins: what was
+    /// said is not said again.
+    pub async fn start_until_message(&self, script: v1::Script, message: &str) -> String {
+        let request = v1::SubscribeRequest { progress: true, ..Default::default() };
         let mut stream = self.events.clone().subscribe(request).await.unwrap().into_inner();
+        let run_id = self.try_start(script).await.unwrap();
         while let Some(page) = stream.message().await.unwrap() {
-            let says = |frame: &v1::ProgressFrame| frame.message.as_deref() == Some(message);
+            let says = |frame: &v1::ProgressFrame| {
+                frame.run_id == run_id && frame.message.as_deref() == Some(message)
+            };
             if page.progress.iter().any(says) {
-                return;
+                return run_id;
             }
         }
-        panic!("run {run_id} ended without saying so");
+        panic!("run {run_id} has not said so");
     }
 
     /// Waits until the action of this step is in work.

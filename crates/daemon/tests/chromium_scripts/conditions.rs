@@ -186,7 +186,7 @@ async fn what_does_not_hold_before_stops_the_action_and_after_it_fails_it() {
     let bench = Bench::start().await;
     let hover = |list_name: &str| {
         on_form(&format!(
-            "[[actions]]\nid = \"a\"\nkind = \"hover\"\ntimeout_ms = 600\ntarget = {{ testid = \"cancel\" }}\n{list_name} = {}",
+            "[[actions]]\nid = \"a\"\nkind = \"hover\"\ntimeout_ms = 3000\ntarget = {{ testid = \"cancel\" }}\n{list_name} = {}",
             list(failing())
         ))
     };

@@ -23,7 +23,7 @@ const WAITS: &str = r#"
     [[actions]]
     id = "wait"
     kind = "wait_for"
-    timeout_ms = 60000
+    timeout_ms = 120000
     [[actions.conditions]]
     kind = "title_equals"
     value = "Never"
@@ -106,7 +106,7 @@ async fn evidence_failed_when_nothing_can_be_kept_any_more() {
 
     let click = r#"
         kind = "click"
-        timeout_ms = 500
+        timeout_ms = 3000
         target = { testid = "target" }
         [[actions.post]]
         kind = "text_equals"

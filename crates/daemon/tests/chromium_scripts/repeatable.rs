@@ -106,6 +106,11 @@ async fn a_script_that_succeeds_does_so_in_the_same_way_twenty_times() {
         [[actions.post]]
         kind = "title_equals"
         value = "Sent"
+        # The last of what was sent: a document is there before all of it is.
+        [[actions.post]]
+        kind = "text_contains"
+        target = { testid = "sent" }
+        value = "csrf"
         [[actions]]
         id = "sent"
         kind = "extract"
@@ -127,7 +132,7 @@ async fn a_script_that_fails_does_so_in_the_same_way_twenty_times() {
         [[actions]]
         id = "save"
         kind = "click"
-        timeout_ms = 600
+        timeout_ms = 2000
         target = { testid = "target" }
         [[actions.post]]
         kind = "text_equals"

@@ -52,16 +52,16 @@ async fn u1_the_third_and_the_absent_of_three_are_told_apart_by_nth() {
     let bench = Bench::start().await;
     let session = Session::open(&bench, "").await;
     session.succeeds("kind = \"navigate\"\nurl = \"http://{site}/button/duplicates\"").await;
-    let nth = |nth: u32| {
+    let nth = |nth: u32, limit: &str| {
         format!(
-            "kind = \"click\"\ntimeout_ms = 300\nrationale = \"reports have no names of their own\"\n\
+            "kind = \"click\"\n{limit}\nrationale = \"reports have no names of their own\"\n\
              target = {{ testid = \"delete\", nth = {nth} }}"
         )
     };
-    let clicked = session.succeeds(&nth(2)).await.resolution.unwrap();
+    let clicked = session.succeeds(&nth(2, "")).await.resolution.unwrap();
     assert_eq!((clicked.locator.as_str(), clicked.count), ("testid", 3));
     bench.site.until_hits("/hit/c", 1).await;
-    let error = session.fails(&nth(3)).await;
+    let error = session.fails(&nth(3, "timeout_ms = 300")).await;
     assert_eq!(error.error_code, "TARGET_NOT_FOUND");
     assert_eq!([bench.site.hits("/hit/a"), bench.site.hits("/hit/b"), bench.site.hits("/hit/c")], [0, 0, 1]);
     session.close().await;

@@ -79,7 +79,7 @@ impl<'b> Session<'b> {
     pub async fn close(&self) {
         let request = v1::CloseBrowserRequest { run_id: self.run_id.clone(), request_id: "close".to_owned() };
         self.bench.executor.clone().close_browser(request).await.unwrap();
-        let request = v1::WaitRunRequest { run_id: self.run_id.clone(), timeout_ms: Some(60_000) };
+        let request = v1::WaitRunRequest { run_id: self.run_id.clone(), timeout_ms: Some(120_000) };
         let ended = self.bench.runs.clone().wait_run(request).await.unwrap().into_inner();
         let result = ended.result.expect("the session ends in time");
         assert_ne!(result.outcome(), v1::RunOutcome::Failed, "{result:?}");
@@ -96,7 +96,7 @@ fn reference(outline: &str, text: &str) -> String {
 }
 
 fn click(reference: &str) -> String {
-    format!("kind = \"click\"\ntimeout_ms = 1000\ntarget = {{ ref = {reference:?} }}")
+    format!("kind = \"click\"\ntarget = {{ ref = {reference:?} }}")
 }
 
 #[tokio::test]
@@ -167,10 +167,15 @@ async fn a_failure_leaves_the_session_open_and_says_everything() {
 #[tokio::test]
 async fn an_open_session_is_listed_and_closed_when_nobody_uses_it() {
     let bench = Bench::start().await;
-    let session = Session::open(&bench, "idle_timeout_ms = 3000").await;
+    let session = Session::open(&bench, "idle_timeout_ms = 10000").await;
     session.succeeds("kind = \"navigate\"\nurl = \"http://{site}/plain\"").await;
-    let listed = bench.browsers().await;
+    let mut listed = bench.browsers().await;
     assert_eq!(listed.len(), 1);
+    // A page that does not answer soon is listed without what it shows.
+    while listed[0].title.is_empty() {
+        listed = bench.browsers().await;
+        assert_eq!(listed.len(), 1);
+    }
     assert_eq!((listed[0].run_id.as_str(), listed[0].interactive), (session.run_id.as_str(), true));
     assert_eq!(listed[0].title, "Plain page");
     assert_eq!(listed[0].url, bench.site.url("/plain"));
@@ -225,8 +230,7 @@ async fn a_script_beyond_the_limit_waits_for_a_browser_and_then_runs() {
     let script = bench.script(
         "name = \"third\"\n[[actions]]\nid = \"open\"\nkind = \"navigate\"\nurl = \"http://{site}/plain\"",
     );
-    let run_id = bench.try_start(script).await.unwrap();
-    bench.until_message(&run_id, "waits for a browser: 2 are open").await;
+    let run_id = bench.start_until_message(script, "waits for a browser: 2 are open").await;
     let listed = bench.browsers().await;
     assert_eq!(listed.len(), 2);
     assert_eq!(bench.site.hits("/plain"), 0);

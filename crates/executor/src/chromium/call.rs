@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use capataz_cdp::patience::within;
 use capataz_cdp::{CallError, Reply, Session};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -180,7 +181,7 @@ impl ChromiumPage {
             biased;
             answer = reply => answer,
             () = silent => return Err(self.lost().map_or(Failure::Gone, Failure::Page)),
-            () = tokio::time::sleep(limit) => {
+            _ = within(limit, std::future::pending::<()>()) => {
                 let waiting_for = "an answer of the page";
                 return Err(Failure::Page(PageError::TooSlow { waiting_for, limit }));
             }
@@ -275,9 +276,9 @@ impl ChromiumPage {
                 }
             }
         };
-        match tokio::time::timeout(READ_LIMIT, repeating).await {
-            Ok(result) => result,
-            Err(_) => Err(PageError::TooSlow { waiting_for: "a document that stays", limit: READ_LIMIT }),
+        match within(READ_LIMIT, repeating).await {
+            Some(result) => result,
+            None => Err(PageError::TooSlow { waiting_for: "a document that stays", limit: READ_LIMIT }),
         }
     }
 }

@@ -2,9 +2,13 @@
 //!
 //! Frames have no order of their own that would be the same each time the page is loaded, so what they show is sorted.
 
+use std::future::pending;
+
+use capataz_cdp::patience::within;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use super::ChromiumPage;
 use super::call::{Failure, OTHER_FRAMES_LIMIT, READ_LIMIT};
@@ -71,15 +75,34 @@ impl ChromiumPage {
             let mut frames = self.documents();
             frames.retain(|document| *document != outermost);
             frames.truncate(FRAMES_SEEN);
+            let (answered, _) = watch::channel(false);
+            // A frame that is gone, or too busy to answer, shows nothing now. Where all of the page is slow, so is a frame:
+            // it is given up when the outermost document has answered and this one has not.
+            let asked = frames.iter().map(|document| {
+                let asked = self.script(document, function, arguments(document), READ_LIMIT);
+                let mut answered = answered.subscribe();
+                async move {
+                    let given_up = async {
+                        // The sender lives as long as this.
+                        let _ = answered.wait_for(|answered| *answered).await;
+                        within(OTHER_FRAMES_LIMIT, pending::<()>()).await
+                    };
+                    tokio::select! {
+                        biased;
+                        shown = asked => shown.ok(),
+                        _ = given_up => None,
+                    }
+                }
+            });
             let (whole, frames) = tokio::join!(
-                self.script(&outermost, function, arguments(&outermost), READ_LIMIT),
-                futures_util::future::join_all(frames.iter().map(|document| {
-                    self.script(document, function, arguments(document), OTHER_FRAMES_LIMIT)
-                })),
+                async {
+                    let whole = self.script(&outermost, function, arguments(&outermost), READ_LIMIT).await;
+                    answered.send_replace(true);
+                    whole
+                },
+                futures_util::future::join_all(asked),
             );
-            // A frame that is gone, or too busy to answer, shows nothing now.
-            let frames = frames.into_iter().filter_map(Result::ok).collect();
-            Ok::<_, Failure>((whole?, frames))
+            Ok::<_, Failure>((whole?, frames.into_iter().flatten().collect()))
         })
         .await
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use capataz_cdp::patience::within;
 use capataz_contracts::v1;
 use tokio::sync::watch;
 
@@ -437,6 +438,6 @@ impl Shared {
         limit: Duration,
         found: impl FnMut(&State) -> Option<T>,
     ) -> Option<T> {
-        tokio::time::timeout(limit, self.find(found)).await.ok()
+        within(limit, self.find(found)).await
     }
 }

@@ -53,7 +53,8 @@ async fn a_download_beyond_the_limit_is_cancelled() {
     let [download] = page.page.take_changes().downloads.try_into().unwrap();
     assert_eq!((download.state.as_str(), download.path.as_str()), ("cancelled", ""));
     let kept = std::fs::read_dir(page.folder.path().join("downloads")).unwrap();
-    let sizes: u64 = kept.map(|file| file.unwrap().metadata().unwrap().len()).sum();
+    // The browser may remove what it had of the file just now.
+    let sizes: u64 = kept.filter_map(|file| Some(file.ok()?.metadata().ok()?.len())).sum();
     assert!(sizes <= DOWNLOAD_LIMIT, "{sizes}");
 }
 

@@ -198,11 +198,14 @@ async fn an_element_that_moves_is_waited_for_and_one_that_never_stops_is_not_cli
 
 #[tokio::test]
 async fn a_page_is_seen_while_its_element_is_watched_and_only_where_that_rested_from_the_beginning() {
-    let stopping = "<style>@keyframes go { to { transform: translateX(300px) } } \
-                    #target { animation: go 0.3s linear forwards }</style><button id=target>Go</button>";
+    // It begins to move when it is scrolled to, which nobody does before it is to settle.
+    let stopping = "<button id=target style='top: 3000px'>Go</button>";
+    let moves = "let frame = 0; const step = () => { document.getElementById('target').style.left = `${frame += 1}px`; \
+                 if (frame < 20) requestAnimationFrame(step); }; addEventListener('scroll', step, { once: true });";
     let resting = "<button id=target>Go</button>";
     let server =
-        Server::with(&[("/stopping", &page_with(stopping, "")), ("/resting", &page_with(resting, ""))]).await;
+        Server::with(&[("/stopping", &page_with(stopping, moves)), ("/resting", &page_with(resting, ""))])
+            .await;
     let mut page = open(&[&server]).await;
     page.go(&server.url("/stopping")).await.unwrap();
     let node = page.node("#target").await;

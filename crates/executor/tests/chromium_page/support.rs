@@ -17,8 +17,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// Longest wait for anything that is expected to come: far longer than it takes, on a busy machine, too.
-pub const LIMIT: Duration = Duration::from_secs(60);
+/// Longest wait for anything that is expected to come: far longer than it takes, on a busy machine, too, and on one that
+/// stands still for a while.
+pub const LIMIT: Duration = Duration::from_secs(120);
+
+/// Limits for what is to end with one, where something else has to happen before: tried in this order until it has, since
+/// a machine may be too slow for the first.
+pub const SHORT_LIMITS: [Duration; 3] =
+    [Duration::from_secs(1), Duration::from_secs(10), Duration::from_secs(60)];
 
 #[derive(Clone, Debug)]
 pub struct Request {

@@ -20,6 +20,9 @@ use support::{Opened, Pixels, Server, css, open};
 
 const PASSWORD: &str = "correct horse & battery";
 
+/// For actions that are not meant to run into their limit.
+const PATIENCE_MS: i64 = 120_000;
+
 struct Wall(Instant);
 
 impl Clock for Wall {
@@ -74,6 +77,8 @@ impl Script {
     async fn start(server: &Server, policy: Value) -> Self {
         let mut policy: v1::ScriptPolicy = json::parse("capataz.v1.ScriptPolicy", &policy).unwrap();
         policy.allowlist.push(server.entry());
+        policy.action_timeout_ms.get_or_insert(PATIENCE_MS);
+        policy.navigation_timeout_ms.get_or_insert(PATIENCE_MS);
         let policy = Policy::new(&policy).unwrap();
         Self {
             opened: open(&[server]).await,
@@ -201,16 +206,17 @@ async fn what_goes_wrong_on_a_real_page_has_its_own_code() {
         <p>one</p><p>two</p><label><input type=checkbox> Agree</label>
         <a data-testid=away href="http://evil.example/">Away</a>"#;
     let server = Server::with(&[("/", page)]).await;
-    let mut script = Script::start(&server, json!({"action_timeout_ms": 1500})).await;
+    let mut script = Script::start(&server, json!({})).await;
     script.passes(json!({"kind": "navigate", "url": server.url("/")})).await;
-    let overlay =
-        script.fails(json!({"kind": "click", "target": {"testid": "under"}}), "OVERLAY_BLOCKING").await;
+    let covered = json!({"kind": "click", "target": {"testid": "under"}, "timeout_ms": 1500});
+    let overlay = script.fails(covered, "OVERLAY_BLOCKING").await;
     assert!(overlay["overlay_selector"].as_str().unwrap().contains("cover"), "{overlay}");
     script.passes(json!({"kind": "click", "target": {"css": "#cover"}})).await;
     script.passes(json!({"kind": "click", "target": {"testid": "under"}})).await;
     let two = script.fails(json!({"kind": "click", "target": {"css": "p"}}), "TARGET_NOT_UNIQUE").await;
     assert_eq!(two["count_observed"], 2);
-    script.fails(json!({"kind": "click", "target": {"testid": "none"}}), "TARGET_NOT_FOUND").await;
+    let missing = json!({"kind": "click", "target": {"testid": "none"}, "timeout_ms": 1500});
+    script.fails(missing, "TARGET_NOT_FOUND").await;
     script.fails(json!({"kind": "click", "target": {"css": "p["}}), "INVALID_ACTIONSPEC").await;
     script.passes(json!({"kind": "check", "target": {"label": "Agree"}})).await;
     script
@@ -253,7 +259,6 @@ async fn files_tables_lists_and_dialogs_go_through_all_stages() {
     let folder = files.path().to_str().unwrap();
     let policy = json!({
         "upload_folders": [folder],
-        "action_timeout_ms": 3000,
         "auth_failed": {"texts": ["Wrong password"]},
     });
     let mut script = Script::start(&server, policy).await;

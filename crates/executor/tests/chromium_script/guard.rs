@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Page, centre};
+use crate::support::{LIMIT, Page, centre};
 
 /// Records every event that the page gets to see, as `type@id`.
 const LOG: &str = "<script>
@@ -21,7 +21,7 @@ fn page_with(html: &str) -> Page {
 /// Settles, arms, lets the page do something, clicks and disarms.
 fn click(page: &Page, css: &str, meanwhile: &str) -> Value {
     let handle = page.handle(css);
-    let settled = page.run("settle", &json!([handle, 2000]));
+    let settled = page.run("settle", &json!([handle, LIMIT]));
     let token = page.run("arm", &json!([handle]));
     page.page(meanwhile);
     page.click(centre(&settled["rect"]));

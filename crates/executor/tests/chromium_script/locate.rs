@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::Page;
+use crate::support::{LIMIT, Page};
 
 #[track_caller]
 fn check(page: &Page, locator: Value, expected: &[&str]) {
@@ -222,7 +222,7 @@ fn a_page_can_neither_see_the_script_nor_change_what_it_does() {
     check(&page, json!({ "kind": "text", "value": "Go" }), &["b"]);
     check(&page, json!({ "kind": "css", "value": "form" }), &["form"]);
     check(&page, json!({ "kind": "xpath", "value": "//button" }), &["b"]);
-    assert!(page.run("settle", &json!([page.handle("#b"), 20_000]))["rect"].is_object());
+    assert!(page.run("settle", &json!([page.handle("#b"), LIMIT]))["rect"].is_object());
     let rich = page.handle("[contenteditable]");
     assert_eq!(page.run("clear", &json!([rich])), json!({ "ok": true }));
     let form = page.handle("form");

@@ -2,10 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Page, centre};
+use crate::support::{LIMIT, Page, centre};
 
-/// Long enough for anything that is to come; nothing waits for its end.
-const LIMIT: u64 = 20_000;
 /// For what is never to come.
 const SHORT: u64 = 150;
 

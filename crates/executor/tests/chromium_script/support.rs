@@ -42,6 +42,7 @@ impl Shared {
         let program = named.map_or("/usr/bin/chromium".into(), PathBuf::from);
         let mut options = LaunchOptions::new(program, folder.path().join("profile"));
         options.environment = passed_environment(true, |name| std::env::var_os(name));
+        options.answer_limit = Duration::from_millis(LIMIT);
         let browser = runtime.block_on(Browser::launch(options)).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = listener.local_addr().unwrap();
@@ -76,6 +77,10 @@ fn serve(mut stream: TcpStream, pages: &Mutex<BTreeMap<String, String>>) {
     // A browser that has gone on does not want the rest.
     let _ = write!(stream, "HTTP/1.1 {status}\r\n{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
 }
+
+/// Milliseconds, long enough for anything that is to come, on a machine that stands still for a while, too; nothing waits
+/// for its end.
+pub const LIMIT: u64 = 120_000;
 
 /// A tab with a page of its own.
 pub struct Page {
