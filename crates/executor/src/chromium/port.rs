@@ -91,7 +91,7 @@ impl Page for ChromiumPage {
 
     async fn look(&mut self, query: &Query) -> Result<Look, PageError> {
         self.looked_when = self.shared.version();
-        let (look, documents) = self.repeated(async || self.look_once(query).await).await?;
+        let (look, documents) = self.repeated(async || Box::pin(self.look_once(query)).await).await?;
         self.looked_at = documents;
         Ok(look)
     }
@@ -134,7 +134,8 @@ impl Page for ChromiumPage {
             return Err(lost);
         }
         // Most elements rest, and all that there is to wait for is a frame: time enough to see the page.
-        let (place, sight) = tokio::join!(self.settle_place(node, limit), self.sight(secrets_in));
+        let (place, sight) =
+            tokio::join!(Box::pin(self.settle_place(node, limit)), Box::pin(self.sight(secrets_in)));
         let place = place?;
         self.settled = Some((node.clone(), place));
         // What could not be seen now can be tried again.
@@ -147,8 +148,8 @@ impl Page for ChromiumPage {
         }
         let done = match &act {
             // They wait for what they are about.
-            Act::Navigate { .. } | Act::Back | Act::Reload => self.send(&act, until, limit).await,
-            _ => self.send_and_follow(&act, until, limit).await,
+            Act::Navigate { .. } | Act::Back | Act::Reload => Box::pin(self.send(&act, until, limit)).await,
+            _ => Box::pin(self.send_and_follow(&act, until, limit)).await,
         };
         self.settled = None;
         done

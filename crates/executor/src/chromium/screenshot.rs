@@ -28,7 +28,7 @@ impl ChromiumPage {
         full_page: bool,
         secrets_in: &SecretsIn<'_>,
     ) -> Result<Picture, PageError> {
-        self.repeated(async || self.picture_once(full_page, secrets_in).await).await
+        self.repeated(async || Box::pin(self.picture_once(full_page, secrets_in)).await).await
     }
 
     async fn picture_once(&self, full_page: bool, secrets_in: &SecretsIn<'_>) -> Result<Picture, Failure> {
