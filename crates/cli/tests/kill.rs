@@ -3,60 +3,21 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 #![expect(clippy::disallowed_types, reason = "starts the daemon as a program")]
 
-use std::io::{BufRead, BufReader};
+#[allow(dead_code, reason = "each of the binaries uses its part of it")]
+mod served;
+
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use capataz_client::Client;
 use capataz_client::worker::{Task, TaskError, TaskOutput, Worker};
 use capataz_contracts::v1;
 
+use served::Served;
+
 /// Reached only by a test that fails.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-struct Served {
-    process: Child,
-    address: String,
-}
-
-impl Served {
-    fn start(folder: &Path, config: &str, listen: &str) -> Self {
-        let file = folder.join("capataz.toml");
-        std::fs::write(&file, config).unwrap();
-        let mut process = Command::new(env!("CARGO_BIN_EXE_capataz"))
-            .args(["serve", "--json", "--listen", listen, "--config"])
-            .arg(&file)
-            .arg("--data-dir")
-            .arg(folder.join("data"))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let said: serde_json::Value = serde_json::from_str(&line).expect("the daemon says where it listens");
-        Self { process, address: said["address"].as_str().unwrap().to_owned() }
-    }
-
-    async fn client(&self) -> Client {
-        Client::connect(&format!("http://{}", self.address)).await.unwrap()
-    }
-
-    /// SIGKILL, and nothing else.
-    fn kill(mut self) -> String {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-        std::mem::take(&mut self.address)
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
 
 fn one_task(agent: &str) -> v1::StartRunRequest {
     let task = v1::Task { name: "t".to_owned(), agent: agent.to_owned(), ..Default::default() };
@@ -101,14 +62,13 @@ async fn after_a_kill_no_child_or_grandchild_is_alive_when_the_next_lease_starts
         "[[agents]]\nname = \"nest\"\ncommand = {script}\nenv = {{ JOURNAL = {:?} }}\n",
         journal.display().to_string()
     );
-    let daemon = Served::start(folder.path(), &config, "127.0.0.1:0");
+    let daemon = Served::start(folder.path(), &config);
     let run = daemon.client().await.start_run(one_task("nest")).await.unwrap().run_id;
     eventually("three processes run", || {
         lines(&journal).iter().filter(|line| line.starts_with("pid")).count() == 3
     })
     .await;
-    daemon.kill();
-    let daemon = Served::start(folder.path(), &config, "127.0.0.1:0");
+    let daemon = daemon.kill_and_start();
     let result = daemon.client().await.wait_run(&run, Some(PATIENCE)).await.unwrap().expect("it ends");
     assert_eq!(result.outcome(), v1::RunOutcome::Succeeded);
     let journal = lines(&journal);
@@ -123,7 +83,7 @@ async fn after_a_kill_no_child_or_grandchild_is_alive_when_the_next_lease_starts
 #[tokio::test]
 async fn a_worker_that_comes_back_after_a_kill_keeps_its_task_and_its_attempt_count() {
     let folder = tempfile::tempdir().unwrap();
-    let daemon = Served::start(folder.path(), "", "127.0.0.1:0");
+    let daemon = Served::start(folder.path(), "");
     let (started, mut begun) = tokio::sync::mpsc::channel(8);
     let (finish, finished) = tokio::sync::watch::channel(false);
     let work = move |_: Task| {
@@ -134,7 +94,7 @@ async fn a_worker_that_comes_back_after_a_kill_keeps_its_task_and_its_attempt_co
             Ok::<_, TaskError>(TaskOutput::text("done"))
         }
     };
-    let worker = Worker::new(format!("http://{}", daemon.address)).id("w1").agent("slow", work);
+    let worker = Worker::new(daemon.url()).id("w1").agent("slow", work);
     let worker = tokio::spawn(worker.run_until(std::future::pending::<()>()));
     let client = daemon.client().await;
     let run = loop {
@@ -146,8 +106,7 @@ async fn a_worker_that_comes_back_after_a_kill_keeps_its_task_and_its_attempt_co
         tokio::task::yield_now().await;
     };
     begun.recv().await.unwrap();
-    let address = daemon.kill();
-    let daemon = Served::start(folder.path(), "", &address);
+    let daemon = daemon.kill_and_start();
     finish.send_replace(true);
     let client = daemon.client().await;
     let result = client.wait_run(&run, Some(PATIENCE)).await.unwrap().expect("it ends");
@@ -162,7 +121,7 @@ async fn a_worker_that_comes_back_after_a_kill_keeps_its_task_and_its_attempt_co
 #[tokio::test]
 async fn sigterm_drains_and_a_second_daemon_is_refused_until_then() {
     let folder = tempfile::tempdir().unwrap();
-    let mut daemon = Served::start(folder.path(), "", "127.0.0.1:0");
+    let mut daemon = Served::start(folder.path(), "");
     let second = Command::new(env!("CARGO_BIN_EXE_capataz"))
         .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
         .arg(folder.path().join("data"))
@@ -170,10 +129,10 @@ async fn sigterm_drains_and_a_second_daemon_is_refused_until_then() {
         .unwrap();
     assert!(!second.status.success());
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
-    assert!(said.contains("another daemon") && said.contains(&daemon.process.id().to_string()), "{said}");
-    let pid = daemon.process.id().to_string();
+    assert!(said.contains("another daemon") && said.contains(&daemon.process_id().to_string()), "{said}");
+    let pid = daemon.process_id().to_string();
     assert!(Command::new("kill").args(["-TERM", pid.as_str()]).status().unwrap().success());
-    let status = daemon.process.wait().unwrap();
+    let status = daemon.ended();
     assert!(status.success(), "{status}");
 }
 
@@ -228,7 +187,7 @@ async fn said_in(client: &Client, session: &str) -> Vec<String> {
 async fn an_ask_goes_on_after_a_kill_and_those_that_wait_in_its_session_get_their_turn() {
     let folder = tempfile::tempdir().unwrap();
     let config = home_spec(folder.path());
-    let daemon = Served::start(folder.path(), &config, "127.0.0.1:0");
+    let daemon = Served::start(folder.path(), &config);
     let (started, mut begun) = tokio::sync::mpsc::channel(8);
     let (finish, finished) = tokio::sync::watch::channel(false);
     let work = move |task: Task| {
@@ -245,7 +204,7 @@ async fn an_ask_goes_on_after_a_kill_and_those_that_wait_in_its_session_get_thei
             }))
         }
     };
-    let worker = Worker::new(format!("http://{}", daemon.address)).id("w1").slots(4).agent("home", work);
+    let worker = Worker::new(daemon.url()).id("w1").slots(4).agent("home", work);
     let worker = tokio::spawn(worker.run_until(std::future::pending::<()>()));
     let client = daemon.client().await;
     let mut runs = Vec::new();
@@ -255,8 +214,7 @@ async fn an_ask_goes_on_after_a_kill_and_those_that_wait_in_its_session_get_thei
     let mut at_work = [begun.recv().await.unwrap(), begun.recv().await.unwrap()];
     at_work.sort();
     assert_eq!(at_work, ["one", "other"], "the others wait for their turn");
-    let address = daemon.kill();
-    let daemon = Served::start(folder.path(), &config, &address);
+    let daemon = daemon.kill_and_start();
     finish.send_replace(true);
     let client = daemon.client().await;
     for run in &runs {
@@ -294,13 +252,12 @@ async fn a_command_that_dies_with_its_daemon_answers_the_same_ask_anew() {
         journal.display().to_string(),
         go.display().to_string(),
     );
-    let daemon = Served::start(folder.path(), &config, "127.0.0.1:0");
+    let daemon = Served::start(folder.path(), &config);
     let client = daemon.client().await;
     let first = client.start_run(asking("one", "s")).await.unwrap().run_id;
     let second = client.start_run(asking("two", "s")).await.unwrap().run_id;
     eventually("the command runs", || lines(&journal).len() == 1).await;
-    daemon.kill();
-    let daemon = Served::start(folder.path(), &config, "127.0.0.1:0");
+    let daemon = daemon.kill_and_start();
     eventually("the command runs again", || lines(&journal).len() == 2).await;
     std::fs::write(&go, "").unwrap();
     let client = daemon.client().await;

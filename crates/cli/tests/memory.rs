@@ -1,16 +1,18 @@
 //! The real daemon's memory while subscribers do not read.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 #![expect(clippy::disallowed_types, reason = "starts the daemon as a program")]
 
-use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+#[allow(dead_code, reason = "each of the binaries uses its part of it")]
+mod served;
 
-use capataz_client::Client;
+use std::collections::BTreeMap;
+
 use capataz_client::worker::{Task, TaskError, TaskOutput, Worker};
 use capataz_contracts::v1;
 use capataz_contracts::v1::event_service_client::EventServiceClient;
+
+use served::Served;
 
 /// Two events for each task, beside those of the run and its wave.
 const PLANS: u64 = 10;
@@ -20,40 +22,11 @@ const SUBSCRIBERS: u64 = 8;
 /// What each task leaves in its event, so that a queue of events could not be overlooked.
 const OUTPUT: usize = 1024;
 
-struct Served {
-    process: Child,
-    address: String,
-}
-
-impl Served {
-    fn start(folder: &std::path::Path) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_capataz"))
-            .args(["serve", "--json", "--listen", "127.0.0.1:0", "--data-dir"])
-            .arg(folder.join("data"))
-            .current_dir(folder)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let said: serde_json::Value = serde_json::from_str(&line).unwrap();
-        Self { process, address: format!("http://{}", said["address"].as_str().unwrap()) }
-    }
-
-    /// Bytes of memory of its own that the process has had at most.
-    fn peak(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// Bytes of memory of its own that the daemon's process has had at most.
+fn peak(daemon: &Served) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.process_id())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
 }
 
 fn wide_plan() -> v1::StartRunRequest {
@@ -67,22 +40,22 @@ fn wide_plan() -> v1::StartRunRequest {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn subscribers_that_do_not_read_cost_no_memory_and_lose_no_event() {
     let folder = tempfile::tempdir().unwrap();
-    let daemon = Served::start(folder.path());
-    let client = Client::connect(&daemon.address).await.unwrap();
+    let daemon = Served::start(folder.path(), "");
+    let client = daemon.client().await;
     let filler = |_: Task| async { Ok::<_, TaskError>(TaskOutput::text("x".repeat(OUTPUT))) };
-    let worker = Worker::new(&daemon.address).id("w").slots(256).agent("filler", filler);
+    let worker = Worker::new(daemon.url()).id("w").slots(256).agent("filler", filler);
     let worker = tokio::spawn(worker.run_until(std::future::pending::<()>()));
     while client.list_agents().await.unwrap().iter().all(|agent| agent.workers == 0) {
         tokio::task::yield_now().await;
     }
     // The first plan shows what the work itself takes.
     client.execute_run(wide_plan(), None).await.unwrap().result.unwrap();
-    let before = daemon.peak();
+    let before = peak(&daemon);
 
     let mut idle = Vec::new();
     for _ in 0..SUBSCRIBERS {
         // A connection for each, so that none of them holds up another one.
-        let channel = Client::connect(&daemon.address).await.unwrap().channel();
+        let channel = daemon.client().await.channel();
         let request = v1::SubscribeRequest { from_now: true, ..v1::SubscribeRequest::default() };
         idle.push(EventServiceClient::new(channel).subscribe(request).await.unwrap().into_inner());
     }
@@ -90,7 +63,7 @@ async fn subscribers_that_do_not_read_cost_no_memory_and_lose_no_event() {
         let executed = client.execute_run(wide_plan(), None).await.unwrap();
         assert_eq!(executed.result.unwrap().outcome(), v1::RunOutcome::Succeeded);
     }
-    let grown = daemon.peak().saturating_sub(before);
+    let grown = peak(&daemon).saturating_sub(before);
     let queued = EVENTS / 2 * OUTPUT as u64 * SUBSCRIBERS;
     assert!(grown < queued / 8, "{grown} bytes more; queues would take {queued} at least");
 

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use capataz_client::Client;
 
@@ -45,13 +45,22 @@ impl Served {
         Client::connect(&self.url()).await.unwrap()
     }
 
+    pub fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Waits until it ends by itself.
+    pub fn ended(&mut self) -> ExitStatus {
+        self.process.wait().unwrap()
+    }
+
     /// Processes of the browsers that are open.
     pub async fn browsers(&self) -> Vec<u32> {
         let open = self.client().await.list_browsers().await.unwrap();
         open.browsers.iter().map(|browser| browser.process_id).collect()
     }
 
-    /// SIGKILL, and a daemon after it that takes up its work.
+    /// SIGKILL and nothing else, and a daemon after it that takes up its work, at the same address.
     pub fn kill_and_start(mut self) -> Self {
         self.process.kill().unwrap();
         self.process.wait().unwrap();

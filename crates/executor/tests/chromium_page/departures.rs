@@ -174,6 +174,52 @@ async fn what_leads_nowhere_ends_the_act() {
 }
 
 #[tokio::test]
+async fn addresses_that_no_document_is_loaded_from_end_the_act() {
+    let elements = [
+        "<a id=go href='mailto:somebody@example.com'>go</a>",
+        "<a id=go href='tel:+15550100'>go</a>",
+        "<a id=go href='unheard-of:address'>go</a>",
+        "<button id=go onclick=\"location = 'unheard-of:address'\">go</button>",
+        "<a id=go target=_blank href='unheard-of:address'>go</a>",
+        "<a id=go href='javascript:void(0)'>go</a>",
+        "<a id=go href='javascript:document.title = 1; void(0)'>go</a>",
+        "<a id=go href='data:text/html,x'>go</a>",
+        "<a id=go href='http://'>go</a>",
+        "<a id=go download=name href='data:text/plain,x'>go</a>",
+        "<a id=go download=name href='/file'>go</a>",
+        "<button id=go onclick=\"history.pushState({}, '', '/pushed')\">go</button>",
+        "<button id=go onclick='history.back()'>go</button>",
+        "<button id=go onclick='history.go(7)'>go</button>",
+        "<button id=go onclick=\"window.open('')\">go</button>",
+        "<button id=go onclick=\"window.open('about:blank').close()\">go</button>",
+        "<dialog open><form method=dialog><button id=go>go</button></form></dialog>",
+        "<iframe name=f></iframe><form target=f action='javascript:void(0)'><button id=go>go</button></form>",
+        "<button id=go onclick=\"document.open(); document.write('x'); document.close()\">go</button>",
+        "<a id=go href='#there' onclick='event.preventDefault()'>go</a>",
+        "<a id=go href='/pages' onclick='event.preventDefault()'>go</a>",
+        "<form onsubmit='return false' action='/pages'><button id=go>go</button></form>",
+        "<form action='/pages'><input required><button id=go>go</button></form>",
+    ];
+    let ours = Server::start(move |request| {
+        if request.path == "/file" {
+            return Some(Answer::html("file"));
+        }
+        let number = request.path.trim_start_matches('/').parse::<usize>().ok()?;
+        Some(Answer::html(elements.get(number)?))
+    })
+    .await;
+    let mut page = open(&[&ours]).await;
+    for (number, element) in elements.iter().enumerate() {
+        page.go(&ours.url(&format!("/{number}"))).await.unwrap();
+        let begun = tokio::time::Instant::now();
+        let clicked = tokio::time::timeout(LIMIT / 2, page.click("#go")).await;
+        println!("{:?} {element}", begun.elapsed());
+        assert_eq!(clicked.unwrap_or_else(|_| panic!("{element} is waited for")), Ok(()), "{element}");
+    }
+    assert_eq!(ours.hits("/pages"), 0);
+}
+
+#[tokio::test]
 async fn a_document_that_does_not_come_in_time_does_not_come_later() {
     let ours = Server::start(|request| {
         Some(match request.path.as_str() {
