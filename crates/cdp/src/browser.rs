@@ -21,6 +21,9 @@ use crate::stderr::StderrTail;
 /// Bytes that a pipe takes before the other side has to be woken. The system's default of 64 KiB makes large answers slow.
 const PIPE_BYTES: usize = 1024 * 1024;
 
+/// How often a browser is started that crashes before its first answer.
+const STARTS: usize = 3;
+
 /// What the browser says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Version {
@@ -46,17 +49,32 @@ pub struct Browser {
 impl Browser {
     /// Starts a browser and waits for its first answer. Must be called within a tokio runtime.
     ///
+    /// One that crashes before that is started anew: Chromium does so once in some hundred starts, and nothing was asked
+    /// of it yet.
+    ///
     /// # Errors
     /// [`LaunchError`]; what was started is killed, and the profile folder is removed.
     pub async fn launch(options: LaunchOptions) -> Result<Self, LaunchError> {
+        for _ in 1..STARTS {
+            match Self::start(&options).await {
+                Err(LaunchError::Ended(ended)) if ended.is_crash() => {
+                    tracing::warn!(%ended, "the browser crashed at its start, and is started anew");
+                }
+                launched => return launched,
+            }
+        }
+        Self::start(&options).await
+    }
+
+    async fn start(options: &LaunchOptions) -> Result<Self, LaunchError> {
         let (browser_input, ours_to_write) = new_pipe()?;
         let (ours_to_read, browser_output) = new_pipe()?;
         let reader = pipe::Receiver::from_owned_fd(ours_to_read).map_err(pipes)?;
         let writer = pipe::Sender::from_owned_fd(ours_to_write).map_err(pipes)?;
-        let profile = ProfileFolder::make(&options)?;
+        let profile = ProfileFolder::make(options)?;
         let stderr = StderrTail::default();
         let not_started = |source| LaunchError::NotStarted { program: options.program.clone(), source };
-        let process = Process::start(&options, profile, browser_input, browser_output, stderr.clone())
+        let process = Process::start(options, profile, browser_input, browser_output, stderr.clone())
             .map_err(not_started)?;
         let (kill, killed) = watch::channel(false);
         let (ended_sender, ended) = watch::channel(None);

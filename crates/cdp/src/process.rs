@@ -32,6 +32,15 @@ pub struct Ended {
     pub stderr: Arc<str>,
 }
 
+impl Ended {
+    /// It ended by a fault of its own, and not because somebody wanted it to.
+    pub(crate) fn is_crash(&self) -> bool {
+        let faults = [Signal::SEGV, Signal::BUS, Signal::ILL, Signal::TRAP, Signal::ABORT, Signal::FPE];
+        let signal = self.status.and_then(|status| status.signal());
+        signal.is_some_and(|signal| faults.iter().any(|fault| fault.as_raw() == signal))
+    }
+}
+
 impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.status {

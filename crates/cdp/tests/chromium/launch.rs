@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -49,6 +50,38 @@ async fn a_browser_that_ends_at_once_says_why() {
         let LaunchError::Ended(ended) = &error else { panic!("{under:?}: {error}") };
         assert_eq!(ended.status.unwrap().code(), Some(7));
         assert_eq!(&*ended.stderr, "no display");
+        assert!(!bench.profile().exists());
+    }
+}
+
+#[tokio::test]
+async fn a_browser_that_crashes_before_its_first_answer_is_started_anew() {
+    for under in [Under::Shim, Under::Us] {
+        let bench = Bench::new();
+        let starts = bench.path("starts");
+        let crashes_once = format!(
+            "echo start >> {starts}; [ $(wc -l < {starts}) -gt 1 ] || kill -SEGV $$; exec {program} \"$@\"",
+            starts = starts.display(),
+            program = program().await.display(),
+        );
+        let program = bench.script(&crashes_once).await;
+        let browser = Browser::launch(bench.options(program, under)).await.unwrap();
+        assert_eq!(evaluate(&page(&browser).await, "6 * 7").await, 42, "{under:?}");
+        browser.kill().await;
+        assert_eq!(fs::read_to_string(&starts).unwrap().lines().count(), 2, "{under:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_browser_that_always_crashes_is_given_up() {
+    for under in [Under::Shim, Under::Us] {
+        let bench = Bench::new();
+        let starts = bench.path("starts");
+        let script = format!("echo start >> {}; kill -SEGV $$", starts.display());
+        let error = bench.launch_script(&script, under, DEADLINE).await;
+        let LaunchError::Ended(ended) = &error else { panic!("{under:?}: {error}") };
+        assert_eq!(ended.status.unwrap().signal(), Some(11), "{under:?}");
+        assert_eq!(fs::read_to_string(&starts).unwrap().lines().count(), 3, "{under:?}");
         assert!(!bench.profile().exists());
     }
 }

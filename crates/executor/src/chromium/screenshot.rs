@@ -34,7 +34,7 @@ impl ChromiumPage {
     async fn picture_once(&self, full_page: bool, secrets_in: &SecretsIn<'_>) -> Result<Picture, Failure> {
         let session = self.current_session()?;
         // Secrets may move while the picture is taken: what was in either place is masked.
-        let mut boxes = self.secret_boxes(secrets_in).await?;
+        let mut boxes = self.secret_boxes(function::BEFORE_PICTURE, secrets_in).await?;
         let mut params = json!({ "format": "png", "optimizeForSpeed": true, "fromSurface": true });
         let mut origin = (0.0, 0.0);
         if full_page {
@@ -51,7 +51,7 @@ impl ChromiumPage {
         }
         let taken: Screenshot =
             self.command(&session, "Page.captureScreenshot", params, PICTURE_LIMIT).await?;
-        boxes.extend(self.secret_boxes(secrets_in).await?);
+        boxes.extend(self.secret_boxes(function::AFTER_PICTURE, secrets_in).await?);
         let png = STANDARD.decode(taken.data).map_err(|_| failed("the picture is no base64"))?;
         if boxes.is_empty() {
             return Ok(Picture { png: Bytes::from(png), masked: false });
@@ -69,12 +69,16 @@ impl ChromiumPage {
     }
 
     /// Boxes of everything secret in all frames, in the outermost viewport.
-    async fn secret_boxes(&self, secrets_in: &SecretsIn<'_>) -> Result<Vec<Rect>, Failure> {
+    async fn secret_boxes(
+        &self,
+        function: &'static str,
+        secrets_in: &SecretsIn<'_>,
+    ) -> Result<Vec<Rect>, Failure> {
         self.main_document().await?;
         let documents = self.documents();
         let redaction = json!([self.redaction]);
         let (elements, texts) = futures_util::future::join(
-            self.scripts::<Vec<Rect>>(&documents, function::SECRET_BOXES, redaction.clone(), READ_LIMIT),
+            self.scripts::<Vec<Rect>>(&documents, function, redaction.clone(), READ_LIMIT),
             self.scripts::<String>(&documents, function::DRAWN_TEXT, redaction, READ_LIMIT),
         )
         .await;

@@ -16,6 +16,7 @@ pub const SOURCE: &str = concat!(
     include_str!("script/controls.js"),
     include_str!("script/text.js"),
     include_str!("script/secrets.js"),
+    include_str!("script/caret.js"),
     include_str!("script/roles.js"),
     include_str!("script/names.js"),
     include_str!("script/handles.js"),
@@ -96,8 +97,11 @@ pub mod function {
     /// `({max, prefix, redaction})` → `{text, truncated}`. Handles begin anew in each document, so the prefix is to name
     /// it: a reference is `prefix` + `e` + handle, and a locator `ref` takes what follows the prefix.
     pub const OUTLINE: &str = "outline";
-    /// `(redaction)` → `[{x, y, width, height}]` in this frame's viewport.
-    pub const SECRET_BOXES: &str = "secretBoxes";
+    /// `(redaction)` → `[{x, y, width, height}]` in this frame's viewport: what a picture must not show. The caret, which
+    /// blinks, is hidden from here on.
+    pub const BEFORE_PICTURE: &str = "beforePicture";
+    /// The same afterwards; the caret is shown again.
+    pub const AFTER_PICTURE: &str = "afterPicture";
     /// `(redaction)` → string: what is drawn, with what controls show, without what is secret by its element.
     pub const DRAWN_TEXT: &str = "drawnText";
     /// `([[from, to]])` → `[{x, y, width, height}]`: where ranges of that text, in UTF-16 units, are drawn; of the text

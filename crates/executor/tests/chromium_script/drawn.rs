@@ -129,3 +129,28 @@ fn a_text_that_changes_after_it_was_read_is_covered_whatever_it_became() {
     let bottom = boxes.iter().map(|area| area[1] + area[3]).fold(0.0, f64::max);
     assert!(bottom >= 60.0, "all of the page: {boxes:?}");
 }
+
+#[test]
+fn the_caret_is_hidden_for_a_picture_and_nobody_is_told() {
+    let page = Page::with(
+        "<input id=a autofocus style='caret-color: rgb(1, 2, 3)'><script>
+         globalThis.told = [];
+         new MutationObserver((records) => told.push(...records)).observe(document, { subtree: true, attributes: true, childList: true });
+         for (const type of ['animationstart', 'animationend', 'animationcancel', 'transitionrun', 'transitionstart', 'blur', 'focusout'])
+           addEventListener(type, () => told.push(type), true);
+         </script>",
+    );
+    page.run("focus", &json!([page.handle("#a")]));
+    let colour = || page.page("getComputedStyle(a).caretColor");
+    assert_eq!(colour(), "rgb(1, 2, 3)");
+    page.run("beforePicture", &json!([null]));
+    assert_eq!(colour(), "rgba(0, 0, 0, 0)");
+    // A second picture that begins before the first one has ended leaves nothing behind.
+    page.run("beforePicture", &json!([null]));
+    let settled = page.run("settle", &json!([page.handle("#a"), 1000]));
+    assert_eq!(settled["rested"], true, "what hides the caret is no movement of the page: {settled}");
+    page.run("afterPicture", &json!([null]));
+    assert_eq!(colour(), "rgb(1, 2, 3)");
+    assert_eq!(page.page("document.getAnimations().length"), 0);
+    assert_eq!(page.page("told.length"), 0);
+}

@@ -16,12 +16,15 @@ const nextFrame = (deadline) =>
 
 const documentAnimations = method(Document.prototype, "getAnimations");
 
+/** Of the page's own. */
+const pageAnimations = () => documentAnimations(document).filter((animation) => animation !== caretHider);
+
 const isMoving = (animation) => animation.pending || animation.playState === "running";
 
 const isAnimated = (element) => {
-  if (documentAnimations(document).some(isMoving)) return true;
+  if (pageAnimations().some(isMoving)) return true;
   for (let root = getRootNode(element); nodeType(root) === FRAGMENT; root = getRootNode(shadowHost(root))) {
-    if (root.getAnimations().some(isMoving)) return true;
+    if (root.getAnimations().some((animation) => animation !== caretHider && isMoving(animation))) return true;
   }
   return false;
 };
@@ -153,7 +156,7 @@ const changed = (limit) =>
         if (!(await nextFrame(deadline))) return end(false);
         if (over) return undefined;
         const now = controlStates();
-        const animated = documentAnimations(document).some(endsByItself);
+        const animated = pageAnimations().some(endsByItself);
         if (animated || now.length !== before.length || now.some((state, index) => state !== before[index])) end(true);
       }
       return undefined;
