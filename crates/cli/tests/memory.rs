@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 #![expect(clippy::disallowed_types, reason = "starts the daemon as a program")]
 
-#[allow(dead_code, reason = "each of the binaries uses its part of it")]
 mod served;
 
 use std::collections::BTreeMap;

@@ -1,5 +1,7 @@
 //! The program as a daemon in a process of its own, as people start it.
 
+#![allow(dead_code, reason = "each of the test binaries uses its part of it")]
+
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
