@@ -51,7 +51,7 @@ impl ChromiumPage {
         }
         let taken: Screenshot =
             self.command(&session, "Page.captureScreenshot", params, PICTURE_LIMIT).await?;
-        boxes.extend(self.secret_boxes(function::AFTER_PICTURE, secrets_in).await?);
+        boxes.extend(self.secret_boxes(function::SECRET_BOXES, secrets_in).await?);
         let png = STANDARD.decode(taken.data).map_err(|_| failed("the picture is no base64"))?;
         if boxes.is_empty() {
             return Ok(Picture { png: Bytes::from(png), masked: false });

@@ -97,11 +97,10 @@ pub mod function {
     /// `({max, prefix, redaction})` → `{text, truncated}`. Handles begin anew in each document, so the prefix is to name
     /// it: a reference is `prefix` + `e` + handle, and a locator `ref` takes what follows the prefix.
     pub const OUTLINE: &str = "outline";
-    /// `(redaction)` → `[{x, y, width, height}]` in this frame's viewport: what a picture must not show. The caret, which
-    /// blinks, is hidden from here on.
+    /// `(redaction)` → `[{x, y, width, height}]` in this frame's viewport: what a picture must not show.
+    pub const SECRET_BOXES: &str = "secretBoxes";
+    /// The same, before a picture is taken: the caret, which blinks, is hidden.
     pub const BEFORE_PICTURE: &str = "beforePicture";
-    /// The same afterwards; the caret is shown again.
-    pub const AFTER_PICTURE: &str = "afterPicture";
     /// `(redaction)` → string: what is drawn, with what controls show, without what is secret by its element.
     pub const DRAWN_TEXT: &str = "drawnText";
     /// `([[from, to]])` → `[{x, y, width, height}]`: where ranges of that text, in UTF-16 units, are drawn; of the text

@@ -60,7 +60,7 @@ fn measure() {
         ("html", "capataz.html()".to_owned()),
         ("pageText", "capataz.pageText()".to_owned()),
         ("outline", "capataz.outline()".to_owned()),
-        ("beforePicture", "capataz.beforePicture()".to_owned()),
+        ("secretBoxes", "capataz.secretBoxes()".to_owned()),
         ("drawnText", "capataz.drawnText()".to_owned()),
         ("table", format!("capataz.table({table})")),
     ];

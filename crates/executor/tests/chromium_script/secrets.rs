@@ -95,7 +95,7 @@ fn boxes_cover_all_that_is_secret() {
           <b style='position:absolute;left:300px'>far</b></div>
         <input id=c type=hidden><input id=d type=password hidden>",
     );
-    let boxes = page.run("beforePicture", &json!([redaction()]));
+    let boxes = page.run("secretBoxes", &json!([redaction()]));
     let covers = |x: f64, y: f64| {
         boxes.as_array().unwrap().iter().any(|area| {
             let side = |name: &str| area[name].as_f64().unwrap();
@@ -107,7 +107,7 @@ fn boxes_cover_all_that_is_secret() {
     assert!(covers(210.0, 10.0) && covers(300.0, 10.0), "the text that sticks out: {boxes}");
     assert!(covers(510.0, 10.0), "what is placed elsewhere: {boxes}");
     assert!(!covers(150.0, 20.0) && !covers(60.0, 100.0), "nothing else: {boxes}");
-    assert_eq!(page.run("beforePicture", &json!([])).as_array().unwrap().len(), 1);
+    assert_eq!(page.run("secretBoxes", &json!([])).as_array().unwrap().len(), 1);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_redaction_that_cannot_be_read_is_an_error_and_no_empty_mask() {
         "snapshot([], {selectors:['p[']})",
         "html({selectors:['p[']})",
         "outline({redaction:{selectors:['p[']}})",
-        "beforePicture({selectors:['p[']})",
+        "secretBoxes({selectors:['p[']})",
         "pageText({selectors:['p[']})",
         "drawnText({selectors:['p[']})",
         "look({locators:[{kind:'css',value:'p'}]}, {selectors:['p[']})",

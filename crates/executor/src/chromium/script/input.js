@@ -25,6 +25,7 @@ const moveFocus = (element) => {
   const options = { preventScroll: true };
   if (namespaceUri(element) === HTML) focusElement(element, options);
   else if (namespaceUri(element) === "http://www.w3.org/2000/svg") focusSvg(element, options);
+  hideCaret();
   touched();
 };
 

@@ -40,7 +40,7 @@ const capataz = Object.freeze({
   pageText,
   outline,
   beforePicture,
-  afterPicture,
+  secretBoxes,
   drawnText,
   drawnBoxes,
   table,

@@ -71,13 +71,8 @@ const secretBoxes = (redaction) => {
   return boxes;
 };
 
-/** What a picture must not show, told before it is taken, when the caret is hidden, and after. */
+/** What a picture must not show, told before it is taken. */
 const beforePicture = (redaction) => {
   hideCaret();
-  return secretBoxes(redaction);
-};
-
-const afterPicture = (redaction) => {
-  showCaret();
   return secretBoxes(redaction);
 };
