@@ -49,8 +49,7 @@ pub struct Browser {
 impl Browser {
     /// Starts a browser and waits for its first answer. Must be called within a tokio runtime.
     ///
-    /// One that crashes before that is started anew: Chromium does so once in some hundred starts, and nothing was asked
-    /// of it yet.
+    /// One that crashes before that is started anew: Chromium does so now and then, and nothing was asked of it yet.
     ///
     /// # Errors
     /// [`LaunchError`]; what was started is killed, and the profile folder is removed.
