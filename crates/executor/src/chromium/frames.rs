@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::ChromiumPage;
 use super::call::{Failure, READ_LIMIT};
 use super::protocol::CreatedObject;
+use super::script::function;
 use crate::page::{Description, Element, Facts, Look, Node, PageError, Query, Rect};
 
 /// What shows a frame: its element's content box, in the viewport around it.
@@ -164,7 +165,7 @@ impl ChromiumPage {
         };
         for (depth, step) in query.frame.iter().enumerate() {
             let answer: LookAnswer =
-                self.script(&document, "look", json!([step, self.redaction]), READ_LIMIT).await?;
+                self.script(&document, function::LOOK, json!([step, self.redaction]), READ_LIMIT).await?;
             let (mut look, found) = look_of(answer, &document);
             look.frame_missing = Some(depth);
             let Some(found) = found else { return Ok((look, documents)) };
@@ -182,7 +183,7 @@ impl ChromiumPage {
             document = inner;
         }
         let answer: LookAnswer =
-            self.script(&document, "look", json!([query, self.redaction]), READ_LIMIT).await?;
+            self.script(&document, function::LOOK, json!([query, self.redaction]), READ_LIMIT).await?;
         let (mut look, found) = look_of(answer, &document);
         if let Some(FoundElement { handle, description, mut facts }) = found {
             let node = Node { frame: document, handle };
@@ -258,7 +259,7 @@ impl ChromiumPage {
             outward.shown &= frame.shows((x, y));
             if hit && outward.shown && outward.covered_by.is_none() {
                 let arguments = json!([owner.handle, x, y, self.redaction]);
-                let found: Hit = self.script(&owner.frame, "hit", arguments, READ_LIMIT).await?;
+                let found: Hit = self.script(&owner.frame, function::HIT, arguments, READ_LIMIT).await?;
                 if !found.ok {
                     outward.covered_by = Some(found.covered_by);
                 }
@@ -327,8 +328,10 @@ impl ChromiumPage {
     async fn settle_within(&self, node: &Node, limit: Duration) -> Result<(Rect, bool), PageError> {
         let arguments = json!([node.handle, limit.as_millis() as u64, self.redaction]);
         let patience = limit + READ_LIMIT;
-        let settled: Maybe<Settled> =
-            self.script(&node.frame, "settle", arguments, patience).await.map_err(Failure::or_detached)?;
+        let settled: Maybe<Settled> = self
+            .script(&node.frame, function::SETTLE, arguments, patience)
+            .await
+            .map_err(Failure::or_detached)?;
         let settled = settled.here()?;
         match (settled.rect, settled.covered_by, settled.reason) {
             (Some(rect), ..) => Ok((rect, settled.rested)),

@@ -183,11 +183,11 @@ impl ChromiumPage {
         let session = self.tab_session(&document).ok_or(PageError::Detached)?;
         let Some(node) = node else {
             // Of an act that nobody waits for any more.
-            self.scripts::<u64>(&self.documents(), "arm", json!([0, []]), OTHER_FRAMES_LIMIT).await;
+            self.scripts::<u64>(&self.documents(), function::ARM, json!([0, []]), OTHER_FRAMES_LIMIT).await;
             self.taken(&session, strokes(&session, &chord), limit).await?;
             return self.answers(&document).await;
         };
-        self.ask(node, "focus", json!([node.handle]), limit).await?;
+        self.ask(node, function::FOCUS, json!([node.handle]), limit).await?;
         let guards = self.guard(node, Some(&KEY_EVENTS)).await?;
         let taken = self.taken(&session, strokes(&session, &chord), limit).await;
         let verdict = self.verdict(node, guards).await;
@@ -201,7 +201,7 @@ impl ChromiumPage {
         values: &[String],
         limit: Duration,
     ) -> Result<(), PageError> {
-        self.ask(node, "selectOptions", json!([node.handle, values]), limit).await.map(drop)
+        self.ask(node, function::SELECT_OPTIONS, json!([node.handle, values]), limit).await.map(drop)
     }
 
     pub(super) async fn submit(&mut self, node: &Node, limit: Duration) -> Result<(), PageError> {
@@ -212,7 +212,7 @@ impl ChromiumPage {
         if submits {
             return self.click(node, 1, limit).await;
         }
-        self.ask(node, "submit", json!([node.handle, self.redaction]), limit).await.map(drop)
+        self.ask(node, function::SUBMIT, json!([node.handle, self.redaction]), limit).await.map(drop)
     }
 
     /// Waits for an answer of the document: whatever it did about the input comes before that. One that went away has done
@@ -302,7 +302,7 @@ impl ChromiumPage {
         for (document, token) in guards {
             let arguments = json!([token, self.redaction]);
             let verdict: Result<Verdict, Failure> =
-                self.script(document, "disarm", arguments, OTHER_FRAMES_LIMIT).await;
+                self.script(document, function::DISARM, arguments, OTHER_FRAMES_LIMIT).await;
             stopped_at = stopped_at.or(verdict.ok().and_then(|verdict| verdict.blocked_by));
         }
         stopped_at
