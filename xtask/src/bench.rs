@@ -29,8 +29,8 @@ impl Benchmark {
     /// The packages whose programs it starts.
     fn packages(self) -> &'static [&'static str] {
         match self {
-            Self::Orchestration | Self::Router => &["capataz-cli", "capataz-testkit"],
-            Self::Executor => &["capataz-testkit"],
+            Self::Orchestration | Self::Router => &["capataz-cli", "capataz-bench"],
+            Self::Executor => &["capataz-bench"],
         }
     }
 }

@@ -12,7 +12,7 @@ const NEED_FAULTS: &[&str] = &["--planted", "--fault"];
 pub fn run(arguments: &[String]) -> Outcome {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut simulator = Command::new(cargo);
-    simulator.current_dir(project_root()?).args(["run", "--release", "--package", "capataz-testkit"]);
+    simulator.current_dir(project_root()?).args(["run", "--release", "--package", "capataz-sim"]);
     let needs_faults = |argument: &String| {
         NEED_FAULTS.iter().any(|option| argument.split('=').next().is_some_and(|name| name == *option))
     };

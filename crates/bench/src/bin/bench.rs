@@ -1,0 +1,59 @@
+//! Benchmarks, launched by `cargo xtask bench`.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use capataz_bench::{ExecutorOptions, Options, RouterOptions, roles};
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "bench", about = "Benchmarks of Capataz")]
+struct Arguments {
+    #[command(subcommand)]
+    benchmark: Benchmark,
+}
+
+#[derive(Subcommand)]
+enum Benchmark {
+    /// Runs, plans, subscribers, start-up, recovery and memory of a daemon process
+    Orchestration(Options),
+    /// Decisions and training of the router, and asks from request to durable answer
+    Router(RouterOptions),
+    /// Finding, acting and evidence in a real Chromium
+    Executor(ExecutorOptions),
+    /// A worker process that gives its inputs back
+    #[command(hide = true)]
+    Worker {
+        #[arg(long)]
+        endpoint: String,
+        #[arg(long)]
+        slots: u32,
+        /// Keep every task until the standard input is closed
+        #[arg(long)]
+        hold: bool,
+    },
+    /// A bare gRPC server
+    #[command(hide = true)]
+    EchoServer {
+        #[arg(long)]
+        listen: SocketAddr,
+    },
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let outcome = match Arguments::parse().benchmark {
+        Benchmark::Orchestration(options) => capataz_bench::orchestration(&options).await,
+        Benchmark::Router(options) => capataz_bench::router(&options).await,
+        Benchmark::Executor(options) => Box::pin(capataz_bench::executor(&options)).await,
+        Benchmark::Worker { endpoint, slots, hold } => roles::worker(endpoint, slots, hold).await,
+        Benchmark::EchoServer { listen } => roles::echo_server(listen).await,
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What the benchmark's other processes do.
+
+use std::io::Read;
+use std::net::SocketAddr;
+
+use capataz_client::worker::{Task, TaskError, TaskOutput, Worker};
+use capataz_contracts::v1;
+use capataz_contracts::v1::agent_service_server::{AgentService, AgentServiceServer};
+use tokio::sync::watch;
+use tonic::{Request, Response, Status};
+
+use crate::Outcome;
+
+/// The agent of all plans: gives its input back.
+pub(crate) const AGENT: &str = "echo";
+
+/// Serves the agent until it is told to stop. With `hold`, tasks end only when the standard input is closed.
+///
+/// # Errors
+/// The daemon refuses the worker.
+pub async fn worker(endpoint: String, slots: u32, hold: bool) -> Outcome<()> {
+    let (release, released) = watch::channel(!hold);
+    if hold {
+        let wait = move || {
+            let _ = std::io::stdin().read_to_end(&mut Vec::new());
+            release.send_replace(true);
+        };
+        std::thread::Builder::new().name("release".to_owned()).spawn(wait)?;
+    }
+    let echo = move |task: Task| {
+        let mut released = released.clone();
+        async move {
+            // Once released, the sender is gone; the value stays.
+            let _ = released.wait_for(|released| *released).await;
+            Ok::<_, TaskError>(TaskOutput::from(task.input().clone()))
+        }
+    };
+    Worker::new(endpoint).id("bench-worker").slots(slots).agent(AGENT, echo).run().await?;
+    Ok(())
+}
+
+/// Serves one unary method of the contract that gives back what it gets: what gRPC itself costs.
+///
+/// # Errors
+/// The address cannot be listened on.
+pub async fn echo_server(listen: SocketAddr) -> Outcome<()> {
+    let server = tonic::transport::Server::builder().add_service(AgentServiceServer::new(Echo));
+    server.serve(listen).await?;
+    Ok(())
+}
+
+struct Echo;
+
+#[tonic::async_trait]
+impl AgentService for Echo {
+    async fn list_agents(
+        &self,
+        _: Request<v1::ListAgentsRequest>,
+    ) -> Result<Response<v1::ListAgentsResponse>, Status> {
+        Ok(Response::new(v1::ListAgentsResponse::default()))
+    }
+
+    async fn check_agents(
+        &self,
+        request: Request<v1::CheckAgentsRequest>,
+    ) -> Result<Response<v1::CheckAgentsResponse>, Status> {
+        let names = request.into_inner().agents.into_iter();
+        let details = names.map(|name| v1::NameCheck { name, ..v1::NameCheck::default() }).collect();
+        Ok(Response::new(v1::CheckAgentsResponse { details, ..v1::CheckAgentsResponse::default() }))
+    }
+}

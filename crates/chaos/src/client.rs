@@ -1,0 +1,396 @@
+//! A client: starts runs, steers some of them, waits for their ends, and remembers on disk what it was told.
+//!
+//! It may be killed at any moment. Its successor reads the journal, repeats what nobody answered under the same key, and
+//! goes on.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use capataz_client::{Client, ClientError, RetryOptions, v1};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tonic::Code;
+
+use crate::Outcome;
+use crate::children::{Unanswered, told_on_stdin};
+use crate::commands::Command;
+use crate::journal::{self, Journal, now_us};
+use crate::plans::{self, Piece, Steering};
+use crate::records::{Call, ClientRecord};
+
+/// What a client is told to do.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ClientOptions {
+    #[arg(long)]
+    addr: String,
+    #[arg(long)]
+    id: String,
+    #[arg(long)]
+    journal: PathBuf,
+    /// Runs to start at least; more of them until the parent says that it is calm
+    #[arg(long)]
+    plans: u64,
+    #[arg(long)]
+    seed: u64,
+    /// Callers at the same time
+    #[arg(long)]
+    lanes: u64,
+    /// Longest pause of a caller between two starts
+    #[arg(long)]
+    pause_ms: u64,
+}
+
+/// Runs that one client starts at most.
+const MAX_RUNS: u64 = 2_000;
+/// Starts in one batch.
+const BATCH: u64 = 3;
+/// How long one call waits for a run's end, before the run is asked whether it has a question.
+const WAIT: Duration = Duration::from_secs(2);
+
+struct Context {
+    options: ClientOptions,
+    client: Client,
+    journal: Journal,
+    next: AtomicU64,
+    calm: watch::Receiver<bool>,
+    known: BTreeMap<u64, Known>,
+}
+
+/// What the journal says of one run.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    run: Option<String>,
+    ended: bool,
+    /// Request ids that have their answer.
+    answered: Vec<String>,
+    attempts: u32,
+}
+
+/// Starts runs until enough are started and the parent has said `calm` on the standard input; returns when all of them
+/// have ended.
+///
+/// # Errors
+/// The journal cannot be used, or the daemon refuses what it must accept.
+pub async fn client(options: ClientOptions) -> Outcome<()> {
+    let known = remember(&options)?;
+    let journal = Journal::open(&options.journal)?;
+    let client = Client::lazy(&options.addr)?.with_retry(RetryOptions::never());
+    let first = known.last_key_value().map_or(0, |(index, _)| index + 1);
+    let calm = told_on_stdin("calm")?;
+    let lanes = options.lanes;
+    let context = Arc::new(Context { options, client, journal, next: AtomicU64::new(first), calm, known });
+    let mut tasks = JoinSet::new();
+    let unfinished = context.known.iter().filter(|(_, known)| !known.ended).map(|(index, _)| *index);
+    for index in unfinished.collect::<Vec<_>>() {
+        let context = Arc::clone(&context);
+        tasks.spawn(async move { context.carry(index, None).await });
+    }
+    for lane in 0..lanes {
+        let context = Arc::clone(&context);
+        tasks.spawn(async move { context.lane(lane).await });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended??;
+    }
+    Ok(())
+}
+
+fn remember(options: &ClientOptions) -> Outcome<BTreeMap<u64, Known>> {
+    let mut known: BTreeMap<u64, Known> = BTreeMap::new();
+    let mut of_key: BTreeMap<String, u64> = BTreeMap::new();
+    for record in journal::read::<ClientRecord>(&options.journal)? {
+        match record {
+            ClientRecord::Sent { index, key, .. } => {
+                of_key.insert(key, index);
+                known.entry(index).or_default().attempts += 1;
+            }
+            ClientRecord::Started { key, run, .. } => {
+                if let Some(index) = of_key.get(&key) {
+                    known.entry(*index).or_default().run = Some(run);
+                }
+            }
+            ClientRecord::Done { key, .. } | ClientRecord::Refused { key, .. } => {
+                if let Some(index) = of_key.get(&key) {
+                    known.entry(*index).or_default().answered.push(key);
+                }
+            }
+            ClientRecord::Ended { index, .. } => known.entry(index).or_default().ended = true,
+            ClientRecord::Broken { .. } => {}
+        }
+    }
+    Ok(known)
+}
+
+impl Context {
+    fn piece(&self, index: u64) -> Piece {
+        plans::piece(self.options.seed, &self.options.id, index)
+    }
+
+    /// One caller: starts a run, or a few at once, pauses, and goes on.
+    async fn lane(self: &Arc<Self>, lane: u64) -> Outcome<()> {
+        let mut rng =
+            fastrand::Rng::with_seed(self.options.seed ^ (lane << 32) ^ u64::from(std::process::id()));
+        let mut followed = JoinSet::new();
+        loop {
+            let count = if rng.u32(0..100) < 10 { BATCH } else { 1 };
+            let first = self.next.fetch_add(count, Ordering::Relaxed);
+            let is_enough = first >= self.options.plans && *self.calm.borrow();
+            if is_enough || first >= MAX_RUNS {
+                break;
+            }
+            let mut started: BTreeMap<u64, Option<String>> =
+                (first..first + count).map(|index| (index, None)).collect();
+            if count > 1 {
+                self.start_batch(&mut started).await?;
+            } else {
+                let piece = self.piece(first);
+                if !piece.executes {
+                    started.insert(first, self.start(&piece, 0).await?);
+                }
+            }
+            for (index, run) in started {
+                let context = Arc::clone(self);
+                followed.spawn(async move { context.carry(index, run).await });
+            }
+            let pause = rng.u64(self.options.pause_ms / 4..=self.options.pause_ms);
+            tokio::time::sleep(Duration::from_millis(pause)).await;
+        }
+        while let Some(ended) = followed.join_next().await {
+            ended??;
+        }
+        Ok(())
+    }
+
+    /// Takes a run to its end from wherever it stands.
+    async fn carry(&self, index: u64, run: Option<String>) -> Outcome<()> {
+        let piece = self.piece(index);
+        let known = self.known.get(&index).cloned().unwrap_or_default();
+        let run = match run.or_else(|| known.run.clone()) {
+            Some(run) => Some(run),
+            // A start whose key the daemon knows answers with the run that it made.
+            None => self.start(&piece, known.attempts).await?,
+        };
+        let Some(run) = run else { return Ok(()) };
+        self.steer(&piece, &run, &known).await?;
+        let Some(outcome) = self.wait(&piece, &run, &known).await? else { return Ok(()) };
+        self.journal.write(&ClientRecord::Ended { at: now_us(), index, run, outcome }).await
+    }
+
+    /// The run, or nothing where the daemon refuses what it must accept; the verdict reads of it in the journal.
+    async fn start(&self, piece: &Piece, before: u32) -> Outcome<Option<String>> {
+        let call = if piece.executes { Call::Execute } else { Call::Start };
+        let mut attempt = before;
+        loop {
+            attempt += 1;
+            self.sent(call, piece.index, &piece.key, attempt).await?;
+            let request = piece.request.clone();
+            let answer = if piece.executes {
+                // A run that has a question would keep the call waiting for the answer.
+                let answer = self.client.execute_run(request, Some(WAIT)).await;
+                answer.map(|response| (response.run_id, response.created))
+            } else {
+                let _unanswered = Unanswered::begin();
+                let answer = self.client.start_run(request).await;
+                answer.map(|response| (response.run_id, response.created))
+            };
+            match answer {
+                Ok((run, created)) => {
+                    self.started(&piece.key, attempt, &run, created).await?;
+                    return Ok(Some(run));
+                }
+                Err(error) if self.is_final(&piece.key, attempt, &error).await? => return Ok(None),
+                Err(_) => a_moment().await,
+            }
+        }
+    }
+
+    /// Starts all of them with one request, as often as it takes.
+    async fn start_batch(&self, runs: &mut BTreeMap<u64, Option<String>>) -> Outcome<()> {
+        let mut missing: Vec<Piece> = runs.keys().map(|index| self.piece(*index)).collect();
+        let mut attempt = 0;
+        while !missing.is_empty() {
+            attempt += 1;
+            for piece in &missing {
+                self.sent(Call::StartBatch, piece.index, &piece.key, attempt).await?;
+            }
+            let requests = missing.iter().map(|piece| piece.request.clone()).collect();
+            let answer = {
+                let _unanswered = Unanswered::begin();
+                self.client.start_runs(requests).await
+            };
+            match answer {
+                Ok(items) => {
+                    let mut again = Vec::new();
+                    for (piece, item) in missing.into_iter().zip(items) {
+                        match item.result {
+                            Some(v1::start_runs_item::Result::Started(started)) => {
+                                self.started(&piece.key, attempt, &started.run_id, started.created).await?;
+                                runs.insert(piece.index, Some(started.run_id));
+                            }
+                            Some(v1::start_runs_item::Result::Error(error))
+                                if MAY_PASS.contains(&error.code.as_str()) =>
+                            {
+                                let (key, at) = (piece.key.clone(), now_us());
+                                let error = error.code;
+                                self.journal.write(&ClientRecord::Broken { at, key, attempt, error }).await?;
+                                again.push(piece);
+                            }
+                            other => {
+                                let (at, key, code) = (now_us(), piece.key, format!("{other:?}"));
+                                let refused = ClientRecord::Refused { at, key, run: None, code };
+                                self.journal.write(&refused).await?;
+                                runs.remove(&piece.index);
+                            }
+                        }
+                    }
+                    missing = again;
+                }
+                Err(error) => {
+                    for piece in &missing {
+                        if self.is_final(&piece.key, attempt, &error).await? {
+                            runs.remove(&piece.index);
+                        }
+                    }
+                    missing.retain(|piece| runs.contains_key(&piece.index));
+                    a_moment().await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn steer(&self, piece: &Piece, run: &str, known: &Known) -> Outcome<()> {
+        let id = |word: &str| format!("{}/{word}", piece.key);
+        let pause = Duration::from_millis;
+        match piece.steering {
+            Steering::None => {}
+            Steering::Pause(milliseconds) => {
+                self.command(&Command::Pause, piece.index, run, id("pause"), known).await?;
+                tokio::time::sleep(pause(milliseconds)).await;
+                self.command(&Command::Resume, piece.index, run, id("resume"), known).await?;
+            }
+            Steering::Cancel(milliseconds) => {
+                tokio::time::sleep(pause(milliseconds)).await;
+                self.command(&Command::Cancel, piece.index, run, id("cancel"), known).await?;
+            }
+            Steering::Extend(milliseconds) => {
+                tokio::time::sleep(pause(milliseconds)).await;
+                self.command(&Command::Extend, piece.index, run, id("extend"), known).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn command(
+        &self,
+        command: &Command,
+        index: u64,
+        run: &str,
+        key: String,
+        known: &Known,
+    ) -> Outcome<()> {
+        if known.answered.contains(&key) {
+            return Ok(());
+        }
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            self.sent(command.call(), index, &key, attempt).await?;
+            let answer = {
+                let _unanswered = Unanswered::begin();
+                command.send(&self.client, run.to_owned(), key.clone()).await
+            };
+            match answer {
+                Ok(seq) => {
+                    let (at, run) = (now_us(), run.to_owned());
+                    return self.journal.write(&ClientRecord::Done { at, key, run, seq }).await;
+                }
+                // The run or the task was over before.
+                Err(error) if error.grpc_code() == Code::FailedPrecondition => {
+                    let code = error.code().unwrap_or_default().to_owned();
+                    let (at, run) = (now_us(), Some(run.to_owned()));
+                    return self.journal.write(&ClientRecord::Refused { at, key, run, code }).await;
+                }
+                Err(error) if self.is_final(&key, attempt, &error).await? => return Ok(()),
+                Err(_) => a_moment().await,
+            }
+        }
+    }
+
+    /// Waits for a run's end, however often the connection breaks, and answers what it asks; its outcome.
+    async fn wait(&self, piece: &Piece, run: &str, known: &Known) -> Outcome<Option<i32>> {
+        loop {
+            match self.client.wait_run(run, Some(WAIT)).await {
+                Ok(Some(result)) => return Ok(Some(result.outcome)),
+                Ok(None) => self.answer_questions(piece, run, known).await?,
+                Err(error) if !may_pass(&error) => {
+                    let (at, key, code) = (now_us(), format!("wait/{run}"), error.to_string());
+                    self.journal.write(&ClientRecord::Refused { at, key, run: None, code }).await?;
+                    return Ok(None);
+                }
+                Err(_) => a_moment().await,
+            }
+        }
+    }
+
+    /// What became of a task that must run at most once, nobody knows; the answer is the same whoever gives it.
+    async fn answer_questions(&self, piece: &Piece, run: &str, known: &Known) -> Outcome<()> {
+        let request = v1::GetRunRequest { run_id: run.to_owned(), ..v1::GetRunRequest::default() };
+        let Ok(response) = self.client.get_run(request).await else { return Ok(()) };
+        let questions = response.run.map(|run| run.questions).unwrap_or_default();
+        for question in questions.into_iter().filter(|question| question.answer.is_none()) {
+            let id = question.question_id;
+            let salt = id.bytes().fold(piece.index, |salt, byte| salt.wrapping_mul(31) + u64::from(byte));
+            let answer = match salt % 10 {
+                0 => "succeeded",
+                1 => "failed",
+                _ => plans::RETRY,
+            };
+            let key = format!("{}/{id}", piece.key);
+            let command = Command::Resolve { question_id: id, answer };
+            self.command(&command, piece.index, run, key, known).await?;
+        }
+        Ok(())
+    }
+
+    async fn sent(&self, call: Call, index: u64, key: &str, attempt: u32) -> Outcome<()> {
+        let (at, key) = (now_us(), key.to_owned());
+        self.journal.write(&ClientRecord::Sent { at, call, index, key, attempt }).await
+    }
+
+    async fn started(&self, key: &str, attempt: u32, run: &str, created: bool) -> Outcome<()> {
+        let (at, key, run) = (now_us(), key.to_owned(), run.to_owned());
+        self.journal.write(&ClientRecord::Started { at, key, attempt, run, created }).await
+    }
+
+    /// Writes down that a call has failed: for good, or such that nobody knows what became of it.
+    async fn is_final(&self, key: &str, attempt: u32, error: &ClientError) -> Outcome<bool> {
+        let (at, key) = (now_us(), key.to_owned());
+        if may_pass(error) {
+            let error = format!("{:?}", error.grpc_code());
+            self.journal.write(&ClientRecord::Broken { at, key, attempt, error }).await?;
+            return Ok(false);
+        }
+        let code = error.to_string();
+        self.journal.write(&ClientRecord::Refused { at, key, run: None, code }).await?;
+        Ok(true)
+    }
+}
+
+/// Whether repeating the call may bring another answer.
+fn may_pass(error: &ClientError) -> bool {
+    matches!(
+        error.grpc_code(),
+        Code::Unavailable | Code::ResourceExhausted | Code::Unknown | Code::Internal | Code::Cancelled
+    )
+}
+
+/// Codes with which a start in a batch is to be repeated.
+const MAY_PASS: [&str; 3] = ["UNAVAILABLE", "OVERLOADED", "DRAINING"];
+
+async fn a_moment() {
+    tokio::time::sleep(Duration::from_millis(fastrand::u64(20..120))).await;
+}

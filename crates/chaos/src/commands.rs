@@ -1,0 +1,60 @@
+//! Commands that steer a run.
+
+use capataz_client::{Client, ClientError, v1};
+
+use crate::records::Call;
+
+/// A call that changes a run.
+pub(crate) enum Command {
+    Pause,
+    Resume,
+    Cancel,
+    Extend,
+    Resolve { question_id: String, answer: &'static str },
+}
+
+impl Command {
+    pub(crate) fn call(&self) -> Call {
+        match self {
+            Self::Pause => Call::Pause,
+            Self::Resume => Call::Resume,
+            Self::Cancel => Call::Cancel,
+            Self::Extend => Call::Extend,
+            Self::Resolve { .. } => Call::Resolve,
+        }
+    }
+
+    /// The number of the event that it has caused.
+    pub(crate) async fn send(
+        &self,
+        client: &Client,
+        run_id: String,
+        request_id: String,
+    ) -> Result<u64, ClientError> {
+        match self {
+            Self::Pause => {
+                let request = v1::PauseRunRequest { run_id, request_id, if_seq: None };
+                client.pause_run(request).await.map(|response| response.seq)
+            }
+            Self::Resume => {
+                let request = v1::ResumeRunRequest { run_id, request_id, if_seq: None };
+                client.resume_run(request).await.map(|response| response.seq)
+            }
+            Self::Cancel => {
+                let reason = "chaos".to_owned();
+                let request = v1::CancelRunRequest { run_id, request_id, reason, ..Default::default() };
+                client.cancel_run(request).await.map(|response| response.seq)
+            }
+            Self::Extend => {
+                let (task, by_ms) = ("a".to_owned(), Some(60_000));
+                let request = v1::ExtendTaskRequest { run_id, task, request_id, if_seq: None, by_ms };
+                client.extend_task(request).await.map(|response| response.seq)
+            }
+            Self::Resolve { question_id, answer } => {
+                let (question_id, answer) = (question_id.clone(), (*answer).to_owned());
+                let request = v1::ResolveRequest { run_id, question_id, answer, request_id, if_seq: None };
+                client.resolve(request).await.map(|response| response.seq)
+            }
+        }
+    }
+}

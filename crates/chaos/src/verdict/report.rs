@@ -1,0 +1,123 @@
+//! The verdict as text.
+
+use std::fmt;
+
+use super::{Demands, Verdict};
+
+/// Lines that are printed of each kind of finding.
+const SHOWN: usize = 12;
+
+impl Verdict {
+    /// Everything that speaks against the daemon, or against the test itself.
+    pub(crate) fn problems(&self, demands: Demands) -> Vec<String> {
+        let mut problems = Vec::new();
+        let findings = [
+            ("lost", &self.lost),
+            ("doubled", &self.doubled),
+            ("gap", &self.gaps),
+            ("repeat", &self.repeats),
+            ("unexplained", &self.unexplained),
+            ("wrong", &self.wrong),
+        ];
+        for (kind, found) in findings {
+            problems.extend(found.iter().take(SHOWN).map(|text| format!("{kind}: {text}")));
+            if found.len() > SHOWN {
+                problems.push(format!("{kind}: and {} more", found.len() - SHOWN));
+            }
+        }
+        let mut demand = |what: &str, found: u64, least: u64| {
+            if found < least {
+                problems.push(format!("not enough happened: {found} {what}, at least {least} are needed"));
+            }
+        };
+        demand("acknowledged plans", self.acknowledged, demands.plans);
+        demand("kills of the daemon", self.kills, demands.kills);
+        demand("kills with a start or command unanswered", self.kills_in_flight, demands.kills_in_flight);
+        demand("stale results refused", self.stale_refused, 1);
+        demand("killed workers", self.killed_workers, 1);
+        demand("cut streams", self.cut_connections + self.dropped_streams, 1);
+        problems
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut row = |name: &str, figure: u64, note: String| writeln!(f, "  {name:<24}{figure:>8}  {note}");
+        row(
+            "daemon killed",
+            self.kills,
+            format!("{} of them with a start or command unanswered", self.kills_in_flight),
+        )?;
+        row(
+            "workers killed",
+            self.killed_workers,
+            format!(
+                "and {} silenced; {} clients and {} subscribers killed",
+                self.silenced_workers, self.killed_clients, self.killed_subscribers
+            ),
+        )?;
+        row(
+            "connections cut",
+            self.cut_connections,
+            format!("and {} streams dropped", self.dropped_streams),
+        )?;
+        row(
+            "acknowledged",
+            self.acknowledged,
+            format!(
+                "runs; {} calls broke, {} runs found again by their key",
+                self.broken_calls, self.found_again
+            ),
+        )?;
+        row("  commands", self.commands, format!("and {} refused: the run was over", self.refused_commands))?;
+        row("  ends and results", self.told_ends + self.accepted_results, String::new())?;
+        row("finished", self.acknowledged_finished, format!("of {} runs in the log", self.runs))?;
+        row("lost", self.lost.len() as u64, String::new())?;
+        row("doubled", self.doubled.len() as u64, String::new())?;
+        row(
+            "gaps",
+            self.gaps.len() as u64,
+            format!("in {} logs and {} subscriptions", self.runs, self.subscriptions),
+        )?;
+        row("repeats", self.repeats.len() as u64, format!("in {} delivered events", self.delivered))?;
+        row(
+            "stale results refused",
+            self.stale_refused,
+            format!("in the log; {} refusals told to workers", self.told_refusals),
+        )?;
+        row(
+            "repeated executions",
+            self.repetitions.len() as u64,
+            format!(
+                "of {} and {} commands; {} unexplained",
+                self.executions,
+                self.commands_run,
+                self.unexplained.len()
+            ),
+        )?;
+        let reasons: Vec<String> =
+            self.lost_leases.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+        row(
+            "lost leases",
+            self.lost_leases.values().sum(),
+            format!("of {}: {}; {} questions asked", self.leases, reasons.join(", "), self.questions),
+        )?;
+        for repetition in self.repetitions.iter().take(SHOWN) {
+            writeln!(
+                f,
+                "    run {} task {} attempt {}: lease {} lost ({}), done again under lease {}",
+                repetition.run,
+                repetition.task,
+                repetition.attempt,
+                repetition.lost_lease,
+                repetition.loss,
+                repetition.lease,
+            )?;
+        }
+        if self.repetitions.len() > SHOWN {
+            let rest = self.repetitions.len() - SHOWN;
+            writeln!(f, "    and {rest} more, each with its lost lease")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,192 @@
+//! The logs by themselves: numbered without a gap, one end for everything, and fenced.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use capataz_client::v1;
+use capataz_contracts::v1::event::Body;
+
+use super::Verdict;
+use super::logs::Log;
+use crate::plans::TaskOutput;
+
+pub(super) fn judge(logs: &BTreeMap<String, Log>, verdict: &mut Verdict) {
+    let mut runs_of_key: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (run, log) in logs {
+        verdict.runs += 1;
+        verdict.finished += u64::from(log.is_finished());
+        runs_of_key.entry(log.key()).or_default().push(run);
+        numbers(run, log, verdict);
+        ends(run, log, verdict);
+        leases(run, log, verdict);
+        outputs(run, log, verdict);
+    }
+    for (key, runs) in runs_of_key {
+        if runs.len() > 1 {
+            verdict.doubled.push(format!("key {key} has the runs {}", runs.join(", ")));
+        }
+    }
+}
+
+fn numbers(run: &str, log: &Log, verdict: &mut Verdict) {
+    for (expected, event) in (1..).zip(&log.events) {
+        if event.seq != expected {
+            verdict.gaps.push(format!("run {run}: event {} where {expected} is due", event.seq));
+            return;
+        }
+    }
+    let last = log.events.last().map_or(0, |event| event.seq);
+    if log.view.seq != last {
+        verdict.gaps.push(format!("run {run}: shown at event {}, exported to {last}", log.view.seq));
+    }
+}
+
+fn ends(run: &str, log: &Log, verdict: &mut Verdict) {
+    let mut finished = 0;
+    let mut settled: BTreeMap<(u32, u32, u32), u32> = BTreeMap::new();
+    let mut requests: BTreeMap<&str, u32> = BTreeMap::new();
+    for event in &log.events {
+        match &event.body {
+            Some(Body::RunFinished(_)) => {
+                finished += 1;
+                if log.events.last().is_some_and(|last| last.seq != event.seq) {
+                    verdict.wrong.push(format!("run {run}: events follow its end"));
+                }
+            }
+            Some(Body::TaskSettled(body)) => {
+                *settled.entry((body.wave, body.task, body.activation)).or_default() += 1;
+            }
+            Some(body) => {
+                if let Some(request) = request_of(body) {
+                    *requests.entry(request).or_default() += 1;
+                }
+            }
+            None => verdict.wrong.push(format!("run {run}: event {} cannot be read", event.seq)),
+        }
+    }
+    if finished > 1 {
+        verdict.doubled.push(format!("run {run} has {finished} ends"));
+    }
+    if log.is_finished() != (finished > 0) {
+        verdict.wrong.push(format!("run {run}: its status and its log disagree about its end"));
+    }
+    for ((wave, task, activation), count) in settled {
+        if count > 1 {
+            let task = log.task_name(wave, task);
+            verdict.doubled.push(format!("run {run}, task {task}, activation {activation} has {count} ends"));
+        }
+    }
+    for (request, count) in requests {
+        if count > 1 {
+            verdict.doubled.push(format!("run {run}: request {request} was carried out {count} times"));
+        }
+    }
+}
+
+/// The request id of an event that a command has caused.
+pub(super) fn request_of(body: &Body) -> Option<&str> {
+    let request = match body {
+        Body::RunPaused(body) => &body.request_id,
+        Body::RunResumed(body) => &body.request_id,
+        Body::RunCancelRequested(body) => &body.request_id,
+        Body::TaskExtended(body) => &body.request_id,
+        Body::QuestionAnswered(body) => &body.request_id,
+        _ => return None,
+    };
+    (!request.is_empty()).then_some(request.as_str())
+}
+
+/// Fencing tokens grow, a task has one lease at a time, a run that is held has no new ones, and each refusal is told
+/// once.
+fn leases(run: &str, log: &Log, verdict: &mut Verdict) {
+    let mut newest = 0;
+    let mut is_paused = false;
+    let mut is_cancelled = false;
+    let mut live: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+    let mut refused = BTreeSet::new();
+    for event in &log.events {
+        match &event.body {
+            Some(Body::TaskLeased(body)) => {
+                verdict.leases += 1;
+                if body.lease <= newest {
+                    let task = log.task_name(body.wave, body.task);
+                    let text = format!("run {run}, task {task}: lease {} after lease {newest}", body.lease);
+                    verdict.wrong.push(text);
+                }
+                newest = newest.max(body.lease);
+                if is_paused || is_cancelled {
+                    verdict.wrong.push(format!("run {run}: lease {} of a run that is held", body.lease));
+                }
+                if let Some(before) = live.insert((body.wave, body.task), body.lease) {
+                    let text =
+                        format!("run {run}: lease {} while lease {before} of the task lives", body.lease);
+                    verdict.doubled.push(text);
+                }
+            }
+            Some(Body::TaskLeaseLost(body)) => {
+                *verdict.lost_leases.entry(reason(body.reason())).or_default() += 1;
+                if live.remove(&(body.wave, body.task)) != Some(body.lease) {
+                    verdict.wrong.push(format!("run {run}: lease {} is lost and was not live", body.lease));
+                }
+            }
+            Some(Body::RunPaused(_)) => is_paused = true,
+            Some(Body::RunResumed(_)) => is_paused = false,
+            Some(Body::RunCancelRequested(_)) => is_cancelled = true,
+            Some(Body::QuestionAsked(body)) => {
+                // A task that must run at most once is asked about when its lease is lost.
+                if let (Some(wave), Some(task)) = (body.wave, body.task) {
+                    live.remove(&(wave, task));
+                    verdict.questions += 1;
+                }
+            }
+            Some(Body::TaskAttemptFailed(body)) => _ = live.remove(&(body.wave, body.task)),
+            Some(Body::TaskSettled(body)) => {
+                let held = live.remove(&(body.wave, body.task));
+                if body.lease.is_some() && body.lease != held {
+                    let task = log.task_name(body.wave, body.task);
+                    verdict
+                        .wrong
+                        .push(format!("run {run}, task {task}: settled by a lease that was not live"));
+                }
+            }
+            Some(Body::ResultRefused(body)) => {
+                let stale = [v1::RefusalReason::StaleLease, v1::RefusalReason::AlreadySettled];
+                verdict.stale_refused += u64::from(stale.contains(&body.reason()));
+                if !refused.insert(body.lease) {
+                    verdict
+                        .doubled
+                        .push(format!("run {run}: the refusal of lease {} is told twice", body.lease));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+pub(super) fn reason(reason: v1::LeaseLossReason) -> String {
+    reason.as_str_name().trim_start_matches("LEASE_LOSS_REASON_").to_lowercase()
+}
+
+/// A task's output is what was answered under the lease that settled it, for this run and this task.
+fn outputs(run: &str, log: &Log, verdict: &mut Verdict) {
+    for event in &log.events {
+        let Some(Body::TaskSettled(body)) = &event.body else { continue };
+        // Without a lease, a person has said that the task has succeeded.
+        if body.status != v1::ResultStatus::Success as i32 || body.lease.is_none() {
+            continue;
+        }
+        let name = log.task_name(body.wave, body.task);
+        let inline = match body.output.as_ref().and_then(|output| output.data.as_ref()) {
+            Some(v1::payload::Data::Inline(inline)) => inline.as_ref(),
+            _ => b"",
+        };
+        let output: Result<TaskOutput, _> = serde_json::from_slice(inline);
+        let is_own = output.is_ok_and(|output| {
+            output.key == log.key()
+                && output.task == name
+                && output.lease.is_none_or(|lease| body.lease == Some(lease))
+        });
+        if !is_own {
+            verdict.wrong.push(format!("run {run}, task {name}: its output is not what its lease answered"));
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Clients: they start, wait, command, and repeat what they got no answer to.
+
+use std::rc::Rc;
+
+use capataz_engine::Input as Command;
+use capataz_runtime::core::{Answer, Input, ReplyId, Request, StartRequest};
+use capataz_store::{IdempotencyKey, RunId};
+
+use crate::daemon::answer_number;
+use crate::invariant::{Invariant, Violation};
+use crate::model::answers::request_id;
+use crate::plans::Template;
+use crate::schedule::Action;
+use crate::trace::Fact;
+use crate::world::World;
+
+/// What a client wants.
+#[derive(Clone, Debug)]
+pub enum Wish {
+    Start { template: Rc<Template>, wait: bool },
+    Wait { run: RunId },
+    Command { run: RunId, if_seq: Option<u64>, input: Box<Command> },
+    List,
+    Check { agents: Vec<String> },
+}
+
+impl Wish {
+    #[must_use]
+    pub fn run(&self) -> Option<RunId> {
+        match self {
+            Self::Wait { run } | Self::Command { run, .. } => Some(*run),
+            _ => None,
+        }
+    }
+
+    /// Whether it may be sent again when nobody knows what became of it.
+    fn may_repeat(&self) -> bool {
+        match self {
+            Self::Start { template, .. } => template.key.is_some(),
+            Self::Command { input, .. } => !request_id(input).is_empty(),
+            Self::Wait { .. } | Self::List | Self::Check { .. } => true,
+        }
+    }
+}
+
+/// One wish and how far it has come.
+#[derive(Debug)]
+pub struct Op {
+    pub wish: Wish,
+    pub done: bool,
+    /// Asked by people who look after runs.
+    pub caring: bool,
+}
+
+/// A request that the daemon has.
+#[derive(Debug)]
+pub struct Asked {
+    pub op: usize,
+    /// The id that its run would have.
+    created: Option<RunId>,
+}
+
+/// What a client hears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Done,
+    /// The daemon said that it did nothing.
+    Later,
+    /// No answer, or one that says that nobody knows.
+    Unknown,
+}
+
+impl World {
+    pub(crate) fn want(&mut self, wish: Wish, caring: bool) {
+        let op = self.ops.len();
+        // An impatient client sends what it may repeat twice.
+        let twice = wish.may_repeat() && self.strikes(40);
+        let may_give_up = matches!(wish, Wish::Wait { .. } | Wish::Start { wait: true, .. });
+        self.ops.push(Op { wish, done: false, caring });
+        for _ in 0..1 + usize::from(twice) {
+            let delay = self.rng.delay(self.scenario.network_usual, 2_000);
+            self.after(delay, Action::Ask { op });
+        }
+        if may_give_up && self.strikes(200) {
+            let delay = self.rng.between(500, 20_000);
+            self.after(delay, Action::GiveUp { op });
+        }
+    }
+
+    /// The request reaches the daemon.
+    pub(crate) fn ask(&mut self, op: usize) -> Result<(), Violation> {
+        let Some(asked) = self.ops.get(op).filter(|asked| !asked.done) else { return Ok(()) };
+        let wish = asked.wish.clone();
+        if self.daemon.core.is_none() {
+            let delay = self.rng.between(100, 1_500);
+            self.after(delay, Action::Heard { op, verdict: Verdict::Later });
+            return Ok(());
+        }
+        let id = self.draw_id();
+        let created = matches!(wish, Wish::Start { .. }).then(|| self.run_id(id));
+        let reply = ReplyId(id);
+        self.asked.insert(reply, Asked { op, created });
+        let request = match wish {
+            Wish::Start { template, wait } => Request::Start(Box::new(StartRequest {
+                run: created.unwrap_or(RunId::MIN),
+                start: template.start.clone(),
+                agents: template.agents.clone(),
+                commands: Vec::new(),
+                resources: Vec::new(),
+                key: template.key.clone().map(|key| IdempotencyKey { key, request: template.digest }),
+                wait,
+                blobs: Vec::new(),
+            })),
+            Wish::Wait { run } => Request::Wait { run },
+            Wish::Command { run, if_seq, input } => Request::Command { run, if_seq, input: *input },
+            Wish::List => Request::ListAgents,
+            Wish::Check { agents } => {
+                Request::CheckAgents { agents, commands: Vec::new(), resources: Vec::new() }
+            }
+        };
+        self.deliver(Input::Request { reply, request })
+    }
+
+    /// UUIDv7: the time, then what makes it unique.
+    fn run_id(&mut self, number: u64) -> RunId {
+        let time = u128::from((self.now + self.skew).unsigned_abs()) << 80;
+        let random = u128::from(self.rng.draw()) & 0x3FFF_FFFF_FFFF_0000 | u128::from(number & 0xFFFF);
+        RunId(uuid::Uuid::from_u128(time | 0x7 << 76 | 0x8 << 60 | random))
+    }
+
+    /// An answer leaves the daemon.
+    pub(crate) fn answered(&mut self, reply: ReplyId, answer: Answer) -> Result<(), Violation> {
+        self.trace.fact(Fact::Reply, reply.0, answer_number(&answer));
+        let Some(asked) = self.asked.remove(&reply) else {
+            let forgotten = self.forgotten.remove(&reply);
+            return Invariant::EveryRequestAnswered
+                .check(forgotten, || format!("{reply:?} is answered again: {answer:?}"));
+        };
+        let Some(op) = self.ops.get(asked.op) else { return Ok(()) };
+        self.model.check_answer(&op.wish, asked.created, &answer)?;
+        let mut verdict = match answer {
+            Answer::Unavailable => Verdict::Unknown,
+            Answer::Overloaded { .. } | Answer::Draining => Verdict::Later,
+            _ => Verdict::Done,
+        };
+        if self.strikes(self.scenario.lost_answers) {
+            verdict = Verdict::Unknown;
+        }
+        let delay = self.rng.delay(self.scenario.network_usual, 2_000);
+        self.after(delay, Action::Heard { op: asked.op, verdict });
+        Ok(())
+    }
+
+    /// A client hears of its request, or that its connection is gone.
+    pub(crate) fn heard(&mut self, op: usize, verdict: Verdict) -> Result<(), Violation> {
+        let Some(asked) = self.ops.get_mut(op).filter(|asked| !asked.done) else { return Ok(()) };
+        asked.done = match verdict {
+            Verdict::Done => true,
+            Verdict::Later => false,
+            Verdict::Unknown => !asked.wish.may_repeat(),
+        };
+        if !asked.done {
+            let delay = self.rng.between(100, 3_000);
+            self.after(delay, Action::Ask { op });
+        }
+        Ok(())
+    }
+
+    /// A client that waits hangs up.
+    pub(crate) fn give_up(&mut self, op: usize) -> Result<(), Violation> {
+        let reply =
+            self.asked.iter().find(|(_, asked)| asked.op == op).map(|(reply, asked)| (*reply, asked.created));
+        let Some((reply, created)) = reply else { return Ok(()) };
+        let Some(wish) = self.ops.get_mut(op) else { return Ok(()) };
+        let Some(run) = created.or(wish.wish.run()) else { return Ok(()) };
+        wish.done = true;
+        self.asked.remove(&reply);
+        self.forgotten.insert(reply);
+        self.deliver(Input::Forget { reply, run })
+    }
+
+    /// The daemon died: everybody who waits for it hears that nobody knows.
+    pub(crate) fn nobody_answers(&mut self) {
+        self.forgotten.clear();
+        for asked in std::mem::take(&mut self.asked).into_values() {
+            let delay = self.rng.between(1, 300);
+            self.after(delay, Action::Heard { op: asked.op, verdict: Verdict::Unknown });
+        }
+    }
+}

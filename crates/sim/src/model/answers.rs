@@ -1,0 +1,140 @@
+//! Answers to clients: each tells of something durable, and the same request gets the same answer.
+
+use capataz_contracts::v1::{self, event::Body};
+use capataz_engine::{Input, Refusal};
+use capataz_runtime::core::Answer;
+use capataz_store::RunId;
+use prost::Message;
+
+use super::Model;
+use super::log::RunModel;
+use crate::client::Wish;
+use crate::invariant::{Invariant, Violation};
+
+impl Model {
+    /// Holds an answer to `wish` against the log. `created` is the id that the run would have.
+    pub fn check_answer(
+        &self,
+        wish: &Wish,
+        created: Option<RunId>,
+        answer: &Answer,
+    ) -> Result<(), Violation> {
+        let told =
+            |holds: bool| Invariant::NoEffectBeforeCommit.check(holds, || format!("{answer:?} to {wish:?}"));
+        match (wish, answer) {
+            (_, Answer::Unavailable | Answer::Overloaded { .. }) => Ok(()),
+            (Wish::Start { .. }, Answer::Draining) => Ok(()),
+            (Wish::Start { template, .. }, Answer::Started { run }) => {
+                self.check_key(template.key.as_ref(), *run)?;
+                told(created == Some(*run) && self.run(*run).is_some())
+            }
+            (Wish::Start { template, .. }, Answer::Existing { run } | Answer::KeyReused { run }) => {
+                self.check_key(template.key.as_ref(), *run)?;
+                told(self.run(*run).is_some())
+            }
+            (Wish::Start { template, .. }, Answer::UnknownAgents(_)) => {
+                told(template.agents.iter().any(|agent| agent.contains("unknown")))
+            }
+            (Wish::Start { .. } | Wish::Wait { .. }, Answer::Finished { run, result }) => {
+                let told_of = created.or(wish.run());
+                let finished = self.run(*run).and_then(|run| run.finished);
+                told(told_of == Some(*run) && finished == Some(result.outcome))
+            }
+            (Wish::Wait { run } | Wish::Command { run, .. }, Answer::NotActive { run: told_of }) => {
+                told(run == told_of && self.run(*run).is_none_or(|run| run.finished.is_some()))
+            }
+            (Wish::Command { run, input, .. }, Answer::Done { seq, .. }) => {
+                let event = self.run(*run).and_then(|run| run.event(*seq));
+                told(event.is_some_and(|event| carries_out(&event, input)))?;
+                let by_id = self.run(*run).and_then(|run| run.requests.get(request_id(input)).copied());
+                let same = request_id(input).is_empty() || by_id == Some(*seq);
+                Invariant::OneEventPerRequest
+                    .check(same, || format!("{answer:?} to {wish:?}, event {by_id:?}"))
+            }
+            (Wish::Command { run, input, .. }, Answer::SeqMismatch { actual }) => {
+                let repeated = self.run(*run).is_some_and(|run| run.requests.contains_key(request_id(input)));
+                Invariant::OneEventPerRequest
+                    .check(!repeated, || format!("{answer:?} to {wish:?}, which was carried out"))?;
+                told(self.run(*run).is_some_and(|run| run.seq() >= *actual))
+            }
+            (Wish::Command { run, input, .. }, Answer::Refused(refusal)) => {
+                told(self.run(*run).is_some_and(|run| run.refuses(input, refusal)))
+            }
+            (Wish::List, Answer::Agents(_)) | (Wish::Check { .. }, Answer::Checked(_)) => Ok(()),
+            _ => Invariant::EveryRequestAnswered.broken(format!("{answer:?} is no answer to {wish:?}")),
+        }
+    }
+
+    /// The run that the key names, by the log.
+    fn check_key(&self, key: Option<&bytes::Bytes>, run: RunId) -> Result<(), Violation> {
+        let Some(key) = key.and_then(|key| std::str::from_utf8(key).ok()) else { return Ok(()) };
+        let named = self.keys.get(key).copied();
+        // No run under the key at all means that nothing is durable, which is another invariant's matter.
+        Invariant::OneRunPerKey
+            .check(named.is_none_or(|named| named == run), || format!("{key} names {named:?}, told {run}"))
+    }
+}
+
+impl RunModel {
+    fn event(&self, seq: u64) -> Option<v1::Event> {
+        let index = usize::try_from(seq.checked_sub(1)?).ok()?;
+        v1::Event::decode(self.events.get(index)?.clone()).ok()
+    }
+
+    /// Whether the log gives a reason for the refusal.
+    fn refuses(&self, input: &Input, refusal: &Refusal) -> bool {
+        match refusal {
+            Refusal::RunFinished => self.finished.is_some(),
+            Refusal::Rule(error) if error.code == "TASK_NOT_FOUND" => true,
+            // What a task's state allowed then, it may not show any more.
+            Refusal::Rule(_) => matches!(input, Input::Retry { .. } | Input::Extend { .. }),
+            Refusal::QuestionNotFound { question_id } => !self.questions.contains_key(question_id),
+            Refusal::QuestionAnswered { question_id, .. } => {
+                self.questions.get(question_id).is_some_and(|question| !question.open)
+            }
+            Refusal::NotAnOption { answer, .. } => match input {
+                Input::Resolve { question_id, .. } => {
+                    self.questions.get(question_id).is_some_and(|question| !question.options.contains(answer))
+                }
+                _ => false,
+            },
+            Refusal::RequestReused { request_id } => self.requests.contains_key(request_id),
+            Refusal::Outdated | Refusal::Corrupt(_) => false,
+        }
+    }
+}
+
+#[must_use]
+pub fn request_id(input: &Input) -> &str {
+    match input {
+        Input::Cancel { request_id, .. }
+        | Input::Pause { request_id }
+        | Input::Resume { request_id }
+        | Input::Extend { request_id, .. }
+        | Input::Retry { request_id, .. }
+        | Input::Resolve { request_id, .. } => request_id,
+        // The runtime's own.
+        _ => "",
+    }
+}
+
+/// Whether the event is what the request asked for.
+fn carries_out(event: &v1::Event, input: &Input) -> bool {
+    match (input, &event.body) {
+        (Input::Cancel { request_id, .. }, Some(Body::RunCancelRequested(body))) => {
+            body.request_id == *request_id
+        }
+        (Input::Pause { request_id }, Some(Body::RunPaused(body))) => body.request_id == *request_id,
+        (Input::Resume { request_id }, Some(Body::RunResumed(body))) => body.request_id == *request_id,
+        (Input::Extend { request_id, by_ms, .. }, Some(Body::TaskExtended(body))) => {
+            body.request_id == *request_id && body.by_ms == *by_ms
+        }
+        (Input::Retry { request_id, .. }, Some(Body::TaskReactivated(body))) => {
+            body.request_id == *request_id
+        }
+        (Input::Resolve { request_id, answer, .. }, Some(Body::QuestionAnswered(body))) => {
+            body.request_id == *request_id && body.answer == *answer
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,86 @@
+//! Frames to workers: each tells of something durable.
+//!
+//! A frame that waited for its commit may leave when later events are durable too, so that what is asked of the log here
+//! is what stays true once it is.
+
+use capataz_contracts::v1::{self, connect_response::Frame};
+use capataz_engine::TaskRef;
+use capataz_store::RunId;
+
+use super::Model;
+use super::log::{LeaseEnd, LeaseModel, RunModel};
+use crate::invariant::{Invariant, Violation};
+
+/// Reads a reference; `None` where it names no run.
+#[must_use]
+pub fn parse(lease: Option<&v1::LeaseRef>) -> Option<(RunId, TaskRef, u64)> {
+    let lease = lease?;
+    Some((lease.run_id.parse().ok()?, TaskRef { wave: lease.wave, task: lease.task }, lease.lease))
+}
+
+impl Model {
+    /// Holds a frame on its way to `worker` against the log.
+    pub fn check_frame(&self, worker: &str, frame: &Frame) -> Result<(), Violation> {
+        let told = |holds: bool| {
+            Invariant::NoEffectBeforeCommit.check(holds, || format!("{worker} is told {frame:?}"))
+        };
+        match frame {
+            Frame::Drain(_) => Ok(()),
+            Frame::Welcome(welcome) => told(welcome.reattached.iter().all(|lease| {
+                self.lease(Some(lease))
+                    .is_some_and(|(_, lease)| lease.end.is_none() && lease.worker == worker)
+            })),
+            Frame::Assignment(assignment) => {
+                told(self.lease(assignment.lease.as_ref()).is_some_and(|(_, lease)| {
+                    lease.worker == worker
+                        && lease.deadlines.contains(&assignment.deadline_ms)
+                        && (lease.activation, lease.attempt) == (assignment.activation, assignment.attempt)
+                }))
+            }
+            Frame::Cancel(cancel) => {
+                told(self.lease(cancel.lease.as_ref()).is_some_and(|(_, lease)| lease.was_cancelled))
+            }
+            Frame::DeadlineExtended(extended) => told(
+                self.lease(extended.lease.as_ref())
+                    .is_some_and(|(_, lease)| lease.deadlines.contains(&extended.deadline_ms)),
+            ),
+            Frame::ResultAccepted(accepted) => {
+                told(self.lease(accepted.lease.as_ref()).is_some_and(|(_, lease)| {
+                    matches!(lease.end, Some(LeaseEnd::Settled { by_result: true } | LeaseEnd::AttemptFailed))
+                }))
+            }
+            Frame::LeaseRevoked(revoked) => {
+                told(self.lease(revoked.lease.as_ref()).is_some_and(|(_, lease)| {
+                    lease.end.is_some_and(|end| end != LeaseEnd::Settled { by_result: true })
+                }))
+            }
+            Frame::ResultRefused(refused) => told(self.may_refuse(worker, refused)),
+        }
+    }
+
+    /// A result is refused for a reason that the log shows.
+    fn may_refuse(&self, worker: &str, refused: &v1::ResultRefusedFrame) -> bool {
+        let Some((run, task, token)) = parse(refused.lease.as_ref()) else { return true };
+        let Some(run) = self.run(run) else {
+            // No run, or one that never became durable, which no worker can know of.
+            return refused.reason == v1::RefusalReason::AlreadySettled as i32;
+        };
+        let live = run.live(task).is_some_and(|(live, lease)| live == token && lease.worker == worker);
+        let by_reason = match v1::RefusalReason::try_from(refused.reason).unwrap_or_default() {
+            v1::RefusalReason::AlreadySettled => {
+                run.finished.is_some() || run.task(task).is_some_and(|task| task.was_settled)
+            }
+            v1::RefusalReason::UnknownTask => run.leases.get(&token).is_none_or(|lease| lease.task != task),
+            v1::RefusalReason::StaleLease | v1::RefusalReason::NotYours => true,
+            v1::RefusalReason::Unspecified => false,
+        };
+        !live && by_reason
+    }
+
+    fn lease(&self, lease: Option<&v1::LeaseRef>) -> Option<(&RunModel, &LeaseModel)> {
+        let (run, task, token) = parse(lease)?;
+        let run = self.run(run)?;
+        let lease = run.leases.get(&token).filter(|lease| lease.task == task)?;
+        Some((run, lease))
+    }
+}

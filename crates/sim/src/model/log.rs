@@ -1,0 +1,315 @@
+//! One run as its log tells it.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use capataz_contracts::v1::{self, event::Body};
+use capataz_engine::TaskRef;
+use capataz_store::RunId;
+
+use crate::invariant::{Invariant, Violation};
+
+/// A run, followed event by event.
+#[derive(Debug)]
+pub struct RunModel {
+    pub run: RunId,
+    pub plan: v1::Plan,
+    pub labels: BTreeMap<String, String>,
+    pub team: u8,
+    /// As they are stored; the first has number 1.
+    pub events: Vec<Bytes>,
+    /// Events of its newest append.
+    pub newest: Bytes,
+    pub waves: Vec<WaveModel>,
+    pub finished: Option<i32>,
+    pub paused: bool,
+    /// Told to end; with the error by which it ends itself.
+    pub ending: Option<Option<v1::Error>>,
+    pub questions: BTreeMap<String, QuestionModel>,
+    /// Numbers of the events that carried requests out.
+    pub requests: BTreeMap<String, u64>,
+    pub leases: BTreeMap<u64, LeaseModel>,
+    pub(super) last_at: i64,
+}
+
+#[derive(Debug)]
+pub struct WaveModel {
+    pub tasks: Vec<TaskModel>,
+    pub finished: Option<bool>,
+    pub decided: bool,
+}
+
+#[derive(Debug, Default)]
+pub struct TaskModel {
+    pub step: Step,
+    pub activation: u32,
+    pub attempt: u32,
+    pub losses: u32,
+    pub deadline: Option<i64>,
+    pub result: Option<ResultModel>,
+    /// In this activation or an earlier one.
+    pub was_settled: bool,
+    /// A person said that the work whose outcome was unknown is done.
+    pub(super) vouched: bool,
+    /// Leases of this activation under which work was begun, and of which nobody knows what became.
+    pub(super) begun: Vec<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Step {
+    #[default]
+    Queued,
+    Leased(u64),
+    Backoff,
+    Asking,
+    Settled,
+}
+
+#[derive(Clone, Debug)]
+pub struct ResultModel {
+    pub status: i32,
+    pub severity: i32,
+}
+
+#[derive(Debug)]
+pub struct LeaseModel {
+    pub task: TaskRef,
+    pub worker: String,
+    pub activation: u32,
+    pub attempt: u32,
+    /// Reasons for which a cancel is open.
+    pub cancel: Option<i32>,
+    /// A cancel was requested at any time.
+    pub was_cancelled: bool,
+    pub deadlines: Vec<i64>,
+    pub end: Option<LeaseEnd>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseEnd {
+    /// The activation settled; whether by this lease's result.
+    Settled {
+        by_result: bool,
+    },
+    Lost(i32),
+    AttemptFailed,
+    /// A person is asked what became of it.
+    Asked,
+}
+
+#[derive(Debug)]
+pub struct QuestionModel {
+    pub open: bool,
+    pub options: Vec<String>,
+    pub task: Option<TaskRef>,
+    /// It asks what became of lost work.
+    pub outcome_unknown: bool,
+}
+
+impl RunModel {
+    pub(super) fn begin(run: RunId, event: v1::Event, bytes: Bytes) -> Result<Self, Violation> {
+        let Some(Body::RunAccepted(accepted)) = event.body else {
+            return Invariant::GaplessSeq.broken(format!("run {run} begins with {:?}", event.body));
+        };
+        Ok(Self {
+            run,
+            plan: accepted.plan.unwrap_or_default(),
+            team: u8::from(accepted.labels.get("team").is_some_and(|team| team == "red")),
+            labels: accepted.labels,
+            events: vec![bytes],
+            newest: Bytes::new(),
+            waves: Vec::new(),
+            finished: None,
+            paused: false,
+            ending: None,
+            questions: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            last_at: event.at_ms,
+        })
+    }
+
+    /// Number of the newest event.
+    #[must_use]
+    pub fn seq(&self) -> u64 {
+        self.events.len() as u64
+    }
+
+    pub fn open_questions(&self) -> impl Iterator<Item = (&String, &QuestionModel)> {
+        self.questions.iter().filter(|(_, question)| question.open)
+    }
+
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.paused || self.open_questions().next().is_some()
+    }
+
+    #[must_use]
+    pub fn task(&self, task: TaskRef) -> Option<&TaskModel> {
+        self.waves.get(task.wave as usize)?.tasks.get(task.task as usize)
+    }
+
+    #[must_use]
+    pub fn declared(&self, task: TaskRef) -> Option<&v1::Task> {
+        self.plan.waves.get(task.wave as usize)?.tasks.get(task.task as usize)
+    }
+
+    /// The live lease of a task.
+    #[must_use]
+    pub fn live(&self, task: TaskRef) -> Option<(u64, &LeaseModel)> {
+        match self.task(task)?.step {
+            Step::Leased(token) => Some((token, self.leases.get(&token)?)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn at(&self, what: impl std::fmt::Display) -> String {
+        format!("run {} event {}: {what}", self.run, self.seq())
+    }
+
+    pub(super) fn observe(&mut self, event: v1::Event, bytes: Bytes) -> Result<(), Violation> {
+        self.events.push(bytes);
+        Invariant::GaplessSeq
+            .check(event.seq == self.seq(), || self.at(format!("numbered {}", event.seq)))?;
+        Invariant::GaplessSeq.check(event.at_ms >= self.last_at, || self.at("time goes backwards"))?;
+        self.last_at = event.at_ms;
+        let Some(body) = event.body else { return Invariant::GaplessSeq.broken(self.at("an unknown kind")) };
+        Invariant::OneTerminalEvent
+            .check(self.finished.is_none(), || self.at(format!("{body:?} after the end")))?;
+        match body {
+            Body::RunAccepted(_) => Invariant::GaplessSeq.broken(self.at("accepted twice")),
+            Body::WaveStarted(event) => self.wave_started(event.wave),
+            Body::TaskInputResolved(event) => {
+                let task = place(event.wave, event.task);
+                let queued = self.task(task).is_some_and(|task| task.step == Step::Queued);
+                Invariant::WavesInOrder
+                    .check(queued, || self.at(format!("input of {task}, which does not wait")))
+            }
+            Body::TaskLeased(event) => self.leased(event),
+            Body::TaskLeaseLost(event) => self.lease_lost(&event),
+            Body::TaskAttemptFailed(event) => self.attempt_failed(&event),
+            Body::TaskRetryDue(event) => self.retry_due(place(event.wave, event.task)),
+            Body::TaskCancelRequested(event) => self.cancel_requested(&event),
+            Body::TaskExtended(event) => self.extended(&event),
+            Body::TaskSettled(event) => self.settled(&event),
+            Body::TaskReactivated(event) => self.reactivated(&event),
+            Body::ResultRefused(event) => self.result_refused(&event),
+            Body::WaveDecided(event) => self.wave_decided(event.wave, event.evaluation),
+            Body::WaveFinished(event) => self.wave_finished(event.wave, event.evaluation),
+            Body::QuestionAsked(event) => self.asked(event),
+            Body::QuestionAnswered(event) => self.answered(&event),
+            Body::RunPaused(event) => {
+                self.paused = true;
+                self.request(event.request_id)
+            }
+            Body::RunResumed(event) => {
+                self.paused = false;
+                self.request(event.request_id)
+            }
+            Body::RunCancelRequested(event) => {
+                self.ending = Some(event.error);
+                self.request(event.request_id)
+            }
+            Body::RunFinished(event) => self.run_finished(&event),
+            Body::Notice(_) => Ok(()),
+            Body::AskBegun(_)
+            | Body::AskRouted(_)
+            | Body::TransitionConsidered(_)
+            | Body::SessionOpened(_)
+            | Body::SessionTurn(_)
+            | Body::SessionTransitionAccepted(_)
+            | Body::BrowserActivityStarted(_)
+            | Body::BrowserOpened(_)
+            | Body::ActionProposed(_)
+            | Body::StageFinished(_)
+            | Body::ActionFinished(_)
+            | Body::ActionFailed(_)
+            | Body::BrowserCloseRequested(_)
+            | Body::BrowserClosed(_) => {
+                Invariant::WavesInOrder.broken(self.at("an ask's event in the run of a plan"))
+            }
+        }
+    }
+
+    /// A request was carried out: once.
+    pub(super) fn request(&mut self, request_id: String) -> Result<(), Violation> {
+        if request_id.is_empty() {
+            return Ok(());
+        }
+        let seq = self.seq();
+        match self.requests.insert(request_id.clone(), seq) {
+            None => Ok(()),
+            Some(before) => Invariant::OneEventPerRequest
+                .broken(self.at(format!("request {request_id} was carried out by event {before} already"))),
+        }
+    }
+
+    fn wave_started(&mut self, wave: u32) -> Result<(), Violation> {
+        let in_order = wave as usize == self.waves.len()
+            && self.ending.is_none()
+            && self.waves.last().is_none_or(|before| before.finished == Some(true));
+        Invariant::WavesInOrder.check(in_order, || self.at(format!("wave {wave} begins")))?;
+        let size = self.plan.waves.get(wave as usize).map_or(0, |wave| wave.tasks.len());
+        let fresh = || TaskModel { activation: 1, attempt: 1, ..TaskModel::default() };
+        self.waves.push(WaveModel {
+            tasks: std::iter::repeat_with(fresh).take(size).collect(),
+            finished: None,
+            decided: false,
+        });
+        Ok(())
+    }
+
+    /// The task in the wave in work; what is said of tasks elsewhere is out of order.
+    pub(super) fn in_work(&mut self, task: TaskRef) -> Result<&mut TaskModel, Violation> {
+        let current = (task.wave as usize) + 1 == self.waves.len();
+        let text = self.at(format!("{task} is not in work"));
+        let found =
+            self.waves.get_mut(task.wave as usize).and_then(|wave| wave.tasks.get_mut(task.task as usize));
+        match found {
+            Some(found) if current => Ok(found),
+            _ => Invariant::WavesInOrder.broken(text),
+        }
+    }
+
+    fn asked(&mut self, event: v1::QuestionAsked) -> Result<(), Violation> {
+        let question = event.question.unwrap_or_default();
+        let task = event.wave.zip(event.task).map(|(wave, task)| place(wave, task));
+        let mut outcome_unknown = false;
+        if let Some(task) = task
+            && let Step::Leased(token) = self.in_work(task)?.step
+        {
+            outcome_unknown = true;
+            self.in_work(task)?.step = Step::Asking;
+            self.end_lease(token, LeaseEnd::Asked);
+        }
+        let asked = QuestionModel { open: true, options: question.options, task, outcome_unknown };
+        self.questions.insert(question.question_id, asked);
+        Ok(())
+    }
+
+    fn answered(&mut self, event: &v1::QuestionAnswered) -> Result<(), Violation> {
+        let text = self.at(format!("answer to {}", event.question_id));
+        let Some(question) = self.questions.get_mut(&event.question_id).filter(|question| question.open)
+        else {
+            return Invariant::OneEventPerRequest.broken(text);
+        };
+        question.open = false;
+        let (task, outcome_unknown) = (question.task, question.outcome_unknown);
+        if let Some(task) = task.filter(|_| outcome_unknown) {
+            let task = self.in_work(task)?;
+            task.begun.clear();
+            task.vouched = event.answer == "succeeded";
+        }
+        self.request(event.request_id.clone())
+    }
+
+    pub(super) fn end_lease(&mut self, token: u64, end: LeaseEnd) {
+        if let Some(lease) = self.leases.get_mut(&token) {
+            lease.end = Some(end);
+        }
+    }
+}
+
+pub(super) fn place(wave: u32, task: u32) -> TaskRef {
+    TaskRef { wave, task }
+}

@@ -1,0 +1,201 @@
+//! Results, waves and the end of a run, compared with a direct evaluation of the policy.
+
+use capataz_contracts::v1::{self, payload::Data};
+use capataz_policy::aggregation::{AggregationPolicy, ResultStatus, Tally, TaskOutcome, WaveDecision};
+use capataz_policy::severity::Severity;
+
+use super::log::{LeaseEnd, LeaseModel, ResultModel, RunModel, Step, TaskModel, place};
+use crate::invariant::{Invariant, Violation};
+
+/// Failures of a task that need no result of a live lease.
+const WITHOUT_LEASE: &[&str] = &[
+    "WORKER_LOST",
+    "INPUT_UNRESOLVED",
+    "OUTCOME_UNKNOWN",
+    "SCHEDULE_TO_START_TIMEOUT",
+    "TASK_TIMEOUT",
+    "TASK_CANCELLED",
+];
+/// Failures of all attempts, where the last one was not answered in time.
+const AFTER_ATTEMPT_TIMEOUT: &[&str] = &["RETRY_EXHAUSTED", "TOTAL_TIMEOUT_EXCEEDED", "NON_RETRYABLE_ERROR"];
+
+impl RunModel {
+    pub(super) fn settled(&mut self, event: &v1::TaskSettled) -> Result<(), Violation> {
+        let task = place(event.wave, event.task);
+        let text = self.at(format!("{task} settles by lease {:?} with status {}", event.lease, event.status));
+        let last_at = self.last_at;
+        let declared = self.declared(task).and_then(|task| task.effect);
+        let once_only = declared == Some(v1::Effect::AtMostOnce as i32);
+        let model = self.in_work(task)?;
+        let (step, deadline, vouched) = (model.step, model.deadline, model.vouched);
+        let once = step != Step::Settled && event.activation == model.activation;
+        Invariant::OneSettlement.check(once, || text.clone())?;
+        let success = event.status == v1::ResultStatus::Success as i32;
+        let code = event.error.as_ref().map_or("", |error| error.code.as_str());
+        match event.lease {
+            Some(token) => {
+                Invariant::SettledByLiveLease
+                    .check(step == Step::Leased(token), || format!("{text}, {step:?}"))?;
+                let Some(lease) = self.leases.get(&token) else {
+                    return Invariant::SettledByLiveLease.broken(text);
+                };
+                if success {
+                    // Work that must not be repeated counts although it took longer than its attempt may.
+                    let kept = once_only && lease.cancel == Some(v1::CancelReason::AttemptTimeout as i32);
+                    Invariant::NoLateSuccess.check(lease.cancel.is_none() || kept, || text.clone())?;
+                    Invariant::SettledByLiveLease
+                        .check(is_output_of(event.output.as_ref(), token, &lease.worker), || {
+                            format!("{text}: {:?} is not from {}", event.output, lease.worker)
+                        })?;
+                }
+            }
+            None => {
+                let live = match step {
+                    Step::Leased(token) => self.leases.get(&token),
+                    _ => None,
+                };
+                let allowed = if success { vouched } else { may_fail_without_lease(code, live) };
+                Invariant::SettledByLiveLease.check(allowed, || format!("{text}, {code}, {step:?}"))?;
+            }
+        }
+        if code == "TASK_TIMEOUT" {
+            let due = deadline.is_some_and(|deadline| last_at >= deadline);
+            Invariant::NoEarlyTimeout.check(due, || format!("{text} at {last_at}, deadline {deadline:?}"))?;
+        }
+        if event.status == v1::ResultStatus::Cancelled as i32 {
+            let wanted = self.ending.is_some() || self.waves.last().is_some_and(|wave| wave.decided);
+            Invariant::PolicyOutcome.check(wanted, || format!("{text}, and nothing cancelled it"))?;
+        }
+        if let Step::Leased(token) = step {
+            self.end_lease(token, LeaseEnd::Settled { by_result: event.lease == Some(token) });
+        }
+        let model = self.in_work(task)?;
+        model.step = Step::Settled;
+        model.was_settled = true;
+        model.begun.clear();
+        model.result = Some(ResultModel { status: event.status, severity: event.severity });
+        let direct = self.evaluate(event.wave).0;
+        Invariant::PolicyOutcome.check(same(event.evaluation.as_ref(), &direct), || {
+            format!("{text}: {:?}, directly {direct:?}", event.evaluation)
+        })
+    }
+
+    pub(super) fn reactivated(&mut self, event: &v1::TaskReactivated) -> Result<(), Violation> {
+        let text = self.at(format!("activation {} of {}", event.activation, place(event.wave, event.task)));
+        let ended = self.ending.is_some() || self.waves.last().is_some_and(|wave| wave.decided);
+        let model = self.in_work(place(event.wave, event.task))?;
+        let failed =
+            model.result.as_ref().is_some_and(|result| result.status != v1::ResultStatus::Success as i32);
+        let follows = model.step == Step::Settled && failed && event.activation == model.activation + 1;
+        Invariant::OneSettlement.check(follows && !ended, || text)?;
+        *model =
+            TaskModel { activation: event.activation, attempt: 1, was_settled: true, ..TaskModel::default() };
+        self.request(event.request_id.clone())
+    }
+
+    pub(super) fn wave_decided(&mut self, wave: u32, given: Option<v1::Evaluation>) -> Result<(), Violation> {
+        let (direct, policy, tally) = self.evaluate(wave);
+        let size = self.plan.waves.get(wave as usize).map_or(0, |wave| wave.tasks.len());
+        let decides = policy.decide(&tally, size) == WaveDecision::CancelRest;
+        Invariant::PolicyOutcome.check(decides && same(given.as_ref(), &direct), || {
+            self.at(format!("wave {wave} is decided: {given:?}, directly {direct:?}"))
+        })?;
+        if let Some(wave) = self.waves.get_mut(wave as usize) {
+            wave.decided = true;
+        }
+        Ok(())
+    }
+
+    pub(super) fn wave_finished(
+        &mut self,
+        wave: u32,
+        given: Option<v1::Evaluation>,
+    ) -> Result<(), Violation> {
+        let (direct, ..) = self.evaluate(wave);
+        let text = self.at(format!("wave {wave} finishes: {given:?}, directly {direct:?}"));
+        let current = (wave as usize) + 1 == self.waves.len();
+        let Some(model) = self.waves.get_mut(wave as usize).filter(|_| current) else {
+            return Invariant::WavesInOrder.broken(text);
+        };
+        let all = model.tasks.iter().all(|task| task.step == Step::Settled) && model.finished.is_none();
+        Invariant::WavesInOrder.check(all, || text.clone())?;
+        Invariant::PolicyOutcome.check(same(given.as_ref(), &direct), || text)?;
+        model.finished = Some(direct.should_continue);
+        Ok(())
+    }
+
+    pub(super) fn run_finished(&mut self, event: &v1::RunFinished) -> Result<(), Violation> {
+        let open = self.waves.iter().flat_map(|wave| &wave.tasks).any(|task| task.step != Step::Settled);
+        Invariant::WavesInOrder.check(!open, || self.at("the run ends with tasks that have not settled"))?;
+        let failed = |task: &TaskModel| {
+            task.result
+                .as_ref()
+                .and_then(|result| ResultStatus::from_proto(result.status))
+                .is_some_and(ResultStatus::is_failure)
+        };
+        let expected = match (&self.ending, self.waves.last().and_then(|wave| wave.finished)) {
+            (Some(Some(_)), _) | (None, Some(false)) => v1::RunOutcome::Failed,
+            (Some(None), _) => v1::RunOutcome::Cancelled,
+            (None, Some(true)) if self.waves.len() == self.plan.waves.len() => {
+                let any = self.waves.iter().flat_map(|wave| &wave.tasks).any(failed);
+                if any { v1::RunOutcome::SucceededWithFailures } else { v1::RunOutcome::Succeeded }
+            }
+            _ => return Invariant::WavesInOrder.broken(self.at("the run ends in the middle of its waves")),
+        };
+        Invariant::PolicyOutcome.check(event.outcome == expected as i32, || {
+            self.at(format!("outcome {}, expected {expected:?}", event.outcome))
+        })?;
+        self.finished = Some(event.outcome);
+        Ok(())
+    }
+
+    /// What the wave's policy says of the results so far.
+    fn evaluate(&self, wave: u32) -> (v1::Evaluation, AggregationPolicy, Tally) {
+        let declared = self.plan.waves.get(wave as usize);
+        let own = declared.and_then(|wave| wave.policy.as_ref()).or(self.plan.policy.as_ref());
+        let policy = AggregationPolicy::from_proto(&own.cloned().unwrap_or_default(), "", &mut Vec::new());
+        let tasks = declared.map(|wave| wave.tasks.as_slice()).unwrap_or_default();
+        let models = self.waves.get(wave as usize).map(|wave| wave.tasks.as_slice()).unwrap_or_default();
+        let outcomes = tasks.iter().zip(models).filter_map(|(task, model)| {
+            let result = model.result.as_ref()?;
+            Some(TaskOutcome {
+                task: &task.name,
+                agent: &task.agent,
+                status: ResultStatus::from_proto(result.status)?,
+                critical: task.critical,
+                severity: Severity::from_proto(result.severity),
+            })
+        });
+        let tally: Tally = outcomes.clone().collect();
+        (policy.evaluate(outcomes), policy, tally)
+    }
+}
+
+/// Equal but for the order of names, which is that of the results.
+fn same(given: Option<&v1::Evaluation>, direct: &v1::Evaluation) -> bool {
+    let sorted = |evaluation: &v1::Evaluation| {
+        let mut evaluation = evaluation.clone();
+        evaluation.failed_agents.sort();
+        evaluation.critical_failures.sort();
+        evaluation.optional_failures.sort();
+        evaluation
+    };
+    given.is_some_and(|given| sorted(given) == sorted(direct))
+}
+
+fn may_fail_without_lease(code: &str, live: Option<&LeaseModel>) -> bool {
+    let unanswered = live.and_then(|lease| lease.cancel) == Some(v1::CancelReason::AttemptTimeout as i32);
+    WITHOUT_LEASE.contains(&code) || (AFTER_ATTEMPT_TIMEOUT.contains(&code) && unanswered)
+}
+
+/// What a scripted worker puts into each of its outputs.
+#[must_use]
+pub fn signature(lease: u64, worker: &str) -> String {
+    format!("\"lease\":{lease},\"worker\":\"{worker}\"")
+}
+
+fn is_output_of(output: Option<&v1::Payload>, lease: u64, worker: &str) -> bool {
+    let Some(Data::Inline(bytes)) = output.and_then(|output| output.data.as_ref()) else { return false };
+    let signature = signature(lease, worker);
+    bytes.windows(signature.len()).any(|window| window == signature.as_bytes())
+}

@@ -1,0 +1,163 @@
+//! Leases, attempts, cancels and extensions.
+
+use capataz_contracts::v1;
+use capataz_engine::TaskRef;
+
+use super::Model;
+use super::log::{LeaseEnd, LeaseModel, RunModel, Step, TaskModel, place};
+use crate::invariant::{Invariant, Violation};
+use capataz_store::RunId;
+
+impl RunModel {
+    pub(super) fn leased(&mut self, event: v1::TaskLeased) -> Result<(), Violation> {
+        let task = place(event.wave, event.task);
+        let held = self.is_held() || self.ending.is_some();
+        Invariant::NoLeaseWhileHeld
+            .check(!held, || self.at(format!("{task} is leased while the run is held")))?;
+        let newest = self.leases.last_key_value().map_or(0, |(token, _)| *token);
+        Invariant::TokensIncrease
+            .check(event.lease > newest, || self.at(format!("token {} after {newest}", event.lease)))?;
+        let most = self.max_attempts(task);
+        let text = self.at(format!("{task} is leased as attempt {} of {most}", event.attempt));
+        let model = self.in_work(task)?;
+        let step = model.step;
+        Invariant::OneLiveLease
+            .check(step == Step::Queued, || format!("{text}, token {}, in step {step:?}", event.lease))?;
+        let counted = event.attempt == model.attempt
+            && event.attempt <= most
+            && event.activation == model.activation
+            && event.deadline_ms.is_some() == model.deadline.is_none();
+        Invariant::AttemptsCounted.check(counted, || format!("{text}, expected {}", model.attempt))?;
+        model.step = Step::Leased(event.lease);
+        model.deadline = model.deadline.or(event.deadline_ms);
+        let deadlines = model.deadline.into_iter().collect();
+        let lease = LeaseModel {
+            task,
+            worker: event.worker,
+            activation: event.activation,
+            attempt: event.attempt,
+            cancel: None,
+            was_cancelled: false,
+            deadlines,
+            end: None,
+        };
+        self.leases.insert(event.lease, lease);
+        Ok(())
+    }
+
+    fn max_attempts(&self, task: TaskRef) -> u32 {
+        let own = self.declared(task).and_then(|task| task.retry.as_ref());
+        own.or(self.plan.retry.as_ref()).and_then(|retry| retry.max_attempts).unwrap_or(3)
+    }
+
+    /// The task, which must be leased under this token.
+    fn holder(&mut self, task: TaskRef, token: u64) -> Result<&mut TaskModel, Violation> {
+        let text = self.at(format!("lease {token} of {task} is not live"));
+        let model = self.in_work(task)?;
+        Invariant::OneLiveLease.check(model.step == Step::Leased(token), || text)?;
+        Ok(model)
+    }
+
+    pub(super) fn lease_lost(&mut self, event: &v1::TaskLeaseLost) -> Result<(), Violation> {
+        let task = place(event.wave, event.task);
+        let text = self.at(format!("{} losses of {task}", event.losses));
+        let model = self.holder(task, event.lease)?;
+        // Work that is given back unbegun is no loss of its worker.
+        let unbegun = event.reason == v1::LeaseLossReason::Returned as i32;
+        model.losses += u32::from(!unbegun);
+        model.step = Step::Queued;
+        Invariant::AttemptsCounted.check(event.losses == model.losses && model.losses < 5, || text)?;
+        if unbegun {
+            model.begun.retain(|begun| *begun != event.lease);
+        }
+        self.end_lease(event.lease, LeaseEnd::Lost(event.reason));
+        Ok(())
+    }
+
+    pub(super) fn attempt_failed(&mut self, event: &v1::TaskAttemptFailed) -> Result<(), Violation> {
+        let task = place(event.wave, event.task);
+        let most = self.max_attempts(task);
+        let text = self.at(format!("attempt {} of {most} of {task} failed", event.attempt));
+        let model = self.in_work(task)?;
+        let Step::Leased(token) = model.step else { return Invariant::OneLiveLease.broken(text) };
+        Invariant::AttemptsCounted.check(event.attempt == model.attempt && event.attempt < most, || text)?;
+        model.attempt += 1;
+        model.step = Step::Backoff;
+        model.begun.clear();
+        self.end_lease(token, LeaseEnd::AttemptFailed);
+        Ok(())
+    }
+
+    pub(super) fn retry_due(&mut self, task: TaskRef) -> Result<(), Violation> {
+        let text = self.at(format!("{task} is queued again"));
+        let model = self.in_work(task)?;
+        Invariant::OneLiveLease.check(matches!(model.step, Step::Backoff | Step::Asking), || text)?;
+        model.step = Step::Queued;
+        Ok(())
+    }
+
+    pub(super) fn cancel_requested(&mut self, event: &v1::TaskCancelRequested) -> Result<(), Violation> {
+        self.holder(place(event.wave, event.task), event.lease)?;
+        if let Some(lease) = self.leases.get_mut(&event.lease) {
+            lease.cancel = Some(event.reason);
+            lease.was_cancelled = true;
+        }
+        Ok(())
+    }
+
+    pub(super) fn extended(&mut self, event: &v1::TaskExtended) -> Result<(), Violation> {
+        let model = self.in_work(place(event.wave, event.task))?;
+        model.deadline = Some(event.deadline_ms);
+        if let Step::Leased(token) = model.step
+            && let Some(lease) = self.leases.get_mut(&token)
+        {
+            lease.deadlines.push(event.deadline_ms);
+            if event.cancel_withdrawn {
+                lease.cancel = None;
+            }
+        }
+        self.request(event.request_id.clone())
+    }
+
+    pub(super) fn result_refused(&mut self, event: &v1::ResultRefused) -> Result<(), Violation> {
+        let task = place(event.wave, event.task);
+        let live = self
+            .live(task)
+            .is_some_and(|(token, lease)| token == event.lease && lease.worker == event.worker);
+        Invariant::SettledByLiveLease
+            .check(!live, || self.at(format!("the live lease {} of {task} was refused", event.lease)))
+    }
+}
+
+impl Model {
+    /// A worker begins the work of a lease.
+    pub fn begun(&mut self, run: RunId, task: TaskRef, token: u64) -> Result<(), Violation> {
+        let Some(model) = self.runs.get_mut(&run) else { return Ok(()) };
+        let once = model.declared(task).and_then(|task| task.effect) == Some(v1::Effect::AtMostOnce as i32);
+        // A lease that is over already is the worker's misfortune; it will be refused.
+        let live = model.live(task).is_some_and(|(live, _)| live == token);
+        if !once || model.finished.is_some() {
+            return Ok(());
+        }
+        let text = format!("run {run}: {task} is begun under lease {token}");
+        if !live {
+            // Begun although the lease was lost: its outcome is unknown, unless a person or a result settled that.
+            let lost =
+                matches!(model.leases.get(&token).and_then(|lease| lease.end), Some(LeaseEnd::Lost(_)));
+            if lost && let Ok(activity) = model.in_work(task) {
+                let other = matches!(activity.step, Step::Leased(other) if activity.begun.contains(&other));
+                Invariant::AtMostOnce.check(!other, || format!("{text}, another lease is at work"))?;
+                activity.begun.push(token);
+            }
+            return Ok(());
+        }
+        let activity = model.in_work(task)?;
+        let other = activity.begun.iter().find(|begun| **begun != token).copied();
+        Invariant::AtMostOnce
+            .check(other.is_none(), || format!("{text}, lease {other:?} was begun and lost"))?;
+        if !activity.begun.contains(&token) {
+            activity.begun.push(token);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,173 @@
+//! Plans of every shape that matters: waves, policies, retries, timeouts, references.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use capataz_contracts::v1;
+use capataz_engine::{Plan, StartRun, Work};
+
+use crate::rng::Rng;
+use crate::scenario::{Scenario, agent_name};
+
+/// What a client asks to be started; repeated as it is when an answer is lost.
+#[derive(Clone, Debug)]
+pub struct Template {
+    pub start: StartRun,
+    pub agents: BTreeSet<String>,
+    pub key: Option<Bytes>,
+    /// Stands for the hash of the canonical request.
+    pub digest: [u8; 32],
+}
+
+/// The label that tells a run's idempotency key to whoever reads the stream.
+pub const KEY_LABEL: &str = "key";
+
+impl Template {
+    /// Draws a request. `number` makes its key differ from those of the others.
+    pub fn draw(rng: &mut Rng, scenario: &Scenario, number: u64) -> Self {
+        let mut plan = plan(rng, scenario);
+        let mut agents: BTreeSet<String> =
+            plan.waves.iter().flat_map(|wave| &wave.tasks).map(|task| task.agent.clone()).collect();
+        if Plan::materialise(&mut plan).is_err() {
+            plan = smallest();
+            agents = BTreeSet::from([agent_name(0)]);
+        }
+        let key = rng.percent(80).then(|| format!("key-{number}"));
+        let mut labels = BTreeMap::from([("team".to_owned(), ["red", "blue"][rng.below(2)].to_owned())]);
+        if let Some(key) = &key {
+            labels.insert(KEY_LABEL.to_owned(), key.clone());
+        }
+        let start = StartRun { work: Work::Plan(plan), labels, parent: None };
+        Self { start, agents, key: key.map(Bytes::from), digest: digest(number) }
+    }
+
+    /// Another request under the same key.
+    #[must_use]
+    pub fn forged(&self) -> Self {
+        let mut digest = self.digest;
+        digest[31] ^= 1;
+        let mut other = self.clone();
+        if let Work::Plan(plan) = &mut other.start.work {
+            plan.name.push('x');
+        }
+        other.digest = digest;
+        other
+    }
+}
+
+fn digest(number: u64) -> [u8; 32] {
+    let mut digest = [0; 32];
+    for (to, from) in digest.iter_mut().zip(number.to_le_bytes()) {
+        *to = from;
+    }
+    digest
+}
+
+fn smallest() -> v1::Plan {
+    let task = v1::Task { name: "w0t0".to_owned(), agent: agent_name(0), ..v1::Task::default() };
+    let mut plan = v1::Plan {
+        name: "smallest".to_owned(),
+        waves: vec![v1::Wave { tasks: vec![task], ..v1::Wave::default() }],
+        ..v1::Plan::default()
+    };
+    // A plan of defaults alone has no violations.
+    let _ = Plan::materialise(&mut plan);
+    plan
+}
+
+fn plan(rng: &mut Rng, scenario: &Scenario) -> v1::Plan {
+    let mut earlier: Vec<String> = Vec::new();
+    let mut waves = Vec::new();
+    for wave in 0..1 + rng.below(3) {
+        let tasks: Vec<v1::Task> =
+            (0..1 + rng.below(4)).map(|index| task(rng, scenario, wave, index, &earlier)).collect();
+        earlier.extend(tasks.iter().map(|task| task.name.clone()));
+        let policy = rng.percent(30).then(|| policy(rng));
+        waves.push(v1::Wave { name: None, tasks, policy });
+    }
+    let on_high = if rng.percent(25) { v1::OnHigh::Pause } else { v1::OnHigh::Continue };
+    v1::Plan {
+        name: "plan".to_owned(),
+        waves,
+        policy: rng.percent(80).then(|| policy(rng)),
+        timeouts: Some(timeouts(rng)),
+        retry: rng.percent(80).then(|| retry(rng)),
+        on_high: Some(on_high as i32),
+        ..v1::Plan::default()
+    }
+}
+
+fn task(rng: &mut Rng, scenario: &Scenario, wave: usize, index: usize, earlier: &[String]) -> v1::Task {
+    let agent =
+        if rng.per_mille(5) { "agent-unknown".to_owned() } else { agent_name(rng.below(scenario.agents)) };
+    let effect = if rng.percent(20) { v1::Effect::AtMostOnce } else { v1::Effect::AtLeastOnce };
+    v1::Task {
+        name: format!("w{wave}t{index}"),
+        agent,
+        input: input(rng, earlier),
+        critical: rng.percent(30),
+        effect: Some(effect as i32),
+        timeouts: rng.percent(30).then(|| timeouts(rng)),
+        retry: rng.percent(30).then(|| retry(rng)),
+        severity: rng.percent(10).then(|| i32::try_from(1 + rng.below(3)).unwrap_or(1)),
+    }
+}
+
+fn input(rng: &mut Rng, earlier: &[String]) -> Option<v1::Payload> {
+    let name = rng.pick(earlier).filter(|_| true).cloned();
+    let text = match (rng.below(10), name) {
+        (0..=2, Some(name)) => format!("\"${{tasks.{name}.output}}\""),
+        (3..=5, Some(name)) => format!("{{\"from\":\"${{tasks.{name}.output.lease}}\"}}"),
+        (6, Some(name)) => format!("{{\"text\":\"lease ${{tasks.{name}.output.lease}} of it\"}}"),
+        (7, Some(name)) => format!("[\"${{tasks.{name}.output.nothing}}\"]"),
+        (8, _) => return None,
+        (number, _) => format!("{{\"number\":{number}}}"),
+    };
+    Some(v1::Payload {
+        media_type: "application/json".to_owned(),
+        data: Some(v1::payload::Data::Inline(text.into())),
+    })
+}
+
+fn policy(rng: &mut Rng) -> v1::AggregationPolicy {
+    let kinds = [
+        v1::AggregationKind::FailFast,
+        v1::AggregationKind::Quorum,
+        v1::AggregationKind::ContinueAll,
+        v1::AggregationKind::CriticalPath,
+    ];
+    let kind = rng.pick(&kinds).copied().unwrap_or(v1::AggregationKind::Quorum);
+    let threshold = [0.25, 0.5, 0.75, 1.0][rng.below(4)];
+    v1::AggregationPolicy {
+        kind: kind as i32,
+        quorum_threshold: (kind == v1::AggregationKind::Quorum && rng.percent(60)).then_some(threshold),
+        stop_when_decided: rng.percent(50).then(|| rng.percent(60)),
+    }
+}
+
+fn timeouts(rng: &mut Rng) -> v1::TimeoutPolicy {
+    // Longer than a minute, so that the warning before the deadline is given, or short enough to be exceeded.
+    let timeout = if rng.percent(30) { rng.between(61_000, 120_000) } else { rng.between(1_000, 45_000) };
+    v1::TimeoutPolicy {
+        timeout_ms: Some(timeout),
+        grace_ms: Some(rng.between(0, 6_000)),
+        schedule_to_start_ms: rng.percent(30).then(|| rng.between(2_000, 40_000)),
+    }
+}
+
+fn retry(rng: &mut Rng) -> v1::RetryPolicy {
+    let base = rng.between(0, 1_500);
+    let table = rng.percent(20);
+    v1::RetryPolicy {
+        max_attempts: Some(1 + u32::try_from(rng.below(4)).unwrap_or(0)),
+        base_delay_ms: Some(base),
+        backoff_multiplier: rng.percent(50).then_some(1.5),
+        max_delay_ms: Some(base + rng.between(0, 4_000)),
+        timeout_per_attempt_ms: rng.percent(40).then(|| rng.between(500, 9_000)),
+        total_timeout_ms: rng.percent(20).then(|| rng.between(5_000, 40_000)),
+        jitter: Some(rng.percent(50)),
+        delays_ms: if table { vec![rng.between(0, 500), rng.between(0, 3_000)] } else { Vec::new() },
+        retryable: if rng.percent(20) { vec!["TASK_CANCELLED".to_owned()] } else { Vec::new() },
+        non_retryable: if rng.percent(10) { vec!["RATE_LIMIT".to_owned()] } else { Vec::new() },
+    }
+}

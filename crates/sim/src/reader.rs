@@ -1,0 +1,237 @@
+//! Subscribers: they read history and live events at any moment, are cut after any event, and resume by cursor.
+
+use capataz_contracts::v1;
+use capataz_runtime::feed::{Cursor, Filter, Reader, Step};
+use capataz_store::{Bounds, Position, RunId, Store};
+
+use crate::disk::SHARD;
+use crate::invariant::{Invariant, Violation};
+use crate::model::{Entry, Model};
+use crate::rng::Rng;
+use crate::schedule::Action;
+use crate::trace::Fact;
+use crate::world::World;
+
+/// What a subscriber wants to see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taste {
+    Everything,
+    /// Events of this severity or higher.
+    Severe(i32),
+    /// Runs with the label `team = red`.
+    Red,
+    /// One run after the other, each until it has finished.
+    OneRun(Option<RunId>),
+}
+
+#[derive(Debug)]
+pub struct Subscriber {
+    taste: Taste,
+    max_batch: usize,
+    reader: Option<Reader>,
+    cursor: Cursor,
+    /// Index of the next event that it may get.
+    next: usize,
+    /// The log has to be read from; the ring's newest position at that decision.
+    log_next: Option<Position>,
+    /// Number of the present stream; older ones are cut.
+    stream: u64,
+    /// Runs that were read to their end.
+    read: Vec<RunId>,
+    begun: bool,
+}
+
+impl Subscriber {
+    pub fn draw(rng: &mut Rng) -> Self {
+        let taste = match rng.below(8) {
+            0..=2 => Taste::Everything,
+            3 => Taste::Severe(if rng.percent(50) {
+                v1::Severity::High as i32
+            } else {
+                v1::Severity::Medium as i32
+            }),
+            4 => Taste::Red,
+            _ => Taste::OneRun(None),
+        };
+        let max_batch = if rng.percent(60) { 1 + rng.below(6) } else { 256 };
+        Self {
+            taste,
+            max_batch,
+            reader: None,
+            cursor: Cursor::default(),
+            next: 0,
+            log_next: None,
+            stream: 0,
+            read: Vec::new(),
+            begun: false,
+        }
+    }
+
+    fn wants(&self, entry: &Entry) -> bool {
+        match self.taste {
+            Taste::Everything => true,
+            Taste::Severe(least) => entry.severity >= least,
+            Taste::Red => entry.team == 1,
+            Taste::OneRun(run) => run == Some(entry.run),
+        }
+    }
+
+    fn filter(&self) -> Filter {
+        let mut filter = Filter::default();
+        match self.taste {
+            Taste::Everything => {}
+            Taste::Severe(least) => filter.min_severity = least,
+            Taste::Red => {
+                filter.labels.insert("team".to_owned(), "red".to_owned());
+            }
+            Taste::OneRun(run) => filter.run = run,
+        }
+        filter
+    }
+
+    /// Whether it has everything that it wants.
+    pub fn is_at_end(&self, model: &Model) -> bool {
+        match self.taste {
+            Taste::OneRun(_) => model.runs().all(|run| self.read.contains(&run.run)),
+            _ => !model.entries().iter().skip(self.next).any(|entry| self.wants(entry)),
+        }
+    }
+
+    /// Ends the present stream.
+    fn cut(&mut self) {
+        self.reader = None;
+        self.log_next = None;
+        self.stream += 1;
+    }
+
+    /// Chooses where to begin, or goes on after its cursor.
+    fn begin(&mut self, model: &Model, bounds: Bounds, rng: &mut Rng) -> Result<(), Violation> {
+        if let Taste::OneRun(None) = self.taste {
+            let unread = model.runs().find(|run| !self.read.contains(&run.run)).map(|run| run.run);
+            if unread.is_none() {
+                return Ok(());
+            }
+            self.taste = Taste::OneRun(unread);
+            self.cursor = Cursor::default();
+            self.next = 0;
+        }
+        let future = self.cursor.position > bounds.newest || self.cursor.partial > bounds.newest;
+        Invariant::ExactlyOnce
+            .check(!future, || format!("the cursor {:?} lies after {:?}", self.cursor, bounds.newest))?;
+        if !self.begun && !matches!(self.taste, Taste::OneRun(_)) && rng.percent(30) {
+            // From what comes next.
+            self.cursor = Cursor::behind(bounds.newest);
+            self.next = model.entries().partition_point(|entry| entry.position <= bounds.newest);
+        }
+        self.begun = true;
+        self.reader = Some(Reader::new(SHARD, self.filter(), self.cursor, self.max_batch));
+        Ok(())
+    }
+
+    /// Compares what was delivered with the log; `keep` events of it arrive.
+    fn take(&mut self, step: &Step, keep: usize, model: &Model) -> Result<(), Violation> {
+        for delivered in step.events.iter().take(keep) {
+            let entries = model.entries();
+            let skipped = entries.iter().skip(self.next).position(|entry| self.wants(entry));
+            let expected =
+                skipped.and_then(|skipped| Some((self.next + skipped, entries.get(self.next + skipped)?)));
+            let same = expected
+                .is_some_and(|(_, entry)| entry.run == delivered.run && entry.event == delivered.event);
+            Invariant::ExactlyOnce.check(same, || {
+                let got = entries
+                    .iter()
+                    .position(|entry| entry.event == delivered.event && entry.run == delivered.run);
+                let index = expected.map(|(index, _)| index);
+                format!("{:?} gets event {got:?} of the shard where {index:?} is next", self.taste)
+            })?;
+            self.next = expected.map_or(self.next, |(index, _)| index + 1);
+            self.cursor = delivered.cursor;
+        }
+        Ok(())
+    }
+}
+
+impl World {
+    /// A subscriber does its next step.
+    pub(crate) fn read(&mut self, index: usize, stream: u64) -> Result<(), Violation> {
+        let Some(subscriber) =
+            self.subscribers.get_mut(index).filter(|subscriber| subscriber.stream == stream)
+        else {
+            return Ok(());
+        };
+        if !self.daemon.ready {
+            return self.read_later(index, 400);
+        }
+        if subscriber.reader.is_none() {
+            let bounds = self.disk.store.bounds(SHARD).unwrap_or_default();
+            subscriber.begin(&self.model, bounds, &mut self.rng)?;
+        }
+        let Some(reader) = &mut subscriber.reader else { return self.read_later(index, 900) };
+        // The ring is asked at one moment and the log, where it has to be, at a later one.
+        let step = match subscriber.log_next.take() {
+            None => match reader.read_ring(&self.daemon.ring) {
+                Some(step) => step,
+                None => {
+                    subscriber.log_next = Some(self.daemon.ring.newest());
+                    return self.read_later(index, 15);
+                }
+            },
+            Some(newest) => {
+                let step = reader.read_log(&self.disk.store, newest);
+                let Ok(step) = step else { return Invariant::ExactlyOnce.broken("the log cannot be read") };
+                step
+            }
+        };
+        let after = reader.cursor();
+        self.arrive(index, &step, after)
+    }
+
+    /// A step reaches the subscriber, whole or up to some event.
+    fn arrive(&mut self, index: usize, step: &Step, after: Cursor) -> Result<(), Violation> {
+        let cut = self.strikes(60);
+        let arrived = if cut { self.rng.below(step.events.len() + 1) } else { step.events.len() };
+        let Some(subscriber) = self.subscribers.get_mut(index) else { return Ok(()) };
+        subscriber.take(step, arrived, &self.model)?;
+        self.trace.fact(Fact::Delivered, index as u64, subscriber.next as u64);
+        if cut {
+            subscriber.cut();
+            return self.read_later(index, 1_500);
+        }
+        subscriber.cursor = after;
+        if let Taste::OneRun(Some(run)) = subscriber.taste {
+            let finished = self.model.run(run).is_some_and(|run| run.finished.is_some());
+            Invariant::ExactlyOnce
+                .check(!step.finished || finished, || format!("run {run} is not finished"))?;
+            if step.finished {
+                let wanted = self.model.entries().iter().skip(subscriber.next).any(|entry| entry.run == run);
+                Invariant::ExactlyOnce
+                    .check(!wanted, || format!("the end of run {run} was not delivered"))?;
+                subscriber.read.push(run);
+                subscriber.taste = Taste::OneRun(None);
+                subscriber.cut();
+            }
+        }
+        let busy = !step.at_end;
+        self.read_later(index, if busy { 20 } else { 600 })
+    }
+
+    fn read_later(&mut self, index: usize, within: i64) -> Result<(), Violation> {
+        let Some(subscriber) = self.subscribers.get(index) else { return Ok(()) };
+        let stream = subscriber.stream;
+        let delay = self.rng.between(1, within);
+        self.after(delay, Action::Read { reader: index, stream });
+        Ok(())
+    }
+
+    /// The daemon died, and with it all streams.
+    pub(crate) fn cut_all_streams(&mut self) {
+        for index in 0..self.subscribers.len() {
+            if let Some(subscriber) = self.subscribers.get_mut(index) {
+                subscriber.cut();
+                let stream = subscriber.stream;
+                let delay = self.rng.between(50, 2_000);
+                self.after(delay, Action::Read { reader: index, stream });
+            }
+        }
+    }
+}

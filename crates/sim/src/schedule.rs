@@ -1,0 +1,120 @@
+//! What is going to happen, in the order of virtual time.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use capataz_contracts::v1::{connect_request::Frame as Said, connect_response::Frame as Told};
+use capataz_runtime::core::ConnectionId;
+
+use crate::client::Verdict;
+use crate::worker::Job;
+
+/// One thing that happens. What belongs to a process that is dead by then does not happen.
+#[derive(Debug)]
+pub enum Action {
+    /// The core's timer.
+    Wake,
+    /// The shard's thread sends what its turns have put out.
+    CarryOut,
+    /// The writer's thread takes what waits for it.
+    Write,
+    /// The writer's oldest news reaches the shard's thread.
+    Written,
+    /// The writer's thread has claimed the shard.
+    Reopened,
+    /// A new daemon starts.
+    Boot,
+    /// A worker's frame reaches the daemon.
+    Up {
+        link: ConnectionId,
+        index: u64,
+        frame: Box<Said>,
+    },
+    /// The daemon's frame reaches a worker.
+    Down {
+        link: ConnectionId,
+        index: u64,
+        frame: Box<Told>,
+    },
+    /// The daemon sees the end of a worker's stream.
+    UpEnd {
+        link: ConnectionId,
+    },
+    /// A worker sees the end of its stream.
+    DownEnd {
+        link: ConnectionId,
+    },
+    Work {
+        worker: usize,
+        job: Job,
+    },
+    /// A client's request reaches the daemon.
+    Ask {
+        op: usize,
+    },
+    /// A client hears what became of its request, or that nobody knows.
+    Heard {
+        op: usize,
+        verdict: Verdict,
+    },
+    /// A client that waits does not wait any longer.
+    GiveUp {
+        op: usize,
+    },
+    /// Clients want something new.
+    Act,
+    /// People look after runs that wait for them.
+    Operate,
+    /// A subscriber reads on. Stale where its stream has another number by now.
+    Read {
+        reader: usize,
+        stream: u64,
+    },
+}
+
+#[derive(Debug)]
+pub struct Scheduled {
+    pub at: i64,
+    order: u64,
+    /// The process during whose life this was scheduled.
+    pub generation: u64,
+    pub action: Action,
+}
+
+impl PartialEq for Scheduled {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at, self.order) == (other.at, other.order)
+    }
+}
+
+impl Eq for Scheduled {}
+
+impl PartialOrd for Scheduled {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Scheduled {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.order).cmp(&(other.at, other.order))
+    }
+}
+
+/// Everything that is going to happen; what is due at the same time happens in the order of scheduling.
+#[derive(Debug, Default)]
+pub struct Schedule {
+    heap: BinaryHeap<Reverse<Scheduled>>,
+    order: u64,
+}
+
+impl Schedule {
+    pub fn push(&mut self, at: i64, generation: u64, action: Action) {
+        self.order += 1;
+        self.heap.push(Reverse(Scheduled { at, order: self.order, generation, action }));
+    }
+
+    pub fn pop(&mut self) -> Option<Scheduled> {
+        self.heap.pop().map(|Reverse(scheduled)| scheduled)
+    }
+}

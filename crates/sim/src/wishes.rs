@@ -1,0 +1,161 @@
+//! What clients and the people behind them want, and when.
+
+use std::rc::Rc;
+
+use capataz_engine::Input as Command;
+use capataz_runtime::core::Input;
+use capataz_store::RunId;
+
+use crate::client::Wish;
+use crate::invariant::Violation;
+use crate::model::RunModel;
+use crate::plans::Template;
+use crate::scenario::agent_name;
+use crate::schedule::Action;
+use crate::world::World;
+
+/// Answers that lead to an end.
+const CALM_ANSWERS: &[&str] = &["skip", "succeeded", "failed", "terminate", "abort"];
+
+impl World {
+    /// Clients start runs, look and command, until the faults stop.
+    pub(crate) fn clients_act(&mut self) -> Result<(), Violation> {
+        if self.is_calm() {
+            return Ok(());
+        }
+        let pause = self.rng.between(1, self.scenario.client_pause * 2);
+        self.after(pause, Action::Act);
+        let starts = self.ops.iter().filter(|op| matches!(op.wish, Wish::Start { .. })).count();
+        let idle = self.model.unfinished().next().is_none();
+        if starts < self.scenario.runs && (idle || self.rng.percent(35)) || idle && self.rng.percent(50) {
+            self.want_start(starts as u64);
+            return Ok(());
+        }
+        if self.rng.per_mille(8) && self.daemon.ready && !self.daemon.draining {
+            return self.drain();
+        }
+        match self.rng.below(100) {
+            0..=2 => self.want(Wish::List, false),
+            3..=4 => {
+                let agents = vec![agent_name(0), "agnet-0".to_owned()];
+                self.want(Wish::Check { agents }, false);
+            }
+            5..=14 => {
+                if let Some(run) = self.any_run() {
+                    self.want(Wish::Wait { run }, false);
+                }
+            }
+            _ => self.want_command(),
+        }
+        Ok(())
+    }
+
+    fn want_start(&mut self, number: u64) {
+        let template = Template::draw(&mut self.rng, &self.scenario, number);
+        let forged = (template.key.is_some() && self.rng.percent(8)).then(|| template.forged());
+        let wait = self.rng.percent(25);
+        self.want(Wish::Start { template: Rc::new(template), wait }, false);
+        if let Some(forged) = forged {
+            self.want(Wish::Start { template: Rc::new(forged), wait: false }, false);
+        }
+    }
+
+    /// The daemon is told to drain and is replaced a little later.
+    fn drain(&mut self) -> Result<(), Violation> {
+        self.line(|| "daemon: drains".to_owned());
+        self.daemon.draining = true;
+        self.deliver(Input::Drain)
+    }
+
+    fn any_run(&mut self) -> Option<RunId> {
+        let count = self.model.unfinished().count();
+        let pick = self.rng.below(count);
+        let unfinished = self.model.unfinished().nth(pick).map(|run| run.run);
+        match unfinished {
+            Some(run) if !self.rng.percent(5) => Some(run),
+            _ => {
+                let count = self.model.runs().count();
+                let pick = self.rng.below(count);
+                self.model.runs().nth(pick).map(|run| run.run)
+            }
+        }
+    }
+
+    fn want_command(&mut self) {
+        let Some(run) = self.any_run() else { return };
+        let number = self.draw_id();
+        let reused =
+            self.rng.percent(3).then(|| self.model.run(run)?.requests.keys().next().cloned()).flatten();
+        let request_id = reused
+            .unwrap_or_else(|| if number.is_multiple_of(20) { String::new() } else { format!("r{number}") });
+        let task = self.draw_task(run);
+        let Some(model) = self.model.run(run) else { return };
+        let seq = model.seq();
+        let question = model.open_questions().next().or(model.questions.first_key_value());
+        let question = question.map(|(id, question)| (id.clone(), question.options.clone()));
+        let input = match self.rng.below(100) {
+            0..=14 => Command::Pause { request_id },
+            15..=34 => Command::Resume { request_id },
+            35..=39 => {
+                Command::Cancel { reason: "as wished".to_owned(), force: self.rng.percent(30), request_id }
+            }
+            40..=64 => Command::Extend { task, by_ms: self.rng.between(1, 20_000), request_id },
+            65..=80 => Command::Retry { task, request_id },
+            _ => {
+                let (question_id, options) = question.unwrap_or_else(|| ("q0".to_owned(), Vec::new()));
+                let any = self.rng.pick(&options).cloned();
+                let answer = any.filter(|_| !self.rng.percent(5)).unwrap_or_else(|| "perhaps".to_owned());
+                Command::Resolve { question_id, answer, request_id }
+            }
+        };
+        let if_seq =
+            self.rng.percent(12).then(|| if self.rng.percent(80) { seq } else { seq.saturating_sub(1) });
+        self.want(Wish::Command { run, if_seq, input: Box::new(input) }, false);
+    }
+
+    fn draw_task(&mut self, run: RunId) -> String {
+        let known = self.model.run(run).and_then(|run| Some((run.waves.len().checked_sub(1)?, run)));
+        let Some((wave, model)) = known.filter(|_| !self.rng.percent(4)) else { return "nothing".to_owned() };
+        let tasks = model.plan.waves.get(wave).map(|wave| wave.tasks.as_slice()).unwrap_or_default();
+        self.rng.pick(tasks).map_or_else(|| "nothing".to_owned(), |task| task.name.clone())
+    }
+
+    /// People resume what is paused and answer what is asked: now and then at first, always once the faults have stopped.
+    pub(crate) fn operate(&mut self) {
+        if self.daemon.draining && self.rng.percent(10) {
+            self.line(|| "-- the drained daemon stops".to_owned());
+            self.crash();
+        }
+        let calm = self.is_calm();
+        let held: Vec<(RunId, Option<Asked>)> = self
+            .model
+            .unfinished()
+            .filter(|run| run.is_held())
+            .map(|run| (run.run, first_question(run)))
+            .collect();
+        for (run, question) in held {
+            let cared_for = self.ops.iter().any(|op| op.caring && !op.done && op.wish.run() == Some(run));
+            if cared_for || !(calm || self.rng.percent(8)) {
+                continue;
+            }
+            let request_id = format!("r{}", self.draw_id());
+            let input = match question {
+                None => Command::Resume { request_id },
+                Some((question_id, options)) => {
+                    let calm_answer = options.iter().find(|option| CALM_ANSWERS.contains(&option.as_str()));
+                    let any = if calm { calm_answer } else { self.rng.pick(&options) };
+                    let answer = any.cloned().unwrap_or_default();
+                    Command::Resolve { question_id, answer, request_id }
+                }
+            };
+            self.want(Wish::Command { run, if_seq: None, input: Box::new(input) }, true);
+        }
+    }
+}
+
+/// An open question: its id and its answers.
+type Asked = (String, Vec<String>);
+
+fn first_question(run: &RunModel) -> Option<Asked> {
+    run.open_questions().next().map(|(id, question)| (id.clone(), question.options.clone()))
+}

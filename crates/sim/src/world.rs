@@ -1,0 +1,234 @@
+//! One simulated world: virtual time, one daemon, its disk, its network, and everybody who uses it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use capataz_engine::TaskRef;
+use capataz_runtime::core::{ConnectionId, ReplyId};
+use capataz_store::RunId;
+
+use crate::client::{Asked, Op};
+use crate::coverage::Coverage;
+use crate::daemon::Daemon;
+use crate::disk::Disk;
+use crate::invariant::{Invariant, Violation};
+use crate::model::Model;
+use crate::network::Link;
+use crate::reader::Subscriber;
+use crate::rng::Rng;
+use crate::scenario::{CALM_MS, EPOCH_MS, Scenario};
+use crate::schedule::{Action, Schedule};
+use crate::trace::{Fact, Trace};
+use crate::worker::{Job, Worker};
+
+/// How often people look after runs that wait for them. Milliseconds.
+const OPERATE_EVERY: i64 = 700;
+/// Leases that somebody may still speak of, right or wrong.
+const REMEMBERED_LEASES: usize = 24;
+
+pub(crate) struct World {
+    pub(crate) rng: Rng,
+    pub(crate) scenario: Scenario,
+    pub(crate) now: i64,
+    /// What the daemon's clock shows beside the true time.
+    pub(crate) skew: i64,
+    pub(crate) schedule: Schedule,
+    /// Number of the present process.
+    pub(crate) generation: u64,
+    pub(crate) daemon: Daemon,
+    pub(crate) disk: Disk,
+    pub(crate) links: BTreeMap<ConnectionId, Link>,
+    pub(crate) workers: Vec<Worker>,
+    pub(crate) ops: Vec<Op>,
+    pub(crate) asked: BTreeMap<ReplyId, Asked>,
+    pub(crate) forgotten: BTreeSet<ReplyId>,
+    pub(crate) subscribers: Vec<Subscriber>,
+    pub(crate) model: Model,
+    pub(crate) trace: Trace,
+    pub(crate) coverage: Coverage,
+    /// Inputs that were delivered to the core.
+    pub(crate) inputs: u64,
+    pub(crate) calm_since: Option<i64>,
+    pub(crate) next_id: u64,
+    pub(crate) leases: VecDeque<(RunId, TaskRef, u64)>,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, keep_lines: usize) -> Self {
+        let mut rng = Rng::new(seed);
+        let scenario = Scenario::draw(&mut rng);
+        let workers =
+            scenario.workers.iter().enumerate().map(|(index, shape)| Worker::new(index, shape.clone()));
+        let workers: Vec<Worker> = workers.collect();
+        let daemon = Daemon::new(scenario.ring_bytes);
+        let subscribers = (0..scenario.readers).map(|_| Subscriber::draw(&mut rng)).collect();
+        let mut world = Self {
+            rng,
+            scenario,
+            now: EPOCH_MS,
+            skew: 0,
+            schedule: Schedule::default(),
+            generation: 0,
+            daemon,
+            disk: Disk::default(),
+            links: BTreeMap::new(),
+            workers,
+            ops: Vec::new(),
+            asked: BTreeMap::new(),
+            forgotten: BTreeSet::new(),
+            subscribers,
+            model: Model::default(),
+            trace: Trace::new(keep_lines),
+            coverage: Coverage::default(),
+            inputs: 0,
+            calm_since: None,
+            next_id: 1,
+            leases: VecDeque::new(),
+        };
+        world.after(0, Action::Boot);
+        for worker in 0..world.workers.len() {
+            let delay = world.rng.between(10, 1_500);
+            world.after(delay, Action::Work { worker, job: Job::Connect });
+        }
+        for reader in 0..world.subscribers.len() {
+            world.after(50, Action::Read { reader, stream: 0 });
+        }
+        world.after(100, Action::Act);
+        world.after(OPERATE_EVERY, Action::Operate);
+        world
+    }
+
+    /// Runs until everything has ended.
+    pub(crate) fn run(&mut self) -> Result<(), Violation> {
+        while let Some(scheduled) = self.schedule.pop() {
+            self.now = self.now.max(scheduled.at);
+            if let Some(since) = self.calm_since
+                && self.now > since + CALM_MS
+            {
+                return self.overdue();
+            }
+            let alive = scheduled.generation == self.generation;
+            let ends = matches!(scheduled.action, Action::Operate);
+            self.act(scheduled.action, alive)?;
+            if self.calm_since.is_none() && self.inputs >= self.scenario.inputs {
+                self.calm_down()?;
+            }
+            if ends && self.calm_since.is_some() && self.has_ended() {
+                return self.check_end();
+            }
+        }
+        Ok(())
+    }
+
+    /// `alive`: the process that this belongs to has not died since it was scheduled.
+    fn act(&mut self, action: Action, alive: bool) -> Result<(), Violation> {
+        match action {
+            Action::Wake if alive => self.wake(),
+            Action::CarryOut if alive => self.carry_out(),
+            Action::Write if alive => self.write(),
+            Action::Written if alive => self.written(),
+            Action::Reopened if alive => self.reopened(),
+            Action::Wake | Action::CarryOut | Action::Write | Action::Written | Action::Reopened => Ok(()),
+            Action::Boot => self.boot(),
+            Action::Up { link, index, frame } => self.up(link, index, *frame),
+            Action::Down { link, index, frame } => self.down(link, index, *frame),
+            Action::UpEnd { link } => self.up_end(link),
+            Action::DownEnd { link } => self.down_end(link),
+            Action::Work { worker, job } => self.work(worker, job),
+            Action::Ask { op } => self.ask(op),
+            Action::Heard { op, verdict } => self.heard(op, verdict),
+            Action::GiveUp { op } => self.give_up(op),
+            Action::Act => self.clients_act(),
+            Action::Operate => {
+                self.operate();
+                self.after(OPERATE_EVERY, Action::Operate);
+                Ok(())
+            }
+            Action::Read { reader, stream } => self.read(reader, stream),
+        }
+    }
+
+    /// Schedules something `delay` milliseconds from now.
+    pub(crate) fn after(&mut self, delay: i64, action: Action) {
+        self.schedule.push(self.now + delay.max(0), self.generation, action);
+    }
+
+    pub(crate) fn at(&mut self, at: i64, action: Action) {
+        self.schedule.push(at.max(self.now), self.generation, action);
+    }
+
+    pub(crate) fn is_calm(&self) -> bool {
+        self.calm_since.is_some()
+    }
+
+    pub(crate) fn draw_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    pub(crate) fn line(&mut self, text: impl FnOnce() -> String) {
+        let now = self.now - EPOCH_MS;
+        self.trace.line(|| format!("{:>6}.{:03} {}", now / 1000, now % 1000, text()));
+    }
+
+    /// Somebody may speak of this lease later on.
+    pub(crate) fn remember_lease(&mut self, run: RunId, task: TaskRef, token: u64) {
+        if self.leases.len() >= REMEMBERED_LEASES {
+            self.leases.pop_front();
+        }
+        self.leases.push_back((run, task, token));
+    }
+
+    /// The faults stop: from here on everything has to come to its end.
+    fn calm_down(&mut self) -> Result<(), Violation> {
+        self.line(|| "-- the faults stop".to_owned());
+        self.calm_since = Some(self.now);
+        self.workers_calm_down();
+        if self.daemon.draining {
+            self.line(|| "the drained daemon is replaced".to_owned());
+            self.crash();
+        }
+        Ok(())
+    }
+
+    fn has_ended(&self) -> bool {
+        self.model.unfinished().next().is_none()
+            && self.asked.is_empty()
+            && self.ops.iter().all(|op| op.done)
+            && self.disk.is_idle()
+            && self.daemon.is_idle()
+            && self.subscribers.iter().all(|subscriber| subscriber.is_at_end(&self.model))
+            && self.workers.iter().all(|worker| worker.unconfirmed().next().is_none())
+    }
+
+    /// Virtual time is over: names what has not ended.
+    fn overdue(&self) -> Result<(), Violation> {
+        if let Some(run) = self.model.unfinished().next() {
+            let steps: Vec<_> =
+                run.waves.last().into_iter().flat_map(|wave| &wave.tasks).map(|task| task.step).collect();
+            return Invariant::EndsInTime.broken(format!(
+                "run {} does not end: {} events, paused {}, ending {}, {steps:?}",
+                run.run,
+                run.seq(),
+                run.paused,
+                run.ending.is_some()
+            ));
+        }
+        if let Some(op) = self.ops.iter().find(|op| !op.done) {
+            return Invariant::EveryRequestAnswered.broken(format!("no answer to {:?}", op.wish));
+        }
+        if let Some(key) = self.workers.iter().flat_map(Worker::unconfirmed).next() {
+            return Invariant::EveryRequestAnswered.broken(format!("no answer to the result of {key:?}"));
+        }
+        if self.subscribers.iter().any(|subscriber| !subscriber.is_at_end(&self.model)) {
+            return Invariant::ReadersReachEnd.broken("a subscriber stands still".to_owned());
+        }
+        Invariant::EndsInTime.broken("the daemon never rests".to_owned())
+    }
+
+    fn check_end(&mut self) -> Result<(), Violation> {
+        self.check_store()?;
+        self.check_state()?;
+        self.trace.fact(Fact::Delivered, self.inputs, self.model.entries().len() as u64);
+        Ok(())
+    }
+}
