@@ -1,186 +1,235 @@
-//! A stored log stays readable. `golden/format-1.binpb` holds the events of one run, each with its length before it, as
-//! the store keeps them; `golden/format-1.txt` says what they fold to.
+//! Stored logs stay readable, and what was begun under an older version goes on.
 //!
-//! Once a version that writes this format is released, its file never changes: a later format gets a file of its own.
-//! Until then `CAPATAZ_WRITE_GOLDEN=1 cargo test -p capataz-engine --test golden` writes both anew.
+//! For each log of each format `golden/` has `FORMAT-NAME.binpb`, the events of one run or session, each with its length
+//! before it, as the store keeps them; `FORMAT-NAME.txt`, which says what they fold to, at the end and after each event;
+//! and `FORMAT-NAME.decisions`, the number of the last event of each decision.
+//!
+//! The files of a format are made once, by the version that writes it, and stay as they are: nothing overwrites them. A
+//! later format gets files of its own: `CAPATAZ_WRITE_GOLDEN=format-2 cargo test -p capataz-engine --test golden` writes
+//! those that are not there yet.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod golden_run;
+mod golden_told;
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use capataz_contracts::v1::{self, event::Body};
-use capataz_engine::{RunState, ViewOptions};
-use prost::Message;
+use capataz_contracts::v1;
+use capataz_engine::RunState;
+use capataz_engine::session::SessionState;
 
-const SEED: u64 = 42;
+use golden_run::{Log, STORIES, Story};
+use golden_told::{Facts, SEED, facts_of, kind, told};
+
+/// What a log of this format can hold.
+const KINDS_OF_FORMAT_1: &[&str] = &[
+    "run_accepted",
+    "wave_started",
+    "task_input_resolved",
+    "task_leased",
+    "task_lease_lost",
+    "task_attempt_failed",
+    "task_retry_due",
+    "task_cancel_requested",
+    "task_extended",
+    "task_settled",
+    "task_reactivated",
+    "result_refused",
+    "wave_finished",
+    "question_asked",
+    "question_answered",
+    "run_paused",
+    "run_resumed",
+    "run_cancel_requested",
+    "run_finished",
+    "notice",
+    "wave_decided",
+    "ask_begun",
+    "ask_routed",
+    "transition_considered",
+    "session_opened",
+    "session_turn",
+    "session_transition_accepted",
+    "browser_activity_started",
+    "browser_opened",
+    "action_proposed",
+    "stage_finished",
+    "action_finished",
+    "action_failed",
+    "browser_close_requested",
+    "browser_closed",
+];
+
+/// A log as a version before this one, or this one, has written it.
+struct Stored {
+    /// Such as `format-1-ask`.
+    name: String,
+    story: Story,
+    log: Log,
+    told: String,
+}
 
 fn path(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
 #[expect(clippy::disallowed_methods, reason = "whoever runs the tests asks for the files to be written")]
-fn wants_writing() -> bool {
-    std::env::var("CAPATAZ_WRITE_GOLDEN").is_ok_and(|value| value == "1")
+fn format_to_write() -> Option<String> {
+    std::env::var("CAPATAZ_WRITE_GOLDEN").ok().filter(|format| !format.is_empty())
 }
 
-fn events(mut bytes: &[u8]) -> Vec<v1::Event> {
-    let mut events = Vec::new();
-    while !bytes.is_empty() {
-        events.push(v1::Event::decode_length_delimited(&mut bytes).expect("an event can be read"));
+/// Tells each story by the rules of this version, and keeps what is not there yet.
+fn write(format: &str) {
+    let is_free = |name: &str| !path(name).exists();
+    for (name, story) in STORIES {
+        let log = story(SEED, &Log::default(), 0);
+        let ends: Vec<String> = log.ends.iter().map(u64::to_string).collect();
+        let name = format!("{format}-{name}");
+        // What the events are, and what they are told as, belong together.
+        if is_free(&format!("{name}.binpb")) {
+            fs::write(path(&format!("{name}.binpb")), log.encode()).unwrap();
+            fs::write(path(&format!("{name}.decisions")), ends.join("\n") + "\n").unwrap();
+            fs::write(path(&format!("{name}.txt")), told(&log.events)).unwrap();
+        }
     }
-    events
 }
 
-static STORED: LazyLock<Vec<u8>> = LazyLock::new(|| {
-    if wants_writing() {
-        let log = golden_run::log(SEED);
-        let state = RunState::fold(SEED, events(&log)).expect("the log can be folded");
-        fs::write(path("format-1.txt"), told(&state)).unwrap();
-        fs::write(path("format-1.binpb"), log).unwrap();
+static STORED: LazyLock<Vec<Stored>> = LazyLock::new(|| {
+    if let Some(format) = format_to_write() {
+        write(&format);
     }
-    fs::read(path("format-1.binpb")).expect("the golden log is there")
+    let files = fs::read_dir(path("")).expect("the golden logs are there");
+    let files = files.map(|file| file.unwrap().file_name().into_string().expect("a plain name"));
+    let names: BTreeSet<String> =
+        files.filter_map(|file| Some(file.strip_suffix(".binpb")?.to_owned())).collect();
+    names.into_iter().map(read).collect()
 });
 
-fn stored() -> Vec<v1::Event> {
-    events(&STORED)
+fn read(name: String) -> Stored {
+    let of = name.splitn(3, '-').nth(2).expect("format, number, name").to_owned();
+    let (_, story) = STORIES.iter().find(|(name, _)| *name == of).expect("each log has its story");
+    let decisions = fs::read_to_string(path(&format!("{name}.decisions"))).unwrap();
+    let log = Log {
+        events: Log::decode(&fs::read(path(&format!("{name}.binpb"))).unwrap()),
+        ends: decisions.lines().map(|line| line.parse().unwrap()).collect(),
+    };
+    assert_eq!(log.ends.last(), Some(&(log.events.len() as u64)), "{name}");
+    let told = fs::read_to_string(path(&format!("{name}.txt"))).unwrap();
+    Stored { name, story: *story, log, told }
 }
 
 #[test]
-fn a_log_of_format_1_folds_to_the_same_run() {
-    let events = stored();
-    let state = RunState::fold(SEED, events).expect("the log can be folded");
-    assert_eq!(told(&state), fs::read_to_string(path("format-1.txt")).unwrap());
-}
-
-#[test]
-fn every_beginning_of_the_log_is_a_log() {
-    let events = stored();
-    for end in 1..=events.len() {
-        let state = RunState::fold(SEED, events[..end].iter().cloned()).expect("the beginning can be folded");
-        assert_eq!(state.seq(), end as u64);
-        assert_eq!(state.is_finished(), end == events.len());
-        let bytes = state.snapshot().unwrap();
-        assert_eq!(RunState::from_snapshot(&bytes).unwrap().snapshot().unwrap(), bytes);
-    }
-}
-
-#[test]
-fn the_log_has_every_kind_of_event() {
-    let kinds: BTreeSet<usize> = stored().iter().map(|event| kind(event.body.as_ref().unwrap())).collect();
-    assert_eq!(kinds, (0..KINDS).collect());
-}
-
-const KINDS: usize = 21;
-
-fn kind(body: &Body) -> usize {
-    match body {
-        Body::RunAccepted(_) => 0,
-        Body::WaveStarted(_) => 1,
-        Body::TaskInputResolved(_) => 2,
-        Body::TaskLeased(_) => 3,
-        Body::TaskLeaseLost(_) => 4,
-        Body::TaskAttemptFailed(_) => 5,
-        Body::TaskRetryDue(_) => 6,
-        Body::TaskCancelRequested(_) => 7,
-        Body::TaskExtended(_) => 8,
-        Body::TaskSettled(_) => 9,
-        Body::TaskReactivated(_) => 10,
-        Body::ResultRefused(_) => 11,
-        Body::WaveDecided(_) => 12,
-        Body::WaveFinished(_) => 13,
-        Body::QuestionAsked(_) => 14,
-        Body::QuestionAnswered(_) => 15,
-        Body::RunPaused(_) => 16,
-        Body::RunResumed(_) => 17,
-        Body::RunCancelRequested(_) => 18,
-        Body::RunFinished(_) => 19,
-        Body::Notice(_) => 20,
-        Body::AskBegun(_)
-        | Body::AskRouted(_)
-        | Body::TransitionConsidered(_)
-        | Body::SessionOpened(_)
-        | Body::SessionTurn(_)
-        | Body::SessionTransitionAccepted(_)
-        | Body::BrowserActivityStarted(_)
-        | Body::BrowserOpened(_)
-        | Body::ActionProposed(_)
-        | Body::StageFinished(_)
-        | Body::ActionFinished(_)
-        | Body::ActionFailed(_)
-        | Body::BrowserCloseRequested(_)
-        | Body::BrowserClosed(_) => panic!("the log is that of a plan"),
-    }
-}
-
-/// The run in words, field by field, so that a field that is new to the view does not change them.
-fn told(state: &RunState) -> String {
-    let options = ViewOptions { tasks: true, outputs: true, offset: 0, limit: usize::MAX };
-    let run = state.view("run".to_owned(), options);
-    let mut text = String::new();
-    let out = &mut text;
-    writeln!(out, "run {:?} seq {} wave {}", run.name, run.seq, run.wave).unwrap();
-    writeln!(out, "  {:?}, {:?}", run.status(), run.outcome()).unwrap();
-    writeln!(out, "  at {} to {:?}", run.created_at_ms, run.finished_at_ms).unwrap();
-    writeln!(out, "  labels {:?}", run.labels).unwrap();
-    if let Some(parent) = &run.parent {
-        writeln!(out, "  parent {} {} {}", parent.run_id, parent.task, parent.lease).unwrap();
-    }
-    if let Some(summary) = &run.summary {
-        let v1::ErrorSummary { total, critical, high, medium, low, critical_tasks } = summary;
-        writeln!(out, "  errors {total}: {critical} {high} {medium} {low}, critical tasks {critical_tasks}")
-            .unwrap();
-    }
-    writeln!(
-        out,
-        "  settled {} of {}, error {:?}",
-        run.tasks_settled,
-        run.tasks_total,
-        code(run.error.as_ref())
-    )
-    .unwrap();
-    for question in &run.questions {
-        let v1::Question { question_id, options, task, answer, asked_at_ms, error, .. } = question;
-        writeln!(out, "question {question_id} {task:?} {:?} {options:?}: {answer:?}", code(error.as_ref()))
-            .unwrap();
-        writeln!(out, "  asked at {asked_at_ms}").unwrap();
-    }
-    for wave in &run.waves {
-        writeln!(out, "wave {} {:?}", wave.name, wave.policy()).unwrap();
-        if let Some(evaluation) = &wave.evaluation {
-            let v1::Evaluation { should_continue, successes, total, quorum_met, failed_agents, .. } =
-                evaluation;
-            writeln!(out, "  {should_continue} {successes}/{total} {quorum_met:?} {failed_agents:?}")
-                .unwrap();
-        }
-        for task in &wave.tasks {
-            tell_task(out, task);
+fn every_log_and_every_beginning_of_it_folds_to_what_it_was() {
+    for stored in &*STORED {
+        let now = told(&stored.log.events);
+        let (mut then, mut now) = (stored.told.lines(), now.lines());
+        let mut event = String::new();
+        loop {
+            let (then, now) = (then.next(), now.next());
+            assert_eq!(now, then, "{}: {event}", stored.name);
+            match then {
+                Some(line) if !line.starts_with(' ') => event = line.to_owned(),
+                Some(_) => {}
+                None => break,
+            }
         }
     }
-    text
 }
 
-fn tell_task(out: &mut String, task: &v1::TaskView) {
-    writeln!(out, "  task {} by {} critical {}", task.name, task.agent, task.critical).unwrap();
-    writeln!(out, "    {:?} {:?}", task.state(), task.status.map(|_| task.status())).unwrap();
-    writeln!(out, "    attempt {}/{} activation {}", task.attempt, task.max_attempts, task.activation)
-        .unwrap();
-    writeln!(out, "    {:?} {:?} {:?}", task.started_at_ms, task.deadline_ms, task.settled_at_ms).unwrap();
-    writeln!(out, "    error {:?} worker {:?}", code(task.error.as_ref()), task.worker).unwrap();
-    let output = task.output.as_ref().and_then(|output| match output.data.as_ref()? {
-        v1::payload::Data::Inline(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
-        v1::payload::Data::Blob(blob) => Some(blob.blake3.clone()),
-    });
-    writeln!(out, "    output {output:?}").unwrap();
-    let steps: Vec<String> =
-        task.history.iter().map(|step| format!("{:?}@{}", step.to(), step.at_ms)).collect();
-    writeln!(out, "    {}", steps.join(" ")).unwrap();
+#[test]
+fn what_is_folded_at_once_and_event_by_event_and_from_a_snapshot_is_the_same() {
+    for Stored { name, log, .. } in &*STORED {
+        let events = &log.events;
+        if kind(&events[0]) == "session_opened" {
+            let mut state = SessionState::fold([events[0].clone()]).unwrap();
+            for end in 2..=events.len() {
+                state = SessionState::from_snapshot(&state.snapshot().unwrap()).unwrap();
+                state.apply(events[end - 1].clone()).unwrap();
+                assert_eq!(state, SessionState::fold(events[..end].iter().cloned()).unwrap(), "{name} {end}");
+            }
+            continue;
+        }
+        let mut state = RunState::fold(SEED, [events[0].clone()]).unwrap();
+        for end in 2..=events.len() {
+            state = RunState::from_snapshot(&state.snapshot().unwrap()).unwrap();
+            state.apply(events[end - 1].clone()).unwrap();
+            state.loaded();
+            assert_eq!(state, RunState::fold(SEED, events[..end].iter().cloned()).unwrap(), "{name} {end}");
+            assert_eq!(state.is_finished(), end == events.len(), "{name} {end}");
+        }
+    }
 }
 
-fn code(error: Option<&v1::Error>) -> Option<&str> {
-    error.map(|error| error.code.as_str())
+/// Whatever had happened when this version took the run over, it comes to the same end.
+#[test]
+fn what_was_begun_before_goes_on_to_the_same_end() {
+    for Stored { name, story, log, .. } in &*STORED {
+        let end = without_numbers(facts_of(&log.events));
+        for decisions in 1..log.ends.len() {
+            let gone_on = story(SEED, log, decisions);
+            let gone_on = without_numbers(facts_of(&gone_on.events));
+            for (place, value) in &end {
+                assert_eq!(gone_on.get(place), Some(value), "{name} after decision {decisions}: {place}");
+            }
+            assert_eq!(gone_on.len(), end.len(), "{name} after decision {decisions}");
+        }
+    }
+}
+
+/// Facts without numbers of events, which a version may count otherwise, and without what is made of them: tokens of
+/// leases, ids of questions.
+fn without_numbers(facts: Facts) -> Facts {
+    let is_number = |place: &str| {
+        place.ends_with(".seq") || place.ends_with(".question_id") || place.starts_with("request.")
+    };
+    let text = |value: String| match value.split_once("(lease ") {
+        Some((before, after)) => {
+            let after = after.trim_start_matches(|digit: char| digit.is_ascii_digit());
+            format!("{before}(lease {after}")
+        }
+        None => value,
+    };
+    let facts = facts.into_iter().filter(|(place, _)| !is_number(place));
+    facts.map(|(place, value)| (place, text(value))).collect()
+}
+
+#[test]
+fn every_format_has_every_story_and_every_kind_of_event() {
+    let formats = [("format-1", KINDS_OF_FORMAT_1)];
+    for (format, kinds) in formats {
+        let of_format = |stored: &&Stored| stored.name.starts_with(&format!("{format}-"));
+        let stored: Vec<&Stored> = STORED.iter().filter(of_format).collect();
+        let names: BTreeSet<String> = stored.iter().map(|stored| stored.name.clone()).collect();
+        let stories = STORIES.iter().map(|(name, _)| format!("{format}-{name}")).collect();
+        assert_eq!(names, stories);
+        let events = stored.iter().flat_map(|stored| &stored.log.events);
+        assert_eq!(
+            events.map(kind).collect::<BTreeSet<_>>(),
+            kinds.iter().map(|&kind| kind.to_owned()).collect()
+        );
+    }
+}
+
+#[test]
+fn the_stories_of_this_version_have_every_kind_of_event_there_is() {
+    let told = STORIES.iter().flat_map(|(_, story)| story(SEED, &Log::default(), 0).events);
+    let told: BTreeSet<String> = told.map(|event| kind(&event)).collect();
+    let known: BTreeSet<String> = kinds_of_the_contract();
+    assert_eq!(told, known);
+}
+
+/// Every kind that the contract has: an event of that kind, with nothing in it, has a name.
+fn kinds_of_the_contract() -> BTreeSet<String> {
+    use prost::Message as _;
+    let empty = |number: u32| {
+        let mut bytes = Vec::new();
+        prost::encoding::encode_key(number, prost::encoding::WireType::LengthDelimited, &mut bytes);
+        prost::encoding::encode_varint(0, &mut bytes);
+        v1::Event::decode(bytes.as_slice()).unwrap()
+    };
+    let events = (10..1_000).map(empty).filter(|event| event.body.is_some());
+    events.map(|event| kind(&event)).collect()
 }

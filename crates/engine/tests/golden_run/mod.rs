@@ -1,18 +1,82 @@
-//! The run that the golden log tells: something of everything.
+//! The runs and the session that golden logs tell: something of everything, by the rules of this version.
+//!
+//! Each may begin with the decisions of a stored log and go on from there by itself, as a run does whose daemon is
+//! replaced by a newer one.
+
+mod ask;
+mod plan;
+mod script;
+mod session;
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use capataz_contracts::v1;
-use capataz_engine::{Input, Plan, Report, RunState, StartRun, TaskRef, Timestamp, Work, decide, start};
+use capataz_engine::{Decision, Input, Report, RunState, StartRun, TaskRef, Timestamp, Work, decide, start};
+use prost::Message;
 
 const START: i64 = 1_700_000_000_000;
 const SECOND: i64 = 1_000;
 const MINUTE: i64 = 60 * SECOND;
 
-struct Run {
+/// A log, and where each of the decisions ends that wrote it.
+#[derive(Clone, Default)]
+pub struct Log {
+    pub events: Vec<v1::Event>,
+    /// Number of the last event of each decision.
+    pub ends: Vec<u64>,
+}
+
+/// What tells a log, beginning with so many decisions of the one given.
+pub type Story = fn(seed: u64, before: &Log, decisions: usize) -> Log;
+
+/// Every story by the name of its log.
+pub const STORIES: &[(&str, Story)] = &[
+    ("plan", plan::log),
+    ("ask", ask::log),
+    ("ask-stopped", ask::log_of_a_stopped_one),
+    ("ask-unavailable", ask::log_of_an_unavailable_one),
+    ("session", session::log),
+    ("script", script::log),
+    ("script-halted", script::log_of_a_halted_one),
+    ("script-lost", script::log_of_a_lost_one),
+    ("script-interactive", script::log_of_an_interactive_one),
+    ("script-idle", script::log_of_an_idle_one),
+];
+
+impl Log {
+    pub fn decode(mut bytes: &[u8]) -> Vec<v1::Event> {
+        let mut events = Vec::new();
+        while !bytes.is_empty() {
+            events.push(v1::Event::decode_length_delimited(&mut bytes).expect("an event can be read"));
+        }
+        events
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        self.events.iter().flat_map(Message::encode_length_delimited_to_vec).collect()
+    }
+
+    fn add(&mut self, events: &Bytes) {
+        self.events.extend(Self::decode(events));
+        self.ends.push(self.events.len() as u64);
+    }
+
+    /// The events of the decision of this number, from 0.
+    fn decision(&self, number: usize) -> &[v1::Event] {
+        let begin = number.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.events[begin as usize..self.ends[number] as usize]
+    }
+}
+
+/// A run at work.
+struct Run<'a> {
     state: RunState,
     now: i64,
-    log: Vec<u8>,
+    log: Log,
+    before: &'a Log,
+    /// So many decisions are taken from the log before.
+    decisions: usize,
 }
 
 fn json(text: &str) -> v1::Payload {
@@ -22,98 +86,68 @@ fn json(text: &str) -> v1::Payload {
     }
 }
 
-fn task(name: &str) -> v1::Task {
-    v1::Task { name: name.to_owned(), agent: format!("{name}-agent"), ..v1::Task::default() }
-}
-
-fn policy(kind: v1::AggregationKind) -> v1::AggregationPolicy {
-    v1::AggregationPolicy { kind: kind as i32, ..v1::AggregationPolicy::default() }
-}
-
-fn plan() -> v1::Plan {
-    let once = v1::Task { effect: Some(v1::Effect::AtMostOnce as i32), ..task("publish") };
-    let slow = v1::Task {
-        timeouts: Some(v1::TimeoutPolicy { timeout_ms: Some(5 * MINUTE), ..v1::TimeoutPolicy::default() }),
-        ..task("slow")
-    };
-    let report = v1::Task {
-        input: Some(json(r#"{"built":"${tasks.build.output}","n":"${tasks.build.output.n}"}"#)),
-        critical: true,
-        retry: Some(v1::RetryPolicy {
-            delays_ms: vec![100],
-            jitter: Some(true),
-            ..v1::RetryPolicy::default()
-        }),
-        ..task("report")
-    };
-    let broken = v1::Task { input: Some(json(r#""${tasks.build.output.missing}""#)), ..task("broken") };
-    let early = v1::AggregationPolicy {
-        quorum_threshold: Some(0.25),
-        stop_when_decided: Some(true),
-        ..policy(v1::AggregationKind::Quorum)
-    };
-    v1::Plan {
-        name: "golden".to_owned(),
-        waves: vec![
-            v1::Wave {
-                name: Some("first".to_owned()),
-                tasks: vec![task("build"), task("test"), once, slow],
-                policy: Some(policy(v1::AggregationKind::ContinueAll)),
-            },
-            v1::Wave {
-                name: None,
-                tasks: vec![report, broken, task("rest"), task("idle")],
-                policy: Some(early),
-            },
-            v1::Wave { name: None, tasks: vec![task("last"), task("never")], policy: None },
-            v1::Wave { name: None, tasks: vec![task("unreached")], policy: None },
-        ],
-        policy: Some(policy(v1::AggregationKind::CriticalPath)),
-        on_high: Some(v1::OnHigh::Pause as i32),
-        ..v1::Plan::default()
-    }
-}
-
-impl Run {
+impl<'a> Run<'a> {
     #[track_caller]
-    fn does(&mut self, input: Input) {
-        let decision = decide(&mut self.state, input, Timestamp(self.now)).expect("nothing is refused");
-        self.log.extend_from_slice(&decision.events);
+    fn start(seed: u64, work: Work, before: &'a Log, decisions: usize) -> Self {
+        Self::start_at(seed, work, before, decisions, START)
     }
 
-    fn at(&self, name: &str) -> TaskRef {
-        self.state.plan().find(name).expect("the task is in the plan")
+    #[track_caller]
+    fn start_at(seed: u64, work: Work, before: &'a Log, decisions: usize, now: i64) -> Self {
+        let labels = BTreeMap::from([("team".to_owned(), "core".to_owned())]);
+        let parent =
+            Some(v1::ParentRef { run_id: "parent".to_owned(), task: "start-child".to_owned(), lease: 3 });
+        let mut log = Log::default();
+        let state = if decisions == 0 {
+            let (state, decision) =
+                start(seed, StartRun { work, labels, parent }, Timestamp(now)).expect("the run starts");
+            log.add(&decision.events);
+            state
+        } else {
+            log.events.extend_from_slice(before.decision(0));
+            log.ends.push(log.events.len() as u64);
+            RunState::fold(seed, log.events.clone()).expect("the beginning can be folded")
+        };
+        Self { state, now, log, before, decisions }
     }
 
     #[track_caller]
-    fn lease(&mut self, name: &str) -> u64 {
-        let task = self.at(name);
-        self.does(Input::Lease { task, worker: format!("{name}-worker") });
+    fn does(&mut self, input: Input) {
+        let number = self.log.ends.len();
+        if number < self.decisions {
+            for event in self.before.decision(number) {
+                self.state.apply(event.clone()).expect("the event can be folded");
+                self.log.events.push(event.clone());
+            }
+            self.log.ends.push(self.log.events.len() as u64);
+            return;
+        }
+        let now = Timestamp(self.now);
+        let Decision { events, .. } = decide(&mut self.state, input, now).expect("nothing is refused");
+        self.log.add(&events);
+    }
+
+    /// The task that began last.
+    fn newest(&self) -> TaskRef {
+        let options = capataz_engine::ViewOptions { tasks: false, outputs: false, offset: 0, limit: 0 };
+        TaskRef { wave: self.state.view(String::new(), options).wave, task: 0 }
+    }
+
+    #[track_caller]
+    fn takes(&mut self, task: TaskRef, worker: &str) -> u64 {
+        self.does(Input::Lease { task, worker: worker.to_owned() });
         self.state.lease_of(task).expect("the task is leased").0
     }
 
     #[track_caller]
-    fn reports(&mut self, name: &str, lease: u64, report: Report) {
-        let (task, worker) = (self.at(name), format!("{name}-worker"));
-        self.does(Input::Report { task, lease, worker, report, log: format!("log of {name}") });
+    fn says(&mut self, task: TaskRef, lease: u64, worker: &str, report: Report) {
+        let log = format!("log of {worker}");
+        self.does(Input::Report { task, lease, worker: worker.to_owned(), report, log });
     }
 
     #[track_caller]
-    fn completes(&mut self, name: &str, lease: u64, output: &str) {
-        self.reports(name, lease, Report::Completed(json(output)));
-    }
-
-    #[track_caller]
-    fn fails(&mut self, name: &str, lease: u64, code: &str) {
-        let error =
-            v1::Error { code: code.to_owned(), message: "exit code 1".to_owned(), ..v1::Error::default() };
-        self.reports(name, lease, Report::Failed(error));
-    }
-
-    #[track_caller]
-    fn loses(&mut self, name: &str, lease: u64) {
-        let task = self.at(name);
-        self.does(Input::LeaseLost { task, lease, reason: v1::LeaseLossReason::Silent });
+    fn loses_lease(&mut self, task: TaskRef, lease: u64, reason: v1::LeaseLossReason) {
+        self.does(Input::LeaseLost { task, lease, reason });
     }
 
     fn after(&mut self, milliseconds: i64) {
@@ -123,6 +157,12 @@ impl Run {
             self.does(Input::Tick { observed: BTreeMap::new() });
         }
         self.now = end;
+    }
+
+    fn stands_still(&mut self, milliseconds: i64) {
+        self.does(Input::Pause { request_id: format!("pause-{}", self.now) });
+        self.after(milliseconds);
+        self.does(Input::Resume { request_id: format!("resume-{}", self.now) });
     }
 
     /// Answers the newest question.
@@ -137,67 +177,10 @@ impl Run {
             request_id: format!("answer-{answer}"),
         });
     }
-}
 
-/// The events of the run, each with its length before it.
-pub fn log(seed: u64) -> Vec<u8> {
-    let mut plan = plan();
-    Plan::materialise(&mut plan).expect("the plan is valid");
-    let labels = BTreeMap::from([("team".to_owned(), "core".to_owned())]);
-    let parent =
-        Some(v1::ParentRef { run_id: "parent".to_owned(), task: "start-child".to_owned(), lease: 3 });
-    let (state, decision) =
-        start(seed, StartRun { work: Work::Plan(plan), labels, parent }, Timestamp(START))
-            .expect("the run starts");
-    let mut run = Run { state, now: START, log: decision.events.to_vec() };
-    first_wave(&mut run);
-    second_wave(&mut run);
-    run.lease("last");
-    run.after(SECOND);
-    run.does(Input::Cancel { reason: "enough".to_owned(), force: false, request_id: "cancel".to_owned() });
-    run.after(MINUTE);
-    assert!(run.state.is_finished());
-    run.log
-}
-
-/// A retry, a lost lease, a refused result, an unknown outcome, a timeout that is extended, a failure that is run anew.
-fn first_wave(run: &mut Run) {
-    run.does(Input::AgentAbsent { task: run.at("build") });
-    let build = run.lease("build");
-    let test = run.lease("test");
-    let publish = run.lease("publish");
-    let slow = run.lease("slow");
-    run.fails("build", build, "NETWORK_ERROR");
-    run.after(SECOND);
-    let build = run.lease("build");
-    run.loses("build", build);
-    let again = run.lease("build");
-    run.completes("build", build, "\"too late\"");
-    run.completes("build", again, r#"{"n":7}"#);
-    run.does(Input::Pause { request_id: "pause".to_owned() });
-    run.fails("test", test, "TESTS_FAILED");
-    run.does(Input::Resume { request_id: "resume".to_owned() });
-    run.answers("fix_manual");
-    let test = run.lease("test");
-    run.loses("publish", publish);
-    run.after(MINUTE);
-    run.answers("succeeded");
-    run.after(4 * MINUTE + 5 * SECOND);
-    run.does(Input::Extend { task: "slow".to_owned(), by_ms: 15 * MINUTE, request_id: "extend".to_owned() });
-    run.completes("test", test, "\"ok\"");
-    run.after(15 * MINUTE);
-    run.reports("slow", slow, Report::Cancelled(Some(json("\"half\""))));
-    run.answers("terminate");
-}
-
-/// An input that cannot be resolved, one that can, and an early end.
-fn second_wave(run: &mut Run) {
-    run.answers("skip");
-    let report = run.lease("report");
-    let rest = run.lease("rest");
-    run.fails("report", report, "RATE_LIMIT");
-    run.after(SECOND);
-    let report = run.lease("report");
-    run.completes("report", report, "[1,2]");
-    run.reports("rest", rest, Report::Cancelled(None));
+    #[track_caller]
+    fn ends(self, outcome: v1::RunOutcome) -> Log {
+        assert_eq!(self.state.outcome(), Some(outcome));
+        self.log
+    }
 }

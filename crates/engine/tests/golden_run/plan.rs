@@ -1,0 +1,147 @@
+//! A plan: retries, a lost lease, refused results, questions, a pause, an extension, an early end, a cancel.
+
+use capataz_contracts::v1;
+use capataz_engine::{Input, Plan, Report, TaskRef, Work};
+
+use super::{Log, MINUTE, Run, SECOND, json};
+
+fn task(name: &str) -> v1::Task {
+    v1::Task { name: name.to_owned(), agent: format!("{name}-agent"), ..v1::Task::default() }
+}
+
+fn policy(kind: v1::AggregationKind) -> v1::AggregationPolicy {
+    v1::AggregationPolicy { kind: kind as i32, ..v1::AggregationPolicy::default() }
+}
+
+fn plan() -> v1::Plan {
+    let once = v1::Task { effect: Some(v1::Effect::AtMostOnce as i32), ..task("publish") };
+    let slow = v1::Task {
+        timeouts: Some(v1::TimeoutPolicy { timeout_ms: Some(5 * MINUTE), ..v1::TimeoutPolicy::default() }),
+        ..task("slow")
+    };
+    let report = v1::Task {
+        input: Some(json(r#"{"built":"${tasks.build.output}","n":"${tasks.build.output.n}"}"#)),
+        critical: true,
+        retry: Some(v1::RetryPolicy {
+            delays_ms: vec![100],
+            jitter: Some(true),
+            ..v1::RetryPolicy::default()
+        }),
+        ..task("report")
+    };
+    let broken = v1::Task { input: Some(json(r#""${tasks.build.output.missing}""#)), ..task("broken") };
+    let early = v1::AggregationPolicy {
+        quorum_threshold: Some(0.25),
+        stop_when_decided: Some(true),
+        ..policy(v1::AggregationKind::Quorum)
+    };
+    v1::Plan {
+        name: "golden".to_owned(),
+        waves: vec![
+            v1::Wave {
+                name: Some("first".to_owned()),
+                tasks: vec![task("build"), task("test"), once, slow],
+                policy: Some(policy(v1::AggregationKind::ContinueAll)),
+            },
+            v1::Wave {
+                name: None,
+                tasks: vec![report, broken, task("rest"), task("idle")],
+                policy: Some(early),
+            },
+            v1::Wave { name: None, tasks: vec![task("last"), task("never")], policy: None },
+            v1::Wave { name: None, tasks: vec![task("unreached")], policy: None },
+        ],
+        policy: Some(policy(v1::AggregationKind::CriticalPath)),
+        on_high: Some(v1::OnHigh::Pause as i32),
+        ..v1::Plan::default()
+    }
+}
+
+impl Run<'_> {
+    fn at(&self, name: &str) -> TaskRef {
+        self.state.plan().find(name).expect("the task is in the plan")
+    }
+
+    #[track_caller]
+    fn lease(&mut self, name: &str) -> u64 {
+        self.takes(self.at(name), &format!("{name}-worker"))
+    }
+
+    #[track_caller]
+    fn reports(&mut self, name: &str, lease: u64, report: Report) {
+        let (task, worker) = (self.at(name), format!("{name}-worker"));
+        self.does(Input::Report { task, lease, worker, report, log: format!("log of {name}") });
+    }
+
+    #[track_caller]
+    fn completes(&mut self, name: &str, lease: u64, output: &str) {
+        self.reports(name, lease, Report::Completed(json(output)));
+    }
+
+    #[track_caller]
+    fn fails(&mut self, name: &str, lease: u64, code: &str) {
+        let error =
+            v1::Error { code: code.to_owned(), message: "exit code 1".to_owned(), ..v1::Error::default() };
+        self.reports(name, lease, Report::Failed(error));
+    }
+
+    #[track_caller]
+    fn loses(&mut self, name: &str, lease: u64) {
+        self.loses_lease(self.at(name), lease, v1::LeaseLossReason::Silent);
+    }
+}
+
+pub fn log(seed: u64, before: &Log, decisions: usize) -> Log {
+    let mut plan = plan();
+    Plan::materialise(&mut plan).expect("the plan is valid");
+    let mut run = Run::start(seed, Work::Plan(plan), before, decisions);
+    first_wave(&mut run);
+    second_wave(&mut run);
+    run.lease("last");
+    run.after(SECOND);
+    run.does(Input::Cancel { reason: "enough".to_owned(), force: false, request_id: "cancel".to_owned() });
+    run.after(MINUTE);
+    run.ends(v1::RunOutcome::Cancelled)
+}
+
+/// A retry, a lost lease, a refused result, an unknown outcome, a timeout that is extended, a failure that is run anew.
+fn first_wave(run: &mut Run<'_>) {
+    run.does(Input::AgentAbsent { task: run.at("build") });
+    let build = run.lease("build");
+    let test = run.lease("test");
+    let publish = run.lease("publish");
+    let slow = run.lease("slow");
+    run.fails("build", build, "NETWORK_ERROR");
+    run.after(SECOND);
+    let build = run.lease("build");
+    run.loses("build", build);
+    let again = run.lease("build");
+    run.completes("build", build, "\"too late\"");
+    run.completes("build", again, r#"{"n":7}"#);
+    run.does(Input::Pause { request_id: "pause".to_owned() });
+    run.fails("test", test, "TESTS_FAILED");
+    run.does(Input::Resume { request_id: "resume".to_owned() });
+    run.answers("fix_manual");
+    let test = run.lease("test");
+    run.loses("publish", publish);
+    run.after(MINUTE);
+    run.answers("succeeded");
+    run.after(4 * MINUTE + 5 * SECOND);
+    run.does(Input::Extend { task: "slow".to_owned(), by_ms: 15 * MINUTE, request_id: "extend".to_owned() });
+    run.completes("test", test, "\"ok\"");
+    run.after(15 * MINUTE);
+    run.reports("slow", slow, Report::Cancelled(Some(json("\"half\""))));
+    run.answers("terminate");
+}
+
+/// An input that cannot be resolved, one that can, and an early end.
+fn second_wave(run: &mut Run<'_>) {
+    run.answers("skip");
+    let report = run.lease("report");
+    let rest = run.lease("rest");
+    run.fails("report", report, "RATE_LIMIT");
+    run.after(SECOND);
+    let report = run.lease("report");
+    run.completes("report", report, "[1,2]");
+    run.reports("rest", rest, Report::Cancelled(None));
+}

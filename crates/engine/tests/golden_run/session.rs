@@ -1,0 +1,109 @@
+//! A session: asks with all that they may leave behind, more than its history holds, and a transition that its user
+//! accepts.
+
+use std::collections::BTreeMap;
+
+use capataz_contracts::v1;
+use capataz_engine::session::{SessionState, record};
+use capataz_engine::{Input, Timestamp, Work};
+use serde_json::json;
+
+use super::{Log, MINUTE, Run, SECOND, START};
+
+struct Session<'a> {
+    state: Option<Box<SessionState>>,
+    now: i64,
+    log: Log,
+    before: &'a Log,
+    decisions: usize,
+}
+
+impl Session<'_> {
+    /// Folds the next decision of the log before, where there is one that is to be taken from there.
+    fn goes_on_as_before(&mut self) -> bool {
+        let number = self.log.ends.len();
+        if number >= self.decisions {
+            return false;
+        }
+        self.log.events.extend_from_slice(self.before.decision(number));
+        self.log.ends.push(self.log.events.len() as u64);
+        let state = SessionState::fold(self.log.events.clone()).expect("the beginning can be folded");
+        self.state = Some(Box::new(state));
+        true
+    }
+
+    /// An ask of the session, from its turn to its end. `tells` has its spec answer.
+    #[track_caller]
+    fn asks(&mut self, request: &str, language: &str, tells: impl FnOnce(&mut Run<'_>)) {
+        self.now += SECOND;
+        let context = self.state.as_ref().map(|state| state.context(Timestamp(self.now)));
+        let context = context.unwrap_or_default();
+        let ask = v1::Ask {
+            text: format!("{request}: Me siento perdido"),
+            session: Some("talk".to_owned()),
+            request_id: Some(request.to_owned()),
+            preferences: BTreeMap::from([("language".to_owned(), language.to_owned())]),
+            ..v1::Ask::default()
+        };
+        let spec = context.current_spec.clone().unwrap_or_else(|| "wave".to_owned());
+        let nothing = Log::default();
+        let mut run = Run::start_at(1, Work::Ask(ask), &nothing, 0, self.now);
+        run.does(Input::SessionTurn { context });
+        run.is_routed_to(&spec);
+        tells(&mut run);
+        assert!(run.state.is_finished());
+        self.now = run.now;
+        if !self.goes_on_as_before() {
+            let decision = record(&mut self.state, &run.state, &format!("run of {request}"));
+            self.log.add(&decision.expect("the ask adds to its session").events);
+        }
+    }
+
+    #[track_caller]
+    fn accepts(&mut self, request: &str) {
+        self.now += SECOND;
+        if !self.goes_on_as_before() {
+            let state = self.state.as_mut().expect("the session is open");
+            let (_, decision) = state.accept(request, Timestamp(self.now)).expect("it was suggested");
+            self.log.add(&decision.map(|decision| decision.events).unwrap_or_default());
+        }
+    }
+}
+
+/// Every ask has to be told also where the session's own decision is taken from the log before: what the session is
+/// given by it is the same.
+pub fn log(_seed: u64, before: &Log, decisions: usize) -> Log {
+    let log = Log::default();
+    let mut session = Session { state: None, now: START, log, before, decisions };
+    session.asks("r1", "es", |run| run.suggests("kiro", 0.7, false));
+    session.accepts("r1");
+    session.accepts("r1");
+    session.asks("r2", "en", |run| {
+        run.suggests("sage", 0.95, true);
+        run.is_routed_to("sage");
+        // Suppressed: that would lead back within a minute.
+        run.suggests("kiro", 0.95, true);
+    });
+    session.asks("r3", "en", |run| {
+        run.replies_with_error("FATAL_ERROR", false, Some("wave"));
+        run.is_routed_to("wave");
+        run.suggests("sage", 0.65, false);
+    });
+    session.asks("r4", "en", |run| {
+        run.replies_with_error("VALIDATION_ERROR", false, None);
+    });
+    session.now += MINUTE;
+    for number in 5..=14 {
+        session.asks(&format!("r{number}"), "es", |run| {
+            run.replies(|answer| {
+                answer["context_update"] = json!({ "custom": { format!("key-{number}"): number } });
+            });
+        });
+    }
+    session.accepts("r3");
+    session.asks("r15", "es", |run| {
+        // Longer than what a session keeps of a message.
+        run.replies(|answer| answer["response"]["text"] = json!("á".repeat(3_000)));
+    });
+    session.log
+}
