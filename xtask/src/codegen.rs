@@ -65,8 +65,8 @@ fn generate(root: &Path) -> Result<BTreeMap<String, Vec<u8>>, Box<dyn std::error
         .btree_map(".")
         .bytes(".")
         // Large, and absent from most of the messages that travel through futures.
-        .boxed(".capataz.v1.StartRunRequest.script")
-        .boxed(".capataz.v1.RunResult.script")
+        .boxed(".capataz.v1.StartRunRequest.work.script")
+        .boxed(".capataz.v1.RunResult.work.script")
         .emit_rerun_if_changed(false);
     for message in HAND_WRITTEN {
         builder = builder.extern_path(format!(".capataz.v1.{message}"), format!("crate::wire::{message}"));

@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::json::is_json;
 use crate::v1;
 use crate::v1::payload::Data;
+use crate::v1::start_run_request::Work;
 
 /// The request as bytes that are the same for each way of writing it: JSON inputs without white space and with sorted
 /// keys, maps sorted, the idempotency key left out. Two requests under one idempotency key are the same request exactly
@@ -13,9 +14,22 @@ use crate::v1::payload::Data;
 pub fn canonical(request: &v1::StartRunRequest) -> Vec<u8> {
     let mut request = request.clone();
     request.idempotency_key = None;
-    let tasks = request.plan.iter_mut().flat_map(|plan| &mut plan.waves).flat_map(|wave| &mut wave.tasks);
-    tasks.filter_map(|task| task.input.as_mut()).for_each(canonical_payload);
-    request.encode_to_vec()
+    let mut bytes = Vec::new();
+    match request.work.take() {
+        Some(Work::Plan(mut plan)) => {
+            let tasks = plan.waves.iter_mut().flat_map(|wave| &mut wave.tasks);
+            tasks.filter_map(|task| task.input.as_mut()).for_each(canonical_payload);
+            Work::Plan(plan).encode(&mut bytes);
+            request.encode_raw(&mut bytes);
+        }
+        // By the numbers of the fields, an ask and a script come last: keys outlive the version that wrote them.
+        Some(work) => {
+            request.encode_raw(&mut bytes);
+            work.encode(&mut bytes);
+        }
+        None => request.encode_raw(&mut bytes),
+    }
+    bytes
 }
 
 /// What is not JSON stays as it is.

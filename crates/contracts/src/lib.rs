@@ -30,6 +30,7 @@ pub mod validate;
 pub mod version;
 mod violation;
 pub mod wire;
+mod work;
 
 pub use canonical::canonical;
 pub use violation::Violation;

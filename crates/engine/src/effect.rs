@@ -3,6 +3,7 @@
 use capataz_contracts::v1;
 
 use crate::input::TaskRef;
+use crate::query::{Query, QueryId};
 
 /// The closed list of outward effects. Each is keyed by run, task and lease, and may be repeated without harm.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,9 +28,9 @@ pub enum Effect {
     Refuse { task: TaskRef, lease: u64, worker: String, reason: v1::RefusalReason },
     /// The worker is no longer waited for: end the work by force.
     Revoke { task: TaskRef, lease: u64 },
-    /// Find the spec to call, the named one or the one that the router chooses, and say it with
-    /// [`Input::Routed`](crate::Input::Routed). Nothing outside changes by it: it need not wait for the commit.
-    Route { spec: Option<String>, reason: v1::CallReason },
+    /// Find this out, and say it with [`Input::Answered`](crate::Input::Answered). Nothing outside changes by it: it
+    /// need not wait for the commit.
+    Query { query: QueryId, asked: Query },
     /// The run has ended: answer those who wait for it.
     Finish,
 }

@@ -5,6 +5,8 @@ use std::fmt;
 
 use capataz_contracts::v1;
 
+use crate::query::QueryId;
+
 /// A task by its place in the plan; both indexes from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct TaskRef {
@@ -49,8 +51,11 @@ pub enum Input {
     SessionTurn {
         context: v1::SessionContext,
     },
-    /// The answer to [`Effect::Route`](crate::Effect::Route).
-    Routed(Routed),
+    /// The answer to [`Effect::Query`](crate::Effect::Query).
+    Answered {
+        query: QueryId,
+        answer: QueryAnswer,
+    },
     /// At least one deadline of the run has passed. `observed` tells of the leases in [`RunState::due`](crate::RunState::due).
     Tick {
         observed: BTreeMap<TaskRef, Observed>,
@@ -92,6 +97,12 @@ pub enum Input {
     CloseBrowser {
         request_id: String,
     },
+}
+
+/// The answer to a [`Query`](crate::Query), a variant for each.
+#[derive(Clone, Debug, PartialEq)]
+pub enum QueryAnswer {
+    Routed(Routed),
 }
 
 /// The spec that was looked for.

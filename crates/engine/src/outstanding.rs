@@ -1,11 +1,8 @@
 //! Every unfinished effect of a run, from its state alone: what a restart has to do again.
 
-use capataz_contracts::v1;
-
-use crate::activity::Step;
-use crate::ask::AskStep;
 use crate::effect::Effect;
-use crate::state::RunState;
+use crate::fold::activity::Step;
+use crate::fold::state::RunState;
 
 impl RunState {
     /// The effects that are not finished. Running them again does no harm: a worker knows its leases.
@@ -15,10 +12,8 @@ impl RunState {
             return vec![Effect::Finish];
         }
         let may_lease = self.may_lease();
-        if let Some(AskStep::Route { spec, reason }) = self.ask_step() {
-            return vec![Effect::Route { spec, reason }];
-        }
-        let mut effects = Vec::new();
+        let open = self.open_query().map(|(query, asked)| Effect::Query { query, asked });
+        let mut effects: Vec<Effect> = open.into_iter().collect();
         for (task, activity) in self.activities() {
             match &activity.step {
                 Step::Queued { .. } if may_lease => effects.push(Effect::Enqueue { task }),
@@ -28,7 +23,7 @@ impl RunState {
                         effects.push(Effect::Cancel {
                             task,
                             lease: lease.token,
-                            reason: v1::CancelReason::try_from(cancel.reason).unwrap_or_default(),
+                            reason: cancel.reason,
                             grace_ms: cancel.grace_until.0.saturating_sub(self.last_at.0).max(0),
                         });
                     }

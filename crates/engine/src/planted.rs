@@ -14,10 +14,11 @@ pub enum Fault {
     AppendRepeatedAfterUnknown,
     SnapshotMissesField,
     LateResultAfterCancelAccepted,
+    StaleAnswerAccepted,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 8] = [
+    pub const ALL: [Fault; 9] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -26,6 +27,7 @@ impl Fault {
         Fault::AppendRepeatedAfterUnknown,
         Fault::SnapshotMissesField,
         Fault::LateResultAfterCancelAccepted,
+        Fault::StaleAnswerAccepted,
     ];
 }
 

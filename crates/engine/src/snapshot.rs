@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use capataz_contracts::v1;
 
-use crate::ask::AskState;
+use crate::fold::state::{AskedQuestion, Phase, RunState, Timer, Timestamp, WaveState};
+use crate::fold::upcast::Upcaster;
 use crate::input::TaskRef;
+use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::planted::{self, Fault};
-use crate::script::ScriptState;
-use crate::state::{AskedQuestion, Phase, RunState, Timer, Timestamp, WaveState};
 
 /// Grows with every change of the state's encoding; a snapshot of another format is discarded.
-pub const SNAPSHOT_FORMAT: u32 = 4;
+pub const SNAPSHOT_FORMAT: u32 = 5;
 
 /// The bytes are no snapshot of this format; the caller folds the log instead.
 #[derive(Debug, thiserror::Error)]
@@ -31,8 +31,9 @@ struct Encoded {
     parent: Option<v1::ParentRef>,
     #[serde(with = "as_bytes::one")]
     plan: v1::Plan,
-    ask: Option<AskState>,
-    script: Option<ScriptState>,
+    machine: Machine,
+    machine_timer: Option<Timestamp>,
+    upcaster: Option<Box<Upcaster>>,
     phase: Phase,
     paused: bool,
     held_since: Option<Timestamp>,
@@ -59,8 +60,9 @@ impl RunState {
             labels: self.labels.clone(),
             parent: self.parent.clone(),
             plan: self.plan.to_proto(),
-            ask: self.ask.clone(),
-            script: self.script.clone(),
+            machine: self.machine.clone(),
+            machine_timer: self.machine_timer,
+            upcaster: self.upcaster.clone(),
             phase: self.phase.clone(),
             paused: self.paused,
             held_since: self.held_since,
@@ -84,14 +86,16 @@ impl RunState {
     /// The bytes are something else.
     pub fn from_snapshot(bytes: &[u8]) -> Result<Self, SnapshotError> {
         let encoded: Encoded = postcard::from_bytes(bytes)?;
+        let plan = Plan::recorded(encoded.plan).ok_or(postcard::Error::SerdeDeCustom)?;
         Ok(Self {
             seed: encoded.seed,
             seq: encoded.seq,
             created_at: encoded.created_at,
             last_at: encoded.last_at,
-            plan: Plan::from_materialised(encoded.plan),
-            ask: encoded.ask,
-            script: encoded.script,
+            plan,
+            machine: encoded.machine,
+            machine_timer: encoded.machine_timer,
+            upcaster: encoded.upcaster,
             labels: encoded.labels,
             parent: encoded.parent,
             phase: encoded.phase,
@@ -113,6 +117,26 @@ impl RunState {
 fn unanswered(questions: &[AskedQuestion]) -> BTreeMap<String, usize> {
     let open = questions.iter().enumerate().filter(|(_, asked)| asked.question.answer.is_none());
     open.map(|(place, asked)| (asked.question.question_id.clone(), place)).collect()
+}
+
+/// Enums of the contract within a snapshot, as their numbers.
+pub(crate) mod number {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(crate) fn serialize<E: Copy + Into<i32>, S: Serializer>(
+        value: &E,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let number: i32 = (*value).into();
+        number.serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, E: TryFrom<i32, Error: std::fmt::Display>, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<E, D::Error> {
+        E::try_from(i32::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
 }
 
 /// Messages of the contract within a snapshot, as their protobuf bytes.

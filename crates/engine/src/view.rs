@@ -2,10 +2,10 @@
 
 use capataz_contracts::v1;
 
-use crate::activity::{Activity, Step};
+use crate::fold::activity::{Activity, Step};
+use crate::fold::state::{Phase, RunState};
 use crate::input::TaskRef;
 use crate::plan::{Plan, Task};
-use crate::state::{Phase, RunState};
 
 /// Which parts of a run a reader wants.
 #[derive(Clone, Copy, Debug)]
@@ -42,8 +42,8 @@ impl RunState {
     #[must_use]
     pub fn outcome(&self) -> Option<v1::RunOutcome> {
         match &self.phase {
-            Phase::Finished { outcome, .. } => v1::RunOutcome::try_from(*outcome).ok(),
-            _ => None,
+            Phase::Finished { outcome, .. } => Some(*outcome),
+            Phase::Running | Phase::Ending { .. } => None,
         }
     }
 
@@ -88,15 +88,6 @@ impl RunState {
     pub fn running_times(&self, task: TaskRef) -> Option<(i64, i64)> {
         let activity = self.activity(task)?;
         Some((activity.started_at?.0, activity.deadline?.0))
-    }
-
-    #[must_use]
-    pub fn kind(&self) -> v1::RunKind {
-        match (&self.ask, &self.script) {
-            (Some(_), _) => v1::RunKind::Ask,
-            (_, Some(_)) => v1::RunKind::Script,
-            (None, None) => v1::RunKind::Plan,
-        }
     }
 
     /// The run as a read model.
@@ -201,13 +192,12 @@ impl RunState {
             }
         });
         Some(v1::RunResult {
-            outcome: *outcome,
+            outcome: (*outcome).into(),
             error: error.clone(),
             summary: Some(self.error_summary()),
             tasks: tasks.collect(),
             duration_ms: at.0.saturating_sub(self.created_at.0),
-            ask: self.ask_result(),
-            script: self.script_result().map(Box::new),
+            work: self.rules().result(self),
         })
     }
 }

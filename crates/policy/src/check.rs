@@ -48,6 +48,11 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// A duration as an event has recorded it; `None` for one below zero.
+pub(crate) fn recorded_duration(milliseconds: i64) -> Option<Duration> {
+    u64::try_from(milliseconds).ok().map(Duration::from_millis)
+}
+
 /// Whole milliseconds as the contract has them.
 pub(crate) fn milliseconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)

@@ -5,7 +5,7 @@ use std::time::Duration;
 use capataz_contracts::{Violation, v1};
 use serde::{Deserialize, Serialize};
 
-use crate::check::{Fields, LONGEST_LIMIT, MILLISECOND, milliseconds};
+use crate::check::{Fields, LONGEST_LIMIT, MILLISECOND, milliseconds, recorded_duration};
 use crate::codes::{self, owned};
 use crate::text;
 
@@ -62,6 +62,20 @@ impl TimeoutPolicy {
         }
     }
 
+    /// Reads a policy that an event has recorded: nothing is filled in or refused. `None` where it is not whole.
+    #[must_use]
+    pub fn recorded(policy: &v1::TimeoutPolicy) -> Option<Self> {
+        let schedule_to_start = match policy.schedule_to_start_ms {
+            Some(limit) => Some(recorded_duration(limit)?),
+            None => None,
+        };
+        Some(Self {
+            timeout: recorded_duration(policy.timeout_ms?)?,
+            grace: recorded_duration(policy.grace_ms?)?,
+            schedule_to_start,
+        })
+    }
+
     /// The policy with every default written out; reading it gives the same policy.
     #[must_use]
     pub fn to_proto(&self) -> v1::TimeoutPolicy {
@@ -96,10 +110,10 @@ impl TimeoutPolicy {
         self.timeout > IMMINENT
     }
 
-    /// When TIMEOUT_IMMINENT is due for a deadline, both in Unix milliseconds; `None` where it is never given.
+    /// How long before a deadline TIMEOUT_IMMINENT is given; `None` where it is never given.
     #[must_use]
-    pub fn imminent_at(&self, deadline_ms: i64) -> Option<i64> {
-        self.warns_before_deadline().then(|| deadline_ms.saturating_sub(milliseconds(IMMINENT)))
+    pub fn warning(&self) -> Option<Duration> {
+        self.warns_before_deadline().then_some(IMMINENT)
     }
 }
 
@@ -192,9 +206,8 @@ mod tests {
 
     #[test]
     fn the_warning_comes_a_minute_before_the_deadline_of_longer_timeouts() {
-        assert_eq!(read(of(MINUTE_MS), &[]).imminent_at(1_000_000), None);
-        assert_eq!(read(of(MINUTE_MS + 1), &[]).imminent_at(1_000_000), Some(940_000));
-        assert_eq!(TimeoutPolicy::default().imminent_at(i64::MIN), Some(i64::MIN));
+        assert_eq!(read(of(MINUTE_MS), &[]).warning(), None);
+        assert_eq!(read(of(MINUTE_MS + 1), &[]).warning(), Some(Duration::from_secs(60)));
     }
 
     #[test]

@@ -3279,6 +3279,10 @@ pub struct Event {
     /// Unix milliseconds; never smaller than that of the event before.
     #[prost(int64, tag = "2")]
     pub at_ms: i64,
+    /// Format in which the event was written: 0 before there was this field, 1 since then. Whoever folds events of an
+    /// older format first adds what the newer one states.
+    #[prost(uint32, tag = "3")]
+    pub format: u32,
     #[prost(
         oneof = "event::Body",
         tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 40, 41, 42, 50, 51, 52, 60, 61, 62, 63, 64, 65, 66, 67"
@@ -3367,9 +3371,6 @@ pub mod event {
 pub struct RunAccepted {
     #[prost(enumeration = "RunKind", tag = "1")]
     pub kind: i32,
-    /// With every default filled in: those of all tasks at the plan, a task's own in full at the task.
-    #[prost(message, optional, tag = "2")]
-    pub plan: ::core::option::Option<Plan>,
     #[prost(btree_map = "string, string", tag = "3")]
     pub labels: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,
@@ -3377,12 +3378,25 @@ pub struct RunAccepted {
     >,
     #[prost(message, optional, tag = "4")]
     pub parent: ::core::option::Option<ParentRef>,
-    /// Of an ask, which has no plan of its own: each call of a spec is a wave of one task.
-    #[prost(message, optional, tag = "5")]
-    pub ask: ::core::option::Option<Ask>,
-    /// Of a script, with every default filled in: each activity of its browser is a wave of one task.
-    #[prost(message, optional, tag = "6")]
-    pub script: ::core::option::Option<Script>,
+    /// What the run is to do.
+    #[prost(oneof = "run_accepted::Work", tags = "2, 5, 6")]
+    pub work: ::core::option::Option<run_accepted::Work>,
+}
+/// Nested message and enum types in `RunAccepted`.
+pub mod run_accepted {
+    /// What the run is to do.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Work {
+        /// With every default filled in: those of all tasks at the plan, a task's own in full at the task.
+        #[prost(message, tag = "2")]
+        Plan(super::Plan),
+        /// An ask has no plan of its own: each call of a spec is a wave of one task.
+        #[prost(message, tag = "5")]
+        Ask(super::Ask),
+        /// With every default filled in: each activity of the script's browser is a wave of one task.
+        #[prost(message, tag = "6")]
+        Script(super::Script),
+    }
 }
 /// Every task of the wave is in its agent's queue (INIT). What a task may wait for a worker, the plan says.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3420,6 +3434,10 @@ pub struct TaskLeased {
     pub deadline_ms: ::core::option::Option<i64>,
     #[prost(int64, optional, tag = "8")]
     pub attempt_deadline_ms: ::core::option::Option<i64>,
+    /// How long before the deadline TIMEOUT_IMMINENT is given, milliseconds; set with the deadline, absent where it is
+    /// never given. A later deadline of the same activation keeps it.
+    #[prost(int64, optional, tag = "9")]
+    pub warn_before_ms: ::core::option::Option<i64>,
 }
 /// Not an attempt: the next lease has the same attempt number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3623,7 +3641,7 @@ pub struct RunFinished {
     #[prost(uint32, tag = "4")]
     pub not_started: u32,
 }
-/// Something to know that changes nothing: RETRY_SUCCESS, TIMEOUT_IMMINENT, OPTIONAL_AGENT_FAILED, …
+/// Something to know that changes nothing.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Notice {
     #[prost(message, optional, tag = "1")]
@@ -3632,6 +3650,8 @@ pub struct Notice {
     pub wave: ::core::option::Option<u32>,
     #[prost(uint32, optional, tag = "3")]
     pub task: ::core::option::Option<u32>,
+    #[prost(enumeration = "NoticeKind", tag = "4")]
+    pub kind: i32,
 }
 /// It is this ask's turn in its session.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3733,12 +3753,19 @@ pub struct BrowserActivityStarted {
     /// Nothing is performed: this is what the activity fails with.
     #[prost(message, optional, tag = "6")]
     pub failure: ::core::option::Option<DecidedFailure>,
+    /// The action is of a kind that is meant to change the page, or what is behind it: the state that it leads to counts
+    /// as one that the browser came into (`same_state_revisit`).
+    #[prost(bool, tag = "7")]
+    pub changes: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct BrowserOpened {
     /// Name and version.
     #[prost(string, tag = "1")]
     pub browser: ::prost::alloc::string::String,
+    /// Of an interactive session that now waits for a proposal: when it is closed if none comes. Unix milliseconds.
+    #[prost(int64, optional, tag = "2")]
+    pub idle_at_ms: ::core::option::Option<i64>,
 }
 /// An action of an interactive session.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3781,6 +3808,9 @@ pub struct ActionFinished {
     pub changes: ::core::option::Option<PageChanges>,
     #[prost(message, optional, tag = "9")]
     pub output: ::core::option::Option<ActionOutput>,
+    /// As in BrowserOpened.
+    #[prost(int64, optional, tag = "10")]
+    pub idle_at_ms: ::core::option::Option<i64>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ActionFailed {
@@ -3795,6 +3825,9 @@ pub struct ActionFailed {
     pub resolution: ::core::option::Option<ResolutionRecord>,
     #[prost(message, optional, tag = "5")]
     pub changes: ::core::option::Option<PageChanges>,
+    /// As in BrowserOpened.
+    #[prost(int64, optional, tag = "6")]
+    pub idle_at_ms: ::core::option::Option<i64>,
 }
 /// An interactive session is to end, or has been idle for too long.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3917,6 +3950,54 @@ impl RefusalReason {
             "REFUSAL_REASON_ALREADY_SETTLED" => Some(Self::AlreadySettled),
             "REFUSAL_REASON_UNKNOWN_TASK" => Some(Self::UnknownTask),
             "REFUSAL_REASON_NOT_YOURS" => Some(Self::NotYours),
+            _ => None,
+        }
+    }
+}
+/// What a notice is about. Some are given once only, which the state remembers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum NoticeKind {
+    Unspecified = 0,
+    /// A task succeeded after failed attempts: RETRY_SUCCESS.
+    RetrySuccess = 1,
+    /// A task has little time left; given once for each deadline.
+    TimeoutImminent = 2,
+    /// A task waits for an agent that nobody serves; given once for each activation.
+    AgentAbsent = 3,
+    /// A task that is not critical failed under critical_path.
+    OptionalAgentFailed = 4,
+    /// A task failed that never was at work.
+    IncompleteLifecycle = 5,
+    /// The run came to its end in spite of failures.
+    PartialSuccess = 6,
+}
+impl NoticeKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "NOTICE_KIND_UNSPECIFIED",
+            Self::RetrySuccess => "NOTICE_KIND_RETRY_SUCCESS",
+            Self::TimeoutImminent => "NOTICE_KIND_TIMEOUT_IMMINENT",
+            Self::AgentAbsent => "NOTICE_KIND_AGENT_ABSENT",
+            Self::OptionalAgentFailed => "NOTICE_KIND_OPTIONAL_AGENT_FAILED",
+            Self::IncompleteLifecycle => "NOTICE_KIND_INCOMPLETE_LIFECYCLE",
+            Self::PartialSuccess => "NOTICE_KIND_PARTIAL_SUCCESS",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "NOTICE_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "NOTICE_KIND_RETRY_SUCCESS" => Some(Self::RetrySuccess),
+            "NOTICE_KIND_TIMEOUT_IMMINENT" => Some(Self::TimeoutImminent),
+            "NOTICE_KIND_AGENT_ABSENT" => Some(Self::AgentAbsent),
+            "NOTICE_KIND_OPTIONAL_AGENT_FAILED" => Some(Self::OptionalAgentFailed),
+            "NOTICE_KIND_INCOMPLETE_LIFECYCLE" => Some(Self::IncompleteLifecycle),
+            "NOTICE_KIND_PARTIAL_SUCCESS" => Some(Self::PartialSuccess),
             _ => None,
         }
     }
@@ -6659,8 +6740,6 @@ pub mod session_service_server {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct StartRunRequest {
-    #[prost(message, optional, tag = "1")]
-    pub plan: ::core::option::Option<Plan>,
     #[prost(btree_map = "string, string", tag = "2")]
     pub labels: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,
@@ -6672,12 +6751,22 @@ pub struct StartRunRequest {
     pub idempotency_key: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(message, optional, tag = "4")]
     pub parent: ::core::option::Option<ParentRef>,
-    /// Instead of a plan.
-    #[prost(message, optional, tag = "5")]
-    pub ask: ::core::option::Option<Ask>,
-    /// Instead of a plan.
-    #[prost(message, optional, boxed, tag = "6")]
-    pub script: ::core::option::Option<::prost::alloc::boxed::Box<Script>>,
+    /// What the run is to do. Exactly one of them is given; it decides the kind of the run.
+    #[prost(oneof = "start_run_request::Work", tags = "1, 5, 6")]
+    pub work: ::core::option::Option<start_run_request::Work>,
+}
+/// Nested message and enum types in `StartRunRequest`.
+pub mod start_run_request {
+    /// What the run is to do. Exactly one of them is given; it decides the kind of the run.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Work {
+        #[prost(message, tag = "1")]
+        Plan(super::Plan),
+        #[prost(message, tag = "5")]
+        Ask(super::Ask),
+        #[prost(message, tag = "6")]
+        Script(::prost::alloc::boxed::Box<super::Script>),
+    }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StartRunResponse {
@@ -6719,12 +6808,20 @@ pub struct RunResult {
     pub tasks: ::prost::alloc::vec::Vec<TaskResult>,
     #[prost(int64, tag = "5")]
     pub duration_ms: i64,
-    /// Of an ask.
-    #[prost(message, optional, tag = "6")]
-    pub ask: ::core::option::Option<AskResult>,
-    /// Of a script.
-    #[prost(message, optional, boxed, tag = "7")]
-    pub script: ::core::option::Option<::prost::alloc::boxed::Box<ScriptResult>>,
+    /// What only runs of one kind have; the result of a plan is that of its tasks.
+    #[prost(oneof = "run_result::Work", tags = "6, 7")]
+    pub work: ::core::option::Option<run_result::Work>,
+}
+/// Nested message and enum types in `RunResult`.
+pub mod run_result {
+    /// What only runs of one kind have; the result of a plan is that of its tasks.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Work {
+        #[prost(message, tag = "6")]
+        Ask(super::AskResult),
+        #[prost(message, tag = "7")]
+        Script(::prost::alloc::boxed::Box<super::ScriptResult>),
+    }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TaskResult {

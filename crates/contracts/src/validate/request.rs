@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::{PlanLimits, ask as asks, name, plan, script};
 use crate::path::Path;
 use crate::v1;
+use crate::v1::start_run_request::Work;
 use crate::violation::{Violation, Violations};
 
 const LABELS_MAX: usize = 32;
@@ -24,15 +25,11 @@ pub fn start_run(request: &v1::StartRunRequest, limits: &PlanLimits) -> Vec<Viol
         name(&parent.run_id, "the parent's run", &path.key("run_id"), &mut violations);
         name(&parent.task, "the parent's task", &path.key("task"), &mut violations);
     }
-    match (&request.plan, &request.ask, &request.script) {
-        (Some(plan), None, None) => plan::check(plan, limits, &root.key("plan"), &mut violations),
-        (None, Some(ask), None) => asks::check(ask, &root.key("ask"), &mut violations),
-        (None, None, Some(script)) => script::check(script, &root.key("script"), &mut violations),
-        (None, None, None) => violations.push(&root.key("plan"), "required", "the plan is missing"),
-        (_, _, script) => {
-            let path = &root.key(if script.is_some() { "script" } else { "ask" });
-            violations.push(path, "only_one", "a run has one of a plan, an ask and a script");
-        }
+    match &request.work {
+        Some(Work::Plan(plan)) => plan::check(plan, limits, &root.key("plan"), &mut violations),
+        Some(Work::Ask(ask)) => asks::check(ask, &root.key("ask"), &mut violations),
+        Some(Work::Script(script)) => script::check(script, &root.key("script"), &mut violations),
+        None => violations.push(&root.key("plan"), "required", "the plan is missing"),
     }
     violations.into_vec()
 }

@@ -115,7 +115,7 @@ prop_compose! {
         let waves = waves.into_iter().map(|(name, tasks)| v1::Wave { name, tasks, policy: None }).collect();
         let policy = kind.map(|kind| v1::AggregationPolicy { kind, ..Default::default() });
         let plan = v1::Plan { name, waves, policy, on_high, commands, ..Default::default() };
-        v1::StartRunRequest { plan: Some(plan), labels, idempotency_key, ..Default::default() }
+        v1::StartRunRequest { labels, idempotency_key, ..v1::StartRunRequest::of_plan(plan) }
     }
 }
 

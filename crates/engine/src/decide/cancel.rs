@@ -5,11 +5,11 @@ use capataz_policy::codes;
 
 use super::turn::Turn;
 use super::{Refusal, advance, settle};
-use crate::activity::Step;
-use crate::apply::digest;
 use crate::effect::Effect;
+use crate::fold::activity::Step;
+use crate::fold::digest;
+use crate::fold::state::Phase;
 use crate::input::TaskRef;
-use crate::state::Phase;
 
 pub(super) fn handle(
     turn: &mut Turn<'_>,
@@ -118,7 +118,7 @@ pub(super) fn request_cancel(turn: &mut Turn<'_>, task: TaskRef, reason: v1::Can
         wave: task.wave,
         task: task.task,
         lease,
-        reason: reason as i32,
+        reason: reason.into(),
         grace_until_ms: turn.now.plus(grace_ms).0,
     }));
     turn.effect(Effect::Cancel { task, lease, reason, grace_ms });

@@ -5,8 +5,8 @@ use capataz_policy::lifecycle::TaskState;
 
 use super::Refusal;
 use super::turn::Turn;
-use crate::apply::digest;
 use crate::effect::Effect;
+use crate::fold::digest;
 
 pub(super) fn handle(turn: &mut Turn<'_>, name: &str, by_ms: i64, request_id: String) -> Result<(), Refusal> {
     let task = turn.find(name)?;
@@ -30,7 +30,7 @@ pub(super) fn handle(turn: &mut Turn<'_>, name: &str, by_ms: i64, request_id: St
     let cancel = activity.lease().and_then(|lease| lease.cancel);
     let withdrawn = match cancel.map(|cancel| cancel.reason) {
         None => false,
-        Some(reason) if reason == v1::CancelReason::Timeout as i32 => true,
+        Some(v1::CancelReason::Timeout) => true,
         // Stopped for another reason than its deadline: more time would change nothing.
         Some(_) => return Err(refused()),
     };

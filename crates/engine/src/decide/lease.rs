@@ -5,8 +5,8 @@ use capataz_policy::severity::Severity;
 
 use super::Refusal;
 use super::turn::Turn;
-use crate::activity::Step;
 use crate::effect::Effect;
+use crate::fold::activity::Step;
 use crate::input::TaskRef;
 use crate::planted::{self, Fault};
 
@@ -18,7 +18,8 @@ pub(super) fn handle(turn: &mut Turn<'_>, task: TaskRef, worker: String) -> Resu
     let attempt = activity.next_attempt();
     let activation = activity.activation;
     let first = activity.started_at.is_none();
-    let timeout = milliseconds(turn.state.plan.timeouts_of(task).timeout());
+    let timeouts = turn.state.plan.timeouts_of(task);
+    let (timeout, warning) = (milliseconds(timeouts.timeout()), timeouts.warning().map(milliseconds));
     let per_attempt = turn.state.plan.retry_of(task).timeout_per_attempt().map(milliseconds);
     // The event's own number: unique and increasing within the run, and never used again after a restart.
     let mut lease = turn.next_seq();
@@ -34,6 +35,7 @@ pub(super) fn handle(turn: &mut Turn<'_>, task: TaskRef, worker: String) -> Resu
         worker,
         deadline_ms: first.then(|| turn.now.plus(timeout).0),
         attempt_deadline_ms: per_attempt.map(|limit| turn.now.plus(limit).0),
+        warn_before_ms: warning.filter(|_| first),
     }));
     turn.effect(Effect::Assign { task, lease });
     Ok(())
@@ -52,11 +54,11 @@ pub(super) fn absent(turn: &mut Turn<'_>, task: TaskRef) -> Result<(), Refusal> 
             "no worker that serves {:?} is connected; task {:?} waits",
             declared.agent, declared.name
         ),
-        severity: v1::Severity::from(Severity::Medium) as i32,
+        severity: Severity::Medium.to_proto().into(),
         can_continue: Some(true),
         ..v1::Error::default()
     };
-    turn.notice(notice, Some(task));
+    turn.notice(v1::NoticeKind::AgentAbsent, notice, Some(task));
     Ok(())
 }
 

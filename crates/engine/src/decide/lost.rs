@@ -36,7 +36,7 @@ pub(super) fn handle(
         let error = v1::Error {
             code: "WORKER_LOST".to_owned(),
             message: format!("{losses} leases were lost, the last one by worker {worker:?}"),
-            severity: v1::Severity::from(Severity::High) as i32,
+            severity: Severity::High.to_proto().into(),
             can_continue: Some(true),
             options: ["retry", "skip", "abort"].map(str::to_owned).to_vec(),
             ..v1::Error::default()
@@ -48,7 +48,7 @@ pub(super) fn handle(
         wave: task.wave,
         task: task.task,
         lease,
-        reason: reason as i32,
+        reason: reason.into(),
         losses,
     }));
     if turn.state.may_lease() {

@@ -1,17 +1,16 @@
 //! Decides what one input does to a run. Each input is handled in a file of its own; this one only dispatches.
 
 mod advance;
-mod ask;
 mod cancel;
 mod extend;
 mod lease;
 mod lost;
+mod machine;
 mod pause;
+mod references;
 mod report;
 mod resolve;
 mod retry;
-mod script;
-mod script_failure;
 mod settle;
 mod start;
 #[cfg(test)]
@@ -20,15 +19,17 @@ mod tick;
 pub(crate) mod turn;
 
 use capataz_contracts::v1;
+use capataz_policy::codes;
 use capataz_policy::lifecycle::{self, TaskState};
 
+use crate::fold::state::{CorruptLog, RunState, Timestamp};
 use crate::input::Input;
-use crate::state::{CorruptLog, RunState, Timestamp};
+use crate::machine::Command;
 use turn::Turn;
 
-pub(crate) use ask::call_policies;
-pub use script::{BROWSER_AGENT, BROWSER_MEDIA_TYPE, evidence_blobs};
+pub(crate) use settle::Ending;
 pub use start::{StartRun, Work, start};
+pub(crate) use tick::schedule_to_start_error;
 pub use turn::Decision;
 
 /// Why an input changes nothing. Nothing was emitted.
@@ -72,6 +73,20 @@ impl Refusal {
     }
 }
 
+/// A refusal with this code.
+pub(crate) fn refuse_with(code: &'static str, message: &str) -> Refusal {
+    Refusal::Rule(Box::new(codes::error(code, message.to_owned())))
+}
+
+/// The refusal of a command that only interactive sessions of a browser understand.
+pub(crate) fn not_a_session(command: &Command) -> Refusal {
+    let message = match command {
+        Command::Propose(_) => "actions are proposed to interactive sessions only",
+        Command::CloseBrowser => "only interactive sessions are closed; others are cancelled",
+    };
+    refuse_with(codes::SESSION_NOT_INTERACTIVE, message)
+}
+
 /// Handles one input. The events of the decision are applied to `state` already; its effects may run when they are
 /// durable, except that queueing is the caller's own memory and may follow at once.
 ///
@@ -91,8 +106,8 @@ fn dispatch(turn: &mut Turn<'_>, input: Input) -> Result<(), Refusal> {
             turn.log = log;
             report::handle(turn, task, lease, worker, report)
         }
-        Input::SessionTurn { context } => ask::begin(turn, context),
-        Input::Routed(routed) => ask::routed(turn, routed),
+        Input::SessionTurn { context } => machine::begin(turn, context),
+        Input::Answered { query, answer } => machine::answered(turn, query, answer),
         Input::AgentAbsent { task } => lease::absent(turn, task),
         Input::Tick { observed } => tick::handle(turn, observed),
         Input::LimitExceeded { limit } => cancel::limit_exceeded(turn, limit),
@@ -104,7 +119,7 @@ fn dispatch(turn: &mut Turn<'_>, input: Input) -> Result<(), Refusal> {
         Input::Resolve { question_id, answer, request_id } => {
             resolve::handle(turn, question_id, answer, request_id)
         }
-        Input::Propose { action, request_id } => script::propose(turn, *action, request_id),
-        Input::CloseBrowser { request_id } => script::close(turn, request_id),
+        Input::Propose { action, request_id } => machine::command(turn, Command::Propose(action), request_id),
+        Input::CloseBrowser { request_id } => machine::command(turn, Command::CloseBrowser, request_id),
     }
 }

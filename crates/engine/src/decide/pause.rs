@@ -4,8 +4,8 @@ use capataz_contracts::v1::{self, event::Body};
 
 use super::Refusal;
 use super::turn::Turn;
-use crate::apply::digest;
 use crate::effect::Effect;
+use crate::fold::digest;
 
 pub(super) fn pause(turn: &mut Turn<'_>, request_id: String) -> Result<(), Refusal> {
     if turn.repeats(&request_id, digest::PAUSE)? {

@@ -8,12 +8,13 @@ use capataz_policy::retry::{self, RetryDecision};
 use capataz_policy::severity;
 
 use super::turn::Turn;
-use super::{Refusal, ask, resolve, script, settle};
-use crate::activity::Activity;
+use super::{Ending, Refusal, advance, resolve, settle};
 use crate::effect::Effect;
+use crate::fold::activity::Activity;
+use crate::fold::state::Timestamp;
 use crate::input::{Observed, Report, TaskRef};
+use crate::machine::{Meaning, Verdict};
 use crate::planted::{self, Fault};
-use crate::state::Timestamp;
 
 pub(super) fn handle(
     turn: &mut Turn<'_>,
@@ -50,7 +51,7 @@ pub(super) fn handle(
     match (cancel, report) {
         // Done, if late for its attempt: another attempt would do it a second time.
         (Some(cancel), Report::Completed(output))
-            if cancel.reason == v1::CancelReason::AttemptTimeout as i32
+            if cancel.reason == v1::CancelReason::AttemptTimeout
                 && turn.state.stop_reason().is_none()
                 && turn.declared(task)?.at_most_once =>
         {
@@ -65,15 +66,14 @@ pub(super) fn handle(
             let observed = Observed { last_frame_ms: Some(turn.now.0), partial_output };
             stopped(turn, task, cancel.reason, observed, Some(lease))
         }
-        (None, Report::Completed(output)) if turn.state.ask.is_some() => {
-            ask::answered(turn, task, output, lease)
+        (None, Report::Completed(output)) => {
+            let verdict = turn.state.rules().completed(turn.state, task, output, turn.now);
+            judged(turn, task, verdict, lease)
         }
-        (None, Report::Completed(output)) if turn.state.script.is_some() => {
-            script::reported(turn, task, &output, lease)
+        (None, Report::Failed(error)) => {
+            let verdict = turn.state.rules().failed(turn.state, task, error);
+            judged(turn, task, verdict, lease)
         }
-        (None, Report::Completed(output)) => settle::complete(turn, task, Some(output), Some(lease)),
-        (None, Report::Failed(error)) if turn.state.ask.is_some() => ask::failed(turn, task, error, lease),
-        (None, Report::Failed(error)) => attempt_failed(turn, task, error, Some(lease)),
         (None, Report::Cancelled(_)) => {
             let error = v1::Error {
                 code: "TASK_CANCELLED".to_owned(),
@@ -81,6 +81,24 @@ pub(super) fn handle(
                 ..v1::Error::default()
             };
             attempt_failed(turn, task, error, Some(lease))
+        }
+    }
+}
+
+/// Carries out what the machine makes of its task's answer.
+fn judged(turn: &mut Turn<'_>, task: TaskRef, verdict: Verdict, lease: u64) -> Result<(), Refusal> {
+    for body in verdict.record {
+        turn.emit(body);
+    }
+    match verdict.meaning {
+        Meaning::Done(output) => settle::complete(turn, task, output, Some(lease)),
+        Meaning::AttemptFailed { error, output, may_pass } => {
+            attempt_failed_as(turn, task, error, Some(lease), output, may_pass)
+        }
+        Meaning::Failed(error) => settle::fail(turn, task, ResultStatus::Error, error, Some(lease)),
+        Meaning::Settled(ending) => {
+            settle::settle_without_advance(turn, task, Ending { lease: Some(lease), ..*ending })?;
+            advance::advance(turn)
         }
     }
 }
@@ -106,7 +124,7 @@ fn refuse(
             task: task.task,
             lease,
             worker: worker.clone(),
-            reason: reason as i32,
+            reason: reason.into(),
         }));
     }
     turn.effect(Effect::Refuse { task, lease, worker, reason });
@@ -157,7 +175,7 @@ pub(super) fn attempt_failed_as(
     let retry_after = error.retry_after_ms.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
     let draw = retry.jitters().then(|| jitter_draw(turn.state.seed, turn.next_seq()));
     let decision =
-        if turn.state.kind() == v1::RunKind::Plan && severity::aborts_run(&error.code, &error.message) {
+        if turn.state.rules().aborts_when_critical() && severity::aborts_run(&error.code, &error.message) {
             RetryDecision::NonRetryable { reason: "a CRITICAL failure aborts the run".to_owned() }
         } else {
             let elapsed = settle::duration(elapsed_ms);
@@ -216,7 +234,7 @@ fn records(activity: &Activity, attempt: u32, error: &v1::Error, duration_ms: i6
     let mut attempts = activity.attempts.clone();
     attempts.push(v1::AttemptRecord {
         attempt,
-        status: v1::AttemptStatus::Failed as i32,
+        status: v1::AttemptStatus::Failed.into(),
         error: Some(error.code.clone()),
         duration_ms,
     });
@@ -227,22 +245,18 @@ fn records(activity: &Activity, attempt: u32, error: &v1::Error, duration_ms: i6
 pub(super) fn stopped(
     turn: &mut Turn<'_>,
     task: TaskRef,
-    reason: i32,
+    reason: v1::CancelReason,
     observed: Observed,
     lease: Option<u64>,
 ) -> Result<(), Refusal> {
-    match v1::CancelReason::try_from(reason).unwrap_or(v1::CancelReason::RunCancelled) {
+    match reason {
         v1::CancelReason::Timeout => settle::time_out(turn, task, observed, lease),
         v1::CancelReason::AttemptTimeout => {
             // Nobody knows what a worker that did not answer has done.
             if lease.is_none() && turn.declared(task)?.at_most_once {
                 return resolve::ask_outcome(turn, task);
             }
-            let limit = turn.state.plan.retry_of(task).timeout_per_attempt().unwrap_or_default();
-            let error = match turn.state.ask {
-                Some(_) => ask::too_late(),
-                None => retry::attempt_timeout_error(limit),
-            };
+            let error = turn.state.rules().attempt_too_late(turn.state, task);
             attempt_failed(turn, task, error, lease)
         }
         reason => settle::cancel(turn, task, reason, observed.partial_output, lease),

@@ -6,11 +6,11 @@ use capataz_policy::severity::Severity;
 
 use super::turn::Turn;
 use super::{Refusal, advance, cancel, pause, report, retry, settle};
-use crate::activity::Step;
-use crate::apply::digest;
 use crate::effect::Effect;
+use crate::fold::activity::Step;
+use crate::fold::digest;
+use crate::fold::state::Timestamp;
 use crate::input::TaskRef;
-use crate::state::Timestamp;
 
 /// Answers to a failure: those of the error that the engine can carry out.
 const RETRY: &[&str] = &["retry", "retry_manual", "fix_manual"];
@@ -52,7 +52,7 @@ pub(super) fn ask_outcome(turn: &mut Turn<'_>, task: TaskRef) -> Result<(), Refu
         message: format!(
             "the worker of task {name:?} is gone, and the task must run at most once (lease {lease})"
         ),
-        severity: v1::Severity::from(Severity::High) as i32,
+        severity: Severity::High.to_proto().into(),
         can_continue: Some(true),
         options: OUTCOME_OPTIONS.iter().map(|option| (*option).to_owned()).collect(),
         ..v1::Error::default()

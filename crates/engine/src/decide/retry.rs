@@ -4,11 +4,11 @@ use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::lifecycle::TaskState;
 
 use super::turn::Turn;
-use super::{Refusal, advance, pause, script, settle};
-use crate::apply::digest;
+use super::{Refusal, advance, pause, references, settle};
 use crate::effect::Effect;
+use crate::fold::digest;
+use crate::fold::state::Phase;
 use crate::input::TaskRef;
-use crate::state::Phase;
 
 pub(super) fn handle(turn: &mut Turn<'_>, name: &str, request_id: String) -> Result<(), Refusal> {
     let task = turn.find(name)?;
@@ -16,9 +16,7 @@ pub(super) fn handle(turn: &mut Turn<'_>, name: &str, request_id: String) -> Res
         return Ok(());
     }
     turn.refuse_finished()?;
-    if turn.state.script.is_some() {
-        return Err(script::refuse_retry(name));
-    }
+    turn.state.rules().may_run_again(name)?;
     let state = turn.state.activity(task).map_or(TaskState::Init, |activity| activity.state);
     let stopping = turn.state.waves.last().is_some_and(|wave| wave.stopping);
     let in_work =
@@ -55,7 +53,7 @@ pub(super) fn reactivate(turn: &mut Turn<'_>, task: TaskRef, request_id: String)
     }));
     // What an earlier wave did not give before it does not give now; but the template must never reach an agent.
     if turn.state.activity(task).is_some_and(|activity| activity.input.is_none())
-        && let Err(message) = advance::resolve(turn, task, &mut 0)
+        && let Err(message) = references::resolve(turn, task, &mut 0)
     {
         return settle::fail_unresolved(turn, task, message);
     }

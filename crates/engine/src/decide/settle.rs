@@ -26,7 +26,8 @@ pub(super) fn complete(
     if failed_attempts > 0 {
         let name = turn.declared(task)?.name.clone();
         let failed_attempts = u32::try_from(failed_attempts).unwrap_or(u32::MAX);
-        turn.notice(retry::retry_success_notice(&name, failed_attempts), Some(task));
+        let notice = retry::retry_success_notice(&name, failed_attempts);
+        turn.notice(v1::NoticeKind::RetrySuccess, notice, Some(task));
     }
     let ending = Ending {
         state: TaskState::Complete,
@@ -103,12 +104,11 @@ fn settle_failure(
         status == ResultStatus::Timeout,
         declared.critical,
     );
-    // A spec's words are no verdict on the run, for another spec may answer; and a script's policy is its own.
     let aborts =
-        turn.state.kind() == v1::RunKind::Plan && severity::aborts_run(&original.code, &original.message);
+        turn.state.rules().aborts_when_critical() && severity::aborts_run(&original.code, &original.message);
     // The error is as bad as its own code says, or as the failure beneath it, unless the plan has said how bad it is.
     let own = declared_severity(&error).filter(|_| declared.severity.is_none());
-    error.severity = own.map_or(severity, |own| own.max(severity)).to_proto() as i32;
+    error.severity = own.map_or(severity, |own| own.max(severity)).to_proto().into();
     if aborts {
         error.can_continue = Some(false);
     }
@@ -126,13 +126,17 @@ fn settle_failure(
         lease,
     };
     settle_without_advance(turn, task, ending)?;
-    for notice in [incomplete, optional].into_iter().flatten() {
-        turn.notice(notice, Some(task));
+    let notices =
+        [(v1::NoticeKind::IncompleteLifecycle, incomplete), (v1::NoticeKind::OptionalAgentFailed, optional)];
+    for (kind, notice) in notices {
+        if let Some(notice) = notice {
+            turn.notice(kind, notice, Some(task));
+        }
     }
     if let Some(error) = abort_with {
         return cancel::abort(turn, error);
     }
-    let asks = ask == Ask::WhenHigh && turn.state.plan.pause_on_high && severity == Severity::High;
+    let asks = ask == Ask::WhenHigh && turn.state.rules().asks_when_high() && severity == Severity::High;
     if asks && turn.state.stop_reason().is_none() {
         resolve::ask_failure(turn, task, error);
     }
@@ -213,22 +217,23 @@ fn cancelled_error(reason: v1::CancelReason) -> v1::Error {
     v1::Error {
         code: "TASK_CANCELLED".to_owned(),
         message: format!("cancelled: {why}"),
-        severity: v1::Severity::from(Severity::Medium) as i32,
+        severity: Severity::Medium.to_proto().into(),
         can_continue: Some(true),
         ..v1::Error::default()
     }
 }
 
 /// How an activation ends.
-pub(super) struct Ending {
-    pub(super) state: TaskState,
-    pub(super) status: ResultStatus,
-    pub(super) output: Option<v1::Payload>,
-    pub(super) error: Option<v1::Error>,
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Ending {
+    pub(crate) state: TaskState,
+    pub(crate) status: ResultStatus,
+    pub(crate) output: Option<v1::Payload>,
+    pub(crate) error: Option<v1::Error>,
     /// Of the failure, for the policy and the summary.
-    pub(super) severity: Option<Severity>,
+    pub(crate) severity: Option<Severity>,
     /// The lease whose answer this is.
-    pub(super) lease: Option<u64>,
+    pub(crate) lease: Option<u64>,
 }
 
 fn settle(turn: &mut Turn<'_>, task: TaskRef, ending: Ending) -> Result<(), Refusal> {
@@ -262,15 +267,15 @@ pub(super) fn settle_without_advance(
         wave: task.wave,
         task: task.task,
         activation,
-        state: v1::TaskState::from(ending.state) as i32,
-        status: v1::ResultStatus::from(ending.status) as i32,
+        state: v1::TaskState::from(ending.state).into(),
+        status: v1::ResultStatus::from(ending.status).into(),
         output: ending.output,
         error: ending.error,
         attempts,
         duration_ms,
         lease: ending.lease,
         evaluation: Some(evaluation),
-        severity: ending.severity.map_or(0, |severity| severity.to_proto() as i32),
+        severity: ending.severity.map_or(v1::Severity::Unspecified, Severity::to_proto).into(),
         log,
     }));
     Ok(())

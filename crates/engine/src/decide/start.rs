@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use bytes::BytesMut;
-use capataz_contracts::v1::{self, event::Body};
+use capataz_contracts::v1::{self, event::Body, run_accepted::Work as Accepted};
 
 use super::turn::{Turn, encode};
 use super::{Decision, Refusal, advance};
-use crate::state::{RunState, Timestamp};
+use crate::fold::EVENT_FORMAT;
+use crate::fold::state::{RunState, Timestamp};
 
 /// What a run is to do.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,31 +34,27 @@ pub struct StartRun {
 /// # Errors
 /// [`Refusal::Corrupt`] only, for a plan that was not materialised.
 pub fn start(seed: u64, request: StartRun, now: Timestamp) -> Result<(RunState, Decision), Refusal> {
-    let (kind, plan, ask, script) = match request.work {
-        Work::Plan(plan) => (v1::RunKind::Plan, Some(plan), None, None),
-        Work::Ask(ask) => (v1::RunKind::Ask, None, Some(ask), None),
-        Work::Script(script) => (v1::RunKind::Script, None, None, Some(*script)),
+    let (kind, work) = match request.work {
+        Work::Plan(plan) => (v1::RunKind::Plan, Accepted::Plan(plan)),
+        Work::Ask(ask) => (v1::RunKind::Ask, Accepted::Ask(ask)),
+        Work::Script(script) => (v1::RunKind::Script, Accepted::Script(*script)),
     };
     let accepted = v1::Event {
         seq: 1,
         at_ms: now.0,
+        format: EVENT_FORMAT,
         body: Some(Body::RunAccepted(v1::RunAccepted {
-            kind: kind as i32,
-            plan,
+            kind: kind.into(),
             labels: request.labels,
             parent: request.parent,
-            ask,
-            script,
+            work: Some(work),
         })),
     };
     let mut buffer = BytesMut::new();
     encode(&accepted, &mut buffer);
     let mut state = RunState::begin(seed, accepted)?;
     let mut turn = Turn::beginning(&mut state, buffer);
-    let handled = match kind {
-        v1::RunKind::Ask | v1::RunKind::Script => advance::advance(&mut turn),
-        _ => advance::begin_wave(&mut turn, 0).and_then(|()| advance::advance(&mut turn)),
-    };
+    let handled = advance::advance(&mut turn);
     let decision = turn.finish(handled)?;
     Ok((state, decision))
 }

@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 
 use capataz_contracts::v1::{self, event::Body};
-use capataz_policy::aggregation::ResultStatus;
 use capataz_policy::severity::Severity;
 use capataz_policy::timeout;
 
 use super::turn::Turn;
-use super::{Refusal, ask, cancel, report, script, settle};
-use crate::activity::Step;
+use super::{Refusal, cancel, machine, report, settle};
 use crate::effect::Effect;
+use crate::fold::activity::Step;
+use crate::fold::state::{RunState, Timer, Timestamp};
 use crate::input::{Observed, TaskRef};
-use crate::state::{Timer, Timestamp};
 
 pub(super) fn handle(turn: &mut Turn<'_>, mut observed: BTreeMap<TaskRef, Observed>) -> Result<(), Refusal> {
     turn.refuse_finished()?;
@@ -47,22 +46,9 @@ fn fire(
     observed: &mut BTreeMap<TaskRef, Observed>,
 ) -> Result<(), Refusal> {
     match timer {
-        Timer::StartBy if turn.state.ask.is_some() => {
-            let error = ask::not_taken(turn, task);
-            settle::fail(turn, task, ResultStatus::Error, error, None)
-        }
         Timer::StartBy => {
-            let waited = turn.state.plan.timeouts_of(task).schedule_to_start().unwrap_or_default();
-            let agent = &turn.declared(task)?.agent;
-            let error = v1::Error {
-                code: "SCHEDULE_TO_START_TIMEOUT".to_owned(),
-                message: format!("no worker took the task within {waited:?}; agent {agent:?}"),
-                severity: v1::Severity::from(Severity::High) as i32,
-                can_continue: Some(true),
-                options: ["retry", "skip", "abort"].map(str::to_owned).to_vec(),
-                ..v1::Error::default()
-            };
-            settle::fail(turn, task, ResultStatus::Timeout, error, None)
+            let (status, error) = turn.state.rules().not_taken(turn.state, task);
+            settle::fail(turn, task, status, error, None)
         }
         Timer::Retry => {
             turn.emit(Body::TaskRetryDue(v1::TaskRetryDue { wave: task.wave, task: task.task }));
@@ -79,7 +65,8 @@ fn fire(
                 return fire(turn, task, Timer::Deadline, observed);
             }
             let name = turn.declared(task)?.name.clone();
-            turn.notice(timeout::timeout_imminent_notice(&name, settle::duration(remaining)), Some(task));
+            let notice = timeout::timeout_imminent_notice(&name, settle::duration(remaining));
+            turn.notice(v1::NoticeKind::TimeoutImminent, notice, Some(task));
             Ok(())
         }
         Timer::AttemptDeadline => {
@@ -94,7 +81,7 @@ fn fire(
             }
             settle::time_out(turn, task, Observed::default(), None)
         }
-        Timer::Idle => script::idle(turn),
+        Timer::Machine => machine::overdue(turn),
         Timer::Grace => {
             let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
             let Some(cancel) = activity.lease().and_then(|lease| lease.cancel) else {
@@ -103,5 +90,19 @@ fn fire(
             let observed = observed.remove(&task).unwrap_or_default();
             report::stopped(turn, task, cancel.reason, observed, None)
         }
+    }
+}
+
+/// No worker took the task in the time that its plan gives.
+pub(crate) fn schedule_to_start_error(run: &RunState, task: TaskRef) -> v1::Error {
+    let waited = run.plan.timeouts_of(task).schedule_to_start().unwrap_or_default();
+    let agent = run.plan.task(task).map(|declared| declared.agent.as_str()).unwrap_or_default();
+    v1::Error {
+        code: "SCHEDULE_TO_START_TIMEOUT".to_owned(),
+        message: format!("no worker took the task within {waited:?}; agent {agent:?}"),
+        severity: Severity::High.to_proto().into(),
+        can_continue: Some(true),
+        options: ["retry", "skip", "abort"].map(str::to_owned).to_vec(),
+        ..v1::Error::default()
     }
 }

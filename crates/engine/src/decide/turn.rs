@@ -6,9 +6,10 @@ use prost::Message;
 
 use super::Refusal;
 use crate::effect::Effect;
+use crate::fold::EVENT_FORMAT;
+use crate::fold::state::{CorruptLog, RunState, Timestamp};
 use crate::input::TaskRef;
 use crate::plan::Task;
-use crate::state::{CorruptLog, RunState, Timestamp};
 
 /// What one input did.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -74,7 +75,8 @@ impl<'a> Turn<'a> {
         if self.fault.is_some() {
             return;
         }
-        let event = v1::Event { seq: self.next_seq(), at_ms: self.now.0, body: Some(body) };
+        let event =
+            v1::Event { seq: self.next_seq(), at_ms: self.now.0, format: EVENT_FORMAT, body: Some(body) };
         encode(&event, &mut self.buffer);
         self.count += 1;
         self.fault = self.state.apply(event).err();
@@ -98,11 +100,12 @@ impl<'a> Turn<'a> {
         self.effects.push(effect);
     }
 
-    pub(crate) fn notice(&mut self, notice: v1::Error, task: Option<TaskRef>) {
+    pub(crate) fn notice(&mut self, kind: v1::NoticeKind, notice: v1::Error, task: Option<TaskRef>) {
         self.emit(Body::Notice(v1::Notice {
             notice: Some(notice),
             wave: task.map(|task| task.wave),
             task: task.map(|task| task.task),
+            kind: kind.into(),
         }));
     }
 

@@ -22,6 +22,10 @@ fn at(wave: u32, task: u32) -> TaskRef {
 }
 
 #[track_caller]
+fn recorded(plan: v1::Plan) -> Plan {
+    Plan::recorded(plan).expect("every default is filled in")
+}
+
 fn materialised(mut plan: v1::Plan) -> v1::Plan {
     Plan::materialise(&mut plan).expect("the plan is valid");
     plan
@@ -77,7 +81,7 @@ fn a_task_takes_the_plans_limits_of_time_where_it_has_none_of_its_own() {
         timeouts,
         v1::TimeoutPolicy { timeout_ms: Some(9_000), grace_ms: Some(5), schedule_to_start_ms: Some(7) }
     );
-    let plan = Plan::from_materialised(plan);
+    let plan = recorded(plan);
     assert_eq!(plan.timeouts_of(at(0, 0)).grace(), Duration::from_millis(5));
     assert_eq!(plan.timeouts_of(at(0, 1)).grace(), Duration::from_secs(10));
 }
@@ -87,7 +91,7 @@ fn a_tasks_retry_policy_stands_for_itself() {
     let own = v1::RetryPolicy { base_delay_ms: Some(5), ..v1::RetryPolicy::default() };
     let mut given = plan(vec![vec![v1::Task { retry: Some(own), ..task("a") }, task("b")]]);
     given.retry = Some(v1::RetryPolicy { max_attempts: Some(7), ..v1::RetryPolicy::default() });
-    let plan = Plan::from_materialised(materialised(given));
+    let plan = recorded(materialised(given));
     assert_eq!(plan.retry_of(at(0, 0)).max_attempts(), 3);
     assert_eq!(plan.retry_of(at(0, 1)).max_attempts(), 7);
 }
@@ -150,23 +154,25 @@ fn a_materialised_plan_reads_back() {
     given.waves[1].policy = Some(v1::AggregationPolicy { kind: 4, ..v1::AggregationPolicy::default() });
     let plan = materialised(given);
     assert_eq!(materialised(plan.clone()), plan);
-    let parsed = Plan::from_materialised(plan.clone());
-    assert_eq!(parsed.to_proto(), plan);
-    assert_eq!(Plan::from_materialised(parsed.to_proto()), parsed);
+    let parsed = recorded(plan.clone());
+    // What a HIGH failure leads to belongs to the machine, not to the waves.
+    assert_eq!(parsed.to_proto(), v1::Plan { on_high: None, ..plan });
+    assert_eq!(recorded(parsed.to_proto()), parsed);
 }
 
 #[test]
 fn tasks_are_found_by_name_and_agents_by_their_first_task() {
     let other = v1::Task { agent: "tester".to_owned(), ..task("c") };
-    let plan = Plan::from_materialised(materialised(plan(vec![vec![task("a"), task("b")], vec![other]])));
+    let plan = recorded(materialised(plan(vec![vec![task("a"), task("b")], vec![other]])));
     assert_eq!((plan.find("b"), plan.find("c"), plan.find("d")), (Some(at(0, 1)), Some(at(1, 0)), None));
     assert_eq!(plan.task_count(), 3);
     assert_eq!(plan.agents(), BTreeMap::from([("builder", at(0, 0)), ("tester", at(1, 0))]));
 }
 
 #[test]
-fn a_plan_that_is_none_reads_as_the_defaults() {
-    let plan = Plan::from_materialised(v1::Plan::default());
-    assert_eq!(plan.timeouts_of(at(9, 9)).timeout(), Duration::from_secs(1_800));
-    assert_eq!((plan.task(at(0, 0)), plan.task_count()), (None, 0));
+fn a_plan_whose_defaults_were_not_filled_in_was_never_accepted() {
+    assert_eq!(Plan::recorded(v1::Plan::default()), None);
+    let mut plan = materialised(plan(vec![vec![task("a")]]));
+    plan.timeouts = Some(v1::TimeoutPolicy { grace_ms: None, ..plan.timeouts.unwrap() });
+    assert_eq!(Plan::recorded(plan), None);
 }

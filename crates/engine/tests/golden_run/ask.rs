@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use capataz_contracts::v1;
-use capataz_engine::{Input, Report, Routed, RoutedSpec, Work};
+use capataz_engine::{Input, QueryAnswer, Report, Routed, RoutedSpec, Work};
 use serde_json::{Value, json};
 
 use super::{Log, MINUTE, Run, SECOND, START};
@@ -19,7 +19,9 @@ impl Run<'_> {
     #[track_caller]
     fn routes(&mut self, spec: &str, target: Result<RoutedSpec, v1::Error>, rerouted: bool) {
         let default_spec = Some("wave".to_owned());
-        self.does(Input::Routed(Routed { spec: spec.to_owned(), target, rerouted, default_spec }));
+        let answer = QueryAnswer::Routed(Routed { spec: spec.to_owned(), target, rerouted, default_spec });
+        let (query, _) = self.state.open_query().expect("a spec is looked for");
+        self.does(Input::Answered { query, answer });
     }
 
     /// The spec that was called last answers with what `edit` makes of a plain answer.

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use capataz_contracts::{json, v1};
 use capataz_engine::session::SessionState;
-use capataz_engine::{BROWSER_MEDIA_TYPE, Effect, RunState, Timestamp, ViewOptions};
+use capataz_engine::{BROWSER_MEDIA_TYPE, Effect, Query, RunState, Timestamp, ViewOptions};
 use prost::Message;
 use serde_json::Value;
 
@@ -85,7 +85,6 @@ pub fn facts_of_run(state: &RunState) -> Facts {
     let mut fact = |place: String, value: String| facts.insert(place, value);
     fact("state.seq".to_owned(), state.seq().to_string());
     fact("state.may_lease".to_owned(), state.may_lease().to_string());
-    fact("state.is_interactive".to_owned(), state.is_interactive().to_string());
     fact("state.is_finished".to_owned(), state.is_finished().to_string());
     let next = state.next_deadline().map_or("none".to_owned(), |at| at.0.to_string());
     fact("state.next_deadline".to_owned(), next);
@@ -160,7 +159,9 @@ fn effect_in_words(effect: &Effect) -> String {
         Effect::Cancel { task, lease, reason, grace_ms } => {
             format!("cancel {task} under {lease} because of {reason:?} within {grace_ms} ms")
         }
-        Effect::Route { spec, reason } => format!("route to {spec:?}, {reason:?}"),
+        Effect::Query { asked: Query::Route { spec, reason }, .. } => {
+            format!("route to {spec:?}, {reason:?}")
+        }
         Effect::Finish => "finish".to_owned(),
         other => panic!("{other:?} is never outstanding"),
     }

@@ -128,6 +128,23 @@ impl AggregationPolicy {
         Self { kind, threshold, stop_when_decided: policy.stop_when_decided.unwrap_or(false) }
     }
 
+    /// Reads a policy that an event has recorded: nothing is filled in or refused. `None` where it is not whole.
+    #[must_use]
+    pub fn recorded(policy: &v1::AggregationPolicy) -> Option<Self> {
+        let kind = AggregationKind::from_proto(policy.kind)?;
+        let threshold = match kind {
+            AggregationKind::Quorum => policy.quorum_threshold?,
+            AggregationKind::FailFast | AggregationKind::ContinueAll | AggregationKind::CriticalPath => 0.0,
+        };
+        Some(Self { kind, threshold, stop_when_decided: policy.stop_when_decided? })
+    }
+
+    /// The rule of a wave of one task: whatever becomes of it decides.
+    #[must_use]
+    pub const fn of_one_task() -> Self {
+        Self { kind: AggregationKind::Quorum, threshold: 0.5, stop_when_decided: false }
+    }
+
     /// The policy with every default written out; reading it gives the same policy.
     #[must_use]
     pub fn to_proto(&self) -> v1::AggregationPolicy {

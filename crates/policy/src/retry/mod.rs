@@ -8,7 +8,7 @@ use std::time::Duration;
 use capataz_contracts::{Violation, v1};
 use serde::{Deserialize, Serialize};
 
-use crate::check::{DAY, Fields, LONGEST_LIMIT, MILLISECOND, milliseconds};
+use crate::check::{DAY, Fields, LONGEST_LIMIT, MILLISECOND, milliseconds, recorded_duration};
 use crate::codes;
 
 pub use errors::{
@@ -151,6 +151,33 @@ impl RetryPolicy {
             retryable: read_codes("retryable", &policy.retryable, fields),
             non_retryable: read_codes("non_retryable", &policy.non_retryable, fields),
         }
+    }
+
+    /// Reads a policy that an event has recorded: nothing is filled in or refused. `None` where it is not whole.
+    #[must_use]
+    pub fn recorded(policy: v1::RetryPolicy) -> Option<Self> {
+        let limit = |limit: Option<i64>| limit.map(recorded_duration);
+        let delays: Option<Vec<Duration>> = policy.delays_ms.into_iter().map(recorded_duration).collect();
+        let timeout_per_attempt = match limit(policy.timeout_per_attempt_ms) {
+            Some(limit) => Some(limit?),
+            None => None,
+        };
+        let total_timeout = match limit(policy.total_timeout_ms) {
+            Some(limit) => Some(limit?),
+            None => None,
+        };
+        Some(Self {
+            max_attempts: policy.max_attempts?,
+            base_delay: recorded_duration(policy.base_delay_ms?)?,
+            multiplier: policy.backoff_multiplier?,
+            max_delay: recorded_duration(policy.max_delay_ms?)?,
+            timeout_per_attempt,
+            total_timeout,
+            jitter: policy.jitter?,
+            delays: delays?,
+            retryable: policy.retryable,
+            non_retryable: policy.non_retryable,
+        })
     }
 
     /// The policy with every default written out; reading it gives the same policy.

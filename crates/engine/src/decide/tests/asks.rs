@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::input::{Routed, RoutedSpec};
+use crate::input::{QueryAnswer, Routed, RoutedSpec};
+use crate::query::Query;
 use crate::session::{self, SessionState};
 
 /// Specs `wave` (the default), `kiro` and `sage`, each served by an agent of its own name; that of `sage` is away.
@@ -62,8 +63,9 @@ impl Asked {
     /// Answers every search for a spec, as a router does that knows [`SPECS`] and likes `wave` best.
     #[track_caller]
     fn route(mut self) -> Self {
-        while let [.., Effect::Route { spec, reason }] = self.bench.effects() {
-            let (spec, reason) = (spec.clone(), *reason);
+        while let [.., Effect::Query { query, asked }] = self.bench.effects() {
+            let query = *query;
+            let Query::Route { spec, reason } = asked.clone();
             let gone = spec.as_deref().is_some_and(|spec| !SPECS.contains(&spec));
             let rerouted = gone && reason == v1::CallReason::Continued;
             let wanted = if rerouted { None } else { spec.clone() };
@@ -77,7 +79,8 @@ impl Asked {
                 rerouted,
                 default_spec: Some("wave".to_owned()),
             };
-            self.bench = self.bench.does(Input::Routed(routed));
+            let answer = QueryAnswer::Routed(routed);
+            self.bench = self.bench.does(Input::Answered { query, answer });
         }
         self
     }
@@ -157,7 +160,7 @@ impl Asked {
     #[track_caller]
     fn result(&self) -> v1::AskResult {
         let result = self.bench.state.result(usize::MAX).expect("the ask has ended");
-        result.ask.expect("an ask has its result")
+        result.ask().expect("an ask has its result").clone()
     }
 
     /// Specs in the order in which they were called.

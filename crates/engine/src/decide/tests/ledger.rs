@@ -9,8 +9,8 @@ use prost::Message;
 
 use crate::decide::Decision;
 use crate::effect::Effect;
+use crate::fold::state::RunState;
 use crate::input::TaskRef;
-use crate::state::RunState;
 
 pub(super) const SEED: u64 = 7;
 
@@ -193,7 +193,7 @@ impl Ledger {
                     self.cancelled.remove(task);
                 }
             }
-            Effect::Route { .. } => self.routing = true,
+            Effect::Query { .. } => self.routing = true,
             Effect::Extend { .. } | Effect::Refuse { .. } | Effect::Finish => {}
         }
     }
@@ -214,7 +214,7 @@ impl Ledger {
                     assert_eq!(cancelled.insert(task, (lease, reason)), None);
                 }
                 Effect::Finish => finished = true,
-                Effect::Route { .. } => routing = true,
+                Effect::Query { .. } => routing = true,
                 other => panic!("{other:?} is never outstanding"),
             }
         }

@@ -22,9 +22,9 @@ use capataz_contracts::v1::{self, event::Body};
 
 use super::{Decision, Refusal, StartRun, Work, decide, start};
 use crate::effect::Effect;
+use crate::fold::state::{RunState, Timestamp};
 use crate::input::{Input, Observed, Report, TaskRef};
 use crate::plan::Plan;
-use crate::state::{RunState, Timestamp};
 use crate::view::ViewOptions;
 use bench::Bench;
 use ledger::{Ledger, SEED, events_of, snapshot};

@@ -3,7 +3,7 @@
 use prost::Message;
 
 use super::*;
-use crate::script::ScriptStep;
+use crate::BROWSER_MEDIA_TYPE;
 
 /// A script, and the browser's host, which says what became of each activity.
 struct Scripted {
@@ -117,7 +117,7 @@ impl Scripted {
         let task = scripted.current();
         let (lease, _) = scripted.bench.state.lease_of(task).expect("leased");
         let output = v1::Payload {
-            media_type: super::super::BROWSER_MEDIA_TYPE.to_owned(),
+            media_type: BROWSER_MEDIA_TYPE.to_owned(),
             data: Some(v1::payload::Data::Inline(outcome.encode_to_vec().into())),
         };
         scripted.bench = scripted.bench.does(reported(task, lease, "host", Report::Completed(output)));
@@ -217,8 +217,11 @@ impl Scripted {
         self
     }
 
-    fn step(&self) -> Option<ScriptStep> {
-        self.bench.state.script_step()
+    /// The session goes on, nothing of it is in work, and the time runs after which it is closed.
+    fn awaits_a_proposal(&self) -> bool {
+        let state = &self.bench.state;
+        let rests = state.leases().next().is_none() && state.queued().next().is_none();
+        !state.is_finished() && rests && state.next_deadline().is_some()
     }
 
     fn failures(&self) -> Vec<(u64, v1::ActionFailed)> {
@@ -242,7 +245,7 @@ impl Scripted {
         assert_eq!((error.error_code.as_str(), error.seq), (code, seq));
         let scripted =
             Self { bench: self.bench.expect_outcome(v1::RunOutcome::Failed).expect_run_error(code) };
-        assert_eq!(scripted.result().script.and_then(|script| script.error), Some(error.clone()));
+        assert_eq!(scripted.result().script().and_then(|script| script.error.clone()), Some(error.clone()));
         error
     }
 
@@ -285,7 +288,7 @@ fn a_script_opens_a_browser_performs_its_actions_in_order_and_closes_it() {
         .expect_asked(Close, "");
     assert!(scripted.asked().keep_storage);
     let ended = scripted.says(v1::BrowserOutcome::default()).expect_ended(v1::RunOutcome::Succeeded);
-    let result = ended.result().script.unwrap();
+    let result = ended.result().script().unwrap().clone();
     assert_eq!((result.succeeded, result.failed, result.total), (2, 0, 2));
 }
 
@@ -393,7 +396,7 @@ fn an_action_may_fail_without_ending_the_script_where_it_says_so() {
         .acts(Ends("/thanks"))
         .says(v1::BrowserOutcome::default())
         .expect_ended(v1::RunOutcome::SucceededWithFailures);
-    let result = ended.result().script.unwrap();
+    let result = ended.result().script().unwrap().clone();
     assert_eq!((result.succeeded, result.failed), (1, 1));
 }
 
@@ -516,7 +519,7 @@ fn a_host_that_does_not_come_back_in_time_ends_the_script_with_an_error_of_the_e
 fn a_host_that_is_lost_while_it_says_what_became_of_an_activity_is_not_asked_again() {
     let scripted = Scripted::opened(&["extract title"], v1::ScriptPolicy::default());
     let ended = scripted.loses_its_host_always().loses_its_host_always().expect_ended(v1::RunOutcome::Failed);
-    assert_eq!(ended.result().script.unwrap().error, None);
+    assert_eq!(ended.result().script().unwrap().error, None);
     ended.bench.expect_run_error("WORKER_LOST");
 }
 
@@ -564,7 +567,7 @@ fn variables_and_outputs_are_put_in_their_places_when_the_action_begins() {
         .says(v1::BrowserOutcome { output: Some(output.clone()), ..v1::BrowserOutcome::default() });
     assert_eq!(scripted.asked().action.unwrap().url.as_deref(), Some("https://shop.test/orders/A-7"));
     let ended = scripted.acts(Ends("/orders")).says(v1::BrowserOutcome::default());
-    assert_eq!(ended.result().script.unwrap().outputs, [output]);
+    assert_eq!(ended.result().script().unwrap().outputs, [output]);
 }
 
 #[test]
@@ -608,7 +611,7 @@ fn close(request_id: &str) -> Input {
 #[test]
 fn a_session_performs_what_is_proposed_and_survives_its_failures() {
     let scripted = interactive();
-    assert_eq!(scripted.step(), Some(ScriptStep::AwaitProposal));
+    assert!(scripted.awaits_a_proposal());
     let scripted = scripted
         .does(propose("click send", "1"))
         .expect_asked(Action, "send")
@@ -616,7 +619,7 @@ fn a_session_performs_what_is_proposed_and_survives_its_failures() {
         .does(propose("click go", "2"))
         .expect_asked(Action, "go")
         .acts(Ends("/thanks"));
-    assert_eq!(scripted.step(), Some(ScriptStep::AwaitProposal));
+    assert!(scripted.awaits_a_proposal());
     scripted
         .does(close("3"))
         .expect_asked(Close, "")
@@ -650,7 +653,7 @@ fn nothing_is_proposed_to_a_script_that_has_its_actions() {
 fn a_session_that_nobody_uses_is_closed_and_each_proposal_begins_its_time_anew() {
     let scripted = interactive().after(4 * MINUTE).does(propose("click send", "1")).acts(Ends("/a"));
     let scripted = scripted.after(5 * MINUTE - 1);
-    assert_eq!(scripted.step(), Some(ScriptStep::AwaitProposal));
+    assert!(scripted.awaits_a_proposal());
     scripted.after(1).expect_asked(Close, "");
 }
 
@@ -803,14 +806,14 @@ proptest::proptest! {
             scripted = scripted.happens(happening, number);
         }
         let scripted = scripted.goes_well();
-        proptest::prop_assert!(scripted.bench.state.is_finished(), "{:?}", scripted.step());
+        proptest::prop_assert!(scripted.bench.state.is_finished(), "{:?}", scripted.bench.state.status());
         let result = scripted.result();
         let said_nothing = ["INVALID_OUTPUT", "WORKER_LOST"];
         if let (v1::RunOutcome::Failed, Some(error)) = (result.outcome(), &result.error)
             && !aborted
             && !said_nothing.contains(&error.code.as_str())
         {
-            let of_executor = result.script.and_then(|script| script.error);
+            let of_executor = result.script().and_then(|script| script.error.clone());
             proptest::prop_assert_eq!(of_executor.map(|said| said.error_code), Some(error.code.clone()));
         }
         for (seq, failed) in scripted.failures() {

@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use capataz_contracts::v1;
 use capataz_policy::aggregation::Tally;
 
-use crate::activity::{Activity, Step};
-use crate::ask::AskState;
+use super::activity::{Activity, Step};
 use crate::input::TaskRef;
+use crate::machine::Machine;
 use crate::plan::Plan;
-use crate::script::ScriptState;
 
 /// Unix milliseconds. Within a run it never goes backwards.
 #[derive(
@@ -43,7 +42,8 @@ pub enum Phase {
         error: Option<v1::Error>,
     },
     Finished {
-        outcome: i32,
+        #[serde(with = "crate::snapshot::number")]
+        outcome: v1::RunOutcome,
         #[serde(with = "crate::snapshot::as_bytes::option")]
         error: Option<v1::Error>,
         at: Timestamp,
@@ -59,10 +59,13 @@ pub struct RunState {
     pub(crate) seq: u64,
     pub(crate) created_at: Timestamp,
     pub(crate) last_at: Timestamp,
-    /// Of an ask, one wave for each call so far; of a script, one for each activity of its browser.
+    /// The waves: those that a plan declares, or those that the machine has begun so far.
     pub(crate) plan: Plan,
-    pub(crate) ask: Option<AskState>,
-    pub(crate) script: Option<ScriptState>,
+    pub(crate) machine: Machine,
+    /// Reads the events of an older format; `None` once this version has written one.
+    pub(crate) upcaster: Option<Box<super::upcast::Upcaster>>,
+    /// The machine's own deadline, while it is among the timers.
+    pub(crate) machine_timer: Option<Timestamp>,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) parent: Option<v1::ParentRef>,
     pub(crate) phase: Phase,
@@ -95,8 +98,8 @@ pub(crate) enum Timer {
     AttemptDeadline,
     Deadline,
     Grace,
-    /// Of a script's session in which nobody proposes anything.
-    Idle,
+    /// The machine's own.
+    Machine,
 }
 
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -231,6 +234,11 @@ impl RunState {
                 stopping.then_some(v1::CancelReason::Policy)
             }
         }
+    }
+
+    /// Whether the machine is asked what comes next: the run neither waits for a person nor ends.
+    pub(crate) fn goes_on(&self) -> bool {
+        matches!(self.phase, Phase::Running) && !self.is_waiting()
     }
 
     pub(crate) fn is_waiting(&self) -> bool {

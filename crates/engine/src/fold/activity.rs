@@ -5,8 +5,8 @@ use capataz_policy::aggregation::ResultStatus;
 use capataz_policy::lifecycle::TaskState;
 use capataz_policy::severity::Severity;
 
+use super::state::Timestamp;
 use crate::snapshot::as_bytes;
-use crate::state::Timestamp;
 
 /// One task of a wave that has begun.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -20,6 +20,8 @@ pub struct Activity {
     /// First lease of this activation.
     pub(crate) started_at: Option<Timestamp>,
     pub(crate) deadline: Option<Timestamp>,
+    /// How long before the deadline TIMEOUT_IMMINENT is given. Milliseconds; `None` where it is never given.
+    pub(crate) warn_before: Option<i64>,
     /// TIMEOUT_IMMINENT was given for the present deadline.
     pub(crate) imminent_given: bool,
     /// Leases lost in this activation.
@@ -69,7 +71,8 @@ pub(crate) struct Lease {
 /// The holder was asked to stop, and is waited for until then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct PendingCancel {
-    pub(crate) reason: i32,
+    #[serde(with = "crate::snapshot::number")]
+    pub(crate) reason: v1::CancelReason,
     pub(crate) grace_until: Timestamp,
 }
 
@@ -98,6 +101,7 @@ impl Activity {
             step: Step::Queued { start_by: None },
             started_at: None,
             deadline: None,
+            warn_before: None,
             imminent_given: false,
             losses: 0,
             absence_given: false,

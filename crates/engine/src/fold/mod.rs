@@ -1,4 +1,13 @@
-//! The fold: events into state. Records, and decides nothing.
+//! The fold: events into state. It records, and decides nothing: no module of it imports a rule, which `cargo xtask
+//! layers` checks. Whatever a table says when an event is made is written in the event; what an older format left to a
+//! table is added by [`upcast`], which is frozen and stands before the fold.
+
+pub mod activity;
+pub(crate) mod digest;
+pub mod session;
+pub(crate) mod state;
+mod timers;
+pub(crate) mod upcast;
 
 use std::time::Duration;
 
@@ -6,14 +15,15 @@ use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::aggregation::{ResultStatus, Tally, TaskOutcome};
 use capataz_policy::lifecycle::TaskState;
 use capataz_policy::severity::Severity;
-use capataz_policy::timeout::TimeoutPolicy;
 
-use crate::activity::{Activity, End, Lease, PendingCancel, Step};
-use crate::ask::{AskState, Call};
 use crate::input::TaskRef;
-use crate::plan::Plan;
-use crate::script::{ScriptState, ScriptStep};
-use crate::state::{AskedQuestion, CorruptLog, Phase, RunState, Timer, Timestamp, WaveState};
+use crate::machine::{Applied, Machine};
+use activity::{Activity, End, Lease, PendingCancel, Step};
+use state::{AskedQuestion, CorruptLog, Phase, RunState, Timestamp, WaveState};
+use upcast::Upcaster;
+
+/// The format of the events that this version writes; see `Event.format`.
+pub const EVENT_FORMAT: u32 = 2;
 
 impl RunState {
     /// Folds a run's whole log.
@@ -40,24 +50,26 @@ impl RunState {
 
     pub(crate) fn begin(seed: u64, first: v1::Event) -> Result<Self, CorruptLog> {
         let (seq, at) = (first.seq, Timestamp(first.at_ms));
+        let corrupt = |detail| CorruptLog { seq, detail };
         let Some(Body::RunAccepted(accepted)) = first.body else {
-            return Err(CorruptLog { seq, detail: "the first event is not run_accepted" });
+            return Err(corrupt("the first event is not run_accepted"));
         };
         if seq != 1 {
-            return Err(CorruptLog { seq, detail: "the first event is not number 1" });
+            return Err(corrupt("the first event is not number 1"));
         }
+        let upcaster = (first.format < EVENT_FORMAT).then(|| Box::new(Upcaster::new(&accepted)));
+        let work = accepted.work.ok_or(corrupt("no work was accepted"))?;
+        let (machine, plan) =
+            Machine::accepted(work).ok_or(corrupt("the accepted plan lacks what it was to decide by"))?;
         Ok(Self {
             seed,
             seq,
             created_at: at,
             last_at: at,
-            plan: Plan::from_materialised(match (&accepted.ask, &accepted.script) {
-                (Some(_), _) => v1::Plan { name: "ask".to_owned(), ..v1::Plan::default() },
-                (_, Some(script)) => v1::Plan { name: script.name.clone(), ..v1::Plan::default() },
-                (None, None) => accepted.plan.unwrap_or_default(),
-            }),
-            ask: accepted.ask.map(AskState::new),
-            script: accepted.script.map(ScriptState::new),
+            plan,
+            machine,
+            machine_timer: None,
+            upcaster,
             labels: accepted.labels,
             parent: accepted.parent,
             phase: Phase::Running,
@@ -91,13 +103,22 @@ impl RunState {
         let seq = event.seq;
         self.seq = seq;
         self.last_at = at;
-        let body = event.body.ok_or(CorruptLog { seq, detail: "an event of an unknown kind" })?;
-        self.apply_body(seq, at, body)
-            .ok_or(CorruptLog { seq, detail: "it names a task or question that is not there" })
+        let (format, body) = (event.format, event.body);
+        let mut body = body.ok_or(CorruptLog { seq, detail: "an event of an unknown kind" })?;
+        match &mut self.upcaster {
+            Some(upcaster) if format < EVENT_FORMAT => upcaster.raise(&mut body, at),
+            // What comes now was written by this version, and so is all that follows.
+            Some(_) => self.upcaster = None,
+            None => {}
+        }
+        self.apply_body(at, body)
+            .ok_or(CorruptLog { seq, detail: "it names a task or question that is not there" })?;
+        self.keep_machine_timer();
+        Ok(())
     }
 
     /// `None` where the event names something that is not there.
-    fn apply_body(&mut self, seq: u64, at: Timestamp, body: Body) -> Option<()> {
+    fn apply_body(&mut self, at: Timestamp, body: Body) -> Option<()> {
         match body {
             Body::RunAccepted(_) => return None,
             Body::WaveStarted(event) => self.begin_wave(event.wave, at)?,
@@ -113,7 +134,7 @@ impl RunState {
             Body::TaskRetryDue(event) => self.queue_again(task(event.wave, event.task), at, |_| ())?,
             Body::TaskCancelRequested(event) => {
                 let cancel =
-                    PendingCancel { reason: event.reason, grace_until: Timestamp(event.grace_until_ms) };
+                    PendingCancel { reason: event.reason(), grace_until: Timestamp(event.grace_until_ms) };
                 self.change(task(event.wave, event.task), |activity| {
                     if let Step::Leased(lease) = &mut activity.step {
                         lease.cancel = Some(cancel);
@@ -178,91 +199,64 @@ impl RunState {
                 self.remember_request(event.request_id, digest::CANCEL.to_owned());
             }
             Body::RunFinished(event) => {
-                self.phase = Phase::Finished { outcome: event.outcome, error: event.error, at };
+                self.phase = Phase::Finished { outcome: event.outcome(), error: event.error, at };
                 self.timers.clear();
                 self.held_timers.clear();
-            }
-            Body::AskBegun(event) => {
-                let ask = self.ask.as_mut()?;
-                ask.begun = true;
-                ask.context = event.context?;
-            }
-            Body::AskRouted(event) => {
-                let ask = self.ask.as_mut()?;
-                ask.calls.push(Call { spec: event.spec, reason: event.reason, routing: event.routing });
-                ask.default_spec = Some(event.default_spec).filter(|spec| !spec.is_empty());
-                ask.considered = None;
-                self.plan.push(event.wave?);
-                self.begin_wave(event.call, at)?;
-            }
-            Body::TransitionConsidered(event) => {
-                let considered = event.transition?;
-                let ask = self.ask.as_mut()?;
-                if considered.verdict == v1::TransitionVerdict::Taken as i32 {
-                    ask.taken.push(v1::SessionTransition {
-                        from: considered.from.clone(),
-                        to: considered.to.clone(),
-                        at_ms: at.0,
-                        automatic: true,
-                    });
-                }
-                ask.considered = Some(considered);
             }
             Body::SessionOpened(_) | Body::SessionTurn(_) | Body::SessionTransitionAccepted(_) => {
                 return None;
             }
-            Body::BrowserActivityStarted(event) => {
-                let step = event.step_index.unwrap_or_default();
-                self.script.as_mut()?.begin(event.activity, step, event.failure.is_some());
-                self.plan.push(event.wave?);
-                self.begin_wave(event.number, at)?;
-            }
-            Body::ActionProposed(event) => {
-                self.script.as_mut()?.script.actions.push(event.action?);
-                self.remember_request(event.request_id, digest::propose(event.step_index));
-            }
-            Body::ActionFinished(event) => self.script.as_mut()?.finished(event),
-            Body::ActionFailed(event) => self.script.as_mut()?.failed(event)?,
-            Body::BrowserCloseRequested(event) => {
-                self.script.as_mut()?.closing = true;
-                self.remember_request(event.request_id, digest::CLOSE.to_owned());
-            }
-            Body::BrowserOpened(_) | Body::StageFinished(_) | Body::BrowserClosed(_) => {
-                self.script.as_ref()?;
-            }
-            Body::Notice(event) => {
-                let code = event.notice.map(|notice| notice.code).unwrap_or_default();
-                if let (Some(wave), Some(index)) = (event.wave, event.task) {
-                    self.change(task(wave, index), |activity| match code.as_str() {
-                        "TIMEOUT_IMMINENT" => activity.imminent_given = true,
-                        "AGENT_ABSENT" => activity.absence_given = true,
-                        _ => {}
-                    })?;
-                }
+            Body::Notice(event) => self.noticed(&event)?,
+            body @ (Body::AskBegun(_)
+            | Body::AskRouted(_)
+            | Body::TransitionConsidered(_)
+            | Body::BrowserActivityStarted(_)
+            | Body::BrowserOpened(_)
+            | Body::ActionProposed(_)
+            | Body::StageFinished(_)
+            | Body::ActionFinished(_)
+            | Body::ActionFailed(_)
+            | Body::BrowserCloseRequested(_)
+            | Body::BrowserClosed(_)) => {
+                let applied = self.machine.apply(body, at)?;
+                self.applied(applied, at)?;
             }
         }
-        debug_assert_eq!(self.seq, seq);
-        self.update_idle(at);
         Some(())
     }
 
-    /// Begins or ends the time after which a session that nobody uses is closed.
-    fn update_idle(&mut self, at: Timestamp) {
-        let awaits = self.script_step() == Some(ScriptStep::AwaitProposal);
-        let task = TaskRef { wave: self.current_wave(), task: 0 };
-        let Some(script) = &mut self.script else { return };
-        match (script.idle_at, awaits) {
-            (None, true) => {
-                let idle_at = at.plus(script.idle_timeout_ms());
-                script.idle_at = Some(idle_at);
-                self.timers.insert((idle_at, task, Timer::Idle));
-            }
-            (Some(idle_at), false) => {
-                script.idle_at = None;
-                self.timers.retain(|(at, _, timer)| !(*at == idle_at && *timer == Timer::Idle));
-            }
-            _ => {}
+    /// What an event of one kind means for every kind: a wave that begins, a request that was carried out.
+    fn applied(&mut self, applied: Applied, at: Timestamp) -> Option<()> {
+        if let Some((number, wave)) = applied.wave {
+            self.forget_inputs();
+            self.plan.push(wave)?;
+            self.begin_wave(number, at)?;
         }
+        if let Some((request_id, digest)) = applied.request {
+            self.remember_request(request_id, digest);
+        }
+        Some(())
+    }
+
+    /// Waves that a machine begins one by one are never begun again: what their tasks were given is in the log.
+    fn forget_inputs(&mut self) {
+        let Some(state) = self.waves.last_mut() else { return };
+        state.tasks.iter_mut().for_each(|activity| activity.input = None);
+        let last = self.waves.len().saturating_sub(1);
+        self.plan.forget_inputs(last);
+    }
+
+    fn noticed(&mut self, event: &v1::Notice) -> Option<()> {
+        let (Some(wave), Some(index)) = (event.wave, event.task) else { return Some(()) };
+        self.change(task(wave, index), |activity| match event.kind() {
+            v1::NoticeKind::TimeoutImminent => activity.imminent_given = true,
+            v1::NoticeKind::AgentAbsent => activity.absence_given = true,
+            v1::NoticeKind::RetrySuccess
+            | v1::NoticeKind::OptionalAgentFailed
+            | v1::NoticeKind::IncompleteLifecycle
+            | v1::NoticeKind::PartialSuccess
+            | v1::NoticeKind::Unspecified => {}
+        })
     }
 
     fn begin_wave(&mut self, wave: u32, at: Timestamp) -> Option<()> {
@@ -293,6 +287,7 @@ impl RunState {
             activity.started_at.get_or_insert(at);
             if let Some(deadline) = event.deadline_ms {
                 activity.deadline = Some(Timestamp(deadline));
+                activity.warn_before = event.warn_before_ms;
             }
             activity.step = Step::Leased(Lease {
                 token: event.lease,
@@ -308,7 +303,7 @@ impl RunState {
         self.change(task(event.wave, event.task), |activity| {
             activity.attempts.push(v1::AttemptRecord {
                 attempt: event.attempt,
-                status: v1::AttemptStatus::Failed as i32,
+                status: v1::AttemptStatus::Failed.into(),
                 error: event.error.map(|error| error.code),
                 duration_ms: event.duration_ms,
             });
@@ -345,7 +340,7 @@ impl RunState {
             agent: &declared.agent,
             status,
             critical: declared.critical,
-            severity,
+            severity: severity.or(UNTOLD),
         };
         self.waves.get_mut(task.wave as usize)?.tally.add(&outcome);
         Some(())
@@ -383,7 +378,7 @@ impl RunState {
                     agent: &declared.agent,
                     status: end.status,
                     critical: declared.critical,
-                    severity: end.severity,
+                    severity: end.severity.or(UNTOLD),
                 });
             }
         }
@@ -421,45 +416,10 @@ impl RunState {
             _ => {}
         }
     }
-
-    /// Edits an activity and keeps the timers in step with it.
-    fn change(&mut self, task: TaskRef, edit: impl FnOnce(&mut Activity)) -> Option<()> {
-        let timeouts = self.plan.timeouts_of(task);
-        let activity = self.waves.get_mut(task.wave as usize)?.tasks.get_mut(task.task as usize)?;
-        for (held, at, timer) in timers_of(activity, timeouts).into_iter().flatten() {
-            let timers = if held { &mut self.held_timers } else { &mut self.timers };
-            timers.remove(&(at, task, timer));
-        }
-        edit(activity);
-        for (held, at, timer) in timers_of(activity, timeouts).into_iter().flatten() {
-            let timers = if held { &mut self.held_timers } else { &mut self.timers };
-            timers.insert((at, task, timer));
-        }
-        Some(())
-    }
 }
 
-/// An activity's timers: whether they stand still while the run is held, when they are due, and what they are.
-fn timers_of(activity: &Activity, timeouts: &TimeoutPolicy) -> [Option<(bool, Timestamp, Timer)>; 3] {
-    let own = match &activity.step {
-        Step::Queued { start_by } => start_by.map(|at| (true, at, Timer::StartBy)),
-        Step::Backoff { retry_at } => Some((true, *retry_at, Timer::Retry)),
-        Step::Leased(Lease { cancel: Some(cancel), .. }) => Some((false, cancel.grace_until, Timer::Grace)),
-        Step::Leased(lease) => lease.attempt_deadline.map(|at| (false, at, Timer::AttemptDeadline)),
-        Step::Asking | Step::Settled => None,
-    };
-    let cancelled = matches!(&activity.step, Step::Leased(Lease { cancel: Some(_), .. }));
-    if cancelled || matches!(activity.step, Step::Asking | Step::Settled) {
-        return [own, None, None];
-    }
-    let deadline = activity.deadline.map(|at| (false, at, Timer::Deadline));
-    let imminent = activity
-        .deadline
-        .filter(|_| !activity.imminent_given)
-        .and_then(|at| timeouts.imminent_at(at.0))
-        .map(|at| (false, Timestamp(at), Timer::Imminent));
-    [own, deadline, imminent]
-}
+/// What a failure counts as whose event does not say how bad it is.
+const UNTOLD: Option<Severity> = Some(Severity::High);
 
 fn milliseconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
@@ -467,31 +427,4 @@ fn milliseconds(duration: Duration) -> i64 {
 
 fn task(wave: u32, task: u32) -> TaskRef {
     TaskRef { wave, task }
-}
-
-/// What a user's request asked for, to tell a repeated request from another one with the same id.
-pub(crate) mod digest {
-    use crate::input::TaskRef;
-
-    pub(crate) const CANCEL: &str = "cancel";
-    pub(crate) const PAUSE: &str = "pause";
-    pub(crate) const RESUME: &str = "resume";
-    pub(crate) const CLOSE: &str = "close";
-
-    /// What is proposed is the script's action of this number.
-    pub(crate) fn propose(step: u32) -> String {
-        format!("propose {step}")
-    }
-
-    pub(crate) fn extend(task: TaskRef, by_ms: i64) -> String {
-        format!("extend {task} {by_ms}")
-    }
-
-    pub(crate) fn retry(task: TaskRef) -> String {
-        format!("retry {task}")
-    }
-
-    pub(crate) fn resolve(question_id: &str, answer: &str) -> String {
-        format!("resolve {question_id} {answer}")
-    }
 }

@@ -2,28 +2,27 @@
 //! said nothing. What the page was like only the host can show, so it makes the error of them, with its evidence.
 
 use capataz_contracts::v1;
-use capataz_policy::executor as limits;
+use capataz_policy::executor as codes;
 use serde_json::{Value, json};
 
-use super::turn::Turn;
-use crate::activity::End;
-use crate::script::{ScriptState, changes_something, milliseconds};
+use super::limits::Limits;
+use super::state::ScriptState;
+use crate::fold::activity::End;
+use crate::fold::state::Timestamp;
 
-/// The limits that stop a script before another action begins (CONTRACTS §3, policies).
-pub(super) fn halt_before(turn: &Turn<'_>, step: u32) -> Option<v1::DecidedFailure> {
-    let script = turn.state.script.as_ref()?;
+/// The limits that stop a script before another action begins (CONTRACTS §3, policies). `changes`: the action is meant
+/// to change the page, or what is behind it.
+pub(super) fn halt_before(script: &ScriptState, step: u32, changes: bool) -> Option<v1::DecidedFailure> {
     // They were looked at when the action began for the first time.
     if script.has_begun(step) {
         return None;
     }
-    let policy = script.policy();
-    let max_steps = policy.max_steps.unwrap_or(limits::MAX_STEPS);
-    if step >= max_steps {
+    let limits = Limits::of(script);
+    if step >= limits.max_steps() {
         return Some(halt(script, "max_steps", step));
     }
     let revisits = script.revisits();
-    let changes = script.action(step).is_some_and(changes_something);
-    if changes && revisits > policy.same_state_revisit.unwrap_or(limits::SAME_STATE_REVISIT) {
+    if changes && revisits > limits.same_state_revisit() {
         return Some(halt(script, "same_state_revisit", revisits));
     }
     None
@@ -31,7 +30,7 @@ pub(super) fn halt_before(turn: &Turn<'_>, step: u32) -> Option<v1::DecidedFailu
 
 fn halt(script: &ScriptState, reason: &str, observed: u32) -> v1::DecidedFailure {
     v1::DecidedFailure {
-        error_code: limits::code::POLICY_HALT.to_owned(),
+        error_code: codes::code::POLICY_HALT.to_owned(),
         message: format!("{reason}: {observed}"),
         details: Some(halt_details(script, reason, observed, None).to_string()),
     }
@@ -39,21 +38,21 @@ fn halt(script: &ScriptState, reason: &str, observed: u32) -> v1::DecidedFailure
 
 /// The error of a limit that is reached with `cause`, whose state and evidence are its own too.
 pub(super) fn halt_after(
-    turn: &Turn<'_>,
     script: &ScriptState,
     reason: &str,
     observed: u32,
     cause: &v1::ExecutorError,
+    now: Timestamp,
 ) -> v1::ExecutorError {
-    let severity = limits::lookup(limits::code::POLICY_HALT)
-        .map_or(v1::ExecutorSeverity::Critical, |code| code.severity);
+    let severity =
+        codes::lookup(codes::code::POLICY_HALT).map_or(v1::ExecutorSeverity::Critical, |code| code.severity);
     v1::ExecutorError {
-        error_code: limits::code::POLICY_HALT.to_owned(),
-        stage: v1::ActionStage::Policy as i32,
-        severity: severity as i32,
+        error_code: codes::code::POLICY_HALT.to_owned(),
+        stage: v1::ActionStage::Policy.into(),
+        severity: severity.into(),
         message: format!("{reason}: {observed}"),
         retryable: Some(false),
-        created_at: limits::iso_time(turn.now.0),
+        created_at: codes::iso_time(now.0),
         details: Some(halt_details(script, reason, observed, Some(&cause.error_code)).to_string()),
         cause: Some(format!("{}: {}", cause.error_code, cause.message)),
         debug_message: None,
@@ -63,19 +62,18 @@ pub(super) fn halt_after(
 }
 
 fn halt_details(script: &ScriptState, reason: &str, observed: u32, last_error: Option<&str>) -> Value {
-    let policy = script.policy();
-    let backoff = policy.backoff.unwrap_or_default();
+    let limits = Limits::of(script);
     json!({
         "policy_reason": reason,
         "policy_thresholds": {
-            "max_steps": policy.max_steps.unwrap_or(limits::MAX_STEPS),
-            "same_state_revisit": policy.same_state_revisit.unwrap_or(limits::SAME_STATE_REVISIT),
-            "retry_limit": policy.retry_limit.unwrap_or(limits::RETRY_LIMIT),
-            "recovery_limit": policy.recovery_limit.unwrap_or(limits::RECOVERY_LIMIT),
+            "max_steps": limits.max_steps(),
+            "same_state_revisit": limits.same_state_revisit(),
+            "retry_limit": limits.retry_limit(),
+            "recovery_limit": limits.recovery_limit(),
             "backoff": {
-                "base_delay_ms": backoff.base_delay_ms.unwrap_or(milliseconds(limits::BACKOFF_BASE)),
-                "multiplier": backoff.multiplier.unwrap_or(limits::BACKOFF_MULTIPLIER),
-                "max_delay_ms": backoff.max_delay_ms.unwrap_or(milliseconds(limits::BACKOFF_LONGEST)),
+                "base_delay_ms": limits.backoff_base(),
+                "multiplier": limits.backoff_multiplier(),
+                "max_delay_ms": limits.backoff_longest(),
             },
         },
         "observed": observed,
@@ -90,7 +88,7 @@ pub(super) fn unexplained(end: &End) -> v1::DecidedFailure {
     let reason = format!("nobody knows what became of it: {message}");
     let details = json!({"reason": reason, "original_code": code});
     v1::DecidedFailure {
-        error_code: limits::code::BROWSER_LOST.to_owned(),
+        error_code: codes::code::BROWSER_LOST.to_owned(),
         message: reason,
         details: Some(details.to_string()),
     }
@@ -107,13 +105,13 @@ pub(super) fn name_activity(
     let last = u32::try_from(actions).unwrap_or(u32::MAX).saturating_sub(1);
     error.step_index = Some(if activity == v1::BrowserActivity::Close { last } else { 0 });
     error.action_id.clone_from(&id);
-    error.action_kind = v1::ActionKind::Navigate as i32;
-    error.criticality = v1::Criticality::Normal as i32;
+    error.set_action_kind(v1::ActionKind::Navigate);
+    error.set_criticality(v1::Criticality::Normal);
     error.action_spec = Some(v1::Action {
         id,
-        kind: v1::ActionKind::Navigate as i32,
+        kind: v1::ActionKind::Navigate.into(),
         url: Some(EMPTY_PAGE.to_owned()),
-        criticality: Some(v1::Criticality::Normal as i32),
+        criticality: Some(v1::Criticality::Normal.into()),
         ..v1::Action::default()
     });
 }

@@ -1,0 +1,85 @@
+//! The work of a run, in the messages that hold work of one kind each. Whoever has to do with one kind only reads it
+//! here; the kinds are told apart where a start is parsed and where a result is shown.
+
+use crate::v1;
+use crate::v1::run_accepted::Work as Accepted;
+use crate::v1::run_result::Work as Ended;
+use crate::v1::start_run_request::Work as Started;
+
+impl v1::StartRunRequest {
+    /// The plan that is to be run, where it is one.
+    #[must_use]
+    pub fn plan(&self) -> Option<&v1::Plan> {
+        match &self.work {
+            Some(Started::Plan(plan)) => Some(plan),
+            _ => None,
+        }
+    }
+
+    /// The request that starts a plan.
+    #[must_use]
+    pub fn of_plan(plan: v1::Plan) -> Self {
+        Self { work: Some(Started::Plan(plan)), ..Self::default() }
+    }
+
+    /// The request that starts an ask.
+    #[must_use]
+    pub fn of_ask(ask: v1::Ask) -> Self {
+        Self { work: Some(Started::Ask(ask)), ..Self::default() }
+    }
+
+    /// The request that starts a script.
+    #[must_use]
+    pub fn of_script(script: v1::Script) -> Self {
+        Self { work: Some(Started::Script(Box::new(script))), ..Self::default() }
+    }
+}
+
+impl v1::RunAccepted {
+    /// The plan that was accepted, where it is one.
+    #[must_use]
+    pub fn plan(&self) -> Option<&v1::Plan> {
+        match &self.work {
+            Some(Accepted::Plan(plan)) => Some(plan),
+            _ => None,
+        }
+    }
+
+    /// The ask that was accepted, where it is one.
+    #[must_use]
+    pub fn ask(&self) -> Option<&v1::Ask> {
+        match &self.work {
+            Some(Accepted::Ask(ask)) => Some(ask),
+            _ => None,
+        }
+    }
+
+    /// The script that was accepted, where it is one.
+    #[must_use]
+    pub fn script(&self) -> Option<&v1::Script> {
+        match &self.work {
+            Some(Accepted::Script(script)) => Some(script),
+            _ => None,
+        }
+    }
+}
+
+impl v1::RunResult {
+    /// What an ask has come to.
+    #[must_use]
+    pub fn ask(&self) -> Option<&v1::AskResult> {
+        match &self.work {
+            Some(Ended::Ask(ask)) => Some(ask),
+            _ => None,
+        }
+    }
+
+    /// What a script has come to.
+    #[must_use]
+    pub fn script(&self) -> Option<&v1::ScriptResult> {
+        match &self.work {
+            Some(Ended::Script(script)) => Some(script),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Inputs that the machine of a run understands: its turn in a session, the answer to a query, a command of its kind.
+
+use capataz_contracts::v1;
+
+use super::turn::Turn;
+use super::{Refusal, advance};
+use crate::input::QueryAnswer;
+use crate::machine::Command;
+use crate::query::QueryId;
+
+/// It is the run's turn in its session.
+pub(super) fn begin(turn: &mut Turn<'_>, context: v1::SessionContext) -> Result<(), Refusal> {
+    turn.refuse_finished()?;
+    if !turn.state.goes_on() {
+        return Err(Refusal::Outdated);
+    }
+    let steps = turn.state.rules().turn_has_come(turn.state, context)?;
+    advance::carry_out(turn, steps)?;
+    advance::advance(turn)
+}
+
+/// The answer to a query. One that is not asked, or not asked any more, changes nothing.
+pub(super) fn answered(turn: &mut Turn<'_>, query: QueryId, answer: QueryAnswer) -> Result<(), Refusal> {
+    turn.refuse_finished()?;
+    let open = turn.state.open_query().map(|(open, _)| open);
+    let stale = crate::planted::is(crate::planted::Fault::StaleAnswerAccepted);
+    if open != Some(query) && !(stale && open.is_some()) {
+        return Err(Refusal::Outdated);
+    }
+    let steps = turn.state.rules().answered(turn.state, answer, turn.now)?;
+    advance::carry_out(turn, steps)?;
+    advance::advance(turn)
+}
+
+/// A user's command to runs of one kind.
+pub(super) fn command(turn: &mut Turn<'_>, command: Command, request_id: String) -> Result<(), Refusal> {
+    let digest = turn.state.rules().digest(turn.state, &request_id, &command);
+    if turn.repeats(&request_id, &digest)? {
+        return Ok(());
+    }
+    turn.refuse_finished()?;
+    let steps = turn.state.rules().command(turn.state, command, request_id)?;
+    if advance::carry_out(turn, steps)? {
+        advance::advance(turn)?;
+    }
+    Ok(())
+}
+
+/// The machine's own time is over.
+pub(super) fn overdue(turn: &mut Turn<'_>) -> Result<(), Refusal> {
+    let steps = turn.state.rules().overdue();
+    advance::carry_out(turn, steps)?;
+    advance::advance(turn)
+}

@@ -1,0 +1,106 @@
+//! References between tasks: what a task is given is resolved when its wave begins.
+
+use capataz_contracts::json::is_json;
+use capataz_contracts::reference;
+use capataz_contracts::v1::{self, event::Body};
+use capataz_policy::aggregation::ResultStatus;
+
+use super::turn::Turn;
+use crate::input::TaskRef;
+
+/// Largest input inline, and largest sum of the inputs that a wave's references make. Bytes.
+const MAX_INLINE: usize = 32 * 1024;
+const MAX_RESOLVED: usize = 16 * 1024 * 1024;
+
+/// Records the task's input with its references resolved, where it holds any.
+pub(super) fn resolve(turn: &mut Turn<'_>, task: TaskRef, resolved_bytes: &mut usize) -> Result<(), String> {
+    if let Some(input) = resolve_input(turn, task, resolved_bytes)? {
+        let (wave, task) = (task.wave, task.task);
+        turn.emit(Body::TaskInputResolved(v1::TaskInputResolved { wave, task, input: Some(input) }));
+    }
+    Ok(())
+}
+
+/// The input with its references resolved; `None` where it holds none.
+fn resolve_input(
+    turn: &Turn<'_>,
+    task: TaskRef,
+    resolved_bytes: &mut usize,
+) -> Result<Option<v1::Payload>, String> {
+    let Some(input) = turn.state.plan.task(task).and_then(|declared| declared.input.as_ref()) else {
+        return Ok(None);
+    };
+    let Some(v1::payload::Data::Inline(bytes)) = &input.data else { return Ok(None) };
+    if !is_json(&input.media_type) || !may_hold_references(bytes) {
+        return Ok(None);
+    }
+    let template: serde_json::Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    if !reference::needs_resolving(&template) {
+        return Ok(None);
+    }
+    // The whole input is one whole output: it is passed on as it is, a blob included.
+    if let Some(name) = whole_output(&template) {
+        let output = output_of(turn, name).ok_or_else(|| no_output(name))?;
+        if let Some(v1::payload::Data::Inline(bytes)) = &output.data {
+            take_room(resolved_bytes, bytes.len())?;
+        }
+        return Ok(Some(output.clone()));
+    }
+    let mut lookup = |name: &str| {
+        let output = output_of(turn, name)?;
+        match &output.data {
+            Some(v1::payload::Data::Inline(bytes)) if is_json(&output.media_type) => {
+                serde_json::from_slice(bytes).ok()
+            }
+            Some(v1::payload::Data::Inline(bytes)) => {
+                std::str::from_utf8(bytes).ok().map(|text| serde_json::Value::String(text.to_owned()))
+            }
+            _ => None,
+        }
+    };
+    let value = reference::resolve(&template, &mut lookup)
+        .map_err(|violations| violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
+    let bytes = serde_json::to_vec(&value).map_err(|error| error.to_string())?;
+    take_room(resolved_bytes, bytes.len())?;
+    Ok(Some(v1::Payload {
+        media_type: input.media_type.clone(),
+        data: Some(v1::payload::Data::Inline(bytes.into())),
+    }))
+}
+
+/// Counts the bytes of one more resolved input.
+fn take_room(resolved_bytes: &mut usize, bytes: usize) -> Result<(), String> {
+    let all = resolved_bytes.saturating_add(bytes);
+    if bytes > MAX_INLINE || all > MAX_RESOLVED {
+        return Err(format!(
+            "the resolved input has {bytes} bytes, at most {MAX_INLINE} for a task and {MAX_RESOLVED} for a wave"
+        ));
+    }
+    *resolved_bytes = all;
+    Ok(())
+}
+
+/// A cheap look before the input is parsed. `$` and `{` may also be written as \u0024 and \u007b.
+fn may_hold_references(input: &[u8]) -> bool {
+    input.windows(2).any(|pair| pair == b"${" || pair == b"\\u")
+}
+
+/// The task whose whole output the template is.
+fn whole_output(template: &serde_json::Value) -> Option<&str> {
+    let segments = reference::scan(template.as_str()?).ok()?;
+    match segments.as_slice() {
+        [reference::Segment::Ref { task, path }] if path.is_empty() => Some(*task),
+        _ => None,
+    }
+}
+
+fn no_output(name: &str) -> String {
+    format!("task {name:?} has no output")
+}
+
+/// The output of a task that succeeded. What a task left behind that failed or was cancelled is not its output.
+fn output_of<'a>(turn: &'a Turn<'_>, name: &str) -> Option<&'a v1::Payload> {
+    let task = turn.state.plan.find(name)?;
+    let end = turn.state.activity(task)?.end.as_ref()?;
+    end.output.as_ref().filter(|_| end.status == ResultStatus::Success)
+}

@@ -1,0 +1,207 @@
+//! The fold of a session: the conversation that asks share (seed 001; DESIGN, "Event sourcing").
+
+use std::collections::{BTreeMap, VecDeque};
+
+use capataz_contracts::v1::{self, event::Body};
+use serde_json::{Map, Value};
+
+use super::state::{CorruptLog, Timestamp};
+use super::{EVENT_FORMAT, upcast};
+use crate::snapshot::{SnapshotError, as_bytes};
+
+/// Messages that a session keeps (seed 001).
+pub const HISTORY: usize = 20;
+/// Suggestions that can still be accepted.
+const SUGGESTIONS: usize = 20;
+/// Transitions that a session keeps; which of them still count is decided when an ask begins.
+const TRANSITIONS: usize = 128;
+/// Preferences that a session keeps.
+const PREFERENCES: usize = 32;
+
+/// A session: the fold of its events.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct SessionState {
+    pub(crate) name: String,
+    pub(crate) seq: u64,
+    pub(crate) created_at: Timestamp,
+    pub(crate) last_at: Timestamp,
+    pub(crate) current_spec: Option<String>,
+    pub(crate) message_count: u64,
+    #[serde(with = "as_bytes::list")]
+    pub(crate) history: Vec<v1::SessionMessage>,
+    pub(crate) emotional_state: Option<String>,
+    pub(crate) engagement_level: Option<String>,
+    pub(crate) preferences: BTreeMap<String, String>,
+    /// JSON object; empty bytes for an empty one.
+    pub(crate) custom: Vec<u8>,
+    /// Newest last.
+    #[serde(with = "as_bytes::list")]
+    pub(crate) transitions: Vec<v1::SessionTransition>,
+    /// Newest last.
+    #[serde(with = "as_bytes::list")]
+    pub(crate) suggestions: Vec<v1::SessionSuggestion>,
+    /// Accepted suggestions by the id of their ask: from, to, and the event's number.
+    pub(crate) accepted: VecDeque<(String, String, String, u64)>,
+}
+
+impl SessionState {
+    fn open(name: String, at: Timestamp) -> Self {
+        Self {
+            name,
+            seq: 1,
+            created_at: at,
+            last_at: at,
+            current_spec: None,
+            message_count: 0,
+            history: Vec::new(),
+            emotional_state: None,
+            engagement_level: None,
+            preferences: BTreeMap::new(),
+            custom: Vec::new(),
+            transitions: Vec::new(),
+            suggestions: Vec::new(),
+            accepted: VecDeque::new(),
+        }
+    }
+
+    /// Folds a session's whole log.
+    ///
+    /// # Errors
+    /// The events are not those of a session.
+    pub fn fold(events: impl IntoIterator<Item = v1::Event>) -> Result<Self, CorruptLog> {
+        let mut state: Option<Self> = None;
+        for event in events {
+            match &mut state {
+                Some(state) => state.apply(event)?,
+                None => state = Some(Self::begin(event)?),
+            }
+        }
+        state.ok_or(CorruptLog { seq: 0, detail: "the log is empty" })
+    }
+
+    /// The session that its first event opens.
+    pub(crate) fn begin(first: v1::Event) -> Result<Self, CorruptLog> {
+        let seq = first.seq;
+        match first.body {
+            Some(Body::SessionOpened(opened)) if seq == 1 => {
+                Ok(Self::open(opened.session, Timestamp(first.at_ms)))
+            }
+            _ => Err(CorruptLog { seq, detail: "the first event opens no session" }),
+        }
+    }
+
+    /// Folds one more event.
+    ///
+    /// # Errors
+    /// It does not follow the one before, or is no event of a session.
+    pub fn apply(&mut self, event: v1::Event) -> Result<(), CorruptLog> {
+        let seq = event.seq;
+        if seq != self.seq + 1 {
+            return Err(CorruptLog { seq, detail: "the number is not the next one" });
+        }
+        let at = Timestamp(event.at_ms);
+        match event.body {
+            Some(Body::SessionTurn(mut turn)) => {
+                if event.format < EVENT_FORMAT {
+                    upcast::session_turn(&mut turn, &self.custom);
+                }
+                self.turn(turn, at);
+            }
+            Some(Body::SessionTransitionAccepted(accepted)) => self.accepted(accepted, at, seq),
+            _ => return Err(CorruptLog { seq, detail: "it is no event of a session" }),
+        }
+        self.seq = seq;
+        self.last_at = self.last_at.max(at);
+        Ok(())
+    }
+
+    fn turn(&mut self, turn: v1::SessionTurn, at: Timestamp) {
+        self.message_count += turn.messages.len() as u64;
+        self.history.extend(turn.messages);
+        let surplus = self.history.len().saturating_sub(HISTORY);
+        self.history.drain(..surplus);
+        if turn.current_spec.is_some() {
+            self.current_spec = turn.current_spec;
+        }
+        if turn.emotional_state.is_some() {
+            self.emotional_state = turn.emotional_state;
+        }
+        if turn.engagement_level.is_some() {
+            self.engagement_level = turn.engagement_level;
+        }
+        self.preferences.extend(turn.preferences);
+        while self.preferences.len() > PREFERENCES {
+            self.preferences.pop_first();
+        }
+        if !turn.custom.is_empty() {
+            self.merge_custom(&turn.custom);
+        }
+        for taken in turn.transitions {
+            self.remember(taken);
+        }
+        if let Some(suggestion) = turn.suggestion {
+            self.suggestions.push(v1::SessionSuggestion {
+                request_id: turn.request_id,
+                transition: Some(suggestion),
+                at_ms: at.0,
+            });
+            let surplus = self.suggestions.len().saturating_sub(SUGGESTIONS);
+            self.suggestions.drain(..surplus);
+        }
+    }
+
+    fn merge_custom(&mut self, news: &[u8]) {
+        let mut custom: Map<String, Value> = serde_json::from_slice(&self.custom).unwrap_or_default();
+        custom.extend(serde_json::from_slice::<Map<String, Value>>(news).unwrap_or_default());
+        self.custom = Value::Object(custom).to_string().into_bytes();
+    }
+
+    fn remember(&mut self, taken: v1::SessionTransition) {
+        self.transitions.push(taken);
+        let surplus = self.transitions.len().saturating_sub(TRANSITIONS);
+        self.transitions.drain(..surplus);
+    }
+
+    fn accepted(&mut self, accepted: v1::SessionTransitionAccepted, at: Timestamp, seq: u64) {
+        self.suggestions.retain(|open| open.request_id != accepted.request_id);
+        self.current_spec = Some(accepted.to.clone());
+        let taken = v1::SessionTransition {
+            from: accepted.from.clone(),
+            to: accepted.to.clone(),
+            at_ms: at.0,
+            automatic: false,
+        };
+        self.remember(taken);
+        self.accepted.push_back((accepted.request_id, accepted.from, accepted.to, seq));
+        if self.accepted.len() > SUGGESTIONS {
+            self.accepted.pop_front();
+        }
+    }
+
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Sequence number of the newest event.
+    #[must_use]
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// Encodes the state.
+    ///
+    /// # Errors
+    /// Never for a state that was folded; the encoder's type has an error.
+    pub fn snapshot(&self) -> Result<Vec<u8>, SnapshotError> {
+        Ok(postcard::to_stdvec(self)?)
+    }
+
+    /// Reads a snapshot.
+    ///
+    /// # Errors
+    /// The bytes are something else.
+    pub fn from_snapshot(bytes: &[u8]) -> Result<Self, SnapshotError> {
+        Ok(postcard::from_bytes(bytes)?)
+    }
+}

@@ -1,0 +1,61 @@
+//! The timers of a run, kept in step with its state.
+
+use super::activity::{Activity, Lease, Step};
+use super::state::{RunState, Timer, Timestamp};
+use crate::input::TaskRef;
+
+impl RunState {
+    /// The machine's own deadline runs while the run goes on and nothing is in work.
+    pub(super) fn keep_machine_timer(&mut self) {
+        let rests = || self.waves.last().is_none_or(|wave| wave.tasks.iter().all(Activity::is_settled));
+        let due = self.machine.due_at().filter(|_| self.goes_on() && rests());
+        if due == self.machine_timer {
+            return;
+        }
+        let task = TaskRef { wave: self.current_wave(), task: 0 };
+        if self.machine_timer.take().is_some() {
+            self.timers.retain(|(_, _, timer)| *timer != Timer::Machine);
+        }
+        if let Some(due) = due {
+            self.timers.insert((due, task, Timer::Machine));
+            self.machine_timer = Some(due);
+        }
+    }
+
+    /// Edits an activity and keeps the timers in step with it.
+    pub(super) fn change(&mut self, task: TaskRef, edit: impl FnOnce(&mut Activity)) -> Option<()> {
+        let activity = self.waves.get_mut(task.wave as usize)?.tasks.get_mut(task.task as usize)?;
+        for (held, at, timer) in timers_of(activity).into_iter().flatten() {
+            let timers = if held { &mut self.held_timers } else { &mut self.timers };
+            timers.remove(&(at, task, timer));
+        }
+        edit(activity);
+        for (held, at, timer) in timers_of(activity).into_iter().flatten() {
+            let timers = if held { &mut self.held_timers } else { &mut self.timers };
+            timers.insert((at, task, timer));
+        }
+        Some(())
+    }
+}
+
+/// An activity's timers: whether they stand still while the run is held, when they are due, and what they are.
+fn timers_of(activity: &Activity) -> [Option<(bool, Timestamp, Timer)>; 3] {
+    let own = match &activity.step {
+        Step::Queued { start_by } => start_by.map(|at| (true, at, Timer::StartBy)),
+        Step::Backoff { retry_at } => Some((true, *retry_at, Timer::Retry)),
+        Step::Leased(Lease { cancel: Some(cancel), .. }) => Some((false, cancel.grace_until, Timer::Grace)),
+        Step::Leased(lease) => lease.attempt_deadline.map(|at| (false, at, Timer::AttemptDeadline)),
+        Step::Asking | Step::Settled => None,
+    };
+    let cancelled = matches!(&activity.step, Step::Leased(Lease { cancel: Some(_), .. }));
+    if cancelled || matches!(activity.step, Step::Asking | Step::Settled) {
+        return [own, None, None];
+    }
+    let deadline = activity.deadline.map(|at| (false, at, Timer::Deadline));
+    let imminent = activity
+        .deadline
+        .filter(|_| !activity.imminent_given)
+        .zip(activity.warn_before)
+        .map(|(at, before)| (false, at.plus(before.saturating_neg()), Timer::Imminent));
+    [own, deadline, imminent]
+}

@@ -1,0 +1,193 @@
+//! The answers that an ask gets: to its query, a spec; to its call, a SpecResponse, a failure, or none in time.
+
+use capataz_contracts::spec as contract;
+use capataz_contracts::v1::{self, event::Body};
+use capataz_policy::{codes, transition};
+
+use super::request::{MAX_REQUEST, spec_request};
+use super::state::AskState;
+use super::{last_end, transition as transitions};
+use crate::decide::Refusal;
+use crate::fold::state::{RunState, Timestamp};
+use crate::input::{Routed, RoutedSpec, TaskRef};
+use crate::machine::{Meaning, Step, Verdict};
+use crate::plan::Plan;
+
+/// How long a call waits for a worker of its agent, where none is there. Milliseconds.
+const UNAVAILABLE_AFTER_MS: i64 = 5_000;
+
+/// The router has found the spec that was asked for, or not.
+pub(super) fn routed(
+    ask: &AskState,
+    run: &RunState,
+    routed: Routed,
+    reason: v1::CallReason,
+    now: Timestamp,
+) -> Result<Vec<Step>, Refusal> {
+    let considered = |transition| {
+        Step::Record(Body::TransitionConsidered(v1::TransitionConsidered { transition: Some(transition) }))
+    };
+    let mut steps = Vec::new();
+    if reason == v1::CallReason::Transition {
+        let end = last_end(run).ok_or(Refusal::Outdated)?;
+        let Some(mut transition) = transitions::automatic(ask, end) else { return Err(Refusal::Outdated) };
+        let tried = ask.calls.iter().any(|call| call.spec == transition.to);
+        if routed.target.is_err() || tried {
+            transition.set_verdict(v1::TransitionVerdict::Ignored);
+            transition.note = match &routed.target {
+                Err(error) => error.message.clone(),
+                Ok(_) => "that spec was called for this text before".to_owned(),
+            };
+            return Ok(vec![considered(transition)]);
+        }
+        transition.set_verdict(v1::TransitionVerdict::Taken);
+        steps.push(considered(transition));
+    }
+    let reason = if routed.rerouted { v1::CallReason::Routed } else { reason };
+    steps.extend(call(ask, run, routed, reason, now));
+    Ok(steps)
+}
+
+/// Calls a spec: a wave of one task, whose input is the SpecRequest.
+fn call(
+    ask: &AskState,
+    run: &RunState,
+    routed: Routed,
+    reason: v1::CallReason,
+    now: Timestamp,
+) -> impl Iterator<Item = Step> {
+    let number = u32::try_from(ask.calls.len()).unwrap_or(u32::MAX);
+    let (agent, routing, absent, failure) = match routed.target {
+        Ok(RoutedSpec { agent, routing, absent, unavailable }) => {
+            (agent, Some(*routing), absent, unavailable)
+        }
+        Err(error) => (String::new(), None, true, Some(error)),
+    };
+    let input = routing.as_ref().map(|routing| v1::Payload {
+        media_type: "application/json".to_owned(),
+        data: Some(v1::payload::Data::Inline(spec_request(ask, run, routing, now.0).into())),
+    });
+    let spec = routing.as_ref().map_or(routed.spec, |routing| routing.spec.clone());
+    let (timeouts, retry) = call_policies(absent);
+    let task = v1::Task {
+        name: spec.clone(),
+        agent,
+        input,
+        effect: Some(v1::Effect::AtLeastOnce.into()),
+        timeouts: Some(timeouts),
+        retry: Some(retry),
+        ..v1::Task::default()
+    };
+    let mut wave = v1::Wave { name: Some(format!("call-{}", number + 1)), tasks: vec![task], policy: None };
+    Plan::fill_policies(&mut wave);
+    let begin = Step::Begin(Body::AskRouted(v1::AskRouted {
+        call: number,
+        reason: reason.into(),
+        spec,
+        routing,
+        wave: Some(wave),
+        default_spec: routed.default_spec.unwrap_or_default(),
+    }));
+    [begin].into_iter().chain(failure.map(Step::FailBegun))
+}
+
+/// The policies of every call. A spec that did not answer in time is not waited for any longer. `absent`: nobody serves
+/// its agent now.
+fn call_policies(absent: bool) -> (v1::TimeoutPolicy, v1::RetryPolicy) {
+    let wait = if absent { UNAVAILABLE_AFTER_MS } else { transition::ANSWER_WITHIN_MS };
+    let timeouts = v1::TimeoutPolicy {
+        grace_ms: Some(0),
+        schedule_to_start_ms: Some(wait),
+        ..v1::TimeoutPolicy::default()
+    };
+    let retry = v1::RetryPolicy {
+        max_attempts: Some(transition::MAX_ATTEMPTS),
+        timeout_per_attempt_ms: Some(transition::ANSWER_WITHIN_MS),
+        ..v1::RetryPolicy::default()
+    };
+    (timeouts, retry)
+}
+
+/// An agent says that the call is done: is its answer a valid one, and what does it say?
+pub(super) fn completed(ask: &AskState, output: v1::Payload) -> Verdict {
+    let spec = ask.calls.last().map(|call| call.spec.as_str()).unwrap_or_default();
+    let response = match read_response(&output, spec, ask.request_id()) {
+        Ok(response) => response,
+        Err(message) => return breaks_the_contract(message),
+    };
+    let Some(failure) = response.error else { return Verdict::done(Some(output)) };
+    let recoverable = transition::is_retried(&failure.code, failure.recoverable);
+    let error = v1::Error { code: failure.code, message: failure.message, ..v1::Error::default() };
+    attempt_failed(error, Some(output), Some(recoverable))
+}
+
+/// The agent says that it has failed, or what it said was refused at the door.
+pub(super) fn failed(ask: &AskState, error: v1::Error) -> Verdict {
+    if !matches!(error.code.as_str(), codes::INVALID_OUTPUT | codes::OUTPUT_TOO_LARGE) {
+        return Verdict::attempt_failed(error);
+    }
+    // An answer that cannot even be stored breaks the contract as one does that can be read.
+    let spec = ask.calls.last().map_or("", |call| call.spec.as_str());
+    breaks_the_contract(format!("the answer of {spec:?} breaks the contract: {}", error.message))
+}
+
+fn breaks_the_contract(message: String) -> Verdict {
+    attempt_failed(codes::error(codes::FATAL_ERROR, message), None, Some(false))
+}
+
+fn attempt_failed(error: v1::Error, output: Option<v1::Payload>, may_pass: Option<bool>) -> Verdict {
+    Verdict { record: Vec::new(), meaning: Meaning::AttemptFailed { error, output, may_pass } }
+}
+
+struct Response {
+    error: Option<SpecFailure>,
+}
+
+struct SpecFailure {
+    code: String,
+    message: String,
+    recoverable: bool,
+}
+
+/// Why an answer is none, in words; every violation of the contract is named.
+fn read_response(output: &v1::Payload, spec: &str, request_id: &str) -> Result<Response, String> {
+    let Some(v1::payload::Data::Inline(bytes)) = &output.data else {
+        return Err(format!("the answer of {spec:?} is too large: at most {MAX_REQUEST} bytes"));
+    };
+    let asked = v1::SpecRequest {
+        id: Some(request_id.to_owned()),
+        spec: Some(spec.to_owned()),
+        ..v1::SpecRequest::default()
+    };
+    let response = contract::parse_response(bytes)
+        .and_then(|response| contract::answers(&response, &asked).map(|()| response))
+        .map_err(|violations| {
+            let said: Vec<String> = violations.iter().map(ToString::to_string).collect();
+            format!("the answer of {spec:?} breaks the contract: {}", said.join("; "))
+        })?;
+    let error = response.error.map(|error| SpecFailure {
+        code: error.code.unwrap_or_default(),
+        message: error.message.unwrap_or_default(),
+        recoverable: error.recoverable.unwrap_or_default(),
+    });
+    Ok(Response { error })
+}
+
+/// No worker took the call in time: none was there, or all of them were busy.
+pub(super) fn not_taken(run: &RunState, task: TaskRef) -> v1::Error {
+    let agent = run.plan.task(task).map(|declared| declared.agent.as_str()).unwrap_or_default();
+    let waited = run.plan.timeouts_of(task).schedule_to_start().unwrap_or_default().as_millis();
+    if waited == UNAVAILABLE_AFTER_MS.unsigned_abs().into() {
+        let message = format!("no worker that serves {agent:?} came within {waited} ms");
+        codes::error(codes::SPEC_NOT_AVAILABLE, message)
+    } else {
+        let message = format!("the workers that serve {agent:?} were busy for {waited} ms");
+        codes::error(codes::PROCESSING_TIMEOUT, message)
+    }
+}
+
+/// The spec did not answer in time.
+pub(super) fn too_late() -> v1::Error {
+    let seconds = transition::ANSWER_WITHIN_MS / 1000;
+    codes::error(codes::PROCESSING_TIMEOUT, format!("no answer within {seconds} s"))
+}

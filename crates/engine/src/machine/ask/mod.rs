@@ -1,0 +1,238 @@
+//! An ask: a text that is routed to a spec (seed 001). Each call of a spec is a wave of one task, whose retries,
+//! deadlines and leases are those of every task; which spec is called is the answer to a query.
+
+mod answer;
+mod request;
+pub(crate) mod state;
+mod transition;
+mod turn;
+
+use std::collections::BTreeSet;
+
+use capataz_contracts::v1::{self, event::Body, run_result};
+use capataz_policy::aggregation::ResultStatus;
+use capataz_policy::retry;
+use capataz_policy::transition as rules;
+use serde_json::Value;
+
+use super::{Command, Kind, Step, Verdict};
+use crate::decide::{Refusal, not_a_session};
+use crate::fold::activity::End;
+use crate::fold::state::{RunState, Timestamp};
+use crate::input::{QueryAnswer, TaskRef};
+use crate::query::{Query, QueryId};
+use state::AskState;
+use transition::Considered;
+
+/// What an ask does next.
+enum Next {
+    /// Its turn in its session has not come.
+    AwaitTurn,
+    /// A spec is to be found and called: the named one, or the one that the router chooses.
+    Route { spec: Option<String>, reason: v1::CallReason },
+    /// A spec works on it.
+    Wait,
+    /// It is over; `transition` is what came of the one in the last answer.
+    Finish { transition: Option<v1::AskTransition> },
+}
+
+impl AskState {
+    fn request_id(&self) -> &str {
+        self.ask.request_id.as_deref().unwrap_or_default()
+    }
+
+    /// The number of the query for the next call: that of the call.
+    fn query_id(&self) -> QueryId {
+        QueryId(self.calls.len() as u64)
+    }
+
+    fn what_next(&self, run: &RunState) -> Next {
+        if !self.begun {
+            return Next::AwaitTurn;
+        }
+        let Some(wave) = run.waves.last() else { return self.first_call() };
+        let Some(end) = wave.tasks.first().and_then(|activity| activity.end.as_ref()) else {
+            return Next::Wait;
+        };
+        if self.considered.is_some() {
+            // What was made of the answer's transition is recorded: nothing but the end is left.
+            return Next::Finish { transition: None };
+        }
+        match end.status {
+            ResultStatus::Success => match transition::after_answer(self, end) {
+                Considered::Nothing => Next::Finish { transition: None },
+                Considered::Told(transition) => Next::Finish { transition: Some(transition) },
+                Considered::Acts { to } => Next::Route { spec: Some(to), reason: v1::CallReason::Transition },
+            },
+            ResultStatus::Error | ResultStatus::Timeout | ResultStatus::Cancelled => self.after_failure(end),
+        }
+    }
+
+    /// An explicit choice goes before the session's spec, and that before the router's choice.
+    fn first_call(&self) -> Next {
+        use v1::CallReason::{Continued, Explicit, Routed};
+        let (spec, reason) = match (&self.ask.spec, &self.context.current_spec) {
+            (Some(spec), _) => (Some(spec.clone()), Explicit),
+            (None, Some(spec)) => (Some(spec.clone()), Continued),
+            (None, None) => (None, Routed),
+        };
+        Next::Route { spec, reason }
+    }
+
+    /// A failed call: another spec, or the user.
+    fn after_failure(&self, end: &End) -> Next {
+        let code = end.error.as_ref().map_or("", |error| retry::original(error).code.as_str());
+        let declared = response_of(end)
+            .and_then(|response| response.pointer("/error/fallback_spec")?.as_str().map(str::to_owned));
+        let tried: BTreeSet<&str> = self.calls.iter().map(|call| call.spec.as_str()).collect();
+        let default = self.default_spec.clone().filter(|_| !rules::asks_the_user(code));
+        let next = declared.into_iter().chain(default).find(|spec| !tried.contains(spec.as_str()));
+        match next {
+            Some(spec) => Next::Route { spec: Some(spec), reason: v1::CallReason::Fallback },
+            None => Next::Finish { transition: None },
+        }
+    }
+}
+
+/// How the last call ended.
+fn last_end(run: &RunState) -> Option<&End> {
+    run.waves.last()?.tasks.first()?.end.as_ref()
+}
+
+/// The response that a call has ended with; it was validated when it came.
+fn response_of(end: &End) -> Option<Value> {
+    match end.output.as_ref()?.data.as_ref()? {
+        v1::payload::Data::Inline(bytes) => serde_json::from_slice(bytes).ok(),
+        v1::payload::Data::Blob(_) => None,
+    }
+}
+
+impl Kind for AskState {
+    fn run_kind(&self) -> v1::RunKind {
+        v1::RunKind::Ask
+    }
+
+    fn next(&self, run: &RunState, _now: Timestamp) -> Vec<Step> {
+        match self.what_next(run) {
+            Next::AwaitTurn | Next::Wait => vec![Step::Wait],
+            Next::Route { spec, reason } => {
+                vec![Step::Query(self.query_id(), Query::Route { spec, reason })]
+            }
+            Next::Finish { transition } => {
+                let error = last_end(run).and_then(|end| end.error.as_ref());
+                let error = error.map(|error| retry::original(error).clone());
+                let outcome =
+                    if error.is_some() { v1::RunOutcome::Failed } else { v1::RunOutcome::Succeeded };
+                let considered = transition.map(|transition| {
+                    let considered = v1::TransitionConsidered { transition: Some(transition) };
+                    Step::Record(Body::TransitionConsidered(considered))
+                });
+                considered.into_iter().chain([Step::Finish { outcome, error }]).collect()
+            }
+        }
+    }
+
+    fn completed(&self, _: &RunState, _: TaskRef, output: v1::Payload, _: Timestamp) -> Verdict {
+        answer::completed(self, output)
+    }
+
+    fn failed(&self, _: &RunState, _: TaskRef, error: v1::Error) -> Verdict {
+        answer::failed(self, error)
+    }
+
+    fn attempt_too_late(&self, _: &RunState, _: TaskRef) -> v1::Error {
+        answer::too_late()
+    }
+
+    fn not_taken(&self, run: &RunState, task: TaskRef) -> (ResultStatus, v1::Error) {
+        (ResultStatus::Error, answer::not_taken(run, task))
+    }
+
+    /// A spec's words are no verdict on the run, for another spec may answer.
+    fn aborts_when_critical(&self) -> bool {
+        false
+    }
+
+    fn asks_when_high(&self) -> bool {
+        false
+    }
+
+    fn may_run_again(&self, _: &str) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn open_query(&self, run: &RunState) -> Option<(QueryId, Query)> {
+        match self.what_next(run) {
+            Next::Route { spec, reason } => Some((self.query_id(), Query::Route { spec, reason })),
+            Next::AwaitTurn | Next::Wait | Next::Finish { .. } => None,
+        }
+    }
+
+    fn answered(&self, run: &RunState, answer: QueryAnswer, now: Timestamp) -> Result<Vec<Step>, Refusal> {
+        let QueryAnswer::Routed(routed) = answer;
+        let Next::Route { reason, .. } = self.what_next(run) else { return Err(Refusal::Outdated) };
+        answer::routed(self, run, routed, reason, now)
+    }
+
+    fn digest(&self, _: &RunState, _: &str, _: &Command) -> String {
+        String::new()
+    }
+
+    fn command(&self, _: &RunState, command: Command, _: String) -> Result<Vec<Step>, Refusal> {
+        Err(not_a_session(&command))
+    }
+
+    fn overdue(&self) -> Vec<Step> {
+        Vec::new()
+    }
+
+    fn turn_has_come(&self, _: &RunState, context: v1::SessionContext) -> Result<Vec<Step>, Refusal> {
+        if self.begun {
+            return Err(Refusal::Outdated);
+        }
+        Ok(vec![Step::Record(Body::AskBegun(v1::AskBegun { context: Some(context) }))])
+    }
+
+    fn session(&self) -> Option<&str> {
+        self.ask.session.as_deref()
+    }
+
+    fn awaits_turn(&self) -> bool {
+        !self.begun
+    }
+
+    fn session_turn(&self, run: &RunState, run_id: &str) -> Option<v1::SessionTurn> {
+        turn::of(self, run, run_id)
+    }
+
+    fn uses_browser(&self) -> bool {
+        false
+    }
+
+    fn blobs_of(&self, _: &v1::Payload) -> Vec<v1::BlobRef> {
+        Vec::new()
+    }
+
+    fn result(&self, run: &RunState) -> Option<run_result::Work> {
+        let last = self.calls.last();
+        let end = last_end(run);
+        let calls = self.calls.iter().zip(&run.waves).map(|(call, wave)| {
+            let activity = wave.tasks.first();
+            let end = activity.and_then(|activity| activity.end.as_ref());
+            v1::AskCall {
+                spec: call.spec.clone(),
+                reason: call.reason.into(),
+                attempts: activity.map_or(0, |activity| activity.attempt),
+                error: end.and_then(|end| end.error.as_ref()).map(|error| retry::original(error).clone()),
+            }
+        });
+        Some(run_result::Work::Ask(v1::AskResult {
+            spec: last.map(|call| call.spec.clone()).unwrap_or_default(),
+            request_id: self.request_id().to_owned(),
+            response: end.and_then(|end| end.output.clone()),
+            routing: last.and_then(|call| call.routing.clone()),
+            transition: self.considered.clone().filter(|_| end.is_some()),
+            calls: calls.collect(),
+        }))
+    }
+}

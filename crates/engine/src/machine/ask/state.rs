@@ -1,0 +1,84 @@
+//! What the state of an ask has beside its waves: each call of a spec is a wave of one task. Part of the fold.
+
+use capataz_contracts::v1::{self, event::Body};
+
+use crate::fold::state::Timestamp;
+use crate::machine::Applied;
+use crate::snapshot::{as_bytes, number};
+
+/// What only an ask has. What may be cut off later is an append-only list: `calls`, `taken`.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct AskState {
+    #[serde(with = "as_bytes::one")]
+    pub(crate) ask: v1::Ask,
+    /// Its turn in its session has come. An ask without a session has begun when it was accepted.
+    pub(super) begun: bool,
+    #[serde(with = "as_bytes::one")]
+    pub(crate) context: v1::SessionContext,
+    /// One for each wave.
+    pub(super) calls: Vec<Call>,
+    /// The catalogue's default spec, as the last call found it.
+    pub(super) default_spec: Option<String>,
+    /// What was made of the transition in the answer that came last.
+    #[serde(with = "as_bytes::option")]
+    pub(super) considered: Option<v1::AskTransition>,
+    /// Transitions that this ask has taken by itself.
+    #[serde(with = "as_bytes::list")]
+    pub(super) taken: Vec<v1::SessionTransition>,
+}
+
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(super) struct Call {
+    pub(super) spec: String,
+    #[serde(with = "number")]
+    pub(super) reason: v1::CallReason,
+    #[serde(with = "as_bytes::option")]
+    pub(super) routing: Option<v1::Routing>,
+}
+
+impl AskState {
+    pub(crate) fn new(ask: v1::Ask) -> Self {
+        let begun = ask.session.is_none();
+        let context = v1::SessionContext { preferences: ask.preferences.clone(), ..Default::default() };
+        Self {
+            ask,
+            begun,
+            context,
+            calls: Vec::new(),
+            default_spec: None,
+            considered: None,
+            taken: Vec::new(),
+        }
+    }
+
+    pub(crate) fn apply(&mut self, body: Body, at: Timestamp) -> Option<Applied> {
+        let mut applied = Applied::default();
+        match body {
+            Body::AskBegun(event) => {
+                self.begun = true;
+                self.context = event.context?;
+            }
+            Body::AskRouted(event) => {
+                let reason = event.reason();
+                self.calls.push(Call { spec: event.spec, reason, routing: event.routing });
+                self.default_spec = Some(event.default_spec).filter(|spec| !spec.is_empty());
+                self.considered = None;
+                applied.wave = Some((event.call, event.wave?));
+            }
+            Body::TransitionConsidered(event) => {
+                let considered = event.transition?;
+                if considered.verdict() == v1::TransitionVerdict::Taken {
+                    self.taken.push(v1::SessionTransition {
+                        from: considered.from.clone(),
+                        to: considered.to.clone(),
+                        at_ms: at.0,
+                        automatic: true,
+                    });
+                }
+                self.considered = Some(considered);
+            }
+            _ => return None,
+        }
+        Some(applied)
+    }
+}

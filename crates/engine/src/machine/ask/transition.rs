@@ -1,0 +1,105 @@
+//! What is made of the transition in an answer (seed 001; CONTRACTS §2, "Transitions" and "Ping-pong").
+
+use capataz_contracts::v1;
+use capataz_policy::transition::{self, Band};
+use serde_json::Value;
+
+use super::response_of;
+use super::state::AskState;
+use crate::fold::activity::End;
+
+/// Automatic transitions that may follow one message of the user.
+const MAX_AUTOMATIC: usize = 5;
+
+/// What follows from an answer.
+pub(super) enum Considered {
+    /// It holds no transition.
+    Nothing,
+    /// The transition is told, and nothing is done.
+    Told(v1::AskTransition),
+    /// The text goes to another spec.
+    Acts { to: String },
+}
+
+/// The spec has answered: is the text to go to another one, or is this the answer?
+pub(super) fn after_answer(ask: &AskState, end: &End) -> Considered {
+    let Some(from) = ask.calls.last().map(|call| call.spec.as_str()) else { return Considered::Nothing };
+    let Some(proposed) = response_of(end).as_ref().and_then(Proposed::read) else {
+        return Considered::Nothing;
+    };
+    let mut considered = proposed.considered(from);
+    let mut taken = ask.context.transitions.iter().chain(&ask.taken);
+    let between = taken.any(|before| {
+        transition::is_ping_pong(
+            (&before.from, &before.to),
+            (from, &proposed.to),
+            end.at.0.saturating_sub(before.at_ms),
+        )
+    });
+    let band = transition::band(proposed.confidence);
+    let acts = transition::acts_by_itself(proposed.automatic, proposed.confidence);
+    let verdict = if proposed.to == from {
+        considered.note = "the spec suggests itself".to_owned();
+        v1::TransitionVerdict::Ignored
+    } else if band == Band::Ignored {
+        considered.note = "the confidence is below 0.6".to_owned();
+        v1::TransitionVerdict::Ignored
+    } else if between {
+        considered.note = format!(
+            "a transition between these two was taken less than {} s ago",
+            transition::PING_PONG_WINDOW_MS / 1000
+        );
+        v1::TransitionVerdict::Suppressed
+    } else if acts && ask.taken.len() >= MAX_AUTOMATIC {
+        considered.note = format!("{MAX_AUTOMATIC} automatic transitions followed one message");
+        v1::TransitionVerdict::Suppressed
+    } else if acts {
+        return Considered::Acts { to: proposed.to };
+    } else {
+        if proposed.automatic {
+            considered.note = "not automatic: that needs a confidence above 0.8".to_owned();
+        }
+        v1::TransitionVerdict::Suggested
+    };
+    considered.set_verdict(verdict);
+    Considered::Told(considered)
+}
+
+/// The transition that the last answer asks for by itself.
+pub(super) fn automatic(ask: &AskState, end: &End) -> Option<v1::AskTransition> {
+    let from = &ask.calls.last()?.spec;
+    Some(Proposed::read(&response_of(end)?)?.considered(from))
+}
+
+/// The transition of a valid response.
+struct Proposed {
+    to: String,
+    reason: String,
+    confidence: f64,
+    automatic: bool,
+}
+
+impl Proposed {
+    fn read(response: &Value) -> Option<Self> {
+        let transition = response.get("transition")?.as_object()?;
+        Some(Self {
+            to: transition.get("suggest_spec")?.as_str()?.to_owned(),
+            reason: transition.get("reason")?.as_str()?.to_owned(),
+            confidence: transition.get("confidence")?.as_f64()?,
+            automatic: transition.get("auto_transition")?.as_bool()?,
+        })
+    }
+
+    fn considered(&self, from: &str) -> v1::AskTransition {
+        v1::AskTransition {
+            from: from.to_owned(),
+            to: self.to.clone(),
+            confidence: self.confidence,
+            automatic: self.automatic,
+            band: transition::band(self.confidence).to_proto().into(),
+            verdict: v1::TransitionVerdict::Unspecified.into(),
+            reason: self.reason.clone(),
+            note: String::new(),
+        }
+    }
+}

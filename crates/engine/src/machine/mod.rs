@@ -1,0 +1,288 @@
+//! The kinds of runs: thin machines over the activity machine, variants of one closed enum behind one interface.
+//!
+//! The activity machine ([`decide`](mod@crate::decide)) asks a machine what comes next and what a settled, failed,
+//! refused or timed-out activity means ([`Kind`]), and carries the answer out. A machine reads the state and changes
+//! nothing. Nobody else asks of which kind a run is: `cargo xtask layers` knows the files that may.
+//!
+//! Each variant has a folder of its own, with the part of the state that only it has in `state.rs`, which belongs to the
+//! fold and calls no rule.
+
+pub(crate) mod ask;
+pub(crate) mod plan;
+pub(crate) mod script;
+
+use capataz_contracts::v1::{self, event::Body, run_accepted, run_result};
+use capataz_policy::aggregation::ResultStatus;
+
+use crate::decide::{Ending, Refusal};
+use crate::fold::state::{RunState, Timestamp};
+use crate::input::{QueryAnswer, TaskRef};
+use crate::plan::Plan;
+use crate::query::{Query, QueryId};
+
+use ask::state::AskState;
+use plan::state::PlanState;
+use script::state::ScriptState;
+
+/// What only runs of one kind have.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) enum Machine {
+    Plan(PlanState),
+    Ask(Box<AskState>),
+    Script(Box<ScriptState>),
+}
+
+/// What comes next in a run, in the words that the activity machine understands.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Step {
+    /// Record an event of the kind's own.
+    Record(Body),
+    /// Record the event that carries a user's request out.
+    RecordRequest(Body),
+    /// The user's request was carried out before, with the run's newest event at the latest.
+    AsBefore,
+    /// Say something that changes nothing.
+    Notice(v1::NoticeKind, v1::Error),
+    /// Begin a wave that the plan declares.
+    BeginWave(u32),
+    /// Record an event that brings a wave of its own, and begin that wave.
+    Begin(Body),
+    /// The one task of the wave that has just begun fails before anybody works on it.
+    FailBegun(v1::Error),
+    /// The wave's outcome cannot change any more: what still runs or waits in it is cancelled.
+    StopWave { wave: u32, evaluation: v1::Evaluation },
+    /// Ask something that has no effect outside.
+    Query(QueryId, Query),
+    /// Something is in work, or somebody is waited for.
+    Wait,
+    /// The run has ended.
+    Finish { outcome: v1::RunOutcome, error: Option<v1::Error> },
+}
+
+/// What the answer of a task's worker means.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Verdict {
+    /// Events of the kind's own, recorded first.
+    pub(crate) record: Vec<Body>,
+    pub(crate) meaning: Meaning,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Meaning {
+    /// The task has succeeded.
+    Done(Option<v1::Payload>),
+    /// An attempt has failed; `may_pass` where whoever failed knows whether another one may succeed.
+    AttemptFailed { error: v1::Error, output: Option<v1::Payload>, may_pass: Option<bool> },
+    /// The task has failed for good.
+    Failed(v1::Error),
+    /// The task has ended exactly so.
+    Settled(Box<Ending>),
+}
+
+impl Verdict {
+    pub(crate) fn done(output: Option<v1::Payload>) -> Self {
+        Self { record: Vec::new(), meaning: Meaning::Done(output) }
+    }
+
+    pub(crate) fn attempt_failed(error: v1::Error) -> Self {
+        Self { record: Vec::new(), meaning: Meaning::AttemptFailed { error, output: None, may_pass: None } }
+    }
+}
+
+/// What a user can do to runs of some kinds only.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Command {
+    /// Propose an action; validated, with every default filled in.
+    Propose(Box<v1::Action>),
+    CloseBrowser,
+}
+
+/// The one interface of all kinds. Every answer is bounded, and none of them changes the state.
+pub(crate) trait Kind {
+    fn run_kind(&self) -> v1::RunKind;
+
+    /// What comes next, where the run neither waits for a person nor ends. A list that ends with a wait, a query or the
+    /// end is all there is to do now.
+    fn next(&self, run: &RunState, now: Timestamp) -> Vec<Step>;
+
+    /// What it means that the holder of the task's lease says that the work is done.
+    fn completed(&self, run: &RunState, task: TaskRef, output: v1::Payload, now: Timestamp) -> Verdict;
+
+    /// What it means that the holder of the task's lease says that the work has failed.
+    fn failed(&self, run: &RunState, task: TaskRef, error: v1::Error) -> Verdict;
+
+    /// With what an attempt fails that was not answered in its time.
+    fn attempt_too_late(&self, run: &RunState, task: TaskRef) -> v1::Error;
+
+    /// With what a task fails that no worker took in its time.
+    fn not_taken(&self, run: &RunState, task: TaskRef) -> (ResultStatus, v1::Error);
+
+    /// Whether a CRITICAL failure of a task aborts the run at once.
+    fn aborts_when_critical(&self) -> bool;
+
+    /// Whether a HIGH failure of a task becomes a question.
+    fn asks_when_high(&self) -> bool;
+
+    /// Whether a person may let a failed task of this name run again.
+    ///
+    /// # Errors
+    /// Why not.
+    fn may_run_again(&self, name: &str) -> Result<(), Refusal>;
+
+    /// The query that has no answer yet.
+    fn open_query(&self, run: &RunState) -> Option<(QueryId, Query)>;
+
+    /// What follows from the answer to the open query.
+    ///
+    /// # Errors
+    /// [`Refusal::Outdated`] where that was not asked.
+    fn answered(&self, run: &RunState, answer: QueryAnswer, now: Timestamp) -> Result<Vec<Step>, Refusal>;
+
+    /// What a command asks for, to tell a repeated request from another one with the same id.
+    fn digest(&self, run: &RunState, request_id: &str, command: &Command) -> String;
+
+    /// What follows from a user's command, which was not carried out before.
+    ///
+    /// # Errors
+    /// Why it cannot be carried out.
+    fn command(&self, run: &RunState, command: Command, request_id: String) -> Result<Vec<Step>, Refusal>;
+
+    /// The machine's own time has come.
+    fn overdue(&self) -> Vec<Step>;
+
+    /// The turn of the run in its session has come.
+    ///
+    /// # Errors
+    /// [`Refusal::Outdated`] where it does not wait for one.
+    fn turn_has_come(&self, run: &RunState, context: v1::SessionContext) -> Result<Vec<Step>, Refusal>;
+
+    /// The session that the run belongs to.
+    fn session(&self) -> Option<&str>;
+
+    /// Whether the run waits for its turn in its session.
+    fn awaits_turn(&self) -> bool;
+
+    /// What the ended run adds to its session.
+    fn session_turn(&self, run: &RunState, run_id: &str) -> Option<v1::SessionTurn>;
+
+    /// Whether something outside has to be let go when the run has ended: its browser.
+    fn uses_browser(&self) -> bool;
+
+    /// Blobs that an answer names beside its payload.
+    fn blobs_of(&self, output: &v1::Payload) -> Vec<v1::BlobRef>;
+
+    /// What the run has come to, beside the results of its tasks.
+    fn result(&self, run: &RunState) -> Option<run_result::Work>;
+}
+
+impl Machine {
+    /// The machine of an accepted run, and the waves that it declares.
+    pub(crate) fn accepted(work: run_accepted::Work) -> Option<(Self, Plan)> {
+        Some(match work {
+            run_accepted::Work::Plan(plan) => {
+                let state = PlanState::accepted(&plan);
+                (Self::Plan(state), Plan::recorded(plan)?)
+            }
+            run_accepted::Work::Ask(ask) => {
+                let plan = Plan::undeclared("ask".to_owned());
+                (Self::Ask(Box::new(AskState::new(ask))), plan)
+            }
+            run_accepted::Work::Script(script) => {
+                let plan = Plan::undeclared(script.name.clone());
+                (Self::Script(Box::new(ScriptState::new(script))), plan)
+            }
+        })
+    }
+
+    pub(crate) fn kind(&self) -> &dyn Kind {
+        match self {
+            Self::Plan(plan) => plan,
+            Self::Ask(ask) => &**ask,
+            Self::Script(script) => &**script,
+        }
+    }
+
+    /// Folds an event that only one kind has. `None` where it does not fit the run.
+    pub(crate) fn apply(&mut self, body: Body, at: Timestamp) -> Option<Applied> {
+        match self {
+            Self::Plan(_) => None,
+            Self::Ask(ask) => ask.apply(body, at),
+            Self::Script(script) => script.apply(body),
+        }
+    }
+
+    /// When the machine's own time is over, while no activity is in work.
+    pub(crate) fn due_at(&self) -> Option<Timestamp> {
+        match self {
+            Self::Plan(_) | Self::Ask(_) => None,
+            Self::Script(script) => script.idle_at,
+        }
+    }
+}
+
+/// What the fold has to do beside the machine's own part of the state.
+#[derive(Debug, Default)]
+pub(crate) struct Applied {
+    /// A wave that begins, and its number.
+    pub(crate) wave: Option<(u32, v1::Wave)>,
+    /// A user's request that was carried out, by its id, and what it asked for.
+    pub(crate) request: Option<(String, String)>,
+}
+
+impl RunState {
+    pub(crate) fn rules(&self) -> &dyn Kind {
+        self.machine.kind()
+    }
+
+    /// Of which kind the run is, for whoever shows it.
+    #[must_use]
+    pub fn kind(&self) -> v1::RunKind {
+        self.rules().run_kind()
+    }
+
+    /// The session that this run belongs to.
+    #[must_use]
+    pub fn session(&self) -> Option<&str> {
+        self.rules().session()
+    }
+
+    /// The session whose turn this run waits for.
+    #[must_use]
+    pub fn awaited_session(&self) -> Option<&str> {
+        self.session().filter(|_| self.rules().awaits_turn() && self.goes_on())
+    }
+
+    /// Whether its browser has to be let go when the run has ended.
+    #[must_use]
+    pub fn uses_browser(&self) -> bool {
+        self.rules().uses_browser()
+    }
+
+    /// Blobs that a worker's answer names, in its payload or beside it.
+    #[must_use]
+    pub fn blobs_of(&self, output: &v1::Payload) -> Vec<v1::BlobRef> {
+        let mut named = self.rules().blobs_of(output);
+        if let Some(v1::payload::Data::Blob(blob)) = &output.data {
+            named.push(blob.clone());
+        }
+        named
+    }
+
+    /// The query that waits for its answer.
+    #[must_use]
+    pub fn open_query(&self) -> Option<(QueryId, Query)> {
+        if !self.goes_on() {
+            return None;
+        }
+        self.rules().open_query(self)
+    }
+
+    /// The text and the context by which the router is asked; `None` where a run has neither.
+    #[must_use]
+    pub fn ask_query(&self) -> Option<(&v1::Ask, &v1::SessionContext)> {
+        match &self.machine {
+            Machine::Ask(ask) => Some((&ask.ask, &ask.context)),
+            Machine::Plan(_) | Machine::Script(_) => None,
+        }
+    }
+}

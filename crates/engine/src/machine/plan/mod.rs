@@ -1,0 +1,155 @@
+//! A plan: ordered waves of parallel tasks under an aggregation policy (seed 000). After each settled task: does the wave
+//! go on, has it ended, what comes next?
+
+pub(crate) mod state;
+
+use capataz_contracts::v1::{self, event::Body, run_result};
+use capataz_policy::aggregation::{self, AggregationKind, ResultStatus, WaveDecision};
+use capataz_policy::codes;
+use capataz_policy::retry;
+
+use super::{Command, Kind, Step, Verdict};
+use crate::decide::{Refusal, not_a_session, schedule_to_start_error};
+use crate::fold::state::{RunState, Timestamp};
+use crate::input::{QueryAnswer, TaskRef};
+use crate::query::{Query, QueryId};
+use state::PlanState;
+
+impl Kind for PlanState {
+    fn run_kind(&self) -> v1::RunKind {
+        v1::RunKind::Plan
+    }
+
+    fn next(&self, run: &RunState, _now: Timestamp) -> Vec<Step> {
+        let Some(state) = run.waves.last() else { return vec![Step::BeginWave(0)] };
+        let wave = run.current_wave();
+        let (size, settled) = (state.tasks.len(), state.tally.total() as usize);
+        let policy = run.plan.policy_of(wave);
+        match policy.decide(&state.tally, size) {
+            WaveDecision::CancelRest if settled < size && state.stopping => vec![Step::Wait],
+            WaveDecision::CancelRest if settled < size => {
+                vec![Step::StopWave { wave, evaluation: state.tally.evaluation(policy) }]
+            }
+            WaveDecision::Wait if settled < size => vec![Step::Wait],
+            _ => after_wave(run, wave, state.tally.evaluation(policy)),
+        }
+    }
+
+    fn completed(&self, _: &RunState, _: TaskRef, output: v1::Payload, _: Timestamp) -> Verdict {
+        Verdict::done(Some(output))
+    }
+
+    fn failed(&self, _: &RunState, _: TaskRef, error: v1::Error) -> Verdict {
+        Verdict::attempt_failed(error)
+    }
+
+    fn attempt_too_late(&self, run: &RunState, task: TaskRef) -> v1::Error {
+        retry::attempt_timeout_error(run.plan.retry_of(task).timeout_per_attempt().unwrap_or_default())
+    }
+
+    fn not_taken(&self, run: &RunState, task: TaskRef) -> (ResultStatus, v1::Error) {
+        (ResultStatus::Timeout, schedule_to_start_error(run, task))
+    }
+
+    fn aborts_when_critical(&self) -> bool {
+        true
+    }
+
+    fn asks_when_high(&self) -> bool {
+        self.pause_on_high
+    }
+
+    fn may_run_again(&self, _: &str) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn open_query(&self, _: &RunState) -> Option<(QueryId, Query)> {
+        None
+    }
+
+    fn answered(&self, _: &RunState, _: QueryAnswer, _: Timestamp) -> Result<Vec<Step>, Refusal> {
+        Err(Refusal::Outdated)
+    }
+
+    fn digest(&self, _: &RunState, _: &str, _: &Command) -> String {
+        String::new()
+    }
+
+    fn command(&self, _: &RunState, command: Command, _: String) -> Result<Vec<Step>, Refusal> {
+        Err(not_a_session(&command))
+    }
+
+    fn overdue(&self) -> Vec<Step> {
+        Vec::new()
+    }
+
+    fn turn_has_come(&self, _: &RunState, _: v1::SessionContext) -> Result<Vec<Step>, Refusal> {
+        Err(Refusal::Outdated)
+    }
+
+    fn session(&self) -> Option<&str> {
+        None
+    }
+
+    fn awaits_turn(&self) -> bool {
+        false
+    }
+
+    fn session_turn(&self, _: &RunState, _: &str) -> Option<v1::SessionTurn> {
+        None
+    }
+
+    fn uses_browser(&self) -> bool {
+        false
+    }
+
+    fn blobs_of(&self, _: &v1::Payload) -> Vec<v1::BlobRef> {
+        Vec::new()
+    }
+
+    fn result(&self, _: &RunState) -> Option<run_result::Work> {
+        None
+    }
+}
+
+/// Every task of the wave has settled: the next wave, or the end.
+fn after_wave(run: &RunState, wave: u32, evaluation: v1::Evaluation) -> Vec<Step> {
+    let finished = Body::WaveFinished(v1::WaveFinished { wave, evaluation: Some(evaluation.clone()) });
+    let mut steps = vec![Step::Record(finished)];
+    if !evaluation.should_continue {
+        let error = Some(wave_error(run, wave, &evaluation));
+        steps.push(Step::Finish { outcome: v1::RunOutcome::Failed, error });
+    } else if (wave as usize) + 1 < run.plan.waves.len() {
+        steps.push(Step::BeginWave(wave + 1));
+    } else if run.waves.iter().any(|wave| wave.tally.failures() > 0) {
+        let (successes, total) = run.waves.iter().fold((0, 0), |(successes, total), wave| {
+            (successes + wave.tally.successes(), total + wave.tally.total())
+        });
+        let notice = aggregation::partial_success(successes, total);
+        steps.push(Step::Notice(v1::NoticeKind::PartialSuccess, notice));
+        steps.push(Step::Finish { outcome: v1::RunOutcome::SucceededWithFailures, error: None });
+    } else {
+        steps.push(Step::Finish { outcome: v1::RunOutcome::Succeeded, error: None });
+    }
+    steps
+}
+
+/// Why a wave ends its run.
+fn wave_error(run: &RunState, wave: u32, evaluation: &v1::Evaluation) -> v1::Error {
+    match run.plan.policy_of(wave).kind() {
+        AggregationKind::Quorum => aggregation::quorum_not_met(evaluation),
+        AggregationKind::CriticalPath => {
+            let critical = evaluation.critical_failures.first().map_or("", String::as_str);
+            aggregation::critical_agent_failed(critical)
+        }
+        AggregationKind::FailFast | AggregationKind::ContinueAll => first_failure(run)
+            .unwrap_or_else(|| codes::error(codes::UNKNOWN_ERROR, "a task failed".to_owned())),
+    }
+}
+
+/// The error of the task that failed first.
+fn first_failure(run: &RunState) -> Option<v1::Error> {
+    let ended = run.activities().filter_map(|(_, activity)| activity.end.as_ref());
+    let failed = ended.filter(|end| matches!(end.status, ResultStatus::Error | ResultStatus::Timeout));
+    failed.min_by_key(|end| end.at).and_then(|end| end.error.clone())
+}

@@ -1,0 +1,225 @@
+//! A script: browser actions, one after the other (seed 002). To open the browser, to perform an action, to recover and
+//! to close are waves of one task each, for the browser's host.
+
+mod activity;
+mod failure;
+mod limits;
+mod outcome;
+mod proposal;
+pub(crate) mod state;
+
+use capataz_contracts::v1::{self, AfterFailure, BrowserActivity, event::Body, run_result};
+use capataz_policy::aggregation::ResultStatus;
+use capataz_policy::lifecycle::{self, TaskState};
+use capataz_policy::retry;
+
+use super::{Command, Kind, Step, Verdict};
+use crate::decide::{Refusal, schedule_to_start_error};
+use crate::fold::activity::End;
+use crate::fold::state::{RunState, Timestamp};
+use crate::input::{QueryAnswer, TaskRef};
+use crate::query::{Query, QueryId};
+use state::{BrowserWork, ScriptState};
+
+pub use activity::{BROWSER_AGENT, BROWSER_MEDIA_TYPE};
+
+/// What a script does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Open,
+    /// An activity is in work.
+    Wait,
+    /// Nobody has proposed the next action yet.
+    AwaitProposal,
+    Act {
+        step: u32,
+    },
+    Recover {
+        step: u32,
+    },
+    /// The last activity has ended without an error of the executor: the host is asked for one.
+    Explain,
+    Close,
+    Finish,
+}
+
+impl ScriptState {
+    fn what_next(&self, run: &RunState) -> Next {
+        let (Some(wave), Some(work)) = (run.waves.last(), self.activities.last()) else { return Next::Open };
+        let Some(end) = wave.tasks.first().and_then(|activity| activity.end.as_ref()) else {
+            return Next::Wait;
+        };
+        let succeeded = end.status == ResultStatus::Success;
+        match work.activity {
+            // A recovery is no verdict on the action, whatever became of it.
+            BrowserActivity::Recovery => Next::Act { step: work.step },
+            BrowserActivity::Open if succeeded => self.go_on(0),
+            BrowserActivity::Action if succeeded => self.go_on(work.step.saturating_add(1)),
+            BrowserActivity::Close if succeeded => Next::Finish,
+            BrowserActivity::Open
+            | BrowserActivity::Action
+            | BrowserActivity::Close
+            | BrowserActivity::Unspecified => self.after_failure(work),
+        }
+    }
+
+    fn after_failure(&self, work: &BrowserWork) -> Next {
+        match work.after_failure {
+            AfterFailure::Recover => Next::Recover { step: work.step },
+            AfterFailure::Continue => self.go_on(work.step.saturating_add(1)),
+            AfterFailure::Halt => Next::Finish,
+            // The host was asked already.
+            AfterFailure::Unspecified | AfterFailure::Retry if work.decided => Next::Finish,
+            AfterFailure::Unspecified | AfterFailure::Retry => Next::Explain,
+        }
+    }
+
+    fn go_on(&self, step: u32) -> Next {
+        if self.error.is_some() {
+            return Next::Finish;
+        }
+        match self.action(step) {
+            Some(_) => Next::Act { step },
+            None if self.script.interactive && !self.closing => Next::AwaitProposal,
+            None => Next::Close,
+        }
+    }
+
+    /// When the session is closed that waits for a proposal once this action, or the opening, has ended.
+    fn idle_after(&self, next_step: u32, now: Timestamp) -> Option<i64> {
+        let waits = self.go_on(next_step) == Next::AwaitProposal;
+        waits.then(|| now.plus(self.idle_timeout_ms()).0)
+    }
+}
+
+/// How the last activity ended.
+fn last_end(run: &RunState) -> Option<&End> {
+    run.waves.last()?.tasks.first()?.end.as_ref()
+}
+
+impl Kind for ScriptState {
+    fn run_kind(&self) -> v1::RunKind {
+        v1::RunKind::Script
+    }
+
+    fn next(&self, run: &RunState, _now: Timestamp) -> Vec<Step> {
+        let begun = match self.what_next(run) {
+            Next::Open => self.begin(BrowserActivity::Open, None, None),
+            Next::Act { step } => {
+                let halt = failure::halt_before(self, step, activity::changes_something(self.action(step)));
+                self.begin(BrowserActivity::Action, Some(step), halt)
+            }
+            Next::Recover { step } => self.begin(BrowserActivity::Recovery, Some(step), None),
+            Next::Explain => match (self.activities.last(), last_end(run)) {
+                (Some(work), Some(end)) => {
+                    let step_index = (work.activity == BrowserActivity::Action).then_some(work.step);
+                    self.begin(work.activity, step_index, Some(failure::unexplained(end)))
+                }
+                _ => Step::Wait,
+            },
+            Next::Close => self.begin(BrowserActivity::Close, None, None),
+            Next::Finish => outcome::finish(self, run),
+            Next::AwaitProposal | Next::Wait => Step::Wait,
+        };
+        vec![begun]
+    }
+
+    fn completed(&self, run: &RunState, _: TaskRef, output: v1::Payload, now: Timestamp) -> Verdict {
+        outcome::reported(self, run, &output, now)
+    }
+
+    fn failed(&self, _: &RunState, _: TaskRef, error: v1::Error) -> Verdict {
+        Verdict::attempt_failed(error)
+    }
+
+    fn attempt_too_late(&self, run: &RunState, task: TaskRef) -> v1::Error {
+        retry::attempt_timeout_error(run.plan.retry_of(task).timeout_per_attempt().unwrap_or_default())
+    }
+
+    fn not_taken(&self, run: &RunState, task: TaskRef) -> (ResultStatus, v1::Error) {
+        (ResultStatus::Timeout, schedule_to_start_error(run, task))
+    }
+
+    /// A script's policy is its own.
+    fn aborts_when_critical(&self) -> bool {
+        false
+    }
+
+    fn asks_when_high(&self) -> bool {
+        false
+    }
+
+    /// Nothing of a script is run again by a person: an action that has ended is history.
+    fn may_run_again(&self, name: &str) -> Result<(), Refusal> {
+        let mut error = lifecycle::refused(TaskState::Failed, TaskState::Active);
+        error.message =
+            format!("{name:?} belongs to a script: start the script again, or propose the action again");
+        error.suggested_action = None;
+        error.options = vec!["abort".to_owned()];
+        Err(Refusal::Rule(Box::new(error)))
+    }
+
+    fn open_query(&self, _: &RunState) -> Option<(QueryId, Query)> {
+        None
+    }
+
+    fn answered(&self, _: &RunState, _: QueryAnswer, _: Timestamp) -> Result<Vec<Step>, Refusal> {
+        Err(Refusal::Outdated)
+    }
+
+    fn digest(&self, run: &RunState, request_id: &str, command: &Command) -> String {
+        proposal::digest(self, run, request_id, command)
+    }
+
+    fn command(&self, run: &RunState, command: Command, request_id: String) -> Result<Vec<Step>, Refusal> {
+        match command {
+            Command::Propose(action) => proposal::propose(self, run, *action, request_id),
+            Command::CloseBrowser => proposal::close(self, request_id),
+        }
+    }
+
+    /// Nobody has proposed anything for too long.
+    fn overdue(&self) -> Vec<Step> {
+        vec![Step::Record(Body::BrowserCloseRequested(v1::BrowserCloseRequested {
+            request_id: String::new(),
+            idle: true,
+        }))]
+    }
+
+    fn turn_has_come(&self, _: &RunState, _: v1::SessionContext) -> Result<Vec<Step>, Refusal> {
+        Err(Refusal::Outdated)
+    }
+
+    fn session(&self) -> Option<&str> {
+        None
+    }
+
+    fn awaits_turn(&self) -> bool {
+        false
+    }
+
+    fn session_turn(&self, _: &RunState, _: &str) -> Option<v1::SessionTurn> {
+        None
+    }
+
+    fn uses_browser(&self) -> bool {
+        true
+    }
+
+    fn blobs_of(&self, output: &v1::Payload) -> Vec<v1::BlobRef> {
+        outcome::evidence_blobs(output)
+    }
+
+    fn result(&self, _: &RunState) -> Option<run_result::Work> {
+        let outputs = self.outputs.iter();
+        Some(run_result::Work::Script(Box::new(v1::ScriptResult {
+            outputs: outputs
+                .map(|(name, value)| v1::ActionOutput { name: name.clone(), value: value.clone() })
+                .collect(),
+            succeeded: self.succeeded,
+            failed: self.failed,
+            total: u32::try_from(self.script.actions.len()).unwrap_or(u32::MAX),
+            error: self.error.clone(),
+        })))
+    }
+}

@@ -1,0 +1,213 @@
+//! What became of an activity, as the browser's host says it: another attempt, a recovery, the next action, or the end
+//! (CONTRACTS §3, policies)?
+
+use capataz_contracts::v1::{self, AfterFailure, BrowserActivity, event::Body};
+use capataz_policy::aggregation::ResultStatus;
+use capataz_policy::codes as common;
+use capataz_policy::executor as codes;
+use capataz_policy::lifecycle::TaskState;
+use capataz_policy::severity::Severity;
+use prost::Message;
+
+use super::activity::{may_repeat, task_name};
+use super::limits::Limits;
+use super::state::{BrowserWork, ScriptState};
+use super::{failure, last_end};
+use crate::decide::Ending;
+use crate::fold::state::{RunState, Timestamp};
+use crate::machine::{Meaning, Step, Verdict};
+
+/// The browser's host says what became of the activity in work.
+pub(super) fn reported(
+    script: &ScriptState,
+    run: &RunState,
+    output: &v1::Payload,
+    now: Timestamp,
+) -> Verdict {
+    let outcome = match &output.data {
+        Some(v1::payload::Data::Inline(bytes)) => v1::BrowserOutcome::decode(bytes.clone()).ok(),
+        Some(v1::payload::Data::Blob(_)) | None => None,
+    };
+    let (Some(mut outcome), Some(work)) = (outcome, script.activities.last().copied()) else {
+        return invalid(Vec::new(), "the browser's host gave no outcome");
+    };
+    let action_id = script.action(work.step).map(|action| action.id.clone()).unwrap_or_default();
+    let stages = std::mem::take(&mut outcome.stages).into_iter().map(|record| {
+        Body::StageFinished(v1::StageFinished {
+            step_index: work.step,
+            action_id: action_id.clone(),
+            record: Some(record),
+        })
+    });
+    let mut record: Vec<Body> = stages.collect();
+    match outcome.error.take() {
+        // Nothing was performed, so nothing can have succeeded.
+        None if work.decided => invalid(record, "the browser's host gave no error for what has failed"),
+        Some(error) => failed(script, run, work, record, error, outcome, now),
+        None => {
+            record.push(succeeded(script, work, action_id, outcome, now));
+            Verdict { record, meaning: Meaning::Done(None) }
+        }
+    }
+}
+
+fn invalid(record: Vec<Body>, message: &str) -> Verdict {
+    let error = common::error(common::INVALID_OUTPUT, message.to_owned());
+    Verdict { record, meaning: Meaning::Failed(error) }
+}
+
+/// The blobs that an outcome names: its evidence, and what was downloaded. None where it is not an outcome.
+pub(super) fn evidence_blobs(output: &v1::Payload) -> Vec<v1::BlobRef> {
+    let Some(v1::payload::Data::Inline(bytes)) = &output.data else { return Vec::new() };
+    let Ok(outcome) = v1::BrowserOutcome::decode(bytes.clone()) else { return Vec::new() };
+    let of_error = outcome.error.into_iter().flat_map(|error| error.evidence_refs);
+    let evidence = outcome.evidence.into_iter().chain(of_error);
+    let downloads = outcome.changes.into_iter().flat_map(|changes| changes.downloads);
+    let downloads = downloads.filter_map(|download| download.blob);
+    evidence.map(|piece| v1::BlobRef { blake3: piece.id, size: piece.bytes }).chain(downloads).collect()
+}
+
+fn succeeded(
+    script: &ScriptState,
+    work: BrowserWork,
+    action_id: String,
+    outcome: v1::BrowserOutcome,
+    now: Timestamp,
+) -> Body {
+    match work.activity {
+        BrowserActivity::Open => {
+            let idle_at_ms = script.idle_after(0, now);
+            Body::BrowserOpened(v1::BrowserOpened { browser: outcome.browser, idle_at_ms })
+        }
+        BrowserActivity::Close => Body::BrowserClosed(v1::BrowserClosed {}),
+        BrowserActivity::Action | BrowserActivity::Recovery | BrowserActivity::Unspecified => {
+            let is_action = work.activity == BrowserActivity::Action;
+            let idle_at_ms = is_action.then(|| script.idle_after(work.step.saturating_add(1), now)).flatten();
+            Body::ActionFinished(v1::ActionFinished {
+                step_index: work.step,
+                action_id,
+                activity: work.activity.into(),
+                state_before: outcome.state_before,
+                state_after: outcome.state_after,
+                evidence: outcome.evidence,
+                resolution: outcome.resolution,
+                changes: outcome.changes,
+                output: outcome.output,
+                idle_at_ms,
+            })
+        }
+    }
+}
+
+fn failed(
+    script: &ScriptState,
+    run: &RunState,
+    work: BrowserWork,
+    mut record: Vec<Body>,
+    mut error: v1::ExecutorError,
+    outcome: v1::BrowserOutcome,
+    now: Timestamp,
+) -> Verdict {
+    let activity = work.activity;
+    let is_action = activity == BrowserActivity::Action;
+    if matches!(activity, BrowserActivity::Open | BrowserActivity::Close) {
+        let id = task_name(activity, None);
+        failure::name_activity(&mut error, activity, id, script.script.actions.len());
+    }
+    let (next, exceeded) = what_follows(script, work, &error.error_code, outcome.touched);
+    error.retryable = Some(next == AfterFailure::Retry && is_action);
+    let halt = exceeded.map(|(reason, observed)| failure::halt_after(script, reason, observed, &error, now));
+    let message = settled_error(&error);
+    let passes = next == AfterFailure::Continue;
+    let idle_at_ms = passes.then(|| script.idle_after(work.step.saturating_add(1), now)).flatten();
+    let (resolution, changes) = (outcome.resolution, outcome.changes);
+    let failures = [(Some(error), resolution, changes), (halt, None, None)];
+    for (error, resolution, changes) in failures {
+        let Some(mut error) = error else { continue };
+        // A failure is recorded under the number of its own event.
+        error.seq = run.seq().saturating_add(record.len() as u64).saturating_add(1);
+        record.push(Body::ActionFailed(v1::ActionFailed {
+            error: Some(error),
+            next: next.into(),
+            activity: activity.into(),
+            resolution,
+            changes,
+            idle_at_ms,
+        }));
+    }
+    if next == AfterFailure::Retry && is_action {
+        let meaning = Meaning::AttemptFailed { error: message, output: None, may_pass: Some(true) };
+        return Verdict { record, meaning };
+    }
+    let ending = Ending {
+        state: TaskState::Failed,
+        status: ResultStatus::Error,
+        output: None,
+        severity: Severity::from_proto(message.severity),
+        error: Some(message),
+        lease: None,
+    };
+    Verdict { record, meaning: Meaning::Settled(Box::new(ending)) }
+}
+
+/// What follows from a failure with this code; and the limit that stands in the way of more, with what was counted.
+fn what_follows(
+    script: &ScriptState,
+    work: BrowserWork,
+    code: &str,
+    touched: bool,
+) -> (AfterFailure, Option<(&'static str, u32)>) {
+    let limits = Limits::of(script);
+    let declared = script.action(work.step).cloned().unwrap_or_default();
+    let is_action = work.activity == BrowserActivity::Action;
+    // A script does not outlive its browser, nor what the engine has decided.
+    let lost = code == codes::code::BROWSER_LOST || work.decided;
+    if work.activity == BrowserActivity::Recovery && !lost {
+        // A recovery that failed is no verdict on the action: that is tried again, and fails with its own error.
+        return (AfterFailure::Retry, None);
+    }
+    // What was sent to the page is sent again only where that does no harm.
+    let again = is_action && !lost && (!touched || may_repeat(&declared));
+    let recovers = again && limits.recovery_for(code).is_some();
+    let retries = again && !recovers && limits.is_retried(&declared, code);
+    let (recovery_limit, retry_limit) = (limits.recovery_limit(), limits.retry_limit_of(&declared));
+    if recovers && script.recoveries < recovery_limit {
+        return (AfterFailure::Recover, None);
+    }
+    if retries && script.retries < retry_limit {
+        return (AfterFailure::Retry, None);
+    }
+    let exceeded = match (recovers && recovery_limit > 0, retries && retry_limit > 0) {
+        (true, _) => Some(("recovery_limit", script.recoveries)),
+        (_, true) => Some(("retry_limit", script.retries)),
+        (false, false) => None,
+    };
+    let goes_on = script.script.interactive || declared.on_failure() == v1::OnFailure::Continue;
+    let passes = is_action && !lost && goes_on;
+    (if passes { AfterFailure::Continue } else { AfterFailure::Halt }, exceeded)
+}
+
+/// The same failure in the words of every task.
+fn settled_error(error: &v1::ExecutorError) -> v1::Error {
+    let severity = codes::severity(error.severity()).unwrap_or(Severity::High);
+    v1::Error {
+        code: error.error_code.clone(),
+        message: error.message.clone(),
+        severity: severity.to_proto().into(),
+        can_continue: Some(severity.flags().can_continue),
+        ..v1::Error::default()
+    }
+}
+
+/// How the script ends.
+pub(super) fn finish(script: &ScriptState, run: &RunState) -> Step {
+    let recorded = script.error.as_ref().map(settled_error);
+    let last = last_end(run).filter(|end| end.status != ResultStatus::Success);
+    let error = recorded.or_else(|| last.and_then(|end| end.error.clone()));
+    let outcome = match (&error, script.failed) {
+        (Some(_), _) => v1::RunOutcome::Failed,
+        (None, 0) => v1::RunOutcome::Succeeded,
+        (None, _) => v1::RunOutcome::SucceededWithFailures,
+    };
+    Step::Finish { outcome, error }
+}

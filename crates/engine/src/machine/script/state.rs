@@ -1,0 +1,207 @@
+//! What the state of a script has beside its waves: to open the browser, to perform an action, to recover and to close
+//! are waves of one task each. Part of the fold.
+
+use std::collections::BTreeMap;
+
+use capataz_contracts::v1::{self, AfterFailure, BrowserActivity, event::Body};
+
+use crate::fold::digest;
+use crate::fold::state::Timestamp;
+use crate::machine::Applied;
+use crate::snapshot::{as_bytes, number};
+
+/// Evidence of a state that is named again where the browser cannot be asked any more.
+const LASTING_EVIDENCE: &[&str] = &["dom_snapshot_partial", "state_signature"];
+
+/// What only a script has.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct ScriptState {
+    /// With every default filled in. Actions that are proposed are added to it.
+    #[serde(with = "as_bytes::one")]
+    pub(super) script: v1::Script,
+    /// One for each wave; grows at its end only.
+    pub(super) activities: Vec<BrowserWork>,
+    /// JSON texts by the names of the outputs.
+    pub(super) outputs: BTreeMap<String, String>,
+    /// How often the browser came into a state, by the signature's parts.
+    arrivals: BTreeMap<String, u32>,
+    /// The state in which the browser was seen last, and the evidence of it.
+    #[serde(with = "as_bytes::option")]
+    pub(super) last_state: Option<v1::StateSignature>,
+    #[serde(with = "as_bytes::list")]
+    pub(super) last_evidence: Vec<v1::EvidenceRef>,
+    /// Retries and recoveries of the action in work.
+    pub(super) retries: u32,
+    pub(super) recoveries: u32,
+    /// The code that the last recovery was for.
+    pub(super) recovering_from: String,
+    pub(super) succeeded: u32,
+    pub(super) failed: u32,
+    /// Why the script ends.
+    #[serde(with = "as_bytes::option")]
+    pub(super) error: Option<v1::ExecutorError>,
+    pub(super) closing: bool,
+    /// When an interactive session that waits for a proposal is closed.
+    pub(crate) idle_at: Option<Timestamp>,
+}
+
+/// What a wave of a script is for.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(super) struct BrowserWork {
+    #[serde(with = "number")]
+    pub(super) activity: BrowserActivity,
+    pub(super) step: u32,
+    /// The action is meant to change the page, or what is behind it.
+    changes: bool,
+    /// What follows from its failure; unspecified before it has failed.
+    #[serde(with = "number")]
+    pub(super) after_failure: AfterFailure,
+    /// Nothing is performed: it fails as the engine has decided.
+    pub(super) decided: bool,
+}
+
+impl ScriptState {
+    pub(crate) fn new(script: v1::Script) -> Self {
+        Self {
+            script,
+            activities: Vec::new(),
+            outputs: BTreeMap::new(),
+            arrivals: BTreeMap::new(),
+            last_state: None,
+            last_evidence: Vec::new(),
+            retries: 0,
+            recoveries: 0,
+            recovering_from: String::new(),
+            succeeded: 0,
+            failed: 0,
+            error: None,
+            closing: false,
+            idle_at: None,
+        }
+    }
+
+    pub(crate) fn apply(&mut self, body: Body) -> Option<Applied> {
+        let mut applied = Applied::default();
+        match body {
+            Body::BrowserActivityStarted(event) => {
+                self.idle_at = None;
+                self.activity_begun(&event);
+                applied.wave = Some((event.number, event.wave?));
+            }
+            Body::BrowserOpened(event) => self.idle_at = event.idle_at_ms.map(Timestamp),
+            Body::ActionProposed(event) => {
+                self.idle_at = None;
+                self.script.actions.push(event.action?);
+                applied.request = Some((event.request_id, digest::propose(event.step_index)));
+            }
+            Body::ActionFinished(event) => self.action_finished(event),
+            Body::ActionFailed(event) => self.action_failed(event)?,
+            Body::BrowserCloseRequested(event) => {
+                self.idle_at = None;
+                self.closing = true;
+                applied.request = Some((event.request_id, digest::CLOSE.to_owned()));
+            }
+            Body::StageFinished(_) | Body::BrowserClosed(_) => {}
+            _ => return None,
+        }
+        Some(applied)
+    }
+
+    fn activity_begun(&mut self, event: &v1::BrowserActivityStarted) {
+        let (activity, step) = (event.activity(), event.step_index.unwrap_or_default());
+        if activity == BrowserActivity::Action && !self.has_begun(step) {
+            self.retries = 0;
+            self.recoveries = 0;
+        }
+        self.activities.push(BrowserWork {
+            activity,
+            step,
+            changes: event.changes,
+            after_failure: AfterFailure::Unspecified,
+            decided: event.failure.is_some(),
+        });
+    }
+
+    /// Whether the action of this number is the one that began last.
+    pub(super) fn has_begun(&self, step: u32) -> bool {
+        let mut actions =
+            self.activities.iter().rev().filter(|work| work.activity == BrowserActivity::Action);
+        actions.next().is_some_and(|work| work.step == step)
+    }
+
+    fn action_finished(&mut self, event: v1::ActionFinished) {
+        let is_action = event.activity() == BrowserActivity::Action;
+        if is_action {
+            self.succeeded = self.succeeded.saturating_add(1);
+        }
+        if let Some(output) = event.output {
+            self.outputs.insert(output.name, output.value);
+        }
+        self.idle_at = event.idle_at_ms.map(Timestamp);
+        self.see(event.state_before, event.state_after, &event.evidence, is_action);
+    }
+
+    fn action_failed(&mut self, event: v1::ActionFailed) -> Option<()> {
+        let (next, activity) = (event.next(), event.activity());
+        let error = event.error?;
+        let is_action = activity == BrowserActivity::Action;
+        let ended = |after: AfterFailure| matches!(after, AfterFailure::Continue | AfterFailure::Halt);
+        if let Some(work) = self.activities.last_mut().filter(|work| work.activity == activity) {
+            if is_action && ended(next) && !ended(work.after_failure) {
+                self.failed = self.failed.saturating_add(1);
+            }
+            work.after_failure = next;
+        }
+        self.idle_at = event.idle_at_ms.map(Timestamp);
+        self.see(error.state_before.clone(), error.state_after.clone(), &error.evidence_refs, is_action);
+        match next {
+            AfterFailure::Retry if is_action => self.retries = self.retries.saturating_add(1),
+            AfterFailure::Recover => {
+                self.recoveries = self.recoveries.saturating_add(1);
+                self.recovering_from = error.error_code;
+            }
+            AfterFailure::Halt => self.error = Some(error),
+            AfterFailure::Retry | AfterFailure::Continue | AfterFailure::Unspecified => {}
+        }
+        Some(())
+    }
+
+    /// What is known of the page from now on.
+    fn see(
+        &mut self,
+        before: Option<v1::StateSignature>,
+        after: Option<v1::StateSignature>,
+        evidence: &[v1::EvidenceRef],
+        is_action: bool,
+    ) {
+        let changes = is_action && self.activities.last().is_some_and(|work| work.changes);
+        if let (Some(after), true) = (&after, changes) {
+            let arrivals = self.arrivals.entry(state_key(after)).or_default();
+            *arrivals = arrivals.saturating_add(1);
+        }
+        self.last_state = after.or(before).or(self.last_state.take());
+        let lasting: Vec<v1::EvidenceRef> = evidence
+            .iter()
+            .filter(|piece| LASTING_EVIDENCE.contains(&piece.kind.as_str()))
+            .cloned()
+            .collect();
+        if !lasting.is_empty() {
+            self.last_evidence = lasting;
+        }
+    }
+
+    pub(super) fn action(&self, step: u32) -> Option<&v1::Action> {
+        self.script.actions.get(step as usize)
+    }
+
+    /// How often the browser has come back into the state in which it is.
+    pub(super) fn revisits(&self) -> u32 {
+        let arrivals = self.last_state.as_ref().and_then(|state| self.arrivals.get(&state_key(state)));
+        arrivals.copied().unwrap_or_default().saturating_sub(1)
+    }
+}
+
+/// What two signatures have in common where they are of one state (CONTRACTS §3): not the picture.
+fn state_key(state: &v1::StateSignature) -> String {
+    format!("{} {} {} {}", state.url, state.dom_hash, state.anchors_hash, state.inputs_hash)
+}

@@ -1,0 +1,71 @@
+//! Defaults of plans and of their policies' rules, filled in before anything is recorded.
+
+use capataz_contracts::{Violation, v1};
+use capataz_policy::aggregation::AggregationPolicy;
+use capataz_policy::retry::RetryPolicy;
+use capataz_policy::timeout::TimeoutPolicy;
+
+use super::Plan;
+
+impl Plan {
+    /// Fills every default of `plan` in, so that the accepted event holds all that was decided, and checks the policies.
+    ///
+    /// # Errors
+    /// All violations of the policies' rules, with their paths. The structure is checked by `contracts::validate`.
+    pub fn materialise(plan: &mut v1::Plan) -> Result<(), Vec<Violation>> {
+        let mut violations = Vec::new();
+        let policy = plan.policy.take().unwrap_or_default();
+        plan.policy = Some(AggregationPolicy::from_proto(&policy, "policy", &mut violations).to_proto());
+        let timeouts = plan.timeouts.take().unwrap_or_default();
+        // Tasks take the plan's values as they were read: what is wrong with those is said once.
+        let timeouts = TimeoutPolicy::from_proto(&timeouts, "timeouts", &mut violations).to_proto();
+        plan.timeouts = Some(timeouts);
+        let retry = plan.retry.take().unwrap_or_default();
+        plan.retry = Some(RetryPolicy::from_proto(&retry, "retry", &mut violations).to_proto());
+        plan.on_high = Some(plan.on_high.filter(|given| *given != 0).unwrap_or(v1::OnHigh::Continue.into()));
+        for (wave_index, wave) in plan.waves.iter_mut().enumerate() {
+            if wave.name.is_none() {
+                wave.name = Some(format!("wave-{}", wave_index + 1));
+            }
+            if let Some(policy) = &wave.policy {
+                let path = format!("waves[{wave_index}].policy");
+                wave.policy = Some(AggregationPolicy::from_proto(policy, &path, &mut violations).to_proto());
+            }
+            for (task_index, task) in wave.tasks.iter_mut().enumerate() {
+                let path = |field: &str| format!("waves[{wave_index}].tasks[{task_index}].{field}");
+                let effect = task.effect.filter(|given| *given != 0);
+                task.effect = Some(effect.unwrap_or(v1::Effect::AtLeastOnce.into()));
+                if let Some(own) = &task.timeouts {
+                    let merged = merge_timeouts(own, &timeouts);
+                    let parsed = TimeoutPolicy::from_proto(&merged, &path("timeouts"), &mut violations);
+                    task.timeouts = Some(parsed.to_proto());
+                }
+                if let Some(own) = &task.retry {
+                    task.retry =
+                        Some(RetryPolicy::from_proto(own, &path("retry"), &mut violations).to_proto());
+                }
+            }
+        }
+        if violations.is_empty() { Ok(()) } else { Err(violations) }
+    }
+
+    /// Fills the defaults of what the tasks' own policies leave open in.
+    pub(crate) fn fill_policies(wave: &mut v1::Wave) {
+        let mut none = Vec::new();
+        for task in &mut wave.tasks {
+            let timeouts = task.timeouts.unwrap_or_default();
+            task.timeouts = Some(TimeoutPolicy::from_proto(&timeouts, "", &mut none).to_proto());
+            let retry = task.retry.take().unwrap_or_default();
+            task.retry = Some(RetryPolicy::from_proto(&retry, "", &mut none).to_proto());
+        }
+    }
+}
+
+/// The task's own values, and the plan's where it has none.
+fn merge_timeouts(own: &v1::TimeoutPolicy, plan: &v1::TimeoutPolicy) -> v1::TimeoutPolicy {
+    v1::TimeoutPolicy {
+        timeout_ms: own.timeout_ms.or(plan.timeout_ms),
+        grace_ms: own.grace_ms.or(plan.grace_ms),
+        schedule_to_start_ms: own.schedule_to_start_ms.or(plan.schedule_to_start_ms),
+    }
+}

@@ -1,0 +1,23 @@
+//! The second way out of the engine. An activity is leased, and durable before it leaves; a query has no effect
+//! outside: it may be asked before its run's events are durable, as often as anybody likes, and its bounded answer comes
+//! back as an [`Input::Answered`](crate::Input::Answered), recorded once.
+//!
+//! A query belongs to no attempt: one that stalls costs none, and no deadline of a task runs for it. What waits for an
+//! answer is outstanding, so that a restart asks again under the same number; an answer under another number is stale
+//! and changes nothing.
+
+use capataz_contracts::v1;
+
+/// Names a query within its run. A machine gives each number to one question only.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize, serde::Deserialize,
+)]
+pub struct QueryId(pub u64);
+
+/// The closed list of what a run may want to know.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Query {
+    /// Which spec should answer the text of [`RunState::ask_query`](crate::RunState::ask_query): the named one, or the
+    /// one that the router chooses. Answered by [`QueryAnswer::Routed`](crate::QueryAnswer::Routed).
+    Route { spec: Option<String>, reason: v1::CallReason },
+}
