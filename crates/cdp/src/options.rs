@@ -159,6 +159,10 @@ impl LaunchOptions {
             "--gaia-url=https://localhost:1",
             "--gcm-checkin-url=data:,",
             "--disable-domain-reliability",
+            // Chromium 156 asks for the list of its language models at each start, as a person would ask for an update:
+            // `--disable-component-update` holds back only the updates that come of themselves. Sent to a port that
+            // browsers refuse, no such request is connected to anything.
+            "--component-updater=url-source=https://localhost:1/",
             // Clicks on a page that has not painted yet would be lost silently.
             "--allow-pre-commit-input",
         ]
