@@ -200,8 +200,11 @@ async fn a_navigation_ends_with_a_crash_of_its_page_before_or_after_the_document
         let session = connection.session("S1");
         let navigation =
             tokio::spawn(async move { session.navigate("http://x/", "Page.loadEventFired").await });
-        let enable = peer.command().await;
-        peer.say(&json!({ "id": enable["id"], "result": {} })).await;
+        for domain in ["Inspector.enable", "Page.enable"] {
+            let enable = peer.command().await;
+            assert_eq!(enable["method"], domain);
+            peer.say(&json!({ "id": enable["id"], "result": {} })).await;
+        }
         let navigate = peer.command().await;
         assert_eq!(navigate["method"], "Page.navigate");
         if is_there {

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{CRASHED, Session};
+use super::{CRASHED, Done, Session};
 use crate::error::{CallError, NavigateError};
 
 const COMMITTED: &str = "Page.frameNavigated";
@@ -35,7 +35,9 @@ impl Session {
     /// The browser could not load it, the page crashed while it loaded, or another [`CallError`]. There is no time limit.
     pub async fn navigate(&self, url: &str, until: &'static str) -> Result<(), NavigateError> {
         const METHOD: &str = "Page.navigate";
-        let _: super::Done = self.call("Page.enable", ()).await?;
+        // Reports of crashes are sure to come only after this. The browser carries commands out in their order.
+        drop(self.send::<Done>("Inspector.enable", ()));
+        let _: Done = self.call("Page.enable", ()).await?;
         let mut events = self.subscribe(&[COMMITTED, CRASHED, until]);
         let begun: Begun = self.call(METHOD, json!({ "url": url })).await?;
         if let Some(reason) = begun.error_text {
