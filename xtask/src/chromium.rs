@@ -1,4 +1,7 @@
-//! `cargo xtask setup`: the Chromium that browser tests start. It is looked for, and installed where it is missing.
+//! `cargo xtask setup`: the Chromium that browser tests start. It is looked for, installed where it is missing, and
+//! brought to the version that the distribution gives today where it came from there.
+
+mod package;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -13,15 +16,6 @@ pub const VARIABLE: &str = "CAPATAZ_CHROMIUM";
 /// In the order in which they are looked for along `PATH`.
 const NAMES: &[&str] = &["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
-/// The second one is what keeps a browser of somebody who is not root apart, where the kernel allows nothing better.
-const PACKAGES: &[&str] = &["chromium", "chromium-sandbox"];
-
-const BY_HAND: &str = "\
-install a Chromium or Chrome of version 120 or newer, so that one of chromium, chromium-browser, google-chrome or
-       google-chrome-stable is on the path, or name its program by CAPATAZ_CHROMIUM. As root on Debian:
-           apt-get update && apt-get install -y --no-install-recommends chromium
-       Ubuntu's package is a snap, which cannot use folders outside of its own: take google-chrome-stable there";
-
 /// A browser that says which version it is.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Chromium {
@@ -30,23 +24,110 @@ pub struct Chromium {
     pub version: String,
 }
 
-/// `cargo xtask setup`.
-pub fn setup() -> Outcome {
-    match find()? {
-        Some(found) => println!("setup: {} is {}; nothing to do", found.program.display(), found.version),
-        None => {
-            let installed = install()?;
-            println!("setup: installed {}, {}", installed.program.display(), installed.version);
+/// Which browser a task needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// The one that is there, if any.
+    Present,
+    /// Any version; a missing browser is installed.
+    Any,
+    /// The version that the distribution gives today, unless the browser came from elsewhere.
+    Todays,
+}
+
+impl Wanted {
+    /// What `cargo xtask test` needs: on a machine of CI an old package must not hide what users get today.
+    pub fn by(install: bool, is_ci: bool) -> Self {
+        match (install, is_ci) {
+            (_, true) => Self::Todays,
+            (true, false) => Self::Any,
+            (false, false) => Self::Present,
         }
     }
+}
+
+/// Where the browser that was found came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    Missing,
+    /// The distribution's package.
+    Package,
+    /// Named by [`VARIABLE`], or installed in another way: such a browser is not ours to change.
+    Elsewhere,
+}
+
+/// What is done before the tests can run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Nothing: the browser that is there is used, or the tests do without one.
+    Keep,
+    /// The package is installed.
+    Install,
+    /// The distribution is asked for a newer package.
+    Refresh,
+}
+
+fn step(wanted: Wanted, origin: Origin) -> Step {
+    match (wanted, origin) {
+        (Wanted::Any | Wanted::Todays, Origin::Missing) => Step::Install,
+        (Wanted::Todays, Origin::Package) => Step::Refresh,
+        (Wanted::Present, _) | (Wanted::Any | Wanted::Todays, Origin::Package | Origin::Elsewhere) => {
+            Step::Keep
+        }
+    }
+}
+
+/// `cargo xtask setup`.
+pub fn setup() -> Outcome {
+    provide(Wanted::Todays)?;
     Ok(())
+}
+
+/// The browser that the tests will use, after what [`Wanted`] asks for is done; says what was done.
+///
+/// # Errors
+/// A package cannot be installed, or [`VARIABLE`] names a program that is not a browser. Where the distribution cannot be
+/// asked for a newer package, the browser that is there is used as it is.
+pub fn provide(wanted: Wanted) -> Result<Option<Chromium>, String> {
+    let found = find()?;
+    let found = match step(wanted, origin(found.as_ref())) {
+        Step::Keep => found,
+        Step::Install => {
+            package::install()?;
+            Some(find()?.ok_or_else(not_on_the_path)?)
+        }
+        Step::Refresh => {
+            package::refresh()?;
+            find()?
+        }
+    };
+    match &found {
+        Some(found) => println!("chromium: {}, {}", found.program.display(), found.version),
+        None => println!("chromium: there is none; what needs it is left out and listed at the end"),
+    }
+    Ok(found)
+}
+
+fn origin(found: Option<&Chromium>) -> Origin {
+    let Some(found) = found else { return Origin::Missing };
+    let is_named = env::var_os(VARIABLE).is_some_and(|named| !named.is_empty());
+    if !is_named && package::owns(&found.program) { Origin::Package } else { Origin::Elsewhere }
+}
+
+fn not_on_the_path() -> String {
+    format!(
+        "the packages {} are installed, and there is still no Chromium on the path\n       ({});\n       {}",
+        package::PACKAGES.join(" "),
+        env::var_os("PATH").unwrap_or_default().display(),
+        package::BY_HAND
+    )
 }
 
 /// The browser that the tests will use, if there is one.
 ///
 /// # Errors
-/// One is named by [`VARIABLE`], and is none: that is a mistake, and no reason to skip anything.
-pub fn find() -> Result<Option<Chromium>, String> {
+/// [`VARIABLE`] names a program that is not a browser: that is a mistake, and not a reason to skip anything.
+fn find() -> Result<Option<Chromium>, String> {
     find_in(env::var_os(VARIABLE).as_deref(), env::var_os("PATH").as_deref())
 }
 
@@ -72,7 +153,7 @@ fn examine(program: &Path) -> Option<Chromium> {
     output.status.success().then(|| Chromium { program: program.to_owned(), version: line.to_owned() })
 }
 
-/// Whether there are four numbers with dots between them.
+/// True if the line has four numbers with dots between them.
 fn says_version(line: &str) -> bool {
     line.split_whitespace().any(|word| {
         let mut numbers = 0;
@@ -84,69 +165,7 @@ fn says_version(line: &str) -> bool {
     })
 }
 
-/// Installs the packages and looks again.
-///
-/// # Errors
-/// Whatever came in between, with what to do by hand.
-pub fn install() -> Result<Chromium, String> {
-    install_packages().map_err(|problem| format!("no Chromium: {problem};\n       {BY_HAND}"))?;
-    let path = env::var_os("PATH");
-    find()?.ok_or_else(|| {
-        let path = path.unwrap_or_default();
-        format!(
-            "the packages {} are installed, and there is still no Chromium on the path\n       ({});\n       {BY_HAND}",
-            PACKAGES.join(" "),
-            path.display()
-        )
-    })
-}
-
-fn install_packages() -> Result<(), String> {
-    if !answers("apt-get", &["--version"]) {
-        return Err("there is no apt-get here to install one with".into());
-    }
-    let prefix = elevation()?;
-    let mut install = vec!["apt-get", "install", "--yes", "--no-install-recommends"];
-    install.extend(PACKAGES);
-    for arguments in [vec!["apt-get", "update"], install] {
-        let words: Vec<&str> = prefix.iter().copied().chain(arguments).collect();
-        println!("setup: {}", words.join(" "));
-        run(&words)?;
-    }
-    Ok(())
-}
-
-/// What commands that change the system have before them: nothing for root, else a `sudo` that asks nobody.
-fn elevation() -> Result<Vec<&'static str>, String> {
-    const QUIET: &str = "DEBIAN_FRONTEND=noninteractive";
-    let id = Command::new("id").arg("-u").output().map_err(|error| format!("`id -u`: {error}"))?;
-    if String::from_utf8_lossy(&id.stdout).trim() == "0" {
-        return Ok(vec!["env", QUIET]);
-    }
-    if answers("sudo", &["-n", "true"]) {
-        return Ok(vec!["sudo", "-n", "env", QUIET]);
-    }
-    Err("packages need root, and `sudo -n` is refused".into())
-}
-
-fn answers(program: &str, arguments: &[&str]) -> bool {
-    let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
-}
-
-/// Runs the command; its output is the terminal's.
-fn run(words: &[&str]) -> Result<(), String> {
-    let Some((program, arguments)) = words.split_first() else { return Ok(()) };
-    let status = Command::new(program).args(arguments).stdin(Stdio::null()).status();
-    match status {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("`{}` failed ({status})", words.join(" "))),
-        Err(error) => Err(format!("`{}`: {error}", words.join(" "))),
-    }
-}
-
-/// Whether this is a machine where nobody looks on, by the value of `CI`.
+/// True if nobody watches this machine, by the value of `CI`.
 pub fn is_ci(value: Option<OsString>) -> bool {
     value.is_some_and(|value| !["", "0", "false"].iter().any(|no| value.eq_ignore_ascii_case(no)))
 }
@@ -192,6 +211,24 @@ mod tests {
         assert!(error.contains("CAPATAZ_CHROMIUM"), "{error}");
         let named = good.path().join("chromium");
         assert_eq!(find_in(Some(named.as_os_str()), None).unwrap().unwrap().program, named);
+    }
+
+    #[test]
+    fn ci_takes_todays_package_and_changes_no_other_browser() {
+        let check = |install, is_ci, origin, expected: Step| {
+            assert_eq!(step(Wanted::by(install, is_ci), origin), expected, "{install} {is_ci} {origin:?}");
+        };
+        for install in [false, true] {
+            check(install, true, Origin::Missing, Step::Install);
+            check(install, true, Origin::Package, Step::Refresh);
+            check(install, true, Origin::Elsewhere, Step::Keep);
+        }
+        for origin in [Origin::Missing, Origin::Package, Origin::Elsewhere] {
+            check(false, false, origin, Step::Keep);
+        }
+        check(true, false, Origin::Missing, Step::Install);
+        check(true, false, Origin::Package, Step::Keep);
+        check(true, false, Origin::Elsewhere, Step::Keep);
     }
 
     #[test]

@@ -60,7 +60,7 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Install what tests need beside Rust: a Chromium, by the packages of Debian; nothing where it is there
+    /// Install what tests need beside Rust, or bring it up to date: a Chromium, by the packages of Debian
     Setup,
     /// Formatting, codegen, layers, docs, clippy, all tests, doctests: what CI runs
     Test {

@@ -6,6 +6,7 @@ use std::time::Instant;
 use serde_json::Value;
 
 use crate::browser_tests::{self, WORD};
+use crate::chromium::Wanted;
 use crate::{Outcome, chromium, codegen, docs, layers};
 
 /// How many tests with a browser run at once where nextest is not installed; else `.config/nextest.toml` says it.
@@ -35,7 +36,8 @@ pub fn run(install: bool, packages: &[String]) -> Outcome {
     // Before what takes minutes: a machine that cannot have one should say so at once.
     let mut with_browser = false;
     timed("chromium", &mut || {
-        with_browser = browser(install)?;
+        let is_ci = chromium::is_ci(std::env::var_os("CI"));
+        with_browser = chromium::provide(Wanted::by(install, is_ci))?.is_some();
         Ok(())
     })?;
     timed("clippy", &mut || {
@@ -58,21 +60,6 @@ pub fn run(install: bool, packages: &[String]) -> Outcome {
     }
     print!("{}", about_skipped(&skipped));
     Ok(())
-}
-
-/// Whether there is a Chromium now. Where nobody looks on, a missing one is a failure.
-fn browser(install: bool) -> Result<bool, String> {
-    if let Some(found) = chromium::find()? {
-        println!("chromium: {}, {}", found.program.display(), found.version);
-        return Ok(true);
-    }
-    if install || chromium::is_ci(std::env::var_os("CI")) {
-        let installed = chromium::install()?;
-        println!("chromium: installed {}, {}", installed.program.display(), installed.version);
-        return Ok(true);
-    }
-    println!("chromium: there is none; what needs it is left out and listed at the end");
-    Ok(false)
 }
 
 /// What the summary says about tests that did not run.

@@ -24,7 +24,7 @@ const PIPE_BYTES: usize = 1024 * 1024;
 /// How often a browser is started that crashes before its first answer.
 const STARTS: usize = 3;
 
-/// What the browser says of itself.
+/// What the browser says about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Version {
     /// Such as `Chrome/148.0.7778.167`.
@@ -49,7 +49,8 @@ pub struct Browser {
 impl Browser {
     /// Starts a browser and waits for its first answer. Must be called within a tokio runtime.
     ///
-    /// One that crashes before that is started anew: Chromium does so now and then, and nothing was asked of it yet.
+    /// A browser that crashes before its first answer is started anew: Chromium crashes so now and then, and no command
+    /// was sent to it yet.
     ///
     /// # Errors
     /// [`LaunchError`]; what was started is killed, and the profile folder is removed.
@@ -113,7 +114,7 @@ impl Browser {
     }
 
     /// Asks the browser to end; kills it after `limit`. Returns when it is over. Slower than [`Browser::kill`], and of
-    /// use only where a page shall notice: of the profile nothing is kept in either case.
+    /// use only where pages are to notice the end: the profile is removed in either case.
     pub async fn close(self, limit: Duration) -> Ended {
         let politely = async {
             // The browser may be gone before it answers.

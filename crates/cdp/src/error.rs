@@ -45,7 +45,7 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// Whether no later command on the same connection can succeed.
+    /// True if no later command on the same connection can succeed.
     pub fn is_lost(&self) -> bool {
         matches!(self, Self::Lost { .. })
     }
@@ -76,7 +76,7 @@ pub enum Loss {
     #[error("the browser sent a message of more than {} bytes", crate::MESSAGE_LIMIT)]
     MessageTooLarge,
     /// The browser sent something that is not a message of the protocol.
-    #[error("the browser sent something that is no message")]
+    #[error("the browser sent something that is not a message")]
     NoMessage,
 }
 

@@ -18,7 +18,7 @@ use crate::patience::within;
 /// the headless mode that is the whole browser (112); this one leaves a margin to what is tested, which is newer by far.
 pub const MINIMUM_MAJOR: u32 = 120;
 
-/// How to get one.
+/// How a person gets a Chromium.
 pub const INSTALL_HELP: &str = "\
 Debian:         apt install chromium
 Ubuntu:         install google-chrome-stable from https://www.google.com/chrome (the package there is a snap,
@@ -36,7 +36,7 @@ const NAMES: [&str; 6] = [
     "headless-shell",
 ];
 
-/// Where packages put it, for a `PATH` that does not lead there.
+/// Where packages put a Chromium, for a `PATH` that does not lead there.
 const WELL_KNOWN: [&str; 9] = [
     "/usr/bin/chromium",
     "/usr/bin/chromium-browser",
@@ -64,7 +64,7 @@ pub struct Found {
     pub major: u32,
 }
 
-/// There is no Chromium that can be used. Its text names every program that was considered, and how to get one.
+/// The error that no usable Chromium was found. Its text names every program that was considered, and how to get one.
 #[derive(Debug, Error)]
 pub struct FindError {
     /// In the order in which they were considered; those that do not exist are left out unless asked for by path.
@@ -97,7 +97,7 @@ pub enum Problem {
     NotStarted(io::Error),
     #[error("did not say its version within {} s", VERSION_LIMIT.as_secs())]
     Silent,
-    /// With the first line of what it said.
+    /// The program said something else; this is its first line.
     #[error("did not say which version it is: {0:?}")]
     NoVersion(String),
     #[error("is too old: {0}")]
@@ -108,7 +108,7 @@ pub enum Problem {
 /// variable `PATH`) and at well-known places. Each candidate is asked for its version, with `path` as its only variable.
 ///
 /// # Errors
-/// None can be used.
+/// No candidate can be used.
 pub async fn chromium(explicit: Option<&Path>, path: Option<&OsStr>) -> Result<Found, FindError> {
     if let Some(program) = explicit {
         return examine(program, path).await.map_err(|problem| FindError {

@@ -4,7 +4,7 @@
 //! - [`Connection`] and [`Session`] send commands and hand out events; [`Events`] is one subscriber's view of them.
 //! - [`find`] looks for a Chromium on this machine, and [`probe`] tries whether it starts.
 //! - [`patience`] limits how long a browser is waited for.
-//! - [`proxy`] is what keeps a browser from connecting anywhere but where it may.
+//! - [`proxy`] keeps a browser from connecting to anything but the allowed destinations.
 //!
 //! This crate knows no page, no action and no rule: what is asked of the browser, and what its answers mean, is the
 //! caller's business. It reads no environment variable. It speaks over two inherited pipes and never over a port, which

@@ -65,10 +65,11 @@ pub struct ShimOptions {
 pub struct LaunchOptions {
     /// The browser's program.
     pub program: PathBuf,
-    /// An absolute path: the browser's profile, home and temporary folder, in which it works. Made by the launch, which refuses a folder with something in
-    /// it; removed with all its content when the browser has ended.
+    /// An absolute path: the folder in which the browser works, with its profile, home and temporary files. The launch
+    /// makes this folder, and refuses one with something in it; it is removed with all its content when the browser has
+    /// ended.
     pub profile_folder: PathBuf,
-    /// Whether the browser shows no window.
+    /// True if the browser shows no window.
     pub headless: bool,
     pub window: WindowSize,
     /// A SOCKS5 proxy that every connection goes through, those to loopback addresses included; WebRTC then sends
@@ -77,13 +78,13 @@ pub struct LaunchOptions {
     /// Where files that a page downloads are written, under the download's own id; an absolute path. Without it downloads
     /// are refused. Holds for the default browser context only.
     pub download_folder: Option<PathBuf>,
-    /// Without it the browser is our own child: it still notices our death by itself, but a browser that hangs does not,
-    /// and its profile folder stays.
+    /// The shim to start the browser under. Without one the browser is our own child: it still notices our death by
+    /// itself, but a browser that hangs does not, and its profile folder stays.
     pub shim: Option<ShimOptions>,
     /// Features of the browser that are off, besides those that are always off. A second `--disable-features` among
     /// `extra_args` would replace all of them.
     pub disabled_features: Vec<String>,
-    /// Further switches, after ours. Of a switch that is given twice the browser heeds the last.
+    /// Further switches, after ours. If a switch is given twice, the browser heeds the last.
     pub extra_args: Vec<OsString>,
     /// The browser's whole environment, but for `HOME`, `TMPDIR` and what follows from them; see
     /// [`passed_environment`].
@@ -159,6 +160,10 @@ impl LaunchOptions {
             "--gaia-url=https://localhost:1",
             "--gcm-checkin-url=data:,",
             "--disable-domain-reliability",
+            // Chromium 156 asks for the list of its language models at each start, as a person would ask for an update:
+            // `--disable-component-update` holds back only the updates that come of themselves. Sent to a port that
+            // browsers refuse, no such request is connected to anything.
+            "--component-updater=url-source=https://localhost:1/",
             // Clicks on a page that has not painted yet would be lost silently.
             "--allow-pre-commit-input",
         ]

@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-/// Parts that a limit is waited out in, unless they would be longer than [`LONGEST_PART`].
+/// The number of parts that a limit is divided into, unless they would be longer than [`LONGEST_PART`].
 const PARTS: u32 = 16;
 
 const LONGEST_PART: Duration = Duration::from_secs(1);
 
-/// Shorter ones than the clock tells apart are of no use.
+/// The shortest part: the clock cannot tell shorter ones apart.
 const SHORTEST_PART: Duration = Duration::from_millis(10);
 
-/// Waits for the future, but no longer than `limit`; nothing where that was not enough.
+/// Waits for the future, but no longer than `limit`; `None` if that was not enough.
 ///
 /// The limit is waited out in parts. A virtual machine that stands still for longer than all of it, and the browser with
-/// it, uses up one of them: whoever did not answer in time has had the time.
+/// it, uses up one part: a browser that did not answer in time has really had that time.
 pub async fn within<F: Future>(limit: Duration, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     let part = (limit / PARTS).clamp(SHORTEST_PART, LONGEST_PART);

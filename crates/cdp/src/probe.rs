@@ -1,4 +1,4 @@
-//! Whether a browser really starts on this machine: one is started, asked for a sum, and ended.
+//! A test of whether a browser really starts on this machine: one is started, asked for a sum, and ended.
 
 use std::time::Duration;
 

@@ -20,20 +20,20 @@ use crate::patience::within;
 use crate::profile::ProfileFolder;
 use crate::stderr::StderrTail;
 
-/// How long what the browser wrote to its stderr is waited for after its end: something else may hold it open.
+/// Longest wait, after the browser's end, for the rest of its stderr: another process may hold that open.
 const STDERR_LIMIT: Duration = Duration::from_secs(1);
 
 /// How the browser ended.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// Nothing where it never ran, or nobody saw its end.
+    /// `None` if the browser never ran, or nobody saw its end.
     pub status: Option<ExitStatus>,
     /// The end of what it wrote to its stderr, at most 16 KiB.
     pub stderr: Arc<str>,
 }
 
 impl Ended {
-    /// It ended by a fault of its own, and not because somebody wanted it to.
+    /// True if the browser ended by a fault of its own, and not because somebody wanted it to.
     pub(crate) fn is_crash(&self) -> bool {
         let faults = [Signal::SEGV, Signal::BUS, Signal::ILL, Signal::TRAP, Signal::ABORT, Signal::FPE];
         let signal = self.status.and_then(|status| status.signal());
@@ -69,7 +69,7 @@ pub(crate) struct Process {
     stderr: StderrTail,
 }
 
-/// Who the browser is a child of.
+/// The parent of the browser's process.
 enum Parent {
     Us(Child),
     Shim(Shim),
@@ -90,7 +90,8 @@ impl Process {
             FdMapping { parent_fd: input, child_fd: FIRST_PIPE },
             FdMapping { parent_fd: output, child_fd: SECOND_PIPE },
         ];
-        // What holds the browser's ends of the pipes goes with this scope, so that its end is seen.
+        // Our copies of the browser's ends of the pipes close with this scope, so that the end of the browser is
+        // noticed.
         let prepare = |command: &mut Command| {
             command.env_clear().envs(options.variables()).stdout(Stdio::null()).stderr(Stdio::piped());
             command.as_std_mut().fd_mappings(inherited).map(drop).map_err(io::Error::other)
@@ -152,7 +153,7 @@ async fn follow_child(mut child: Child, killed: &mut watch::Receiver<bool>) -> O
             child.wait().await
         }
     };
-    // Those that the browser started, and that did not notice its end.
+    // Processes that the browser started may not have noticed its end.
     kill(group);
     status.ok()
 }
@@ -171,7 +172,7 @@ async fn follow_shim(shim: Shim, killed: &mut watch::Receiver<bool>) -> (Option<
                 match (&mut orders, command) {
                     // A shim that is gone says so through `reports`.
                     (Some(orders), Some(_)) => drop(orders.write_all(&[KILL]).await),
-                    // Told nothing, the shim starts nothing.
+                    // Without an order the shim starts nothing.
                     _ => orders = None,
                 }
                 continue;

@@ -6,7 +6,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use capataz_cdp::{
-    CallError, Connection, Done, EventError, Loss, MESSAGE_LIMIT, QUEUE_BYTES, QUEUE_EVENTS, REQUEST_LIMIT,
+    CallError, Connection, Done, EventError, Loss, MESSAGE_LIMIT, NavigateError, QUEUE_BYTES, QUEUE_EVENTS,
+    REQUEST_LIMIT,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex};
@@ -190,6 +191,38 @@ async fn a_session_that_ends_ends_its_own_waits() {
     assert_eq!(other.await.unwrap(), 3);
     assert_eq!(gone_events.next().await, Err(EventError::Detached));
     assert_eq!(other_events.try_next(), Ok(None));
+}
+
+#[tokio::test]
+async fn a_navigation_ends_with_a_crash_of_its_page_before_or_after_the_document_is_there() {
+    for is_there in [false, true] {
+        let (connection, mut peer) = connected();
+        let session = connection.session("S1");
+        let navigation =
+            tokio::spawn(async move { session.navigate("http://x/", "Page.loadEventFired").await });
+        for domain in ["Inspector.enable", "Page.enable"] {
+            let enable = peer.command().await;
+            assert_eq!(enable["method"], domain);
+            peer.say(&json!({ "id": enable["id"], "result": {} })).await;
+        }
+        let navigate = peer.command().await;
+        assert_eq!(navigate["method"], "Page.navigate");
+        if is_there {
+            let params = json!({ "frame": { "loaderId": "L1" } });
+            peer.say(&json!({ "method": "Page.frameNavigated", "sessionId": "S1", "params": params })).await;
+        }
+        peer.say(&json!({ "id": navigate["id"], "result": { "loaderId": "L1" } })).await;
+        peer.settle(&connection).await;
+        // Another page's crash is not this one's.
+        peer.say(&json!({ "method": "Inspector.targetCrashed", "sessionId": "S2" })).await;
+        peer.settle(&connection).await;
+        assert!(!navigation.is_finished());
+        peer.say(&json!({ "method": "Inspector.targetCrashed", "sessionId": "S1" })).await;
+        let error = timeout(DEADLINE, navigation).await.unwrap().unwrap().unwrap_err();
+        let crashed = CallError::Crashed { method: "Page.navigate" };
+        assert!(matches!(&error, NavigateError::Call(CallError::Crashed { .. })), "{error}");
+        assert_eq!(error.to_string(), crashed.to_string());
+    }
 }
 
 #[tokio::test]

@@ -38,7 +38,7 @@ enum Hosts {
     Below(String),
 }
 
-/// An entry that is none.
+/// An entry of an allowlist that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("allowlist[{index}]: {entry:?} {problem}")]
 pub struct AllowlistError {
@@ -58,7 +58,7 @@ pub enum Refusal {
     /// Only http, https, ws and wss lead to a host.
     #[error("{scheme}: leads around the allowlist")]
     Scheme { scheme: String },
-    #[error("this is no absolute URL")]
+    #[error("this is not an absolute URL")]
     NoUrl,
 }
 
@@ -92,15 +92,15 @@ impl Allowlist {
         if errors.is_empty() { Ok(Self { entries: read }) } else { Err(errors) }
     }
 
-    /// Whether this host, a name or an address without brackets, may be reached at this port.
+    /// True if this host, a name or an address without brackets, may be reached at this port.
     pub fn allows(&self, host: &str, port: u16) -> bool {
         parse_host(host).is_some_and(|host| self.allows_host(&host, port))
     }
 
-    /// Whether this URL may be reached.
+    /// Checks that this URL may be reached.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why it may not.
     pub fn check_url(&self, url: &str) -> Result<(), Refusal> {
         let url = Url::parse(url).map_err(|_| Refusal::NoUrl)?;
         if !matches!(url.scheme(), "http" | "https" | "ws" | "wss") {
@@ -147,9 +147,9 @@ impl Entry {
         let hosts = match host.strip_prefix("*.") {
             Some(domain) => match parse_host(domain) {
                 Some(Host::Domain(domain)) => Hosts::Below(domain),
-                _ => return Err("has a wildcard before something that is no domain"),
+                _ => return Err("has a wildcard before something that is not a domain"),
             },
-            None => Hosts::One(parse_host(host).ok_or("is no host")?),
+            None => Hosts::One(parse_host(host).ok_or("is not a host")?),
         };
         Ok(Self { hosts, port })
     }
@@ -175,11 +175,11 @@ fn split_port(entry: &str) -> Result<(&str, Option<u16>), &'static str> {
     let (host, port) = match entry.strip_prefix('[') {
         Some(rest) => {
             let (host, after) = rest.split_once(']').ok_or("has a bracket that is never closed")?;
-            host.parse::<Ipv6Addr>().map_err(|_| "has something in brackets that is no IPv6 address")?;
+            host.parse::<Ipv6Addr>().map_err(|_| "has something in brackets that is not an IPv6 address")?;
             match after.strip_prefix(':') {
                 Some(port) => (host, Some(port)),
                 None if after.is_empty() => (host, None),
-                None => return Err("has something after the bracket that is no port"),
+                None => return Err("has something after the bracket that is not a port"),
             }
         }
         None => match entry.split_once(':') {
@@ -196,13 +196,13 @@ fn split_port(entry: &str) -> Result<(&str, Option<u16>), &'static str> {
     }
 }
 
-/// The host as browsers write it. Nothing where it is none.
+/// The host as browsers write it; `None` if the text is not a host.
 fn parse_host(host: &str) -> Option<Host> {
     if let Ok(address) = host.parse::<Ipv6Addr>() {
         return Some(Host::Ipv6(address));
     }
     let valid = Host::parse(host).ok()?;
-    // `*` is no host name, though URLs may hold it.
+    // URLs may hold a `*`, but host names may not.
     let odd = matches!(&valid, Host::Domain(domain) if domain.contains('*') || domain.is_empty());
     (!odd).then_some(valid)
 }

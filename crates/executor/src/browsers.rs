@@ -1,4 +1,4 @@
-//! Which browser this machine has, and whether it starts, for whoever has to say so to a person.
+//! Finding and testing the browser of this machine, for reports to a person.
 
 pub use capataz_cdp::find::{FindError, Found, INSTALL_HELP, chromium as find};
 pub use capataz_cdp::probe::{ProbeError, Probed, probe, user};

@@ -54,7 +54,7 @@ impl Failure {
         Self { code, message: message.into(), details, conditions: Vec::new(), cause: None }
     }
 
-    /// Of conditions that do not hold; the code is that of their phase.
+    /// The failure of conditions that do not hold; its code is that of their phase.
     pub(crate) fn of_conditions(conditions: Vec<FailedCondition>) -> Self {
         let before = conditions.first().is_some_and(|condition| condition.phase == Phase::Pre);
         let code = if before { code::PRECONDITION_FAILED } else { code::POSTCONDITION_FAILED };
@@ -63,12 +63,12 @@ impl Failure {
         Self { conditions, ..Self::new(code, message, Value::Null) }
     }
 
-    /// Of one condition that is no one's of the script, but the action's own.
+    /// The failure of a condition that is not written in the script but belongs to the kind of action.
     pub(crate) fn of_condition(phase: Phase, kind: &str, args: Value) -> Self {
         Self::of_conditions(vec![FailedCondition { kind: kind.to_owned(), args, phase }])
     }
 
-    /// Of violations: `INVALID_ACTIONSPEC`.
+    /// The failure of an action with violations: `INVALID_ACTIONSPEC`.
     pub(crate) fn of_violations(violations: &[v1::ScriptViolation]) -> Self {
         let listed: Vec<Value> = violations
             .iter()
@@ -86,7 +86,7 @@ impl Failure {
         Self::new(code::BROWSER_LOST, format!("the browser is lost: {reason}"), json!({"reason": reason}))
     }
 
-    /// What the engine has decided. It knows the codes of limits and of lost browsers alone.
+    /// A failure that the engine has decided. The engine knows only the codes of limits and of lost browsers.
     pub(crate) fn decided(decided: &v1::DecidedFailure) -> Self {
         let code = match decided.error_code.as_str() {
             code::BROWSER_LOST => code::BROWSER_LOST,
@@ -108,7 +108,7 @@ impl Failure {
     }
 }
 
-/// What an error says besides why.
+/// What an error says besides the failure itself.
 #[derive(Debug)]
 pub(crate) struct Context<'a> {
     pub(crate) action: &'a v1::Action,
@@ -124,7 +124,7 @@ pub(crate) struct Context<'a> {
     pub(crate) evidence: Vec<EvidenceRef>,
 }
 
-/// After which codes the script has an action tried again, and how often.
+/// The codes after which the script has an action tried again, and how often.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Retry<'a> {
     pub(crate) on: &'a [String],
@@ -182,7 +182,7 @@ fn failed(condition: FailedCondition, redactor: &Redactor) -> v1::FailedConditio
     }
 }
 
-/// The action without anything secret. References to secrets stay: they are none.
+/// The action without anything secret. References to secrets stay, since they reveal nothing.
 pub(crate) fn redacted_action(
     action: &v1::Action,
     target_is_secret: bool,
@@ -202,7 +202,7 @@ pub(crate) fn redacted_action(
     action
 }
 
-/// Whether the text is nothing but references to secrets.
+/// True if the text consists of references to secrets only.
 fn is_reference(text: &str) -> bool {
     use capataz_contracts::script::{Placeholder, Segment, placeholders};
     placeholders(text).is_ok_and(|segments| {

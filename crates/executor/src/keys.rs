@@ -124,7 +124,7 @@ pub struct Chord {
 }
 
 impl Chord {
-    /// Reads a key, or modifiers and a key with `+` between them. Nothing where there is no such key.
+    /// Reads a key, or modifiers and a key with `+` between them. `None` if there is no such key.
     ///
     /// ```
     /// # use capataz_executor::keys::Chord;

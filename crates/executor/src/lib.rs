@@ -1,5 +1,5 @@
 //! Deterministic browser actions: one is validated, its target found, its conditions checked, its input sent, and what
-//! came of it proved (seed 002).
+//! effect proved (seed 002).
 //!
 //! The executor performs ONE action. Retry, recovery and halts are the engine's. Nothing but the adapter to Chromium
 //! knows DevTools; everything else sees a [`Page`](page::Page).

@@ -39,7 +39,7 @@ pub struct Query {
 /// An element that was found. Valid until its document goes away; it never means another element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Of the frame's document; given by the adapter.
+    /// The id of the frame's document, as the adapter gives it.
     pub frame: String,
     pub handle: u64,
 }
@@ -105,11 +105,11 @@ pub struct Facts {
     pub enabled: bool,
     /// Takes text: an input of text, a textarea, contenteditable; not read-only.
     pub editable: bool,
-    /// Of a check box, radio button, switch or the like; `None` for everything else.
+    /// The state of a check box, radio button, switch or the like; `None` for everything else.
     pub checked: Option<bool>,
     /// As it is read, normalised.
     pub text: String,
-    /// Of an input, textarea or select. Secret values are here too, and must not be kept: see `secret`.
+    /// The value of an input, textarea or select. Secret values are here too, and must not be kept: see `secret`.
     pub value: Option<String>,
     /// A password input, or declared for redaction.
     pub secret: bool,
@@ -228,11 +228,11 @@ pub struct Skeleton {
     /// The visible interactive skeleton: a line for each element, with role, name and state, whatever the target.
     pub dom: String,
     pub anchors: String,
-    /// Names and values; of secret ones whether they are filled.
+    /// Names and values of fields; for a secret field, only whether it is filled.
     pub inputs: String,
 }
 
-/// What is never to leave the page in clear.
+/// The parts of a page that must never leave it unmasked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PageRedaction {
     /// CSS selectors of the script's policy.
@@ -306,8 +306,8 @@ pub trait Page: Send {
         secrets_in: Option<&SecretsIn<'_>>,
     ) -> impl Future<Output = Result<Settled, PageError>> + Send;
 
-    /// Does it, once. Clicks check what really receives the event when it arrives, and stop it where that is not the
-    /// element.
+    /// Performs the act, once. Clicks check what really receives the event when it arrives, and stop it where that is
+    /// not the element.
     fn act(
         &mut self,
         act: Act,
@@ -342,7 +342,7 @@ pub trait Page: Send {
     /// anchors and inputs. A JSON object.
     fn snapshot(&mut self, nodes: &[Node]) -> impl Future<Output = Result<Value, PageError>> + Send;
 
-    /// Both at the same moment.
+    /// The skeleton and the snapshot of the same moment.
     fn state(&mut self, nodes: &[Node]) -> impl Future<Output = Result<(Skeleton, Value), PageError>> + Send;
 
     /// The document as HTML, without values of secret inputs.

@@ -108,7 +108,7 @@ pub(crate) fn response(status: StatusCode, media_type: &'static str, body: Body)
     response
 }
 
-/// With one more header. A value that is none is left out, which only an odd request can bring about.
+/// The response with one more header. A value that no header may have is left out; only an odd request leads to one.
 pub(crate) fn with(mut response: Response<Body>, name: &'static str, value: &str) -> Response<Body> {
     if let Ok(value) = HeaderValue::from_str(value) {
         response.headers_mut().append(name, value);
@@ -139,7 +139,7 @@ pub(crate) fn streamed(blocks: impl Stream<Item = io::Result<Bytes>> + Send + 's
     StreamBody::new(blocks.map(|block| block.map(Frame::data))).boxed_unsync()
 }
 
-/// So many bytes of dots.
+/// A body of this many dots.
 pub(crate) fn dots(bytes: u64) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
     let block = BLOCK.len() as u64;
     let last = usize::try_from(bytes % block).unwrap_or_default();

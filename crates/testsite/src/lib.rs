@@ -154,10 +154,10 @@ use crate::answer::Addresses;
 use crate::record::Record;
 use crate::server::Sockets;
 
-/// Who can sign in.
+/// The user who can sign in.
 pub const USER: &str = "ana";
 
-/// With which password. It is no planted secret: a test types it itself.
+/// The password of [`USER`]. It is not a planted secret: the test itself types it.
 pub const PASSWORD: &str = "correct horse";
 
 /// The running site. It ends when it is dropped, with all of its connections.
@@ -172,7 +172,7 @@ impl Site {
     /// Begins to serve, within the runtime of the caller.
     ///
     /// # Errors
-    /// No port could be had.
+    /// No port is free.
     pub async fn start() -> io::Result<Self> {
         let first = Sockets::bind().await?;
         let other = Sockets::bind().await?;
@@ -214,8 +214,8 @@ impl Site {
         self.record.read(|seen| seen.hits(Host::Other, path))
     }
 
-    /// Whatever came to the other host: requests, connections, with a request or without, and datagrams. It is zero if
-    /// nobody came near it.
+    /// The number of everything that came to the other host: requests, connections, with a request or without, and
+    /// datagrams. It is zero if nobody came near it.
     pub fn other_hits(&self) -> usize {
         self.record.read(|seen| seen.signs(Host::Other))
     }
@@ -240,7 +240,7 @@ impl Site {
         self.record.until(|seen| seen.signs(Host::Other) >= times).await;
     }
 
-    /// Lets `/download/slow` go on, those that are still to come as well.
+    /// Lets `/download/slow` go on, for present and later requests.
     pub fn release(&self) {
         self.record.release();
     }

@@ -1,16 +1,16 @@
 //! Pages that try to reach the other host, one way each. Where only the first host is allowed, the other one has to see
 //! no request, no connection and no datagram, see [`Site::other_hits`](crate::Site::other_hits).
 
-/// One way.
+/// One way to reach the other host.
 #[derive(Clone, Copy, Debug)]
 pub struct Probe {
     /// Its page is `/probe/NAME`, and what it asks for is `/reached/NAME` of the other host.
     pub name: &'static str,
-    /// Whether nothing happens before a click on the element with the test id `go`. Other pages begin when they are
+    /// True if nothing happens before a click on the element with the test id `go`. Other pages begin when they are
     /// loaded, and have the title `done` when the attempt has ended, however it ended.
     pub needs_click: bool,
-    /// Whether something comes to the other host when nobody hinders it. The other ways are closed by Chromium 148 by
-    /// itself, or cannot be seen from here.
+    /// True if a request reaches the other host when nobody hinders it. The other ways are closed by Chromium itself
+    /// (148 and 156), or cannot be seen from here.
     pub reaches: bool,
     pub(crate) body: &'static str,
 }
@@ -24,16 +24,16 @@ const fn on_click(name: &'static str, body: &'static str) -> Probe {
 }
 
 impl Probe {
-    /// Nothing is seen of it at the other host.
+    /// A probe of which the other host sees nothing, even if nobody hinders it.
     const fn without_effect(self) -> Self {
         Self { reaches: false, ..self }
     }
 }
 
-/// Before the body of each.
+/// The beginning of each page.
 pub(crate) const COMMON: &str = r#"<script>
 const done = () => { document.title = "done"; };
-// For attempts that nobody tells about.
+// For attempts whose end no event reports.
 const later = () => fetch("/delayed?ms=500").finally(done);
 const target = "{{other}}/reached/{{name}}";
 </script>
@@ -55,7 +55,7 @@ self.addEventListener("message", event => {
 });
 "#;
 
-/// All of them.
+/// All probes.
 pub const PROBES: &[Probe] = &[
     on_load("image", r#"<img alt="" src="{{other}}/reached/image" onload="done()" onerror="done()">"#),
     on_load(

@@ -26,7 +26,7 @@ pub struct Request {
     /// Without the query, as it was sent: `/sign-in`.
     pub path: String,
     pub query: Option<String>,
-    /// In their order; names in lower case, values that are no UTF-8 with replacement characters.
+    /// The headers in their order; names in lower case, and replacement characters where a value is not UTF-8.
     pub headers: Vec<(String, String)>,
     /// At most 1 MiB of it.
     pub body: Bytes,
@@ -61,14 +61,14 @@ fn fields(encoded: &[u8]) -> Vec<(String, String)> {
     url::form_urlencoded::parse(encoded).into_owned().collect()
 }
 
-/// Everything that is counted.
+/// Everything that the site counts.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub requests: Vec<Arc<Request>>,
     pub hits: BTreeMap<(Host, String), usize>,
     pub connections: BTreeMap<Host, usize>,
     pub datagrams: BTreeMap<Host, usize>,
-    /// Whether what waits for `Site::release` may go on.
+    /// True if answers that wait for `Site::release` may go on.
     pub released: bool,
 }
 
@@ -122,7 +122,7 @@ impl Record {
         read(&self.seen.borrow())
     }
 
-    /// Waits until it is so.
+    /// Waits until the condition holds.
     pub async fn until(&self, condition: impl Fn(&Seen) -> bool) {
         // The sender is ours, so the channel is never closed.
         let _ = self.seen.subscribe().wait_for(|seen| condition(seen)).await;

@@ -1,4 +1,4 @@
-//! What is answered to which path. Whatever is not here is a page of `pages`, or is not found.
+//! The answer for each path. A path that is not listed here is a page of `pages`, or is not found.
 
 use std::io;
 use std::time::Duration;
@@ -198,7 +198,7 @@ fn download(path: &str, record: Record) -> Response<Body> {
     }
 }
 
-/// Two hundred MiB in one text.
+/// A page with 200 MiB in one text.
 fn large_page() -> Response<Body> {
     let head = document("Large page", "<p data-testid=\"before\">before</p>");
     let blocks = stream::iter([Ok(Bytes::from(head))]).chain(dots(200 * MIB));
@@ -213,7 +213,7 @@ async fn navigate(path: &str, addresses: Addresses) -> Answer {
                 stream::iter([Ok(Bytes::from(document("Endless", "<p data-testid=\"before\">before</p>")))]);
             response(StatusCode::OK, "text/html; charset=utf-8", streamed(head.chain(stream::pending())))
         }
-        // The connection ends without a word.
+        // The connection ends without an answer.
         "/navigate/reset" => return Err(io::Error::other("no answer is meant")),
         "/navigate/loop" => found("/navigate/loop"),
         "/navigate/chain" => found("/navigate/chain/2"),

@@ -104,7 +104,7 @@ key = "Tab"
 /// A script that fails on the page with all the secrets.
 #[derive(Clone, Copy, Debug)]
 pub struct FailingScript {
-    /// Of the error, as the contract of errors spells it.
+    /// The stage of the error, as the contract of errors spells it.
     pub stage: &'static str,
     pub code: &'static str,
     policy: &'static str,

@@ -12,7 +12,7 @@ const fn secret(name: &'static str, value: &'static str) -> PlantedSecret {
     PlantedSecret { name, value }
 }
 
-/// All of them.
+/// All planted secrets.
 pub const SECRETS: &[PlantedSecret] = &[
     secret("password", "Tr0ub4dor-y-tres"),
     secret("one-time-code", "730184"),
@@ -22,7 +22,7 @@ pub const SECRETS: &[PlantedSecret] = &[
     secret("query", "q8Zr2LkP0sV6mXw4TnB1yHc9"),
     secret("fragment", "f5JtR7uWqE2oIa9LzKx3MvNb"),
     secret("storage", "s4Gh8Jk2Lm6Np0Qr4St8Uv2W"),
-    // In parts, so that scanners of repositories do not take them for real ones.
+    // Written in parts, so that scanners of repositories do not take them for real secrets.
     secret("provider-key", concat!("sk", "-proj-4f9A2kQ8vX1mZ7tR3yB6nC0dE5gH")),
     secret("forge-token", concat!("ghp", "_16C7e42F292c6912E7710c838347Ae178B4a")),
     secret("cloud-key", concat!("AKIA", "IOSFODNN7EXAMPLE")),
@@ -37,7 +37,7 @@ pub const SECRETS: &[PlantedSecret] = &[
     secret("card", "4111 1111 1111 1111"),
 ];
 
-/// The value of the secret of this name; nothing for an unknown one.
+/// The value of the secret of this name; empty for an unknown name.
 pub(crate) fn value(name: &str) -> &'static str {
     SECRETS.iter().find(|secret| secret.name == name).map_or("", |secret| secret.value)
 }

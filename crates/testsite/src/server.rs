@@ -20,7 +20,7 @@ use crate::routes;
 /// The largest body that is read; a request with a larger one is cut off.
 const BODY_LIMIT: usize = 64 * 1024 * 1024;
 
-/// How much of it is kept.
+/// How many bytes of a body are kept.
 const BODY_KEPT: usize = 1024 * 1024;
 
 /// How often another port is tried when the one that we got is taken at the other family's address.

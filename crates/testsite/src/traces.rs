@@ -19,7 +19,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Whether the content holds it, whatever the content is.
+    /// True if the content holds this form of the secret.
     #[must_use]
     pub fn is_in(&self, content: &[u8]) -> bool {
         memchr::memmem::find(content, self.form.as_bytes()).is_some()
@@ -82,7 +82,7 @@ fn html(text: &str, quote: &str, apostrophe: &str) -> String {
     text.replace('"', quote).replace('\'', apostrophe)
 }
 
-/// What depends on the bytes of the secret alone, wherever in the encoded bytes it begins.
+/// The base64 characters that depend on the secret alone, for each place in a group of three bytes where it may begin.
 fn base64_of(secret: &str) -> Vec<String> {
     let mut pieces = Vec::new();
     for offset in 0..3 {

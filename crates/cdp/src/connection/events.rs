@@ -26,7 +26,7 @@ pub const QUEUE_BYTES: usize = 64 * 1024 * 1024;
 pub struct Event {
     /// Such as `Page.loadEventFired`.
     pub method: Arc<str>,
-    /// The session that it belongs to; nothing for the browser's own.
+    /// The session that the event belongs to; `None` for events of the browser itself.
     pub session: Option<SessionId>,
     /// The parameters, as JSON.
     pub params: Bytes,
@@ -36,7 +36,7 @@ impl Event {
     /// The parameters as `T`.
     ///
     /// # Errors
-    /// They have another shape.
+    /// The parameters have another shape.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         payload::parse(&self.params)
     }
@@ -54,7 +54,7 @@ impl fmt::Debug for Event {
     }
 }
 
-/// Why there is no event.
+/// Why a subscriber gets no event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum EventError {
     /// The subscriber was too slow: this many events are missing here. What follows is whole again.
@@ -71,7 +71,7 @@ pub enum EventError {
 #[derive(Debug)]
 pub(super) enum Scope {
     Everything,
-    /// Of this session; nothing: the browser's own.
+    /// Events of one session, or, with `None`, those of the browser itself.
     Session(Option<SessionId>),
 }
 
@@ -133,7 +133,7 @@ impl Events {
     /// As [`Events::next`].
     pub fn try_next(&mut self) -> Result<Option<Event>, EventError> {
         let mut waiting = self.queue.lock();
-        // Who comes for the next one has done with the last one.
+        // A subscriber that asks for the next event has finished with the last one.
         self.queue.has_handled(waiting.taken);
         let item = waiting.items.pop_front();
         waiting.taken += u64::from(item.is_some());
@@ -179,12 +179,12 @@ impl Backlog {
 #[derive(Debug)]
 pub(super) struct Queue {
     scope: Scope,
-    /// Empty: all.
+    /// The wanted methods; empty for all.
     methods: BTreeSet<Box<str>>,
     waiting: Mutex<Waiting>,
     /// There is one subscriber, so one stored permit is enough.
     arrived: Notify,
-    /// Of the items that were taken, those that the subscriber has done with.
+    /// How many of the taken items the subscriber has finished with.
     handled: watch::Sender<u64>,
 }
 

@@ -11,10 +11,10 @@ use crate::error::CallError;
 /// Most bytes of one command. Chromium's pipe reader gives up the connection at 100 MiB.
 pub const REQUEST_LIMIT: usize = 64 * 1024 * 1024;
 
-/// What ends each message.
+/// The byte that ends each message.
 pub(super) const TERMINATOR: u8 = 0;
 
-/// What the browser refuses a command with.
+/// The error with which the browser refuses a command.
 #[derive(Debug)]
 pub(super) struct ProtocolError {
     pub(super) code: i64,
@@ -56,7 +56,7 @@ pub(super) enum Incoming<'a> {
         session: Option<Cow<'a, str>>,
         params: Bytes,
     },
-    /// Neither: the browser could not even read the number of a command. Whose it was cannot be told.
+    /// An error without the number of a command, which the browser could not read: the caller is unknown.
     Other,
 }
 
@@ -76,7 +76,7 @@ struct Envelope<'a> {
 }
 
 impl<'a> Incoming<'a> {
-    /// Nothing: these bytes are no message of the protocol.
+    /// `None` if these bytes are not a message of the protocol.
     pub(super) fn parse(message: &'a Bytes) -> Option<Self> {
         let envelope: Envelope<'a> = serde_json::from_slice(message).ok()?;
         let payload = |raw: Option<&RawValue>| match raw {

@@ -34,7 +34,7 @@ const WAITING_COMMANDS: usize = 1024;
 /// The event after which a crashed page answers nothing until it is loaded anew.
 const CRASHED: &str = "Inspector.targetCrashed";
 
-/// The event after which a session is no more.
+/// The event that ends a session.
 const DETACHED: &str = "Target.detachedFromTarget";
 
 /// What a waiting caller gets: the payload of the answer, as JSON.
@@ -97,7 +97,7 @@ impl Connection {
         Events::of(&self.shared, events::Scope::Everything, methods)
     }
 
-    /// Why the connection has ended; nothing while it lasts.
+    /// Why the connection has ended; `None` while it lasts.
     pub fn loss(&self) -> Option<Loss> {
         self.shared.lock().loss
     }
@@ -147,7 +147,7 @@ impl Shared {
             Incoming::Answer { id, outcome } => {
                 let waiting = i32::try_from(id).ok().and_then(|id| self.lock().waiting.remove(&id));
                 if let Some(waiting) = waiting {
-                    // Nobody waits any more where the caller has given up in this moment.
+                    // The send fails if the caller has given up at this moment.
                     let _ = waiting.answer.send(Ok(outcome));
                 }
             }

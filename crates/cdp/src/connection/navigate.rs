@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::json;
 
-use super::Session;
-use crate::error::NavigateError;
+use super::{CRASHED, Done, Session};
+use crate::error::{CallError, NavigateError};
 
 const COMMITTED: &str = "Page.frameNavigated";
 
@@ -32,11 +32,13 @@ impl Session {
     /// its own, nothing is waited for.
     ///
     /// # Errors
-    /// The browser could not load it, or [`CallError`](crate::CallError). It has no time limit.
+    /// The browser could not load it, the page crashed while it loaded, or another [`CallError`]. There is no time limit.
     pub async fn navigate(&self, url: &str, until: &'static str) -> Result<(), NavigateError> {
         const METHOD: &str = "Page.navigate";
-        let _: super::Done = self.call("Page.enable", ()).await?;
-        let mut events = self.subscribe(&[COMMITTED, until]);
+        // Reports of crashes are sure to come only after this. The browser carries commands out in their order.
+        drop(self.send::<Done>("Inspector.enable", ()));
+        let _: Done = self.call("Page.enable", ()).await?;
+        let mut events = self.subscribe(&[COMMITTED, CRASHED, until]);
         let begun: Begun = self.call(METHOD, json!({ "url": url })).await?;
         if let Some(reason) = begun.error_text {
             return Err(NavigateError::NotLoaded { reason });
@@ -45,10 +47,14 @@ impl Session {
         let mut is_there = false;
         loop {
             let event = events.next().await?;
-            if &*event.method == COMMITTED {
-                is_there |= event.parse::<Committed>().is_ok_and(|event| event.frame.loader_id == loader);
-            } else if is_there {
-                return Ok(());
+            match &*event.method {
+                COMMITTED => {
+                    is_there |= event.parse::<Committed>().is_ok_and(|event| event.frame.loader_id == loader);
+                }
+                // No further event of the document comes.
+                CRASHED => return Err(CallError::Crashed { method: METHOD }.into()),
+                _ if is_there => return Ok(()),
+                _ => {}
             }
         }
     }

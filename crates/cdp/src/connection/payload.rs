@@ -1,4 +1,4 @@
-//! Reading payloads, also those with text that is no Unicode.
+//! Reading payloads, also those with text that is not valid Unicode.
 //!
 //! Strings of a page are sequences of 16-bit units, and half of a surrogate pair may stand alone in them. The browser
 //! writes it as an escape that no Rust string can hold. A page must not be able to hide a whole result that way.
@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 /// Bytes of an escape such as `\ud83d`.
 const ESCAPE: usize = 6;
 
-/// What stands where a half was: U+FFFD.
+/// The escape that replaces a half: U+FFFD.
 const REPLACEMENT: &[u8; ESCAPE] = b"\\ufffd";
 
 /// The payload as `T`; halves of surrogate pairs are replaced by U+FFFD.
@@ -19,7 +19,7 @@ pub(super) fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::E
     })
 }
 
-/// The same JSON without halves of surrogate pairs; nothing where it has none.
+/// The same JSON without halves of surrogate pairs; `None` if it has none.
 fn without_halves(json: &[u8]) -> Option<Vec<u8>> {
     let mut repaired: Option<Vec<u8>> = None;
     let mut position = 0;

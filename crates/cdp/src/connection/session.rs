@@ -48,8 +48,8 @@ impl fmt::Display for SessionId {
 /// Where commands go: to one target that the browser has attached us to, or to the browser itself.
 ///
 /// No call has a time limit of its own; a caller that has one drops the future, and the answer is then not waited for.
-/// A page that crashes ends its calls only where it was told `Inspector.enable` before; otherwise nobody says so. What it
-/// is asked after its crash waits until it is loaded anew: `Page.navigate` works.
+/// A page that crashes is sure to end its calls only after `Inspector.enable`: the browser need not report the crash
+/// otherwise. A command sent after the crash waits until the page is loaded anew, which `Page.navigate` does.
 #[derive(Clone, Debug)]
 pub struct Session {
     connection: Connection,
@@ -67,7 +67,7 @@ impl Session {
         Self { connection, id }
     }
 
-    /// Nothing for the browser's own session.
+    /// The id of the session; `None` for the browser's own.
     pub fn id(&self) -> Option<&SessionId> {
         self.id.as_ref()
     }
@@ -84,7 +84,7 @@ impl Session {
         Events::of(&self.connection.shared, Scope::Session(self.id.clone()), methods)
     }
 
-    /// Sends a command and waits for its result. `()` as parameters are none; [`Done`] takes a result that does not
+    /// Sends a command and waits for its result. `()` stands for no parameters; [`Done`] takes a result that does not
     /// matter.
     ///
     /// # Errors
@@ -150,7 +150,7 @@ impl Session {
     }
 }
 
-/// Any result, unread.
+/// A result whose content does not matter.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub struct Done {}
 
@@ -172,7 +172,7 @@ struct Sent {
     _entry: Entry,
 }
 
-/// The caller's place among those who wait. Given up when the caller is gone, so that abandoned calls do not gather.
+/// The entry of a call among those that wait. Its drop removes the entry, so that abandoned calls do not gather.
 struct Entry {
     id: i32,
     shared: Weak<Shared>,

@@ -19,7 +19,7 @@ const IPV6: u8 = 4;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Handshake {
     Connect(Destination),
-    /// The request is one that is not served.
+    /// The request is of a kind that is not served.
     Refuse(Answer),
 }
 
@@ -37,7 +37,7 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    /// What a connection that could not be made is answered with.
+    /// The answer for a connection that could not be made.
     pub(super) fn of(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::ConnectionRefused => Self::ConnectionRefused,

@@ -1,5 +1,5 @@
 //! The floor below every other rule about where a browser may connect: a SOCKS5 proxy of our own that all of its
-//! connections go through, and that makes those only which a rule allows.
+//! connections go through, and that makes only those that a rule allows.
 //!
 //! Whatever opens a connection, a document, a worker, a WebSocket or a redirect, and whether it names a host or an
 //! address, arrives here as a host and a port. Names are looked up here and nowhere else. UDP is not carried.
@@ -94,8 +94,8 @@ impl Floor {
         self.address
     }
 
-    /// The destinations that are refused from now on. Who falls behind by more than [`REFUSALS`] is told how many it
-    /// missed.
+    /// The destinations that are refused from now on. A subscriber that falls behind by more than [`REFUSALS`] is told
+    /// how many it missed.
     pub fn refused(&self) -> broadcast::Receiver<Destination> {
         self.refused.subscribe()
     }
@@ -127,7 +127,7 @@ async fn serve(listener: TcpListener, rules: Rules) {
             Ok((browser, _)) => {
                 let rules = rules.clone();
                 connections.spawn(async move {
-                    // A connection that breaks is the browser's business; it sees it.
+                    // A connection that breaks concerns the browser alone, which notices it.
                     let _ = connect(browser, &rules).await;
                     drop(place);
                 });

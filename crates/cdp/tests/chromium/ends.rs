@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Instant;
 
-use capataz_cdp::{CallError, Done, EventError, Loss};
+use capataz_cdp::{CallError, Done, EventError, Loss, NavigateError};
 use capataz_shim::await_orphans;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -38,6 +38,24 @@ async fn a_page_that_crashes_ends_its_own_calls_only() {
     let title = "new Promise(done => document.readyState === 'complete' ? done(document.title) \
                  : addEventListener('load', () => done(document.title)))";
     assert_eq!(evaluate(&crashing, title).await, "anew");
+}
+
+#[tokio::test]
+async fn a_page_that_crashes_while_it_loads_ends_its_navigation() {
+    let bench = Bench::new();
+    let browser = launch(&bench).await;
+    let page = page(&browser).await;
+    page.call::<Done>("Page.enable", ()).await.unwrap();
+    let mut loads = page.subscribe(&["Page.loadEventFired"]);
+    let crashing = async {
+        timeout(DEADLINE, loads.next()).await.unwrap().unwrap();
+        drop(page.send::<Value>("Page.crash", ()));
+    };
+    // The document never says that it has come this far.
+    let navigating = page.navigate("data:text/html,<title>doomed</title>", "Page.neverSaid");
+    let (navigated, ()) = tokio::join!(timeout(DEADLINE, navigating), crashing);
+    let error = navigated.unwrap().unwrap_err();
+    assert!(matches!(error, NavigateError::Call(CallError::Crashed { .. })), "{error}");
 }
 
 #[tokio::test]

@@ -17,10 +17,10 @@ use crate::page::{Node, PageError};
 /// Longest wait for an answer about the page. A page that does not answer in this time runs a script that never ends.
 pub(super) const READ_LIMIT: Duration = Duration::from_secs(15);
 
-/// The same for frames that are asked beside the one that matters, which does not wait for them any longer.
+/// Longest wait for the answers of other frames, so that the frame that matters is not kept waiting.
 pub(super) const OTHER_FRAMES_LIMIT: Duration = Duration::from_secs(1);
 
-/// What the browser says where a document went away before or during a call.
+/// The browser's messages for a document that went away before or during a call.
 const GONE: [&str; 8] = [
     "Cannot find context",
     "uniqueContextId not found",
@@ -56,7 +56,7 @@ impl From<PageError> for Failure {
     }
 }
 
-/// A document: the world of our script in it.
+/// A document, named by the world of our script in it.
 pub(super) type DocumentId = str;
 
 impl ChromiumPage {
@@ -74,7 +74,7 @@ impl ChromiumPage {
         value_of_json(function, evaluated)
     }
 
-    /// Calls a function of the adapter's own, which gets the arguments as a list, beside the script.
+    /// Calls a function that is not part of the script but given by the adapter; it gets the arguments as a list.
     pub(super) async fn function<R: DeserializeOwned>(
         &self,
         document: &DocumentId,
@@ -130,13 +130,13 @@ impl ChromiumPage {
         results
     }
 
-    /// The session that this document's script is called through; nothing where the document is gone.
+    /// The session that this document's script is called through; `None` if the document is gone.
     pub(super) fn session_of(&self, document: &DocumentId) -> Option<Session> {
         let state = self.shared.read();
         Some(self.connection.session(state.session_of_context(document)?))
     }
 
-    /// The browser's id for an element. Nothing where the element is gone.
+    /// The browser's id for an element; `None` if the element is gone.
     pub(super) async fn object(&self, node: &Node) -> Result<Option<(Session, String)>, Failure> {
         let session = self.session_of(&node.frame).ok_or(Failure::Gone)?;
         let params = json!({
@@ -242,7 +242,7 @@ impl ChromiumPage {
         }
     }
 
-    /// Reads something of the current tab's document. Where that is replaced meanwhile, of the new one.
+    /// Reads something of the current tab's document, or of the new one if the document is replaced meanwhile.
     pub(super) async fn read<R: DeserializeOwned>(
         &self,
         function: &'static str,
@@ -255,7 +255,7 @@ impl ChromiumPage {
         self.repeated(reading).await
     }
 
-    /// Does it again while documents go away under it. For reads only.
+    /// Repeats a read as long as its documents go away meanwhile. Not for anything that changes the page.
     pub(super) async fn repeated<R, F>(&self, reading: impl Fn() -> F) -> Result<R, PageError>
     where
         F: Future<Output = Result<R, Failure>>,
@@ -266,7 +266,7 @@ impl ChromiumPage {
                 match reading().await {
                     Ok(result) => return Ok(result),
                     Err(Failure::Page(error)) => return Err(error),
-                    // The news of what replaces it may still be on its way.
+                    // The event about the document that replaces it may still be on its way.
                     Err(Failure::Gone) => {
                         if let Some(lost) = self.lost() {
                             return Err(lost);
@@ -287,7 +287,8 @@ fn no_document() -> PageError {
     PageError::TooSlow { waiting_for: "a document", limit: READ_LIMIT }
 }
 
-/// The arguments stand in the expression, which JSON is: that is read faster than arguments of a function.
+/// The arguments are written into the expression, which JSON allows: the browser reads them faster than arguments of a
+/// function.
 fn call_script(
     session: &Session,
     document: &DocumentId,
@@ -298,7 +299,7 @@ fn call_script(
         "expression": format!("{OBJECT}.{}({function:?},{arguments})", function::ANSWER),
         "uniqueContextId": document,
         "returnByValue": true,
-        // Waiting costs something even where there is nothing to wait for.
+        // Awaiting a promise costs time even where the answer is there already.
         "awaitPromise": function::WAITING.contains(&function),
     });
     session.send("Runtime.evaluate", params)

@@ -1,4 +1,4 @@
-//! What happened on the page since somebody asked last.
+//! The changes of a page since they were last taken.
 
 use capataz_contracts::v1;
 
@@ -23,7 +23,7 @@ impl Changes {
         self.0.status = status;
     }
 
-    /// The URL has changed, and the document has not.
+    /// The URL has changed within the same document.
     pub(super) fn moved(&mut self) {
         if self.0.navigation() != v1::NavigationKind::Document {
             self.0.set_navigation(v1::NavigationKind::SameDocument);
@@ -42,14 +42,16 @@ impl Changes {
         push(&mut self.0.new_tabs, url);
     }
 
-    /// What is refused twice, at its beginning and at its end, or as often as a page tries, is told once.
+    /// A request that is refused several times, at its beginning and at its end or because the page repeats it, is
+    /// listed once.
     pub(super) fn blocked(&mut self, request: v1::BlockedRequest) {
         if !self.0.blocked.contains(&request) {
             push(&mut self.0.blocked, request);
         }
     }
 
-    /// A connection that the floor refused. The browser tries again, and what we know better is not said twice.
+    /// Notes a connection that the floor refused. The browser repeats such connections, and some are known already as
+    /// requests; neither is listed a second time.
     pub(super) fn blocked_connection(&mut self, host: &str, port: u16) {
         let known = self.0.blocked.iter().any(|request| same_host(request, host, port));
         if !known {

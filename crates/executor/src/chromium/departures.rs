@@ -21,7 +21,7 @@ use super::state::Shared;
 use super::tabs::send;
 use crate::page::PageError;
 
-/// All that tells of a navigation's beginning and end.
+/// The events that report the beginning and the end of a navigation.
 const EVENTS: [&str; 13] = [
     "Inspector.targetCrashed",
     "Page.frameClearedScheduledNavigation",
@@ -44,41 +44,42 @@ const LINKS_AND_FORMS: [&str; 3] = ["anchorClick", FORM_GET, FORM_POST];
 const FORM_GET: &str = "formSubmissionGet";
 const FORM_POST: &str = "formSubmissionPost";
 
-/// Most navigations that are followed at a time, and windows that were asked for and have not come.
+/// The most navigations that are followed at a time, and the most announced windows that have not opened.
 const FOLLOWED: usize = 64;
 
-/// Answers after what the document has put off until now: a form is sent in a task of its own.
+/// A function that answers after the tasks that the document has put off until now; a form is sent in such a task.
 const TASKS_DONE: &str = "function() { return new Promise((done) => { \
     const { port1, port2 } = new MessageChannel(); \
     port2.onmessage = () => done(true); \
     port1.postMessage(null); }); }";
 
-/// One that was announced and has not ended.
+/// A navigation that was announced and has not ended.
 #[derive(Debug, Default)]
 struct Departure {
-    /// That of the newest news of it.
+    /// The session of the newest event about the navigation.
     session: String,
     /// The frame is a tab's outermost one.
     is_tab: bool,
-    /// Of a form, which is sent in a task of its own. A page may take it back until then, and nobody says so.
+    /// A form is being sent, for which the browser uses a later task. Until then the page may withdraw the form, and no
+    /// event reports that.
     is_put_off: bool,
     /// Its document has been asked whether it still comes.
     was_asked_about: bool,
     /// Whoever answers dialogs chose to stay on the page.
     is_forbidden: bool,
-    /// The browser has it in hand.
+    /// The browser has started the navigation.
     has_started: bool,
-    /// Its document is left to it: what stops loading now is this, and not what was there before.
+    /// The earlier document has given way: an event that loading has stopped now means this navigation.
     is_left_to: bool,
 }
 
-/// What was heard since an act began.
+/// The navigations and windows that were announced since an act began.
 #[derive(Debug)]
 pub(super) struct Departures {
     connection: Connection,
     shared: Shared,
     events: Events,
-    /// By frame.
+    /// The navigations, by the id of their frame.
     under_way: BTreeMap<String, Departure>,
     /// Tabs that have opened meanwhile, and the URLs of windows that are to.
     new_tabs: BTreeSet<String>,
@@ -129,15 +130,15 @@ impl ChromiumPage {
             Ok(Err(EventError::Lagged(_) | EventError::Detached)) => Ok(()),
             Ok(Err(EventError::Lost(loss))) => Err(PageError::Lost { reason: loss.to_string() }),
             Err(_) if departures.stop_loading() => Err(too_slow(limit)),
-            // An iframe may take its time.
+            // A navigation of an iframe may last longer than the act.
             Err(_) => Ok(()),
         }
     }
 
-    /// Returns when the documents have done what they had put off until now.
+    /// Returns when the documents have run the tasks that they had put off.
     async fn tasks_are_done(&self) {
         for document in self.documents() {
-            // One that goes away has sent its form, or never will.
+            // A document that goes away has sent its form, or never will.
             let _: Result<bool, _> = self.function(&document, TASKS_DONE, Value::Null, READ_LIMIT).await;
         }
     }
@@ -161,7 +162,7 @@ impl Departures {
         if is_late { Err(too_slow(limit)) } else { Ok(()) }
     }
 
-    /// Returns whether there is anything to be asked about.
+    /// True if there is a navigation to ask about.
     fn ask(&mut self) -> bool {
         let mut any = false;
         for departure in self.under_way.values_mut() {
@@ -171,7 +172,7 @@ impl Departures {
         any
     }
 
-    /// What was asked about and has had no news since will have none.
+    /// Drops the navigations that were asked about and of which no event has come since: none will come.
     fn drop_what_was_taken_back(&mut self) {
         self.under_way.retain(|_, departure| !departure.is_put_off || !departure.was_asked_about);
     }
@@ -287,7 +288,7 @@ impl Departures {
     fn requested(&mut self, session: &str, requested: &NavigationRequested) {
         let is_tab = self.is_tab(&requested.frame_id);
         let reason = requested.reason.as_str();
-        // Another window tells of itself.
+        // Another window has events of its own.
         if requested.disposition == "currentTab" && (is_tab || LINKS_AND_FORMS.contains(&reason)) {
             let is_put_off = [FORM_GET, FORM_POST].contains(&reason);
             let departure =
@@ -300,7 +301,7 @@ impl Departures {
         if started.navigation_type.ends_with("ameDocument") {
             return;
         }
-        // Going back is nothing that a page asks for as it asks for another document.
+        // A page does not ask for going back in the way it asks for another document.
         if !self.under_way.contains_key(&started.frame_id) && self.is_tab(&started.frame_id) {
             self.follow(started.frame_id.clone(), Departure { is_tab: true, ..Departure::default() });
         }
@@ -309,7 +310,7 @@ impl Departures {
             session.clone_into(&mut departure.session);
             departure.has_started = true;
             departure.is_put_off = false;
-            // There is no document yet to be left.
+            // The tab has no document yet that could be left.
             departure.is_left_to |= is_new;
         }
     }
@@ -341,7 +342,7 @@ fn too_slow(limit: Duration) -> PageError {
     PageError::TooSlow { waiting_for: "the document", limit }
 }
 
-/// What has another shape than is known of is passed over.
+/// The parameters of an event; an event of an unknown shape is passed over.
 fn parse<T: DeserializeOwned>(event: &Event) -> Option<T> {
     event.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! Downloads: what was begun, what of it has ended, and what is too large.
+//! Downloads: which have begun, which have ended, and which are too large.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ impl Downloads {
         Self { folder, order: Vec::new(), known: BTreeMap::new(), begun: 0 }
     }
 
-    /// Returns whether it is one too many, and to be cancelled.
+    /// True if the download is one too many, and is to be cancelled.
     pub(super) fn began(&mut self, event: DownloadWillBegin) -> bool {
         self.begun += 1;
         if self.begun > DOWNLOADS_LIMIT {
@@ -54,12 +54,12 @@ impl Downloads {
         false
     }
 
-    /// Returns whether it is too large, and to be cancelled.
+    /// True if the download is too large, and is to be cancelled.
     pub(super) fn progressed(&mut self, event: &DownloadProgress) -> bool {
         let Some(download) = self.known.get_mut(&event.guid).filter(|download| !download.ended) else {
             return false;
         };
-        // Whole numbers, which the protocol writes as floating-point ones.
+        // The numbers are whole, though the protocol writes them as floating-point ones.
         let (received, total) = (event.received_bytes.max(0.0) as u64, event.total_bytes.max(0.0) as u64);
         download.record.bytes = received;
         match event.state.as_str() {
@@ -76,12 +76,12 @@ impl Downloads {
         }
     }
 
-    /// Those that began and were not taken, and whether all of them have ended.
+    /// The number of downloads that have begun and were not taken yet, and whether all of them have ended.
     pub(super) fn summary(&self) -> (usize, bool) {
         (self.order.len(), self.known.values().all(|download| download.ended))
     }
 
-    /// Those that have ended. The others are told when they have.
+    /// Takes the downloads that have ended. The others are taken when they have ended, too.
     pub(super) fn take_ended(&mut self) -> Vec<v1::DownloadRecord> {
         let mut taken = Vec::new();
         self.order.retain(|guid| match self.known.get(guid) {
@@ -95,7 +95,7 @@ impl Downloads {
     }
 }
 
-/// What the page suggests, without folders, control characters and what file systems do not take.
+/// The file name that the page suggests, without folders, control characters and what file systems do not take.
 fn safe_name(suggested: &str) -> String {
     let last = suggested.rsplit(['/', '\\']).next().unwrap_or_default();
     let mut name: String = last.chars().filter(|character| !character.is_control()).collect();

@@ -1,4 +1,4 @@
-//! Frames: finding through them, and where what is in them lies in the outermost viewport.
+//! Frames: finding elements in them, and where these elements lie in the outermost viewport.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::protocol::CreatedObject;
 use super::script::function;
 use crate::page::{Description, Element, Facts, Look, Node, PageError, Query, Rect};
 
-/// What shows a frame: its element's content box, in the viewport around it.
+/// A function that gives the content box of a frame's element, in the viewport around the frame.
 const FRAME_BOX: &str = include_str!("frame_box.js");
 
 /// Brings an element into view through all frames around it.
@@ -24,7 +24,7 @@ const SCROLL_OUTWARD: &str = "function(given) { \
 /// Deepest nesting of frames that is looked through.
 const DEPTH_LIMIT: usize = 32;
 
-/// Where an element can be hit.
+/// The place where an element can be hit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Place {
     /// In the outermost viewport; its centre is the point.
@@ -53,7 +53,7 @@ struct FrameBox {
     height: f64,
     scale_x: f64,
     scale_y: f64,
-    /// Of the viewport around it.
+    /// The size of the viewport around the frame.
     outer_width: f64,
     outer_height: f64,
 }
@@ -68,7 +68,7 @@ impl FrameBox {
         }
     }
 
-    /// Whether the point, of the viewport around it, is in the frame and in view.
+    /// True if a point, in coordinates of the viewport around the frame, is inside the frame and in view.
     fn shows(&self, (x, y): (f64, f64)) -> bool {
         let inside = |at: f64, from: f64, length: f64| at >= from && at < from + length;
         inside(x, self.x, self.width)
@@ -83,7 +83,8 @@ struct Outward {
     rect: Rect,
     /// Every frame on the way shows its centre.
     shown: bool,
-    /// What lies over its centre in one of the documents around; `Some(None)` where nobody knows what.
+    /// The element that lies over the box's centre in one of the documents around; `Some(None)` if that element is
+    /// unknown.
     covered_by: Option<Option<Description>>,
 }
 
@@ -93,7 +94,7 @@ struct LookAnswer {
     tried: Vec<String>,
     count: u32,
     sample: Vec<Description>,
-    /// Of the elements in the sample.
+    /// The handles of the elements in the sample, in the same order.
     handles: Vec<u64>,
     element: Option<FoundElement>,
     invalid: Option<String>,
@@ -145,14 +146,14 @@ struct Hit {
 }
 
 impl ChromiumPage {
-    /// One look; with it the documents that were looked at, outermost first.
+    /// Looks once. Returns the documents that were looked at as well, outermost first.
     pub(super) async fn look_once(&self, query: &Query) -> Result<(Look, Vec<String>), Failure> {
         let mut document = self.main_document().await?;
         let mut documents = vec![document.clone()];
         let named = self.references.query(query);
         let query = match &named {
             None => query,
-            // Of a document that is gone, or never was.
+            // The reference names a document that is gone, or never existed.
             Some(None) => return Ok((nothing_found(), documents)),
             Some(Some((of, query))) => {
                 if self.session_of(of).is_none() {
@@ -174,7 +175,7 @@ impl ChromiumPage {
                 look.invalid = Some(format!("the element {} shows no frame", found.description.path));
                 return Ok((look, documents));
             };
-            // An iframe whose document is still to come is not there yet.
+            // An iframe counts as missing until its document has come.
             let Some(inner) = self.document_of_frame(&frame) else {
                 look.count = 0;
                 return Ok((look, documents));
@@ -220,7 +221,7 @@ impl ChromiumPage {
         Ok(())
     }
 
-    /// The element that shows this document, in the document around it; nothing for the outermost one.
+    /// The element that shows this document, in the document around it; `None` for the outermost document.
     async fn owner(&self, document: &str) -> Result<Option<Node>, Failure> {
         let (frame, session, parent, number) = {
             let state = self.shared.read();
@@ -290,7 +291,7 @@ impl ChromiumPage {
             let left = deadline.saturating_duration_since(Instant::now());
             let (inner, rested) = match (self.settle_within(node, left).await, met.take()) {
                 (Ok(settled), _) => settled,
-                // Too little time was left to see it rest: what stood in the way before says more.
+                // Too little time was left to see the element rest; the earlier obstacle says more than this.
                 (Err(PageError::NotActionable { .. }), Some(obstacle)) => return Err(obstacle),
                 (Err(error), _) => return Err(error),
             };
@@ -324,7 +325,7 @@ impl ChromiumPage {
         }
     }
 
-    /// In the element's own document.
+    /// Settles the element within its own document.
     async fn settle_within(&self, node: &Node, limit: Duration) -> Result<(Rect, bool), PageError> {
         let arguments = json!([node.handle, limit.as_millis() as u64, self.redaction]);
         let patience = limit + READ_LIMIT;

@@ -16,12 +16,12 @@ use super::script::function;
 use crate::keys::{Chord, Stroke};
 use crate::page::{Description, Node, PageError};
 
-/// What the guard stops where it would go to another element than the focused one.
+/// The events of typing, which the guard stops where they would reach another element than the focused one.
 const KEY_EVENTS: [&str; 4] = ["keydown", "keypress", "keyup", "beforeinput"];
 
 const TYPING_EVENTS: [&str; 1] = ["beforeinput"];
 
-/// Whether a click on the element submits its form.
+/// A function that says whether a click on the element submits its form.
 const SUBMITS: &str = "function(given) { \
     const element = capataz.node(given[0]); \
     return element instanceof Element && element.matches('button,input') \
@@ -29,7 +29,7 @@ const SUBMITS: &str = "function(given) { \
 
 const ANSWERS: &str = "function() { return true; }";
 
-/// What became of what was armed for.
+/// What became of the events that a guard was armed for.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Verdict {
@@ -64,9 +64,9 @@ struct Filled {
 }
 
 enum Ready {
-    /// With what is entered before.
+    /// The field is focused, and this was its content before.
     Armed(Guards, Entered),
-    /// Characters cannot be typed there.
+    /// The field does not take typed characters, so its value is set directly.
     Direct,
 }
 
@@ -136,12 +136,12 @@ impl ChromiumPage {
         let verdict = judged(own, others);
         taken?;
         verdict?;
-        // A page may give the text another form; what it may not do is to leave all as it was.
+        // A page may give the text another form, but the content must have changed.
         let took = |now: &Entered| match (&now.value, &before.value) {
             (Some(now), Some(before)) => now != before || now == text,
             _ => now.text != before.text || now.text.as_ref().is_some_and(|now| now.contains(text.trim())),
         };
-        // Nothing is there where the text led on, as that of a search field may.
+        // The element is gone where the text led to another page, as that of a search field may.
         if now.is_none_or(|now| took(&now)) {
             Ok(())
         } else {
@@ -182,7 +182,7 @@ impl ChromiumPage {
         };
         let session = self.tab_session(&document).ok_or(PageError::Detached)?;
         let Some(node) = node else {
-            // Of an act that nobody waits for any more.
+            // A guard may be left of an act that nobody waits for any more.
             self.scripts::<u64>(&self.documents(), function::ARM, json!([0, []]), OTHER_FRAMES_LIMIT).await;
             self.taken(&session, strokes(&session, &chord), limit).await?;
             return self.answers(&document).await;
@@ -215,8 +215,8 @@ impl ChromiumPage {
         self.ask(node, function::SUBMIT, json!([node.handle, self.redaction]), limit).await.map(drop)
     }
 
-    /// Waits for an answer of the document: whatever it did about the input comes before that. One that went away has done
-    /// all that it does.
+    /// Waits for an answer of the document, which comes after all that the document did about the input. A document
+    /// that went away does nothing more.
     async fn answers(&self, document: &str) -> Result<(), PageError> {
         match self.function::<bool>(document, ANSWERS, Value::Null, READ_LIMIT).await {
             Ok(_) | Err(Failure::Gone) => Ok(()),
@@ -308,7 +308,8 @@ impl ChromiumPage {
         stopped_at
     }
 
-    /// Waits until the page has taken what was sent. A tab that went away has.
+    /// Waits until the page has taken the events that were sent. A tab that has closed takes no more, so there the wait
+    /// ends.
     async fn taken(
         &self,
         session: &Session,
@@ -344,7 +345,7 @@ fn judged(own: Result<Verdict, Failure>, others: Option<Description>) -> Result<
         Ok(Verdict { pressed: true, blocked_by, .. }) => {
             Err(PageError::Interrupted { by: blocked_by.or(others).map(Box::new) })
         }
-        // Whatever the events met in its place: nothing lay over it.
+        // The events met another element in the target's place, but none lay over the target.
         Ok(Verdict { detached: true, .. }) => Err(PageError::Detached),
         Ok(Verdict { blocked_by: Some(by), .. }) => Err(PageError::Covered { by: Some(Box::new(by)) }),
         Ok(_) => match others {

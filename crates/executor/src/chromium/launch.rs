@@ -29,22 +29,22 @@ use super::{ChromiumPage, script};
 use crate::allowlist::Allowlist;
 use crate::page::{PageError, PageRedaction};
 
-/// Domains of services that some versions of the browser ask all the same. The floor refuses them as everything else, and
-/// no page is to be blamed for it.
+/// Domains of services that some versions of the browser ask all the same. The floor refuses these connections like all
+/// others, and no page is to be blamed for them.
 const OWN_SERVICES: [&str; 4] = ["google.com", "googleapis.com", "gvt1.com", "gstatic.com"];
 
 /// How a browser is opened. One browser serves one run.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
     pub program: PathBuf,
-    /// Of this browser alone: made by it, and gone after it.
+    /// The profile of this browser alone: made at its start, and removed after its end.
     pub profile_folder: PathBuf,
     /// Where downloads are written; it must exist.
     pub download_folder: PathBuf,
     pub shim: Option<ShimOptions>,
     /// See [`capataz_cdp::passed_environment`].
     pub environment: BTreeMap<OsString, OsString>,
-    /// Of the viewport, CSS pixels.
+    /// The size of the viewport, in CSS pixels.
     pub width: u32,
     pub height: u32,
     /// A window on a screen.
@@ -60,7 +60,7 @@ pub struct OpenOptions {
     pub storage_state: Option<StorageState>,
 }
 
-/// What is to be told of a browser.
+/// What others are told about a browser.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrowserInfo {
     /// Name and version, such as `HeadlessChrome/148.0.7778.167`.
@@ -89,7 +89,7 @@ pub struct ChromiumBrowser {
     _floor: Floor,
     page: ChromiumPage,
     info: BrowserInfo,
-    /// What was not put into the browser, since this run may not go there.
+    /// The stored state of origins that this run may not visit, which was therefore not put into the browser.
     kept_aside: StorageState,
 }
 
@@ -177,7 +177,7 @@ fn launch_options(options: &OpenOptions, proxy: SocketAddr) -> LaunchOptions {
     launch.download_folder = Some(options.download_folder.clone());
     launch.shim.clone_from(&options.shim);
     launch.environment.clone_from(&options.environment);
-    // Workers have no other way to learn of it.
+    // Workers have no other way to learn of the time zone.
     launch.environment.insert("TZ".into(), options.timezone.clone().into());
     launch.disabled_features = ["Prerender2", "SpeculationRules"].map(str::to_owned).to_vec();
     launch.extra_args = vec![
@@ -185,7 +185,7 @@ fn launch_options(options: &OpenOptions, proxy: SocketAddr) -> LaunchOptions {
         format!("--accept-lang={}", options.locale).into(),
         // An iframe of another site always has a process of its own, however much memory the machine has.
         "--site-per-process".into(),
-        // Going back always loads: a page out of that cache would have no navigation of its own.
+        // Going back always loads the page: a page out of that cache would come without a navigation.
         "--disable-back-forward-cache".into(),
         "--disable-popup-blocking".into(),
         "--no-pings".into(),
@@ -208,7 +208,8 @@ async fn note_refusals(mut refused: broadcast::Receiver<Destination>, shared: Sh
             Ok(Destination { host, port }) => {
                 shared.change(|state| state.changes.blocked_connection(&host, port));
             }
-            // Which ones is no longer known; that there were some is, from the ones before.
+            // The missed refusals are not known any more. That some connections were refused is known from those
+            // before.
             Err(broadcast::error::RecvError::Lagged(_)) => {}
             Err(broadcast::error::RecvError::Closed) => return,
         }

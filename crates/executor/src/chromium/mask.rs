@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::page::Rect;
 
-/// Of the masks: a colour that no one takes for part of the page.
+/// The colour of the masks: one that nobody takes for part of the page.
 const COLOUR: [u8; 4] = [0xd0, 0x00, 0xd0, 0xff];
 
 /// Largest picture that is read, in bytes of its pixels.

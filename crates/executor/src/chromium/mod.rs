@@ -1,7 +1,7 @@
-//! The adapter of the port to a page to a real Chromium.
+//! The adapter that drives a real Chromium behind the [`Page`](crate::page::Page) port.
 //!
-//! Outside of this module and the DevTools client nothing knows how a browser is driven. Begin with [`ChromiumBrowser::open`];
-//! what the browser tells is kept in `state`, which the task in `watch` and the gate in `requests` feed.
+//! Only this module and the DevTools client know how a browser is driven. Begin with [`ChromiumBrowser::open`];
+//! what the browser reports is kept in `state`, which the task in `watch` and the gate in `requests` write.
 
 mod call;
 mod changes;
@@ -44,11 +44,11 @@ pub use storage::{OriginStorage, StorageState, StoredItem};
 pub struct ChromiumPage {
     connection: Connection,
     shared: Shared,
-    /// Events that the state does not know of yet.
+    /// Events that have arrived and are not in the state yet.
     heard: Backlog,
     filter: Filter,
     redaction: PageRedaction,
-    /// The element that settled last, and where: the next act on it need not wait again.
+    /// The element that settled last, and where: the next act on this element need not wait again.
     settled: Option<(Node, Place)>,
     /// Documents of the newest look, and how much had happened before it: what [`crate::page::Page::changed`] is about.
     looked_at: Vec<String>,

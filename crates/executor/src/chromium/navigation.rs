@@ -12,7 +12,8 @@ use super::protocol::{Navigated, NavigationHistory};
 use super::state::{Reached, State, Tab};
 use crate::page::{PageError, WaitUntil};
 
-/// What it calls an answer that has a status of failure and no content: there is a document all the same, its own.
+/// Chromium's name for an answer that has a status of failure and no content. It shows a page of its own then, which
+/// counts as the document.
 const NO_CONTENT: &str = "net::ERR_HTTP_RESPONSE_CODE_FAILURE";
 
 /// Longest wait for the page that Chromium shows in the place of one that did not come.
@@ -47,7 +48,7 @@ impl ChromiumPage {
             self.command(&before.session, "Page.navigate", params, Duration::MAX).await.map_err(ended)?;
         match navigated.error_text.as_deref() {
             None | Some("") if navigated.loader_id.is_none() => {
-                // The news of it comes after the answer.
+                // The event that reports the move comes after the answer.
                 let moved = |tab: &Tab| tab.same_document > before.same_document;
                 let is_there = |state: &State| {
                     let tab = state.tabs.iter().find(|tab| tab.target == before.tab);
@@ -59,7 +60,7 @@ impl ChromiumPage {
             None | Some("" | NO_CONTENT) => self.arrived(before, until).await,
             Some(_) if navigated.is_download => Ok(()),
             Some(error) => {
-                // It comes after the answer; whoever looks at the page next is to see it.
+                // The failure page comes after the answer; whoever looks at the tab next is to see that page.
                 let failed = |state: &State| state.tabs.iter().any(|tab| is_new(before, tab)).then_some(());
                 if error != "net::ERR_ABORTED" {
                     self.shared.find_within(FAILURE_PAGE_LIMIT, failed).await;
@@ -77,7 +78,7 @@ impl ChromiumPage {
                 .await
                 .map_err(ended)?;
             let index = history.current_index.checked_sub(1);
-            // The blank page that each tab begins with is none that anybody was on.
+            // Each tab begins with a blank page, which nobody has visited.
             let entry = index.and_then(|index| Some((index, history.entries.get(index)?)));
             let entry = entry.filter(|(index, entry)| *index > 0 || entry.url != "about:blank");
             let Some((_, entry)) = entry else { return Err(not_loaded("there is no page before this one")) };
@@ -154,7 +155,7 @@ impl ChromiumPage {
                     return Some(Err(Some(reason.to_owned())));
                 }
             }
-            // What was on its way before, and comes to nothing now, is not what was asked for.
+            // An earlier navigation that fails only now is not the one that was asked for.
             let came = is_new(before, tab) && (!tab.document.failed || tab.began_after(before.begun));
             let here = came && tab.document.reached >= wanted;
             let moved = tab.document.number == before.document && tab.same_document > before.same_document;

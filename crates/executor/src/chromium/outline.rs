@@ -32,8 +32,8 @@ impl References {
         Some((self.0.get(index)?, format!("e{element}")))
     }
 
-    /// Where a query by reference is to be asked, and how. Nothing where the query is none, and `Some(None)` where the
-    /// reference is.
+    /// The document that a query by reference belongs to, and the query as that document takes it. `None` if the query
+    /// has no reference, and `Some(None)` if its reference is not one that was handed out.
     pub(super) fn query(&self, query: &Query) -> Option<Option<(String, Query)>> {
         let reference = query.locators.iter().find_map(|locator| match locator {
             Locator::Ref { value } => Some(value),
@@ -53,7 +53,7 @@ struct Outlined {
 }
 
 impl ChromiumPage {
-    /// Of the document, and below it of each frame.
+    /// The outline of the document, followed by that of each frame.
     pub(super) async fn outlined(&mut self, max_characters: usize) -> Result<Outline, PageError> {
         let mut outline = Outline { text: String::new(), truncated: false };
         let main = self.main_document().await?;
@@ -72,7 +72,7 @@ impl ChromiumPage {
                 self.script(&document, "outline", arguments, READ_LIMIT).await;
             let outlined = match outlined {
                 Ok(outlined) => outlined,
-                // It went away while it was read; what has come in its place is read the next time.
+                // The document went away while it was read. Its successor is read the next time.
                 Err(Failure::Gone) => continue,
                 Err(Failure::Page(error)) => return Err(error),
             };

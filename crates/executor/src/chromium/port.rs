@@ -48,7 +48,7 @@ impl ChromiumPage {
         }
     }
 
-    /// It has ended when what it has led to has come.
+    /// The act has ended when the document that it has led to has come.
     async fn send_and_follow(
         &mut self,
         act: &Act,
@@ -61,7 +61,7 @@ impl ChromiumPage {
         self.followed(departures, limit, deadline).await
     }
 
-    /// Waits for the first of: a sign in one of the documents, news of the browser, the limit.
+    /// Waits for a change in one of the documents, an event of the browser, or the limit, whichever comes first.
     async fn wait_for_change(&self, limit: Duration) {
         let milliseconds = limit.as_millis() as u64;
         let signs = self.looked_at.iter().map(|document| {
@@ -73,7 +73,7 @@ impl ChromiumPage {
             if signs.is_empty() {
                 return std::future::pending().await;
             }
-            // Whatever it is: a document that went away is a change, too.
+            // An error counts as well: a document that went away is a change.
             drop(futures_util::future::select_all(signs).await);
         };
         tokio::select! {
@@ -109,7 +109,7 @@ impl Page for ChromiumPage {
         if table.get("detached").is_some() {
             return Err(PageError::Detached);
         }
-        serde_json::from_value(table).map_err(|_| PageError::NotActionable { reason: "it is no table" })
+        serde_json::from_value(table).map_err(|_| PageError::NotActionable { reason: "it is not a table" })
     }
 
     async fn changed(&mut self, limit: Duration) -> Result<(), PageError> {
@@ -138,7 +138,7 @@ impl Page for ChromiumPage {
             tokio::join!(Box::pin(self.settle_place(node, limit)), Box::pin(self.sight(secrets_in)));
         let place = place?;
         self.settled = Some((node.clone(), place));
-        // What could not be seen now can be tried again.
+        // A page that could not be seen now can be looked at again.
         Ok(Settled { rect: place.rect, sight: sight.ok().filter(|_| place.rested) })
     }
 
@@ -147,7 +147,7 @@ impl Page for ChromiumPage {
             return Err(lost);
         }
         let done = match &act {
-            // They wait for what they are about.
+            // Navigations wait for their own document.
             Act::Navigate { .. } | Act::Back | Act::Reload => Box::pin(self.send(&act, until, limit)).await,
             _ => Box::pin(self.send_and_follow(&act, until, limit)).await,
         };
@@ -157,7 +157,7 @@ impl Page for ChromiumPage {
 
     async fn downloads_ended(&mut self, expected: bool, limit: Duration) -> Result<bool, PageError> {
         let ended = self.shared.find_within(limit, |state| {
-            // Nothing comes any more of a tab that has crashed, either.
+            // The downloads of a tab that has crashed do not end, either.
             if state.lost.is_some() || state.current().is_some_and(|tab| tab.crashed) {
                 return Some(false);
             }

@@ -63,14 +63,14 @@ pub(super) struct FrameDescription {
     pub security_origin: String,
 }
 
-/// Of `Page.navigatedWithinDocument`, and of whatever else is about a frame.
+/// The parameters of `Page.navigatedWithinDocument`, and of other events of which only the frame matters.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct FrameOnly {
     pub frame_id: String,
 }
 
-/// Of `Page.frameRequestedNavigation`.
+/// The parameters of `Page.frameRequestedNavigation`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct NavigationRequested {
@@ -81,7 +81,7 @@ pub(super) struct NavigationRequested {
     pub disposition: String,
 }
 
-/// Of `Page.frameStartedNavigating`.
+/// The parameters of `Page.frameStartedNavigating`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct NavigationStarted {
@@ -138,10 +138,10 @@ pub(super) struct DialogOpening {
     pub default_prompt: String,
 }
 
-/// Of `Page.javascriptDialogClosed`.
+/// The parameters of `Page.javascriptDialogClosed`.
 #[derive(Debug, Deserialize)]
 pub(super) struct DialogClosed {
-    /// Whether it was accepted.
+    /// True if the dialog was accepted.
     pub result: bool,
 }
 

@@ -29,19 +29,20 @@ impl Filter {
         Self(allowlist)
     }
 
-    /// What a refused request is recorded as; nothing where it may go on.
+    /// The record of a request that is refused; `None` if the request may go on.
     pub(super) fn refuse(&self, url: &str, kind: &str) -> Option<v1::BlockedRequest> {
         let refusal = self.0.check_url(url).err()?;
         Some(blocked(url, &refusal, kind))
     }
 
-    /// Whether a tab that shows this has gone around the allowlist.
+    /// True if a tab that shows this URL has gone around the allowlist.
     fn leads_around(&self, url: &str) -> bool {
         let harmless = HARMLESS_DOCUMENTS.iter().any(|scheme| url.starts_with(scheme));
         !harmless && matches!(self.0.check_url(url), Err(Refusal::Scheme { .. }))
     }
 
-    /// Records a tab's navigation to what leads around the allowlist. Others are decided about at their request.
+    /// Records a tab's navigation to a URL that leads around the allowlist. All other navigations are judged at their
+    /// request.
     pub(super) fn refuse_document(&self, shared: &Shared, url: &str) -> bool {
         // The script of such a URL runs in the document that is there, with the rights that it has.
         if url.is_empty() || url.starts_with("javascript:") || !self.leads_around(url) {
@@ -142,7 +143,8 @@ impl Gate {
         if kind == "document" && !self.is_tab(&request.frame_id) {
             kind = "iframe".to_owned();
         }
-        // What a page made itself, and which leads to no host. A tab may not show it, but its parts may be this.
+        // The page made this content itself, and it leads to no host. A tab may not show it, but parts of a page may be
+        // loaded from it.
         let own_content = url.starts_with("data:") || url.starts_with("blob:");
         if own_content && kind != "document" {
             return None;
@@ -154,7 +156,7 @@ impl Gate {
         self.shared.read().tabs.iter().any(|tab| tab.target == frame)
     }
 
-    /// Keeps what is to be known of the answer to a tab's document.
+    /// Keeps the status or the error of the answer to a tab's document, and notes redirects.
     fn answered(&self, request: &RequestPaused) {
         let loader = request.network_id.clone().unwrap_or_default();
         self.shared.change(|state| {

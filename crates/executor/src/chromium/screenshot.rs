@@ -52,7 +52,7 @@ impl ChromiumPage {
         let taken: Screenshot =
             self.command(&session, "Page.captureScreenshot", params, PICTURE_LIMIT).await?;
         boxes.extend(self.secret_boxes(function::SECRET_BOXES, secrets_in).await?);
-        let png = STANDARD.decode(taken.data).map_err(|_| failed("the picture is no base64"))?;
+        let png = STANDARD.decode(taken.data).map_err(|_| failed("the picture is not base64"))?;
         if boxes.is_empty() {
             return Ok(Picture { png: Bytes::from(png), masked: false });
         }
@@ -94,7 +94,7 @@ impl ChromiumPage {
         Ok(boxes)
     }
 
-    /// Of one document, out of what its script has answered.
+    /// The boxes to mask in one document, from the answers of its script.
     async fn secret_boxes_of(
         &self,
         document: &DocumentId,
@@ -112,7 +112,7 @@ impl ChromiumPage {
         if boxes.is_empty() {
             return Ok(boxes);
         }
-        // Frames are moved and scaled, so where one box comes to lie tells it of all of them.
+        // A frame is moved and scaled as a whole, so the place of one box gives the places of all.
         let unit = Rect { x: 0.0, y: 0.0, width: 1.0, height: 1.0 };
         let frame = self.rect_from_outside(document, unit).await?;
         for rect in &mut boxes {
@@ -124,7 +124,7 @@ impl ChromiumPage {
         Ok(boxes)
     }
 
-    /// Whether this is not, or no longer, the outermost document.
+    /// True if this document is not the outermost one, or no longer.
     fn is_inner(&self, document: &str) -> bool {
         let state = self.shared.read();
         let outermost = state.current().and_then(|tab| tab.frames.get(&tab.target));

@@ -61,11 +61,11 @@ pub mod function {
     pub const SETTLE: &str = "settle";
     /// `(handle, x, y, redaction)` → `{ok, coveredBy}`: what lies at a point of this frame's viewport.
     pub const HIT: &str = "hit";
-    /// `(handle, types?)` → token. Handle 0: nothing may pass, for the documents around a frame; without any types: all may.
-    /// Guards from before are no more.
+    /// `(handle, types?)` → token. With handle 0 no event may pass, which is for the documents around a
+    /// frame; without types every event may. Earlier guards are removed.
     pub const ARM: &str = "arm";
     /// `(token, redaction)` → `{delivered, pressed, blockedBy, detached}`. Not delivered, but pressed: the element has
-    /// received the beginning of a click, and nobody the rest. None of them, and not blocked: nothing came.
+    /// received the beginning of a click, and no element the rest. Neither of both and not blocked: no event arrived.
     pub const DISARM: &str = "disarm";
     /// `(handle)` → `{ok}` or `{reason}`.
     pub const FOCUS: &str = "focus";

@@ -48,7 +48,7 @@ impl ChromiumPage {
         Ok(snapshot_with_frames(outermost, frames))
     }
 
-    /// Both, of the same moment.
+    /// The skeleton and the snapshot of the same moment.
     pub(super) async fn whole_state(&self, nodes: &[Node]) -> Result<(Skeleton, Value), PageError> {
         let reading = self.read_all::<State>(function::STATE, |document| self.of(document, nodes));
         let (outermost, frames) = reading.await?;
@@ -57,7 +57,7 @@ impl ChromiumPage {
         Ok((skeleton, snapshot_with_frames(outermost.snapshot, snapshots)))
     }
 
-    /// The elements that are in a document, for its script; of those that are gone it says nothing.
+    /// The handles of those elements that are in this document; its script leaves out elements that are gone.
     fn of(&self, document: &str, nodes: &[Node]) -> Value {
         let here = nodes.iter().filter(|node| node.frame == document);
         let handles: Vec<u64> = here.map(|node| node.handle).collect();
@@ -76,8 +76,8 @@ impl ChromiumPage {
             frames.retain(|document| *document != outermost);
             frames.truncate(FRAMES_SEEN);
             let (answered, _) = watch::channel(false);
-            // A frame that is gone, or too busy to answer, shows nothing now. Where all of the page is slow, so is a frame:
-            // it is given up when the outermost document has answered and this one has not.
+            // A frame that is gone, or too busy to answer, is taken to show nothing. Where all of the page is slow, so
+            // is a frame: it is given up when the outermost document has answered and this one has not.
             let asked = frames.iter().map(|document| {
                 let asked = self.script(document, function, arguments(document), READ_LIMIT);
                 let mut answered = answered.subscribe();

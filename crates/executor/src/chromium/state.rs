@@ -1,4 +1,5 @@
-//! What is known of the browser's tabs: the fold of what it tells us. Nothing here sends or waits for an answer.
+//! What is known of the browser's tabs, as the fold of the browser's events. Nothing here sends commands or waits for
+//! answers.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,7 +28,7 @@ pub(super) struct Document {
     pub number: u64,
     pub loader: String,
     pub reached: Reached,
-    /// Chromium shows its own page, since what was asked for did not come.
+    /// Chromium shows its own error page, since the requested document did not come.
     pub failed: bool,
 }
 
@@ -35,9 +36,9 @@ pub(super) struct Document {
 pub(super) struct Frame {
     pub parent: Option<String>,
     pub session: String,
-    /// The world of our script in its document; nothing while there is no document.
+    /// The world of our script in the frame's document; `None` while the frame has no document.
     pub context: Option<String>,
-    /// Chromium's other name for it, which only this process of it understands.
+    /// Chromium's other name for that world, which only one renderer process understands.
     pub context_number: i64,
 }
 
@@ -61,7 +62,7 @@ pub(super) struct Tab {
     pub answer: Option<(String, u32)>,
     /// The newest document's request that failed: its loader, and Chromium's words.
     pub failure: Option<(String, String)>,
-    /// The newest document of it that was refused.
+    /// The newest request for a document of this tab that was refused.
     pub refused: Option<v1::BlockedRequest>,
     /// Navigations that have begun, and the loaders of the newest ones.
     pub begun: u64,
@@ -75,7 +76,7 @@ const REMEMBERED_LOADERS: usize = 16;
 const REMEMBERED_TABS: usize = 256;
 
 impl Tab {
-    /// Whether the document that is there now began to be asked for after `begun` navigations.
+    /// True if the navigation to the present document began after the first `begun` navigations of this tab.
     pub(super) fn began_after(&self, begun: u64) -> bool {
         let newest_first = self.loaders.iter().rev().position(|loader| *loader == self.document.loader);
         newest_first.is_some_and(|index| self.begun.saturating_sub(index as u64) > begun)
@@ -132,9 +133,9 @@ pub(super) struct State {
     pub origins: BTreeSet<String>,
     /// URLs of windows that pages have asked for and that have not come yet.
     pub asked_windows: Vec<String>,
-    /// The tab that is ours alone, for storage: its target. Its requests never reach the network.
+    /// The target of the tab that reads and writes storage. It is ours alone, and its requests never reach the network.
     pub storage_tab: Option<String>,
-    /// The next tab is that one, whatever the policy for new tabs says.
+    /// True if the next tab to open is the storage tab, whatever the policy for new tabs says.
     pub expects_own_tab: bool,
     /// Tabs that are being closed before they could do anything.
     pub unwanted_tabs: VecDeque<String>,
@@ -179,9 +180,9 @@ impl State {
         self.tab(&target)
     }
 
-    /// Whether commands of this session can still be answered.
+    /// True if the browser can still answer commands of this session.
     pub(super) fn answers(&self, session: Option<&str>) -> bool {
-        // The browser's own one is there as long as the browser.
+        // The browser's own session lasts as long as the browser.
         let Some(session) = session else { return self.lost.is_none() };
         let Some(attachment) = self.sessions.get(session) else { return false };
         self.lost.is_none() && !self.tabs.iter().any(|tab| tab.target == attachment.tab && tab.crashed)
@@ -253,7 +254,8 @@ impl State {
         match attachment.parent {
             Some(parent) => {
                 if let Some(tab) = self.tab(&attachment.tab) {
-                    // Those that the session had go with it. Its own one may live on in its parent's process.
+                    // The frames of the session end with it. The session's first frame may live on in the parent's
+                    // process.
                     tab.remove_below(&attachment.frame);
                     if let Some(frame) = tab.frames.get_mut(&attachment.frame)
                         && frame.session == session
@@ -280,7 +282,7 @@ impl State {
         }
     }
 
-    /// A tab that is closed as soon as it came. Nothing of it may reach the network.
+    /// Notes a tab that is closed as soon as it opens. No request of it may reach the network.
     pub(super) fn tab_unwanted(&mut self, target: String) {
         if self.unwanted_tabs.len() == REMEMBERED_TABS {
             self.unwanted_tabs.pop_front();
@@ -340,7 +342,7 @@ impl State {
         if event.frame_id != tab.target {
             return;
         }
-        // Before its first navigation a tab has a document whose commit nobody told us.
+        // Before its first navigation a tab has a document, and no event reports its commit.
         if tab.document.number == 0 {
             tab.document.loader.clone_from(&event.loader_id);
         }
@@ -385,7 +387,7 @@ impl State {
     }
 }
 
-/// The state, and the news that it has changed.
+/// The state, and a way to wait for its changes.
 #[derive(Clone, Debug)]
 pub(super) struct Shared {
     state: Arc<Mutex<State>>,
@@ -432,7 +434,7 @@ impl Shared {
         }
     }
 
-    /// As [`Shared::find`]; nothing where that takes longer than `limit`.
+    /// As [`Shared::find`]; `None` if that takes longer than `limit`.
     pub(super) async fn find_within<T>(
         &self,
         limit: Duration,

@@ -1,4 +1,4 @@
-//! What a browser keeps about whom it has talked to, and putting it into another one.
+//! Cookies and local storage: taking them from one browser, and putting them into another.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -48,7 +48,7 @@ pub struct StoredItem {
     pub value: String,
 }
 
-/// They hold what somebody signed in with.
+/// Both hold sessions that somebody signed in to, so neither is ever printed.
 impl std::fmt::Debug for StorageState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (cookies, origins) = (self.cookies.len(), self.origins.len());
@@ -118,7 +118,7 @@ impl ChromiumPage {
         Ok(())
     }
 
-    /// What the browser has now, with what was kept aside.
+    /// The storage that the browser has now, together with what was kept aside at its start.
     pub(super) async fn storage(&self, aside: &StorageState) -> Result<StorageState, PageError> {
         let browser = self.connection.browser();
         let cookies: Cookies = self
@@ -194,7 +194,7 @@ fn no_storage(origin: &str) -> PageError {
     PageError::Failed(format!("the storage of {origin} cannot be reached"))
 }
 
-/// A cookie as the browser takes it: what it tells has more than that.
+/// A cookie with the fields that the browser accepts; it reports more fields than that.
 fn settable(cookie: &Value) -> Value {
     const TAKEN: [&str; 11] = [
         "name",
@@ -211,7 +211,7 @@ fn settable(cookie: &Value) -> Value {
     ];
     let mut taken: serde_json::Map<String, Value> =
         TAKEN.iter().filter_map(|name| Some(((*name).to_owned(), cookie.get(*name)?.clone()))).collect();
-    // One without this is a session's, which ends with the browser that had it and begins anew here.
+    // A cookie without this field is a session cookie: it would end with its browser, and goes on in this one.
     if let Some(expires) = cookie.get("expires").filter(|expires| expires.as_f64().is_some_and(|at| at > 0.0))
     {
         taken.insert("expires".to_owned(), expires.clone());

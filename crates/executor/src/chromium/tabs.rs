@@ -49,25 +49,24 @@ impl TabSetup {
         send(session, "Target.setAutoAttach", auto_attach());
         // A tab in the background is to behave as the one in front.
         send(session, "Emulation.setFocusEmulationEnabled", json!({ "enabled": true }));
-        // Refused where the process has it already.
+        // The browser refuses this where the process has the script already.
         send(session, "Emulation.setLocaleOverride", json!({ "locale": self.locale }));
     }
 }
 
-/// What the network tells is heard for WebSockets alone; bodies are not to be kept.
+/// The events of the network are needed for WebSockets alone, so bodies are not kept.
 fn prepare_network(session: &Session) {
     let buffers = json!({ "maxTotalBufferSize": 0, "maxResourceBufferSize": 0, "maxPostDataSize": 0 });
     send(session, "Network.enable", buffers);
 }
 
-/// A worker is attached to for its WebSockets alone, and lest it waits for ever.
+/// A worker is attached to because of its WebSockets, and because it would wait for ever otherwise.
 pub(super) fn prepare_worker(session: &Session) {
     prepare_network(session);
     send(session, "Runtime.runIfWaitingForDebugger", ());
 }
 
-/// New targets are attached to, and wait until they are ready. All of them: one that a filter leaves out would wait, too,
-/// and for ever.
+/// All new targets are attached to, and wait until they are set up. A filter would leave some of them waiting for ever.
 fn auto_attach() -> Value {
     json!({ "autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true })
 }
@@ -79,7 +78,7 @@ pub(super) fn auto_attach_tabs() -> Value {
     params
 }
 
-/// Sends what needs no answer.
+/// Sends a command whose answer does not matter.
 pub(super) fn send(session: &Session, method: &'static str, params: impl Serialize) {
     drop(session.send::<Done>(method, params));
 }

@@ -17,11 +17,11 @@ impl ChromiumPage {
         files: &[PathBuf],
         limit: Duration,
     ) -> Result<(), PageError> {
-        // The browser takes names of files that do not exist, and says nothing.
+        // The browser silently accepts names of files that do not exist.
         for file in files {
             let regular = tokio::fs::metadata(file).await.is_ok_and(|metadata| metadata.is_file());
             if !regular || !file.is_absolute() {
-                return Err(PageError::Failed(format!("{} is no file", file.display())));
+                return Err(PageError::Failed(format!("{} is not a file", file.display())));
             }
         }
         let facts = self.facts_of(node, &[]).await?;
@@ -31,7 +31,7 @@ impl ChromiumPage {
         if !facts.enabled {
             return Err(PageError::NotActionable { reason: "disabled" });
         }
-        // One that takes a single file would keep the first and say nothing.
+        // An input for a single file would silently keep the first.
         if files.len() > 1 && !facts.multiple {
             return Err(PageError::NotActionable { reason: "it takes one file" });
         }

@@ -1,5 +1,5 @@
-//! The task that hears what the browser tells, keeps the state by it, and answers what cannot wait: dialogs, new tabs and
-//! iframes, downloads that are too large.
+//! The task that takes the browser's events, keeps the state by them, and answers those that cannot wait: dialogs, new
+//! tabs and iframes, downloads that are too large.
 
 use capataz_cdp::{Connection, Event, EventError, Events};
 use capataz_contracts::v1;
@@ -15,7 +15,7 @@ use super::requests::Filter;
 use super::state::Shared;
 use super::tabs::{TABS_LIMIT, TabSetup, WORLD, close, prepare_worker, send};
 
-/// All that the task hears. The order between them counts, so they are one subscription.
+/// The events that the task takes. Their order matters, so they are one subscription.
 const EVENTS: [&str; 19] = [
     "Browser.downloadProgress",
     "Browser.downloadWillBegin",
@@ -41,7 +41,7 @@ const EVENTS: [&str; 19] = [
 /// Longest dialog text that is kept, in characters.
 const DIALOG_TEXT: usize = 4096;
 
-/// Most windows that were asked for and have not come.
+/// The most announced windows that have not opened.
 const ASKED_WINDOWS: usize = 100;
 
 #[derive(Debug)]
@@ -65,7 +65,8 @@ impl Watcher {
                 Ok(event) => self.heard(&event),
                 Err(EventError::Lost(loss)) => break loss.to_string(),
                 Err(EventError::Detached) => break "its session has ended".to_owned(),
-                // What was missed may have been a dialog or a new document: nothing could be said of the page any more.
+                // A missed event may have been a dialog or a new document, so the state of the page is unknown from
+                // here on.
                 Err(EventError::Lagged(count)) => {
                     break format!("{count} of its events came faster than they could be read");
                 }
@@ -88,7 +89,7 @@ impl Watcher {
                     state.frame_attached(session, frame.frame_id, frame.parent_frame_id);
                 });
             }),
-            // One that only changes its process stays.
+            // A frame that only changes its process stays.
             "Page.frameDetached" => parse(event, |frame: FrameDetached| {
                 if frame.reason != "swap" {
                     self.shared.change(|state| state.frame_removed(session, &frame.frame_id));
@@ -177,7 +178,7 @@ impl Watcher {
                     self.setup.prepare_tab(&session);
                 } else {
                     close(&self.connection, &target.target_id);
-                    // The page that opened it waits until it runs.
+                    // The page that opened the tab waits until the tab runs.
                     send(&session, "Runtime.runIfWaitingForDebugger", ());
                 }
             }
@@ -232,7 +233,7 @@ impl Watcher {
 
     fn navigated(&self, session: &str, navigated: FrameNavigated) {
         let frame = navigated.frame;
-        // It was refused when it began, and has come all the same before the loading could be stopped.
+        // The navigation was refused when it began, but its document came before the loading could be stopped.
         if frame.parent_id.is_none() && self.filter.refuse_document(&self.shared, &frame.url) {
             send(&self.connection.session(session), "Page.navigate", json!({ "url": "about:blank" }));
         }
@@ -244,7 +245,7 @@ impl Watcher {
     }
 }
 
-/// What has another shape than is known of is passed over.
+/// The parameters of an event; an event of an unknown shape is passed over.
 fn parse<T: DeserializeOwned>(event: &Event, then: impl FnOnce(T)) {
     match event.parse() {
         Ok(params) => then(params),

@@ -1,4 +1,4 @@
-//! Actions: which fields each kind has, and what they amount to.
+//! Actions: which fields each kind has, and what they mean.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ fn fields_of(kind: ActionKind) -> &'static [&'static str] {
     }
 }
 
-/// Those of them that a kind cannot be without, besides its target.
+/// The fields that a kind must have besides its target.
 fn required_of(kind: ActionKind) -> &'static [&'static str] {
     match kind {
         ActionKind::Navigate => &["url"],
@@ -80,7 +80,7 @@ fn required_of(kind: ActionKind) -> &'static [&'static str] {
 }
 
 impl Reader<'_> {
-    /// Reads an action. `None` where it breaks a rule, and where some text of it is not known yet.
+    /// Reads an action. `None` if it breaks a rule, or has a text that is not known yet.
     pub(crate) fn action(&mut self, action: &v1::Action) -> Option<Action> {
         let before = self.findings.count();
         self.action_id.clone_from(&action.id);
@@ -219,7 +219,7 @@ impl Reader<'_> {
             self.refuse(
                 "key",
                 "key",
-                "is no key; write a character, or a name such as `Enter` or `Control+A`",
+                "is not a key; write a character, or a name such as `Enter` or `Control+A`",
             );
         }
         for (field, texts, most) in
@@ -255,7 +255,7 @@ impl Reader<'_> {
         self.check_codes("retry.on", &retry.on);
     }
 
-    /// Codes after which something is done again.
+    /// Checks a list of codes after which something is done again.
     pub(super) fn check_codes(&mut self, path: &str, codes: &[String]) {
         if codes.len() > tables::EXECUTOR_CODES.len() {
             self.refuse(path, "limit", "lists more codes than there are");
@@ -277,10 +277,10 @@ impl Reader<'_> {
     }
 }
 
-/// Whether the text is an absolute URL, and one of http or https. A script that is about to be performed may have got
-/// another scheme from a page: that is for the policy stage to block.
+/// Refuses a text that is not an absolute URL of http or https. A script that is about to be performed may have got
+/// another scheme from a page: that scheme is for the policy stage to block.
 fn check_url(text: &str, check_scheme: bool) -> Result<(), String> {
-    let url = Url::parse(text).map_err(|error| format!("is no absolute URL: {error}"))?;
+    let url = Url::parse(text).map_err(|error| format!("is not an absolute URL: {error}"))?;
     if check_scheme && !matches!(url.scheme(), "http" | "https") {
         return Err(format!("leads to {}:, and only http and https are navigated to", url.scheme()));
     }

@@ -9,7 +9,7 @@ use super::action::Action;
 use super::reader::{Form, Reader};
 
 /// Every violation of a script: of its shape ([`validate::script`]), of the rules U2, U3 and U5 of seed 002, and of those
-/// whose word says what is wrong. Paths are from the script.
+/// whose name says what is wrong. Paths are from the script.
 ///
 /// Rules beyond those of the shape: `required`, `fields`, `only_one`, `enum`, `range`, `limit`, `duplicate`, `ref`, `regex`,
 /// `allowlist`, `url`, `key`, `attribute`, `output`, `variable`, `secret`, `placeholder`, `code`, `critical`,
@@ -17,7 +17,7 @@ use super::reader::{Form, Reader};
 #[must_use]
 pub fn check_script(script: &v1::Script) -> Vec<ScriptViolation> {
     let shape = validate::script(script);
-    // Of what is too large nothing else is said, by anybody.
+    // A script that is too large is refused for its size alone.
     if shape.iter().any(|violation| violation.path.is_empty() && violation.rule == "size")
         || script.actions.len() > validate::ACTIONS_MAX
     {
@@ -102,7 +102,7 @@ pub(crate) fn read_action(action: &v1::Action, interactive: bool) -> Result<Acti
     read.ok_or_else(|| reader.findings.into_vec())
 }
 
-/// Which rules are broken, in order, each once: `violated_rules` of an `INVALID_ACTIONSPEC`.
+/// The rules that are broken, in order, each once: `violated_rules` of an `INVALID_ACTIONSPEC`.
 pub(crate) fn violated_rules(violations: &[ScriptViolation]) -> Vec<&str> {
     let mut rules: Vec<&str> = Vec::new();
     for violation in violations {

@@ -18,7 +18,7 @@ const LIST_MAX: usize = 32;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Condition {
-    /// As written.
+    /// The condition as it is written in the script.
     pub(crate) spec: v1::Condition,
     pub(crate) target: Option<Query>,
     pub(crate) test: Test,
@@ -31,7 +31,7 @@ pub(crate) enum Test {
     Hidden,
     Enabled(bool),
     Checked(bool),
-    /// Of the target, else of the whole page.
+    /// The text of the target, or of the whole page where the condition has no target.
     Text(Matcher),
     Value(Matcher),
     Attribute(String, Matcher),
@@ -61,7 +61,7 @@ impl Matcher {
         }
     }
 
-    /// False where there is hardly a text that does not fit, such as for `.*`.
+    /// False if nearly every text matches, as for `.*`.
     fn tells_something(&self) -> bool {
         match self {
             Self::Equals(_) => true,
@@ -71,7 +71,7 @@ impl Matcher {
     }
 }
 
-/// What a kind of condition has besides its kind.
+/// The fields that a kind of condition has besides its kind.
 struct Shape {
     target: Need,
     value: Need,
@@ -127,9 +127,9 @@ pub(crate) fn kind_name(kind: i32) -> String {
 /// What reading a list of conditions gave.
 #[derive(Debug, Default)]
 pub(crate) struct Conditions {
-    /// Those that could be read; all of them where nothing was refused and every text is known.
+    /// The conditions that could be read: all of them if none was refused and every text is known.
     pub(crate) known: Vec<Condition>,
-    /// One of them is strong (rule U5), as far as can be told.
+    /// True if one of the conditions is strong (rule U5), as far as is known.
     pub(crate) strong: bool,
 }
 
@@ -144,7 +144,7 @@ impl Reader<'_> {
             let known = self.condition(&format!("{path}[{index}]"), condition, 1);
             let strong = match &known {
                 Some(condition) => condition.is_strong(),
-                // A text that is not known yet is taken to tell something.
+                // A text that is not known yet is assumed to be specific enough.
                 None => is_strong_kind(condition),
             };
             read.strong |= strong;
@@ -224,12 +224,12 @@ impl Reader<'_> {
         let odd =
             |c: char| c.is_whitespace() || c.is_control() || matches!(c, '"' | '\'' | '=' | '<' | '>' | '/');
         if name.is_empty() || name.len() > 256 || name.contains(odd) {
-            self.refuse(path, "attribute", "is no name of an attribute");
+            self.refuse(path, "attribute", "is not the name of an attribute");
         }
     }
 }
 
-/// What the fields amount to; `None` where one is missing, which was reported.
+/// The test that the fields describe; `None` if a field is missing, which was reported.
 fn test(
     kind: Kind,
     count: Option<u32>,
@@ -273,7 +273,7 @@ fn test(
 }
 
 impl Condition {
-    /// Whether it proves that an action had its effect (rule U5).
+    /// True if the condition proves that an action had its effect (rule U5).
     fn is_strong(&self) -> bool {
         let tells_something = match &self.test {
             Test::Text(matcher)
@@ -289,8 +289,8 @@ impl Condition {
 }
 
 /// Strong are url, host and title; text, value, attribute and checked state of one element; the count of elements by
-/// testid, role or label; a completed download and a listed upload (CONTRACTS: the reading of seed 002, U5). That
-/// something does not hold says nothing about what does.
+/// testid, role or label; a completed download and a listed upload (CONTRACTS: the reading of seed 002, U5). A
+/// negated condition is not strong: that something does not hold proves nothing about what does.
 fn is_strong_kind(condition: &v1::Condition) -> bool {
     match Kind::try_from(condition.kind).unwrap_or_default() {
         Kind::UrlEquals

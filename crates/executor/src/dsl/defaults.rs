@@ -14,7 +14,8 @@ const HEIGHT: u32 = 720;
 const LOCALE: &str = "en-US";
 const TIMEZONE: &str = "UTC";
 
-/// Fills every default of a script in, those of its policy, its browser and its actions. Done twice it is done once.
+/// Fills every default of a script in, those of its policy, its browser and its actions. Filling them in twice changes
+/// nothing more.
 pub fn materialise(script: &mut v1::Script) {
     let policy = script.policy.get_or_insert_default();
     materialise_policy(policy);

@@ -26,7 +26,7 @@ impl Findings {
         self.reported.push(violation);
     }
 
-    /// How many there are, so that a reader can tell whether a part added any.
+    /// The number of violations, by which a reader can tell that a part added some.
     pub(crate) fn count(&self) -> usize {
         self.reported.len() + self.beyond
     }

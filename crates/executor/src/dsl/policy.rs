@@ -35,7 +35,7 @@ pub struct Policy {
     pub(crate) navigation_timeout: Duration,
 }
 
-/// Criticality raised by policy: of an action that matches all that is given.
+/// A rule that makes actions critical: those that match every field that is given.
 #[derive(Clone, Debug)]
 pub(crate) struct CriticalRule {
     pub(crate) kind: Option<ActionKind>,
@@ -53,7 +53,7 @@ pub(crate) struct AuthSignals {
 }
 
 impl Default for Policy {
-    /// What a script means that declares none: nothing may be reached.
+    /// The policy of a script that declares none: no host may be reached.
     fn default() -> Self {
         let mut spec = v1::ScriptPolicy::default();
         super::materialise_policy(&mut spec);
@@ -94,7 +94,7 @@ impl Policy {
         &self.allowlist
     }
 
-    /// What is never to leave the page in clear.
+    /// The parts of a page that must never leave it unmasked.
     #[must_use]
     pub fn page_redaction(&self) -> PageRedaction {
         let selectors = self.spec.redaction.as_ref().map(|redaction| redaction.selectors.clone());
@@ -109,7 +109,7 @@ impl Policy {
 }
 
 impl Reader<'_> {
-    /// Reads a policy; nothing where something of it is refused that there is no default for.
+    /// Reads a policy; `None` if a part of it is refused for which there is no default.
     pub(super) fn policy(&mut self, policy: &v1::ScriptPolicy) -> Option<Policy> {
         let before = self.findings.count();
         let allowlist = self.allowlist("allowlist", &policy.allowlist);
@@ -184,7 +184,7 @@ impl Reader<'_> {
         let Some(backoff) = backoff else { return };
         let delays = [("base_delay_ms", backoff.base_delay_ms), ("max_delay_ms", backoff.max_delay_ms)];
         for (field, delay) in delays {
-            // No delay at all is a delay.
+            // A delay of zero is allowed.
             if delay != Some(0) {
                 self.limit(&format!("backoff.{field}"), delay, Duration::ZERO);
             }
@@ -235,7 +235,7 @@ impl Reader<'_> {
             let kind = self.optional_enum(&format!("{path}.kind"), rule.kind);
             let host = rule.host.as_ref().and_then(|host| {
                 let host = Allowlist::parse([host]).map_err(|errors| {
-                    let problem = errors.first().map_or("is no host", |error| error.problem);
+                    let problem = errors.first().map_or("is not a host", |error| error.problem);
                     self.refuse(&format!("{path}.host"), "allowlist", problem);
                 });
                 host.ok()

@@ -1,4 +1,4 @@
-//! What every part of a script is read with: where it stands, what is wrong so far, and what texts mean there.
+//! The reader that every part of a script is read with: its path, the violations so far, and what texts mean there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,14 +15,14 @@ pub(crate) const LONGEST_LIMIT: Duration = Duration::from_secs(60 * 60);
 /// A regular expression that needs more memory than this is refused.
 const PATTERN_BYTES: usize = 1 << 20;
 
-/// What a text of an action is before it is read.
+/// The state of an action's texts before they are read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Form<'a> {
-    /// As its author wrote it: with placeholders, of which the variables are known and the outputs not yet.
+    /// The texts are as their author wrote them, with placeholders: variables are known, outputs not yet.
     Written { variables: &'a BTreeMap<String, String>, outputs: &'a BTreeSet<String> },
-    /// Everything is in its place; only secrets are still references.
+    /// All placeholders are replaced but those of secrets.
     Ready,
-    /// It belongs to no action and takes no placeholders.
+    /// The text does not belong to an action and takes no placeholders.
     Fixed,
 }
 
@@ -30,10 +30,10 @@ pub(crate) enum Form<'a> {
 pub(crate) struct Reader<'a> {
     pub(crate) form: Form<'a>,
     pub(crate) interactive: bool,
-    /// Before every path, such as `actions[2].`.
+    /// The prefix of every path, such as `actions[2].`.
     pub(crate) prefix: String,
     pub(crate) action_id: String,
-    /// The action says why, which `nth` needs.
+    /// True if the action gives a reason, which `nth` needs.
     pub(crate) has_rationale: bool,
     pub(crate) findings: Findings,
 }
@@ -55,7 +55,7 @@ impl<'a> Reader<'a> {
         self.findings.push(path, &self.action_id, rule, message.into());
     }
 
-    /// The text as the page will get it. `None` where it is refused, and where it is not known yet.
+    /// The text as the page will get it. `None` if the text is refused, or is not known yet.
     pub(crate) fn text(&mut self, path: &str, text: &str, place: Place) -> Option<String> {
         if !self.is_clean(path, text) {
             return None;
@@ -78,8 +78,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A reference to an output that is still there has got no value: the action that was to give it has failed, or found
-    /// nothing. Nobody means these characters themselves.
+    /// Refuses a reference to an output that has no value: the action that was to give the value has failed, or found
+    /// nothing. Nobody means the characters of the reference themselves.
     fn ready(&mut self, path: &str, text: &str) -> Option<String> {
         let output = placeholders(text).unwrap_or_default().into_iter().find_map(|segment| match segment {
             Segment::Placeholder(Placeholder::Output(name)) => Some(name),
@@ -137,7 +137,7 @@ impl<'a> Reader<'a> {
             return None;
         }
         match insert(text, place, variables, &BTreeMap::new()) {
-            // A value may have what no text of an action may.
+            // A value may have characters that a text of an action may not.
             Ok(text) => self.is_clean(path, &text).then_some(text),
             Err((rule, message)) => {
                 self.refuse(path, rule, message);
@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether the text is within the limits that every text has.
+    /// True if the text is within the limits that every text has; else a violation is noted.
     pub(crate) fn is_clean(&mut self, path: &str, text: &str) -> bool {
         if text.len() > TEXT_MAX_BYTES {
             self.refuse(path, "limit", format!("has {} bytes; at most {TEXT_MAX_BYTES}", text.len()));

@@ -17,12 +17,12 @@ const FRAMES_MAX: usize = 8;
 pub(crate) enum Purpose {
     /// Exactly one element.
     Element,
-    /// All that match are counted: a place among them makes no sense.
+    /// All matches are counted, so `nth` makes no sense.
     Count,
 }
 
 impl Reader<'_> {
-    /// The query that a target stands for. `None` where it is refused, or has texts that are not known yet.
+    /// The query that a target stands for. `None` if the target is refused, or has texts that are not known yet.
     pub(crate) fn target(&mut self, path: &str, target: &v1::Target, purpose: Purpose) -> Option<Query> {
         let before = self.findings.count();
         let mut query = self.locators(path, target);
@@ -75,7 +75,7 @@ impl Reader<'_> {
             };
             // Characters that a testid, a selector or a path begins and ends with may matter to it.
             let text = if matches!(field, "testid" | "css" | "xpath") { text } else { normalised(&text) };
-            // An empty name is a name: that of an element without one.
+            // An empty name has a meaning: the element has no name.
             if text.trim().is_empty() && field != "name" {
                 self.refuse(&path, "required", "is empty");
                 continue;
@@ -163,7 +163,7 @@ impl Reader<'_> {
             || target.role.is_some()
             || target.label.is_some()
             || target.css.is_some();
-        // Whatever locator decides, the place is counted among what it matched: so each has to be stable.
+        // `nth` counts among the matches of whichever locator decides, so each locator has to be stable.
         if unstable || !stable {
             self.refuse(&path, "U3", "a place is counted only over testid, role with name, label or css");
         }

@@ -56,7 +56,7 @@ impl Seen {
     }
 }
 
-/// Of a page that was never seen.
+/// The signature of a page that was never seen.
 pub(crate) fn empty_signature() -> v1::StateSignature {
     Seen::new(Skeleton::default(), &Redactor::new(&[])).signature
 }

@@ -1,4 +1,4 @@
-//! What the page did, and what of it fails the action.
+//! Changes of the page, and those among them that fail the action.
 
 use capataz_contracts::v1::{self, ActionKind, BlockedRequests, DialogAnswer, NavigationKind};
 use capataz_policy::executor::code;
@@ -10,7 +10,7 @@ use crate::error::{Failure, Phase};
 use crate::page::{Page, PageError};
 use crate::text::normalised;
 
-/// More of one kind are not recorded. A page can open dialogs without end.
+/// The most changes of one kind that are recorded. A page can open dialogs without end.
 const RECORDED: usize = 100;
 
 const UNAUTHORIZED: u32 = 401;
@@ -29,11 +29,11 @@ impl<P: Page> Step<'_, P> {
         extend(&mut all.downloads, new.downloads);
     }
 
-    /// Requests that the allowlist refused, and dialogs that must not come.
+    /// Fails the action for requests that the allowlist refused, and for dialogs that must not come.
     pub(super) fn check_changes(&self, answer: DialogAnswer) -> Result<(), Failure> {
         let fails = |request: &&v1::BlockedRequest| match request.kind.as_str() {
             "document" => true,
-            // What was seen as a connection alone may be the browser's own, such as for the time of day.
+            // A refused connection without a request may be the browser's own, such as for the time of day.
             "connection" => false,
             _ => self.policy.blocked_requests != BlockedRequests::Record,
         };
@@ -68,7 +68,7 @@ impl<P: Page> Step<'_, P> {
         }
         if !signals.texts.is_empty() {
             let text = normalised(&readable(self.page.text().await)?);
-            // What was there before says nothing, unless the page was loaded anew.
+            // A signal that was there before proves nothing, unless the page was loaded anew.
             let is_new = |signal: &&String| has_loaded || !self.auth_texts_before.contains(signal);
             let shown = signals.texts.iter().filter(is_new).find(|signal| text.contains(signal.as_str()));
             if let Some(signal) = shown {
@@ -103,7 +103,7 @@ impl<P: Page> Step<'_, P> {
     }
 }
 
-/// What was read; nothing where the page cannot be read just now.
+/// What was read; `None` if the page cannot be read just now.
 fn readable<T: Default>(read: Result<T, PageError>) -> Result<T, Failure> {
     match read {
         Err(error @ PageError::Lost { .. }) => Err(read_failed(&error, Phase::Post)),

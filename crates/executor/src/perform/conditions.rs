@@ -1,4 +1,4 @@
-//! Whether conditions hold, and what was observed instead.
+//! Conditions: do they hold, and what was observed instead.
 
 use capataz_contracts::json as contract;
 use serde_json::{Map, Value, json};
@@ -13,7 +13,7 @@ use crate::text::normalised;
 /// More matches than this are not looked at one by one.
 const LOOKED_AT: u32 = 50;
 
-/// What came of one condition.
+/// The result of one condition.
 struct Verdict {
     holds: bool,
     observed: Value,
@@ -26,7 +26,7 @@ impl Verdict {
 }
 
 impl<P: Page> Step<'_, P> {
-    /// Those of the conditions that do not hold now, with what was observed.
+    /// The conditions that do not hold now, with what was observed.
     pub(super) async fn failing(
         &mut self,
         action: &Action,
@@ -57,7 +57,7 @@ impl<P: Page> Step<'_, P> {
 
     async fn test(&mut self, action: &Action, condition: &Condition) -> Result<Verdict, PageError> {
         let mut condition = condition;
-        // An even number of negations is none.
+        // An even number of negations cancels out.
         let mut negated = false;
         while let Test::Not(inner) = &condition.test {
             condition = inner;
@@ -198,7 +198,7 @@ impl<P: Page> Step<'_, P> {
     }
 }
 
-/// The last part of a path.
+/// The last segment of a path.
 pub(super) fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }

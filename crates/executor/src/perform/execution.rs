@@ -1,4 +1,4 @@
-//! Stages `execution` and `postcondition`: it is done once, and what was to come of it is waited for.
+//! Stages `execution` and `postcondition`: the action is done once, and its expected effect is waited for.
 
 use capataz_contracts::script::{Placeholder, Segment, placeholders};
 use capataz_contracts::v1::{ActionKind, DialogAnswer, WaitUntil};
@@ -22,7 +22,7 @@ impl<P: Page> Step<'_, P> {
         let limit = self.timeout(action);
         let deadline = self.deadline(action);
         if let Some(act) = self.act(action, &prepared)? {
-            // From here on nobody knows whether the page got it, unless it says that it did not.
+            // From here on the page may have received the action, unless the error says that it did not.
             self.touched = action.kind != ActionKind::ScrollTo;
             let acted = self.page.act(act, action.wait_until, limit).await;
             if let Err(error) = acted.as_ref()
@@ -40,7 +40,7 @@ impl<P: Page> Step<'_, P> {
                 match ended {
                     Ok(true) => self.check_download()?,
                     Ok(false) => {
-                        // What kept it from beginning says more than that it did not.
+                        // The reason why no download began says more than that none began.
                         self.check_changes(self.answer(action))?;
                         return Err(download_failed("no download has ended in time"));
                     }
@@ -56,7 +56,7 @@ impl<P: Page> Step<'_, P> {
         self.check_changes(self.answer(action))
     }
 
-    /// What is sent to the page; nothing for what only reads.
+    /// The act that is sent to the page; `None` for an action that only reads.
     fn act(&mut self, action: &Action, prepared: &Prepared) -> Result<Option<Act>, Failure> {
         let spec = &action.spec;
         let node = || -> Result<Node, Failure> {
@@ -158,7 +158,7 @@ impl<P: Page> Step<'_, P> {
                 Failure::of_condition(Phase::Post, "performed", json!({"observed": error.to_string()}))
             }
             PageError::TooSlow { waiting_for, limit } => {
-                // Of a navigation it is known how far the document was to come.
+                // For a navigation the script says how far the document was to come.
                 let names_a_point = action.traits.navigates && action.kind != ActionKind::Download;
                 let awaited = if names_a_point { wait_condition(action.wait_until) } else { waiting_for };
                 let details = json!({
@@ -208,7 +208,7 @@ impl<P: Page> Step<'_, P> {
         action.dialogs.unwrap_or(self.policy.dialogs)
     }
 
-    /// Waits until what was to come of the action is there.
+    /// Waits until the postconditions hold.
     pub(super) async fn prove(&mut self, action: &Action) -> Result<(), Failure> {
         let deadline = self.deadline(action);
         loop {
@@ -216,7 +216,7 @@ impl<P: Page> Step<'_, P> {
             self.check_changes(self.answer(action))?;
             self.check_auth(action).await?;
             let mut failed = self.failing(action, &action.conditions, Phase::Assert).await?;
-            // An assertion is about now; everything else may take its time.
+            // An assertion is about this moment; the effect of every other action may take time.
             let is_final = action.kind == ActionKind::Assert && !failed.is_empty();
             failed.extend(self.failing(action, &action.post, Phase::Post).await?);
             failed.extend(self.unchecked(action).await?);
@@ -248,7 +248,8 @@ impl<P: Page> Step<'_, P> {
         Ok((checked != Some(wanted)).then_some(failed))
     }
 
-    /// What only reads has no picture of before, until something is waited for: then it is still as it was.
+    /// An action that only reads has no picture from before it. One is taken when its conditions must be waited for,
+    /// since the page is still unchanged then.
     async fn picture_before(&mut self) -> Result<(), Failure> {
         let has_none = self.before.as_ref().is_some_and(|before| before.picture.is_none());
         if !has_none {

@@ -90,7 +90,7 @@ impl<P: Page> Step<'_, P> {
         let mut pieces: Vec<Piece> = self.before_picture().into_iter().collect();
         pieces.append(&mut self.pieces);
         if self.touched {
-            // A halt, or the loss of the browser, has nothing else to show of the page than the snapshot.
+            // After a halt, or the loss of the browser, the snapshot is the only evidence of the page.
             let state = self.page.state(&self.nodes()).await;
             let (skeleton, snapshot) = state.map_err(|error| taking_failed(&error))?;
             let after = Seen::new(skeleton, self.redactor);
@@ -177,7 +177,7 @@ impl<P: Page> Step<'_, P> {
         (stage, failure)
     }
 
-    /// What the table asks for, in its order.
+    /// The evidence that the table of codes asks for, in its order.
     async fn take_evidence(
         &mut self,
         stage: ActionStage,
@@ -240,7 +240,7 @@ impl<P: Page> Step<'_, P> {
         Ok(Piece { kind: evidence::HTML, media_type: HTML, content: html.into(), redacted })
     }
 
-    /// What was kept of the page before this action, which nothing can take away any more.
+    /// Adds the evidence that was taken before this action; a page that fails later cannot take it away.
     fn name_last_evidence(&self, stored: &mut Vec<EvidenceRef>) {
         for piece in &self.task.last_evidence {
             if !stored.contains(piece) {
@@ -249,7 +249,7 @@ impl<P: Page> Step<'_, P> {
         }
     }
 
-    /// Of a page that is gone: what was seen last, by this action or before it.
+    /// Adds the evidence that can still be had when the page is gone: what this action, or one before it, saw last.
     fn last_evidence(&mut self, pieces: &mut Vec<Piece>) {
         match &self.before {
             Some(before) => pieces.push(before.piece()),
@@ -300,7 +300,7 @@ fn lost_failure(task: &Task, reason: &str) -> Failure {
     failure
 }
 
-/// Of a browser that was lost while nothing was performed.
+/// The error of a browser that was lost while no action was being performed.
 pub(super) async fn lost<E: EvidenceSink>(
     performer: &Performer,
     task: &Task,

@@ -39,7 +39,7 @@ pub trait Clock: Sync {
 
 /// Secrets by their names.
 pub trait Secrets: Sync {
-    /// Whether there is a secret of this name. Asked before anything is sent.
+    /// True if there is a secret of this name. Asked before anything is sent.
     fn has(&self, name: &str) -> bool;
     /// The secret itself, at the moment in which it is typed.
     fn resolve(&self, name: &str) -> Option<String>;

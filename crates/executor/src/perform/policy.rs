@@ -1,4 +1,4 @@
-//! Stage `policy`: what the script's policy does not allow is not begun.
+//! Stage `policy`: an action that the script's policy does not allow is not begun.
 
 use capataz_contracts::v1::{Criticality, DialogAnswer};
 use capataz_policy::executor::code;
@@ -27,7 +27,7 @@ impl<P: Page> Step<'_, P> {
         {
             return Err(self.blocked(&refusal.host(), url));
         }
-        // A glance at the target, without waiting for it: what is not there yet is judged once it is found.
+        // The target is looked at without waiting for it. A target that is not there yet is judged when it is found.
         let glance = match &action.target {
             Some(target) if self.needs_glance(action) => match self.page.look(target).await {
                 Err(error @ PageError::Lost { .. }) => return Err(read_failed(&error, Phase::Pre)),
@@ -42,7 +42,7 @@ impl<P: Page> Step<'_, P> {
         action.criticality == Criticality::Critical || !self.policy.critical.is_empty()
     }
 
-    /// Whether a critical action may be performed on this element, or on one that is not known yet.
+    /// Refuses a critical action that may not be performed on this element, or on one that is not known yet.
     pub(super) async fn judge(&mut self, action: &Action, element: Option<&Element>) -> Result<(), Failure> {
         let raised = self.criticality != Criticality::Critical && self.is_raised(action, element).await?;
         if raised {
@@ -62,7 +62,7 @@ impl<P: Page> Step<'_, P> {
         let Some(destination) = destination else { return Ok(()) };
         match self.policy.allowlist.check_url(destination) {
             Ok(()) => Ok(()),
-            // A script of the page itself leads nowhere.
+            // A `javascript:` URL runs in the page itself and leads to no other host.
             Err(Refusal::Scheme { scheme }) if scheme == "javascript" => Ok(()),
             Err(refusal) => {
                 let host = refusal.host();
@@ -75,7 +75,7 @@ impl<P: Page> Step<'_, P> {
         }
     }
 
-    /// Whether a rule of the policy makes the action critical. A rule about names says nothing of an unknown element.
+    /// True if a rule of the policy makes the action critical. A rule about names says nothing of an unknown element.
     async fn is_raised(&mut self, action: &Action, element: Option<&Element>) -> Result<bool, Failure> {
         let policy = self.policy;
         for rule in &policy.critical {

@@ -25,7 +25,7 @@ pub(super) struct Prepared {
     pub(super) values: Vec<String>,
     /// Files to be uploaded, without links and `..` in their paths.
     pub(super) files: Vec<PathBuf>,
-    /// A check box is as it is wanted already.
+    /// True if a check box is in the wanted state already.
     pub(super) is_done: bool,
 }
 
@@ -147,7 +147,7 @@ impl<P: Page> Step<'_, P> {
         target: &Query,
         deadline: Deadline,
     ) -> Result<(), Failure> {
-        // What was found already is good for the first look, unless conditions were waited for in between.
+        // The element that was found already serves as the first look, unless conditions were waited for in between.
         let mut is_fresh = action.pre.is_empty();
         loop {
             if !is_fresh {
@@ -201,7 +201,7 @@ impl<P: Page> Step<'_, P> {
             let seen = self.see(Self::sends(action)).await;
             self.before = Some(seen.map_err(|error| match error {
                 PageError::Lost { .. } => read_failed(&error, Phase::Pre),
-                // Without evidence nothing is done.
+                // An action without evidence is not performed.
                 error => evidence_failed(&error.to_string(), None),
             })?);
         }
@@ -289,7 +289,7 @@ fn types_secret(action: &Action) -> bool {
     segments.iter().any(|segment| matches!(segment, Segment::Placeholder(Placeholder::Secret(_))))
 }
 
-/// The value of the option that is meant: by its value, else by its exact label. Disabled options are not there.
+/// The value of the option that is meant: by its value, else by its exact label. Disabled options do not count.
 fn value_of<'f>(wanted: &str, facts: &'f Facts) -> Option<&'f str> {
     let enabled = || facts.options.iter().filter(|option| !option.disabled);
     let label = normalised(wanted);
@@ -302,7 +302,8 @@ fn values(options: &[String], facts: &Facts) -> Vec<String> {
     options.iter().filter_map(|option| value_of(option, facts)).map(str::to_owned).collect()
 }
 
-/// Whether the element must receive events at its centre. A form is submitted as its button would.
+/// True if the element must receive events at its centre. A form itself needs no
+/// pointer; a button that submits one is used as by a click.
 fn is_pointed_at(action: &Action, description: &Description) -> bool {
     use ActionKind as Kind;
     match action.kind {
@@ -345,7 +346,7 @@ fn not_found(action: &Action, look: &Look) -> Failure {
         "target_resolution_order": RESOLUTION_ORDER,
         "target": action.spec.target.as_ref().map(target_json),
         "count_observed": 0,
-        // More than none where the place that is asked for is beyond them.
+        // There are matches where the action asks for an `nth` beyond them.
         "count_before_nth": look.count,
         "tried": look.tried,
         "frame_missing": look.frame_missing,

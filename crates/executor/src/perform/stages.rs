@@ -12,7 +12,7 @@ impl<P: Page> Step<'_, P> {
     /// All stages but `evidence`, up to the first that fails.
     pub(super) async fn run(&mut self) -> Result<(), Failed> {
         let begun = self.clock.monotonic();
-        // A limit counts actions, whatever they are: it is no matter of this one being valid.
+        // A limit counts all actions, so it is reported even where the present action is invalid.
         if let Some(decided) = &self.task.failure {
             return self.ended(ActionStage::Policy, begun, Err(Failure::decided(decided)));
         }

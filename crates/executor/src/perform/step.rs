@@ -1,4 +1,4 @@
-//! What is known of an action while it is performed.
+//! What is known about an action while it is performed.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::evidence::{Piece, Seen};
 use crate::page::{Element, Look, Node, Page, PageError};
 use crate::redact::Redactor;
 
-/// A page that shows no change is looked at again after this.
+/// The pause after which a page that shows no change is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 pub(super) struct Step<'a, P> {
@@ -50,7 +50,7 @@ pub(super) struct Step<'a, P> {
 pub(super) struct Deadline(Duration);
 
 impl Deadline {
-    /// What is left until then; `None` where nothing is.
+    /// The time that is left; `None` if there is none.
     pub(super) fn left(self, clock: &dyn Clock) -> Option<Duration> {
         self.0.checked_sub(clock.monotonic()).filter(|left| !left.is_zero())
     }
@@ -112,14 +112,14 @@ impl<'a, P: Page> Step<'a, P> {
         Ok(true)
     }
 
-    /// Whether a picture is taken before the action: of all that sends something to the page.
+    /// True if the action sends something to the page; a picture is then taken before it.
     pub(super) fn sends(action: &Action) -> bool {
         use v1::ActionKind::{Hover, ScrollTo};
         action.traits.changes || matches!(action.kind, Hover | ScrollTo)
     }
 }
 
-/// What it means that the page could not be read in this phase of an action.
+/// The failure of an action whose page could not be read in this phase.
 pub(super) fn read_failed(error: &PageError, phase: Phase) -> Failure {
     match error {
         PageError::Lost { reason } => Failure::lost(reason),

@@ -44,7 +44,7 @@ impl<P: Page> Step<'_, P> {
 }
 
 async fn readable(file: &str, folders: &[PathBuf]) -> Result<PathBuf, Failure> {
-    // Whether there is such a file is nobody's business where it is outside: the folder is checked first.
+    // The folder is checked first: a caller must not learn which files exist outside of it.
     let outside = || upload_failed(file, "outside_upload_folders", "the file is not below a declared folder");
     let path = Path::new(file);
     if !path.is_absolute() {
@@ -63,7 +63,7 @@ async fn readable(file: &str, folders: &[PathBuf]) -> Result<PathBuf, Failure> {
     }
     let is_file = tokio::fs::metadata(&path).await.is_ok_and(|metadata| metadata.is_file());
     if !is_file {
-        return Err(upload_failed(file, "not_a_file", "this is no regular file"));
+        return Err(upload_failed(file, "not_a_file", "this is not a regular file"));
     }
     match tokio::fs::File::open(&path).await {
         Ok(_) => Ok(path),

@@ -66,8 +66,8 @@ impl<P: Page> Step<'_, P> {
         Ok(invalid.collect())
     }
 
-    /// Whether a target is known to be readable. One that is a single selector is looked at right away: that look shows
-    /// it, and is the one by which the target is found.
+    /// True if a target is known to be readable. A target of a single selector is looked up right away: that look shows
+    /// whether the selector can be read, and finds the target as well.
     async fn is_readable(&mut self, target: &Query) -> Result<bool, Failure> {
         let [locator] = target.locators.as_slice() else { return Ok(false) };
         if selector_field(locator).is_none() || !target.frame.is_empty() {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::MASK;
 
-/// What is found is found in the text as it reads with its masks, and remembered as it is in the original.
+/// Matches are looked for in the text with its masks, and remembered as ranges of the original.
 #[derive(Debug)]
 pub(super) struct Masked<'t> {
     original: &'t str,
@@ -21,7 +21,7 @@ impl<'t> Masked<'t> {
         Self { original, hidden, shown: Cow::Borrowed(original) }
     }
 
-    /// Hides what is found; says whether any of it was not hidden before. Ranges are in order and do not overlap.
+    /// Hides the matches; says whether any part of them was not hidden before. Ranges are in order and do not overlap.
     pub(super) fn hide(&mut self, find: impl FnOnce(&str) -> Vec<Range<usize>>) -> bool {
         let found = find(&self.shown);
         if found.is_empty() {
@@ -43,14 +43,15 @@ impl<'t> Masked<'t> {
         self.shown
     }
 
-    /// What is hidden of the original, but for what are masks already.
+    /// The hidden ranges of the original, without the masks that it has already.
     pub(super) fn into_hidden(self) -> Vec<Range<usize>> {
         let Self { original, mut hidden, .. } = self;
         hidden.retain(|range| original.get(range.clone()) != Some(MASK));
         hidden
     }
 
-    /// Ranges of the text that is shown as ranges of the original. What is a part of a mask is all that it hides.
+    /// Ranges of the text that is shown as ranges of the original. A part of a mask stands for everything that the mask
+    /// hides.
     fn in_original(&self, shown: Vec<Range<usize>>) -> Vec<Range<usize>> {
         let mut masks = Vec::with_capacity(self.hidden.len());
         let (mut at, mut copied) = (0, 0);
@@ -92,7 +93,7 @@ impl<'t> Masked<'t> {
     }
 }
 
-/// In order, and those that overlap as one. Neighbours stay two.
+/// Sorts ranges, and joins those that overlap. Ranges that only touch stay apart.
 fn merged(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.sort_by_key(|range| (range.start, range.end));
     let mut merged: Vec<Range<usize>> = Vec::with_capacity(ranges.len());

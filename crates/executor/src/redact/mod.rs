@@ -18,7 +18,7 @@ use patterns::{BUILT_IN, Only, card_numbers};
 pub use secrets::MASK;
 use secrets::Secrets;
 
-/// More rounds than any text needs.
+/// The most rounds; every text needs fewer.
 const ROUNDS_MAX: usize = 8;
 
 /// Masks what is secret. One for each run: it learns the secrets that the run's actions type.
@@ -63,9 +63,9 @@ impl Redactor {
         masked
     }
 
-    /// One round; says whether there was anything new to hide.
+    /// Runs one round; says whether there was anything new to hide.
     fn hide(&self, masked: &mut Masked<'_>) -> bool {
-        // What is known goes first: a pattern might mask a part of it and leave the rest.
+        // Known secrets go first: a pattern might mask a part of it and leave the rest.
         let mut changed = masked.hide(|text| self.secrets.find(text));
         for rule in BUILT_IN.iter() {
             changed |= masked.hide(|text| find(&rule.pattern, text, rule.only));
@@ -84,8 +84,8 @@ impl Redactor {
         self.json_unless(are_clean, value)
     }
 
-    /// Whether no text of the value has anything to be masked, by looking at all of them as one: a snapshot has a thousand
-    /// short ones, and nearly always nothing to mask.
+    /// True if no text in the value needs a mask. All texts are looked at as one: a snapshot has a thousand short
+    /// texts, and nearly always none of them needs a mask.
     fn texts_are_clean(&self, value: &Value) -> bool {
         // A pattern of the policy's may mean the beginning or the end of a text.
         if !self.configured.is_empty() {
@@ -122,7 +122,7 @@ impl Redactor {
         }
     }
 
-    /// Redacts in place; says whether anything was.
+    /// Redacts in place; says whether anything was masked.
     pub fn string(&self, text: &mut String) -> bool {
         match self.text(text) {
             Cow::Borrowed(_) => false,
@@ -155,7 +155,7 @@ fn collect_texts(value: &Value, all: &mut String) {
 fn find(pattern: &Regex, text: &str, only: Only) -> Vec<Range<usize>> {
     let groups = pattern.captures_iter(text);
     let found = groups.filter_map(|groups| groups.name("secret").or_else(|| groups.get(0)));
-    // A mask stays what it is: redacting twice is redacting once.
+    // A mask is left alone, so that redacting twice gives the same as redacting once.
     let secret =
         found.filter(|found| !found.is_empty() && found.as_str() != MASK && only.takes(found.as_str()));
     secret.map(|found| found.range()).collect()

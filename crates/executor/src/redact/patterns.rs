@@ -4,16 +4,16 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Names of what is secret, as they end: `access_token`, `X-Api-Key`, `client-secret`.
+/// The ends of names whose values are secret: `access_token`, `X-Api-Key`, `client-secret`.
 const NAMES: &str = r"(?:[a-z0-9]+[_.\-])*(?:pass(?:word|wd|phrase|code)?|pwd|secret|token|api[_\-]?key|access[_\-]?key|private[_\-]?key|client[_\-]?secret|auth|authorization|credentials?|session[_\-]?id|jsessionid|phpsessid|sid|csrf|xsrf|csrftoken|xsrftoken|accesstoken|refreshtoken|idtoken|otp|jwt)";
 
-/// Names that are secret in a URL, and mean something else everywhere else.
+/// Names whose values are secret in a URL, and that mean something else elsewhere.
 const URL_NAMES: &str = r"(?:code|key|sig|signature|samlresponse|samlrequest|ticket|assertion)";
 
-/// One look that a secret may have.
+/// One form that a secret may have.
 #[derive(Debug)]
 pub(super) struct Rule {
-    /// Its group `secret` is masked; where there is none, all of it.
+    /// The group `secret` of a match is masked, or the whole match if there is no such group.
     pub(super) pattern: Regex,
     pub(super) only: Only,
 }
@@ -81,7 +81,7 @@ pub(super) static BUILT_IN: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     ]
 });
 
-/// Whether what has this name, such as a key of an object, is secret.
+/// True if a value of this name, such as a member of an object, is secret.
 pub(super) fn is_secret_name(name: &str) -> bool {
     #[expect(clippy::expect_used, reason = "the pattern is a constant, and a test compiles it")]
     static NAME: LazyLock<Regex> = LazyLock::new(|| {

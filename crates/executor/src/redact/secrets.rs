@@ -21,7 +21,7 @@ const BASE64_PIECE: usize = 8;
 pub(super) struct Secrets {
     /// Every form of every secret.
     forms: BTreeSet<String>,
-    /// All of them at once; the longest first, so that none is left in part.
+    /// All forms at once, the longest first, so that no form is masked only in part.
     pattern: Option<Regex>,
 }
 
@@ -42,7 +42,7 @@ impl Secrets {
         self.pattern = RegexBuilder::new(&alternatives.join("|")).size_limit(1 << 28).build().ok();
     }
 
-    /// Where they are in the text.
+    /// The places of secrets in the text.
     pub(super) fn find(&self, text: &str) -> Vec<Range<usize>> {
         let Some(pattern) = &self.pattern else { return Vec::new() };
         let found = pattern.find_iter(text).filter(|found| found.as_str() != MASK);
@@ -71,7 +71,7 @@ fn forms(secret: &str) -> Vec<String> {
         percent_encoded(secret, "-_.~!*'()"),
         percent_encoded(secret, "-_.~!*'();/?:@&=+$,#"),
     ];
-    // As it is, as it is read, and as a form sent it and a page half decoded it.
+    // The secret as it is, as people read it, and as a page shows it that has only half decoded a form.
     for text in [secret.to_owned(), normalised(secret), secret.replace(' ', "+")] {
         forms.push(html_escaped(&text, "&#39;", "&quot;"));
         forms.push(html_escaped(&text, "&#x27;", "&#34;"));
@@ -108,7 +108,8 @@ fn html_escaped(text: &str, apostrophe: &str, quote: &str) -> String {
     text.replace('\'', apostrophe).replace('"', quote)
 }
 
-/// The characters of base64 that the secret alone decides where it begins at this place of a group of three bytes.
+/// The characters of a base64 text that depend on the secret alone, if the secret begins at byte `offset` of a group of
+/// three. `None` if they are too few to be told from others.
 fn base64_piece(secret: &str, offset: usize, engine: &impl Engine) -> Option<String> {
     let mut bytes = vec![0; offset];
     bytes.extend_from_slice(secret.as_bytes());

@@ -126,7 +126,7 @@ async fn locators_that_cannot_be_read_are_told() {
     assert!(look.invalid.is_some(), "{look:?}");
     let table = page.node("#go").await;
     let refused = page.page.table(&table).await;
-    assert_eq!(refused, Err(PageError::NotActionable { reason: "it is no table" }));
+    assert_eq!(refused, Err(PageError::NotActionable { reason: "it is not a table" }));
 }
 
 #[tokio::test]

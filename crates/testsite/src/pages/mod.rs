@@ -12,7 +12,7 @@ mod windows;
 pub(crate) struct Page {
     pub path: &'static str,
     pub title: &'static str,
-    /// With placeholders, see `answer::Addresses::fill`.
+    /// The content, with placeholders; see `answer::Addresses::fill`.
     pub body: &'static str,
 }
 

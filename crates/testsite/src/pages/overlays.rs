@@ -1,4 +1,4 @@
-//! Something lies over the button.
+//! Pages on which something lies over the button.
 
 use super::{Page, page};
 

@@ -66,7 +66,7 @@ const isElement = (node) => node !== null && nodeType(node) === ELEMENT;
 /** A static list, in the order of that one root. */
 const within = (root, selector) => findAll[nodeType(root)](root, selector);
 
-/** Of a shadow root; `null` of any other node, a detached fragment included. */
+/** The host of a shadow root; `null` for any other node, a detached fragment included. */
 const hostOf = (root) => {
   if (nodeType(root) !== FRAGMENT) return null;
   try {
@@ -76,14 +76,14 @@ const hostOf = (root) => {
   }
 };
 
-/** The parent as the tree is composed: of a shadow root, its host. */
+/** The parent in the composed tree: for a child of a shadow root, the root's host. */
 const composedParent = (element) => {
   const parent = parentNode(element);
   if (parent === null || nodeType(parent) === ELEMENT) return parent;
   return hostOf(parent);
 };
 
-/** The parent as events travel and boxes nest: of a slotted node, its slot. */
+/** The parent in the flat tree, by which events travel and boxes nest: for a slotted node, its slot. */
 const flatParent = (node) => {
   const slot = nodeType(node) === ELEMENT ? elementSlot(node) : nodeType(node) === TEXT ? textSlot(node) : null;
   return slot ?? composedParent(node);
@@ -105,8 +105,8 @@ const composedClosest = (element, selector) => {
 };
 
 /**
- * What is rendered inside: of a host its shadow tree, of a slot what is assigned to it, of details that are not open their
- * summary.
+ * The children that are rendered: for a host those of its shadow tree, for a slot the nodes assigned to it, for details that
+ * are not open their summary.
  */
 const flatChildren = (element) => {
   const shadow = shadowRoot(element);
@@ -126,7 +126,7 @@ const flatChildren = (element) => {
   return children;
 };
 
-/** Answers that are forgotten with the present task, or when `touched` says that the page has had a say within it. */
+/** Functions that forget answers: at the end of the present task, or when `touched` says that code of the page ran in between. */
 const forgettable = [];
 const touched = () => {
   for (const forget of forgettable) forget();

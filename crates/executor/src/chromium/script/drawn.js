@@ -1,7 +1,7 @@
 // The text that is drawn, and where each part of it is: for secrets that only their looks tell. Whoever knows those reads
 // the text, and asks for the boxes of ranges of it.
 
-/** Of the newest reading, in order: `{at, end}` of the text, with a `node` of text, or an `element` that counts as a whole. */
+/** The pieces of the newest reading, in order: `{at, end}` of the text, with a text `node` or an `element` that counts as a whole. */
 let drawnPieces = [];
 
 /** White space that is not one plain space. */
@@ -106,7 +106,7 @@ const drawnText = (redaction = null) => {
   return bounded(parts.join(""));
 };
 
-/** Of a place in the piece's text, the place in its node. Asked for in ascending order this costs one walk. */
+/** The place in the node for a place in the piece's text. Asked for in ascending order this costs one walk. */
 const placeInNode = (piece, offset) => {
   if (!piece.collapses) return offset;
   const { raw, cursor } = piece;

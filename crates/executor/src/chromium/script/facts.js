@@ -145,7 +145,7 @@ const labelLeadsTo = (hit, target) => {
   return taker === null || taker === target || !isWithin(taker, label);
 };
 
-/** Whether what is hit gives its events to the target: itself, inside it, or on its label. */
+/** True if the element that was hit passes its events to the target: it is the target, lies inside it, or is its label. */
 const receives = (hit, target) => isWithin(hit, target) || labelLeadsTo(hit, target);
 
 /** The layer that an element which covers another belongs to: the outermost one without the target, if it is a layer. */

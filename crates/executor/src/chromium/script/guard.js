@@ -52,10 +52,11 @@ const listen = (types) => {
 listen(CLICK_TYPES);
 
 /**
- * From now on trusted events of these types pass only where the first of them arrives at the element. Handle 0 is no
- * element: nothing passes; for the documents around a frame in which an event is to arrive. Without types everything does.
+ * From now on trusted events of these types pass only where the first of them arrives at the element. Handle 0
+ * stands for no element, so no event passes: for the documents around a frame in which an event is to arrive. Without types
+ * every event passes.
  *
- * One act follows the other, so a guard that still stands is that of an act which nobody waits for any more.
+ * One act follows the other, so a guard that is still there belongs to an act that nobody waits for any more.
  */
 const arm = (handle, types = CLICK_TYPES) => {
   listen(types);

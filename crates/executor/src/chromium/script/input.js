@@ -122,7 +122,7 @@ const selectOptions = (handle, values) =>
     const options = [...selectOptionsOf(element)];
     const missing = values.filter((value) => !options.some((option) => optionValue(option) === value));
     if (missing.length > 0) return { reason: "no such option", missing };
-    // Of several with the same value, the first; where one of them is selected already, that one.
+    // Of several options with the same value the first is chosen, or the one that is selected already.
     const chosen = values.map((value) => {
       const same = options.filter((option) => optionValue(option) === value);
       return same.find((option) => optionSelected(option)) ?? same.find((option) => !optionDisabled(option)) ?? same[0];

@@ -196,7 +196,7 @@ const nameOf = (element, mask = null, detail = FULL) => normalised(nameWith(elem
 /** The name without generated text, for lists of many elements. */
 const plainName = (element, mask) => nameOf(element, mask, PLAIN_NAME);
 
-/** Whether all characters of `part` occur in `whole`, in their order. */
+/** True if all characters of `part` occur in `whole`, in their order. */
 const isSubsequence = (part, whole) => {
   let at = 0;
   for (const character of part) {
@@ -212,7 +212,7 @@ const SPACES = /\p{White_Space}+/gu;
 /** What a text that is to read as `wanted` must consist of at least: so most are ruled out without looking at styles. */
 const canRead = (least, wanted) => isSubsequence(least.normalize("NFC").replace(SPACES, ""), wanted);
 
-/** Whether the name is this one, which is in normal form. */
+/** True if the element's name is `wanted`, a text in normal form. */
 const hasName = (element, wanted) => canRead(nameWith(element, null, LEAST), wanted) && nameOf(element) === wanted;
 
 const labelWith = (label, subject, detail) =>
@@ -226,6 +226,6 @@ const labelWith = (label, subject, detail) =>
 /** The name of one referenced element or label, as a name that is made of it alone. */
 const labelText = (label, subject) => normalised(labelWith(label, subject, FULL));
 
-/** Whether the name that a label alone makes is this one, which is in normal form. */
+/** True if the name that this label alone makes is `wanted`, a text in normal form. */
 const isLabelled = (label, subject, wanted) =>
   canRead(labelWith(label, subject, LEAST), wanted) && labelText(label, subject) === wanted;

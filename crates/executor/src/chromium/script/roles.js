@@ -49,7 +49,7 @@ const outsideSections = (element) => {
   return parent === null || composedClosest(parent, SECTIONING) === null;
 };
 
-/** Whether the author gave it a name; what a `section` or `form` needs to be a landmark. */
+/** True if the author gave the element a name, which is what makes a `section` or `form` a landmark. */
 const hasAuthorName = (element) =>
   ["aria-label", "aria-labelledby", "title"].some((name) => normalised(getAttribute(element, name) ?? "") !== "");
 
@@ -180,5 +180,5 @@ const candidateSelector = (role) => ["[role]", ...(candidates.get(role) ?? [])].
 
 const HIDDEN_OR_INERT = '[aria-hidden="true" i],[inert]';
 
-/** Whether assistive technology does not see the element, and a role does therefore not find it. */
+/** True if assistive technology does not see the element; a locator by role then does not find it. */
 const isHiddenForAll = (element) => composedClosest(element, HIDDEN_OR_INERT) !== null || !isRendered(element);

@@ -5,7 +5,7 @@ const oncePassword = new WeakSet();
 
 const SECRET_AUTOFILL = /(?:^|\s)(?:current-password|new-password|one-time-code|cc-[a-z-]+)(?:\s|$)/i;
 
-/** Whether the value of this control is a secret by its nature. */
+/** True if the value of this control is a secret by its nature. */
 const holdsSecret = (element) => {
   const input = isInput(element);
   if (!input && !isTextarea(element) && !isSelect(element)) return false;

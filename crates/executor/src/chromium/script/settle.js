@@ -16,7 +16,7 @@ const nextFrame = (deadline) =>
 
 const documentAnimations = method(Document.prototype, "getAnimations");
 
-/** Of the page's own. */
+/** The animations of the page itself, without the one that hides the caret. */
 const pageAnimations = () => documentAnimations(document).filter((animation) => animation !== caretHider);
 
 const isMoving = (animation) => animation.pending || animation.playState === "running";

@@ -35,7 +35,7 @@ const styleMap = method(Element.prototype, "computedStyleMap");
 const displayOf = (element) => String(styleMap(element).get("display"));
 const visibilityOf = (element) => String(styleMap(element).get("visibility"));
 
-/** Whether a box or its content is drawn: not `display: none`, not hidden by an ancestor, not `visibility: hidden`. */
+/** True if the element's box or its content is drawn: not `display: none`, not hidden by an ancestor, not `visibility: hidden`. */
 const isRendered = (element, options = VISIBLE) => {
   if (checkVisibility(element, options)) return true;
   // An element without a box of its own whose content has one.
@@ -44,7 +44,7 @@ const isRendered = (element, options = VISIBLE) => {
   return parent !== null && isRendered(parent, RENDERED);
 };
 
-/** Whether nothing inside is drawn though the element has a box: `hidden=until-found`, among others. */
+/** True if the element has a box and its content is not drawn, as with `hidden=until-found`. */
 const hidesContent = (element) => String(styleMap(element).get("content-visibility")) === "hidden";
 
 const isInline = (display) => display.startsWith("inline") || display === "contents" || display.startsWith("ruby") || display === "none";

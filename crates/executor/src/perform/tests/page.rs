@@ -72,7 +72,7 @@ pub struct FakePage {
     pub title: String,
     pub text: String,
     pub elements: Vec<Fake>,
-    /// Of the next acts, in order; the rest succeed and change nothing.
+    /// The reactions to the next acts, in order; later acts succeed and change nothing.
     pub reactions: Vec<Reaction>,
     /// What happens by itself, each after so many milliseconds.
     pub later: Vec<(u64, Reaction)>,
