@@ -1,6 +1,6 @@
-//! Every text that a person reads, other than `--help`. A second language is a second [`Words`].
+//! Every text that people read, except `--help`. A second language is a second [`Words`].
 //!
-//! `{0}`, `{1}` … stand for what [`fill`] puts there; a language may use them in another order.
+//! `{0}`, `{1}` … are placeholders that [`fill`] replaces; a language may use them in any order.
 
 /// The texts of one language.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub fn words() -> &'static Words {
     &ENGLISH
 }
 
-/// `template` with its placeholders replaced.
+/// Returns `template` with its placeholders replaced.
 pub fn fill(template: &str, values: &[&str]) -> String {
     let mut text = String::with_capacity(template.len());
     let mut rest = template;
@@ -47,7 +47,7 @@ pub fn fill(template: &str, values: &[&str]) -> String {
     text
 }
 
-/// `one` for 1, else `many`; both with the number as `{0}`.
+/// Returns `one` for 1, else `many`; both contain the number as `{0}`.
 pub fn counted(number: u64, one: &str, many: &str) -> String {
     fill(if number == 1 { one } else { many }, &[&number.to_string()])
 }
@@ -91,7 +91,7 @@ const ENGLISH: Words = Words {
 };
 
 texts! {
-    /// PARALLEL EXECUTION COMPLETE.
+    /// The box of one wave: PARALLEL EXECUTION COMPLETE.
     Report {
         title: "PARALLEL EXECUTION COMPLETE",
         policy: "Policy: {0}",
@@ -169,7 +169,7 @@ texts! {
         seconds_many: "{0} seconds",
     }
 
-    /// Answers that a person can give.
+    /// The answers that people can give to a question.
     Options {
         extend: "Extend the timeout (+15 min)",
         terminate: "Stop and use the partial output",
@@ -198,7 +198,7 @@ texts! {
         escalated: "Error escalated to user",
     }
 
-    /// What happens to a run while somebody watches.
+    /// Events of a run, while it is watched.
     Watch {
         ask_accepted: "asked: {0}",
         ask_begun: "its turn in the session",

@@ -1,4 +1,4 @@
-//! The command as its users meet it: arguments in, text and exit codes out.
+//! The command from its users' view: arguments in, text and exit codes out.
 
 #![expect(clippy::disallowed_types, reason = "these tests start the command that they test")]
 #![expect(clippy::expect_used, reason = "what fails here fails the test")]
@@ -12,7 +12,7 @@ use std::process::{Child, Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Nobody listens on the discard port of this machine.
+/// An address where no daemon listens: the discard port of this machine.
 const NOBODY: &str = "http://127.0.0.1:9";
 
 fn capataz(arguments: &[&str]) -> Command {
@@ -133,7 +133,7 @@ fn a_reader_that_goes_away_is_no_failure() {
     assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
 }
 
-/// A daemon on a free port; it ends with the test.
+/// A daemon on a free port, which ends with the test.
 struct Daemon {
     child: Child,
     addr: String,
@@ -170,7 +170,7 @@ impl Daemon {
         check_command(self.command(arguments), exit, stdout, stderr)
     }
 
-    /// The command with a plan on its stdin.
+    /// Runs the command with a plan on its stdin.
     #[track_caller]
     fn run(&self, plan: &str, options: &[&str], exit: i32, stdout: &str, stderr: &str) -> Output {
         let folder = TempDir::new().expect("a folder");

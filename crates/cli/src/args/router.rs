@@ -1,4 +1,4 @@
-//! `ask`, and the commands under `router`.
+//! Arguments of `ask` and of the commands under `router`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,16 +17,16 @@ Examples:
 
 Exit code 1 where no spec gave an answer, 4 where there is none yet.")]
 pub struct AskArgs {
-    /// What to ask; without it, a conversation
+    /// The text to ask; without it, the command is a conversation
     #[arg(value_name = "TEXT")]
     pub text: Option<String>,
-    /// Session that this is part of [default: none with TEXT, a new one without]
+    /// Session of the ask [default: none with TEXT, a new one without]
     #[arg(long, short = 's', value_name = "NAME")]
     pub session: Option<String>,
-    /// Spec that is to answer, whatever the router says
+    /// Spec that answers, overriding the router
     #[arg(long, value_name = "ID")]
     pub spec: Option<String>,
-    /// Also show why the text goes where it goes
+    /// Also show why the text goes to its spec
     #[arg(long)]
     pub explain: bool,
     /// The user's language, such as es or en
@@ -45,7 +45,7 @@ pub struct AskArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum RouterCommand {
-    /// Show every term of a routing decision, and what would have changed it
+    /// Show every term of a routing decision, and changes that would have altered it
     #[command(after_help = "\
 Examples:
   capataz router explain \"Necesito decidir entre dos opciones\"
@@ -55,7 +55,7 @@ Examples:
         /// The text
         #[arg(value_name = "TEXT")]
         text: String,
-        /// Session whose conversation counts
+        /// Session whose conversation counts in the decision
         #[arg(long, short = 's', value_name = "NAME")]
         session: Option<String>,
         /// The user's language, such as es or en
@@ -65,22 +65,22 @@ Examples:
     /// List the specs that the daemon knows
     #[command(after_help = "Example:\n  capataz router specs --json | jq '.specs[].id'")]
     Specs,
-    /// Have the daemon read its spec files again; an invalid file changes nothing
+    /// Reload the daemon's spec files; an invalid file changes nothing
     #[command(after_help = "Example:\n  capataz router reload")]
     Reload,
-    /// Accept the transition that an answer has suggested
+    /// Accept the transition that an answer suggested
     #[command(after_help = "Example:\n  capataz router accept career 0192f3a4-…")]
     Accept {
         /// Name of the session
         #[arg(value_name = "SESSION")]
         session: String,
-        /// Request whose answer suggested it
+        /// Request whose answer suggested the transition
         #[arg(value_name = "REQUEST")]
         request_id: String,
     },
     /// Measure routing on labelled rows; needs no daemon
     Eval(EvalArgs),
-    /// Say what is unwise about spec files; needs no daemon
+    /// Lint spec files; needs no daemon
     Lint(LintArgs),
 }
 
@@ -98,7 +98,7 @@ Examples:
   capataz router eval --train rows.tsv:train_5 --valid rows.tsv
   capataz router eval --specs specs --test questions.tsv    labels are ids of specs")]
 pub struct EvalArgs {
-    /// Rows to train on: a label is a spec
+    /// Rows to train on: each label stands for a spec
     #[arg(long, value_name = "FILE", required_unless_present = "specs")]
     pub train: Option<PathBuf>,
     /// Folder of spec files to train on, instead of rows
@@ -107,13 +107,13 @@ pub struct EvalArgs {
     /// Rows on which thresholds are chosen
     #[arg(long, value_name = "FILE")]
     pub valid: Option<PathBuf>,
-    /// Rows on which everything is measured
+    /// Rows on which the result is measured
     #[arg(long, value_name = "FILE")]
     pub test: Option<PathBuf>,
-    /// Train on at most so many rows of each label
+    /// Train on at most this many rows of each label
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub shots: Option<u32>,
-    /// Cross-validate the rows of --train in so many parts
+    /// Cross-validate the rows of --train in this many parts
     #[arg(long, value_name = "N", conflicts_with_all = ["valid", "test"], value_parser = clap::value_parser!(u32).range(2..=100))]
     pub folds: Option<u32>,
 }

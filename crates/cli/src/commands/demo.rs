@@ -21,7 +21,7 @@ use crate::text::{fill, words};
 use crate::watch::follow::{self, End, Options, Style};
 use crate::watch::lines::Detail;
 
-/// The specs of the project, which are examples of specs as well.
+/// The project's own specs, which also serve as examples.
 const SPECS: [(&str, &str); 2] = [
     ("specs/kiro-adaptive-assistance.toml", include_str!("../../../../specs/kiro-adaptive-assistance.toml")),
     ("specs/whispers-of-the-wave.toml", include_str!("../../../../specs/whispers-of-the-wave.toml")),
@@ -74,7 +74,7 @@ pub async fn demo(args: DemoArgs, out: &mut Output) -> Outcome {
     outcome
 }
 
-/// A new folder, which stays: what happened can be looked at again.
+/// Makes a new folder, which is kept so that the run can be inspected later.
 fn data_folder() -> Result<PathBuf, Failure> {
     let folder = tempfile::Builder::new().prefix("capataz-demo-").tempdir();
     folder
@@ -94,7 +94,7 @@ async fn run(addr: &str, plan: v1::Plan, data_dir: &Path, out: &mut Output) -> O
     let data_dir = data_dir.display().to_string();
     let texts = &words().demo;
     if end != End::Finished || !model.is_finished() {
-        // The daemon goes with this command: only the log is left to look at.
+        // The daemon ends with this command; only the log remains to be inspected.
         out.note(&fill(texts.again, &[&data_dir]));
         out.note(&fill(texts.again_show, &[&run_id]));
         return Ok(if end == End::Interrupted { Exit::Interrupted } else { Exit::StillRunning });
@@ -111,7 +111,7 @@ async fn run(addr: &str, plan: v1::Plan, data_dir: &Path, out: &mut Output) -> O
     Ok(exit)
 }
 
-/// A request in each of two languages goes to the spec that should answer it, and it is said why.
+/// Routes a request in each of two languages to the spec that should answer it, and prints why.
 async fn route(addr: &str, out: &mut Output) -> Outcome {
     let texts = &words().demo;
     let daemon = Daemon::connect_to(addr).await?;
@@ -147,7 +147,7 @@ async fn route(addr: &str, out: &mut Output) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// The secret that the script types. It is nowhere to be found afterwards but in its own file.
+/// Writes the secret that the script types. It appears nowhere else than in its own file.
 fn access_code(data_dir: &Path) -> Result<PathBuf, Failure> {
     let folder = data_dir.join("secrets");
     let code = uuid::Uuid::now_v7().simple().to_string();
@@ -156,7 +156,7 @@ fn access_code(data_dir: &Path) -> Result<PathBuf, Failure> {
     Ok(folder)
 }
 
-/// A form is filled in and sent, where there is a browser; where not, it is said how to get one.
+/// Fills in and sends a form if there is a browser; otherwise prints how to get one.
 async fn register(address: &str, data_dir: &Path, out: &mut Output) -> Outcome {
     let texts = &words().demo;
     let daemon = Daemon::connect_to(&format!("http://{address}")).await?;

@@ -16,7 +16,7 @@ use crate::watch::follow::{self, End, Options, Style, now_ms, record};
 use crate::watch::lines::{self, Detail};
 use crate::watch::model::Run;
 
-/// Runs in one answer; the daemon's limit.
+/// Runs in one answer: the daemon's limit.
 const PAGE: u32 = 500;
 
 pub async fn runs(command: RunsCommand, global: &Global, out: &mut Output) -> Outcome {
@@ -58,7 +58,7 @@ async fn list(daemon: &Daemon, args: ListArgs, out: &mut Output) -> Outcome {
     if out.json {
         let response = v1::ListRunsResponse { runs, next_page_token: page_token };
         let mut document = json::print("capataz.v1.ListRunsResponse", &response);
-        // A list that is empty is still a list.
+        // Protobuf's JSON form omits empty lists, but an empty list is the answer here.
         if let Some(object) = document.as_object_mut() {
             object.entry("runs").or_insert_with(|| json!([]));
         }
@@ -97,7 +97,7 @@ async fn show(daemon: &Daemon, run: &str, outputs: bool, out: &mut Output) -> Ou
     Ok(Exit::Ok)
 }
 
-/// A script is its actions, which its events tell; the waves under them are how the daemon works.
+/// Prints a script by its actions, which its events describe. The waves below the actions are an implementation detail.
 async fn show_script(daemon: &Daemon, run: &v1::Run, out: &mut Output) -> Outcome {
     let events = script_report::read(daemon, &run.run_id).await?;
     let Some(script) = &events.script else { return Ok(Exit::Ok) };
@@ -165,7 +165,7 @@ async fn export(daemon: &Daemon, run: &str, out: &mut Output) -> Outcome {
         .await
 }
 
-/// Every event that is stored now, until nobody reads on.
+/// Calls the function for every event that is stored now, until the reader of the output has gone.
 async fn for_each_event(
     daemon: &Daemon,
     run_id: &str,

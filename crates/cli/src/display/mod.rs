@@ -1,6 +1,6 @@
-//! How results and errors look: pure functions from the contract's messages to text.
+//! The appearance of results and errors: pure functions from the contract's messages to text.
 //!
-//! Nothing here prints, asks for the time or knows where the messages come from. All words are in [`crate::text`].
+//! Nothing here prints, reads the clock or knows where the messages come from. All texts are in [`crate::text`].
 
 pub mod ask;
 pub mod error;

@@ -1,4 +1,4 @@
-//! PARALLEL EXECUTION COMPLETE: the report of one wave.
+//! PARALLEL EXECUTION COMPLETE: the box of one wave.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,11 @@ use super::frame::Frame;
 use super::paint::{Paint, Tone};
 use crate::text::{counted, fill, words};
 
-/// The most tasks with a line of their own. Beyond, successes are counted; failures still have theirs, as many again.
+/// Maximum number of tasks with a line of their own. Beyond this number, successes are only counted; as many further
+/// failures still get a line.
 const MOST_LINES: usize = 50;
 
-/// The report of `wave`.
+/// The box of `wave`.
 pub fn report(wave: &v1::WaveView, paint: Paint) -> String {
     let texts = &words().report;
     let total = wave.tasks.len();
@@ -65,7 +66,7 @@ fn task_lines(wave: &v1::WaveView) -> Vec<Line> {
         } else if lines.len() >= MOST_LINES {
             more_failures += 1;
         } else {
-            // Where several tasks have the same agent, only the task's name tells them apart.
+            // If several tasks have the same agent, only the task's name distinguishes them.
             let shared = agents.get(task.agent.as_str()).is_some_and(|count| *count > 1);
             let name = if shared { &task.name } else { &task.agent };
             let text = fill(texts.agent, &[&(index + 1).to_string(), name, &verdict(task)]);
@@ -86,7 +87,7 @@ fn is_success(task: &v1::TaskView) -> bool {
     task.status() == v1::ResultStatus::Success
 }
 
-/// `SUCCESS (45s)`, `FAILED (timeout)`.
+/// The result of one task: `SUCCESS (45s)`, `FAILED (timeout)`.
 fn verdict(task: &v1::TaskView) -> String {
     let texts = &words().report;
     match task.status() {
@@ -105,7 +106,7 @@ fn verdict(task: &v1::TaskView) -> String {
     }
 }
 
-/// The policy as plan files spell it.
+/// The policy's name, spelled as in plan files.
 pub fn policy_name(policy: v1::AggregationKind) -> &'static str {
     match policy {
         v1::AggregationKind::FailFast => "fail_fast",

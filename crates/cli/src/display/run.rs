@@ -1,4 +1,4 @@
-//! A run as a whole: its line in a list, its page, and what is said at its end.
+//! A run as a whole: its line in a list, its page, and its final messages.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use super::table::Table;
 use super::{report, special};
 use crate::text::{counted, fill, words};
 
-/// Failed tasks that get a box of their own at the end of a run; further ones get a line.
+/// Maximum number of failed tasks that get a box of their own at the end of a run; further ones get a line.
 const MOST_BOXES: usize = 3;
-/// Failed tasks that get a line.
+/// Maximum number of failed tasks that get a line.
 const MOST_FAILURES: usize = 20;
-/// Columns of what a table says about a failure.
+/// Columns of a failure's description in a table.
 const DETAIL_WIDTH: usize = 72;
 
-/// The outcome as the contract spells it.
+/// The outcome's name, spelled as in the contract.
 pub fn outcome_name(outcome: v1::RunOutcome) -> &'static str {
     match outcome {
         v1::RunOutcome::Unspecified => "",
@@ -31,7 +31,7 @@ pub fn outcome_name(outcome: v1::RunOutcome) -> &'static str {
     }
 }
 
-/// The outcome of a run that has ended, else its status.
+/// The outcome of a run that has ended, or the status of one that has not.
 pub fn status_name(run: &v1::Run) -> &'static str {
     match run.status() {
         v1::RunStatus::Unspecified => "",
@@ -133,7 +133,7 @@ fn heading(run: &v1::Run, now_ms: i64, paint: Paint) -> String {
     heading_with(run, (texts.tasks, &settled), now_ms, paint)
 }
 
-/// The heading of a script's run, whose tasks are how the daemon works.
+/// The heading of a script's run. Its tasks are left out, because they are an implementation detail of scripts.
 pub fn script_heading(run: &v1::Run, browser: &str, now_ms: i64, paint: Paint) -> String {
     heading_with(run, (words().act.browser, browser), now_ms, paint)
 }
@@ -188,7 +188,7 @@ fn task_row(task: &v1::TaskView, now_ms: i64) -> [(String, Tone); 6] {
     ]
 }
 
-/// Questions without an answer, each with the commands that answer it.
+/// The open questions, each with the commands that answer it.
 pub fn questions(run: &v1::Run, paint: Paint) -> String {
     let open = run.questions.iter().filter(|question| question.answer.is_none());
     let shown: Vec<String> = open.map(|question| ask(&run.run_id, question, paint)).collect();
@@ -212,7 +212,7 @@ pub fn ask(run_id: &str, question: &v1::Question, paint: Paint) -> String {
     text
 }
 
-/// The reports of all waves that began.
+/// The boxes of all waves that have begun.
 pub fn reports(run: &v1::Run, paint: Paint) -> String {
     let began = |wave: &&v1::WaveView| {
         wave.evaluation.is_some() || wave.tasks.iter().any(|task| task.started_at_ms.is_some())
@@ -236,13 +236,13 @@ pub fn reports(run: &v1::Run, paint: Paint) -> String {
     shown.join("\n\n")
 }
 
-/// The errors of a run: boxes for the few that matter most, a line and the next step for the others.
+/// The errors of a run: boxes for the few most important ones, a line and the next step for each of the others.
 pub fn failures(run: &v1::Run, paint: Paint) -> String {
     let failed: Vec<(&v1::TaskView, &v1::Error)> = run
         .waves
         .iter()
         .flat_map(|wave| &wave.tasks)
-        // Who cancels knows of it; it is in the report.
+        // The person who cancelled a task knows; the wave's box lists cancelled tasks.
         .filter(|task| task.status() != v1::ResultStatus::Cancelled)
         .filter_map(|task| task.error.as_ref().map(|error| (task, error)))
         .collect();
@@ -275,7 +275,7 @@ pub fn failures(run: &v1::Run, paint: Paint) -> String {
     parts.join("\n\n")
 }
 
-/// What can be answered is offered only as long as somebody waits for the answer.
+/// The box of a failure. It offers the options only while the run waits for an answer.
 fn boxed_failure(run: &v1::Run, task: &v1::TaskView, error: &v1::Error, paint: Paint) -> String {
     let context = context_of(task);
     if run.status() != v1::RunStatus::Finished {
@@ -308,7 +308,7 @@ fn multiple(run: &v1::Run, failed: &[(&v1::TaskView, &v1::Error)], paint: Paint)
     special::multiple_critical(&errors, &format!("capataz runs show {}", run.run_id), paint)
 }
 
-/// `nightly: succeeded in 5.2s`.
+/// The outcome of a run in one line: `nightly: succeeded in 5.2s`.
 pub fn outcome_line(run: &v1::Run, now_ms: i64, paint: Paint) -> String {
     let text = fill(
         words().watch.outcome,
@@ -317,7 +317,7 @@ pub fn outcome_line(run: &v1::Run, now_ms: i64, paint: Paint) -> String {
     paint.text(status_tone(run), &text)
 }
 
-/// `2 waves, 7 tasks`.
+/// The numbers of waves and tasks of a plan: `2 waves`, `7 tasks`.
 pub fn size_of(plan: &v1::Plan) -> (String, String) {
     let texts = &words().watch;
     let tasks: usize = plan.waves.iter().map(|wave| wave.tasks.len()).sum();

@@ -1,7 +1,7 @@
 use super::*;
 use crate::script::fold::tests::{error, events, fold, pictures, script, story};
 
-/// A picture of 1280 × 720, as far as its size goes.
+/// The first bytes of a PNG of 1280 × 720, enough to read its size.
 const PICTURE: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\x05\0\0\0\x02\xd0";
 
 fn report_of(events: &[v1::Event]) -> Report {
@@ -36,7 +36,7 @@ fn shows(page: &str, parts: &[&str]) {
     }
 }
 
-/// Every value of attributes that could load something.
+/// The values of all attributes that could load something.
 fn addresses(page: &str) -> Vec<&str> {
     ["href=\"", "src=\"", "url(", "srcset=\"", "action=\"", "poster=\"", "data=\""]
         .into_iter()

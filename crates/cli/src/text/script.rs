@@ -1,7 +1,7 @@
 //! Texts of browser actions: their runs, sessions and reports.
 
 texts! {
-    /// Actions, and what became of them.
+    /// Actions and their results.
     Act {
         pressing: "key {0}",
         into_output: "as {0}",
@@ -47,7 +47,7 @@ texts! {
         recovered_many: "{0} recoveries",
     }
 
-    /// The box of an error of an action, and what belongs to it.
+    /// The box of an action's error, and its parts.
     ActError {
         severity: "Severity: {0}, stage: {1}",
         action: "Action {0}: {1} ({2})",
@@ -114,7 +114,7 @@ texts! {
         doctor_sandbox_hint: "Where the sandbox is what it lacks, user namespaces may be off: see `sysctl kernel.unprivileged_userns_clone`.",
     }
 
-    /// The report of a script: one page.
+    /// The HTML report of a script.
     Page {
         title: "{0}: {1}",
         kind: "Browser script",
