@@ -64,7 +64,7 @@ fn generate(root: &Path) -> Result<BTreeMap<String, Vec<u8>>, Box<dyn std::error
         .server_mod_attribute(".", "#[cfg(feature = \"server\")]")
         .btree_map(".")
         .bytes(".")
-        // Large, and absent from most of the messages that travel through futures.
+        // This field is large, and absent from most messages that futures hold.
         .boxed(".capataz.v1.StartRunRequest.script")
         .boxed(".capataz.v1.RunResult.script")
         .emit_rerun_if_changed(false);
@@ -81,8 +81,8 @@ fn generate(root: &Path) -> Result<BTreeMap<String, Vec<u8>>, Box<dyn std::error
     ]))
 }
 
-/// Comments stay in proto/; the descriptor in the binary does without them. Unknown fields are the JSON options, so the
-/// set is edited as bytes that keep them.
+/// Removes comments, which stay in proto/; the descriptor in the binary needs none. The JSON options are unknown fields
+/// to the generated types, so the set is edited as bytes, which keeps them.
 fn strip_source_info(descriptor: &[u8]) -> Result<Vec<u8>, prost::DecodeError> {
     use prost::encoding::{WireType, decode_key, encode_key, encode_varint, skip_field};
 

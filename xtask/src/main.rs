@@ -37,34 +37,34 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
-    /// Build the released programs and measure them on a disk; figures stand beside their aims
+    /// Build the released programs and measure them on a disk; figures are printed beside their targets
     Bench {
         name: bench::Benchmark,
-        /// For the benchmark; `NAME -- --help` lists them, with examples
+        /// Arguments of the benchmark; `NAME -- --help` lists them, with examples
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
     /// Kill the released daemon, its workers and its streams under load, and look for what was lost or doubled
     Chaos {
-        /// For the program; `-- --help` lists them
+        /// Arguments of the program; `-- --help` lists them
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
     /// Check the dependencies between crates against xtask/layers.txt
     Layers,
-    /// Check that codes have pages, promises tests, crates a place, and links a target
+    /// Check that the documents match the source: codes, promises, crates, links, numbers, paths, commands
     Docs,
     /// Drive the shard's core through faults in virtual time: --seeds N, --seed S to replay one, --planted
     Simulate {
-        /// For the simulator; `-- --help` lists them
+        /// Arguments of the simulator; `-- --help` lists them
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Install what tests need beside Rust: a Chromium, by the packages of Debian; nothing where it is there
+    /// Install what tests need besides Rust: a Chromium, from Debian's packages; does nothing if there is one
     Setup,
     /// Formatting, codegen, layers, docs, clippy, all tests, doctests: what CI runs
     Test {
-        /// Install a Chromium where there is none, as CI does
+        /// Install a Chromium if there is none, as CI does
         #[arg(long)]
         install: bool,
         /// Build and test these packages only
@@ -73,7 +73,7 @@ enum Task {
     },
 }
 
-/// What a task that failed tells the terminal.
+/// The result of a task; the error is printed on the terminal.
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 fn main() -> ExitCode {

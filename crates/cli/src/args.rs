@@ -30,15 +30,15 @@ pub struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  capataz demo                         see what it does, in ten seconds
+  capataz demo                         a tour in ten seconds
   capataz serve                        start a daemon
   capataz run plan.toml --watch        run a plan and watch it
   capataz ask \"Me siento perdido\"      route a text to a spec and show its answer
   capataz act script.toml              perform browser actions, with evidence of each
-  capataz runs list --status running   what is going on
+  capataz runs list --status running   list running runs
 
 Exit codes: 0 success, 1 the run failed or the daemon refused, 2 wrong usage or invalid
-input, 3 no daemon, 4 the run still goes on, 5 it waits for an answer, 130 Ctrl-C.";
+input, 3 no daemon, 4 the run goes on, 5 the run waits for an answer, 130 Ctrl-C.";
 
 /// Heading of the options that every command has.
 const GLOBAL: &str = "Global options";
@@ -178,8 +178,8 @@ Examples:
   capataz run plan.toml --timeout 10m --json
   generate-plan | capataz run - --format json
 
-With --json: one document with run_id, created and result; with --watch, a line for each event;
-with --detach, one document with run_id and created.")]
+With --json, the output is one document with run_id, created and result; with --watch, a line for
+each event; with --detach, one document with run_id and created.")]
 pub struct RunArgs {
     /// Plan in TOML or JSON; `-` for stdin
     #[arg(value_name = "FILE")]
@@ -240,7 +240,7 @@ Examples:
   capataz contract check - --format json < plan.json
   capataz contract check plan.toml --json | jq .violations
 
-Exit code 2 where the file breaks a rule.")]
+Exit code 2 if the file breaks a rule.")]
     Check {
         /// Plan in TOML or JSON; `-` for stdin
         #[arg(value_name = "FILE")]
@@ -268,7 +268,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 
 /// The enum value that JSON calls `text`.
 fn named<T>(text: &str, prefix: &str, from: fn(&str) -> Option<T>) -> Result<T, String> {
-    from(&format!("{prefix}{}", text.to_ascii_uppercase())).ok_or_else(|| format!("there is no value {text}"))
+    from(&format!("{prefix}{}", text.to_ascii_uppercase())).ok_or_else(|| format!("unknown value {text}"))
 }
 
 pub fn status(text: &str) -> Result<v1::RunStatus, String> {

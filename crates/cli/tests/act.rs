@@ -166,7 +166,7 @@ fn a_session_says_what_it_may_reach() {
     let said = check(&["browser", "open", "--allow", "https://shop.example/"], None, 2);
     assert!(said.err.contains("policy.allowlist[0]"), "{}", said.err);
     let said = check(&["browser", "open", "-"], Some(&VALID.replace("${var:user}", "marta")), 2);
-    assert!(said.err.contains("no interactive script"), "{}", said.err);
+    assert!(said.err.contains("not an interactive script"), "{}", said.err);
     let interactive = "name = \"s\"\ninteractive = true\n[policy]\nallowlist = [\"shop.example\"]\n";
     check(&["browser", "open", "-"], Some(interactive), 3);
 }

@@ -18,11 +18,11 @@ Examples:
   capataz act script.toml --var user=marta --watch --report run.html
   capataz act script.toml --json | jq '.result.script.outputs'
   capataz act script.toml --detach --label env=ci --key build-4711
-  capataz act check script.toml               every violation, without a browser
+  capataz act check script.toml               list violations, without a browser
 
-With --json: one document with run_id, created and result; with --watch, a line for each event;
-with --detach, one document with run_id and created. A script that breaks rules is not started:
-exit code 2, and with --json a document with valid, error_code and violations."
+With --json, the output is one document with run_id, created and result; with --watch, a line for
+each event; with --detach, one document with run_id and created. A script that breaks rules is not
+started: exit code 2, and with --json a document with valid, error_code and violations."
 )]
 pub struct ActArgs {
     #[command(subcommand)]
@@ -67,7 +67,7 @@ Examples:
   capataz act check script.toml --json | jq '.violations[].path'
   capataz act check - --format json < script.json
 
-Exit code 2 where the script breaks a rule.")]
+Exit code 2 if the script breaks a rule.")]
     Check {
         /// Script in TOML or JSON; `-` for stdin
         #[arg(value_name = "FILE")]
@@ -125,8 +125,8 @@ Examples:
   capataz browser open session.toml --headed
   run=$(capataz browser open --allow 127.0.0.1:8080)
 
-FILE is a script with interactive = true: its policy, browser and variables are taken. Without one,
-the session may reach what --allow names, and nothing else.")]
+FILE is a script with interactive = true, whose policy, browser and variables apply. Without FILE,
+the session may reach only the hosts that --allow names.")]
 pub struct OpenArgs {
     /// Interactive script in TOML or JSON; `-` for stdin
     #[arg(value_name = "FILE")]
@@ -167,7 +167,7 @@ Examples:
   echo '{\"id\": \"more\", \"kind\": \"click\", \"target\": {\"ref\": \"e12\"}}' | capataz browser do latest -
   capataz browser do 7f3a action.json --json | jq .error.error_code
 
-Exit code 1 where the action failed.")]
+Exit code 1 if the action failed.")]
 pub struct DoArgs {
     /// Id of the session's run, the beginning or end of it, or `latest`
     #[arg(value_name = "RUN")]
@@ -189,7 +189,7 @@ Examples:
   capataz browser doctor
   capataz browser doctor --program /opt/chromium/chrome --json
 
-Exit code 1 where there is no browser that starts.")]
+Exit code 1 if no browser is found that starts.")]
 pub struct DoctorArgs {
     /// Program to examine, instead of the configured one or the one that the daemon would find
     #[arg(long, value_name = "FILE")]

@@ -12,10 +12,10 @@ use super::{label, parse_duration};
 Examples:
   capataz ask \"Me siento perdido\"
   capataz ask \"How do I begin?\" --session career --explain
-  capataz ask --session career                  a conversation; /help in it
+  capataz ask --session career                  a conversation; try /help
   capataz ask \"Ayuda\" --spec kiro-adaptive-assistance --json | jq .response
 
-Exit code 1 where no spec gave an answer, 4 where there is none yet.")]
+Exit code 1 if no spec gave an answer, 4 if there is no answer yet.")]
 pub struct AskArgs {
     /// The text to ask; without it, the command is a conversation
     #[arg(value_name = "TEXT")]
@@ -86,17 +86,18 @@ Examples:
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Rows are tab-separated: text, label, split; the first line is a heading. Where a file has rows of the
-split that it is given for (train, valid, test), only those count, so that one file can be given
-three times; --shots N looks for train_N first. FILE:SPLIT names another split. The label oos stands for texts that no spec should answer. Without --test, the rows of
---valid are halved: thresholds are chosen on one half, and all is measured on the other.
+Rows are tab-separated: text, label, split; the first line is a heading. If a file has rows of the
+split that the option names (train, valid, test), only those rows count, so that one file can be
+given three times; --shots N prefers the split train_N. FILE:SPLIT names another split. The label
+oos marks texts that no spec should answer. Without --test, the rows of --valid are halved:
+thresholds are chosen on one half, and the result is measured on the other.
 
 Examples:
   capataz router eval --train rows.tsv --valid rows.tsv --test rows.tsv
   capataz router eval --train rows.tsv --valid rows.tsv --shots 10 --json
   capataz router eval --train rows.tsv --folds 5
   capataz router eval --train rows.tsv:train_5 --valid rows.tsv
-  capataz router eval --specs specs --test questions.tsv    labels are ids of specs")]
+  capataz router eval --specs specs --test questions.tsv    labels are spec ids")]
 pub struct EvalArgs {
     /// Rows to train on: each label stands for a spec
     #[arg(long, value_name = "FILE", required_unless_present = "specs")]
@@ -124,7 +125,7 @@ Examples:
   capataz router lint
   capataz router lint --specs specs --json | jq '.findings[].message'
 
-Exit code 2 where a file is invalid, 1 where something is wrong, 0 where there is only advice.")]
+Exit code 2 if a file is invalid, 1 if there are errors, 0 if there is at most advice.")]
 pub struct LintArgs {
     /// Folder of the spec files
     #[arg(long, value_name = "DIR", default_value = "specs")]

@@ -119,7 +119,7 @@ Examples:
   capataz runs report latest -o run.html
   capataz runs report 7f3a -o - > run.html
 
-Only scripts have a report; a run that goes on is reported as it stands.")]
+Only scripts have a report. The report of a running script shows its current state.")]
 pub struct ReportArgs {
     /// Id of the run, the beginning or end of it, or `latest`
     #[arg(value_name = "RUN")]
@@ -136,7 +136,7 @@ Examples:
   capataz runs watch 7f3a --timeout 5m
   capataz runs watch latest --json | jq -c .event
 
-The exit code is that of the run: 0 where it succeeded, 1 where it did not.")]
+The exit code is 0 if the run succeeded, and 1 if it did not.")]
 pub struct WatchArgs {
     /// Id of the run, the beginning or end of it, or `latest`
     #[arg(value_name = "RUN")]
@@ -226,7 +226,7 @@ Examples:
   capataz agents check code-reviewer test-analyzer
   capataz agents check code-reviewer --command verify --resource profile-balanced
 
-Exit code 1 where a name is unknown.")]
+Exit code 1 if a name is unknown.")]
     Check {
         /// Names of agents
         #[arg(value_name = "NAME", required_unless_present_any = ["commands", "resources"])]

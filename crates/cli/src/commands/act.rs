@@ -5,10 +5,10 @@ use std::path::Path;
 use capataz_contracts::v1;
 use serde_json::json;
 
-use super::{Daemon, Outcome, report, run, script_report};
+use super::{Daemon, Outcome, ending, run, script_report};
 use crate::args::{ActArgs, ActCommand, Global};
+use crate::display::actions as display;
 use crate::display::error::{self, Context};
-use crate::display::script as display;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -81,7 +81,7 @@ pub async fn act(args: ActArgs, global: &Global, out: &mut Output) -> Outcome {
     let exit = match (finished, out.json) {
         (true, true) => Exit::of_outcome(model.outcome),
         (true, false) => ended(run_id, &model, out),
-        (false, _) => report::unfinished(run_id, &model, end, options.timeout, out),
+        (false, _) => ending::unfinished(run_id, &model, end, options.timeout, out),
     };
     if let (true, Some(path)) = (finished, &args.report) {
         script_report::write(&daemon, run_id, path, out).await?;

@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::{Daemon, Outcome};
 use crate::args::{AskArgs, Global};
-use crate::display::ask as display;
+use crate::display::answer as display;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;

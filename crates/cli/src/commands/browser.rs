@@ -8,7 +8,7 @@ use crate::args::{BrowserCommand, DoArgs, Global, OpenArgs};
 use crate::display::frame::{visible, visible_block};
 use crate::display::paint::Tone;
 use crate::display::table::Table;
-use crate::display::{error, format, script as display};
+use crate::display::{actions as display, error, format};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;

@@ -9,10 +9,10 @@ use capataz_daemon::Config;
 use serde_json::json;
 
 use super::serve::asked_to_stop;
-use super::{Daemon, Outcome, act, report, run::style_for_people, script_report};
+use super::{Daemon, Outcome, act, ending, run::style_for_people, script_report};
 use crate::args::DemoArgs;
 use crate::demo::crew;
-use crate::display::ask;
+use crate::display::answer;
 use crate::display::paint::Tone;
 use crate::exit::Exit;
 use crate::failure::{Failure, chain};
@@ -103,7 +103,7 @@ async fn run(addr: &str, plan: v1::Plan, data_dir: &Path, out: &mut Output) -> O
         out.record(&json!({ "run_id": run_id, "data_dir": data_dir }));
         return Ok(Exit::of_outcome(model.outcome));
     }
-    let exit = report::finished(&daemon, &run_id, &model, out).await?;
+    let exit = ending::finished(&daemon, &run_id, &model, out).await?;
     out.line("");
     out.line(&fill(texts.log, &[&data_dir]));
     out.line(&fill(texts.again, &[&data_dir]));
@@ -131,10 +131,10 @@ async fn route(addr: &str, out: &mut Output) -> Outcome {
             out.record(&json!({ "run_id": executed.run_id, "text": text, "spec": asked.spec }));
         } else {
             let routing = asked.routing.clone().unwrap_or_default();
-            let answer = ask::answer(&asked, result.error.as_ref(), out.paint);
+            let answer = answer::answer(&asked, result.error.as_ref(), out.paint);
             out.line("");
             out.line(&fill(texts.asked, &[text]));
-            let confidence = ask::sure(routing.confidence);
+            let confidence = answer::sure(routing.confidence);
             out.line(&fill(texts.routed, &[&asked.spec, &confidence, &routing.reason]));
             for line in answer.lines().filter(|line| !line.is_empty()) {
                 out.line(&fill(texts.answered, &[line]));

@@ -36,13 +36,13 @@ pub async fn doctor(args: DoctorArgs, out: &mut Output) -> Outcome {
     let mut options = LaunchOptions::new(&found.program, profile.folder());
     options.environment = browsers::passed_environment(true, variable);
     let probed = browsers::probe(options).await;
-    let report = Report { found, profiles, elsewhere: profile.is_elsewhere(), probed };
+    let findings = Findings { found, profiles, elsewhere: profile.is_elsewhere(), probed };
     if out.json {
-        out.document(&report.to_json());
+        out.document(&findings.to_json());
     } else {
-        report.tell(out);
+        findings.tell(out);
     }
-    Ok(if report.probed.is_ok() { Exit::Ok } else { Exit::Failed })
+    Ok(if findings.probed.is_ok() { Exit::Ok } else { Exit::Failed })
 }
 
 #[expect(clippy::disallowed_methods, reason = "a browser is started with a few variables of ours")]
@@ -99,7 +99,7 @@ impl Profile {
     }
 }
 
-struct Report {
+struct Findings {
     found: Found,
     profiles: PathBuf,
     /// True when the profile of the test was in a temporary folder.
@@ -107,7 +107,7 @@ struct Report {
     probed: Result<Probed, ProbeError>,
 }
 
-impl Report {
+impl Findings {
     fn to_json(&self) -> Value {
         let (user_id, root) = browsers::user();
         let mut report = json!({

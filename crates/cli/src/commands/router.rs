@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{Daemon, Outcome};
 use crate::args::{EvalArgs, Global, LintArgs, RouterCommand};
-use crate::display::ask as display;
+use crate::display::answer as display;
 use crate::display::paint::Tone;
 use crate::display::table::Table;
 use crate::exit::Exit;

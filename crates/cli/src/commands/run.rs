@@ -4,7 +4,7 @@ use capataz_contracts::json;
 use capataz_contracts::v1;
 use serde_json::Value;
 
-use super::{Daemon, Outcome, report};
+use super::{Daemon, Outcome, ending};
 use crate::args::{Global, RunArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -42,15 +42,15 @@ pub async fn run(args: RunArgs, global: &Global, out: &mut Output) -> Outcome {
     let finished = end == End::Finished && model.is_finished();
     if args.watch || !out.json {
         return if !finished {
-            Ok(report::unfinished(&run_id, &model, end, options.timeout, out))
+            Ok(ending::unfinished(&run_id, &model, end, options.timeout, out))
         } else if out.json {
             Ok(Exit::of_outcome(model.outcome))
         } else {
-            report::finished(&daemon, &run_id, &model, out).await
+            ending::finished(&daemon, &run_id, &model, out).await
         };
     }
     if !finished {
-        let exit = report::unfinished(&run_id, &model, end, options.timeout, out);
+        let exit = ending::unfinished(&run_id, &model, end, options.timeout, out);
         answer(&daemon, started, false, out).await?;
         return Ok(exit);
     }

@@ -8,8 +8,8 @@ use super::{Daemon, Outcome, fetch};
 use crate::args::ReportArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::html_report::{self, Content, Report};
 use crate::output::Output;
-use crate::report::{self, Content, Report};
 use crate::script::describe::bytes;
 use crate::text::{counted, fill, words};
 use crate::watch::follow::now_ms;
@@ -54,7 +54,7 @@ pub async fn write(daemon: &Daemon, run_id: &str, file: &Path, out: &mut Output)
         return Err(Failure::invalid(fill(words().page.not_a_script, &[run_id])));
     };
     let mut evidence = BTreeMap::new();
-    for (piece, refused) in report::wanted(&script) {
+    for (piece, refused) in html_report::wanted(&script) {
         let content = match refused {
             Some(refused) => refused,
             None => content(daemon, &piece.id).await?,
@@ -62,7 +62,7 @@ pub async fn write(daemon: &Daemon, run_id: &str, file: &Path, out: &mut Output)
         evidence.insert(piece.id, content);
     }
     let actions = script.script.actions.len();
-    let html = report::html(&Report {
+    let html = html_report::html(&Report {
         run_id: run_id.to_owned(),
         script: *script,
         questions: run.questions,

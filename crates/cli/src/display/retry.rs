@@ -23,8 +23,8 @@ pub fn retry(task: &str, attempts: &[Attempt], max_attempts: u32, paint: Paint) 
             frame = frame.blank();
         }
         let (verdict, tone) = match &attempt.failure {
-            Some(failure) => (format!("{} ({failure})", words().report.failed), Tone::Bad),
-            None => (words().report.success.to_owned(), Tone::Good),
+            Some(failure) => (format!("{} ({failure})", words().wave_box.failed), Tone::Bad),
+            None => (words().wave_box.success.to_owned(), Tone::Good),
         };
         let number = attempt.number.to_string();
         frame = frame.toned(&fill(texts.attempt, &[&number, &max_attempts.to_string(), &verdict]), tone);

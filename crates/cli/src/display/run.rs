@@ -9,7 +9,7 @@ use super::format;
 use super::frame::{truncated, visible};
 use super::paint::{Paint, Tone};
 use super::table::Table;
-use super::{report, special};
+use super::{special, wave};
 use crate::text::{counted, fill, words};
 
 /// Maximum number of failed tasks that get a box of their own at the end of a run; further ones get a line.
@@ -104,8 +104,7 @@ pub fn show(run: &v1::Run, now_ms: i64, paint: Paint) -> String {
     for (index, wave) in run.waves.iter().enumerate() {
         let number = (index + 1).to_string();
         let of = run.waves.len().to_string();
-        let title =
-            fill(texts.wave, &[&number, &of, &visible(&wave.name), report::policy_name(wave.policy())]);
+        let title = fill(texts.wave, &[&number, &of, &visible(&wave.name), wave::policy_name(wave.policy())]);
         let mut table = Table::new(texts.task_head);
         for task in &wave.tasks {
             table.row(task_row(task, now_ms));
@@ -191,7 +190,7 @@ fn task_row(task: &v1::TaskView, now_ms: i64) -> [(String, Tone); 6] {
 /// The open questions, each with the commands that answer it.
 pub fn questions(run: &v1::Run, paint: Paint) -> String {
     let open = run.questions.iter().filter(|question| question.answer.is_none());
-    let shown: Vec<String> = open.map(|question| ask(&run.run_id, question, paint)).collect();
+    let shown: Vec<String> = open.map(|open| question(&run.run_id, open, paint)).collect();
     if shown.is_empty() {
         return String::new();
     }
@@ -199,7 +198,7 @@ pub fn questions(run: &v1::Run, paint: Paint) -> String {
 }
 
 /// A question and the command that answers it.
-pub fn ask(run_id: &str, question: &v1::Question, paint: Paint) -> String {
+pub fn question(run_id: &str, question: &v1::Question, paint: Paint) -> String {
     let texts = &words().watch;
     let mut text = fill(texts.question, &[&visible(&question.question_id), &visible(&question.text)]);
     text = paint.text(Tone::Warning, &text);
@@ -213,7 +212,7 @@ pub fn ask(run_id: &str, question: &v1::Question, paint: Paint) -> String {
 }
 
 /// The boxes of all waves that have begun.
-pub fn reports(run: &v1::Run, paint: Paint) -> String {
+pub fn wave_boxes(run: &v1::Run, paint: Paint) -> String {
     let began = |wave: &&v1::WaveView| {
         wave.evaluation.is_some() || wave.tasks.iter().any(|task| task.started_at_ms.is_some())
     };
@@ -224,13 +223,15 @@ pub fn reports(run: &v1::Run, paint: Paint) -> String {
         .enumerate()
         .filter(|(_, wave)| began(wave))
         .map(|(index, wave)| {
-            let report = report::report(wave, paint);
+            let shown = wave::wave_box(wave, paint);
             if of == 1 {
-                return report;
+                return shown;
             }
-            let title =
-                fill(words().report.wave, &[&(index + 1).to_string(), &of.to_string(), &visible(&wave.name)]);
-            format!("{}\n{report}", paint.text(Tone::Faint, &title))
+            let title = fill(
+                words().wave_box.wave,
+                &[&(index + 1).to_string(), &of.to_string(), &visible(&wave.name)],
+            );
+            format!("{}\n{shown}", paint.text(Tone::Faint, &title))
         })
         .collect();
     shown.join("\n\n")

@@ -349,7 +349,7 @@ mod tests {
         };
         assert_eq!(told(&state("a", "1"), &state("b", "2")), "now at b");
         assert_eq!(told(&state("a", "1"), &state("a", "2")), "changed: dom");
-        assert_eq!(told(&state("a", "1"), &state("a", "1")), "the page is as before");
+        assert_eq!(told(&state("a", "1"), &state("a", "1")), "page unchanged");
         assert_eq!(transition(Some(&state("a", "1")), None), None);
     }
 

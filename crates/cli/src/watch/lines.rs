@@ -5,13 +5,13 @@ use capataz_contracts::v1::event::Body;
 
 use super::model::Run;
 use super::script_lines;
-use crate::display::ask::{self, call_reason};
+use crate::display::answer::{self, call_reason};
 use crate::display::error::{one_line, severity, with_cause};
 use crate::display::format::{exactly, offset, share, took};
 use crate::display::frame::{visible, visible_block};
 use crate::display::paint::{Paint, Tone};
-use crate::display::report::policy_name;
 use crate::display::run::{outcome_name, outcome_tone, size_of};
+use crate::display::wave::policy_name;
 use crate::text::{counted, fill, words};
 
 /// The amount of detail.
@@ -110,12 +110,12 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
         Body::AskRouted(routed) => {
             let confidence = routed.routing.as_ref().map_or(0.0, |routing| routing.confidence);
             let why = routed.routing.as_ref().map_or("", |routing| routing.reason.as_str());
-            let values = [&routed.spec, call_reason(routed.reason()), &ask::sure(confidence), why];
+            let values = [&routed.spec, call_reason(routed.reason()), &answer::sure(confidence), why];
             of_run(fill(texts.ask_routed, &values), Tone::Strong, Results)
         }
         Body::TransitionConsidered(considered) => {
             let transition = considered.transition.clone().unwrap_or_default();
-            of_run(ask::transition_line(&transition), Tone::Warning, Results)
+            of_run(answer::transition_line(&transition), Tone::Warning, Results)
         }
         Body::SessionOpened(opened) => {
             of_run(fill(texts.session_opened, &[&opened.session]), Tone::Plain, Results)
@@ -142,7 +142,7 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
             of_task(leased.wave, leased.task, text, Tone::Plain, Steps)
         }
         Body::TaskLeaseLost(lost) => {
-            let text = fill(texts.lease_lost, &[loss(lost.reason()), &lost.losses.to_string()]);
+            let text = fill(texts.lease_lost, &[loss(lost.reason()), &(words().ordinal)(lost.losses.into())]);
             of_task(lost.wave, lost.task, text, Tone::Warning, Results)
         }
         Body::TaskAttemptFailed(failed) => {
@@ -397,7 +397,7 @@ mod tests {
             ..v1::TaskLeaseLost::default()
         });
         let shown = log([accepted(&["a"]), leased(0, 1), lost, leased(0, 1)], Detail::Steps);
-        assert!(shown.contains("its worker was lost (disconnected); 1 so far"), "{shown}");
+        assert!(shown.contains("worker lost: disconnected (1st time)"), "{shown}");
         assert!(shown.contains("+  3.000s  a  attempt 1 goes on (process)"), "{shown}");
     }
 

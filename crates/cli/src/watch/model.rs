@@ -301,8 +301,8 @@ fn max_attempts(policy: &v1::RetryPolicy) -> u32 {
 
 fn failure_of(settled: &v1::TaskSettled) -> String {
     match settled.status() {
-        v1::ResultStatus::Timeout => words().report.timeout.to_owned(),
-        v1::ResultStatus::Cancelled => words().report.cancelled.to_lowercase(),
+        v1::ResultStatus::Timeout => words().wave_box.timeout.to_owned(),
+        v1::ResultStatus::Cancelled => words().wave_box.cancelled.to_lowercase(),
         _ => {
             let error = settled.error.as_ref();
             cause_in_short(error.and_then(|error| error.cause.as_deref()).or(error))
@@ -312,12 +312,12 @@ fn failure_of(settled: &v1::TaskSettled) -> String {
 
 /// The cause of a failed attempt in short, for parentheses: `timeout`, `exit code 1`, else the code.
 pub fn cause_in_short(error: Option<&v1::Error>) -> String {
-    let Some(error) = error else { return words().report.error.to_owned() };
+    let Some(error) = error else { return words().wave_box.error.to_owned() };
     let front = error.message.split(':').next().unwrap_or_default();
     match error.code.as_str() {
-        "TIMEOUT" | "TASK_TIMEOUT" => words().report.timeout.to_owned(),
+        "TIMEOUT" | "TASK_TIMEOUT" => words().wave_box.timeout.to_owned(),
         _ if front.starts_with("exit code ") => front.to_owned(),
-        "" if error.message.is_empty() => words().report.error.to_owned(),
+        "" if error.message.is_empty() => words().wave_box.error.to_owned(),
         "" => error.message.clone(),
         code => code.to_owned(),
     }

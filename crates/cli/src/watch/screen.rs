@@ -4,7 +4,7 @@ use super::model::{Phase, Run, Step, Task, Wave};
 use crate::display::format::{share, took};
 use crate::display::frame::{truncated, visible};
 use crate::display::paint::{Paint, Tone};
-use crate::display::report::policy_name;
+use crate::display::wave::policy_name;
 use crate::script::describe;
 use crate::script::fold::ScriptRun;
 use crate::text::{fill, words};
@@ -211,7 +211,7 @@ mod tests {
                 "checks (quorum): 1 of 4 settled, 1 succeeded, needs 2/4 (50%)",
                 "fetch  agent-fetch  attempt 1/3  again in 0.5s",
                 "* lint   agent-lint  attempt 1/3  5.5s  40%  reading",
-                "1 waiting for a worker",
+                "1 queued",
             ],
         );
     }
@@ -224,7 +224,7 @@ mod tests {
         let lines = screen(&run, "0199", 100_000, 6, 80, Paint::OFF);
         assert_eq!(lines.len(), 6);
         assert_eq!(lines[4].text, "… and 37 more");
-        assert_eq!(lines[5].text, "10 waiting for a worker");
+        assert_eq!(lines[5].text, "10 queued");
         assert_eq!(screen(&run, "0199", 100_000, 1, 80, Paint::OFF).len(), 1);
     }
 
@@ -246,7 +246,7 @@ mod tests {
                 "checks (quorum): 0 of 1 settled, 0 succeeded, needs 1/1 (100%)",
                 "waits for an answer: answer with `capataz runs resolve 0199 q1 retry`",
                 "paused: no new attempts",
-                "1 waiting for a worker",
+                "1 queued",
             ],
         );
     }

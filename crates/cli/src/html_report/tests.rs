@@ -186,7 +186,7 @@ fn what_is_not_kept_any_more_is_said() {
     let page = html(&report);
     shows(
         &page,
-        &["Before is not kept any more (there is no such blob).", "dom_snapshot_partial is not kept"],
+        &["Before is no longer stored (there is no such blob).", "dom_snapshot_partial is no longer stored"],
     );
     assert!(!page.contains("<use "), "{page}");
 }
@@ -232,7 +232,7 @@ fn a_large_picture_is_left_out() {
         }
     }
     let page = html(&report_of(&events));
-    assert!(page.contains("Left out: 64.0 MiB is too much for this page."), "{page}");
+    assert!(page.contains("Left out: 64.0 MiB is too large for this page."), "{page}");
 }
 
 #[test]

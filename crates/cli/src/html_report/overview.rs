@@ -5,10 +5,10 @@ use serde_json::Value;
 
 use super::Report;
 use super::markup::Markup;
+use crate::display::actions::state_name;
 use crate::display::format::{took, utc};
 use crate::display::frame::truncated;
 use crate::display::run::outcome_name;
-use crate::display::script::state_name;
 use crate::script::describe;
 use crate::script::fold::{Activity, Ending, State, step_of};
 use crate::text::{fill, words};

@@ -30,7 +30,7 @@ pub async fn finished(daemon: &Daemon, run_id: &str, model: &Run, out: &mut Outp
         .map(|task| retry::retry(&task.name, &task.attempts, task.max_attempts, out.paint))
         .collect();
     let mut parts = retries;
-    parts.push(display::reports(&run, out.paint));
+    parts.push(display::wave_boxes(&run, out.paint));
     parts.push(display::failures(&run, out.paint));
     parts.extend(outputs(&run, out));
     for part in parts.iter().filter(|part| !part.is_empty()) {
@@ -86,7 +86,7 @@ pub fn unfinished(
     }
     if !out.json && end != End::NoReader {
         for question in &model.questions {
-            out.note(&display::ask(run_id, question, out.error_paint()));
+            out.note(&display::question(run_id, question, out.error_paint()));
         }
         out.note(&fill(texts.watch_with, &[run_id]));
         out.note(&fill(texts.cancel_with, &[run_id]));
