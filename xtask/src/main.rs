@@ -18,9 +18,10 @@ mod layers;
 mod simulate;
 mod test;
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Tasks of the Capataz project")]
@@ -75,6 +76,12 @@ enum Task {
 
 /// The result of a task; the error is printed on the terminal.
 type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+/// The names of all tasks.
+fn tasks() -> BTreeSet<String> {
+    let command = Arguments::command();
+    command.get_subcommands().map(|task| task.get_name().to_owned()).collect()
+}
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {

@@ -248,7 +248,7 @@ fn a_conversation_over_stdin_with_its_hints() {
     for note in [
         "session s;",
         "nothing is suggested",
-        "there is no /dance",
+        "unknown command /dance",
         "SPEC_NOT_FOUND",
         "the next message goes to nobody",
     ] {
