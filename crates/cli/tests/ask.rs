@@ -145,7 +145,7 @@ fn a_text_is_routed_and_answered() {
     daemon.check(&["runs", "export", run], 0).shows(&["ask_routed", "run_finished"]);
 
     let explained = daemon.check(&["ask", "Necesito decidir", "--explain"], 0);
-    explained.shows(&["SPEC", "LOGITS", KIRO, "sum", "What would have changed it:", "intent "]);
+    explained.shows(&["SPEC", "LOGITS", KIRO, "sum", "Changes that would have altered the decision:", "intent "]);
     let explained = daemon.check(&["ask", "Necesito decidir", "--explain", "--json"], 0).json();
     assert_eq!(explained["explanation"]["routing"]["spec"], explained["spec"], "{explained}");
 }
@@ -298,7 +298,7 @@ fn the_router_explains_itself_and_lists_its_specs() {
     let daemon = Daemon::start(&shipped(), "");
     let text = "Necesito decidir entre dos opciones";
     let table = daemon.check(&["router", "explain", text], 0);
-    table.shows(&[KIRO, "SPEC", "LOGITS", "keyword", "sum", "What would have changed it:"]);
+    table.shows(&[KIRO, "SPEC", "LOGITS", "keyword", "sum", "Changes that would have altered the decision:"]);
     let explained = daemon.check(&["router", "explain", text, "--json"], 0).json();
     let terms = explained["specs"][0]["terms"].as_array().cloned().unwrap_or_default();
     let sum: f64 = terms.iter().filter_map(|term| term["contribution"].as_f64()).sum();
@@ -324,7 +324,7 @@ fn copied_specs() -> TempDir {
 fn an_invalid_file_changes_nothing_and_is_named_with_line_and_key() {
     let specs = copied_specs();
     let daemon = Daemon::start(specs.path(), "");
-    daemon.check(&["router", "reload"], 0).shows(&["2 specs read"]);
+    daemon.check(&["router", "reload"], 0).shows(&["2 specs loaded"]);
     let file = specs.path().join(format!("{KIRO}.toml"));
     let good = fs::read_to_string(&file).expect("the spec");
     fs::write(&file, good.replacen("title =", "titel =", 1)).expect("a file");
