@@ -281,7 +281,10 @@ mod tests {
         check_crates(root.path(), &mut problems).unwrap();
         assert_eq!(
             problems,
-            ["ARCHITECTURE.md has 251 lines, more than 250", "ARCHITECTURE.md does not describe crates/engine"]
+            [
+                "ARCHITECTURE.md has 251 lines, more than 250",
+                "ARCHITECTURE.md does not describe crates/engine"
+            ]
         );
     }
 

@@ -145,7 +145,14 @@ fn a_text_is_routed_and_answered() {
     daemon.check(&["runs", "export", run], 0).shows(&["ask_routed", "run_finished"]);
 
     let explained = daemon.check(&["ask", "Necesito decidir", "--explain"], 0);
-    explained.shows(&["SPEC", "LOGITS", KIRO, "sum", "Changes that would have altered the decision:", "intent "]);
+    explained.shows(&[
+        "SPEC",
+        "LOGITS",
+        KIRO,
+        "sum",
+        "Changes that would have altered the decision:",
+        "intent ",
+    ]);
     let explained = daemon.check(&["ask", "Necesito decidir", "--explain", "--json"], 0).json();
     assert_eq!(explained["explanation"]["routing"]["spec"], explained["spec"], "{explained}");
 }

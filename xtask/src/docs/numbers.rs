@@ -36,8 +36,10 @@ enum Quantity {
 pub(super) fn check(root: &Path, problems: &mut Vec<String>) -> Result<usize, io::Error> {
     check_table(root, NUMBERS, problems)?;
     let limits = fs::read_to_string(root.join(LIMITS))?;
-    let of_limits = NUMBERS.iter().filter(|number| number.document == LIMITS).map(|number| plain(number.phrase));
-    let phrases: Vec<String> = of_limits.chain(WITHOUT_CONSTANT.iter().map(|row| (*row).to_owned())).collect();
+    let of_limits =
+        NUMBERS.iter().filter(|number| number.document == LIMITS).map(|number| plain(number.phrase));
+    let phrases: Vec<String> =
+        of_limits.chain(WITHOUT_CONSTANT.iter().map(|row| (*row).to_owned())).collect();
     check_coverage(&limits, &phrases, problems);
     Ok(NUMBERS.len())
 }
@@ -50,22 +52,22 @@ fn check_table(root: &Path, numbers: &[Number], problems: &mut Vec<String>) -> R
             problems.push(format!("{document} does not contain `{}`, which names {name}", plain(phrase)));
             continue;
         }
-        let written = phrase.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(inner, _)| inner);
+        let written =
+            phrase.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(inner, _)| inner);
         let Some(said) = written.and_then(quantity) else {
             problems.push(format!("the table of numbers has no number in braces in `{phrase}`"));
             continue;
         };
         let found = definitions(&root.join(place), name)?;
         match found.as_slice() {
-            [] => problems.push(format!("{document}: `{}` names {name}, which {place} does not define", plain(phrase))),
+            [] => problems
+                .push(format!("{document}: `{}` names {name}, which {place} does not define", plain(phrase))),
             [first, others @ ..] if others.iter().any(|other| other != first) => {
                 problems.push(format!("{place} defines {name} with several values; name its file"));
             }
-            [first, ..] if *first != said => problems.push(format!(
-                "{document} says `{}`, but {name} is {}",
-                plain(phrase),
-                shown(*first)
-            )),
+            [first, ..] if *first != said => {
+                problems.push(format!("{document} says `{}`, but {name} is {}", plain(phrase), shown(*first)))
+            }
             _ => {}
         }
     }
@@ -144,8 +146,27 @@ fn number(text: &str) -> Option<f64> {
 /// The quantity that a document says: `50,000`, `10 s`, `4 MiB`, `five`.
 fn quantity(text: &str) -> Option<Quantity> {
     const WORDS: [&str; 21] = [
-        "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
-        "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty",
+        "zero",
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "eleven",
+        "twelve",
+        "thirteen",
+        "fourteen",
+        "fifteen",
+        "sixteen",
+        "seventeen",
+        "eighteen",
+        "nineteen",
+        "twenty",
     ];
     const TIMES: [(&str, f64); 10] = [
         ("ms", 1.0),
@@ -199,7 +220,13 @@ mod tests {
 
     #[test]
     fn equal_numbers_have_no_problem() {
-        check("| wait | 10 s |", "| wait | {10 s} |", "const WAIT: Duration = Duration::from_secs(10);", "WAIT", &[]);
+        check(
+            "| wait | 10 s |",
+            "| wait | {10 s} |",
+            "const WAIT: Duration = Duration::from_secs(10);",
+            "WAIT",
+            &[],
+        );
         check("| size | 4 MiB |", "{4 MiB}", "pub(super) const SIZE: usize = 4 * 1024 * 1024;", "SIZE", &[]);
         check("at most 50,000", "{50,000}", "Self { max_tasks: 50_000, max_waves: 1 }", "max_tasks", &[]);
         check("three times", "{three} times", "pub const TIMES: u32 = 3;", "TIMES", &[]);
@@ -226,7 +253,13 @@ mod tests {
 
     #[test]
     fn a_time_is_not_a_number() {
-        check("5 s", "{5 s}", "const TURNS: u32 = 5_000;", "TURNS", &["limits.md says `5 s`, but TURNS is 5000"]);
+        check(
+            "5 s",
+            "{5 s}",
+            "const TURNS: u32 = 5_000;",
+            "TURNS",
+            &["limits.md says `5 s`, but TURNS is 5000"],
+        );
     }
 
     #[test]
@@ -242,7 +275,13 @@ mod tests {
 
     #[test]
     fn a_missing_constant_and_an_ambiguous_one_are_found() {
-        check("5", "{5}", "const OTHER_LIMIT: u32 = 5;", "LIMIT", &["limits.md: `5` names LIMIT, which src does not define"]);
+        check(
+            "5",
+            "{5}",
+            "const OTHER_LIMIT: u32 = 5;",
+            "LIMIT",
+            &["limits.md: `5` names LIMIT, which src does not define"],
+        );
         check(
             "5",
             "{5}",
@@ -254,7 +293,8 @@ mod tests {
 
     #[test]
     fn a_limit_without_a_constant_is_found() {
-        let limits = "| what | limit | beyond |\n|---|---|---|\n| tasks | 5 | no |\n| names | see below | no |\n";
+        let limits =
+            "| what | limit | beyond |\n|---|---|---|\n| tasks | 5 | no |\n| names | see below | no |\n";
         let mut problems = Vec::new();
         check_coverage(limits, &["| tasks | 5 |".to_owned()], &mut problems);
         assert_eq!(problems, Vec::<String>::new());

@@ -8,8 +8,18 @@ use std::path::Path;
 use super::ARCHITECTURE;
 
 /// The beginnings of paths of the repository, as documents and comments write them.
-const FOLDERS: [&str; 10] =
-    ["crates/", "docs/", "examples/", "proto/", "profiles/", "specs/", "xtask/", "xtask/src/", ".config/", ".ci/"];
+const FOLDERS: [&str; 10] = [
+    "crates/",
+    "docs/",
+    "examples/",
+    "proto/",
+    "profiles/",
+    "specs/",
+    "xtask/",
+    "xtask/src/",
+    ".config/",
+    ".ci/",
+];
 
 const COMMAND: &str = "cargo xtask ";
 const CONTRIBUTING: &str = "CONTRIBUTING.md";
@@ -28,7 +38,9 @@ pub(super) fn check_paths(root: &Path, problems: &mut Vec<String>) -> Result<usi
             for quoted in line.split('`').skip(1).step_by(2) {
                 let found = match (path(quoted), section) {
                     (Some(path), _) => root.join(path),
-                    (None, Some(folder)) if shown == ARCHITECTURE && is_source(quoted) => root.join(folder).join(quoted),
+                    (None, Some(folder)) if shown == ARCHITECTURE && is_source(quoted) => {
+                        root.join(folder).join(quoted)
+                    }
                     _ => continue,
                 };
                 count += 1;
@@ -48,7 +60,11 @@ pub(super) fn check_paths(root: &Path, problems: &mut Vec<String>) -> Result<usi
                     }
                     count += 1;
                     if !root.join(named).exists() {
-                        problems.push(format!("{}:{}: there is no {named}", super::shown(root, &file), index + 1));
+                        problems.push(format!(
+                            "{}:{}: there is no {named}",
+                            super::shown(root, &file),
+                            index + 1
+                        ));
                     }
                 }
             }
@@ -90,13 +106,18 @@ pub(super) fn check_commands(
             for task in line.split(COMMAND).skip(1).filter_map(task) {
                 count += 1;
                 if !tasks.contains(task) {
-                    problems.push(format!("{}:{}: there is no task {task}", super::shown(root, &file), index + 1));
+                    problems.push(format!(
+                        "{}:{}: there is no task {task}",
+                        super::shown(root, &file),
+                        index + 1
+                    ));
                 }
             }
         }
     }
     let guide = fs::read_to_string(root.join(CONTRIBUTING))?;
-    let named: BTreeSet<&str> = guide.lines().flat_map(|line| line.split(COMMAND).skip(1).filter_map(task)).collect();
+    let named: BTreeSet<&str> =
+        guide.lines().flat_map(|line| line.split(COMMAND).skip(1).filter_map(task)).collect();
     for task in tasks.iter().filter(|task| !named.contains(task.as_str())) {
         problems.push(format!("{CONTRIBUTING} does not describe `{COMMAND}{task}`"));
     }
@@ -105,7 +126,9 @@ pub(super) fn check_commands(
 
 /// The name of a task at the beginning of `text`; placeholders such as `NAME` are left out.
 fn task(text: &str) -> Option<&str> {
-    let end = text.find(|character: char| !character.is_ascii_lowercase() && character != '-').unwrap_or(text.len());
+    let end = text
+        .find(|character: char| !character.is_ascii_lowercase() && character != '-')
+        .unwrap_or(text.len());
     text.get(..end).filter(|name| !name.is_empty())
 }
 
@@ -135,13 +158,22 @@ mod tests {
 
     #[test]
     fn paths_that_exist_have_no_problem() {
-        check(&[("a.md", "`crates/engine/src/lib.rs::name`, `crates/<x>`, `docs/*.md`, `src/gone.rs`\n```\n`crates/no`\n```")], &[]);
+        check(
+            &[(
+                "a.md",
+                "`crates/engine/src/lib.rs::name`, `crates/<x>`, `docs/*.md`, `src/gone.rs`\n```\n`crates/no`\n```",
+            )],
+            &[],
+        );
         check(&[("crates/engine/src/lib.rs", "//! See `crates/engine/src/lib.rs`.")], &[]);
     }
 
     #[test]
     fn a_path_that_is_gone_is_found() {
-        check(&[("a.md", "\nsee `crates/engine/src/gone.rs`")], &["a.md:2: there is no crates/engine/src/gone.rs"]);
+        check(
+            &[("a.md", "\nsee `crates/engine/src/gone.rs`")],
+            &["a.md:2: there is no crates/engine/src/gone.rs"],
+        );
         check(
             &[("crates/engine/src/lib.rs", "//! In docs/gone.md.\n")],
             &["crates/engine/src/lib.rs:1: there is no docs/gone.md"],
