@@ -17,7 +17,7 @@ const LIMITS: &str = "docs/limits.md";
 /// A number of a document, and its constant.
 pub(super) struct Number {
     document: &'static str,
-    /// A part of one line of the document, with the number and its unit in braces.
+    /// A part of the document, with the number and its unit in braces.
     phrase: &'static str,
     /// The folder or file of the constant.
     place: &'static str,
@@ -48,7 +48,9 @@ fn check_table(root: &Path, numbers: &[Number], problems: &mut Vec<String>) -> R
     for number in numbers {
         let Number { document, phrase, place, name } = number;
         let text = fs::read_to_string(root.join(document)).unwrap_or_default();
-        if !text.lines().any(|line| line.contains(&plain(phrase))) {
+        // A phrase may continue on the next line.
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        if !text.contains(plain(phrase).trim_end()) {
             problems.push(format!("{document} does not contain `{}`, which names {name}", plain(phrase)));
             continue;
         }

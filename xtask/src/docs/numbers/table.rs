@@ -236,4 +236,13 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/errors/WORKER_LOST.md", "lost its worker {five} times", "crates", "MAX_LOSSES"),
     number("docs/errors/WORKER_LOST.md", "silent for {15 seconds}", "crates/runtime/src", "reattach_ms"),
     number("docs/errors/HELLO_MISSING.md", "within {ten seconds}", "crates/daemon/src", "HELLO"),
+    number("docs/internals/asks.md", "The last {1,024} idle sessions", "crates", "MAX_IDLE"),
+    number("docs/internals/asks.md", "Every {64} events", "crates/runtime/src", "SNAPSHOT_EVERY"),
+    number("docs/internals/durability.md", "at most {1,024} appends", "crates/runtime/src/shell/writer.rs", "MAX_BATCH"),
+    number("docs/internals/durability.md", "up to {256} messages", "crates/runtime/src", "TURN"),
+    number("docs/internals/recovery.md", "at most {15 s}", "crates/daemon/src", "ORPHANS"),
+    number("docs/internals/recovery.md", "every {2,000} events", "crates/runtime/src", "snapshot_every"),
+    number("docs/internals/recovery.md", "wait {15 s} for", "crates/runtime/src", "reattach_ms"),
+    number("docs/internals/streams.md", "({8 MiB})", "crates/runtime/src", "ring_bytes"),
+    number("docs/internals/decisions.md", "up to {10,000} times", "crates", "MAX_RECORDED_REFUSALS"),
 ];
