@@ -1,4 +1,4 @@
-//! `cargo xtask bench NAME`: builds the released programs and launches a benchmark of theirs.
+//! `cargo xtask bench NAME`: builds the released programs and launches one of their benchmarks.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -6,14 +6,14 @@ use std::process::Command;
 use crate::Outcome;
 use crate::codegen::project_root;
 
-/// What can be measured.
+/// The benchmarks.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub enum Benchmark {
     /// Runs, plans, subscribers, start-up, recovery and memory of a daemon process
     Orchestration,
     /// Decisions and training of the router, and asks from request to durable answer
     Router,
-    /// Finding, acting and evidence in a real Chromium, beside the protocol alone
+    /// Finding, acting and evidence in a real Chromium, compared with the bare protocol
     Executor,
 }
 
@@ -26,7 +26,7 @@ impl Benchmark {
         }
     }
 
-    /// The packages whose programs it starts.
+    /// The packages whose programs the benchmark starts.
     fn packages(self) -> &'static [&'static str] {
         match self {
             Self::Orchestration | Self::Router => &["capataz-cli", "capataz-bench"],
@@ -35,7 +35,7 @@ impl Benchmark {
     }
 }
 
-/// `arguments` go to the benchmark as they are.
+/// Runs the benchmark with these arguments.
 pub fn run(benchmark: Benchmark, arguments: &[String]) -> Outcome {
     let root = project_root()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -60,7 +60,7 @@ pub fn run(benchmark: Benchmark, arguments: &[String]) -> Outcome {
     Ok(())
 }
 
-/// Where cargo puts what it builds.
+/// The folder of cargo's build results.
 pub fn target_folder(
     cargo: &std::ffi::OsStr,
     root: &std::path::Path,

@@ -1,5 +1,5 @@
-//! The tests that need a Chromium: those of binaries with that word in their names. Where there is none, they are
-//! named one by one, so that what was not checked is seen.
+//! The tests that need a Chromium: those of binaries with this word in their names. Without a browser, the skipped
+//! tests are listed one by one.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// What the names of their binaries contain.
+/// The word in the names of the binaries.
 pub const WORD: &str = "chromium";
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -38,7 +38,7 @@ pub fn list(scope: &[&str]) -> Result<Vec<String>> {
     Ok(tests)
 }
 
-/// From what cargo says about each thing that it built, one JSON object a line.
+/// Finds the test binaries in cargo's messages, one JSON object a line.
 fn test_binaries(messages: &str) -> Vec<TestBinary> {
     let of_message = |line: &str| {
         let message: Value = serde_json::from_str(line).ok()?;
@@ -55,7 +55,7 @@ fn test_binaries(messages: &str) -> Vec<TestBinary> {
     found.into_iter().collect()
 }
 
-/// The name in `path+file:///…/folder#name@version`, or in `…/name#version` where the folder has the name.
+/// The name in `path+file:///…/folder#name@version`, or in `…/name#version` if the folder has the package's name.
 fn package_name(id: &str) -> &str {
     let (place, fragment) = id.rsplit_once('#').unwrap_or(("", id));
     match fragment.split_once('@') {
@@ -73,7 +73,7 @@ fn ask(binary: &TestBinary, filter: &[&str]) -> Result<Vec<String>> {
     Ok(test_names(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// From the terse list of a test binary: lines `name: test`; benchmarks are not meant.
+/// Reads the terse list of a test binary: lines `name: test`. Benchmarks are left out.
 fn test_names(listing: &str) -> Vec<String> {
     listing.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
 }

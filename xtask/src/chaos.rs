@@ -1,4 +1,4 @@
-//! `cargo xtask chaos`: builds the released daemon and the chaos program, and launches that.
+//! `cargo xtask chaos`: builds the released daemon and the chaos program, and launches the latter.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use crate::Outcome;
 use crate::bench::target_folder;
 use crate::codegen::project_root;
 
-/// `arguments` go to the program as they are.
+/// Runs the program with these arguments.
 pub fn run(arguments: &[String]) -> Outcome {
     let root = project_root()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

@@ -81,8 +81,8 @@ fn generate(root: &Path) -> Result<BTreeMap<String, Vec<u8>>, Box<dyn std::error
     ]))
 }
 
-/// Comments stay in proto/; the descriptor in the binary does without them. Unknown fields are the JSON options, so the
-/// set is edited as bytes that keep them.
+/// Removes comments, which stay in proto/; the descriptor in the binary needs none. The JSON options are unknown fields
+/// to the generated types, so the set is edited as bytes, which keeps them.
 fn strip_source_info(descriptor: &[u8]) -> Result<Vec<u8>, prost::DecodeError> {
     use prost::encoding::{WireType, decode_key, encode_key, encode_varint, skip_field};
 

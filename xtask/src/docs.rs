@@ -1,9 +1,11 @@
-//! `cargo xtask docs`: what the documents name has to be there, and what is there has to be named.
+//! `cargo xtask docs`: compares the documents with the source.
 //!
-//! - Every error code of the source has a page under `docs/errors`, in its list, and every page is that of a code.
-//! - Every row of `docs/promises.md` names a test, and every test that it names exists.
-//! - Every crate is described in `ARCHITECTURE.md`.
-//! - Relative links in Markdown files lead to a file, and to a heading where they name one.
+//! - Every error code of the source has a page under `docs/errors` and is listed there, and every page is about a code.
+//! - Every row of `docs/promises.md` names a test, and every named test exists.
+//! - Every crate is described in `ARCHITECTURE.md`, which is not too long to be read.
+//! - Relative links in Markdown files lead to a file, and to a heading if they name one.
+//! - Numbers in documents equal the constants of the source ([`numbers`]).
+//! - Paths and `cargo xtask` commands in documents exist ([`places`]).
 //!
 //! The source is read as text: this program links none of the server.
 
@@ -14,15 +16,21 @@ use std::path::{Path, PathBuf};
 use crate::Outcome;
 use crate::codegen::project_root;
 
+mod numbers;
+mod places;
+
 const TABLE: &str = "crates/policy/src/codes.rs";
 const PAGES: &str = "docs/errors";
 const PROMISES: &str = "docs/promises.md";
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 
-/// Whose upper-case texts are codes, each and every one.
+/// The most lines of the architecture. Details belong into `docs/internals`.
+const ARCHITECTURE_LINES: usize = 250;
+
+/// Source files in which every upper-case text is a code.
 const ANSWERS: &[&str] = &["crates/daemon/src/status.rs", "crates/daemon/src/services"];
 
-/// Where errors of the contract are made beside the table.
+/// Folders with further codes of the contract, outside of the table.
 const MAKERS: &[&str] = &["crates/engine/src", "crates/runtime/src"];
 
 pub fn run() -> Outcome {
@@ -33,9 +41,13 @@ pub fn run() -> Outcome {
     let tests = check_promises(&root, &mut problems)?;
     check_crates(&root, &mut problems)?;
     let links = check_links(&root, &mut problems)?;
+    let numbers = numbers::check(&root, &mut problems)?;
+    let paths = places::check_paths(&root, &mut problems)?;
+    let commands = places::check_commands(&root, &crate::tasks(), &mut problems)?;
     if problems.is_empty() {
         println!(
-            "docs: {} codes, {tests} tests behind promises, {links} links: all of them there",
+            "docs: {} codes, {tests} tests of promises, {links} links, {numbers} numbers, {paths} paths, {commands} \
+             commands: no problems",
             codes.len()
         );
         return Ok(());
@@ -82,7 +94,7 @@ fn is_code(text: &str) -> bool {
     text.len() > 4 && text.bytes().all(allowed) && text.starts_with(|c: char| c.is_ascii_uppercase())
 }
 
-/// What stands between double quotes, line by line.
+/// The texts between double quotes, line by line.
 fn texts(source: &str) -> impl Iterator<Item = &str> {
     source
         .lines()
@@ -116,7 +128,7 @@ fn check_pages(
     for page in files(&root.join(PAGES), "md")? {
         let name = page.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         if name != "README" && !codes.contains(&name) {
-            problems.push(format!("{PAGES}/{name}.md is the page of no code"));
+            problems.push(format!("{PAGES}/{name}.md is not about a code"));
         }
     }
     Ok(())
@@ -148,6 +160,10 @@ fn check_promises(root: &Path, problems: &mut Vec<String>) -> Result<usize, std:
 
 fn check_crates(root: &Path, problems: &mut Vec<String>) -> Result<(), std::io::Error> {
     let text = fs::read_to_string(root.join(ARCHITECTURE))?;
+    let lines = text.lines().count();
+    if lines > ARCHITECTURE_LINES {
+        problems.push(format!("{ARCHITECTURE} has {lines} lines, more than {ARCHITECTURE_LINES}"));
+    }
     for entry in fs::read_dir(root.join("crates"))? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -163,7 +179,7 @@ fn check_links(root: &Path, problems: &mut Vec<String>) -> Result<usize, std::io
     let mut count = 0;
     for file in files(root, "md")? {
         let text = fs::read_to_string(&file)?;
-        let shown = file.strip_prefix(root).unwrap_or(&file).display().to_string();
+        let shown = shown(root, &file);
         for (line, target) in links(&text) {
             if target.contains("://") || target.starts_with("mailto:") {
                 continue;
@@ -185,11 +201,15 @@ fn check_links(root: &Path, problems: &mut Vec<String>) -> Result<usize, std::io
     Ok(count)
 }
 
-/// Line numbers and targets of `[text](target)`, outside of code.
+fn shown(root: &Path, file: &Path) -> String {
+    file.strip_prefix(root).unwrap_or(file).display().to_string()
+}
+
+/// The line numbers and targets of `[text](target)`, outside of code.
 fn links(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     for (index, line) in outside_of_code(text) {
-        // Every second part stands between backticks.
+        // Every second part is between backticks.
         for part in line.split('`').step_by(2) {
             let after = part.split("](").skip(1);
             found.extend(after.filter_map(|rest| Some((index + 1, rest.split_once(')')?.0))));
@@ -217,7 +237,8 @@ fn outside_of_code(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Files with this extension, in their order; hidden folders and build results left out. A file stands for itself.
+/// The files with this extension in a folder, sorted, without hidden folders and build results. For a file, the file
+/// itself.
 fn files(place: &Path, extension: &str) -> Result<Vec<PathBuf>, std::io::Error> {
     if place.is_file() {
         return Ok(vec![place.to_owned()]);
@@ -240,4 +261,39 @@ fn files(place: &Path, extension: &str) -> Result<Vec<PathBuf>, std::io::Error> 
     }
     found.sort();
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crate_without_a_description_and_a_long_architecture_are_found() {
+        let root = tempfile::tempdir().unwrap();
+        let package = root.path().join("crates/engine");
+        fs::create_dir_all(&package).unwrap();
+        fs::write(package.join("Cargo.toml"), "").unwrap();
+        let mut problems = Vec::new();
+        fs::write(root.path().join(ARCHITECTURE), "### `crates/engine`\n").unwrap();
+        check_crates(root.path(), &mut problems).unwrap();
+        assert_eq!(problems, Vec::<String>::new());
+        fs::write(root.path().join(ARCHITECTURE), "\n".repeat(ARCHITECTURE_LINES + 1)).unwrap();
+        check_crates(root.path(), &mut problems).unwrap();
+        assert_eq!(
+            problems,
+            [
+                "ARCHITECTURE.md has 251 lines, more than 250",
+                "ARCHITECTURE.md does not describe crates/engine"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_link_that_leads_nowhere_is_found() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("a.md"), "# A title\n[a](#a-title) [b](b.md) [c](a.md#gone)\n").unwrap();
+        let mut problems = Vec::new();
+        check_links(root.path(), &mut problems).unwrap();
+        assert_eq!(problems, ["a.md:2: b.md leads nowhere", "a.md:2: a.md#gone names no heading"]);
+    }
 }

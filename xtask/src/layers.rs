@@ -1,7 +1,7 @@
-//! `cargo xtask layers`: the direction of dependencies, checked against a committed list.
+//! `cargo xtask layers`: checks the direction of dependencies against a committed list.
 //!
-//! `xtask/layers.txt` has a line for each crate with the project's crates that it may depend on. A new edge shows as a
-//! difference. The pure crates' whole trees are searched for runtimes and databases.
+//! `xtask/layers.txt` lists the project's crates that each crate may depend on, one a line. A new dependency is a
+//! difference in this file. The dependency trees of pure crates are searched for runtimes and databases.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,10 +14,10 @@ use crate::codegen::project_root;
 
 const ALLOWED: &str = "xtask/layers.txt";
 
-/// Crates that decide and do nothing.
+/// The pure crates, which decide and have no effects.
 const PURE: &[&str] = &["capataz-contracts", "capataz-policy", "capataz-engine", "capataz-router"];
 
-/// What no pure crate may reach by any way.
+/// The packages that no pure crate may depend on, directly or indirectly.
 const IMPURE: &[&str] = &["tokio", "mio", "rusqlite", "libsqlite3-sys", "hyper", "axum", "reqwest"];
 
 pub fn run() -> Outcome {
@@ -51,11 +51,11 @@ pub fn run() -> Outcome {
     Err(problems.join("\n       ").into())
 }
 
-/// The packages and what each depends on.
+/// The packages and their dependencies.
 struct Graph {
-    /// Normal and build dependencies by package name.
+    /// The normal and build dependencies, by package name.
     edges: BTreeMap<String, BTreeSet<String>>,
-    /// Dependencies of tests alone.
+    /// The dependencies of tests alone.
     test_edges: BTreeMap<String, BTreeSet<String>>,
     /// The project's own packages and their manifests.
     own: BTreeMap<String, String>,
@@ -63,7 +63,7 @@ struct Graph {
 
 impl Graph {
     fn read() -> Result<Self, Box<dyn std::error::Error>> {
-        // Default features only: the stubs of `contracts` are for the crates that ask for them.
+        // Only default features count, because the stubs of `contracts` are optional.
         let output =
             Command::new(env!("CARGO")).args(["metadata", "--format-version", "1", "--locked"]).output()?;
         if !output.status.success() {
@@ -139,7 +139,7 @@ impl Graph {
         reached
     }
 
-    /// Crates that do not inherit the workspace's lints.
+    /// Finds crates that do not inherit the workspace's lints.
     fn without_lints(&self) -> Result<Vec<String>, std::io::Error> {
         let mut problems = Vec::new();
         for (name, manifest) in &self.own {

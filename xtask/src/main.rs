@@ -18,9 +18,10 @@ mod layers;
 mod simulate;
 mod test;
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Tasks of the Capataz project")]
@@ -37,26 +38,26 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
-    /// Build the released programs and measure them on a disk; figures stand beside their aims
+    /// Build the released programs and measure them on a disk; figures are printed beside their targets
     Bench {
         name: bench::Benchmark,
-        /// For the benchmark; `NAME -- --help` lists them, with examples
+        /// Arguments of the benchmark; `NAME -- --help` lists them, with examples
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
     /// Kill the released daemon, its workers and its streams under load, and look for what was lost or doubled
     Chaos {
-        /// For the program; `-- --help` lists them
+        /// Arguments of the program; `-- --help` lists them
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
     /// Check the dependencies between crates against xtask/layers.txt
     Layers,
-    /// Check that codes have pages, promises tests, crates a place, and links a target
+    /// Check that the documents match the source: codes, promises, crates, links, numbers, paths, commands
     Docs,
     /// Drive the shard's core through faults in virtual time: --seeds N, --seed S to replay one, --planted
     Simulate {
-        /// For the simulator; `-- --help` lists them
+        /// Arguments of the simulator; `-- --help` lists them
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
@@ -64,7 +65,7 @@ enum Task {
     Setup,
     /// Formatting, codegen, layers, docs, clippy, all tests, doctests: what CI runs
     Test {
-        /// Install a Chromium where there is none, as CI does
+        /// Install a Chromium if there is none, as CI does
         #[arg(long)]
         install: bool,
         /// Build and test these packages only
@@ -73,8 +74,14 @@ enum Task {
     },
 }
 
-/// What a task that failed tells the terminal.
+/// The result of a task; the error is printed on the terminal.
 type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+/// The names of all tasks.
+fn tasks() -> BTreeSet<String> {
+    let command = Arguments::command();
+    command.get_subcommands().map(|task| task.get_name().to_owned()).collect()
+}
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {

@@ -1,14 +1,14 @@
-//! `cargo xtask simulate`: builds and launches the simulator, with planted faults where they are asked for.
+//! `cargo xtask simulate`: builds and launches the simulator, with planted faults if the arguments need them.
 
 use std::process::Command;
 
 use crate::Outcome;
 use crate::codegen::project_root;
 
-/// Arguments of the simulator that need the faults compiled in.
+/// Arguments of the simulator that need the feature `planted-faults`.
 const NEED_FAULTS: &[&str] = &["--planted", "--fault"];
 
-/// `arguments` go to the simulator as they are.
+/// Runs the simulator with these arguments.
 pub fn run(arguments: &[String]) -> Outcome {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut simulator = Command::new(cargo);

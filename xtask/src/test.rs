@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything that has to hold before a change lands.
+//! `cargo xtask test`: all checks that must pass before a change lands.
 
 use std::process::Command;
 use std::time::Instant;
@@ -9,10 +9,11 @@ use crate::browser_tests::{self, WORD};
 use crate::chromium::Wanted;
 use crate::{Outcome, chromium, codegen, docs, layers};
 
-/// How many tests with a browser run at once where nextest is not installed; else `.config/nextest.toml` says it.
+/// The number of concurrent browser tests without nextest; with nextest, `.config/nextest.toml` sets it.
 const BROWSERS: &str = "--test-threads=2";
 
-/// `install`: a Chromium that is missing is installed. `packages`: what is built and tested; everything, when empty.
+/// Runs the checks. `install` installs a missing Chromium; `packages` limits building and testing to these packages, an
+/// empty list means all.
 pub fn run(install: bool, packages: &[String]) -> Outcome {
     let began = Instant::now();
     let mut steps: Vec<(&str, f64)> = Vec::new();
@@ -33,7 +34,7 @@ pub fn run(install: bool, packages: &[String]) -> Outcome {
     timed("codegen", &mut || codegen::run(true))?;
     timed("layers", &mut layers::run)?;
     timed("docs", &mut docs::run)?;
-    // Before what takes minutes: a machine that cannot have one should say so at once.
+    // This check comes before those that take minutes, so that a machine that cannot have a browser fails early.
     let mut with_browser = false;
     timed("chromium", &mut || {
         let is_ci = chromium::is_ci(std::env::var_os("CI"));
@@ -43,7 +44,7 @@ pub fn run(install: bool, packages: &[String]) -> Outcome {
     timed("clippy", &mut || {
         cargo_in_scope(&["clippy"], &["--all-targets", "--locked", "--", "--deny", "warnings"])
     })?;
-    // The programs that some tests start.
+    // Some tests start these programs.
     timed("programs", &mut || cargo_in_scope(&["build"], &["--bins", "--examples", "--locked"]))?;
     let mut skipped = Vec::new();
     timed("tests", &mut || {
@@ -77,7 +78,8 @@ fn about_skipped(tests: &[String]) -> String {
     )
 }
 
-/// With nextest where it is installed: faster, each test in a process of its own, and one that hangs is ended.
+/// Runs the tests with nextest where it is installed: it is faster, runs each test in a process of its own, and ends a
+/// test that hangs.
 fn tests(scope: &[&str], packages: &[String], with_browser: bool) -> Outcome {
     let nextest = Command::new(env!("CARGO")).args(["nextest", "--version"]).output();
     if nextest.is_ok_and(|output| output.status.success()) {
@@ -97,7 +99,7 @@ fn tests(scope: &[&str], packages: &[String], with_browser: bool) -> Outcome {
     if with_browser { run(targets.with_browser(), &["--", BROWSERS]) } else { Ok(()) }
 }
 
-/// What cargo is asked to test: it takes a list of what is meant and none of what is not.
+/// The targets for cargo's test command, which takes a list of inclusions and no exclusions.
 #[derive(Default)]
 struct Targets {
     has_library: bool,
@@ -150,7 +152,7 @@ impl Targets {
     }
 }
 
-/// Runs cargo; its output is the terminal's.
+/// Runs cargo, with its output on the terminal.
 pub fn cargo(arguments: &[&str]) -> Outcome {
     let status = Command::new(env!("CARGO")).args(arguments).status()?;
     if status.success() {

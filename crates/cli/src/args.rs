@@ -30,15 +30,15 @@ pub struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  capataz demo                         see what it does, in ten seconds
+  capataz demo                         a tour in ten seconds
   capataz serve                        start a daemon
   capataz run plan.toml --watch        run a plan and watch it
   capataz ask \"Me siento perdido\"      route a text to a spec and show its answer
   capataz act script.toml              perform browser actions, with evidence of each
-  capataz runs list --status running   what is going on
+  capataz runs list --status running   list running runs
 
 Exit codes: 0 success, 1 the run failed or the daemon refused, 2 wrong usage or invalid
-input, 3 no daemon, 4 the run still goes on, 5 it waits for an answer, 130 Ctrl-C.";
+input, 3 no daemon, 4 the run goes on, 5 the run waits for an answer, 130 Ctrl-C.";
 
 /// Heading of the options that every command has.
 const GLOBAL: &str = "Global options";
@@ -78,35 +78,35 @@ pub enum Command {
     Serve(ServeArgs),
     /// Watch a daemon run a crew over a folder, with a retry, a timeout and a quorum
     ///
-    /// The daemon runs inside of this command, on a free port, with a new data folder that stays.
+    /// The daemon runs inside this command, on a free port, with a new data folder that is kept.
     Demo(DemoArgs),
     /// Run a plan file
     ///
     /// Checks the plan, starts a run, waits for its end and reports. Ctrl-C leaves the run to the daemon.
     Run(RunArgs),
-    /// Look at runs and steer them
+    /// Inspect and control runs
     ///
     /// RUN is a run's id, the beginning or the end of one among the newest 500 runs, or `latest`.
     #[command(subcommand)]
     Runs(RunsCommand),
-    /// Ask the specs: a text is routed to the one that should answer it
+    /// Route a text to the spec that should answer it, and print the answer
     ///
-    /// Without TEXT it is a conversation: one message a line, with the hints of the specs.
+    /// Without TEXT, the command is a conversation: one message a line, with the hints of the specs.
     Ask(AskArgs),
     /// Perform a script of browser actions
     ///
-    /// Checks the script, starts a run, shows what becomes of each action, and its outputs or its error. Ctrl-C leaves
-    /// the run to the daemon.
+    /// Checks the script, starts a run, shows each action's outcome, then the outputs or the error. Ctrl-C leaves the
+    /// run to the daemon.
     Act(Box<ActArgs>),
-    /// Open browsers, perform single actions in them, and see whether there is one
+    /// Open browsers, perform single actions in them, and list open ones
     ///
     /// RUN is a session's run id, the beginning or the end of one among the newest 500 runs, or `latest`.
     #[command(subcommand)]
     Browser(Box<BrowserCommand>),
-    /// Look into routing: why a text goes where it goes, and how good the specs are
+    /// Explain routing decisions, and measure and lint specs
     #[command(subcommand)]
     Router(RouterCommand),
-    /// Look at the agents that the daemon knows
+    /// List and check agents
     #[command(subcommand)]
     Agents(AgentsCommand),
     /// Check documents without a daemon
@@ -126,7 +126,7 @@ Examples:
   capataz serve --config crew.toml --check     show the effective settings, start nothing
   CAPATAZ_LOG=debug capataz serve --log-format json")]
 pub struct ServeArgs {
-    /// Configuration file [default: capataz.toml of the working folder, where it is there]
+    /// Configuration file [default: capataz.toml of the working folder, if it exists]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Address and port to listen on
@@ -135,7 +135,7 @@ pub struct ServeArgs {
     /// Folder of the database
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Folder of the spec files [default: specs of the working folder, where it is there]
+    /// Folder of the spec files [default: specs of the working folder, if it exists]
     #[arg(long, value_name = "DIR")]
     pub specs: Option<PathBuf>,
     /// Print the effective settings and where each comes from, and start nothing
@@ -162,7 +162,7 @@ Examples:
   capataz demo --path ~/src/project
   capataz demo --keep                          then, elsewhere: capataz --addr … runs list")]
 pub struct DemoArgs {
-    /// Folder to look at
+    /// Folder that the crew examines
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub path: PathBuf,
     /// Keep the daemon until Ctrl-C
@@ -178,13 +178,13 @@ Examples:
   capataz run plan.toml --timeout 10m --json
   generate-plan | capataz run - --format json
 
-With --json: one document with run_id, created and result; with --watch, a line for each event;
-with --detach, one document with run_id and created.")]
+With --json, the output is one document with run_id, created and result; with --watch, a line for
+each event; with --detach, one document with run_id and created.")]
 pub struct RunArgs {
     /// Plan in TOML or JSON; `-` for stdin
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Format of the plan [default: by the name's end, else by the contents]
+    /// Format of the plan [default: by the file's extension, else by its contents]
     #[arg(long, value_enum)]
     pub format: Option<PlanFormat>,
     /// Label of the run; may be repeated
@@ -193,7 +193,7 @@ pub struct RunArgs {
     /// Idempotency key: the same key and plan name the same run
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
-    /// Show what happens while it happens
+    /// Show events as they happen
     #[arg(long, short = 'w', conflicts_with = "detach")]
     pub watch: bool,
     /// Wait for the end (the default)
@@ -233,25 +233,25 @@ impl From<PlanFormat> for plan_file::Format {
 
 #[derive(Debug, Subcommand)]
 pub enum ContractCommand {
-    /// Check a plan file: everything that a daemon would refuse, other than names that only it knows
+    /// Check a plan file: every rule except those about names that only a daemon knows
     #[command(after_help = "\
 Examples:
   capataz contract check plan.toml
   capataz contract check - --format json < plan.json
   capataz contract check plan.toml --json | jq .violations
 
-Exit code 2 where the file breaks a rule.")]
+Exit code 2 if the file breaks a rule.")]
     Check {
         /// Plan in TOML or JSON; `-` for stdin
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// Format of the file [default: by the name's end, else by the contents]
+        /// Format of the file [default: by its extension, else by its contents]
         #[arg(long, value_enum)]
         format: Option<PlanFormat>,
     },
 }
 
-/// `KEY=VALUE`.
+/// Parses a label, `KEY=VALUE`.
 pub fn label(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("a label is KEY=VALUE")?;
     let labels = [(key.to_owned(), value.to_owned())].into();
@@ -268,7 +268,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 
 /// The enum value that JSON calls `text`.
 fn named<T>(text: &str, prefix: &str, from: fn(&str) -> Option<T>) -> Result<T, String> {
-    from(&format!("{prefix}{}", text.to_ascii_uppercase())).ok_or_else(|| format!("there is no value {text}"))
+    from(&format!("{prefix}{}", text.to_ascii_uppercase())).ok_or_else(|| format!("unknown value {text}"))
 }
 
 pub fn status(text: &str) -> Result<v1::RunStatus, String> {
@@ -290,7 +290,7 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    /// Every command that does something shows how.
+    /// Every command without subcommands has examples in its help.
     #[test]
     fn every_command_has_examples() {
         fn walk(command: &clap::Command, path: &str) {

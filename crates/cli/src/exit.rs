@@ -12,9 +12,9 @@ pub enum Exit {
     /// Wrong usage or an invalid document; nothing was started.
     Invalid = 2,
     Unreachable = 3,
-    /// The time is over, or nobody listens any more, and the run goes on.
+    /// The waiting ended (by a time limit, or because nobody reads the output), and the run goes on.
     StillRunning = 4,
-    /// As `StillRunning`, but the run waits for an answer.
+    /// Like `StillRunning`, but the run waits for an answer.
     WaitsForAnswer = 5,
     /// Ctrl-C; the run goes on.
     Interrupted = 130,

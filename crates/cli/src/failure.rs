@@ -1,4 +1,4 @@
-//! Why a command did not do what it was asked, and how that is told.
+//! Reasons why a command did not do what it was asked, and their display.
 
 use capataz_client::ClientError;
 use capataz_contracts::{Violation, v1};
@@ -13,13 +13,13 @@ use crate::text::{counted, fill, words};
 
 #[derive(Debug)]
 pub enum Failure {
-    /// Something of this machine or of the command line.
+    /// A problem of this machine or of the command line.
     Local { exit: Exit, message: String, hint: Option<String> },
     /// A document breaks rules.
     Violations { subject: String, violations: Vec<Violation> },
     /// A script breaks rules.
     Script { file: String, violations: Vec<v1::ScriptViolation> },
-    /// The daemon's answer, or that there was none.
+    /// The daemon's answer, or that the daemon gave none.
     Answer { error: ClientError, addr: String },
 }
 
@@ -40,7 +40,7 @@ impl Failure {
         }
     }
 
-    /// Tells it: with `--json` on stdout, so that there is one place to read answers from; else on stderr.
+    /// Prints the failure: with `--json` on stdout, so that answers are read from one place; else on stderr.
     pub fn tell(&self, out: &mut Output) {
         if out.json {
             out.record(&self.to_json());
@@ -51,7 +51,7 @@ impl Failure {
 
     fn to_json(&self) -> Value {
         let mut answer = match self {
-            // The same document that says of a valid script that it is.
+            // The same kind of document as for a valid script, so that readers parse one form.
             Self::Script { file, violations } => return refusal(file, violations),
             Self::Local { message, .. } => json!({ "message": message }),
             Self::Violations { subject, violations } => json!({
@@ -114,7 +114,7 @@ impl Failure {
             }
             Self::Answer { error, .. } if is_invalid(error) => {
                 let head = format!("{} {}", paint.text(Tone::Bad, "error:"), visible(&chain(error)));
-                // One violation is the message itself.
+                // A single violation is already in the message.
                 let listed = Some(error.violations()).filter(|listed| listed.len() > 1);
                 let lines = listed.unwrap_or_default().iter().map(|violation| {
                     let path = paint.text(Tone::Strong, &visible(&violation.path));
@@ -127,7 +127,7 @@ impl Failure {
     }
 }
 
-/// `  waves[0].tasks[1].agent: the agent is missing (required)`.
+/// A violation as a line: `  waves[0].tasks[1].agent: the agent is missing (required)`.
 fn violation_line(violation: &Violation, paint: Paint) -> String {
     let path = match violation.path.as_str() {
         "" => words().contract.document,
@@ -137,7 +137,7 @@ fn violation_line(violation: &Violation, paint: Paint) -> String {
     format!("  {}: {message}", paint.text(Tone::Strong, &visible(path)))
 }
 
-/// `  actions[2].target.nth (third): nth needs a rationale (U3)`.
+/// A script's violation as a line: `  actions[2].target.nth (third): nth needs a rationale (U3)`.
 fn script_violation_line(violation: &v1::ScriptViolation, paint: Paint) -> String {
     let path = match (violation.path.as_str(), violation.action_id.as_str()) {
         ("", _) => words().contract.document.to_owned(),
@@ -179,7 +179,7 @@ fn summary(subject: &str, count: usize) -> String {
     fill(texts.invalid, &[&visible(subject), &violations])
 }
 
-/// The error and what caused it, on one line.
+/// The error and its causes, on one line.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -198,14 +198,14 @@ fn innermost<'e>(error: &'e (dyn std::error::Error + 'static)) -> &'e (dyn std::
     error
 }
 
-/// Codes by which a daemon says that it cannot answer now.
+/// Codes with which a daemon says that it cannot answer now.
 const AWAY: [&str; 2] = ["UNAVAILABLE", "DRAINING"];
 
 fn is_unreachable(error: &ClientError) -> bool {
     error.is_retryable() && error.code().is_none_or(|code| AWAY.contains(&code))
 }
 
-/// Whether the request itself breaks rules, the daemon's or the client's.
+/// Returns whether the request itself breaks a rule of the daemon or of the client.
 fn is_invalid(error: &ClientError) -> bool {
     match error.code() {
         Some(code) => code == "VALIDATION_ERROR",
@@ -223,7 +223,7 @@ pub fn exit_of(error: &ClientError) -> Exit {
     }
 }
 
-/// The answer as an error of the contract: the daemon sends its parts as metadata of the code.
+/// Converts the answer to an error of the contract: the daemon sends the error's parts as metadata of its code.
 fn to_contract(error: &ClientError) -> v1::Error {
     let listed = |key: &str| {
         let text = error.metadata(key).unwrap_or_default();
@@ -233,7 +233,7 @@ fn to_contract(error: &ClientError) -> v1::Error {
         .metadata("severity")
         .and_then(|name| v1::Severity::from_str_name(&format!("SEVERITY_{name}")))
         .unwrap_or_default();
-    // The one violation of a single error is the error itself.
+    // A single violation is the error itself.
     let details = match error.violations() {
         [] | [_] => Vec::new(),
         several => several

@@ -1,9 +1,8 @@
 //! The `capataz` command: a daemon, and everything that a person or a script does with one.
 //!
-//! What it is not: it decides nothing about runs, and it has no second way into the daemon; every command but `serve`,
-//! `demo` and `contract` is a client of the API like any other. Only [`output`] writes to the terminal, and all words
-//! are in [`text`]. Begin reading with [`args`], then [`commands`]; how things look is in [`display`], how a run is
-//! watched in [`watch`].
+//! The program decides nothing about runs, and has no second way into the daemon: every command except `serve`, `demo`
+//! and `contract` is a client of the API like any other. Only [`output`] writes to the terminal, and all texts are in
+//! [`text`]. Begin reading with [`args`], then [`commands`]; [`display`] formats results, [`watch`] follows runs.
 
 mod args;
 mod commands;
@@ -11,9 +10,9 @@ mod demo;
 mod display;
 mod exit;
 mod failure;
+mod html_report;
 mod output;
 mod plan_source;
-mod report;
 mod script;
 mod text;
 mod watch;
@@ -30,7 +29,7 @@ use output::Output;
 const SHIM: &str = "__shim";
 
 fn main() -> ExitCode {
-    // Before anything else: what runs an agent's command starts no threads and reads no settings.
+    // This comes before anything else: the parent of an agent's command starts no threads and reads no settings.
     let mut arguments = std::env::args_os().skip(1);
     match arguments.next().as_deref().and_then(|first| first.to_str()) {
         Some(SHIM) => return capataz_daemon::shim_main(arguments),
@@ -40,7 +39,7 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help that nobody reads to its end is no failure.
+            // A reader who closes the help early is not an error.
             let _ = error.print();
             return if error.use_stderr() { Exit::Invalid } else { Exit::Ok }.into();
         }
@@ -56,7 +55,7 @@ fn main() -> ExitCode {
 
 fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
     let Cli { global, command } = cli;
-    // What needs no runtime does not start one.
+    // Commands that need no async runtime do not start one.
     let command = match command {
         Command::Contract(command) => return commands::contract::contract(command, out),
         Command::Act(args) if args.command.is_some() => {
@@ -89,7 +88,7 @@ fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
             Command::Contract(_) | Command::Completions { .. } => Ok(Exit::Ok),
         }
     });
-    // A thread that still waits for a line on the standard input is not waited for.
+    // A thread that still reads a line from the standard input does not hold up the exit.
     runtime.shutdown_background();
     outcome
 }

@@ -1,4 +1,5 @@
-//! Where text goes. Nothing else in this crate writes to the terminal, and nothing here panics when nobody listens.
+//! The standard streams. Nothing else in this crate writes to the terminal, and nothing here panics when the reader of
+//! a stream has gone.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -7,12 +8,12 @@ use serde_json::Value;
 use crate::args::Color;
 use crate::display::paint::Paint;
 
-/// The standard streams of this process, and what the user wants to see on them.
+/// The standard streams of this process, and the form in which the user wants answers.
 #[derive(Debug)]
 pub struct Output {
-    /// Whether answers are JSON.
+    /// True when answers are JSON.
     pub json: bool,
-    /// Whether stdout is a terminal.
+    /// True when stdout is a terminal.
     pub terminal: bool,
     pub paint: Paint,
     error_paint: Paint,
@@ -37,35 +38,35 @@ impl Output {
         }
     }
 
-    /// Colours of what goes to stderr.
+    /// Colours for stderr.
     pub fn error_paint(&self) -> Paint {
         self.error_paint
     }
 
-    /// Whether the reader of stdout has gone away; what is printed then is lost.
+    /// Returns whether the reader of stdout has gone. Further output is lost.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// A line, or several, for people.
+    /// Prints one or more lines for people.
     pub fn line(&mut self, text: &str) {
         self.write(text.as_bytes());
         self.write(b"\n");
     }
 
-    /// A whole answer, laid out where a person looks at it.
+    /// Prints a whole answer as JSON, indented when stdout is a terminal.
     pub fn document(&mut self, value: &Value) {
         let laid_out = self.terminal.then(|| serde_json::to_string_pretty(value).ok()).flatten();
         self.line(&laid_out.unwrap_or_else(|| value.to_string()));
     }
 
-    /// One of several answers: always one line.
+    /// Prints one of several answers, always on one line.
     pub fn record(&mut self, value: &Value) {
         self.line(&value.to_string());
         self.flush();
     }
 
-    /// As it is, without a line break.
+    /// Prints the bytes unchanged, without a line break.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.write(bytes);
     }
@@ -76,9 +77,9 @@ impl Output {
         }
     }
 
-    /// A line for people on stderr; not part of the answer.
+    /// Prints a line for people on stderr; the line is not part of the answer.
     pub fn note(&self, text: &str) {
-        // Nobody is left to be told when this fails.
+        // A failure to write to stderr can be reported to nobody.
         let _ = writeln!(io::stderr(), "{text}");
     }
 

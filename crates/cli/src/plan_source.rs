@@ -1,4 +1,4 @@
-//! Plan files: where they come from, and everything that can be said of them without a daemon.
+//! Plan files: reading them, and every check that needs no daemon.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,7 +16,7 @@ const STDIN: &str = "-";
 /// Reads and checks the plan in `file`.
 ///
 /// # Errors
-/// It cannot be read; or all of its violations, those of its policies included.
+/// The file cannot be read, or the plan breaks rules. All violations are listed, including those of its policies.
 pub fn load(file: &Path, format: Option<Format>) -> Result<v1::Plan, Failure> {
     let bytes = read(file).map_err(|error| {
         let message = fill(words().contract.cannot_read, &[&name_of(file), &error.to_string()]);
@@ -26,14 +26,14 @@ pub fn load(file: &Path, format: Option<Format>) -> Result<v1::Plan, Failure> {
     parse(&bytes, format).map_err(|violations| Failure::Violations { subject: name_of(file), violations })
 }
 
-/// How messages call the file.
+/// The file's name in messages.
 pub fn name_of(file: &Path) -> String {
     if file.as_os_str() == STDIN { "stdin".to_owned() } else { file.display().to_string() }
 }
 
 pub fn read(file: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // One byte more than allowed is enough to be told so.
+    // Reading one byte beyond the limit is enough to notice that the file is too large.
     let most = MAX_BYTES as u64 + 1;
     if file.as_os_str() == STDIN {
         io::stdin().lock().take(most).read_to_end(&mut bytes)?;
@@ -43,7 +43,7 @@ pub fn read(file: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// By the file's extension, else by its first character.
+/// The format by the file's extension, else by the first character of its contents.
 pub fn format_of(file: &Path, bytes: &[u8]) -> Format {
     let extension = file.extension().map(|extension| extension.to_ascii_lowercase());
     match extension.as_deref().and_then(|extension| extension.to_str()) {
@@ -54,7 +54,7 @@ pub fn format_of(file: &Path, bytes: &[u8]) -> Format {
     }
 }
 
-/// The plan in `bytes`, with everything checked that the daemon checks of a plan by itself.
+/// Parses the plan in `bytes`, with all checks that the daemon makes of a plan alone.
 pub fn parse(bytes: &[u8], format: Format) -> Result<v1::Plan, Vec<Violation>> {
     let plan = plan_file::parse_bytes(bytes, format)?;
     let mut violations = capataz_daemon::check_plan(&plan);
@@ -71,7 +71,7 @@ pub fn parse(bytes: &[u8], format: Format) -> Result<v1::Plan, Vec<Violation>> {
     Err(violations)
 }
 
-/// Whether the file lists its tasks outside of any wave, so that paths must not name one.
+/// Returns whether the file lists its tasks outside of any wave, so that paths in messages name no wave.
 fn has_tasks_at_the_top(bytes: &[u8], format: Format) -> bool {
     match format {
         Format::Json => json::from_slice(bytes).is_ok_and(|document| document.get("tasks").is_some()),

@@ -1,11 +1,13 @@
-//! Every text that a person reads, other than `--help`. A second language is a second [`Words`].
+//! Every text that people read, except `--help`. A second language is a second [`Words`].
 //!
-//! `{0}`, `{1}` … stand for what [`fill`] puts there; a language may use them in another order.
+//! `{0}`, `{1}` … are placeholders that [`fill`] replaces; a language may use them in any order.
 
 /// The texts of one language.
 #[derive(Debug)]
 pub struct Words {
-    pub report: Report,
+    /// A number as an ordinal: `1st`, `2nd`.
+    pub ordinal: fn(u64) -> String,
+    pub wave_box: WaveBox,
     pub errors: Errors,
     pub options: Options,
     pub retry: Retry,
@@ -29,7 +31,7 @@ pub fn words() -> &'static Words {
     &ENGLISH
 }
 
-/// `template` with its placeholders replaced.
+/// Returns `template` with its placeholders replaced.
 pub fn fill(template: &str, values: &[&str]) -> String {
     let mut text = String::with_capacity(template.len());
     let mut rest = template;
@@ -47,7 +49,7 @@ pub fn fill(template: &str, values: &[&str]) -> String {
     text
 }
 
-/// `one` for 1, else `many`; both with the number as `{0}`.
+/// Returns `one` for 1, else `many`; both contain the number as `{0}`.
 pub fn counted(number: u64, one: &str, many: &str) -> String {
     fill(if number == 1 { one } else { many }, &[&number.to_string()])
 }
@@ -66,12 +68,13 @@ macro_rules! texts {
     };
 }
 
-mod script;
+mod actions;
 
-pub use script::{Act, ActError, Browser, Page, ScriptLines};
+pub use actions::{Act, ActError, Browser, Page, ScriptLines};
 
 const ENGLISH: Words = Words {
-    report: Report::ENGLISH,
+    ordinal: english_ordinal,
+    wave_box: WaveBox::ENGLISH,
     errors: Errors::ENGLISH,
     options: Options::ENGLISH,
     retry: Retry::ENGLISH,
@@ -90,9 +93,20 @@ const ENGLISH: Words = Words {
     page: Page::ENGLISH,
 };
 
+fn english_ordinal(number: u64) -> String {
+    let ending = match (number % 10, number % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{number}{ending}")
+}
+
 texts! {
-    /// PARALLEL EXECUTION COMPLETE.
-    Report {
+    /// The box of one wave: PARALLEL EXECUTION COMPLETE.
+    WaveBox {
         title: "PARALLEL EXECUTION COMPLETE",
         policy: "Policy: {0}",
         total_one: "Total: {0} agent",
@@ -169,7 +183,7 @@ texts! {
         seconds_many: "{0} seconds",
     }
 
-    /// Answers that a person can give.
+    /// The answers that people can give to a question.
     Options {
         extend: "Extend the timeout (+15 min)",
         terminate: "Stop and use the partial output",
@@ -198,13 +212,13 @@ texts! {
         escalated: "Error escalated to user",
     }
 
-    /// What happens to a run while somebody watches.
+    /// Events of a run, while it is watched.
     Watch {
         ask_accepted: "asked: {0}",
         ask_begun: "its turn in the session",
         ask_routed: "goes to {0} ({1}, confidence {2}): {3}",
         session_opened: "session {0} opened",
-        session_turn: "request {0} is over; the session is with {1}",
+        session_turn: "request {0} ended; the session is with {1}",
         session_moved: "the session moves from {0} to {1}",
         accepted: "run accepted: {0}, {1}, {2}",
         waves_one: "{0} wave",
@@ -214,12 +228,12 @@ texts! {
         wave_started: "wave {0} of {1} ({2}): {3} under {4}",
         leased: "attempt {0} began ({1})",
         leased_again: "attempt {0} goes on ({1})",
-        lease_lost: "its worker was lost ({0}); {1} so far",
+        lease_lost: "worker lost: {0} ({1} time)",
         attempt_failed: "attempt {0} failed: {1}; again in {2}",
         retry_due: "waits for its next attempt",
         cancel_requested: "asked to stop: {0}",
-        extended: "more time: now until {0} after its start",
-        cancel_withdrawn: "; it is no longer asked to stop",
+        extended: "deadline extended to {0} after its start",
+        cancel_withdrawn: "; the request to stop was withdrawn",
         succeeded: "succeeded in {0}",
         succeeded_after: "succeeded in {0}, attempt {1}",
         failed: "failed after {0}: {1}",
@@ -246,7 +260,7 @@ texts! {
         retry_in: "again in {0}",
         stopping: "stopping",
         more_running: "… and {0} more",
-        queued: "{0} waiting for a worker",
+        queued: "{0} queued",
         policy: "{0}: {1}",
         so_far: "{0} of {1} settled, {2} succeeded",
         need: "needs {0}",
@@ -255,8 +269,8 @@ texts! {
         run_paused: "paused: no new attempts",
         run_cancelling: "stopping",
         reconnecting: "connection lost ({0}); trying again in {1}",
-        gone: "The daemon does not answer any more. The run goes on when it is back.",
-        timeout: "The run is still going after {0}.",
+        gone: "The daemon no longer answers. The run goes on when the daemon is back.",
+        timeout: "The run is still running after {0}.",
         detached: "The run goes on without you.",
         watch_with: "watch it:  capataz runs watch {0}",
         cancel_with: "stop it:   capataz runs cancel {0}",
@@ -264,7 +278,7 @@ texts! {
         outcome: "{0}: {1} in {2}",
         failures_listed: "Failures:",
         output_of: "Output of {0}:",
-        output_elsewhere: "(not shown; `capataz runs show {0} --outputs --json` has it)",
+        output_elsewhere: "(not shown; see `capataz runs show {0} --outputs --json`)",
     }
 
     /// The commands under `runs`.
@@ -284,17 +298,17 @@ texts! {
         task_head: "TASK\tAGENT\tSTATE\tATTEMPT\tTOOK\tDETAIL",
         wave: "Wave {0} of {1}: {2} ({3})",
         open_questions: "Open questions:",
-        no_such: "there is no run whose id begins or ends with \"{0}\" among the newest {1}",
+        no_such: "none of the newest {1} runs has an id that begins or ends with \"{0}\"",
         ambiguous: "\"{0}\" fits several runs: {1}",
-        none_yet: "there is no run yet",
+        none_yet: "there are no runs yet",
         cancelled: "Cancelling {0}.",
         paused: "Paused {0}: no new attempts; running tasks go on.",
         resumed: "Resumed {0}.",
-        extended: "{0} has until {1}.",
+        extended: "{0} now has until {1}.",
         retried: "{0} is retried (activation {1}).",
         resolved: "Question {0} answered: {1}.",
         started: "Started {0}.",
-        already: "{0} was there already.",
+        already: "{0} already exists.",
         critical: "critical",
     }
 
@@ -327,7 +341,7 @@ texts! {
         specs: "specs: {0}",
         agents_one: "{0} process agent",
         agents_many: "{0} process agents",
-        stopping: "stopping; once more to stop at once",
+        stopping: "stopping; press Ctrl-C again to force",
         check_head: "KEY\tVALUE\tFROM",
         bad_filter: "--log: {0}",
         no_runtime: "cannot start: {0}",
@@ -337,8 +351,8 @@ texts! {
     Demo {
         no_folder: "{0} is not a folder",
         no_runtime_folder: "cannot make a folder for the demo: {0}",
-        intro: "A daemon of its own, a real crew, {0} as its subject.",
-        intro_tasks: "One task is flaky and is retried; one hangs and is stopped. The quorum goes on without it.",
+        intro: "The demo starts a daemon of its own and a real crew, which examines {0}.",
+        intro_tasks: "One task is flaky and is retried; one hangs and is stopped. The quorum does not need the second one.",
         summary: "{0} in {1}, mostly {2}; {3}; the service says: {4}.",
         lines_one: "{0} line",
         lines_many: "{0} lines",
@@ -355,8 +369,8 @@ texts! {
         asked: "  \"{0}\"",
         routed: "  -> {0} ({1}: {2})",
         answered: "     {0}",
-        browser: "A browser fills in a form of the daemon's own and proves what it did ({0}):",
-        no_browser: "No browser, so no form is filled in. Why, and how to get one:",
+        browser: "A browser fills in a form on the daemon's own page, with evidence of each action ({0}):",
+        no_browser: "No browser was found, so no form is filled in. The reason, and how to get a browser:",
         browser_report: "report:       {0}",
         next: "What to try next:",
         next_plans: "  capataz contract check examples/plans/quorum-review.toml",
@@ -369,7 +383,7 @@ texts! {
     /// `ask`.
     Ask {
         head: "{0} | intent {1} | confidence {2}",
-        fallback_head: "{0} (nothing spoke for a spec) | confidence {1}",
+        fallback_head: "{0} (default: no spec matched) | confidence {1}",
         no_answer: "no spec gave a valid answer: {0}",
         prominent: "-> {0} would suit this better ({1}): {2}",
         subtle: "   {0} may suit this, too ({1}): {2}",
@@ -377,16 +391,16 @@ texts! {
         accept_with: "   accept with: capataz router accept {0} {1}",
         moved: "the session is now with {0}",
         nothing_to_accept: "nothing is suggested",
-        unknown_command: "there is no {0}; /help lists what there is",
-        help: "/accept  go on with the suggested spec\n/spec ID  the spec for the next message, whatever the router says\n/why  why the last message went where it went\n/quit  end",
-        welcome: "session {0}; /help lists what can be said beside messages",
+        unknown_command: "unknown command {0}; /help lists chat commands",
+        help: "/accept  accept the suggested spec\n/spec ID  choose the spec of the next message\n/why  explain the routing of the last message\n/quit  end",
+        welcome: "session {0}; /help lists chat commands",
         next_spec: "the next message goes to {0}",
         prompt: "> ",
         nothing_asked: "nothing was asked yet",
         timed_out: "no answer within {0}; the ask goes on: capataz runs watch {1}",
         transition: "transition to {0} ({1}, {2}): {3}",
         routed: "routed",
-        explicit: "as asked for",
+        explicit: "as requested",
         continued: "the session's spec",
         by_transition: "handed over",
         by_fallback: "as a fallback",
@@ -404,15 +418,15 @@ texts! {
         terms_head: "SPEC\tSIGN\tWHAT\tLOGITS",
         total: "sum",
         confidence: "confidence",
-        counterfactuals: "What would have changed it:",
-        clean: "{0}: nothing to say about {1}",
+        counterfactuals: "Changes that would have altered the decision:",
+        clean: "{0}: no findings for {1}",
         specs_one: "{0} spec",
         specs_many: "{0} specs",
-        reloaded: "{0} read",
+        reloaded: "{0} loaded",
         moved: "session {0} moved from {1} to {2}",
         cannot_read: "cannot read {0}: {1}",
         no_rows: "{0} has no rows",
-        other_splits: "{0} has rows of {1}; name the one that is meant: {0}:SPLIT",
+        other_splits: "{0} has the splits {1}; choose one: {0}:SPLIT",
         training: "training on {0} rows, {1} specs",
     }
 }
@@ -433,5 +447,11 @@ mod tests {
         check("open {", &[], "open {");
         assert_eq!(counted(1, "{0} task", "{0} tasks"), "1 task");
         assert_eq!(counted(0, "{0} task", "{0} tasks"), "0 tasks");
+    }
+
+    #[test]
+    fn ordinals_end_by_their_last_digits() {
+        let shown: Vec<String> = [1, 2, 3, 4, 11, 12, 13, 21, 111].map(english_ordinal).into();
+        assert_eq!(shown, ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "111th"]);
     }
 }

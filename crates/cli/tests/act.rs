@@ -1,4 +1,4 @@
-//! `capataz act` and what belongs to it, as far as it needs no browser.
+//! `capataz act` and related commands, as far as they need no browser.
 
 #![expect(clippy::disallowed_types, reason = "these tests start the command that they test")]
 #![expect(clippy::expect_used, reason = "what fails here fails the test")]
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Nobody listens on the discard port of this machine.
+/// An address where no daemon listens: the discard port of this machine.
 const NOBODY: &str = "http://127.0.0.1:9";
 
 struct Said {
@@ -25,7 +25,7 @@ impl Said {
     }
 }
 
-/// The command, with `stdin` where it is given.
+/// Runs the command, with `stdin` if it is given.
 #[track_caller]
 fn check(arguments: &[&str], stdin: Option<&str>, exit: i32) -> Said {
     let folder = TempDir::new().expect("a folder");
@@ -166,7 +166,7 @@ fn a_session_says_what_it_may_reach() {
     let said = check(&["browser", "open", "--allow", "https://shop.example/"], None, 2);
     assert!(said.err.contains("policy.allowlist[0]"), "{}", said.err);
     let said = check(&["browser", "open", "-"], Some(&VALID.replace("${var:user}", "marta")), 2);
-    assert!(said.err.contains("no interactive script"), "{}", said.err);
+    assert!(said.err.contains("not an interactive script"), "{}", said.err);
     let interactive = "name = \"s\"\ninteractive = true\n[policy]\nallowlist = [\"shop.example\"]\n";
     check(&["browser", "open", "-"], Some(interactive), 3);
 }

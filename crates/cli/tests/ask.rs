@@ -1,4 +1,4 @@
-//! `capataz ask` and `capataz router` as their users meet them, against a daemon with the repository's specs.
+//! `capataz ask` and `capataz router` from their users' view, against a daemon with the repository's specs.
 
 #![expect(clippy::disallowed_types, reason = "these tests start the command that they test")]
 #![expect(clippy::expect_used, reason = "what fails here fails the test")]
@@ -67,7 +67,7 @@ fn said(command: &Command, output: &Output, exit: i32) -> Said {
     Said { out, err }
 }
 
-/// A daemon on a free port; it ends with the test.
+/// A daemon on a free port, which ends with the test.
 struct Daemon {
     child: Child,
     addr: String,
@@ -102,7 +102,7 @@ impl Daemon {
         check(self.command(arguments), exit)
     }
 
-    /// A conversation: what is said, a line each.
+    /// Runs a conversation with one message a line.
     #[track_caller]
     fn converse(&self, arguments: &[&str], lines: &[&str], exit: i32) -> Said {
         let mut command = self.command(arguments);
@@ -145,7 +145,14 @@ fn a_text_is_routed_and_answered() {
     daemon.check(&["runs", "export", run], 0).shows(&["ask_routed", "run_finished"]);
 
     let explained = daemon.check(&["ask", "Necesito decidir", "--explain"], 0);
-    explained.shows(&["SPEC", "LOGITS", KIRO, "sum", "What would have changed it:", "intent "]);
+    explained.shows(&[
+        "SPEC",
+        "LOGITS",
+        KIRO,
+        "sum",
+        "Changes that would have altered the decision:",
+        "intent ",
+    ]);
     let explained = daemon.check(&["ask", "Necesito decidir", "--explain", "--json"], 0).json();
     assert_eq!(explained["explanation"]["routing"]["spec"], explained["spec"], "{explained}");
 }
@@ -248,13 +255,13 @@ fn a_conversation_over_stdin_with_its_hints() {
     for note in [
         "session s;",
         "nothing is suggested",
-        "there is no /dance",
+        "unknown command /dance",
         "SPEC_NOT_FOUND",
         "the next message goes to nobody",
     ] {
         talk.notes(note);
     }
-    // The session stays, and another conversation goes on with it.
+    // The session stays, and another conversation continues it.
     let next = daemon.converse(&["ask", "--session", "s"], &["¿Y ahora qué?"], 0);
     next.shows(&[WHISPERS]);
 }
@@ -271,7 +278,7 @@ fn a_conversation_in_json_is_a_document_a_line() {
     assert_eq!((&transition["verdict"], &transition["band"]), (&"suggested".into(), &"subtle".into()));
     assert_eq!((&said[1]["from"], &said[1]["to"]), (&WHISPERS.into(), &KIRO.into()), "{}", said[1]);
     assert_eq!((&said[2]["spec"], &said[2]["calls"][0]["reason"]), (&KIRO.into(), &"continued".into()));
-    // A daemon that is gone ends the conversation.
+    // The loss of the daemon ends the conversation.
     let mut gone = capataz(&["ask", "--addr", "http://127.0.0.1:9"]);
     gone.stdin(Stdio::null());
     check(gone, 3);
@@ -298,7 +305,7 @@ fn the_router_explains_itself_and_lists_its_specs() {
     let daemon = Daemon::start(&shipped(), "");
     let text = "Necesito decidir entre dos opciones";
     let table = daemon.check(&["router", "explain", text], 0);
-    table.shows(&[KIRO, "SPEC", "LOGITS", "keyword", "sum", "What would have changed it:"]);
+    table.shows(&[KIRO, "SPEC", "LOGITS", "keyword", "sum", "Changes that would have altered the decision:"]);
     let explained = daemon.check(&["router", "explain", text, "--json"], 0).json();
     let terms = explained["specs"][0]["terms"].as_array().cloned().unwrap_or_default();
     let sum: f64 = terms.iter().filter_map(|term| term["contribution"].as_f64()).sum();
@@ -324,7 +331,7 @@ fn copied_specs() -> TempDir {
 fn an_invalid_file_changes_nothing_and_is_named_with_line_and_key() {
     let specs = copied_specs();
     let daemon = Daemon::start(specs.path(), "");
-    daemon.check(&["router", "reload"], 0).shows(&["2 specs read"]);
+    daemon.check(&["router", "reload"], 0).shows(&["2 specs loaded"]);
     let file = specs.path().join(format!("{KIRO}.toml"));
     let good = fs::read_to_string(&file).expect("the spec");
     fs::write(&file, good.replacen("title =", "titel =", 1)).expect("a file");
@@ -369,7 +376,7 @@ fn lint_says_what_is_unwise_and_by_exit_code_how_much() {
     lint(&specs.path().join("nowhere"), 2, &[]).notes("nowhere");
 }
 
-/// Rows of two specs that are easily told apart, and of texts for neither.
+/// Rows of two easily distinguished specs, and texts for neither.
 fn rows() -> String {
     let mut rows = "text\tlabel\tsplit\n".to_owned();
     let subjects = ["invoice", "payment", "refund", "receipt", "bill", "tax"];
@@ -407,7 +414,7 @@ fn eval_measures_rows_without_a_daemon() {
     check(capataz(&["router", "eval", "--train", &broken, "--folds", "2"]), 2).notes("broken.tsv: ");
 }
 
-/// The first value of that key, wherever it is.
+/// The first value of that key, at any depth.
 fn find<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
     match value {
         Value::Object(object) => {

@@ -1,5 +1,5 @@
-//! Scripts whose browsers and whose daemon are killed while they run: each ends with a typed outcome or waits for a person,
-//! nothing is sent twice, and no process and no profile is left (seed 002).
+//! Scripts whose browsers and whose daemon are killed while they run. Each script ends with a typed outcome or waits
+//! for a person, nothing is sent twice, and no process and no profile is left (seed 002).
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 #![expect(clippy::disallowed_types, reason = "starts the daemon as a program, and kills processes")]
@@ -21,18 +21,18 @@ use tokio::time::Instant;
 use served::Served;
 
 const SCRIPTS: usize = 100;
-/// Kills of browsers and of the daemon, as long as there are scripts.
+/// How often browsers and the daemon are killed, as long as scripts remain.
 const BROWSER_KILLS: usize = 30;
 const DAEMON_KILLS: usize = 6;
 const SEED: u64 = 0x5eed_0002;
-/// Fewer than there are scripts, so that some wait for a browser.
+/// Fewer browsers than scripts, so that some scripts wait for a browser.
 const CONFIG: &str = "[browser]\nmax_open = 3\n";
-/// Reached only by a test that fails.
+/// A time limit that only a failing test reaches.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// How often what cannot be waited for is looked at.
+/// The interval between two looks at conditions that have no event to wait for.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// The same numbers each time (SplitMix64).
+/// A random generator with the same numbers each time (SplitMix64).
 struct Chance(u64);
 
 impl Chance {
@@ -45,7 +45,7 @@ impl Chance {
     }
 }
 
-/// Types its number into a form, sends it once, and reads what came of it.
+/// A script that types its number into a form, sends the form once, and reads the result.
 fn script(site: &Site, number: usize) -> v1::StartRunRequest {
     let toml = format!(
         r#"
@@ -104,7 +104,7 @@ struct Tally {
     ended: BTreeMap<String, usize>,
 }
 
-/// Answers every question that is open, one way or another. Runs that may then send once more are noted.
+/// Answers every open question, one way or another. The function notes runs that may then send once more.
 async fn answer(client: &Client, chance: &mut Chance, tally: &mut Tally, again: &mut BTreeSet<String>) {
     let waiting = v1::ListRunsRequest {
         status: Some(v1::RunStatus::Waiting as i32),
@@ -142,7 +142,7 @@ async fn finished(client: &Client) -> usize {
     client.list_runs(finished).await.unwrap().runs.len()
 }
 
-/// What a run that has ended says of itself: its outcome, and the code where it failed.
+/// The end of a run: its outcome, and the code if the run failed.
 async fn ending(client: &Client, run: &str) -> String {
     let result = client.wait_run(run, Some(PATIENCE)).await.unwrap().expect("it ends");
     let outcome = result.outcome();
@@ -152,7 +152,7 @@ async fn ending(client: &Client, run: &str) -> String {
             assert_eq!(validate::executor_error(error), [], "{error:?}");
             error.error_code.clone()
         }
-        // A person has ended it, and nothing of the executor.
+        // A person ended the run, so that no executor error exists.
         (None, Some(error)) => {
             assert_eq!(error.code, "OUTCOME_UNKNOWN", "{error:?}");
             format!("by hand: {}", error.code)
@@ -189,7 +189,7 @@ async fn whatever_is_killed_every_script_ends_and_leaves_nothing() {
     let mut chance = Chance(SEED);
     let (mut tally, mut again) = (Tally::default(), BTreeSet::new());
     let deadline = Instant::now() + PATIENCE;
-    // The next kill comes after so many further requests to the site: at any moment of a script, as chance has it.
+    // The next kill comes after this many further requests to the site, which is a random moment of a script.
     let mut next_kill = 5;
     loop {
         assert!(
@@ -216,7 +216,7 @@ async fn whatever_is_killed_every_script_ends_and_leaves_nothing() {
             let open = daemon.browsers().await;
             if !open.is_empty() {
                 let process = open[chance.below(open.len())].to_string();
-                // It may have ended by itself meanwhile.
+                // The process may have ended by itself in the meantime.
                 let _ =
                     Command::new("kill").args(["-KILL", &process]).stderr(Stdio::null()).status().unwrap();
                 tally.browsers_killed += 1;

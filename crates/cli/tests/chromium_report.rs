@@ -1,4 +1,4 @@
-//! The report of a script as `capataz runs report` writes it: what is secret is nowhere in it, in no form (seed 002).
+//! The report of a script as `capataz runs report` writes it: it contains no secret, in no form (seed 002).
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 #![expect(clippy::disallowed_types, reason = "starts the program that it tests")]
@@ -27,7 +27,7 @@ fn daemon(folder: &Path) -> Served {
     Served::start(folder, &format!("secrets_dir = {secrets:?}\n"))
 }
 
-/// Performs the script, and returns its run and the code that it ended with, empty where it succeeded.
+/// Performs the script, and returns its run and the code of its error, which is empty after a success.
 async fn performed(daemon: &Served, site: &Site, toml: &str) -> (String, String) {
     let script = script_file::parse(&toml.replace("{site}", &site.host()), Format::Toml).unwrap();
     let request = v1::StartRunRequest { script: Some(Box::new(script)), ..Default::default() };
@@ -38,7 +38,7 @@ async fn performed(daemon: &Served, site: &Site, toml: &str) -> (String, String)
     (run, error.map(|error| error.error_code).unwrap_or_default())
 }
 
-/// What `capataz runs report` writes.
+/// The output of `capataz runs report`.
 fn report(daemon: &Served, folder: &Path, run: &str) -> String {
     let file = folder.join("report.html");
     let made = Command::new(env!("CARGO_BIN_EXE_capataz"))
@@ -50,7 +50,7 @@ fn report(daemon: &Served, folder: &Path, run: &str) -> String {
     std::fs::read_to_string(file).unwrap()
 }
 
-/// The pictures that the events of the run name.
+/// The pictures that the run's events name.
 async fn pictures(daemon: &Served, run: &str) -> BTreeSet<Vec<u8>> {
     let client = daemon.client().await;
     let mut events = client.export_run(run).await.unwrap();
@@ -68,15 +68,15 @@ async fn pictures(daemon: &Served, run: &str) -> BTreeSet<Vec<u8>> {
     pictures
 }
 
-/// What is embedded in the page, decoded.
+/// The embedded data of the page, decoded.
 fn embedded(html: &str) -> Vec<Vec<u8>> {
     let addresses = html.split("\"data:").skip(1).filter_map(|rest| rest.split('"').next());
     let encoded = addresses.map(|address| address.split_once(";base64,").expect("it is base64").1);
     encoded.map(|encoded| STANDARD.decode(encoded).unwrap()).collect()
 }
 
-/// Searches the report, and what is embedded in it. A picture in which secrets are masked when it is taken is the same
-/// here, so that nothing of it can have come back.
+/// Searches the report and its embedded data for secrets. An embedded picture must equal the stored one, which was
+/// masked when it was taken, so that no secret can have returned.
 fn search(html: &str, kept: &BTreeSet<Vec<u8>>, traces: &[Trace]) -> Vec<String> {
     let mut hits = found_in("the report", html.as_bytes(), traces);
     let shown = embedded(html);

@@ -1,4 +1,4 @@
-//! The command as its users meet it: arguments in, text and exit codes out.
+//! The command from its users' view: arguments in, text and exit codes out.
 
 #![expect(clippy::disallowed_types, reason = "these tests start the command that they test")]
 #![expect(clippy::expect_used, reason = "what fails here fails the test")]
@@ -12,7 +12,7 @@ use std::process::{Child, Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Nobody listens on the discard port of this machine.
+/// An address where no daemon listens: the discard port of this machine.
 const NOBODY: &str = "http://127.0.0.1:9";
 
 fn capataz(arguments: &[&str]) -> Command {
@@ -133,7 +133,7 @@ fn a_reader_that_goes_away_is_no_failure() {
     assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
 }
 
-/// A daemon on a free port; it ends with the test.
+/// A daemon on a free port, which ends with the test.
 struct Daemon {
     child: Child,
     addr: String,
@@ -170,7 +170,7 @@ impl Daemon {
         check_command(self.command(arguments), exit, stdout, stderr)
     }
 
-    /// The command with a plan on its stdin.
+    /// Runs the command with a plan on its stdin.
     #[track_caller]
     fn run(&self, plan: &str, options: &[&str], exit: i32, stdout: &str, stderr: &str) -> Output {
         let folder = TempDir::new().expect("a folder");
@@ -219,7 +219,7 @@ agent = "broken"
 fn a_run_from_start_to_report() {
     let daemon = Daemon::start(CREW);
     daemon.check(&["runs", "list"], 0, "No runs.", "");
-    daemon.check(&["runs", "show", "latest"], 1, "", "there is no run yet");
+    daemon.check(&["runs", "show", "latest"], 1, "", "there are no runs yet");
 
     daemon.run(MIXED, &["--watch", "--label", "env=test"], 0, "two  failed after", "");
     daemon.run(MIXED, &[], 0, "Result: 1/2 (50%) - QUORUM MET", "");
@@ -266,14 +266,14 @@ fn a_run_that_goes_on_can_be_left_steered_and_stopped() {
     let daemon = Daemon::start(CREW);
     let plan = "name = \"long\"\n[[tasks]]\nname = \"a\"\nagent = \"endless\"\n";
     let left =
-        daemon.run(plan, &["--timeout", "300ms", "--key", "k"], 4, "Started ", "still going after 300ms");
+        daemon.run(plan, &["--timeout", "300ms", "--key", "k"], 4, "Started ", "still running after 300ms");
     let again = daemon.run(plan, &["--detach", "--key", "k"], 0, "", "capataz runs watch");
     let run_id = String::from_utf8_lossy(&again.stdout).trim().to_owned();
     assert!(String::from_utf8_lossy(&left.stdout).contains(&run_id), "{run_id}");
     daemon.check(&["runs", "pause", "latest"], 0, "[OK] Paused", "");
     daemon.check(&["runs", "list", "--status", "paused"], 0, &run_id, "");
     daemon.check(&["runs", "resume", "latest"], 0, "[OK] Resumed", "");
-    daemon.check(&["runs", "extend", "latest", "a", "--by", "1h"], 0, "a has until", "");
+    daemon.check(&["runs", "extend", "latest", "a", "--by", "1h"], 0, "a now has until", "");
     daemon.check(&["runs", "extend", "latest", "b"], 1, "", "TASK_NOT_FOUND");
     daemon.check(&["runs", "cancel", "latest", "--force", "--reason", "enough"], 0, "[OK] Cancelling", "");
     daemon.check(&["runs", "watch", "latest"], 1, "cancelled: enough", "");

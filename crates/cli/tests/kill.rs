@@ -1,4 +1,4 @@
-//! The real daemon, killed with SIGKILL: what is left of its work, and what goes on.
+//! The real daemon, killed with SIGKILL: what remains of its work, and which work goes on.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 #![expect(clippy::disallowed_types, reason = "starts the daemon as a program")]
@@ -15,7 +15,7 @@ use capataz_contracts::v1;
 
 use served::Served;
 
-/// Reached only by a test that fails.
+/// A time limit that only a failing test reaches.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn one_task(agent: &str) -> v1::StartRunRequest {
@@ -41,8 +41,8 @@ fn lines(path: &Path) -> Vec<String> {
 async fn after_a_kill_no_child_or_grandchild_is_alive_when_the_next_lease_starts() {
     let folder = tempfile::tempdir().unwrap();
     let journal = folder.path().join("journal");
-    // Each start says which processes of earlier starts are alive, then leaves three of its own: itself, a child, and a
-    // grandchild in a session of its own. The second start ends.
+    // Each start reports which processes of earlier starts are alive, then leaves three of its own: itself, a child,
+    // and a grandchild in a session of its own. The second start ends.
     let script = r#"
         for pid in $(sed -n 's/^pid //p' "$JOURNAL"); do
             kill -0 "$pid" 2>/dev/null && echo "alive $pid" >> "$JOURNAL"
@@ -97,7 +97,7 @@ async fn a_worker_that_comes_back_after_a_kill_keeps_its_task_and_its_attempt_co
     let worker = tokio::spawn(worker.run_until(std::future::pending::<()>()));
     let client = daemon.client().await;
     let run = loop {
-        // Until the worker has said hello, nobody knows its agent.
+        // The daemon does not know the agent until the worker has said hello.
         match client.start_run(one_task("slow")).await {
             Ok(started) => break started.run_id,
             Err(error) => assert_eq!(error.code(), Some("AGENT_NOT_FOUND")),
@@ -135,7 +135,7 @@ async fn sigterm_drains_and_a_second_daemon_is_refused_until_then() {
     assert!(status.success(), "{status}");
 }
 
-/// One spec that the agent `home` serves; the line of the configuration that names its folder.
+/// Writes one spec that the agent `home` serves, and returns the configuration's line with its folder.
 fn home_spec(folder: &Path) -> String {
     let specs = folder.join("specs");
     std::fs::create_dir_all(&specs).unwrap();
@@ -157,7 +157,7 @@ fn input_of(task: &Task) -> serde_json::Value {
     }
 }
 
-/// What is true of every ask that has ended well, whatever happened on its way.
+/// Checks the properties of every ask that has succeeded, independent of faults on its way.
 async fn check_whole(client: &Client, run: &str) {
     let mut events = client.export_run(run).await.unwrap();
     let (mut seq, mut begun, mut settled, mut finished) = (0, 0, 0, 0);

@@ -18,10 +18,10 @@ const PLANS: u64 = 10;
 const TASKS: u64 = 5_000;
 const EVENTS: u64 = PLANS * TASKS * 2;
 const SUBSCRIBERS: u64 = 8;
-/// What each task leaves in its event, so that a queue of events could not be overlooked.
+/// The size of each task's output in its event, large enough for a queue of events to show.
 const OUTPUT: usize = 1024;
 
-/// Bytes of memory of its own that the daemon's process has had at most.
+/// The peak of the daemon's private memory in bytes.
 fn peak(daemon: &Served) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.process_id())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
@@ -47,13 +47,13 @@ async fn subscribers_that_do_not_read_cost_no_memory_and_lose_no_event() {
     while client.list_agents().await.unwrap().iter().all(|agent| agent.workers == 0) {
         tokio::task::yield_now().await;
     }
-    // The first plan shows what the work itself takes.
+    // The first plan shows how much memory the work itself takes.
     client.execute_run(wide_plan(), None).await.unwrap().result.unwrap();
     let before = peak(&daemon);
 
     let mut idle = Vec::new();
     for _ in 0..SUBSCRIBERS {
-        // A connection for each, so that none of them holds up another one.
+        // Each subscriber has its own connection, so that none of them holds up another.
         let channel = daemon.client().await.channel();
         let request = v1::SubscribeRequest { from_now: true, ..v1::SubscribeRequest::default() };
         idle.push(EventServiceClient::new(channel).subscribe(request).await.unwrap().into_inner());
@@ -66,7 +66,7 @@ async fn subscribers_that_do_not_read_cost_no_memory_and_lose_no_event() {
     let queued = EVENTS / 2 * OUTPUT as u64 * SUBSCRIBERS;
     assert!(grown < queued / 8, "{grown} bytes more; queues would take {queued} at least");
 
-    // Afterwards each of them gets every event, once and in order.
+    // Afterwards, each subscriber gets every event once and in order.
     for stream in &mut idle {
         let mut last: BTreeMap<String, u64> = BTreeMap::new();
         let mut finished = 0;

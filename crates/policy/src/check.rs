@@ -1,4 +1,4 @@
-//! Checks of a policy's fields. All violations of a message are collected, none ends the reading.
+//! Checks of a policy's fields. Reading a message collects all violations; no violation stops the reading.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use capataz_contracts::Violation;
 use crate::text;
 
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// No limit of time is longer: the sum of a wall-clock time and any limit stays far from the type's end.
+/// The longest permitted limit. The sum of a wall-clock time and any limit stays far from the end of its type.
 pub(crate) const LONGEST_LIMIT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 pub(crate) const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// Collects what is wrong with the fields of the message at one path.
+/// Collects the violations of the fields of one message, which is at one path.
 pub(crate) struct Fields<'a> {
     path: &'a str,
     violations: &'a mut Vec<Violation>,
@@ -31,7 +31,7 @@ impl<'a> Fields<'a> {
         self.violations.push(Violation { path, rule, message });
     }
 
-    /// The milliseconds of `field` where they lie in `range`; a violation and `None` where they do not.
+    /// The milliseconds of `field` if they lie in `range`; otherwise `None` and a violation.
     pub(crate) fn duration(
         &mut self,
         field: &str,

@@ -1,4 +1,4 @@
-//! Every stable code of the error contracts, each with its severity, whether it is tried again, and one line of advice.
+//! Every stable code of the error contracts, each with its severity, its retryability and one line of advice.
 //!
 //! A code never changes its meaning. The pages under `docs/errors` and the `ErrorInfo.reason` of the API are made from
 //! this table.
@@ -11,14 +11,14 @@ use crate::severity::Severity;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code {
     pub code: &'static str,
-    /// The severity of the errors that the daemon makes with this code.
+    /// The severity of errors with this code that the daemon makes.
     pub severity: Severity,
-    /// Whether the standard lists have a failed attempt with this code repeated (seed 000, contract 4).
+    /// True when the standard lists have a failed attempt with this code retried (seed 000, contract 4).
     pub retryable: bool,
-    /// Whether the code alone gives this severity to a failure that an agent reports. False for names that the seed
-    /// has in other lists than that of severities: there the message decides.
+    /// True when the code alone determines the severity of a failure that an agent reports. False for names that the
+    /// seed does not have in its list of severities: for those, the message decides.
     pub classifies: bool,
-    /// What a person can do, in one line.
+    /// The next step for a person, in one line.
     pub advice: &'static str,
 }
 
@@ -140,7 +140,7 @@ codes! {
     SESSION_NOT_FOUND: High, FINAL, BY_MESSAGE, "Use the id of a session that exists, or start a new one.";
     SESSION_INVALID: High, FINAL, BY_MESSAGE, "Correct what the listed violations name; nothing was written.";
 
-    // The daemon's own failures of tasks and runs.
+    // Failures of tasks and runs that the daemon itself reports.
     WORKER_LOST: High, FINAL, CLASSIFIES, "Look at the worker's log; it went away several times with this task.";
     OUTCOME_UNKNOWN: High, FINAL, CLASSIFIES, "Find out what the lost worker did, then answer the question.";
     TASK_CANCELLED: Medium, FINAL, CLASSIFIES, "Retry the task if its result is still wanted.";
@@ -152,8 +152,8 @@ codes! {
     INPUT_TOO_LARGE: High, FINAL, CLASSIFIES, "Hand the task less, or a reference to where the rest lies.";
     INPUT_UNRESOLVED: High, FINAL, CLASSIFIES, "Check what the input refers to; the earlier task has no such output.";
 
-    // Seed 001: how a spec fails, and how it is not reached. What may pass by itself is MEDIUM, because the next attempt or
-    // the fallback answers; HIGH is what nobody but the one who wrote or runs the spec can put right.
+    // Seed 001: failures of specs, and of reaching them. A failure that may pass by itself is MEDIUM, because the next
+    // attempt or the fallback answers. A failure that only the author or the operator of the spec can remove is HIGH.
     PROCESSING_TIMEOUT: Medium, RETRIED, CLASSIFIES, "Wait for the next attempt, or have the spec answer within 30 seconds.";
     TEMPORARY_ERROR: Medium, RETRIED, CLASSIFIES, "Wait for the next attempt; the spec says that this passes.";
     INSUFFICIENT_CONTEXT: Medium, FINAL, CLASSIFIES, "Say more about what is wanted.";
@@ -164,9 +164,10 @@ codes! {
     SPEC_NOT_FOUND: High, FINAL, BY_MESSAGE, "Use the id of a spec that the catalogue has.";
     SPEC_FILE_INVALID: High, FINAL, BY_MESSAGE, "Correct what the listed violations name in the spec's file.";
 
-    // Seed 002: how a browser action fails. Warning is MEDIUM, error HIGH, critical CRITICAL. A script repeats what its
-    // own `retry_on` names and nothing else; the column is what the standard lists say of an agent that reports the code.
-    // CRITICAL ends the script of that browser, and no run of an agent that has the same word for something else.
+    // Seed 002: failures of browser actions. The seed's warning is MEDIUM, error is HIGH, critical is CRITICAL. A
+    // script retries only the codes that its own `retry_on` lists; the column states what the standard lists say about
+    // an agent that reports the code. CRITICAL ends the script of that browser; it does not end a run whose agent uses
+    // the same word for something else.
     TARGET_NOT_FOUND: High, FINAL, CLASSIFIES, "Look at the snapshot for what the target should have named.";
     TARGET_NOT_UNIQUE: High, FINAL, CLASSIFIES, "Make the target name one element; the sample shows what matched.";
     INVALID_ACTIONSPEC: High, FINAL, CLASSIFIES, "Correct the action as the listed violations say; nothing was done to the page.";
@@ -183,7 +184,7 @@ codes! {
     BROWSER_LOST: Critical, FINAL, BY_MESSAGE, "Find out what the last action did, then start the script again.";
     EVIDENCE_FAILED: Critical, FINAL, BY_MESSAGE, "Check the daemon's disk; what became of the action is in the error's details.";
 
-    // The daemon's refusals of calls. They concern no run, and nothing was stored.
+    // The daemon's refusals of calls. A refusal belongs to no run, and nothing was stored.
     RUN_NOT_FOUND: High, FINAL, BY_MESSAGE, "Use the id of a run that is kept; `capataz runs list` shows them.";
     RUN_FINISHED: Medium, FINAL, BY_MESSAGE, "Start a new run; a finished one does not change any more.";
     QUESTION_NOT_FOUND: High, FINAL, BY_MESSAGE, "Use the id of an open question; `capataz runs show` lists them.";
@@ -231,7 +232,7 @@ mod tests {
     #[test]
     fn the_table_agrees_with_the_retry_lists() {
         for entry in CODES {
-            // A notice never is the failure of an attempt.
+            // A notice is never the failure of an attempt.
             if entry.code != TIMEOUT_IMMINENT {
                 assert_eq!(
                     RetryPolicy::default().is_retryable(entry.code),
@@ -259,7 +260,7 @@ mod tests {
         }
         assert!(RetryPolicy::default().is_retryable("RATE_LIMIT"));
         assert!(!RetryPolicy::default().is_retryable("VALIDATION_ERROR"));
-        // What is never worth another attempt goes first.
+        // The list of final codes takes precedence.
         assert!(!RetryPolicy::default().is_retryable("TEMPORARY_ERROR_OF_VALIDATION_ERROR"));
     }
 
@@ -286,7 +287,7 @@ mod tests {
             let entry = lookup(code).unwrap();
             assert!(entry.severity >= Severity::High, "{code}");
             assert_eq!(entry.retryable, code == NAVIGATION_TIMEOUT, "{code}");
-            // What ends a browser's script does not abort a plan whose agent uses the same word.
+            // A code that ends a browser's script does not abort a plan whose agent uses the same word.
             assert_eq!(entry.classifies, entry.severity != Severity::Critical, "{code}");
         }
     }

@@ -1,8 +1,7 @@
-//! The tables of the browser executor: what each error code says and proves, what each kind of action is by nature,
-//! and the limits of a script that sets none (seed 002).
+//! The tables of the browser executor: the meaning and the evidence of each error code, the nature of each kind of
+//! action, and the default limits of scripts (seed 002).
 //!
-//! The executor fills these tables' obligations, the engine decides by the same numbers, and tests compare errors with
-//! them.
+//! The executor fulfils these tables, the engine decides by the same numbers, and tests compare errors with them.
 
 use std::time::Duration;
 
@@ -14,18 +13,18 @@ use crate::severity::Severity;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExecutorCode {
     pub code: &'static str,
-    /// The stage that usually finds it. An error names the stage in which it was really found.
+    /// The stage that usually finds the error. An error names the stage that really found it.
     pub stage: ActionStage,
     pub severity: ExecutorSeverity,
-    /// Keys that `details` has.
+    /// The keys of `details`.
     pub details: &'static [&'static str],
-    /// Phases that a failed condition may have; where there are any, the error lists at least one condition.
+    /// The phases that a failed condition may have. If there are any, the error lists at least one condition.
     pub phases: &'static [&'static str],
-    /// Whether the error has the state after the action, whatever its stage.
+    /// True when the error contains the state after the action, whatever its stage.
     pub state_after: bool,
-    /// Evidence beyond [`EVIDENCE_OF_ALL`] that the code asks for, whatever its stage.
+    /// The evidence that the code requires beyond [`EVIDENCE_OF_ALL`], whatever its stage.
     pub evidence: &'static [&'static str],
-    /// Whether a script may have an action tried again after it.
+    /// True when a script may retry an action that failed with this code.
     pub may_be_retried: bool,
 }
 
@@ -36,14 +35,14 @@ pub mod evidence {
     pub const HTML: &str = "html_full";
     pub const SCREENSHOT_BEFORE: &str = "screenshot_before";
     pub const SCREENSHOT_AFTER: &str = "screenshot_after";
-    /// What the action `screenshot` takes.
+    /// The picture that the action `screenshot` takes.
     pub const SCREENSHOT: &str = "screenshot";
     pub const DOWNLOAD: &str = "download";
 }
 
 use evidence::{DOM_SNAPSHOT, HTML, SCREENSHOT_AFTER, SCREENSHOT_BEFORE, STATE_SIGNATURE};
 
-/// What every error carries (seed 002, section 3).
+/// The evidence that every error carries (seed 002, section 3).
 pub const EVIDENCE_OF_ALL: [&str; 2] = [DOM_SNAPSHOT, STATE_SIGNATURE];
 
 const NONE: &[&str] = &[];
@@ -66,7 +65,7 @@ const fn entry(code: &'static str, stage: ActionStage, severity: ExecutorSeverit
 
 macro_rules! codes {
     ($($code:ident: $stage:ident, $severity:ident, { $($field:ident: $value:expr),* };)*) => {
-        /// All of them: the thirteen of the seed in its order, then our own.
+        /// All codes: the thirteen of the seed in its order, then the project's own.
         pub const EXECUTOR_CODES: &[ExecutorCode] = &[$(
             ExecutorCode {
                 $($field: $value,)*
@@ -74,7 +73,7 @@ macro_rules! codes {
             },
         )*];
 
-        /// The codes' names.
+        /// The names of the codes.
         pub mod code {
             $(pub const $code: &str = stringify!($code);)*
         }
@@ -105,7 +104,7 @@ codes! {
         details: &["overlay_selector", "overlay_text"], evidence: PICTURE
     };
     AUTH_FAILED: Postcondition, Error, { details: &["auth_signal"], evidence: HTML_AND_PICTURE };
-    // A fresh browser is another state: only a person, or a new run, begins again.
+    // A fresh browser has another state: only a person or a new run can begin again.
     BROWSER_LOST: Execution, Critical, { details: &["reason"], may_be_retried: false };
     EVIDENCE_FAILED: Evidence, Critical, { details: &["original_code"], may_be_retried: false };
 }
@@ -119,8 +118,8 @@ pub fn lookup(code: &str) -> Option<&'static ExecutorCode> {
 impl ExecutorCode {
     /// The kinds of evidence that an error with this code carries (seed 002, sections 3 and 6).
     ///
-    /// The code of a lost browser carries what was kept of the last good state, and that of failed evidence what could
-    /// be kept: see [`Self::evidence_can_be_taken`].
+    /// An error about a lost browser carries what was kept of the last good state. An error about failed evidence
+    /// carries the evidence that could be kept: see [`Self::evidence_can_be_taken`].
     #[must_use]
     pub fn obligatory_evidence(&self, stage: ActionStage, criticality: Criticality) -> Vec<&'static str> {
         let sent =
@@ -128,7 +127,7 @@ impl ExecutorCode {
         let critical = criticality == Criticality::Critical;
         let mut kinds = EVIDENCE_OF_ALL.to_vec();
         for kind in [HTML, SCREENSHOT_BEFORE, SCREENSHOT_AFTER] {
-            // Before anything was sent there is no picture of what came after it.
+            // Before input was sent, there is no picture of its effect.
             let by_rule = if kind == SCREENSHOT_AFTER { sent } else { sent || critical };
             let by_code = self.evidence.contains(&kind) && (kind != SCREENSHOT_AFTER || sent);
             if by_rule || by_code {
@@ -138,15 +137,14 @@ impl ExecutorCode {
         kinds
     }
 
-    /// False where the page, or the place that keeps evidence, is what failed: then the error carries the evidence that
-    /// there is.
+    /// False when the page, or the store for evidence, is what failed. Such an error carries whatever evidence exists.
     #[must_use]
     pub fn evidence_can_be_taken(&self) -> bool {
         !matches!(self.code, code::BROWSER_LOST | code::EVIDENCE_FAILED)
     }
 }
 
-/// The severity of the error contracts that an executor's stands for; `None` for the unspecified one.
+/// The severity of the error contracts that corresponds to an executor's; `None` for the unspecified one.
 #[must_use]
 pub fn severity(severity: ExecutorSeverity) -> Option<Severity> {
     match severity {
@@ -157,36 +155,37 @@ pub fn severity(severity: ExecutorSeverity) -> Option<Severity> {
     }
 }
 
-/// A time of the contract as the seed writes it (seed 002, section 2: `created_at`): ISO 8601, UTC, with milliseconds. What
-/// no calendar has is the beginning of 1970.
+/// A time of the contract in the seed's form (seed 002, section 2: `created_at`): ISO 8601, UTC, with milliseconds. A
+/// number outside of the calendar becomes the beginning of 1970.
 #[must_use]
 pub fn iso_time(unix_ms: i64) -> String {
     let time = jiff::Timestamp::from_millisecond(unix_ms).unwrap_or_default();
     format!("{time:.3}")
 }
 
-/// Whether a kind of action concerns one element.
+/// The relation of a kind of action to an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Targeted {
     No,
-    /// It may, and means something else without one.
+    /// The action may name an element, and means something else without one.
     Optionally,
-    /// Exactly one (rule U1).
+    /// The action names exactly one element (rule U1).
     Always,
 }
 
-/// What a kind of action is by nature.
+/// The nature of a kind of action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KindTraits {
-    /// As the DSL spells it.
+    /// The name in the DSL.
     pub name: &'static str,
     pub target: Targeted,
-    /// It is meant to change the page, or what is behind it. A picture is taken before it.
+    /// True when the action is meant to change the page or the state behind it. A picture is taken before such an
+    /// action.
     pub changes: bool,
-    /// It only reads, or does what may be done any number of times.
+    /// True when the action only reads, or may be performed any number of times.
     pub repeatable: bool,
     pub criticality: Criticality,
-    /// It loads a document, for which there is a longer time limit.
+    /// True when the action loads a document, which has a longer time limit.
     pub navigates: bool,
 }
 
@@ -229,23 +228,23 @@ pub fn kind_traits(kind: ActionKind) -> Option<KindTraits> {
     })
 }
 
-/// Actions of a script that may begin (CONTRACTS: the reading of seed 002, policies).
+/// How many actions of a script may begin (CONTRACTS: the reading of seed 002, policies).
 pub const MAX_STEPS: u32 = 100;
-/// How often a state may be seen again.
+/// How often a script may come back to the same state.
 pub const SAME_STATE_REVISIT: u32 = 3;
-/// Retries of one action, beyond its first attempt.
+/// Maximum number of retries of one action, not counting its first attempt.
 pub const RETRY_LIMIT: u32 = 2;
-/// Recoveries for one action.
+/// Maximum number of recoveries for one action.
 pub const RECOVERY_LIMIT: u32 = 2;
-/// The delay before the first retry; it is multiplied for each further one, up to the longest.
+/// The delay before the first retry. Each further delay is multiplied, up to the maximum.
 pub const BACKOFF_BASE: Duration = Duration::from_millis(500);
 pub const BACKOFF_MULTIPLIER: f64 = 2.0;
 pub const BACKOFF_LONGEST: Duration = Duration::from_secs(5);
-/// Limit of what comes before an action's input, and again of what is waited for after it.
+/// The time limit for everything before an action's input, and again for the wait after it.
 pub const ACTION_TIMEOUT: Duration = Duration::from_secs(10);
-/// The same for what loads a document.
+/// The same limit for actions that load a document.
 pub const NAVIGATION_TIMEOUT: Duration = Duration::from_secs(30);
-/// An interactive session in which nobody proposes anything for so long is closed.
+/// The time without a proposal after which an interactive session is closed.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
-//! The policies of the error contracts: what is known, which steps a task may take, how long it may take, when it is
-//! tried again, how bad a failure is, and whether a wave goes on (seed 000, contracts 1 to 6).
+//! The policies of the error contracts: which names are known, which states a task may go through, how long a task may
+//! take, when it is retried, how severe a failure is, and whether a wave goes on (seed 000, contracts 1 to 6).
 //!
-//! Everything here is a pure function or a plain value. This crate reads no clock that a result could depend on, draws
-//! no randomness that reaches a result, does no I/O and knows neither runs nor workers: times, draws and results come
-//! in as arguments. Errors come out as the contract's own type, with a code of [`codes`]; who needs to show one to a
-//! person translates the code, not the English message.
+//! Everything here is a pure function or a plain value. A result never depends on a clock or on randomness: times and
+//! random draws are arguments. This crate does no I/O and knows neither runs nor workers. Errors have the contract's
+//! own type, with a code of [`codes`]; a translation for people starts from the code, not from the English message.
 //!
 //! Begin reading with [`codes`] and [`severity`]; then [`retry`] and [`aggregation`], which decide the most.
 

@@ -1,4 +1,4 @@
-//! Which states a task goes through (seed 000, contract 2).
+//! The states of a task, and the permitted transitions between them (seed 000, contract 2).
 #![expect(clippy::result_large_err, reason = "a refusal is the contract's own error, and rare")]
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -12,23 +12,23 @@ use serde::{Deserialize, Serialize};
 use crate::codes::{self, owned};
 use crate::registry;
 
-/// Where a task stands.
+/// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum TaskState {
-    /// Never leased in this activation.
+    /// The task was never leased in this activation.
     Init,
-    /// From its first lease on, automatic retries included.
+    /// The task was leased at least once; the state includes automatic retries.
     Active,
     Complete,
-    /// Error, timeout, or cancelled after its start.
+    /// The task ended with an error or a timeout, or was cancelled after its start.
     Failed,
     RolledBack,
-    /// Will never run (again): cancelled before its start, or given up.
+    /// The task will never run (again): it was cancelled before its start, or given up.
     Deleted,
 }
 
-/// The name is that of no state.
+/// The text is not the name of a state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown task state {0:?}: must be INIT, ACTIVE, COMPLETE, FAILED, ROLLED_BACK or DELETED")]
 pub struct UnknownTaskState(pub String);
@@ -50,7 +50,7 @@ impl TaskState {
         }
     }
 
-    /// In upper case.
+    /// The name in upper case.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -63,7 +63,7 @@ impl TaskState {
         }
     }
 
-    /// As the contract has it.
+    /// The state as the contract's enum.
     #[must_use]
     pub const fn to_proto(self) -> v1::TaskState {
         match self {
@@ -92,7 +92,8 @@ impl fmt::Display for TaskState {
 impl FromStr for TaskState {
     type Err = UnknownTaskState;
 
-    /// Upper or lower case, and the names of the seed's prose: `in_progress`, `completed`, `error`.
+    /// Parses a name in upper or lower case. The words of the seed's prose count as well: `in_progress`, `completed`,
+    /// `error`.
     fn from_str(name: &str) -> Result<Self, UnknownTaskState> {
         const ALIASES: [(&str, TaskState); 3] = [
             ("in_progress", TaskState::Active),
@@ -130,16 +131,16 @@ impl TryFrom<v1::TaskState> for TaskState {
     }
 }
 
-/// The new state.
+/// Returns the new state.
 ///
 /// # Errors
-/// [`refused`] where `to` may not follow `from`.
+/// [`refused`] if `to` may not follow `from`.
 pub fn transition(from: TaskState, to: TaskState) -> Result<TaskState, v1::Error> {
     if from.allowed().contains(&to) { Ok(to) } else { Err(refused(from, to)) }
 }
 
-/// INVALID_STATE_TRANSITION (HIGH): `reason` names the states that may follow, `suggested_action` the shortest steps
-/// that lead to the wanted one, as `INIT -> ACTIVE -> COMPLETE`. Forcing it is never offered.
+/// The error INVALID_STATE_TRANSITION (HIGH). `reason` names the permitted states, `suggested_action` the shortest way
+/// to the wanted state, as in `INIT -> ACTIVE -> COMPLETE`. The error never offers to force the transition.
 #[must_use]
 pub fn refused(from: TaskState, to: TaskState) -> v1::Error {
     let allowed = match from.allowed() {
@@ -162,8 +163,8 @@ pub fn refused(from: TaskState, to: TaskState) -> v1::Error {
     }
 }
 
-/// The fewest states to enter, one after the other, to come from one state to another: none where it is there already,
-/// `None` where no steps lead there.
+/// The shortest sequence of states that leads from one state to another; empty if both are equal, `None` if no sequence
+/// exists.
 #[must_use]
 pub fn steps_to(from: TaskState, to: TaskState) -> Option<Vec<TaskState>> {
     let mut seen = BTreeSet::from([from]);
@@ -188,45 +189,45 @@ fn joined(states: &[TaskState], separator: &str) -> String {
     states.iter().map(|state| state.as_str()).collect::<Vec<_>>().join(separator)
 }
 
-/// One step of a task's life.
+/// One transition of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transition {
-    /// `None` for the first.
+    /// The earlier state; `None` for the first transition.
     pub from: Option<TaskState>,
     pub to: TaskState,
-    /// Unix milliseconds.
+    /// The time in Unix milliseconds.
     pub at_ms: i64,
 }
 
-/// The states that a task went through, with their times. Never empty.
+/// The states of a task with their times. There is always at least one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct History {
     transitions: Vec<Transition>,
 }
 
 impl History {
-    /// A task that is registered, in INIT.
+    /// A registered task in INIT.
     #[must_use]
     pub fn new(at_ms: i64) -> Self {
         Self { transitions: vec![Transition { from: None, to: TaskState::Init, at_ms }] }
     }
 
-    /// Where the task stands now.
+    /// The current state.
     #[must_use]
     pub fn state(&self) -> TaskState {
         self.transitions.last().map_or(TaskState::Init, |transition| transition.to)
     }
 
-    /// The steps, the first one from nothing to INIT.
+    /// The transitions. The first one leads from nothing to INIT.
     #[must_use]
     pub fn transitions(&self) -> &[Transition] {
         &self.transitions
     }
 
-    /// Takes one step.
+    /// Records a transition.
     ///
     /// # Errors
-    /// Those of [`transition`]; the history stays as it was.
+    /// Those of [`transition`]; the history stays unchanged.
     pub fn record(&mut self, to: TaskState, at_ms: i64) -> Result<TaskState, v1::Error> {
         let from = self.state();
         transition(from, to)?;
@@ -234,7 +235,7 @@ impl History {
         Ok(to)
     }
 
-    /// From the first step to the last.
+    /// The time from the first transition to the last.
     #[must_use]
     pub fn duration(&self) -> Duration {
         match (self.transitions.first(), self.transitions.last()) {
@@ -246,11 +247,11 @@ impl History {
         }
     }
 
-    /// Checks that a finished task has been at work.
+    /// Checks that a finished task was active.
     ///
     /// # Errors
-    /// INCOMPLETE_LIFECYCLE (MEDIUM) where the task ended COMPLETE or FAILED, or was rolled back, and never was ACTIVE.
-    /// A deleted task was not meant to run.
+    /// INCOMPLETE_LIFECYCLE (MEDIUM) if the task ended COMPLETE or FAILED, or was rolled back, without ever being
+    /// ACTIVE. A deleted task need not have been active.
     pub fn validate(&self, task: &str) -> Result<(), v1::Error> {
         let finished =
             matches!(self.state(), TaskState::Complete | TaskState::Failed | TaskState::RolledBack);
@@ -268,7 +269,7 @@ impl History {
         })
     }
 
-    /// As the contract has it.
+    /// The history as the contract's messages.
     #[must_use]
     pub fn to_proto(&self) -> Vec<v1::Transition> {
         let transitions = self.transitions.iter().map(|transition| v1::Transition {
@@ -280,17 +281,17 @@ impl History {
     }
 }
 
-/// How many tasks are where, and the names of those that are looked for first.
+/// The number of tasks in each state, and the names of those that matter first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusCounts {
     pub total: u32,
-    /// Only states that a task is in.
+    /// The counts; states without tasks are absent.
     pub by_state: BTreeMap<TaskState, u32>,
     pub active: Vec<String>,
     pub failed: Vec<String>,
 }
 
-/// Counts tasks, given with their names, by state.
+/// Counts named tasks by state.
 pub fn status_counts<'a>(tasks: impl IntoIterator<Item = (&'a str, TaskState)>) -> StatusCounts {
     let mut counts = StatusCounts::default();
     for (name, state) in tasks {
@@ -305,7 +306,7 @@ pub fn status_counts<'a>(tasks: impl IntoIterator<Item = (&'a str, TaskState)>) 
     counts
 }
 
-/// No task has this name (CRITICAL). Suggests the nearest of the known names, by the rule for agents.
+/// The error for an unknown task name (CRITICAL). It suggests the nearest known names, by the rule for agents.
 pub fn task_not_found(name: &str, known: impl IntoIterator<Item = impl AsRef<str>>) -> v1::Error {
     v1::Error {
         suggestions: registry::suggest_agents(name, known),

@@ -1,4 +1,4 @@
-//! Whether what a plan names exists (seed 000, contract 1). Nothing starts before all of it does.
+//! Checks that the names in a plan exist (seed 000, contract 1). A run starts only if all of them do.
 #![expect(clippy::result_large_err, reason = "a refusal is the contract's own error, and rare")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,23 +7,24 @@ use capataz_contracts::v1;
 
 use crate::codes::{self, owned};
 
-/// The farthest name that is suggested for an agent, a resource or a task.
+/// The maximum edit distance of a suggestion for an agent, a resource or a task.
 const AGENT_DISTANCE: usize = 5;
-/// The farthest name that is suggested for a command.
+/// The maximum edit distance of a suggestion for a command.
 const COMMAND_DISTANCE: usize = 4;
 const MOST_SUGGESTIONS: usize = 3;
-/// Longer names get no suggestions: comparing takes time in proportion to both lengths, and the input is anybody's.
+/// The maximum length of a name that gets suggestions. A comparison takes time proportional to both lengths, and
+/// anybody can send long names.
 const LONGEST_COMPARED: usize = 256;
-/// In one batch, only so many unknown names get suggestions, for the same reason.
+/// The maximum number of unknown names in one batch that get suggestions, for the same reason.
 const MOST_SUGGESTED_FOR: usize = 100;
 const COMMAND_PREFIX: &str = "/elsabro:";
 
-/// The nearest of `names`, at most three, within a distance of 5, case ignored; the nearest first, ties by name.
+/// Returns at most three of `names` within a distance of 5, ignoring case: the nearest first, ties by name.
 pub fn suggest_agents(input: &str, names: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<String> {
     suggest(input, names, AGENT_DISTANCE)
 }
 
-/// The nearest of `names`, at most three, within a distance of 4, case and the input's prefix `/elsabro:` ignored; the
+/// Returns at most three of `names` within a distance of 4, ignoring case and the prefix `/elsabro:` of the input: the
 /// nearest first, ties by name.
 pub fn suggest_commands(input: &str, names: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<String> {
     suggest(command_name(input), names, COMMAND_DISTANCE)
@@ -55,19 +56,19 @@ fn command_name(input: &str) -> &str {
     input.strip_prefix(COMMAND_PREFIX).unwrap_or(input)
 }
 
-/// What is known.
+/// The known names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Registry {
-    /// Each agent's category by its name.
+    /// The category of each agent, by the agent's name.
     pub agents: BTreeMap<String, String>,
-    /// Without the prefix `/elsabro:`.
+    /// The commands, without the prefix `/elsabro:`.
     pub commands: BTreeSet<String>,
-    /// Skills and profiles.
+    /// The skills and profiles.
     pub resources: BTreeSet<String>,
 }
 
 impl Registry {
-    /// The agent's category.
+    /// Returns the agent's category.
     ///
     /// # Errors
     /// AGENT_NOT_FOUND (CRITICAL) with the nearest names.
@@ -75,7 +76,7 @@ impl Registry {
         self.find_agent(name).ok_or_else(|| agent_not_found(name, suggest_agents(name, self.agents.keys())))
     }
 
-    /// The command's name without its prefix.
+    /// Returns the command's name without its prefix.
     ///
     /// # Errors
     /// COMMAND_NOT_FOUND (CRITICAL) with the nearest names.
@@ -83,7 +84,7 @@ impl Registry {
         self.find_command(name).ok_or_else(|| command_not_found(name, suggest_commands(name, &self.commands)))
     }
 
-    /// The resource's name.
+    /// Returns the resource's name.
     ///
     /// # Errors
     /// RESOURCE_NOT_FOUND (CRITICAL) with the nearest names.
@@ -92,7 +93,7 @@ impl Registry {
             .ok_or_else(|| resource_not_found(name, suggest_agents(name, &self.resources)))
     }
 
-    /// Checks all names of a plan. Each name counts once, however often it is given.
+    /// Checks all names of a plan. A name that occurs several times counts once.
     pub fn check_all(
         &self,
         agents: impl IntoIterator<Item = impl AsRef<str>>,
@@ -134,20 +135,20 @@ fn distinct(names: impl IntoIterator<Item = impl AsRef<str>>) -> BTreeSet<String
     names.into_iter().map(|name| name.as_ref().to_owned()).collect()
 }
 
-/// What came of checking all names of a plan.
+/// The result of checking all names of a plan.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
-    /// Distinct names that were checked.
+    /// The number of distinct names that were checked.
     pub total: u32,
     pub valid: u32,
     pub invalid: u32,
-    /// One error for each unknown name: agents, commands, resources, each by name. In a batch with more than a hundred
-    /// of them, the later ones come without suggestions.
+    /// One error for each unknown name: agents, commands, resources, each group sorted by name. After the first
+    /// hundred, errors come without suggestions.
     pub details: Vec<v1::Error>,
     pub can_proceed: bool,
-    /// Agents that were checked, and those among them that are unknown; they come first in `details`.
+    /// The numbers of checked agents and of unknown agents; the latter come first in `details`.
     agents: (u32, u32),
-    /// The unknown names, each beside its error in `details`.
+    /// The unknown names, in the order of their errors in `details`.
     unknown: Vec<String>,
 }
 
@@ -171,7 +172,7 @@ impl Batch {
         }
     }
 
-    /// The batch as the contract has it.
+    /// The batch as the contract's message.
     #[must_use]
     pub fn to_proto(&self) -> v1::CheckAgentsResponse {
         let details = self.details.iter().zip(&self.unknown).map(|(error, name)| v1::NameCheck {
@@ -191,9 +192,9 @@ impl Batch {
         }
     }
 
-    /// Why nothing may start; `None` where it may. One unknown name is its own error. Several unknown agents are
-    /// AGENTS_VALIDATION_FAILED with every unknown name in `details`. Otherwise the first one speaks, with the others
-    /// in its `details`.
+    /// The reason why no run may start, or `None`. A single unknown name gives its own error. Several unknown agents
+    /// give AGENTS_VALIDATION_FAILED, with every unknown name in `details`. In all other cases, the first error is
+    /// returned, with the others in its `details`.
     #[must_use]
     pub fn error(&self) -> Option<v1::Error> {
         let (first, others) = self.details.split_first()?;

@@ -1,4 +1,4 @@
-//! How bad a failure is (seed 000, contract 6).
+//! The severity of failures (seed 000, contract 6).
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -11,42 +11,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::codes;
 
-/// Severity of an error, the mildest first.
+/// The severity of an error. The order begins with the mildest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Severity {
-    /// Only recorded.
+    /// The error is only recorded.
     Low,
-    /// The run continues by itself; listed at the end.
+    /// The run continues by itself; the error is listed at the end.
     Medium,
-    /// Should stop; a person may let it go on.
+    /// The run should stop; a person may let it continue.
     High,
-    /// Nothing can go on.
+    /// The run cannot continue.
     Critical,
 }
 
-/// What a severity means for the run and for the person who watches it.
+/// Consequences of a severity for the run and for the person who watches it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flags {
     pub can_continue: bool,
     pub notify_immediately: bool,
     pub requires_user_action: bool,
-    /// The word that opens a display: ERROR, WARNING or INFO.
+    /// The first word of a display: ERROR, WARNING or INFO.
     pub icon: &'static str,
 }
 
-/// The name is none of LOW, MEDIUM, HIGH, CRITICAL.
+/// The name is not LOW, MEDIUM, HIGH or CRITICAL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown severity {0:?}: must be LOW, MEDIUM, HIGH or CRITICAL")]
 pub struct UnknownSeverity(pub String);
 
 impl Severity {
-    /// What is unknown is taken for serious (seed 000, contract 6: fail-safe).
+    /// The severity of an unknown error, which counts as serious (seed 000, contract 6: fail-safe).
     pub const UNKNOWN: Self = Self::High;
-    /// The mildest first.
+    /// All severities, the mildest first.
     pub const ALL: [Self; 4] = [Self::Low, Self::Medium, Self::High, Self::Critical];
 
-    /// 1 for LOW to 4 for CRITICAL.
+    /// The level, from 1 for LOW to 4 for CRITICAL.
     #[must_use]
     pub const fn level(self) -> u8 {
         match self {
@@ -88,7 +88,7 @@ impl Severity {
         }
     }
 
-    /// In upper case.
+    /// The name in upper case.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -99,7 +99,7 @@ impl Severity {
         }
     }
 
-    /// As the contract has it.
+    /// The severity as the contract's enum.
     #[must_use]
     pub const fn to_proto(self) -> v1::Severity {
         match self {
@@ -126,7 +126,7 @@ impl fmt::Display for Severity {
 impl FromStr for Severity {
     type Err = UnknownSeverity;
 
-    /// Upper or lower case.
+    /// Parses a name in upper or lower case.
     fn from_str(name: &str) -> Result<Self, UnknownSeverity> {
         Self::ALL
             .into_iter()
@@ -155,17 +155,17 @@ impl TryFrom<v1::Severity> for Severity {
     }
 }
 
-/// An error with its severity.
+/// A severity and its origin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Classified {
     pub code: String,
     pub message: String,
     pub severity: Severity,
-    /// Neither the code nor the message was known where this is false, and the severity is a guess to warn of.
+    /// False when neither the code nor the message was known, so that the severity is a guess and deserves a warning.
     pub known: bool,
 }
 
-/// Patterns over the message, the first that matches decides.
+/// Patterns for messages. The first pattern that matches decides.
 const PATTERNS: [(&str, Severity); 4] = [
     ("corrupt|invalid.*state|missing.*critical", Severity::Critical),
     ("test.*fail|build.*fail|timeout|exhausted", Severity::High),
@@ -173,7 +173,7 @@ const PATTERNS: [(&str, Severity); 4] = [
     ("info|success|hint", Severity::Low),
 ];
 
-// A test compiles the constants; the empty set is never reached.
+// A test compiles the constants; the fallback to an empty set is never reached.
 static COMPILED: LazyLock<RegexSet> = LazyLock::new(|| {
     RegexSetBuilder::new(PATTERNS.map(|(pattern, _)| pattern))
         .case_insensitive(true)
@@ -194,7 +194,8 @@ fn known_severity(code: &str, message: &str) -> Option<Severity> {
     by_code(code).or_else(|| by_message(message))
 }
 
-/// The severity by the table of codes, else by the first pattern that the message matches, else HIGH and not known.
+/// The severity by the table of codes; else by the first pattern that matches the message; else HIGH, marked as
+/// unknown.
 #[must_use]
 pub fn classify(code: &str, message: &str) -> Classified {
     let severity = known_severity(code, message);
@@ -207,7 +208,7 @@ pub fn classify(code: &str, message: &str) -> Classified {
     }
 }
 
-/// The same for a bare text, whose code is the text itself in upper case with underscores for white space.
+/// The severity of a bare text. Its code is the text in upper case with underscores for white space.
 #[must_use]
 pub fn classify_text(text: &str) -> Classified {
     if text.trim().is_empty() {
@@ -224,22 +225,22 @@ pub fn classify_text(text: &str) -> Classified {
     classify(&code.replace(GAP, "_"), text)
 }
 
-/// Stands for a run of white space while the code is built, so that an underscore of the text itself stays one.
+/// The placeholder for white space while the code is built. It keeps the text's own underscores apart.
 const GAP: char = ' ';
 
-/// The order for a list: the most severe first.
+/// The order for a list, the most severe first.
 #[must_use]
 pub fn compare(one: Severity, other: Severity) -> Ordering {
     other.cmp(&one)
 }
 
-/// The most severe of them; LOW of none.
+/// The highest of the severities; LOW if there are none.
 pub fn highest(severities: impl IntoIterator<Item = Severity>) -> Severity {
     severities.into_iter().max().unwrap_or(Severity::Low)
 }
 
-/// Severity of a failed task: the one that the plan declares, else by code or pattern of the original error (never of
-/// RETRY_EXHAUSTED or another one around it), else by the aggregator's rule (seed 000, contract 5).
+/// The severity of a failed task: the one that the plan declares; else the one by code or pattern of the original
+/// error, never of a wrapper such as RETRY_EXHAUSTED; else the one by the aggregator's rule (seed 000, contract 5).
 #[must_use]
 pub fn of_failed_task(
     declared: Option<Severity>,
@@ -253,7 +254,7 @@ pub fn of_failed_task(
         .unwrap_or_else(|| aggregators_rule(timed_out, critical_agent))
 }
 
-/// The severity of a failure of which nothing else is known (seed 000, contract 5).
+/// The severity of a failure without any further information (seed 000, contract 5).
 #[must_use]
 pub(crate) fn aggregators_rule(timed_out: bool, critical_agent: bool) -> Severity {
     match (timed_out, critical_agent) {
@@ -263,8 +264,8 @@ pub(crate) fn aggregators_rule(timed_out: bool, critical_agent: bool) -> Severit
     }
 }
 
-/// Whether a failure with this code and message of its own ends the run at once, whatever the policy. That its agent
-/// is critical does not: that acts through `critical_path` alone.
+/// Returns whether a failure with this code and message ends the run at once, under any policy. A critical agent alone
+/// does not end the run: it acts only through `critical_path`.
 #[must_use]
 pub fn aborts_run(code: &str, message: &str) -> bool {
     known_severity(code, message) == Some(Severity::Critical)

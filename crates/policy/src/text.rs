@@ -1,8 +1,8 @@
-//! Numbers as words of a message.
+//! Numbers as text for messages.
 
 use std::time::Duration;
 
-/// `30m`, `1h 30m`, `31m 45s`, `1.5s`, `250ms`: the two largest units are enough for a person.
+/// A duration in its two largest units, which are enough for people: `30m`, `1h 30m`, `31m 45s`, `1.5s`, `250ms`.
 pub(crate) fn duration(duration: Duration) -> String {
     let milliseconds = duration.as_millis();
     let seconds = duration.as_secs();
@@ -23,14 +23,14 @@ fn two_units(large: u64, large_unit: &str, small: u64, small_unit: &str) -> Stri
     }
 }
 
-/// `3/4 (75%)`, rounded half up; nothing of nothing is 0%.
+/// A share with its percentage rounded half up: `3/4 (75%)`. Zero of zero is 0%.
 pub(crate) fn share(part: u32, whole: u32) -> String {
     let (part_wide, whole_wide) = (u64::from(part), u64::from(whole));
     let percent = (200 * part_wide + whole_wide).checked_div(2 * whole_wide).unwrap_or(0);
     format!("{part}/{whole} ({percent}%)")
 }
 
-/// `50%`, `66.67%`: as many decimals as are needed, two at most.
+/// A percentage with at most two decimals: `50%`, `66.67%`.
 pub(crate) fn percent(share: f64) -> String {
     format!("{}%", (share * 10_000.0).round() / 100.0)
 }

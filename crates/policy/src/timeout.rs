@@ -1,4 +1,4 @@
-//! How long a task may take, and what is said when it takes too long (seed 000, contract 3).
+//! Time limits of tasks, and the messages about them (seed 000, contract 3).
 
 use std::time::Duration;
 
@@ -9,25 +9,26 @@ use crate::check::{Fields, LONGEST_LIMIT, MILLISECOND, milliseconds, recorded_du
 use crate::codes::{self, owned};
 use crate::text;
 
-/// Between two health checks of an active task.
+/// The interval between two health checks of an active task.
 pub const HEALTH_CHECK_INTERVAL: Duration = Duration::from_secs(5);
-/// So many health checks in a row without a frame from the worker, and its lease is lost.
+/// The number of missed health checks in a row after which a worker's lease is lost. A health check is missed if the
+/// worker sends no frame.
 pub const MISSED_HEALTH_CHECKS: u32 = 3;
-/// With less than this left, TIMEOUT_IMMINENT is given.
+/// The remaining time below which TIMEOUT_IMMINENT is given.
 pub const IMMINENT: Duration = Duration::from_secs(60);
-/// What one answer "extend" adds.
+/// The time that one answer "extend" adds.
 pub const EXTENSION: Duration = Duration::from_secs(15 * 60);
 
-/// Answers to TASK_TIMEOUT until the grace period ends.
+/// The answers to TASK_TIMEOUT until the grace period ends.
 pub const OPTIONS: &[&str] = &["extend", "terminate", "retry", "abort"];
-/// Answers to TASK_TIMEOUT once the task has been ended: nothing is left to extend.
+/// The answers to TASK_TIMEOUT after the task was ended, when there is no time left to extend.
 pub const OPTIONS_AFTER_GRACE: &[&str] = &["terminate", "retry", "abort"];
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 const DEFAULT_GRACE: Duration = Duration::from_secs(10);
 const LONGEST_GRACE: Duration = Duration::from_secs(60 * 60);
 
-/// The limits of time of a task, over all of its attempts.
+/// The time limits of a task, over all of its attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimeoutPolicy {
     timeout: Duration,
@@ -36,14 +37,14 @@ pub struct TimeoutPolicy {
 }
 
 impl Default for TimeoutPolicy {
-    /// 30 min, 10 s of grace, and any time to wait for a worker.
+    /// The defaults: 30 min, 10 s of grace, and no limit on the wait for a worker.
     fn default() -> Self {
         Self { timeout: DEFAULT_TIMEOUT, grace: DEFAULT_GRACE, schedule_to_start: None }
     }
 }
 
 impl TimeoutPolicy {
-    /// Reads a policy, with the default for whatever is absent or refused; `path` is where it is in its document.
+    /// Reads a policy. An absent or invalid field gets its default; `path` is the policy's place in its document.
     pub fn from_proto(policy: &v1::TimeoutPolicy, path: &str, violations: &mut Vec<Violation>) -> Self {
         let fields = &mut Fields::of(path, violations);
         let limits = MILLISECOND..=LONGEST_LIMIT;
@@ -86,25 +87,26 @@ impl TimeoutPolicy {
         }
     }
 
-    /// From the first lease of the task over all of its attempts.
+    /// The time limit from the first lease of the task, over all of its attempts.
     #[must_use]
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// Between the polite cancel and the forced end.
+    /// The time between the polite cancel and the forced end.
     #[must_use]
     pub fn grace(&self) -> Duration {
         self.grace
     }
 
-    /// How long the task may wait for a worker, where that is limited.
+    /// The time limit of the wait for a worker, if there is one.
     #[must_use]
     pub fn schedule_to_start(&self) -> Option<Duration> {
         self.schedule_to_start
     }
 
-    /// Whether TIMEOUT_IMMINENT is ever given: not for a timeout so short that it would be due at the start.
+    /// Returns whether TIMEOUT_IMMINENT is ever given. With a very short timeout, the notice would be due at the start,
+    /// and is omitted.
     #[must_use]
     pub fn warns_before_deadline(&self) -> bool {
         self.timeout > IMMINENT
@@ -117,7 +119,8 @@ impl TimeoutPolicy {
     }
 }
 
-/// The task did not end within its timeout (HIGH). `last_health_check_ms` is the Unix time of the worker's last frame.
+/// The error of a task that did not end within its timeout (HIGH). `last_health_check_ms` is the Unix time of the
+/// worker's last frame.
 #[must_use]
 pub fn task_timeout_error(
     task: &str,
@@ -142,7 +145,7 @@ pub fn task_timeout_error(
     }
 }
 
-/// The task has little time left (MEDIUM).
+/// The notice that a task has little time left (MEDIUM).
 #[must_use]
 pub fn timeout_imminent_notice(task: &str, remaining: Duration) -> v1::Error {
     let left = text::duration(remaining);

@@ -1,20 +1,20 @@
-//! Transitions between specs: how visible a suggestion is, when one acts by itself, and what keeps two specs from
-//! handing a user to and fro (seed 001, "Reglas de Transición entre Specs").
+//! Transitions between specs: the visibility of a suggestion, the condition for an automatic transition, and the
+//! protection against two specs handing a user back and forth (seed 001, "Reglas de Transición entre Specs").
 
 use capataz_contracts::v1;
 
-/// A suggestion above this is shown prominently, and may act by itself.
+/// The confidence above which a suggestion is shown prominently, and may act automatically.
 pub const PROMINENT: f64 = 0.8;
-/// A suggestion below this is ignored.
+/// The confidence below which a suggestion is ignored.
 pub const SUBTLE: f64 = 0.6;
-/// Milliseconds in which no second transition between the same two specs follows.
+/// The time in milliseconds during which no second transition between the same two specs follows.
 pub const PING_PONG_WINDOW_MS: i64 = 60_000;
-/// Attempts of one spec at one request, the first one included.
+/// The maximum number of attempts of one spec at one request, including the first.
 pub const MAX_ATTEMPTS: u32 = 3;
-/// A spec that has not answered by then has failed with PROCESSING_TIMEOUT. Milliseconds.
+/// The time in milliseconds after which a spec without an answer has failed with PROCESSING_TIMEOUT.
 pub const ANSWER_WITHIN_MS: i64 = 30_000;
 
-/// How visible a suggestion is.
+/// The visibility of a suggestion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Band {
     Prominent,
@@ -33,7 +33,7 @@ impl Band {
     }
 }
 
-/// Above 0.8 prominent, from 0.6 to 0.8 subtle, below ignored.
+/// The band of a confidence: above 0.8 prominent, from 0.6 to 0.8 subtle, below 0.6 ignored.
 #[must_use]
 pub fn band(confidence: f64) -> Band {
     if confidence > PROMINENT {
@@ -45,27 +45,29 @@ pub fn band(confidence: f64) -> Band {
     }
 }
 
-/// Whether the text goes to the other spec without the user: wanted, and with a confidence above 0.8.
+/// Returns whether the transition happens without the user: it is declared automatic, and its confidence is above 0.8.
 #[must_use]
 pub fn acts_by_itself(automatic: bool, confidence: f64) -> bool {
     automatic && confidence > PROMINENT
 }
 
-/// Whether a transition `since_ms` ago forbids the wanted one: between the same two specs, in either direction, less
-/// than a minute ago. Both are pairs (from, to).
+/// Returns whether a transition `since_ms` ago forbids the wanted one: it was between the same two specs, in either
+/// direction, less than a minute ago. Both transitions are pairs (from, to).
 #[must_use]
 pub fn is_ping_pong(before: (&str, &str), wanted: (&str, &str), since_ms: i64) -> bool {
     let same = before == wanted || before == (wanted.1, wanted.0);
     same && since_ms < PING_PONG_WINDOW_MS
 }
 
-/// Whether a failure with this code goes to the user where the spec names no other one, instead of the default spec.
+/// Returns whether a failure with this code goes to the user, instead of the default spec, if the spec names no other
+/// one.
 #[must_use]
 pub fn asks_the_user(code: &str) -> bool {
     matches!(code, "VALIDATION_ERROR" | "INSUFFICIENT_CONTEXT")
 }
 
-/// Whether the same spec is asked again: the error says that it may pass, and more of the same text could help.
+/// Returns whether the same spec is called again: its error is recoverable, and another attempt at the same text could
+/// help.
 #[must_use]
 pub fn is_retried(code: &str, recoverable: bool) -> bool {
     recoverable && !asks_the_user(code)

@@ -1,4 +1,4 @@
-//! The facts of the error contracts, as tables. The fixtures are copies; where the originals are at hand, they are
+//! The facts of the error contracts, as tables. The fixtures are copies; where the originals are available, they are
 //! checked too.
 #![expect(clippy::expect_used, reason = "a test that cannot read its facts has failed")]
 
@@ -20,7 +20,7 @@ use serde_json::Value;
 
 const ORIGINALS: &str = "../../../shared/vectors/error-contracts";
 
-/// Runs the check on the committed copy, and on the original where there is one.
+/// Runs the check on the committed copy, and on the original if there is one.
 fn each_copy(name: &str, check: impl Fn(&Value)) {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     check(&read(&manifest.join("tests/fixtures").join(name)));
@@ -230,7 +230,7 @@ fn the_seeds_names_are_suggested_within_their_distances() {
     });
 }
 
-/// Reads `[[agents]]` tables and the list of commands; the profile uses no more of TOML than that.
+/// Reads `[[agents]]` tables and the list of commands. The profile uses no other parts of TOML.
 fn profile() -> (BTreeMap<String, String>, BTreeSet<String>) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../profiles/elsabro.toml");
     let text = fs::read_to_string(path).expect("the profile can be read");

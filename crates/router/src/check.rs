@@ -1,6 +1,6 @@
-//! The rules of spec files: what one value may be, and what all files together may be.
+//! The rules of spec files: the permitted values, and the rules between files.
 //!
-//! It knows neither TOML nor places in a file; [`crate::load`] does.
+//! This module knows neither TOML nor places in a file; [`crate::load`] does.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ const CONTRACT_CODES: [&str; 9] = [
     "VALIDATION_ERROR",
 ];
 
-/// Limits of one spec file. The numbers are far above what a good spec needs; they bound memory and the time to train.
+/// The limits of a spec file. The numbers are far above the needs of a good spec; they bound memory and training time.
 pub(crate) mod limit {
     pub(crate) const NAME: usize = 64;
     pub(crate) const TITLE: usize = 200;
@@ -43,7 +43,7 @@ pub(crate) mod limit {
     pub(crate) const PATTERNS: usize = 200;
     pub(crate) const PHRASES_PER_PATTERN: usize = 200;
     pub(crate) const EXPRESSIONS_PER_PATTERN: usize = 50;
-    /// Of all patterns together: each may take [`super::EXPRESSION_BYTES`].
+    /// The limit over all patterns together. Each expression may take [`super::EXPRESSION_BYTES`].
     pub(crate) const EXPRESSIONS: usize = 200;
     pub(crate) const TEMPLATES_PER_LANGUAGE: usize = 50;
     pub(crate) const INTENTS: usize = 500;
@@ -51,17 +51,17 @@ pub(crate) mod limit {
     pub(crate) const CHARACTERS: usize = 1_000_000;
 }
 
-/// The most memory that a compiled expression may take, and again its cache while it matches.
+/// The maximum memory of a compiled expression, and of its cache while it matches.
 const EXPRESSION_BYTES: usize = 512 * 1024;
-/// How deep groups and repetitions of an expression may lie in each other.
+/// The maximum nesting of groups and repetitions in an expression.
 const EXPRESSION_NESTING: u32 = 40;
 
-/// A rule that a value breaks.
+/// A broken rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Broken {
     pub code: Code,
     pub message: String,
-    /// Where in the value, in bytes.
+    /// The place in the value, in bytes.
     pub offset: Option<usize>,
 }
 
@@ -73,10 +73,10 @@ impl Broken {
 
 type Checked<T = ()> = Result<T, Broken>;
 
-/// The nearest of `known` that could have been meant.
+/// Returns the nearest of `known` that could have been meant.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase();
-    // A name of three letters with two of them wrong is another name.
+    // In a name of three letters, two wrong letters make a different name.
     let most = (name.chars().count() / 3).clamp(1, 3);
     known
         .into_iter()
@@ -86,16 +86,16 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
         .map(|(_, known)| known)
 }
 
-/// `; did you mean …?`, where something near is known.
+/// Returns `; did you mean …?` if a known name is near, else nothing.
 pub(crate) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    // The distance of very long names is not worth its time.
+    // Comparing very long names takes too long.
     if name.chars().count() > limit::NAME {
         return String::new();
     }
     nearest(name, known).map(|known| format!("; did you mean `{known}`?")).unwrap_or_default()
 }
 
-/// An id of a spec: lower-case words with hyphens in between.
+/// Checks the id of a spec: lower-case words with hyphens in between.
 pub(crate) fn spec_id(id: &str) -> Checked {
     let parts_are_words = id.split('-').all(|part| {
         !part.is_empty() && part.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit())
@@ -107,7 +107,7 @@ pub(crate) fn spec_id(id: &str) -> Checked {
     Err(Broken::new(Code::InvalidName, message))
 }
 
-/// A name of a pattern, an intent or a capability.
+/// Checks the name of a pattern, an intent or a capability.
 pub(crate) fn name(name: &str) -> Checked {
     let mut letters = name.chars();
     let starts = letters.next().is_some_and(|letter| letter.is_ascii_lowercase());
@@ -121,7 +121,7 @@ pub(crate) fn name(name: &str) -> Checked {
     Err(Broken::new(Code::InvalidName, message))
 }
 
-/// A name of an intent.
+/// Checks the name of an intent.
 pub(crate) fn intent_name(intent: &str) -> Checked {
     name(intent)?;
     if intent == "unclear" {
@@ -139,7 +139,7 @@ pub(crate) fn language(code: &str) -> Checked {
     Err(Broken::new(Code::InvalidName, message))
 }
 
-/// The name of an agent, as workers and `capataz.toml` give it.
+/// Checks the name of an agent, in the form that workers and `capataz.toml` use.
 pub(crate) fn agent(agent: &str) -> Checked {
     if agent.chars().all(|letter| !letter.is_whitespace() && !letter.is_control()) {
         return Ok(());
@@ -147,7 +147,7 @@ pub(crate) fn agent(agent: &str) -> Checked {
     Err(Broken::new(Code::InvalidName, "the name of an agent has no white space; `template` is built in"))
 }
 
-/// A code of the spec's own.
+/// Checks an error code that the spec declares itself.
 pub(crate) fn own_code(code: &str) -> Checked {
     let mut letters = code.chars();
     let starts = letters.next().is_some_and(|letter| letter.is_ascii_uppercase());
@@ -165,7 +165,7 @@ pub(crate) fn own_code(code: &str) -> Checked {
     Ok(())
 }
 
-/// A code that a refusal may have: one of the contract's or of the spec's own.
+/// Checks the code of a refusal: one of the contract's or one that the spec declares.
 pub(crate) fn refusal_code(code: &str, own: &[String]) -> Checked {
     if CONTRACT_CODES.contains(&code) || own.iter().any(|known| known == code) {
         return Ok(());
@@ -176,7 +176,7 @@ pub(crate) fn refusal_code(code: &str, own: &[String]) -> Checked {
     Err(Broken::new(Code::InvalidValue, message))
 }
 
-/// The version of the spec contract that a spec supports.
+/// Checks the version of the spec contract that a spec supports.
 pub(crate) fn contract_version(version: &str) -> Checked {
     let Ok(parsed) = semver::Version::parse(version) else {
         return Err(Broken::new(Code::InvalidValue, "a version has three numbers, such as `1.0.0`"));
@@ -209,7 +209,7 @@ pub(crate) fn format(format: &str) -> Checked {
     Err(Broken::new(Code::InvalidValue, "a format is `text`, `markdown` or `html`"))
 }
 
-/// A text that is matched: something has to be left of it when case, accents and punctuation are gone.
+/// Checks a text for matching, of which something must remain without case, accents and punctuation.
 pub(crate) fn matchable(text: &str) -> Checked {
     if fold::words(text).is_empty() {
         return Err(Broken::new(
@@ -220,7 +220,7 @@ pub(crate) fn matchable(text: &str) -> Checked {
     Ok(())
 }
 
-/// A regular expression, within bounds on its memory; the crate `regex` matches in linear time.
+/// Compiles a regular expression with a bound on its memory. The crate `regex` matches in linear time.
 pub(crate) fn expression(pattern: &str) -> Checked<Regex> {
     let compiled = RegexBuilder::new(pattern)
         .size_limit(EXPRESSION_BYTES)
@@ -242,7 +242,7 @@ pub(crate) fn expression(pattern: &str) -> Checked<Regex> {
     }
 }
 
-/// What is wrong with an expression that does not compile, and where: `regex` itself only draws a picture of it.
+/// The reason why an expression does not compile, with its place; `regex` itself only formats a picture of it.
 fn invalid_expression(pattern: &str, error: &regex::Error) -> Broken {
     let parsed = regex_syntax::ParserBuilder::new().nest_limit(EXPRESSION_NESTING).build().parse(pattern);
     let (kind, offset) = match parsed {
@@ -261,7 +261,7 @@ fn invalid_expression(pattern: &str, error: &regex::Error) -> Broken {
     Broken { code: Code::InvalidExpression, message, offset }
 }
 
-/// A text with placeholders.
+/// Checks a text with placeholders.
 pub(crate) fn template(text: &str) -> Checked {
     let Err(flaw) = placeholder::pieces(text) else { return Ok(()) };
     Err(match flaw {
@@ -296,20 +296,20 @@ pub(crate) fn declared(language: &str, declared: &[Language]) -> Checked {
     Err(Broken::new(Code::UndeclaredLanguage, message))
 }
 
-/// What the rules between files need to know of one.
+/// The facts about one file that the rules between files need.
 #[derive(Debug, Default)]
 pub(crate) struct Claim<'a> {
     pub file: &'a str,
-    /// Line and column of `id`, and the id.
+    /// The line and column of `id`, and the id.
     pub id: Option<((usize, usize), String)>,
-    /// Line and column of `default`, where it is true.
+    /// The line and column of `default`, if it is true.
     pub default: Option<(usize, usize)>,
 }
 
-/// A rule between files: which file breaks it, where, under which key.
+/// A broken rule between files: the file, the place and the key.
 #[derive(Debug)]
 pub(crate) struct Collision {
-    /// Index in the list of claims.
+    /// The file's index in the list of claims.
     pub file: usize,
     pub place: (usize, usize),
     pub key: &'static str,
@@ -317,7 +317,8 @@ pub(crate) struct Collision {
     pub message: String,
 }
 
-/// Every id once, and at most one default. The first file keeps what a later one claims too.
+/// Checks that every id occurs once, and that at most one spec is the default. The first claim is valid; later ones are
+/// reported.
 pub(crate) fn across(claims: &[Claim<'_>]) -> Vec<Collision> {
     let mut collisions = Vec::new();
     let mut ids: BTreeMap<&str, &str> = BTreeMap::new();

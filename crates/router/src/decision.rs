@@ -1,6 +1,6 @@
-//! What routing is asked, and what it answers (seed 001, "Routing context" and "Context blueprint").
+//! The input and the output of routing (seed 001, "Routing context" and "Context blueprint").
 
-/// Who said a message of a conversation.
+/// The author of a message in a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     User,
@@ -12,19 +12,19 @@ pub enum Role {
 pub struct Message<'a> {
     pub role: Role,
     pub text: &'a str,
-    /// The spec that answered; only for [`Role::Assistant`].
+    /// The spec that answered; set only for [`Role::Assistant`].
     pub spec: Option<&'a str>,
 }
 
-/// What is to be routed.
+/// The input of a routing decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Query<'a> {
     pub text: &'a str,
-    /// The spec that the session is with now.
+    /// The session's current spec.
     pub current_spec: Option<&'a str>,
     /// At most 20 messages, oldest first.
     pub history: &'a [Message<'a>],
-    /// The user's language, where it is known: `es`, `en`, ….
+    /// The user's language, if it is known: `es`, `en`, ….
     pub language: Option<&'a str>,
 }
 
@@ -32,11 +32,12 @@ pub struct Query<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Alternative {
     pub spec: String,
-    /// From 0 to 1.
+    /// The confidence from 0 to 1.
     pub confidence: f64,
 }
 
-/// The parts of the confidence; each from 0 to 1, and `keyword + intent + context` is the confidence to the bit.
+/// The parts of the confidence, each from 0 to 1. The sum `keyword + intent + context` equals the confidence to the
+/// bit.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Breakdown {
     pub keyword: f64,
@@ -44,23 +45,23 @@ pub struct Breakdown {
     pub context: f64,
 }
 
-/// Which spec should answer, and why.
+/// The spec that should answer, and the reasons.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
     pub spec: String,
-    /// From 0 to 1: how often a decision with this number is right.
+    /// The confidence from 0 to 1: the expected share of correct decisions among those with this number.
     pub confidence: f64,
-    /// In words, for people.
+    /// The reason in words, for people.
     pub reason: String,
-    /// Best first, ties by spec id; at most 3, without the winner.
+    /// At most 3 further specs, best first, ties by spec id.
     pub alternatives: Vec<Alternative>,
-    /// Nothing in the text speaks for a spec: the default one answers.
+    /// True when nothing in the text indicates a spec, so that the default spec answers.
     pub is_fallback: bool,
-    /// `unclear` where no intent was recognised.
+    /// The recognised intent, or `unclear`.
     pub detected_intent: String,
-    /// As written in the text, in its order.
+    /// The matched keywords as written in the text, in its order.
     pub keywords_matched: Vec<String>,
-    /// Names of the winner's patterns that match, in the order of the spec file.
+    /// The names of the winner's patterns that match, in the order of the spec file.
     pub patterns_matched: Vec<String>,
     pub suggested_pattern: Option<String>,
     pub breakdown: Breakdown,

@@ -1,8 +1,8 @@
-//! The words of a text without regard to case, accents and punctuation, for comparing what spec files say.
+//! The words of a text without case, accents and punctuation, for comparing the contents of spec files.
 
 use crate::text::Folded;
 
-/// The words of a text as routing reads them.
+/// The words of a text, split as in routing.
 pub(crate) fn words(text: &str) -> Vec<String> {
     let folded = Folded::new(text);
     folded.tokens().iter().map(|token| folded.word(token).to_owned()).collect()
@@ -14,12 +14,12 @@ pub(crate) fn beginning(text: &str, characters: usize) -> &str {
     text.get(..end).unwrap_or(text)
 }
 
-/// [`words`], one space between two of them.
+/// The [`words`] of a text, joined with single spaces.
 pub(crate) fn phrase(text: &str) -> String {
     words(text).join(" ")
 }
 
-/// Whether the words of `phrase` stand together in `text`; both are folded.
+/// Returns whether the words of `phrase` occur next to each other in `text`. Both are folded.
 pub(crate) fn holds(text: &[String], phrase: &[String]) -> bool {
     !phrase.is_empty() && text.windows(phrase.len()).any(|window| window == phrase)
 }

@@ -1,6 +1,7 @@
-//! The hash that names words and n-grams. It is part of no file and no protocol; it only has to be the same twice.
+//! The hash that identifies words and n-grams. No file and no protocol contains it, so that it only has to be the same
+//! within one process.
 
-/// Odd, with well-mixed bits: 2^64 divided by the golden ratio.
+/// The multiplier: odd, with well-mixed bits (2^64 divided by the golden ratio).
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[derive(Clone, Copy, Debug)]

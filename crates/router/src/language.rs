@@ -1,8 +1,8 @@
-//! Which language a text is in, by its most common words, and which words are too common to speak for anything.
+//! The detection of a text's language by its most common words. The same words are too common to indicate a spec.
 
 use crate::fold;
 
-/// Folded function words: those that make up about half of any running text of the language.
+/// Folded function words, which make up about half of any running text of their language.
 const COMMON_WORDS: &[(&str, &[&str])] = &[
     (
         "en",
@@ -51,19 +51,20 @@ const COMMON_WORDS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// As much of a text as is looked at: more of it would not change the answer, and texts may be long.
+/// The part of a text that is read. More of it would not change the result, and texts may be long.
 const READ_CHARACTERS: usize = 2_000;
 
 fn common_words(language: &str) -> &'static [&'static str] {
     COMMON_WORDS.iter().find(|(name, _)| *name == language).map_or(&[], |(_, words)| words)
 }
 
-/// Whether a folded word is one of the most common ones of the language; never, where the language is not known here.
+/// Returns whether a folded word is one of the most common words of the language; false for languages that are not
+/// listed.
 pub(crate) fn is_common(word: &str, language: &str) -> bool {
     common_words(language).binary_search(&word).is_ok()
 }
 
-/// The one of `languages` that the text gives the most evidence for; nothing where two give as much, or none any.
+/// Returns the one of `languages` with the most evidence in the text; `None` for a tie or without evidence.
 pub(crate) fn detect<'a>(text: &str, languages: &'a [String]) -> Option<&'a str> {
     let text = fold::beginning(text, READ_CHARACTERS);
     let words = fold::words(text);

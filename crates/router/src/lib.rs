@@ -1,10 +1,10 @@
-//! Routing: a text in, the spec that should answer it out, with the reasons (seed 001).
+//! Routing: finds the spec that should answer a text, with the reasons (seed 001).
 //!
-//! Pure: no clock, no randomness, no I/O. The same files and the same text give the same bits.
+//! This crate is pure: no clock, no randomness, no I/O. The same files and the same text give the same bits.
 //!
-//! - [`spec`] holds what a spec file says, after it was checked. [`Catalogue`] is all of them.
-//! - [`load`] reads spec files, by the rules of `check`; [`lint`] says what is allowed and yet unwise.
-//! - [`decision`] holds what routing is asked and what it answers.
+//! - [`spec`] holds the checked contents of a spec file. [`Catalogue`] is all of them.
+//! - [`load`] reads spec files by the rules of `check`; [`lint`] finds valid but unwise contents.
+//! - [`decision`] holds the input and the output of routing.
 //! - [`text`] folds texts: case, accents and punctuation do not matter.
 //! - [`model`] learns intents from examples; [`route`] adds keywords, patterns and context, and decides.
 //! - [`explain`] takes a decision apart into its terms.

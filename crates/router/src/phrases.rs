@@ -1,26 +1,26 @@
-//! Keywords and phrases of all specs, found in one pass over a text's words.
+//! The keywords and phrases of all specs, found in one pass over a text's words.
 //!
-//! A phrase is found where all of its words stand next to each other, without regard to case, accents and punctuation;
-//! never inside of a word. A keyword is also found in another inflection, and then counts less.
+//! A phrase matches if all of its words stand next to each other, regardless of case, accents and punctuation, but
+//! never inside of a word. A keyword also matches in another inflection, with a lower weight.
 
 use crate::hash::Hash;
 use crate::logit::{Logit, logits};
 use crate::spec::{Catalogue, Pattern};
 use crate::text::{Folded, stem_hash};
 
-/// What a keyword of weight 1 adds to its spec.
+/// The logits that a keyword of weight 1 adds to its spec.
 const KEYWORD: f64 = 2.0;
-/// The share of it for another inflection.
+/// The factor for another inflection.
 const INFLECTED: f64 = 0.7;
-/// What a matching pattern adds.
+/// The logits that a matching pattern adds.
 const PATTERN: f64 = 3.0;
 
-/// What a pattern that matches speaks for its spec, in logits. One that refuses the text speaks for nobody.
+/// The logits that a matching pattern adds to its spec. A pattern that refuses the text adds none.
 pub(crate) fn weight(pattern: &Pattern) -> f64 {
     if pattern.refusal.is_some() { 0.0 } else { PATTERN }
 }
 
-/// What a phrase belongs to, by place in its spec.
+/// The owner of a phrase, by its place in its spec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Owner {
     Keyword(usize),
@@ -42,12 +42,12 @@ struct Phrase {
     inflected: Logit,
 }
 
-/// Where a phrase was found.
+/// The place where a phrase was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hit {
     pub spec: usize,
     pub owner: Owner,
-    /// Tokens, the last one included.
+    /// The first and the last token, both included.
     pub first: usize,
     pub last: usize,
     pub logit: Logit,
@@ -56,7 +56,7 @@ pub(crate) struct Hit {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Phrases {
     phrases: Vec<Phrase>,
-    /// First word, and the phrase; sorted.
+    /// The first word and the phrase, sorted.
     by_word: Vec<(u64, usize)>,
     by_stem: Vec<(u64, usize)>,
 }
@@ -106,7 +106,8 @@ impl Phrases {
         self.phrases.is_empty()
     }
 
-    /// Every hit, in the order of the text; of several hits of one keyword or pattern the heaviest, then the first.
+    /// Finds all hits, in the order of the text. If a keyword or pattern has several hits, the one with the greatest
+    /// weight is used, then the first.
     pub(crate) fn find(&self, folded: &Folded, hits: &mut Vec<Hit>) {
         hits.clear();
         if self.phrases.is_empty() {
@@ -127,7 +128,7 @@ impl Phrases {
             key(one).cmp(&key(other))
         });
         hits.dedup_by_key(|hit| (hit.spec, hit.owner));
-        // A word counts once, though several keywords of one family are met by it: the one that it meets best.
+        // A word counts once, even if it matches several keywords of one family: the best match is used.
         let place = |hit: &Hit| (hit.spec, matches!(hit.owner, Owner::Pattern(_)), hit.first, hit.last);
         hits.sort_unstable_by_key(|hit| (place(hit), std::cmp::Reverse(hit.logit), hit.owner));
         hits.dedup_by(|later, kept| matches!(later.owner, Owner::Keyword(_)) && place(later) == place(kept));
@@ -140,7 +141,7 @@ impl Phrases {
             let Some(phrase) = self.phrases.get(*place) else { continue };
             if let Some(literal) = phrase.stands_at(folded, first) {
                 let logit = if literal { phrase.literal } else { phrase.inflected };
-                // A pattern that speaks for nobody matches all the same.
+                // A pattern without weight still counts as matched.
                 if literal || logit > 0 {
                     let last = first + phrase.words.len() - 1;
                     hits.push(Hit { spec: phrase.spec, owner: phrase.owner, first, last, logit });
@@ -157,7 +158,7 @@ impl Phrases {
 }
 
 impl Phrase {
-    /// Whether it does, and if so, whether it does so literally.
+    /// Returns whether the phrase stands at this place, and if so, whether literally.
     fn stands_at(&self, folded: &Folded, first: usize) -> Option<bool> {
         let mut literal = true;
         for (offset, word) in self.words.iter().enumerate() {
@@ -187,9 +188,9 @@ fn words(text: &str) -> Vec<Word> {
         .collect()
 }
 
-/// The share of a text's words that stand in keywords and phrases of one spec.
+/// The share of a text's words that belong to keywords and phrases of one spec.
 pub(crate) fn explained(hits: &[Hit], spec: usize, tokens: usize) -> f64 {
-    // Hits are in the order of the text, so each counts from where the ones before it ended.
+    // Hits are in the order of the text, so that each counts from the end of the earlier ones.
     let mut counted = 0;
     let mut end = 0;
     for hit in hits.iter().filter(|hit| hit.spec == spec) {

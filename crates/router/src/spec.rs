@@ -1,4 +1,4 @@
-//! What a spec file says, after it was checked.
+//! The contents of a spec file after its checks.
 
 use std::collections::BTreeMap;
 
@@ -7,66 +7,66 @@ use serde_json::Value;
 /// A language code: `es`, `en`, ….
 pub type Language = String;
 
-/// A word or phrase that speaks for a spec.
+/// A word or phrase that indicates a spec.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Keyword {
-    /// As written in the file; matched without regard to case, accents and punctuation.
+    /// The text as written in the file. Matching ignores case, accents and punctuation.
     pub text: String,
-    /// Above 0, at most 10; 1 where the file says nothing.
+    /// The weight, above 0 and at most 10; 1 if the file sets none.
     pub weight: f64,
 }
 
-/// A named pattern: matches where one of its phrases or regular expressions does.
+/// A named pattern, which matches if one of its phrases or regular expressions does.
 #[derive(Clone, Debug, Default)]
 pub struct Pattern {
     pub name: String,
     pub phrases: Vec<String>,
-    /// Compiled with a bound on their size; matched on the folded text.
+    /// The regular expressions, compiled with a bound on their size and matched against the folded text.
     pub expressions: Vec<regex::Regex>,
-    /// What the built-in `template` agent answers, by language.
+    /// The answers of the built-in agent `template`, by language.
     pub templates: BTreeMap<Language, Vec<Template>>,
-    /// What the `template` agent proposes beside its answer.
+    /// The transition that the `template` agent proposes with its answer.
     pub transition: Option<Transition>,
-    /// The `context_update` of the answer: an object; strings in it may hold placeholders.
+    /// The `context_update` of the answer, an object whose strings may contain placeholders.
     pub context_update: Option<Value>,
-    /// What the `template` agent says instead of an answer.
+    /// The refusal that the `template` agent gives instead of an answer.
     pub refusal: Option<Refusal>,
 }
 
-/// A change to another spec, as a pattern proposes it (seed 001, "Reglas de Transición entre Specs").
+/// A transition to another spec that a pattern proposes (seed 001, "Reglas de Transición entre Specs").
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transition {
     pub suggest_spec: String,
     pub reason: String,
-    /// From 0 to 1.
+    /// The confidence from 0 to 1.
     pub confidence: f64,
     pub auto_transition: bool,
-    /// Where there are some, it is proposed only for a text that holds one of them.
+    /// If the list is not empty, the transition is proposed only for texts that contain one of the keywords.
     pub keywords: Vec<String>,
 }
 
-/// What a pattern refuses, and with which error (seed 001, "Errores de Validación").
+/// A pattern's refusal and its error (seed 001, "Errores de Validación").
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
     pub code: String,
-    /// By language; strings may hold placeholders.
+    /// The messages by language; they may contain placeholders.
     pub message: BTreeMap<Language, String>,
     pub recoverable: bool,
     pub fallback_spec: Option<String>,
-    /// Only texts of fewer characters are refused; all of them where there is no number.
+    /// The length in characters below which a text is refused; without it, all texts are.
     pub below_characters: Option<usize>,
 }
 
-/// Which texts the `template` agent takes at all; others are a `VALIDATION_ERROR`.
+/// The lengths of texts that the `template` agent accepts. Other texts are a `VALIDATION_ERROR`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
-    /// In characters, without white space at the ends.
+    /// The minimum length in characters, not counting white space at the ends.
     pub min_characters: usize,
-    /// In characters, without white space at the ends.
+    /// The maximum length in characters, not counting white space at the ends.
     pub max_characters: usize,
-    /// What a user is told, by language; where it is empty, a text of the program's own.
+    /// The message for the user, by language. If it is empty, the program's own text is used.
     pub too_short: BTreeMap<Language, String>,
-    /// As `too_short`.
+    /// Like `too_short`.
     pub too_long: BTreeMap<Language, String>,
 }
 
@@ -81,23 +81,23 @@ impl Default for Limits {
     }
 }
 
-/// One answer of the built-in `template` agent.
+/// One answer of the built-in agent `template`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template {
     pub text: String,
-    /// `text`, `markdown` or `html`.
+    /// The format: `text`, `markdown` or `html`.
     pub format: String,
-    /// The `structured` part of the response; strings in it may hold placeholders, as `text` may.
+    /// The `structured` part of the response. Like `text`, its strings may contain placeholders.
     pub structured: Option<Value>,
 }
 
-/// Something that users want, with example utterances: a class of the model.
+/// A user's goal with example utterances, which is a class of the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Intent {
     pub name: String,
-    /// With their language, where the file says it.
+    /// The examples with their languages, where the file declares them.
     pub examples: Vec<(Option<Language>, String)>,
-    /// The pattern that answers it, where one does.
+    /// The pattern that answers the intent, if there is one.
     pub pattern: Option<String>,
 }
 
@@ -110,37 +110,37 @@ pub struct Spec {
     pub languages: Vec<Language>,
     pub tone: String,
     pub response_style: String,
-    /// Semver of the spec contract that it supports.
+    /// The version (semver) of the spec contract that the spec supports.
     pub contract_version: String,
     pub capabilities: Vec<String>,
     pub keywords: Vec<Keyword>,
     pub patterns: Vec<Pattern>,
     pub intents: Vec<Intent>,
-    /// The agent that serves it; `template` is built in.
+    /// The agent that serves the spec; `template` is built in.
     pub agent: String,
-    /// Error codes of its own.
+    /// The error codes that the spec declares itself.
     pub error_codes: Vec<String>,
     pub default: bool,
-    /// The pattern that answers where neither routing nor an intent names one.
+    /// The pattern that answers if neither routing nor an intent names one.
     pub fallback_pattern: Option<String>,
     pub limits: Limits,
 }
 
-/// All specs, by id; at most one is the default.
+/// All specs by id, at most one of which is the default.
 #[derive(Clone, Debug, Default)]
 pub struct Catalogue {
     specs: Vec<Spec>,
 }
 
 impl Catalogue {
-    /// Sorts the specs by id.
+    /// Makes a catalogue, sorted by id.
     #[must_use]
     pub fn new(mut specs: Vec<Spec>) -> Self {
         specs.sort_by(|one, other| one.id.cmp(&other.id));
         Self { specs }
     }
 
-    /// In the order of their ids.
+    /// The specs in the order of their ids.
     #[must_use]
     pub fn specs(&self) -> &[Spec] {
         &self.specs
@@ -152,7 +152,7 @@ impl Catalogue {
         self.specs.get(place)
     }
 
-    /// The spec that answers where no other one should.
+    /// The spec that answers if no other spec should.
     #[must_use]
     pub fn default_spec(&self) -> Option<&Spec> {
         self.specs.iter().find(|spec| spec.default)

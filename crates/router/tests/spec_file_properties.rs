@@ -1,9 +1,9 @@
-//! Spec files of any shape: nothing panics, every error has a place, and what is written is read.
+//! Spec files of any form: nothing panics, every error has a place, and written values are read back.
 
 use capataz_router::Catalogue;
 use proptest::prelude::*;
 
-/// Values as they occur in spec files, and as they should not.
+/// Values that occur in spec files, and values that should not occur.
 fn value() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("1".to_owned()),
@@ -61,7 +61,7 @@ fn top_level_key() -> impl Strategy<Value = &'static str> {
     ])
 }
 
-/// A text that can be matched, with whatever else a person may type.
+/// A text that can be matched, with any other characters that a person may type.
 fn text() -> impl Strategy<Value = String> {
     "[a-zñé][^\\p{C}]{0,30}"
 }
@@ -109,7 +109,7 @@ proptest! {
         prop_assert_eq!(read, examples);
         prop_assert_eq!(&spec.patterns[0].templates["es"][0].text, &braces(&template));
         prop_assert_eq!(spec.limits.min_characters, min_characters);
-        // What was escaped is answered as it was meant.
+        // An escaped value is answered in its original form.
         let request = serde_json::json!({
             "id": "r", "timestamp": 0, "spec": id, "text": "x".repeat(min_characters),
             "routing": { "confidence": 1 }, "context": {},

@@ -1,11 +1,11 @@
-//! What spec files may not say, and where the error is reported.
+//! Invalid contents of spec files, and the places of their errors.
 
 use std::fmt::Write as _;
 
 use capataz_router::load::{MAX_ERRORS_PER_FILE, MAX_FILE_BYTES};
 use capataz_router::{Catalogue, SpecFileCode as Code, SpecFileError};
 
-/// Six lines that are right; a case goes on at line 7.
+/// Six valid lines; a case continues at line 7.
 const HEAD: &str = r#"id = "demo"
 title = "Demo"
 languages = ["es", "en"]
@@ -18,7 +18,7 @@ fn errors(text: &str) -> Vec<SpecFileError> {
     Catalogue::read(&[("demo.toml", text)]).err().unwrap_or_default()
 }
 
-/// Exactly these errors, by code, line and key.
+/// Checks that a file has exactly these errors, by code, line and key.
 #[track_caller]
 fn check_whole(text: &str, expected: &[(Code, usize, &str)]) -> Vec<SpecFileError> {
     let errors = errors(text);
@@ -33,7 +33,7 @@ fn check_whole(text: &str, expected: &[(Code, usize, &str)]) -> Vec<SpecFileErro
     errors
 }
 
-/// As [`check_whole`] for what follows the head.
+/// Like [`check_whole`], for text after the head.
 #[track_caller]
 fn check(body: &str, expected: &[(Code, usize, &str)]) -> Vec<SpecFileError> {
     check_whole(&format!("{HEAD}{body}"), expected)
@@ -157,7 +157,7 @@ fn what_a_spec_must_have_is_asked_for() {
             (Code::MissingKey, 1, "title"),
             (Code::MissingKey, 1, "languages"),
             (Code::MissingKey, 1, "contract_version"),
-            // Without any agent it is the built-in one.
+            // Without an agent, the built-in one is used.
             (Code::NoTemplate, 1, "patterns"),
         ],
     );
@@ -378,7 +378,7 @@ fn an_expression_is_reported_at_its_place() {
             (Code::InvalidExpression, 9, "patterns[0].expressions[2]"),
         ],
     );
-    // Within a literal string the column is that of the character itself.
+    // Within a literal string, the column is that of the character itself.
     assert_eq!(errors[0].column, "expressions = ['fine', 'día (".chars().count());
     assert!(errors[0].message.contains("at character 5"), "{}", errors[0].message);
     assert_eq!(errors[1].column, "expressions = ['fine', 'día (', \"".chars().count());
@@ -485,7 +485,7 @@ fn the_agent_template_needs_a_template() {
         &(own.clone() + "[[patterns]]\nname = \"p\"\nphrases = [\"x\"]\n"),
         &[(Code::NoTemplate, 7, "patterns")],
     );
-    // Together with what else is wrong, but not where the templates themselves are.
+    // The error is reported together with other errors, but not if the templates themselves are invalid.
     check_whole(
         &(own.clone() + "zzz = 1\n"),
         &[(Code::NoTemplate, 5, "patterns"), (Code::UnknownKey, 7, "zzz")],

@@ -1,4 +1,4 @@
-//! The specs that are shipped, and the four examples of seed 001.
+//! The shipped specs, and the four examples of seed 001.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::collections::BTreeMap;
@@ -202,10 +202,10 @@ fn example_4_a_request_with_history() {
     }
 }
 
-/// The example requests and responses of the seed themselves; not part of this repository.
+/// The seed's own example requests and responses, which are not part of this repository.
 const ORIGINALS: &str = "../../../shared/vectors/spec";
 
-/// Everything but the words and the numbers.
+/// Compares everything except texts and numbers.
 #[track_caller]
 fn agrees(answer: &Value, expected: &Value, name: &str) {
     let fields = [
@@ -302,7 +302,7 @@ fn the_worked_example_of_the_manual_is_as_good_as_it_says() {
     let (example, _) = example.split_once("```").unwrap();
     let catalogue = Catalogue::read(&[("pool-desk.toml", example)]).unwrap();
     let findings: Vec<String> = lint(&catalogue).iter().map(ToString::to_string).collect();
-    // The one spec that it refers to is that of another desk.
+    // The example refers to one other spec, which this catalogue does not have.
     assert_eq!(findings.len(), 1, "{findings:?}");
     assert!(findings[0].contains("city-desk"), "{findings:?}");
     let spec = catalogue.find("pool-desk").unwrap();

@@ -1,9 +1,9 @@
 //! The durable log of all runs: the port [`Store`], its memory and SQLite adapters, blobs and read models.
 //!
-//! Only the adapters in this crate know SQL. The store knows nothing of what events mean: it keeps the bytes that it is
-//! given, in order, and the few columns that listing needs. It makes no decision and reads no clock.
+//! Only the adapters in this crate know SQL. The store does not know what events mean: it keeps the bytes that it
+//! receives, in order, and the few columns that a list needs. It makes no decision and reads no clock.
 //!
-//! Begin reading with [`port`]; [`memory`] is its plainest implementation.
+//! Begin reading with [`port`]; [`memory`] is its simplest implementation.
 
 #[cfg(feature = "conformance")]
 pub mod conformance;

@@ -1,7 +1,7 @@
 //! [`MemoryStore`]: the whole port over ordered maps, for simulations and tests.
 //!
-//! It is deterministic (no hashing order, clock or randomness) and nothing of it survives the process. What a crash
-//! leaves is modelled by the caller: [`MemoryStore::checkpoint`] is an independent copy of the durable state.
+//! The store is deterministic (no hashing order, clock or randomness), and its content ends with the process. To model
+//! a crash, a caller makes a [`MemoryStore::checkpoint`], an independent copy of the durable state.
 
 mod state;
 
@@ -21,12 +21,12 @@ pub struct MemoryStore {
     shared: Arc<Mutex<Shared>>,
 }
 
-/// How a commit goes wrong, for simulations of unknown outcomes.
+/// A failure of a commit, for simulations of unknown outcomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The commit fails and left nothing.
+    /// The commit fails, and nothing of it is durable.
     Lost,
-    /// The commit fails although everything in it is durable.
+    /// The commit fails, although all of it is durable.
     Kept,
 }
 
@@ -42,20 +42,21 @@ impl MemoryStore {
         Self::default()
     }
 
-    /// An independent store with the same content, as a process finds it that starts after a crash at this moment.
+    /// Makes an independent store with the same content: the store that a process finds when it starts after a crash at
+    /// this moment.
     ///
-    /// Writers of the original write to the original only; pending faults and closing are not copied.
+    /// Writers of the original write only to the original. Pending faults and the closed state are not copied.
     pub fn checkpoint(&self) -> Self {
         let state = self.lock().state.clone();
         Self { shared: Arc::new(Mutex::new(Shared { state, fault: None, closed: false })) }
     }
 
-    /// Lets the next [`ShardWriter::commit`] of any shard fail.
+    /// Makes the next [`ShardWriter::commit`] of any shard fail.
     pub fn fail_next_commit(&self, fault: Fault) {
         self.lock().fault = Some(fault);
     }
 
-    /// Every later call, also through writers and clones, answers [`StoreError::Closed`].
+    /// Closes the store. Every later call, also through writers and clones, returns [`StoreError::Closed`].
     pub fn close(&self) {
         self.lock().closed = true;
     }
@@ -153,7 +154,7 @@ struct MemoryWriter {
 }
 
 impl MemoryWriter {
-    /// Runs `action` where this writer still owns its shard.
+    /// Runs `action` if this writer still owns its shard.
     fn owned<T>(&self, action: impl FnOnce(&mut State) -> T) -> Result<T, StoreError> {
         if self.failed {
             return Err(StoreError::Closed);

@@ -2,7 +2,8 @@
 
 use crate::port::LogRow;
 
-/// Collects rows up to a number of rows and, beyond the first row, a number of bytes of events.
+/// A page under construction. It admits a limited number of rows and, after the first row, a limited number of bytes of
+/// events.
 pub(crate) struct Page {
     rows: Vec<LogRow>,
     max_rows: usize,
@@ -14,7 +15,7 @@ impl Page {
         Self { rows: Vec::new(), max_rows, bytes_left: max_bytes }
     }
 
-    /// Whether a row with so many bytes of events still fits.
+    /// Returns whether a row with this many bytes of events still fits.
     pub(crate) fn admits(&self, bytes: usize) -> bool {
         self.rows.len() < self.max_rows && (self.rows.is_empty() || bytes <= self.bytes_left)
     }

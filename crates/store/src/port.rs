@@ -1,22 +1,22 @@
 //! The port that every adapter implements. One conformance suite runs over all of them.
 //!
 //! # Order and atomicity
-//! An [`Append`] is atomic. A shard's writer calls [`ShardWriter::commit`] with all the appends that wait: they share
-//! one durable transaction (group commit), are checked one after the other in the order given, and an append that is
-//! refused leaves the others untouched, but for those that it is [joined](Append::joined) with. When `commit` returns, every append that it answered with
-//! [`AppendOutcome::Committed`] is durable. Positions grow in commit order: a reader that has seen position `p` never
-//! later finds a new row at or below `p`.
+//! An [`Append`] is atomic. A shard's writer calls [`ShardWriter::commit`] with all waiting appends. They share one
+//! durable transaction (group commit) and are checked one after the other in the given order. A refused append leaves
+//! the others unaffected, except those that it is [joined](Append::joined) with. When `commit` returns, every append
+//! with the outcome [`AppendOutcome::Committed`] is durable. Positions grow in commit order: a reader that has seen
+//! position `p` never later finds a new row at or below `p`.
 //!
 //! # Unknown outcomes
-//! `commit` that fails with [`StoreError`] is *unknown*: the transaction may or may not be durable. The caller never
-//! repeats it; it reopens the writer under a new epoch and reads the truth from the log.
+//! If `commit` fails with [`StoreError`], its outcome is *unknown*: the transaction may or may not be durable. The
+//! caller never repeats the commit; it reopens the writer under a new epoch and reads the truth from the log.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use bytes::Bytes;
 
-/// UUIDv7 of a run.
+/// The UUIDv7 of a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct RunId(pub uuid::Uuid);
 
@@ -49,54 +49,54 @@ impl std::str::FromStr for RunId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShardId(pub u32);
 
-/// Grows with each claim of a shard; appends of an older epoch are refused.
+/// The number of a claim of a shard, which grows with each claim. Appends of an older epoch are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Epoch(pub u64);
 
-/// Where an append lies in its shard; from 1, growing in commit order.
+/// The place of an append in its shard, from 1, growing in commit order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Position(pub u64);
 
-/// Unix milliseconds.
+/// A time in Unix milliseconds.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize, serde::Deserialize,
 )]
 pub struct Millis(pub i64);
 
-/// Events that become durable together, for one run.
+/// Events of one run that become durable together.
 #[derive(Clone, Debug)]
 pub struct Append {
     pub run: RunId,
-    /// Sequence number of the first event; 1 creates the run and needs [`Append::create`].
+    /// The sequence number of the first event. The number 1 creates the run and requires [`Append::create`].
     pub first_seq: u64,
-    /// Number of events; at least 1.
+    /// The number of events, at least 1.
     pub count: u32,
-    /// The events, each with a varint length before it.
+    /// The events, each preceded by its length as a varint.
     pub events: Bytes,
     pub create: Option<Create>,
-    /// The columns of the read model after these events; `None` leaves them. A run created without has the status and
-    /// counts 0 and was updated when it was created.
+    /// The columns of the read model after these events; `None` leaves them unchanged. A run that is created without a
+    /// summary has the status and the counts 0, and its creation counts as its last update.
     pub summary: Option<Summary>,
-    /// Hashes of blobs that these events name for the first time.
+    /// The hashes of blobs that these events name for the first time.
     pub blobs: Vec<BlobHash>,
-    /// It stands or falls with the next append of the same commit, which is for another stream: where one of them is
-    /// refused, both are, with the same outcome.
+    /// True when the append is joined with the next append of the same commit, which is for another stream. If one of
+    /// them is refused, both are, with the same outcome.
     pub joined: bool,
 }
 
-/// Splits appends into the groups that stand or fall together.
+/// Splits appends into groups that are accepted or refused together.
 pub(crate) fn groups(appends: &[Append]) -> impl Iterator<Item = &[Append]> {
     appends.split_inclusive(|append| !append.joined)
 }
 
 impl Append {
-    /// Sequence number of the last event.
+    /// The sequence number of the last event.
     pub fn last_seq(&self) -> u64 {
         self.first_seq.saturating_add(u64::from(self.count)).saturating_sub(1)
     }
 
-    /// Whether it holds an event, its numbers fit into 63 bits, and it creates the run exactly where it begins it.
-    /// Anything else is answered with [`AppendOutcome::Conflict`].
+    /// Returns whether the append contains an event, its numbers fit into 63 bits, and it creates the run exactly if it
+    /// begins the run. Any other append gets [`AppendOutcome::Conflict`].
     pub fn is_well_formed(&self) -> bool {
         self.count >= 1
             && self.first_seq >= 1
@@ -105,10 +105,10 @@ impl Append {
     }
 }
 
-/// What is fixed when a run is created.
+/// The facts that are fixed when a run is created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Create {
-    /// `RunKind` of the contract.
+    /// The contract's `RunKind`.
     pub kind: i32,
     pub name: String,
     pub labels: BTreeMap<String, String>,
@@ -116,20 +116,20 @@ pub struct Create {
     pub key: Option<IdempotencyKey>,
 }
 
-/// A claim on a client's key: at most one run has it.
+/// A claim on a client's idempotency key. At most one run has each key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdempotencyKey {
     pub key: Bytes,
-    /// BLAKE3 of the canonical request.
+    /// The BLAKE3 hash of the canonical request.
     pub request: [u8; 32],
 }
 
 /// The changing columns of the run list.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Summary {
-    /// `RunStatus` of the contract.
+    /// The contract's `RunStatus`.
     pub status: i32,
-    /// `RunOutcome` of the contract; 0 while there is none.
+    /// The contract's `RunOutcome`; 0 while there is none.
     pub outcome: i32,
     pub updated_at: Millis,
     pub finished_at: Option<Millis>,
@@ -140,19 +140,19 @@ pub struct Summary {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AppendOutcome {
     Committed(Position),
-    /// The run's log does not end at `first_seq - 1`, the run to be created is there, or the append is not well formed.
+    /// The run's log does not end at `first_seq - 1`, the run to be created exists, or the append is not well formed.
     Conflict,
-    /// The idempotency key belongs to a run, which retention may have removed since; nothing was written. It precedes
-    /// [`AppendOutcome::Conflict`]: a repeated creation finds the run of its key.
+    /// The idempotency key belongs to a run, which retention may have removed since, and nothing was written. This
+    /// outcome takes precedence over [`AppendOutcome::Conflict`], so that a repeated creation finds the run of its key.
     KeyTaken {
         run: RunId,
         same_request: bool,
     },
-    /// Another epoch owns the shard. Every append of the same commit has this outcome.
+    /// Another epoch owns the shard. All appends of the same commit have this outcome.
     Fenced,
 }
 
-/// What went wrong beneath an adapter. After a failed commit the outcome is unknown.
+/// A failure beneath an adapter. After a failed commit, the outcome is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Input or output failed: disk full, read-only folder, broken disk.
@@ -162,13 +162,13 @@ pub enum StoreError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The file is no database, or damaged.
+    /// The file is not a database, or is damaged.
     #[error("the database is damaged: {detail}")]
     Corrupt { detail: String },
-    /// Written by a newer version.
+    /// The database was written by a newer version.
     #[error("the database has format {found}, this version reads up to {supported}")]
     TooNew { found: u32, supported: u32 },
-    /// The store does what it is told not to (fault injection), or was closed.
+    /// The store was closed, or a fault was injected.
     #[error("the store is closed")]
     Closed,
 }
@@ -195,16 +195,16 @@ pub struct RunRow {
     pub last_seq: u64,
 }
 
-/// What a listing asks for; all that is set must match.
+/// The conditions of a listing; all that are set must match.
 #[derive(Clone, Debug, Default)]
 pub struct RunQuery {
     pub labels: BTreeMap<String, String>,
     pub status: Option<i32>,
     pub outcome: Option<i32>,
     pub kind: Option<i32>,
-    /// Without those of this kind.
+    /// The kind to leave out.
     pub except_kind: Option<i32>,
-    /// Only runs older than this one (listing is newest first).
+    /// The exclusive upper bound: only older runs are listed (a listing is newest first).
     pub before: Option<RunId>,
     pub limit: u32,
 }
@@ -212,73 +212,73 @@ pub struct RunQuery {
 /// A cached fold of a run's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The state includes all events up to this one.
+    /// The number of the last event that the state includes.
     pub seq: u64,
-    /// Version of the state's encoding; a snapshot of another version is ignored by its reader.
+    /// The version of the state's encoding. A reader ignores a snapshot of another version.
     pub format: u32,
     pub state: Bytes,
 }
 
-/// An agent that was ever known.
+/// An agent that is or was known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentRow {
     pub name: String,
-    /// The encoded `Agent` of the contract.
+    /// The contract's `Agent`, encoded.
     pub agent: Bytes,
     pub last_seen: Millis,
 }
 
-/// BLAKE3 of a blob's content.
+/// The BLAKE3 hash of a blob's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlobHash(pub [u8; 32]);
 
 impl BlobHash {
-    /// The hash of `content`.
+    /// Computes the hash of `content`.
     pub fn of(content: &[u8]) -> Self {
         Self(*blake3::hash(content).as_bytes())
     }
 }
 
-/// 64 lower-case hexadecimal digits.
+/// Writes the hash as 64 lower-case hexadecimal digits.
 impl fmt::Display for BlobHash {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(formatter, "{byte:02x}"))
     }
 }
 
-/// What one sweep of retention removed.
+/// The amounts that one sweep of retention removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Swept {
     pub runs: u64,
     pub keys: u64,
     pub blobs: u64,
-    /// Of events and blobs.
+    /// The bytes of events and blobs.
     pub bytes: u64,
 }
 
-/// Which finished runs go.
+/// The rules for the removal of finished runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Retention {
-    /// Runs that finished before this go.
+    /// Runs that finished before this time are removed.
     pub finished_before: Option<Millis>,
-    /// While the events of the shard have more bytes, the runs that finished first go.
+    /// While the events of the shard have more bytes than this, the runs that finished first are removed.
     pub max_log_bytes: Option<u64>,
-    /// Keys of runs that finished before this go, whether the run is still kept or not.
+    /// Keys of runs that finished before this time are removed, even if the run is still kept.
     pub keys_before: Millis,
-    /// Blobs that no run names and that were put before this go.
+    /// Blobs that no run names and that were put before this time are removed.
     pub blobs_before: Millis,
-    /// At most so many runs, so many keys and so many blobs in one sweep, so that the writer is never held for long.
+    /// The maximum number of runs, of keys and of blobs in one sweep, so that the writer is never blocked for long.
     pub batch: u32,
 }
 
-/// Opens writers and answers reads. Cheap to clone; safe to use from many threads.
+/// The store: it opens writers and serves reads. A store is cheap to clone and safe to use from many threads.
 ///
-/// All methods block on I/O and are called from threads that may block.
+/// All methods block on I/O. They are called from threads that may block.
 pub trait Store: Send + Sync + 'static {
-    /// Takes the shard over: returns its writer under a new, greater epoch. Older writers are fenced from now on.
+    /// Claims the shard: returns its writer under a new, greater epoch. From then on, older writers are fenced.
     fn claim(&self, shard: ShardId) -> Result<Box<dyn ShardWriter>, StoreError>;
 
-    /// Rows after `after`, in order, at most `max_rows` and, beyond the first row, `max_bytes` of events.
+    /// Reads rows after `after`, in order, at most `max_rows` and, after the first row, `max_bytes` of events.
     fn read_log(
         &self,
         shard: ShardId,
@@ -287,7 +287,7 @@ pub trait Store: Send + Sync + 'static {
         max_bytes: usize,
     ) -> Result<Vec<LogRow>, StoreError>;
 
-    /// A run's rows whose events reach beyond `after_seq`, in order, bounded like [`Store::read_log`].
+    /// Reads a run's rows that contain events after `after_seq`, in order, with the limits of [`Store::read_log`].
     fn read_run(
         &self,
         run: RunId,
@@ -296,15 +296,16 @@ pub trait Store: Send + Sync + 'static {
         max_bytes: usize,
     ) -> Result<Vec<LogRow>, StoreError>;
 
-    /// Newest position of the shard, and the oldest that is still kept (a cursor before `oldest - 1` has missed rows).
+    /// Returns the newest position of the shard, and the highest position that retention removed (a cursor below it has
+    /// missed rows).
     fn bounds(&self, shard: ShardId) -> Result<Bounds, StoreError>;
 
     fn get_run(&self, run: RunId) -> Result<Option<RunRow>, StoreError>;
 
-    /// Newest first.
+    /// Lists runs, newest first.
     fn list_runs(&self, query: &RunQuery) -> Result<Vec<RunRow>, StoreError>;
 
-    /// Unfinished runs of a shard after `after`, by id, at most `limit`.
+    /// Lists at most `limit` unfinished runs of a shard with ids greater than `after`, by id.
     fn unfinished(
         &self,
         shard: ShardId,
@@ -316,49 +317,50 @@ pub trait Store: Send + Sync + 'static {
 
     fn agents(&self) -> Result<Vec<AgentRow>, StoreError>;
 
-    /// Stores content durably; storing it again only renews its age.
+    /// Stores content durably. Storing it again only renews its age.
     fn put_blob(&self, content: &[u8], now: Millis) -> Result<BlobHash, StoreError>;
 
-    /// At most `length` bytes from `offset`; `None` where there is no such blob.
+    /// Reads at most `length` bytes from `offset`; `None` if the blob does not exist.
     fn read_blob(&self, blob: BlobHash, offset: u64, length: usize) -> Result<Option<Bytes>, StoreError>;
 
-    /// Size in bytes; `None` where there is no such blob.
+    /// The blob's size in bytes; `None` if the blob does not exist.
     fn blob_size(&self, blob: BlobHash) -> Result<Option<u64>, StoreError>;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Bounds {
-    /// Position of the newest row; 0 where there was never one.
+    /// The position of the newest row; 0 if there was never one.
     pub newest: Position,
-    /// Highest position that retention has removed; 0 where it has removed none. A cursor at or above it misses nothing.
+    /// The highest position that retention removed; 0 if it removed none. A cursor at or above this position misses
+    /// nothing.
     pub removed: Position,
 }
 
-/// The one writer of a shard under one epoch.
+/// The only writer of a shard under one epoch.
 ///
-/// After an error, and (but for [`ShardWriter::commit`], which answers [`AppendOutcome::Fenced`]) once another epoch
-/// owns the shard, every method answers [`StoreError::Closed`] and writes nothing.
+/// After an error, every method returns [`StoreError::Closed`] and writes nothing. The same holds once another epoch
+/// owns the shard, except that [`ShardWriter::commit`] then returns [`AppendOutcome::Fenced`].
 pub trait ShardWriter: Send {
     fn epoch(&self) -> Epoch;
 
-    /// One durable transaction over all of `appends`; the outcomes in their order.
+    /// Commits all of `appends` in one durable transaction, and returns their outcomes in the same order.
     ///
     /// # Errors
-    /// The outcome is unknown; this writer must not be used again.
+    /// The outcome is unknown, and this writer must not be used again.
     fn commit(&mut self, appends: &[Append]) -> Result<Vec<AppendOutcome>, StoreError>;
 
-    /// Writes a snapshot, which replaces the run's earlier one; a cache, not necessarily durable at once. The snapshot
-    /// of a run that is not in the store is dropped.
+    /// Writes a snapshot, which replaces the run's earlier one. A snapshot is a cache and not necessarily durable at
+    /// once. The snapshot of a run that is not in the store is dropped.
     fn put_snapshot(&mut self, run: RunId, snapshot: &Snapshot) -> Result<(), StoreError>;
 
-    /// Remembers agents; an agent of the same name is replaced.
+    /// Stores agents; an agent with the same name is replaced.
     fn put_agents(&mut self, agents: &[AgentRow]) -> Result<(), StoreError>;
 
-    /// Forgets an agent; whether there was one.
+    /// Removes an agent, and returns whether it existed.
     fn forget_agent(&mut self, name: &str) -> Result<bool, StoreError>;
 
-    /// Removes whole finished runs, keys and blobs, a bounded number at a time, those that finished (or were put) first
-    /// going first. A run takes its events, snapshot, labels and claims on blobs with it; its key stays until
+    /// Removes whole finished runs, keys and blobs, a limited number at a time, starting with those that finished (or
+    /// were put) first. A run's events, snapshot, labels and claims on blobs are removed with it; its key stays until
     /// [`Retention::keys_before`].
     fn sweep(&mut self, retention: &Retention) -> Result<Swept, StoreError>;
 }

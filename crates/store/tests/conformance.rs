@@ -1,4 +1,4 @@
-//! The suite of the port over both adapters.
+//! The port's suite, over both adapters.
 
 mod memory {
     capataz_store::conformance_suite!(capataz_store::conformance::MemorySubject);

@@ -1,5 +1,5 @@
-//! Databases that are damaged, foreign, newer, full or out of reach: an error that says so, never a panic, never a
-//! fresh database in place of the old one.
+//! Databases that are damaged, foreign, newer, full or out of reach. Each gives an error that says so, never a panic,
+//! and never a fresh database in place of the old one.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::fs;
@@ -29,7 +29,7 @@ fn filled(runs: u64) -> TempDir {
     folder
 }
 
-/// The same as text, for comparison: which error, and what it tells.
+/// The result as text, for comparison: the kind of error and its message.
 fn refusal(result: Result<SqliteStore, StoreError>) -> String {
     match result.unwrap_err() {
         StoreError::Corrupt { detail } => format!("corrupt: {detail}"),
@@ -105,7 +105,7 @@ fn a_write_ahead_log_without_its_database_is_kept() {
     assert_eq!(fs::metadata(wal).unwrap().len(), 10_000);
 }
 
-/// Every page of the file in turn is overwritten. Reads fail or tell the truth.
+/// Overwrites every page of the file in turn. Reads fail or tell the truth.
 #[test]
 fn a_damaged_page_never_panics() {
     let whole = filled(40);
@@ -182,7 +182,7 @@ fn a_read_only_folder_is_an_io_error() {
     let folder = tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o555)).unwrap();
     if fs::write(folder.path().join("probe"), "").is_ok() {
-        // For root no folder is read-only, but one of the kernel's is.
+        // For root, only the kernel's own folders are read-only.
         let kernel = Path::new("/proc/sys");
         if !kernel.is_dir() {
             println!("skipped: a_read_only_folder_is_an_io_error (the user may write everywhere)");
@@ -217,7 +217,7 @@ fn a_full_disk_fails_the_commit_and_loses_nothing_acknowledged() {
     let rows = || whole_log(&store).len() as u64;
     assert_eq!(rows(), 2 * acknowledged, "reads go on");
 
-    // Nothing of the failed commit is there, and the next writer takes over where the disk has room again.
+    // Nothing of the failed commit is stored, and the next writer continues when the disk has room again.
     drop(writer);
     drop(store);
     let store = open(folder.path()).unwrap();

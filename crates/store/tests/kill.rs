@@ -1,4 +1,4 @@
-//! Processes that end without a word, and disks that forget what was not synced.
+//! Processes that are killed, and disks that lose data that was not synced.
 
 #![expect(clippy::disallowed_types, reason = "starts itself as a program, to kill it")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
@@ -14,18 +14,18 @@ use capataz_store::conformance::{ALL, SHARD, Shape, accept, creation, everything
 use capataz_store::{AppendOutcome, LogRow, SqliteOptions, SqliteStore, Store};
 use tempfile::tempdir;
 
-/// Set for the child: the data folder.
+/// The environment variable with the child's data folder.
 const FOLDER: &str = "CAPATAZ_STORE_TEST_FOLDER";
 const ACKNOWLEDGED: &str = "acknowledged ";
-/// Acknowledgements after which the child is killed; each round continues on the same folder.
+/// The numbers of acknowledgements after which the child is killed. Each round continues on the same folder.
 const ROUNDS: [usize; 6] = [1, 40, 7, 300, 2, 120];
 
 fn options() -> SqliteOptions {
-    // Small, so that the child is also killed within checkpoints.
+    // The limit is small, so that the child is also killed within checkpoints.
     SqliteOptions { checkpoint_bytes: 100 << 10, ..SqliteOptions::default() }
 }
 
-/// Not a test of its own: what the child does until it is killed.
+/// The child's work until it is killed; not a test of its own.
 #[test]
 fn child() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
@@ -39,7 +39,7 @@ fn child() {
         let outcomes = writer.commit(&appends).unwrap();
         for (append, outcome) in appends.iter().zip(outcomes) {
             if let AppendOutcome::Committed(position) = outcome {
-                // One write for a line, so that no half line is left.
+                // Each line is one write, so that no half line is left.
                 let line = format!("\n{ACKNOWLEDGED}{} {} {}\n", append.run, append.last_seq(), position.0);
                 output.write_all(line.as_bytes()).unwrap();
                 output.flush().unwrap();
@@ -61,7 +61,8 @@ fn what_was_acknowledged_survives_kill_9() {
             .spawn()
             .unwrap();
         let mut lines = 0;
-        // Until the pipe is empty and closed: also what was acknowledged while the signal was on its way.
+        // The test reads until the pipe is empty and closed, which includes acknowledgements sent while the signal was
+        // on its way.
         for line in BufReader::new(child.stdout.take().unwrap()).lines() {
             let line = line.unwrap();
             let Some(words) = line.strip_prefix(ACKNOWLEDGED) else { continue };
@@ -91,7 +92,7 @@ fn what_was_acknowledged_survives_kill_9() {
     }
 }
 
-/// Positions and sequence numbers without gaps, and a run list that agrees.
+/// Checks that positions and sequence numbers have no gaps, and that the run list agrees.
 #[track_caller]
 fn check_whole(store: &SqliteStore) -> Vec<LogRow> {
     let rows = whole_log(store);
@@ -110,8 +111,8 @@ fn check_whole(store: &SqliteStore) -> Vec<LogRow> {
     rows
 }
 
-/// A power failure may leave any beginning of the write-ahead log that was not synced. Whatever is left is whole
-/// commits from the first on.
+/// A power failure may leave any beginning of the part of the write-ahead log that was not synced. The remainder
+/// consists of whole commits, starting with the first.
 #[test]
 fn a_cut_write_ahead_log_leaves_whole_commits() {
     const COMMITS: u64 = 30;

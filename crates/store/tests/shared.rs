@@ -40,11 +40,11 @@ fn a_second_daemon_fences_the_first() {
     assert_eq!(commit_one(&mut *old, more(1, 4, 1)), AppendOutcome::Fenced);
     assert_eq!(commit_one(&mut *new, more(1, 4, 1)), AppendOutcome::Committed(Position(3)));
     assert_eq!(whole_log(&first).len(), 3);
-    // The first takes it back.
+    // The first store claims the shard again.
     let mut again = first.claim(SHARD).unwrap();
     assert_eq!(commit_one(&mut *new, more(1, 5, 1)), AppendOutcome::Fenced);
     assert_eq!(commit_one(&mut *again, finish(1, 5, 9)), AppendOutcome::Committed(Position(4)));
-    // One of them ends; the other goes on.
+    // One of the stores ends; the other continues.
     drop((second, new));
     assert_eq!(commit_one(&mut *again, creation(2)), AppendOutcome::Committed(Position(5)));
     assert_eq!(first.get_run(run_id(1)).unwrap().unwrap().last_seq, 5);

@@ -1,4 +1,4 @@
-//! `act`, and the commands under `browser`.
+//! Arguments of `act` and of the commands under `browser`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,11 +18,11 @@ Examples:
   capataz act script.toml --var user=marta --watch --report run.html
   capataz act script.toml --json | jq '.result.script.outputs'
   capataz act script.toml --detach --label env=ci --key build-4711
-  capataz act check script.toml               every violation, without a browser
+  capataz act check script.toml               list violations, without a browser
 
-With --json: one document with run_id, created and result; with --watch, a line for each event;
-with --detach, one document with run_id and created. A script that breaks rules is not started:
-exit code 2, and with --json a document with valid, error_code and violations."
+With --json, the output is one document with run_id, created and result; with --watch, a line for
+each event; with --detach, one document with run_id and created. A script that breaks rules is not
+started: exit code 2, and with --json a document with valid, error_code and violations."
 )]
 pub struct ActArgs {
     #[command(subcommand)]
@@ -30,10 +30,10 @@ pub struct ActArgs {
     /// Script in TOML or JSON; `-` for stdin
     #[arg(value_name = "FILE", required = true)]
     pub file: Option<PathBuf>,
-    /// Format of the script [default: by the name's end, else by the contents]
+    /// Format of the script [default: by the file's extension, else by its contents]
     #[arg(long, value_enum)]
     pub format: Option<PlanFormat>,
-    /// Value of `${var:NAME}`, instead of the script's; may be repeated
+    /// Value of `${var:NAME}`, overriding the script's; may be repeated
     #[arg(long = "var", value_name = "NAME=VALUE", value_parser = variable)]
     pub variables: Vec<(String, String)>,
     /// Show the browser's window
@@ -51,7 +51,7 @@ pub struct ActArgs {
     /// Start the run and do not wait for its end
     #[arg(long, short = 'd')]
     pub detach: bool,
-    /// Write a report with pictures, one HTML file, when the run has ended
+    /// Write a report with pictures, as one HTML file, when the run has ended
     #[arg(long, value_name = "FILE", conflicts_with = "detach")]
     pub report: Option<PathBuf>,
     #[command(flatten)]
@@ -60,22 +60,22 @@ pub struct ActArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum ActCommand {
-    /// Check a script: every rule that needs no page, without a daemon or a browser
+    /// Check a script without a daemon or a browser: every rule that needs no page
     #[command(after_help = "\
 Examples:
   capataz act check script.toml
   capataz act check script.toml --json | jq '.violations[].path'
   capataz act check - --format json < script.json
 
-Exit code 2 where the script breaks a rule.")]
+Exit code 2 if the script breaks a rule.")]
     Check {
         /// Script in TOML or JSON; `-` for stdin
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// Format of the script [default: by the name's end, else by the contents]
+        /// Format of the script [default: by the file's extension, else by its contents]
         #[arg(long, value_enum)]
         format: Option<PlanFormat>,
-        /// Value of `${var:NAME}`, instead of the script's; may be repeated
+        /// Value of `${var:NAME}`, overriding the script's; may be repeated
         #[arg(long = "var", value_name = "NAME=VALUE", value_parser = variable)]
         variables: Vec<(String, String)>,
     },
@@ -83,9 +83,9 @@ Exit code 2 where the script breaks a rule.")]
 
 #[derive(Debug, Subcommand)]
 pub enum BrowserCommand {
-    /// Open a browser to which actions are proposed one at a time, and print its run id
+    /// Open a browser for actions that are proposed one at a time, and print its run id
     Open(OpenArgs),
-    /// Print what is on the page, a line for each element, with references for the next action
+    /// Print the elements of the page, one a line, with references for the next action
     #[command(after_help = "\
 Examples:
   capataz browser observe latest
@@ -95,11 +95,11 @@ Examples:
         /// Id of the session's run, the beginning or end of it, or `latest`
         #[arg(value_name = "RUN")]
         run: String,
-        /// Most characters of the outline [default: 20000]
+        /// Maximum number of characters of the outline [default: 20000]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         max: Option<u32>,
     },
-    /// Perform one action, and print what became of it
+    /// Perform one action, and print its outcome
     Do(DoArgs),
     /// Close a session's browser, which ends its run
     #[command(after_help = "Example:\n  capataz browser close latest")]
@@ -107,14 +107,14 @@ Examples:
         /// Id of the session's run, the beginning or end of it, or `latest`
         #[arg(value_name = "RUN")]
         run: String,
-        /// The same id does the same thing only once [default: a new one]
+        /// Repeating a call with the same id has no further effect [default: a new id]
         #[arg(long, default_value = "", hide_default_value = true, value_name = "ID")]
         request_id: String,
     },
     /// List the browsers that are open now
     #[command(after_help = "Example:\n  capataz browser list --json | jq -r '.browsers[].run_id'")]
     List,
-    /// Say which browser is there, and whether it starts; needs no daemon
+    /// Find the browser's program and test that it starts; needs no daemon
     Doctor(DoctorArgs),
 }
 
@@ -125,16 +125,16 @@ Examples:
   capataz browser open session.toml --headed
   run=$(capataz browser open --allow 127.0.0.1:8080)
 
-FILE is a script with interactive = true: its policy, browser and variables are taken. Without one,
-the session may reach what --allow names, and nothing else.")]
+FILE is a script with interactive = true, whose policy, browser and variables apply. Without FILE,
+the session may reach only the hosts that --allow names.")]
 pub struct OpenArgs {
     /// Interactive script in TOML or JSON; `-` for stdin
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Format of the script [default: by the name's end, else by the contents]
+    /// Format of the script [default: by the file's extension, else by its contents]
     #[arg(long, value_enum)]
     pub format: Option<PlanFormat>,
-    /// Host that may be reached, beside those of FILE; may be repeated
+    /// Host that may be reached, in addition to those of FILE; may be repeated
     #[arg(long = "allow", value_name = "HOST")]
     pub allow: Vec<String>,
     /// Name of the session
@@ -146,10 +146,10 @@ pub struct OpenArgs {
     /// Show the browser's window
     #[arg(long)]
     pub headed: bool,
-    /// Cookies and local storage to begin with, and to keep
+    /// Cookies and local storage to start with, saved at the end
     #[arg(long, value_name = "NAME")]
     pub storage_state: Option<String>,
-    /// Close it when nothing was proposed for so long [default: 5m]
+    /// Close the browser when no action was proposed for this long [default: 5m]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub idle_timeout: Option<Duration>,
     /// Label of the run; may be repeated
@@ -167,7 +167,7 @@ Examples:
   echo '{\"id\": \"more\", \"kind\": \"click\", \"target\": {\"ref\": \"e12\"}}' | capataz browser do latest -
   capataz browser do 7f3a action.json --json | jq .error.error_code
 
-Exit code 1 where the action failed.")]
+Exit code 1 if the action failed.")]
 pub struct DoArgs {
     /// Id of the session's run, the beginning or end of it, or `latest`
     #[arg(value_name = "RUN")]
@@ -175,10 +175,10 @@ pub struct DoArgs {
     /// One action in JSON; `-` for stdin
     #[arg(value_name = "ACTION")]
     pub action: PathBuf,
-    /// The same id performs the action only once [default: a new one]
+    /// Repeating a call with the same id does not perform the action again [default: a new id]
     #[arg(long, default_value = "", hide_default_value = true, value_name = "ID")]
     pub request_id: String,
-    /// Only if the run's newest event is this one
+    /// Fail unless this is the run's newest event
     #[arg(long, value_name = "SEQ")]
     pub if_seq: Option<u64>,
 }
@@ -189,20 +189,20 @@ Examples:
   capataz browser doctor
   capataz browser doctor --program /opt/chromium/chrome --json
 
-Exit code 1 where there is no browser that starts.")]
+Exit code 1 if no browser is found that starts.")]
 pub struct DoctorArgs {
-    /// Program to look at, instead of what the configuration names or the daemon would find
+    /// Program to examine, instead of the configured one or the one that the daemon would find
     #[arg(long, value_name = "FILE")]
     pub program: Option<PathBuf>,
-    /// The daemon's configuration file [default: capataz.toml of the working folder, where it is there]
+    /// The daemon's configuration file [default: capataz.toml of the working folder, if it exists]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// The daemon's folder of data
+    /// The daemon's data folder
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
 }
 
-/// `NAME=VALUE`; the value may be empty, and have further equals signs.
+/// Parses a variable, `NAME=VALUE`. The value may be empty, and may contain equals signs.
 pub fn variable(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("a variable is NAME=VALUE")?;
     if !is_placeholder_name(name) {

@@ -1,4 +1,4 @@
-//! `ask`, and the commands under `router`.
+//! Arguments of `ask` and of the commands under `router`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,21 +12,21 @@ use super::{label, parse_duration};
 Examples:
   capataz ask \"Me siento perdido\"
   capataz ask \"How do I begin?\" --session career --explain
-  capataz ask --session career                  a conversation; /help in it
+  capataz ask --session career                  a conversation; try /help
   capataz ask \"Ayuda\" --spec kiro-adaptive-assistance --json | jq .response
 
-Exit code 1 where no spec gave an answer, 4 where there is none yet.")]
+Exit code 1 if no spec gave an answer, 4 if there is no answer yet.")]
 pub struct AskArgs {
-    /// What to ask; without it, a conversation
+    /// The text to ask; without it, the command is a conversation
     #[arg(value_name = "TEXT")]
     pub text: Option<String>,
-    /// Session that this is part of [default: none with TEXT, a new one without]
+    /// Session of the ask [default: none with TEXT, a new one without]
     #[arg(long, short = 's', value_name = "NAME")]
     pub session: Option<String>,
-    /// Spec that is to answer, whatever the router says
+    /// Spec that answers, overriding the router
     #[arg(long, value_name = "ID")]
     pub spec: Option<String>,
-    /// Also show why the text goes where it goes
+    /// Also show why the text goes to its spec
     #[arg(long)]
     pub explain: bool,
     /// The user's language, such as es or en
@@ -45,7 +45,7 @@ pub struct AskArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum RouterCommand {
-    /// Show every term of a routing decision, and what would have changed it
+    /// Show every term of a routing decision, and changes that would have altered it
     #[command(after_help = "\
 Examples:
   capataz router explain \"Necesito decidir entre dos opciones\"
@@ -55,7 +55,7 @@ Examples:
         /// The text
         #[arg(value_name = "TEXT")]
         text: String,
-        /// Session whose conversation counts
+        /// Session whose conversation counts in the decision
         #[arg(long, short = 's', value_name = "NAME")]
         session: Option<String>,
         /// The user's language, such as es or en
@@ -65,40 +65,41 @@ Examples:
     /// List the specs that the daemon knows
     #[command(after_help = "Example:\n  capataz router specs --json | jq '.specs[].id'")]
     Specs,
-    /// Have the daemon read its spec files again; an invalid file changes nothing
+    /// Reload the daemon's spec files; an invalid file changes nothing
     #[command(after_help = "Example:\n  capataz router reload")]
     Reload,
-    /// Accept the transition that an answer has suggested
+    /// Accept the transition that an answer suggested
     #[command(after_help = "Example:\n  capataz router accept career 0192f3a4-…")]
     Accept {
         /// Name of the session
         #[arg(value_name = "SESSION")]
         session: String,
-        /// Request whose answer suggested it
+        /// Request whose answer suggested the transition
         #[arg(value_name = "REQUEST")]
         request_id: String,
     },
     /// Measure routing on labelled rows; needs no daemon
     Eval(EvalArgs),
-    /// Say what is unwise about spec files; needs no daemon
+    /// Lint spec files; needs no daemon
     Lint(LintArgs),
 }
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Rows are tab-separated: text, label, split; the first line is a heading. Where a file has rows of the
-split that it is given for (train, valid, test), only those count, so that one file can be given
-three times; --shots N looks for train_N first. FILE:SPLIT names another split. The label oos stands for texts that no spec should answer. Without --test, the rows of
---valid are halved: thresholds are chosen on one half, and all is measured on the other.
+Rows are tab-separated: text, label, split; the first line is a heading. If a file has rows of the
+split that the option names (train, valid, test), only those rows count, so that one file can be
+given three times; --shots N prefers the split train_N. FILE:SPLIT names another split. The label
+oos marks texts that no spec should answer. Without --test, the rows of --valid are halved:
+thresholds are chosen on one half, and the result is measured on the other.
 
 Examples:
   capataz router eval --train rows.tsv --valid rows.tsv --test rows.tsv
   capataz router eval --train rows.tsv --valid rows.tsv --shots 10 --json
   capataz router eval --train rows.tsv --folds 5
   capataz router eval --train rows.tsv:train_5 --valid rows.tsv
-  capataz router eval --specs specs --test questions.tsv    labels are ids of specs")]
+  capataz router eval --specs specs --test questions.tsv    labels are spec ids")]
 pub struct EvalArgs {
-    /// Rows to train on: a label is a spec
+    /// Rows to train on: each label stands for a spec
     #[arg(long, value_name = "FILE", required_unless_present = "specs")]
     pub train: Option<PathBuf>,
     /// Folder of spec files to train on, instead of rows
@@ -107,13 +108,13 @@ pub struct EvalArgs {
     /// Rows on which thresholds are chosen
     #[arg(long, value_name = "FILE")]
     pub valid: Option<PathBuf>,
-    /// Rows on which everything is measured
+    /// Rows on which the result is measured
     #[arg(long, value_name = "FILE")]
     pub test: Option<PathBuf>,
-    /// Train on at most so many rows of each label
+    /// Train on at most this many rows of each label
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub shots: Option<u32>,
-    /// Cross-validate the rows of --train in so many parts
+    /// Cross-validate the rows of --train in this many parts
     #[arg(long, value_name = "N", conflicts_with_all = ["valid", "test"], value_parser = clap::value_parser!(u32).range(2..=100))]
     pub folds: Option<u32>,
 }
@@ -124,7 +125,7 @@ Examples:
   capataz router lint
   capataz router lint --specs specs --json | jq '.findings[].message'
 
-Exit code 2 where a file is invalid, 1 where something is wrong, 0 where there is only advice.")]
+Exit code 2 if a file is invalid, 1 if there are errors, 0 if there is at most advice.")]
 pub struct LintArgs {
     /// Folder of the spec files
     #[arg(long, value_name = "DIR", default_value = "specs")]

@@ -1,4 +1,4 @@
-//! The commands under `runs` and `agents`.
+//! Arguments of the commands under `runs` and `agents`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,15 +22,15 @@ Examples:
         /// Id of the run, the beginning or end of it, or `latest`
         #[arg(value_name = "RUN")]
         run: String,
-        /// Also print what the tasks gave back
+        /// Also print the outputs of the tasks
         #[arg(long)]
         outputs: bool,
     },
-    /// Watch a run until its end, then report
+    /// Watch a run until it ends, then print its report
     Watch(WatchArgs),
-    /// Stop a run: running tasks get their grace period
+    /// Stop a run; running tasks get their grace period
     Cancel(CancelArgs),
-    /// Start no new attempts; running tasks go on
+    /// Pause a run: start no new attempts; running tasks go on
     #[command(after_help = "Example:\n  capataz runs pause latest")]
     Pause {
         /// Id of the run, the beginning or end of it, or `latest`
@@ -39,7 +39,7 @@ Examples:
         #[command(flatten)]
         mutation: Mutation,
     },
-    /// Go on after a pause
+    /// Resume a run after a pause
     #[command(after_help = "Example:\n  capataz runs resume latest")]
     Resume {
         /// Id of the run, the beginning or end of it, or `latest`
@@ -50,7 +50,7 @@ Examples:
     },
     /// Give a task more time
     Extend(ExtendArgs),
-    /// Run a failed task again, with all of its attempts
+    /// Run a failed task again, with a full set of attempts
     #[command(after_help = "Example:\n  capataz runs retry latest lint")]
     Retry {
         /// Id of the run, the beginning or end of it, or `latest`
@@ -64,7 +64,7 @@ Examples:
     },
     /// Answer a question that a run waits for
     Resolve(ResolveArgs),
-    /// Print what happened in a run, a line for each event
+    /// Print the events of a run, one a line
     #[command(after_help = "\
 Examples:
   capataz runs logs latest
@@ -74,13 +74,13 @@ Examples:
         /// Id of the run, the beginning or end of it, or `latest`
         #[arg(value_name = "RUN")]
         run: String,
-        /// Go on until the run has finished
+        /// Follow new events until the run has finished
         #[arg(long, short = 'f')]
         follow: bool,
     },
-    /// Write what a script did, with its pictures, as one HTML file
+    /// Write a report of a script, with its pictures, as one HTML file
     Report(ReportArgs),
-    /// Print the events of a run as stored, one JSON document a line
+    /// Print the stored events of a run, one JSON document a line
     #[command(after_help = "Example:\n  capataz runs export latest > run.jsonl")]
     Export {
         /// Id of the run, the beginning or end of it, or `latest`
@@ -105,10 +105,10 @@ pub struct ListArgs {
     /// succeeded, succeeded_with_failures, failed, cancelled or blocked
     #[arg(long, value_parser = outcome)]
     pub outcome: Option<v1::RunOutcome>,
-    /// The most runs to list
+    /// Maximum number of runs
     #[arg(long, short = 'n', default_value_t = 50, value_name = "N")]
     pub limit: u32,
-    /// Go on where an earlier list ended
+    /// Continue an earlier list from its page token
     #[arg(long, default_value = "", hide_default_value = true, value_name = "TOKEN")]
     pub page_token: String,
 }
@@ -119,12 +119,12 @@ Examples:
   capataz runs report latest -o run.html
   capataz runs report 7f3a -o - > run.html
 
-Only scripts have a report; a run that goes on is reported as it stands.")]
+Only scripts have a report. The report of a running script shows its current state.")]
 pub struct ReportArgs {
     /// Id of the run, the beginning or end of it, or `latest`
     #[arg(value_name = "RUN")]
     pub run: String,
-    /// File to be written; `-` for stdout
+    /// File to write; `-` for stdout
     #[arg(long, short = 'o', value_name = "FILE")]
     pub output: PathBuf,
 }
@@ -136,7 +136,7 @@ Examples:
   capataz runs watch 7f3a --timeout 5m
   capataz runs watch latest --json | jq -c .event
 
-The exit code is that of the run: 0 where it succeeded, 1 where it did not.")]
+The exit code is 0 if the run succeeded, and 1 if it did not.")]
 pub struct WatchArgs {
     /// Id of the run, the beginning or end of it, or `latest`
     #[arg(value_name = "RUN")]
@@ -154,7 +154,7 @@ pub struct CancelArgs {
     /// Id of the run, the beginning or end of it, or `latest`
     #[arg(value_name = "RUN")]
     pub run: String,
-    /// Kept with the run
+    /// Reason, stored with the run
     #[arg(long, default_value = "", hide_default_value = true)]
     pub reason: String,
     /// Do not wait for the grace period of running tasks
@@ -176,7 +176,7 @@ pub struct ExtendArgs {
     /// Name of the task
     #[arg(value_name = "TASK")]
     pub task: String,
-    /// How much more time [default: 15m]
+    /// Additional time [default: 15m]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub by: Option<Duration>,
     #[command(flatten)]
@@ -204,29 +204,29 @@ pub struct ResolveArgs {
 
 #[derive(Args, Clone, Debug)]
 pub struct Mutation {
-    /// The same id does the same thing only once [default: a new one]
+    /// Repeating a call with the same id has no further effect [default: a new id]
     #[arg(long, default_value = "", hide_default_value = true, value_name = "ID")]
     pub request_id: String,
-    /// Only if the run's newest event is this one
+    /// Fail unless this is the run's newest event
     #[arg(long, value_name = "SEQ")]
     pub if_seq: Option<u64>,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum AgentsCommand {
-    /// List the agents and who serves them
+    /// List the agents and the workers that serve them
     #[command(after_help = "\
 Examples:
   capataz agents list
   capataz agents list --json | jq -r '.agents[].agent.name'")]
     List,
-    /// Check names as the start of a run would, without starting anything
+    /// Check names as the start of a run would, without starting a run
     #[command(after_help = "\
 Examples:
   capataz agents check code-reviewer test-analyzer
   capataz agents check code-reviewer --command verify --resource profile-balanced
 
-Exit code 1 where a name is unknown.")]
+Exit code 1 if a name is unknown.")]
     Check {
         /// Names of agents
         #[arg(value_name = "NAME", required_unless_present_any = ["commands", "resources"])]

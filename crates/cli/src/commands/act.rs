@@ -5,10 +5,10 @@ use std::path::Path;
 use capataz_contracts::v1;
 use serde_json::json;
 
-use super::{Daemon, Outcome, report, run, script_report};
+use super::{Daemon, Outcome, ending, run, script_report};
 use crate::args::{ActArgs, ActCommand, Global};
+use crate::display::actions as display;
 use crate::display::error::{self, Context};
-use crate::display::script as display;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -19,7 +19,7 @@ use crate::watch::follow::{self, End, Options, Style, now_ms};
 use crate::watch::lines::Detail;
 use crate::watch::model::Run;
 
-/// `act check`: needs neither daemon nor browser.
+/// `act check`, which needs neither a daemon nor a browser.
 pub fn check(command: ActCommand, out: &mut Output) -> Outcome {
     let ActCommand::Check { file, format, variables } = command;
     let script = valid(&file, source::load(&file, format.map(Into::into), &variables)?)?;
@@ -39,7 +39,7 @@ pub fn check(command: ActCommand, out: &mut Output) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// The script, where it keeps every rule.
+/// The script, if it keeps every rule.
 pub fn valid(file: &Path, given: Given) -> Result<v1::Script, Failure> {
     match given.violations.is_empty() {
         true => Ok(given.script),
@@ -81,7 +81,7 @@ pub async fn act(args: ActArgs, global: &Global, out: &mut Output) -> Outcome {
     let exit = match (finished, out.json) {
         (true, true) => Exit::of_outcome(model.outcome),
         (true, false) => ended(run_id, &model, out),
-        (false, _) => report::unfinished(run_id, &model, end, options.timeout, out),
+        (false, _) => ending::unfinished(run_id, &model, end, options.timeout, out),
     };
     if let (true, Some(path)) = (finished, &args.report) {
         script_report::write(&daemon, run_id, path, out).await?;
@@ -95,7 +95,7 @@ pub async fn act(args: ActArgs, global: &Global, out: &mut Output) -> Outcome {
     Ok(exit)
 }
 
-/// What is said of a script that has ended: its error, its outputs, its outcome.
+/// Prints the result of a script that has ended: its error, its outputs, its outcome.
 pub fn ended(run_id: &str, model: &Run, out: &mut Output) -> Exit {
     let Some(script) = &model.script else { return Exit::of_outcome(model.outcome) };
     let told = script.error().and_then(|failed| failed.error.as_ref());

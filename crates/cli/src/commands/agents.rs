@@ -64,7 +64,7 @@ fn row(status: &v1::AgentStatus, now_ms: i64) -> [(String, Tone); 8] {
         Some(at) => fill(texts.ago, &[&format::age(now_ms - at)]),
         None => String::new(),
     };
-    // Work that nobody is there to take up deserves a look.
+    // Queued or declared work for an agent that no worker serves deserves attention.
     let absent = status.workers == 0 && status.source() != v1::AgentSource::Process;
     let queued = if absent && status.queued > 0 { Tone::Warning } else { Tone::Plain };
     [
@@ -84,7 +84,7 @@ async fn check(daemon: &Daemon, request: v1::CheckAgentsRequest, out: &mut Outpu
     let exit = if response.can_proceed { Exit::Ok } else { Exit::Failed };
     if out.json {
         let mut document = json::print("capataz.v1.CheckAgentsResponse", &response);
-        // The JSON form leaves out what is false; here false is the answer.
+        // Protobuf's JSON form omits false fields; here false is the answer.
         if let Some(object) = document.as_object_mut() {
             object.insert("can_proceed".to_owned(), response.can_proceed.into());
         }
@@ -99,7 +99,7 @@ async fn check(daemon: &Daemon, request: v1::CheckAgentsRequest, out: &mut Outpu
     Ok(exit)
 }
 
-/// An unknown name as the error that it would be at the start of a run.
+/// Formats an unknown name as the error that it would be at the start of a run.
 fn shown(check: &v1::NameCheck, out: &Output) -> String {
     let category = check.category.as_deref().filter(|category| !category.is_empty());
     if check.valid {

@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::{Daemon, Outcome};
 use crate::args::{AskArgs, Global};
-use crate::display::ask as display;
+use crate::display::answer as display;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -23,14 +23,14 @@ pub async fn ask(mut args: AskArgs, global: &Global, out: &mut Output) -> Outcom
     }
 }
 
-/// What is asked the same way for every message.
+/// The arguments that all messages of this command share.
 struct Asking<'a> {
     daemon: &'a Daemon,
     args: &'a AskArgs,
     session: Option<String>,
 }
 
-/// An ask that has ended, or not yet.
+/// An ask whose outcome is known, or whose wait timed out.
 struct Asked {
     run_id: String,
     result: Option<v1::RunResult>,
@@ -70,7 +70,7 @@ impl Asking<'_> {
         self.daemon.client.explain(request).await.map_err(|error| self.daemon.failure(error))
     }
 
-    /// How a suggestion is accepted from outside of a conversation.
+    /// The command that accepts the suggestion from outside of a conversation.
     fn accept_with(&self, result: &v1::AskResult) -> String {
         let session = self.session.as_deref().unwrap_or_default();
         fill(words().ask.accept_with, &[session, &result.request_id])
@@ -79,7 +79,7 @@ impl Asking<'_> {
 
 async fn once(daemon: &Daemon, args: &AskArgs, text: String, out: &mut Output) -> Outcome {
     let asking = Asking { daemon, args, session: args.session.clone() };
-    // Before the ask: the conversation that counts is the one that the ask finds.
+    // The explanation comes before the ask, because both must see the same conversation.
     let explained = if args.explain { Some(asking.explain(&text).await?) } else { None };
     let asked = asking.ask(text, args.spec.clone(), args.key.clone()).await?;
     if out.json {
@@ -107,7 +107,7 @@ async fn once(daemon: &Daemon, args: &AskArgs, text: String, out: &mut Output) -
     Ok(exit_of(&asked))
 }
 
-/// The ask's result; where it goes on, that is said.
+/// The ask's result. Where the ask has not ended yet, a note says that it goes on.
 fn ended(asked: &Asked, timeout: Duration, out: &Output) -> Option<v1::AskResult> {
     let result = asked.result.as_ref().map(|result| result.ask.clone().unwrap_or_default());
     if result.is_none() {
@@ -128,7 +128,7 @@ fn exit_of(asked: &Asked) -> Exit {
     asked.result.as_ref().map_or(Exit::StillRunning, |result| Exit::of_outcome(result.outcome()))
 }
 
-/// The result in JSON, with the spec's response as the JSON that it is.
+/// The result in JSON. The spec's response is embedded as JSON.
 fn document(asked: &Asked) -> Value {
     let mut document = json!({ "run_id": asked.run_id });
     let Some(object) = document.as_object_mut() else { return document };
@@ -152,7 +152,7 @@ fn outcome(outcome: v1::RunOutcome) -> String {
     outcome.as_str_name().trim_start_matches("RUN_OUTCOME_").to_ascii_lowercase()
 }
 
-/// One message a line, until the end of the input.
+/// Reads one message a line, until the input ends.
 async fn converse(daemon: &Daemon, args: &AskArgs, out: &mut Output) -> Outcome {
     let session = args.session.clone().unwrap_or_else(new_session);
     let asking = Asking { daemon, args, session: Some(session.clone()) };
@@ -179,7 +179,7 @@ async fn converse(daemon: &Daemon, args: &AskArgs, out: &mut Output) -> Outcome 
         if line.is_empty() {
             continue;
         }
-        // One message that is refused does not end the conversation; a daemon that is gone does.
+        // A refused message does not end the conversation; the loss of the daemon does.
         match conversation.take(&asking, line, out).await {
             Ok(()) => {}
             Err(failure) if failure.exit() == Exit::Unreachable => return Err(failure),
@@ -188,12 +188,12 @@ async fn converse(daemon: &Daemon, args: &AskArgs, out: &mut Output) -> Outcome 
     }
 }
 
-/// What a conversation remembers between its messages.
+/// State that a conversation keeps between its messages.
 struct Conversation {
-    /// The spec of the next message, where the user chose one.
+    /// The spec of the next message, if the user chose one.
     spec: Option<String>,
     last: Option<String>,
-    /// Request whose answer suggests a transition.
+    /// The request whose answer suggests a transition.
     suggested: Option<String>,
 }
 
@@ -262,7 +262,7 @@ impl Conversation {
     }
 }
 
-/// A name that no other session has.
+/// A new session name that no other session has.
 fn new_session() -> String {
     format!("cli-{}", uuid::Uuid::now_v7().simple())
 }

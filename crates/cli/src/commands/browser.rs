@@ -1,4 +1,4 @@
-//! `capataz browser …`: actions one at a time, for whoever decides on the next one when the page has answered.
+//! `capataz browser …`: single actions, for callers who choose the next action by the state of the page.
 
 use capataz_contracts::{json, v1};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::args::{BrowserCommand, DoArgs, Global, OpenArgs};
 use crate::display::frame::{visible, visible_block};
 use crate::display::paint::Tone;
 use crate::display::table::Table;
-use crate::display::{error, format, script as display};
+use crate::display::{actions as display, error, format};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -50,7 +50,7 @@ async fn open(args: OpenArgs, global: &Global, out: &mut Output) -> Outcome {
         out.document(&json::print("capataz.v1.OpenBrowserResponse", &opened));
         return Ok(Exit::Ok);
     }
-    // Only the id is the answer: a script can take it as it is.
+    // The id is the whole answer, so that a script can use it unchanged.
     out.line(&opened.run_id);
     let texts = &words().browser;
     out.note(&fill(texts.opened, &[&visible(&opened.browser), &opened.run_id]));
@@ -59,7 +59,7 @@ async fn open(args: OpenArgs, global: &Global, out: &mut Output) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// The session that the file and the flags describe, checked as a script is.
+/// The session that the file and the flags describe, checked like a script.
 fn session(args: &OpenArgs) -> Result<v1::Script, Failure> {
     let texts = &words().browser;
     let given = match &args.file {
@@ -140,7 +140,7 @@ async fn propose(args: DoArgs, global: &Global, out: &mut Output) -> Outcome {
     };
     if out.json {
         let mut document = json::print("capataz.v1.ProposeResponse", &response);
-        // The first step is a step.
+        // Protobuf's JSON form omits zero, but index 0 is the first step.
         if let Some(object) = document.as_object_mut() {
             object.insert("step_index".to_owned(), response.step_index.into());
         }
@@ -181,7 +181,7 @@ async fn list(daemon: &Daemon, out: &mut Output) -> Outcome {
     let open = daemon.client.list_browsers().await.map_err(|error| daemon.failure(error))?;
     if out.json {
         let mut document = json::print("capataz.v1.ListBrowsersResponse", &open);
-        // A list that is empty is still a list.
+        // Protobuf's JSON form omits empty lists, but an empty list is the answer here.
         if let Some(object) = document.as_object_mut() {
             object.entry("browsers").or_insert_with(|| json!([]));
             object.insert("limit".to_owned(), Value::from(open.limit));

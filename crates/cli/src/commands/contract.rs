@@ -1,4 +1,4 @@
-//! `capataz contract …`: needs no daemon.
+//! `capataz contract …`, which needs no daemon.
 
 use serde_json::json;
 

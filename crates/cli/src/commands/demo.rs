@@ -9,10 +9,10 @@ use capataz_daemon::Config;
 use serde_json::json;
 
 use super::serve::asked_to_stop;
-use super::{Daemon, Outcome, act, report, run::style_for_people, script_report};
+use super::{Daemon, Outcome, act, ending, run::style_for_people, script_report};
 use crate::args::DemoArgs;
 use crate::demo::crew;
-use crate::display::ask;
+use crate::display::answer;
 use crate::display::paint::Tone;
 use crate::exit::Exit;
 use crate::failure::{Failure, chain};
@@ -21,7 +21,7 @@ use crate::text::{fill, words};
 use crate::watch::follow::{self, End, Options, Style};
 use crate::watch::lines::Detail;
 
-/// The specs of the project, which are examples of specs as well.
+/// The project's own specs, which also serve as examples.
 const SPECS: [(&str, &str); 2] = [
     ("specs/kiro-adaptive-assistance.toml", include_str!("../../../../specs/kiro-adaptive-assistance.toml")),
     ("specs/whispers-of-the-wave.toml", include_str!("../../../../specs/whispers-of-the-wave.toml")),
@@ -74,7 +74,7 @@ pub async fn demo(args: DemoArgs, out: &mut Output) -> Outcome {
     outcome
 }
 
-/// A new folder, which stays: what happened can be looked at again.
+/// Makes a new folder, which is kept so that the run can be inspected later.
 fn data_folder() -> Result<PathBuf, Failure> {
     let folder = tempfile::Builder::new().prefix("capataz-demo-").tempdir();
     folder
@@ -94,7 +94,7 @@ async fn run(addr: &str, plan: v1::Plan, data_dir: &Path, out: &mut Output) -> O
     let data_dir = data_dir.display().to_string();
     let texts = &words().demo;
     if end != End::Finished || !model.is_finished() {
-        // The daemon goes with this command: only the log is left to look at.
+        // The daemon ends with this command; only the log remains to be inspected.
         out.note(&fill(texts.again, &[&data_dir]));
         out.note(&fill(texts.again_show, &[&run_id]));
         return Ok(if end == End::Interrupted { Exit::Interrupted } else { Exit::StillRunning });
@@ -103,7 +103,7 @@ async fn run(addr: &str, plan: v1::Plan, data_dir: &Path, out: &mut Output) -> O
         out.record(&json!({ "run_id": run_id, "data_dir": data_dir }));
         return Ok(Exit::of_outcome(model.outcome));
     }
-    let exit = report::finished(&daemon, &run_id, &model, out).await?;
+    let exit = ending::finished(&daemon, &run_id, &model, out).await?;
     out.line("");
     out.line(&fill(texts.log, &[&data_dir]));
     out.line(&fill(texts.again, &[&data_dir]));
@@ -111,7 +111,7 @@ async fn run(addr: &str, plan: v1::Plan, data_dir: &Path, out: &mut Output) -> O
     Ok(exit)
 }
 
-/// A request in each of two languages goes to the spec that should answer it, and it is said why.
+/// Routes a request in each of two languages to the spec that should answer it, and prints why.
 async fn route(addr: &str, out: &mut Output) -> Outcome {
     let texts = &words().demo;
     let daemon = Daemon::connect_to(addr).await?;
@@ -131,10 +131,10 @@ async fn route(addr: &str, out: &mut Output) -> Outcome {
             out.record(&json!({ "run_id": executed.run_id, "text": text, "spec": asked.spec }));
         } else {
             let routing = asked.routing.clone().unwrap_or_default();
-            let answer = ask::answer(&asked, result.error.as_ref(), out.paint);
+            let answer = answer::answer(&asked, result.error.as_ref(), out.paint);
             out.line("");
             out.line(&fill(texts.asked, &[text]));
-            let confidence = ask::sure(routing.confidence);
+            let confidence = answer::sure(routing.confidence);
             out.line(&fill(texts.routed, &[&asked.spec, &confidence, &routing.reason]));
             for line in answer.lines().filter(|line| !line.is_empty()) {
                 out.line(&fill(texts.answered, &[line]));
@@ -147,7 +147,7 @@ async fn route(addr: &str, out: &mut Output) -> Outcome {
     Ok(Exit::Ok)
 }
 
-/// The secret that the script types. It is nowhere to be found afterwards but in its own file.
+/// Writes the secret that the script types. It appears nowhere else than in its own file.
 fn access_code(data_dir: &Path) -> Result<PathBuf, Failure> {
     let folder = data_dir.join("secrets");
     let code = uuid::Uuid::now_v7().simple().to_string();
@@ -156,7 +156,7 @@ fn access_code(data_dir: &Path) -> Result<PathBuf, Failure> {
     Ok(folder)
 }
 
-/// A form is filled in and sent, where there is a browser; where not, it is said how to get one.
+/// Fills in and sends a form if there is a browser; otherwise prints how to get one.
 async fn register(address: &str, data_dir: &Path, out: &mut Output) -> Outcome {
     let texts = &words().demo;
     let daemon = Daemon::connect_to(&format!("http://{address}")).await?;

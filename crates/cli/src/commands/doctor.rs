@@ -1,4 +1,5 @@
-//! `capataz browser doctor`: whether there is a browser that starts. It looks where the daemon does, and needs none.
+//! `capataz browser doctor`: finds out whether a browser is installed and starts. It looks in the same places as the
+//! daemon, and needs no daemon.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,7 +19,7 @@ use crate::failure::{Failure, chain};
 use crate::output::Output;
 use crate::text::{fill, words};
 
-/// Below the daemon's data folder: where each browser has a profile as long as it runs.
+/// The folder of browser profiles, below the daemon's data folder. A browser has a profile there while it runs.
 const PROFILES: &str = "browser/profiles";
 
 pub async fn doctor(args: DoctorArgs, out: &mut Output) -> Outcome {
@@ -35,13 +36,13 @@ pub async fn doctor(args: DoctorArgs, out: &mut Output) -> Outcome {
     let mut options = LaunchOptions::new(&found.program, profile.folder());
     options.environment = browsers::passed_environment(true, variable);
     let probed = browsers::probe(options).await;
-    let report = Report { found, profiles, elsewhere: profile.is_elsewhere(), probed };
+    let findings = Findings { found, profiles, elsewhere: profile.is_elsewhere(), probed };
     if out.json {
-        out.document(&report.to_json());
+        out.document(&findings.to_json());
     } else {
-        report.tell(out);
+        findings.tell(out);
     }
-    Ok(if report.probed.is_ok() { Exit::Ok } else { Exit::Failed })
+    Ok(if findings.probed.is_ok() { Exit::Ok } else { Exit::Failed })
 }
 
 #[expect(clippy::disallowed_methods, reason = "a browser is started with a few variables of ours")]
@@ -58,15 +59,15 @@ fn missing(problem: &str, out: &mut Output) -> Exit {
             "install": browsers::INSTALL_HELP,
         }));
     } else {
-        // The text names what was looked at, and how to get a browser.
+        // The text names the places that were searched, and how to get a browser.
         out.line(&out.paint.text(Tone::Bad, &visible_block(problem)));
     }
     Exit::Failed
 }
 
-/// A folder for the profile of the one browser that is started: among those of the daemon's browsers where there is such a
-/// folder, so that what is wrong with it shows; a temporary one where the daemon never ran, because looking leaves nothing
-/// behind.
+/// A folder for the profile of the browser that is started for the test. It is among the profiles of the daemon's
+/// browsers if their folder exists, so that a problem with that folder shows. Otherwise it is temporary, because the
+/// test leaves nothing behind.
 struct Profile {
     kept: tempfile::TempDir,
     elsewhere: bool,
@@ -98,15 +99,15 @@ impl Profile {
     }
 }
 
-struct Report {
+struct Findings {
     found: Found,
     profiles: PathBuf,
-    /// The probe's profile was not there.
+    /// True when the profile of the test was in a temporary folder.
     elsewhere: bool,
     probed: Result<Probed, ProbeError>,
 }
 
-impl Report {
+impl Findings {
     fn to_json(&self) -> Value {
         let (user_id, root) = browsers::user();
         let mut report = json!({

@@ -1,4 +1,4 @@
-//! Reads runs from the daemon.
+//! Reading runs from the daemon.
 
 use capataz_contracts::v1;
 
@@ -6,11 +6,11 @@ use super::Daemon;
 use crate::failure::Failure;
 use crate::text::{fill, words};
 
-/// Tasks in one answer; the daemon's limit.
+/// Tasks in one answer: the daemon's limit.
 const TASKS: u32 = 1_000;
-/// Runs among which a shortened id is looked for: one answer of the daemon.
+/// Runs among which a shortened id is searched: one answer of the daemon.
 const NEWEST: u32 = 500;
-/// Stands for the newest run.
+/// The name of the newest run.
 const LATEST: &str = "latest";
 
 /// The run with all of its tasks.
@@ -42,12 +42,12 @@ pub async fn run(daemon: &Daemon, run_id: &str, include_outputs: bool) -> Result
     }
 }
 
-/// The id that `text` means: `latest`, a whole id, or the beginning or end of one.
+/// The id of the run that `text` names: `latest`, a whole id, or the beginning or end of one.
 pub async fn run_id(daemon: &Daemon, text: &str) -> Result<String, Failure> {
     id_among(daemon, text, None).await
 }
 
-/// As [`run_id`], among scripts.
+/// Like [`run_id`], among scripts only.
 pub async fn script_id(daemon: &Daemon, text: &str) -> Result<String, Failure> {
     id_among(daemon, text, Some(v1::RunKind::Script)).await
 }
@@ -81,7 +81,7 @@ async fn id_among(daemon: &Daemon, text: &str, kind: Option<v1::RunKind>) -> Res
     }
 }
 
-/// Whether this is a UUID and not a part of one.
+/// Returns whether `text` is a whole UUID and not a part of one.
 fn is_whole(text: &str) -> bool {
     text.len() == 36 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }

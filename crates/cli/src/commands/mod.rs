@@ -1,4 +1,4 @@
-//! What each command does.
+//! The commands, one module each.
 
 pub mod act;
 pub mod agents;
@@ -7,8 +7,8 @@ pub mod browser;
 pub mod contract;
 pub mod demo;
 mod doctor;
+mod ending;
 mod fetch;
-mod report;
 pub mod router;
 pub mod run;
 pub mod runs;
@@ -24,7 +24,7 @@ use crate::failure::Failure;
 
 pub type Outcome = Result<Exit, Failure>;
 
-/// Names the address in what goes wrong with a call to it.
+/// A connection to the daemon. It knows the address, which failures mention.
 #[derive(Clone, Debug)]
 pub struct Daemon {
     pub client: Client,
@@ -33,13 +33,13 @@ pub struct Daemon {
 
 impl Daemon {
     /// # Errors
-    /// The address is none, or nobody listens there.
+    /// The address is invalid, or no daemon listens there.
     pub async fn connect(global: &Global) -> Result<Self, Failure> {
         Self::connect_to(&global.addr).await
     }
 
     /// # Errors
-    /// As [`connect`](Self::connect).
+    /// The same as for [`connect`](Self::connect).
     pub async fn connect_to(addr: &str) -> Result<Self, Failure> {
         match Client::connect(addr).await {
             Ok(client) => Ok(Self { client, addr: addr.to_owned() }),
@@ -47,7 +47,7 @@ impl Daemon {
         }
     }
 
-    /// What a refused or failed call is.
+    /// Converts a refused or failed call to a failure of the command.
     pub fn failure(&self, error: ClientError) -> Failure {
         Failure::Answer { error, addr: self.addr.clone() }
     }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{Daemon, Outcome};
 use crate::args::{EvalArgs, Global, LintArgs, RouterCommand};
-use crate::display::ask as display;
+use crate::display::answer as display;
 use crate::display::paint::Tone;
 use crate::display::table::Table;
 use crate::exit::Exit;
@@ -94,7 +94,7 @@ async fn specs(daemon: &Daemon, out: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `router eval`: trains and measures within this process.
+/// `router eval`, which trains and measures within this process.
 pub fn eval(args: &EvalArgs, out: &mut Output) -> Outcome {
     #[expect(clippy::disallowed_methods, reason = "what is measured here is time")]
     let begun = Instant::now();
@@ -131,12 +131,12 @@ fn of_specs(folder: &Path, args: &EvalArgs, clock: &dyn Fn() -> Duration) -> Res
 
 fn of_rows(args: &EvalArgs, clock: &dyn Fn() -> Duration, out: &Output) -> Result<Report, Failure> {
     let Some(file) = &args.train else { return Err(Failure::invalid("--train or --specs is needed")) };
-    // Sets of few examples name their splits after their number.
+    // Sets of few examples name their splits after the number of examples.
     let few = args.shots.map(|shots| format!("train_{shots}"));
     let train = rows_of(file, few.iter().map(String::as_str).chain(["train"]))?;
     let parameters = Parameters::default();
     if !out.json {
-        // Texts that no spec should answer teach nothing.
+        // Texts that no spec should answer do not train a spec.
         let of_specs = train.iter().filter(|row| row.label != eval::OUT_OF_SCOPE);
         let labels: Vec<&str> = of_specs.map(|row| row.label.as_str()).collect();
         let rows = labels.len().to_string();
@@ -166,8 +166,9 @@ fn rows(file: &Path, split: &str) -> Result<Vec<Row>, Failure> {
     rows_of(file, [split])
 }
 
-/// The rows of a file that are of the first of `splits` that it has. `FILE:SPLIT` names one. A file that has several
-/// splits and none of these is refused: nobody means to be tested on what was trained on.
+/// The rows of `file` that belong to the first of `splits` that occurs in it; `FILE:SPLIT` names a split explicitly. A
+/// file with several splits, none of them among `splits`, is refused, because testing on training rows is never
+/// intended.
 fn rows_of<'a>(file: &Path, splits: impl IntoIterator<Item = &'a str>) -> Result<Vec<Row>, Failure> {
     let name = file.display().to_string();
     let (path, named) = match name.rsplit_once(':') {

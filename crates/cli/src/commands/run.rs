@@ -4,7 +4,7 @@ use capataz_contracts::json;
 use capataz_contracts::v1;
 use serde_json::Value;
 
-use super::{Daemon, Outcome, report};
+use super::{Daemon, Outcome, ending};
 use crate::args::{Global, RunArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -42,15 +42,15 @@ pub async fn run(args: RunArgs, global: &Global, out: &mut Output) -> Outcome {
     let finished = end == End::Finished && model.is_finished();
     if args.watch || !out.json {
         return if !finished {
-            Ok(report::unfinished(&run_id, &model, end, options.timeout, out))
+            Ok(ending::unfinished(&run_id, &model, end, options.timeout, out))
         } else if out.json {
             Ok(Exit::of_outcome(model.outcome))
         } else {
-            report::finished(&daemon, &run_id, &model, out).await
+            ending::finished(&daemon, &run_id, &model, out).await
         };
     }
     if !finished {
-        let exit = report::unfinished(&run_id, &model, end, options.timeout, out);
+        let exit = ending::unfinished(&run_id, &model, end, options.timeout, out);
         answer(&daemon, started, false, out).await?;
         return Ok(exit);
     }
@@ -58,19 +58,19 @@ pub async fn run(args: RunArgs, global: &Global, out: &mut Output) -> Outcome {
     Ok(Exit::of_outcome(model.outcome))
 }
 
-/// A run that nobody waits for.
+/// Prints the start of a run for a command that does not wait.
 pub fn detached(started: &v1::StartRunResponse, out: &mut Output) {
     if out.json {
         let document = json::print("capataz.v1.StartRunResponse", started);
         out.document(&with_created(document, started.created));
     } else {
-        // Only the id is the answer: a script can take it as it is.
+        // The id is the whole answer, so that a script can use it unchanged.
         out.line(&started.run_id);
         out.note(&fill(words().watch.watch_with, &[&started.run_id]));
     }
 }
 
-/// A run that is waited for.
+/// Prints the start of a run for a command that waits.
 pub fn begun(started: &v1::StartRunResponse, out: &mut Output) {
     if !out.json {
         let text = if started.created { words().runs.started } else { words().runs.already };
@@ -79,7 +79,7 @@ pub fn begun(started: &v1::StartRunResponse, out: &mut Output) {
     }
 }
 
-/// The run as one document, with its result where it has ended.
+/// The run as one document, with its result if it has ended.
 pub async fn answer(
     daemon: &Daemon,
     started: v1::StartRunResponse,
@@ -98,7 +98,7 @@ pub async fn answer(
     Ok(())
 }
 
-/// The JSON form leaves out what is false; here false is an answer.
+/// Protobuf's JSON form omits false fields; here false is an answer.
 fn with_created(mut document: Value, created: bool) -> Value {
     if let Some(object) = document.as_object_mut() {
         object.insert("created".to_owned(), created.into());
@@ -106,7 +106,7 @@ fn with_created(mut document: Value, created: bool) -> Value {
     document
 }
 
-/// What moves needs a terminal.
+/// The style for people. Moving lines need a terminal.
 pub fn style_for_people(out: &Output) -> Style {
     if out.terminal { Style::Live } else { Style::Lines(Detail::Steps) }
 }

@@ -3,12 +3,12 @@
 use capataz_contracts::{json, v1};
 use serde_json::json;
 
-use super::{Daemon, Outcome, fetch, report, script_report};
+use super::{Daemon, Outcome, ending, fetch, script_report};
 use crate::args::{Global, ListArgs, RunsCommand, WatchArgs};
 use crate::display::error::{self, Context};
 use crate::display::frame::visible;
 use crate::display::paint::Tone;
-use crate::display::{payload, run as display, script as script_display};
+use crate::display::{actions, payload, run as display};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::text::{fill, words};
@@ -16,7 +16,7 @@ use crate::watch::follow::{self, End, Options, Style, now_ms, record};
 use crate::watch::lines::{self, Detail};
 use crate::watch::model::Run;
 
-/// Runs in one answer; the daemon's limit.
+/// Runs in one answer: the daemon's limit.
 const PAGE: u32 = 500;
 
 pub async fn runs(command: RunsCommand, global: &Global, out: &mut Output) -> Outcome {
@@ -58,7 +58,7 @@ async fn list(daemon: &Daemon, args: ListArgs, out: &mut Output) -> Outcome {
     if out.json {
         let response = v1::ListRunsResponse { runs, next_page_token: page_token };
         let mut document = json::print("capataz.v1.ListRunsResponse", &response);
-        // A list that is empty is still a list.
+        // Protobuf's JSON form omits empty lists, but an empty list is the answer here.
         if let Some(object) = document.as_object_mut() {
             object.entry("runs").or_insert_with(|| json!([]));
         }
@@ -97,21 +97,21 @@ async fn show(daemon: &Daemon, run: &str, outputs: bool, out: &mut Output) -> Ou
     Ok(Exit::Ok)
 }
 
-/// A script is its actions, which its events tell; the waves under them are how the daemon works.
+/// Prints a script by its actions, which its events describe. The waves below the actions are an implementation detail.
 async fn show_script(daemon: &Daemon, run: &v1::Run, out: &mut Output) -> Outcome {
     let events = script_report::read(daemon, &run.run_id).await?;
     let Some(script) = &events.script else { return Ok(Exit::Ok) };
     let mut parts = vec![
         display::script_heading(run, &script.browser, now_ms(), out.paint),
-        script_display::actions(script, now_ms(), out.paint),
+        actions::actions(script, now_ms(), out.paint),
         display::questions(run, out.paint),
     ];
     match (script.error().and_then(|failed| failed.error.as_ref()), &run.error) {
-        (Some(told), _) => parts.push(script_display::error(told, out.paint)),
+        (Some(told), _) => parts.push(actions::error(told, out.paint)),
         (None, Some(error)) => parts.push(error::error(error, &Context::default(), out.paint)),
         (None, None) => {}
     }
-    parts.push(script_display::outputs(script, out.paint));
+    parts.push(actions::outputs(script, out.paint));
     parts.retain(|part| !part.is_empty());
     out.line(&parts.join("\n\n"));
     Ok(Exit::Ok)
@@ -125,11 +125,11 @@ async fn watch(daemon: &Daemon, args: WatchArgs, out: &mut Output) -> Outcome {
     let (model, end) =
         follow::follow(&daemon.client, &run_id, options, out).await.map_err(|error| daemon.failure(error))?;
     if end != End::Finished || !model.is_finished() {
-        Ok(report::unfinished(&run_id, &model, end, options.timeout, out))
+        Ok(ending::unfinished(&run_id, &model, end, options.timeout, out))
     } else if out.json {
         Ok(Exit::of_outcome(model.outcome))
     } else {
-        report::finished(daemon, &run_id, &model, out).await
+        ending::finished(daemon, &run_id, &model, out).await
     }
 }
 
@@ -165,7 +165,7 @@ async fn export(daemon: &Daemon, run: &str, out: &mut Output) -> Outcome {
         .await
 }
 
-/// Every event that is stored now, until nobody reads on.
+/// Calls the function for every event that is stored now, until the reader of the output has gone.
 async fn for_each_event(
     daemon: &Daemon,
     run_id: &str,

@@ -1,4 +1,4 @@
-//! `capataz runs report`: reads a script's events and its evidence, and writes one HTML file.
+//! `capataz runs report`: reads the events and the evidence of a script, and writes one HTML file.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -8,14 +8,14 @@ use super::{Daemon, Outcome, fetch};
 use crate::args::ReportArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::html_report::{self, Content, Report};
 use crate::output::Output;
-use crate::report::{self, Content, Report};
 use crate::script::describe::bytes;
 use crate::text::{counted, fill, words};
 use crate::watch::follow::now_ms;
 use crate::watch::model::Run;
 
-/// Stands for stdout.
+/// The name of stdout.
 const STDOUT: &str = "-";
 
 pub async fn report(daemon: &Daemon, args: ReportArgs, out: &mut Output) -> Outcome {
@@ -37,7 +37,7 @@ pub async fn report(daemon: &Daemon, args: ReportArgs, out: &mut Output) -> Outc
     Ok(Exit::Ok)
 }
 
-/// What was written.
+/// The file that was written.
 pub struct Written {
     pub bytes: usize,
     pub actions: usize,
@@ -46,15 +46,15 @@ pub struct Written {
 /// Writes the report of `run_id` to `file`.
 ///
 /// # Errors
-/// The run is no script, the daemon is not reached, or the file cannot be written. That evidence is not kept any more is
-/// no error: the report says so.
+/// The run is not a script, the daemon cannot be reached, or the file cannot be written. Evidence that is no longer
+/// stored is not an error: the report mentions it.
 pub async fn write(daemon: &Daemon, run_id: &str, file: &Path, out: &mut Output) -> Result<Written, Failure> {
     let run = read(daemon, run_id).await?;
     let Some(script) = run.script else {
         return Err(Failure::invalid(fill(words().page.not_a_script, &[run_id])));
     };
     let mut evidence = BTreeMap::new();
-    for (piece, refused) in report::wanted(&script) {
+    for (piece, refused) in html_report::wanted(&script) {
         let content = match refused {
             Some(refused) => refused,
             None => content(daemon, &piece.id).await?,
@@ -62,7 +62,7 @@ pub async fn write(daemon: &Daemon, run_id: &str, file: &Path, out: &mut Output)
         evidence.insert(piece.id, content);
     }
     let actions = script.script.actions.len();
-    let html = report::html(&Report {
+    let html = html_report::html(&Report {
         run_id: run_id.to_owned(),
         script: *script,
         questions: run.questions,
@@ -82,7 +82,7 @@ pub async fn write(daemon: &Daemon, run_id: &str, file: &Path, out: &mut Output)
     Ok(Written { bytes: html.len(), actions })
 }
 
-/// The run by its events.
+/// Reads the run by its events.
 pub async fn read(daemon: &Daemon, run_id: &str) -> Result<Run, Failure> {
     let mut run = Run::default();
     let mut events = daemon.client.export_run(run_id).await.map_err(|error| daemon.failure(error))?;
@@ -95,13 +95,13 @@ pub async fn read(daemon: &Daemon, run_id: &str) -> Result<Run, Failure> {
 async fn content(daemon: &Daemon, id: &str) -> Result<Content, Failure> {
     match daemon.client.get_blob(id).await {
         Ok(content) => Ok(Content::Here(content)),
-        // A daemon that is gone is another matter than a piece that is.
+        // The loss of the daemon is an error; the loss of one piece of evidence is not.
         Err(error) if error.is_retryable() => Err(daemon.failure(error)),
         Err(error) => Ok(Content::Missing(error.message().to_owned())),
     }
 }
 
-/// A reader never sees half of a report, and one that cannot be written leaves the old one.
+/// Writes the file atomically: a reader never sees half of a report, and a failure leaves the old file.
 fn save(file: &Path, contents: &[u8]) -> std::io::Result<()> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut temporary = tempfile::NamedTempFile::new_in(folder)?;

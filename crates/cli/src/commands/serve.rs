@@ -68,12 +68,12 @@ fn check(config: &Config, out: &mut Output) -> Exit {
     Exit::Ok
 }
 
-/// The log goes to stderr; stdout has the answer.
+/// Starts the log on stderr. Answers go to stdout.
 fn start_log(args: &ServeArgs) -> Result<(), Failure> {
     let filter = EnvFilter::try_new(&args.log)
         .map_err(|error| Failure::invalid(fill(words().serve.bad_filter, &[&chain(&error)])))?;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    // Only the first subscriber of a process counts, and this is the only place that sets one.
+    // Only the first subscriber of a process counts, and only this function sets one.
     let _ = match args.log_format {
         LogFormat::Text => log.try_init(),
         LogFormat::Json => log.json().try_init(),
@@ -81,7 +81,7 @@ fn start_log(args: &ServeArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The first SIGINT or SIGTERM ends this; a second one ends the process, for whoever does not want to wait.
+/// Returns at the first SIGINT or SIGTERM. A second signal ends the process at once.
 pub async fn asked_to_stop() {
     next_signal().await;
     tracing::info!("{}", words().serve.stopping);
@@ -95,7 +95,7 @@ async fn next_signal() {
     let (Ok(mut interrupt), Ok(mut terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
-        // Without a handler the default action ends the process.
+        // Without a handler, the default action of the signal ends the process.
         return std::future::pending().await;
     };
     tokio::select! {

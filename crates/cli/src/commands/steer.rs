@@ -87,7 +87,7 @@ pub async fn steer(daemon: &Daemon, command: RunsCommand, out: &mut Output) -> O
                 json::print("capataz.v1.ResolveResponse", &response),
             )
         }
-        // These only read; `runs` has them.
+        // These commands only read; the module `runs` handles them.
         RunsCommand::List(_)
         | RunsCommand::Show { .. }
         | RunsCommand::Watch(_)

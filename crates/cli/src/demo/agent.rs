@@ -1,4 +1,5 @@
-//! What the demo's agents do: `capataz __demo-agent ROLE PATH`. JSON on stdin, JSON on stdout, like any process agent.
+//! The demo's agents: `capataz __demo-agent ROLE PATH`. Like any process agent, they read JSON from stdin and write
+//! JSON to stdout.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,19 +14,19 @@ use serde_json::{Value, json};
 use super::crew::TRY_AGAIN;
 use crate::text::{counted, fill, words};
 
-/// The hidden subcommand.
+/// The name of the hidden subcommand.
 pub const MODE: &str = "__demo-agent";
 
-/// Attempts of the flaky agent that fail.
+/// How many attempts of the flaky agent fail.
 const FAILURES: u64 = 2;
-/// How long the slow agent would take.
+/// How long the slow agent would take if it were not stopped.
 const SLOW: Duration = Duration::from_secs(30);
-/// Where a scan stops, whatever folder it was given.
+/// Maximum number of files in a scan, for any folder.
 const MOST_FILES: usize = 20_000;
 const LONGEST_SCAN: Duration = Duration::from_secs(4);
-/// Larger files are no source text.
+/// Maximum size of a file that counts as source text.
 const MOST_BYTES: u64 = 1024 * 1024;
-/// Folders of what is generated or fetched.
+/// Folders of generated or downloaded files.
 const SKIPPED: [&str; 4] = ["target", "node_modules", "dist", "__pycache__"];
 
 pub fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
@@ -93,7 +94,7 @@ fn todos(folder: &Path) -> Value {
     json!({ "total": found.values().sum::<u64>(), "markers": found, "complete": complete })
 }
 
-/// Fails until it was asked often enough; a file remembers, as a real service would.
+/// Fails for the first [`FAILURES`] calls. A file keeps the count, as a real service would.
 fn flaky(state: &Path) -> Answer {
     let problem = |error: io::Error| (ExitCode::FAILURE, error.to_string());
     let asked = fs::metadata(state).map(|file| file.len()).unwrap_or(0);
@@ -128,14 +129,15 @@ fn summary() -> Answer {
     Ok(Value::String(text))
 }
 
-/// Every file of text below `folder`: the end of its name, and its contents. Returns whether it came to the end.
+/// Calls `see` for every text file below `folder`, with the file's extension and contents. Returns whether all files
+/// were seen.
 #[expect(clippy::disallowed_methods, reason = "a program of its own, which must end within its time")]
 fn for_each_text(folder: &Path, mut see: impl FnMut(&str, &str)) -> bool {
     let began = Instant::now();
     let mut seen = 0;
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
-        // What cannot be read is not ours to look at.
+        // Unreadable folders are skipped.
         let Ok(entries) = fs::read_dir(&folder) else { continue };
         for entry in entries.flatten() {
             let name = entry.file_name();

@@ -1,4 +1,4 @@
-//! Puts the demo's plan and agents together.
+//! The demo's plan and agents.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -11,17 +11,17 @@ use crate::plan_source;
 
 const PLAN: &str = include_str!("plan.toml");
 
-/// Exit code by which the flaky agent asks for another attempt; `EX_TEMPFAIL` of sysexits.h.
+/// The exit code with which the flaky agent asks for another attempt: `EX_TEMPFAIL` of sysexits.h.
 pub const TRY_AGAIN: u8 = 75;
 
-/// What cargo needs to find its toolchain, beside what every command gets.
+/// Environment variables that cargo needs to find its toolchain, in addition to those that every command gets.
 const CARGO_ENVIRONMENT: [&str; 7] =
     ["PATH", "HOME", "LANG", "TMPDIR", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN"];
 
-/// The plan. A folder with a `Cargo.toml` gets two more tasks, which ask cargo.
+/// The plan. A folder with a `Cargo.toml` gets two more tasks, which call cargo.
 ///
 /// # Errors
-/// None but a mistake in the plan file, which a test would show.
+/// Only a mistake in the plan file causes an error; a test finds such a mistake.
 pub fn plan(folder: &Path) -> Result<v1::Plan, Vec<Violation>> {
     let mut plan = plan_source::parse(PLAN.as_bytes(), Format::Toml)?;
     if is_cargo(folder)
@@ -42,7 +42,7 @@ fn is_cargo(folder: &Path) -> bool {
     folder.join("Cargo.toml").is_file()
 }
 
-/// The agents: this program itself in other roles, and cargo where the folder is a crate.
+/// The agents: this program in other roles, and cargo if the folder is a crate.
 pub fn agents(program: &Path, folder: &Path, state: &Path) -> Vec<ProcessAgent> {
     let text = |path: &OsStr| path.to_string_lossy().into_owned();
     let own = |name: &str, category: &str, role: &str, path: &Path| {
@@ -74,10 +74,10 @@ pub fn agents(program: &Path, folder: &Path, state: &Path) -> Vec<ProcessAgent> 
     agents
 }
 
-/// A large workspace describes itself in some megabytes.
+/// Maximum size of cargo's metadata. The metadata of a large workspace takes some megabytes.
 const MOST_METADATA: u64 = 16 * 1024 * 1024;
 
-/// The folder as processes in other folders can find it.
+/// The folder's absolute path, for processes with other working folders.
 pub fn absolute(folder: &Path) -> std::io::Result<PathBuf> {
     folder.canonicalize()
 }

@@ -1,4 +1,4 @@
-//! The crew of `capataz demo`: its plan, its agents, and what the agents do.
+//! The crew of `capataz demo`: its plan, its agents and their work.
 
 pub mod agent;
 pub mod crew;

@@ -8,19 +8,19 @@ use super::paint::{Paint, Tone};
 use super::special;
 use crate::text::{fill, words};
 
-/// What the display knows beside the error itself.
+/// Facts that the display knows in addition to the error itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Context<'a> {
     pub task: Option<&'a str>,
     pub agent: Option<&'a str>,
-    /// State of the task.
+    /// The task's state.
     pub phase: Option<&'a str>,
     pub max_attempts: Option<u32>,
-    /// Unix milliseconds at which the error came about.
+    /// Time of the error, in Unix milliseconds.
     pub at_ms: Option<i64>,
 }
 
-/// The error as its code or else its severity has it drawn.
+/// Draws the error by its code, or by its severity if the code has no box of its own.
 pub fn error(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
     if let Some(shown) = special::error(error, context, paint) {
         return shown;
@@ -43,13 +43,13 @@ pub fn severity(error: &v1::Error) -> v1::Severity {
     }
 }
 
-/// What a person can do about it, in one line.
+/// The next step for a person, in one line.
 pub fn advice(error: &v1::Error) -> Option<String> {
     let advice = codes::lookup(&error.code).map(|entry| entry.advice.to_owned());
     error.suggested_action.clone().filter(|action| !action.is_empty()).or(advice)
 }
 
-/// `[OK] …`
+/// A success: `[OK] …`.
 pub fn ok(message: &str, paint: Paint) -> String {
     paint.text(Tone::Good, &fill(words().errors.ok, &[&visible(message)]))
 }
@@ -88,7 +88,7 @@ fn warning(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
     frame.text(words().errors.continuing).finish()
 }
 
-/// `ERROR: CODE`, `Severity: …` and the line under it.
+/// The head of a box: `ERROR: CODE`, `Severity: …` and the line under them.
 pub fn heading(error: &v1::Error, paint: Paint) -> Frame {
     titled(words().errors.error, error, Tone::Bad, paint)
 }
@@ -126,7 +126,7 @@ fn body(frame: Frame, error: &v1::Error, context: &Context<'_>) -> Frame {
     frame
 }
 
-/// `task: message`, where the message does not name the task by itself.
+/// The message with the task's name in front, unless the message names the task itself.
 fn subject(error: &v1::Error, context: &Context<'_>) -> String {
     let message = message_or_code(error);
     match context.task {
@@ -139,7 +139,7 @@ fn message_or_code(error: &v1::Error) -> &str {
     if error.message.is_empty() { &error.code } else { &error.message }
 }
 
-/// `CODE: message`.
+/// The error in one line: `CODE: message`.
 pub fn one_line(error: &v1::Error) -> String {
     match (error.code.as_str(), error.message.as_str()) {
         ("", message) => message.to_owned(),
@@ -148,7 +148,8 @@ pub fn one_line(error: &v1::Error) -> String {
     }
 }
 
-/// As [`one_line`], with the message of what it wraps instead of its own, which only says that it wraps something.
+/// Like [`one_line`]. A wrapping error shows the message of its cause, because its own message only says that it wraps
+/// one.
 pub fn with_cause(error: &v1::Error) -> String {
     match &error.cause {
         Some(cause) => format!("{}: {}", error.code, one_line(cause)),
@@ -156,7 +157,7 @@ pub fn with_cause(error: &v1::Error) -> String {
     }
 }
 
-/// How many details a box lists before it only counts them.
+/// How many details a box lists; the others are only counted.
 const MOST_DETAILS: usize = 5;
 
 pub fn details_of(frame: Frame, details: &[String]) -> Frame {
@@ -169,7 +170,7 @@ pub fn details_of(frame: Frame, details: &[String]) -> Frame {
     }
 }
 
-/// `[k] what it does`, for each option.
+/// The options, each as `[k] description`.
 pub fn options(frame: Frame, options: &[String], texts: fn(&str) -> Option<&'static str>) -> Frame {
     let mut frame = frame;
     for option in options {
@@ -186,7 +187,7 @@ fn generic_option(option: &str) -> Option<&'static str> {
     }
 }
 
-/// The usual words for an option.
+/// The usual description of an option.
 pub fn common_option(option: &str) -> Option<&'static str> {
     let texts = &words().options;
     Some(match option {

@@ -1,4 +1,4 @@
-//! Numbers and times as people read them.
+//! Numbers and times in the form that people read.
 
 use crate::text::{counted, words};
 
@@ -7,11 +7,11 @@ const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// How long something took: `20ms`, `0.3s`, `8.5s`, `45s`, `1m 5s`, `2h 3m`, `3d 4h`.
+/// A duration, rounded: `20ms`, `0.3s`, `8.5s`, `45s`, `1m 5s`, `2h 3m`, `3d 4h`.
 pub fn took(milliseconds: i64) -> String {
     let ms = milliseconds.max(0);
     match ms {
-        // Rounded half up to tenths, which below ten seconds are worth reading.
+        // Durations below ten seconds are rounded half up to tenths.
         1..100 => format!("{ms}ms"),
         0..9_950 => {
             let tenths = (ms + 50) / 100;
@@ -39,7 +39,7 @@ fn two_units(large: i64, large_unit: &str, small: i64, small_unit: &str) -> Stri
     }
 }
 
-/// A delay or a limit, exactly: `1s`, `1.5s`, `250ms`, `30m`.
+/// A delay or a limit, without rounding: `1s`, `1.5s`, `250ms`, `30m`.
 pub fn exactly(milliseconds: i64) -> String {
     let ms = milliseconds.max(0);
     if (SECOND..MINUTE).contains(&ms) && ms % SECOND != 0 {
@@ -48,7 +48,7 @@ pub fn exactly(milliseconds: i64) -> String {
     capataz_contracts::duration::format(ms)
 }
 
-/// `30 minutes`, `35 seconds`, else as [`exactly`].
+/// A duration in words, such as `30 minutes` or `35 seconds`; where words do not fit, like [`exactly`].
 pub fn in_words(milliseconds: i64) -> String {
     let texts = &words().errors;
     match milliseconds.max(0) {
@@ -62,7 +62,7 @@ pub fn in_words(milliseconds: i64) -> String {
     }
 }
 
-/// `31:45`, `1:02:03`.
+/// A duration as on a clock: `31:45`, `1:02:03`.
 pub fn clock(milliseconds: i64) -> String {
     let seconds = milliseconds.max(0) / SECOND;
     let (hours, minutes, seconds) = (seconds / 3_600, seconds % 3_600 / 60, seconds % 60);
@@ -72,7 +72,7 @@ pub fn clock(milliseconds: i64) -> String {
     }
 }
 
-/// How long after its run's start something happened, nine columns wide up to a day: `+  1.204s`, `+ 1:02:03`.
+/// The time since the start of the run, nine columns wide up to one day: `+  1.204s`, `+ 1:02:03`.
 pub fn offset(milliseconds: i64) -> String {
     let ms = milliseconds.max(0);
     if ms < MINUTE {
@@ -82,7 +82,7 @@ pub fn offset(milliseconds: i64) -> String {
     }
 }
 
-/// How long ago, coarsely: `12s`, `5m`, `3h`, `2d`.
+/// An age, in its largest unit: `12s`, `5m`, `3h`, `2d`.
 pub fn age(milliseconds: i64) -> String {
     match milliseconds.max(0) {
         ms if ms < MINUTE => format!("{}s", ms / SECOND),
@@ -92,13 +92,13 @@ pub fn age(milliseconds: i64) -> String {
     }
 }
 
-/// `3/4 (75%)`, rounded half up; nothing of nothing is 0%.
+/// A share with its percentage rounded half up: `3/4 (75%)`. Zero of zero is 0%.
 pub fn share(part: u64, whole: u64) -> String {
     let percent = (200 * part + whole).checked_div(2 * whole).unwrap_or(0);
     format!("{part}/{whole} ({percent}%)")
 }
 
-/// `1,234`.
+/// A number with separators: `1,234`.
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut shown = String::new();
@@ -111,7 +111,7 @@ pub fn thousands(number: u64) -> String {
     shown
 }
 
-/// A time as `2026-03-21 09:08:07Z`.
+/// A time in UTC: `2026-03-21 09:08:07Z`.
 pub fn utc(unix_ms: i64) -> String {
     let seconds = unix_ms.div_euclid(SECOND);
     let (days, second_of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
@@ -120,8 +120,8 @@ pub fn utc(unix_ms: i64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// Year, month and day of a day counted from 1970-01-01, in the Gregorian calendar. Works in eras of 400 years, with
-/// years that begin in March, so that a leap day is the last of its year.
+/// Converts a number of days since 1970-01-01 to year, month and day of the Gregorian calendar. The calculation uses
+/// eras of 400 years, and years that begin in March, so that a leap day is the last day of its year.
 fn civil(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);

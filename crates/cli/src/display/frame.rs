@@ -1,10 +1,10 @@
-//! Boxes of 56 columns, as the error contracts draw them.
+//! Boxes of 56 columns, in the form of the error contracts.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::paint::{Paint, Tone};
 
-/// Columns of a box, borders included.
+/// Columns of a box, including its borders.
 pub const WIDTH: usize = 56;
 /// Columns of a line of text in a box.
 pub const TEXT_WIDTH: usize = 50;
@@ -17,7 +17,7 @@ enum Row {
     Light,
 }
 
-/// A box under construction: rows from the top to the bottom.
+/// A box under construction: its rows from top to bottom.
 #[derive(Debug)]
 pub struct Frame {
     paint: Paint,
@@ -26,12 +26,12 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// A box of `=`, for results and for errors that stop somebody.
+    /// A box of `=`, for results and for errors that stop the work.
     pub fn heavy(paint: Paint) -> Self {
         Self::begin(paint, Row::Heavy)
     }
 
-    /// A box of `-`, for what goes on by itself.
+    /// A box of `-`, for events after which the work goes on by itself.
     pub fn light(paint: Paint) -> Self {
         Self::begin(paint, Row::Light)
     }
@@ -50,13 +50,13 @@ impl Frame {
         self.text.push_str(&format!("+{}+\n", dash.repeat(INNER)));
     }
 
-    /// The line between a title and what belongs to it.
+    /// Adds the line between a title and its text.
     pub fn under_title(mut self) -> Self {
         self.border(self.border);
         self
     }
 
-    /// The line before what a person has to do.
+    /// Adds the line before the part that asks a person to act.
     pub fn rule(mut self) -> Self {
         self.border(Row::Light);
         self
@@ -67,7 +67,7 @@ impl Frame {
         self
     }
 
-    /// Text, wrapped.
+    /// Adds text, wrapped.
     pub fn text(self, text: &str) -> Self {
         self.toned(text, Tone::Plain)
     }
@@ -76,7 +76,7 @@ impl Frame {
         self.hanging("", text, tone)
     }
 
-    /// Text behind a mark such as `-> `; further lines are indented as far.
+    /// Adds text behind a mark such as `-> `; further lines are indented to match.
     pub fn item(self, mark: &str, text: &str) -> Self {
         self.hanging(mark, text, Tone::Plain)
     }
@@ -91,7 +91,7 @@ impl Frame {
         self
     }
 
-    /// Several items behind the same mark.
+    /// Adds several items behind the same mark.
     pub fn items<'a>(mut self, mark: &str, items: impl IntoIterator<Item = &'a str>) -> Self {
         for item in items {
             self = self.item(mark, item);
@@ -113,7 +113,7 @@ impl Frame {
     }
 }
 
-/// `text` in lines of at most `width` columns. Words stay whole where they fit into a line; line breaks are kept.
+/// Wraps `text` into lines of at most `width` columns. Line breaks stay, and words that fit into a line are not split.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(2);
     let mut lines = Vec::new();
@@ -139,7 +139,7 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Pushes all but the last piece of `word`, each as wide as fits.
+/// Pushes all pieces of `word` except the last one, each as wide as possible.
 fn split_overlong(word: &str, width: usize, lines: &mut Vec<String>) -> String {
     let mut piece = String::new();
     for character in word.chars() {
@@ -151,7 +151,7 @@ fn split_overlong(word: &str, width: usize, lines: &mut Vec<String>) -> String {
     piece
 }
 
-/// `text` on one line of at most `width` columns, with `…` where something was left out.
+/// Shortens `text` to one line of at most `width` columns, with `…` in place of the omitted part.
 pub fn truncated(text: &str, width: usize) -> String {
     let text = visible(text);
     if text.width() <= width {
@@ -168,8 +168,8 @@ pub fn truncated(text: &str, width: usize) -> String {
     kept
 }
 
-/// `text` with nothing in it that acts on a terminal: tabs and line breaks become spaces, other control characters and
-/// those that turn the direction of writing are escaped.
+/// Makes `text` harmless to a terminal: tabs and line breaks become spaces; other control characters and characters
+/// that change the writing direction are escaped.
 pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
@@ -183,7 +183,7 @@ pub fn visible(text: &str) -> String {
     shown
 }
 
-/// As [`visible`], with its line breaks and indentation kept.
+/// Like [`visible`], but line breaks and indentation stay.
 pub fn visible_block(text: &str) -> String {
     text.replace('\t', "    ").lines().map(visible).collect::<Vec<_>>().join("\n")
 }

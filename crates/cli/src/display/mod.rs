@@ -1,16 +1,16 @@
-//! How results and errors look: pure functions from the contract's messages to text.
+//! The appearance of results and errors: pure functions from the contract's messages to text.
 //!
-//! Nothing here prints, asks for the time or knows where the messages come from. All words are in [`crate::text`].
+//! Nothing here prints, reads the clock or knows where the messages come from. All texts are in [`crate::text`].
 
-pub mod ask;
+pub mod actions;
+pub mod answer;
 pub mod error;
 pub mod format;
 pub mod frame;
 pub mod paint;
 pub mod payload;
-pub mod report;
 pub mod retry;
 pub mod run;
-pub mod script;
 pub mod special;
 pub mod table;
+pub mod wave;

@@ -1,6 +1,6 @@
-//! Colours, where they are wanted.
+//! Colours.
 
-/// What a piece of text is, as far as colour goes.
+/// The meaning of a piece of text, from which its colour follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
     Plain,
@@ -24,7 +24,7 @@ impl Tone {
     }
 }
 
-/// Whether text is coloured.
+/// Colours text, or leaves it plain where colours are off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Paint {
     on: bool,

@@ -1,4 +1,4 @@
-//! What agents hand over, for people.
+//! Inputs and outputs of agents, for people.
 
 use capataz_contracts::json::is_json;
 use capataz_contracts::v1;
@@ -6,7 +6,7 @@ use capataz_contracts::v1::payload::Data;
 
 use super::frame::{truncated, visible_block};
 
-/// Bytes of the payload.
+/// The size of the payload in bytes.
 pub fn size(payload: &v1::Payload) -> u64 {
     match &payload.data {
         None => 0,
@@ -15,12 +15,12 @@ pub fn size(payload: &v1::Payload) -> u64 {
     }
 }
 
-/// Lines of a payload that is shown at all.
+/// Maximum number of lines of a payload that is shown.
 const MOST_LINES: usize = 24;
-/// Columns of such a line.
+/// Maximum number of columns of each such line.
 const LINE_WIDTH: usize = 110;
 
-/// The payload as text, shortened; nothing for what is no text, is stored elsewhere or is not there.
+/// The payload as text, shortened. `None` for payloads that are not text, are stored as a blob, or are absent.
 pub fn excerpt(payload: &v1::Payload) -> Option<String> {
     let Some(Data::Inline(bytes)) = &payload.data else { return None };
     let text = std::str::from_utf8(bytes).ok()?;

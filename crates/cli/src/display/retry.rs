@@ -5,16 +5,16 @@ use super::frame::Frame;
 use super::paint::{Paint, Tone};
 use crate::text::{fill, words};
 
-/// One attempt, and the delay after it where another one followed.
+/// One attempt, and the delay before the next attempt if there was one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
     pub number: u32,
-    /// Why it failed; absent where it succeeded.
+    /// The attempt's failure; `None` if the attempt succeeded.
     pub failure: Option<String>,
     pub delay_ms: Option<i64>,
 }
 
-/// The attempts of `task`, of at most `max_attempts`.
+/// The box of the attempts of `task`, which may have at most `max_attempts`.
 pub fn retry(task: &str, attempts: &[Attempt], max_attempts: u32, paint: Paint) -> String {
     let texts = &words().retry;
     let mut frame = Frame::light(paint).text(&fill(texts.title, &[task])).under_title();
@@ -23,8 +23,8 @@ pub fn retry(task: &str, attempts: &[Attempt], max_attempts: u32, paint: Paint) 
             frame = frame.blank();
         }
         let (verdict, tone) = match &attempt.failure {
-            Some(failure) => (format!("{} ({failure})", words().report.failed), Tone::Bad),
-            None => (words().report.success.to_owned(), Tone::Good),
+            Some(failure) => (format!("{} ({failure})", words().wave_box.failed), Tone::Bad),
+            None => (words().wave_box.success.to_owned(), Tone::Good),
         };
         let number = attempt.number.to_string();
         frame = frame.toned(&fill(texts.attempt, &[&number, &max_attempts.to_string(), &verdict]), tone);

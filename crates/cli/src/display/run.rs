@@ -1,4 +1,4 @@
-//! A run as a whole: its line in a list, its page, and what is said at its end.
+//! A run as a whole: its line in a list, its page, and its final messages.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use super::format;
 use super::frame::{truncated, visible};
 use super::paint::{Paint, Tone};
 use super::table::Table;
-use super::{report, special};
+use super::{special, wave};
 use crate::text::{counted, fill, words};
 
-/// Failed tasks that get a box of their own at the end of a run; further ones get a line.
+/// Maximum number of failed tasks that get a box of their own at the end of a run; further ones get a line.
 const MOST_BOXES: usize = 3;
-/// Failed tasks that get a line.
+/// Maximum number of failed tasks that get a line.
 const MOST_FAILURES: usize = 20;
-/// Columns of what a table says about a failure.
+/// Columns of a failure's description in a table.
 const DETAIL_WIDTH: usize = 72;
 
-/// The outcome as the contract spells it.
+/// The outcome's name, spelled as in the contract.
 pub fn outcome_name(outcome: v1::RunOutcome) -> &'static str {
     match outcome {
         v1::RunOutcome::Unspecified => "",
@@ -31,7 +31,7 @@ pub fn outcome_name(outcome: v1::RunOutcome) -> &'static str {
     }
 }
 
-/// The outcome of a run that has ended, else its status.
+/// The outcome of a run that has ended, or the status of one that has not.
 pub fn status_name(run: &v1::Run) -> &'static str {
     match run.status() {
         v1::RunStatus::Unspecified => "",
@@ -104,8 +104,7 @@ pub fn show(run: &v1::Run, now_ms: i64, paint: Paint) -> String {
     for (index, wave) in run.waves.iter().enumerate() {
         let number = (index + 1).to_string();
         let of = run.waves.len().to_string();
-        let title =
-            fill(texts.wave, &[&number, &of, &visible(&wave.name), report::policy_name(wave.policy())]);
+        let title = fill(texts.wave, &[&number, &of, &visible(&wave.name), wave::policy_name(wave.policy())]);
         let mut table = Table::new(texts.task_head);
         for task in &wave.tasks {
             table.row(task_row(task, now_ms));
@@ -133,7 +132,7 @@ fn heading(run: &v1::Run, now_ms: i64, paint: Paint) -> String {
     heading_with(run, (texts.tasks, &settled), now_ms, paint)
 }
 
-/// The heading of a script's run, whose tasks are how the daemon works.
+/// The heading of a script's run. Its tasks are left out, because they are an implementation detail of scripts.
 pub fn script_heading(run: &v1::Run, browser: &str, now_ms: i64, paint: Paint) -> String {
     heading_with(run, (words().act.browser, browser), now_ms, paint)
 }
@@ -188,10 +187,10 @@ fn task_row(task: &v1::TaskView, now_ms: i64) -> [(String, Tone); 6] {
     ]
 }
 
-/// Questions without an answer, each with the commands that answer it.
+/// The open questions, each with the commands that answer it.
 pub fn questions(run: &v1::Run, paint: Paint) -> String {
     let open = run.questions.iter().filter(|question| question.answer.is_none());
-    let shown: Vec<String> = open.map(|question| ask(&run.run_id, question, paint)).collect();
+    let shown: Vec<String> = open.map(|open| question(&run.run_id, open, paint)).collect();
     if shown.is_empty() {
         return String::new();
     }
@@ -199,7 +198,7 @@ pub fn questions(run: &v1::Run, paint: Paint) -> String {
 }
 
 /// A question and the command that answers it.
-pub fn ask(run_id: &str, question: &v1::Question, paint: Paint) -> String {
+pub fn question(run_id: &str, question: &v1::Question, paint: Paint) -> String {
     let texts = &words().watch;
     let mut text = fill(texts.question, &[&visible(&question.question_id), &visible(&question.text)]);
     text = paint.text(Tone::Warning, &text);
@@ -212,8 +211,8 @@ pub fn ask(run_id: &str, question: &v1::Question, paint: Paint) -> String {
     text
 }
 
-/// The reports of all waves that began.
-pub fn reports(run: &v1::Run, paint: Paint) -> String {
+/// The boxes of all waves that have begun.
+pub fn wave_boxes(run: &v1::Run, paint: Paint) -> String {
     let began = |wave: &&v1::WaveView| {
         wave.evaluation.is_some() || wave.tasks.iter().any(|task| task.started_at_ms.is_some())
     };
@@ -224,25 +223,27 @@ pub fn reports(run: &v1::Run, paint: Paint) -> String {
         .enumerate()
         .filter(|(_, wave)| began(wave))
         .map(|(index, wave)| {
-            let report = report::report(wave, paint);
+            let shown = wave::wave_box(wave, paint);
             if of == 1 {
-                return report;
+                return shown;
             }
-            let title =
-                fill(words().report.wave, &[&(index + 1).to_string(), &of.to_string(), &visible(&wave.name)]);
-            format!("{}\n{report}", paint.text(Tone::Faint, &title))
+            let title = fill(
+                words().wave_box.wave,
+                &[&(index + 1).to_string(), &of.to_string(), &visible(&wave.name)],
+            );
+            format!("{}\n{shown}", paint.text(Tone::Faint, &title))
         })
         .collect();
     shown.join("\n\n")
 }
 
-/// The errors of a run: boxes for the few that matter most, a line and the next step for the others.
+/// The errors of a run: boxes for the few most important ones, a line and the next step for each of the others.
 pub fn failures(run: &v1::Run, paint: Paint) -> String {
     let failed: Vec<(&v1::TaskView, &v1::Error)> = run
         .waves
         .iter()
         .flat_map(|wave| &wave.tasks)
-        // Who cancels knows of it; it is in the report.
+        // The person who cancelled a task knows; the wave's box lists cancelled tasks.
         .filter(|task| task.status() != v1::ResultStatus::Cancelled)
         .filter_map(|task| task.error.as_ref().map(|error| (task, error)))
         .collect();
@@ -275,7 +276,7 @@ pub fn failures(run: &v1::Run, paint: Paint) -> String {
     parts.join("\n\n")
 }
 
-/// What can be answered is offered only as long as somebody waits for the answer.
+/// The box of a failure. It offers the options only while the run waits for an answer.
 fn boxed_failure(run: &v1::Run, task: &v1::TaskView, error: &v1::Error, paint: Paint) -> String {
     let context = context_of(task);
     if run.status() != v1::RunStatus::Finished {
@@ -308,7 +309,7 @@ fn multiple(run: &v1::Run, failed: &[(&v1::TaskView, &v1::Error)], paint: Paint)
     special::multiple_critical(&errors, &format!("capataz runs show {}", run.run_id), paint)
 }
 
-/// `nightly: succeeded in 5.2s`.
+/// The outcome of a run in one line: `nightly: succeeded in 5.2s`.
 pub fn outcome_line(run: &v1::Run, now_ms: i64, paint: Paint) -> String {
     let text = fill(
         words().watch.outcome,
@@ -317,7 +318,7 @@ pub fn outcome_line(run: &v1::Run, now_ms: i64, paint: Paint) -> String {
     paint.text(status_tone(run), &text)
 }
 
-/// `2 waves, 7 tasks`.
+/// The numbers of waves and tasks of a plan: `2 waves`, `7 tasks`.
 pub fn size_of(plan: &v1::Plan) -> (String, String) {
     let texts = &words().watch;
     let tasks: usize = plan.waves.iter().map(|wave| wave.tasks.len()).sum();

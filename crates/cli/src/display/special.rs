@@ -1,4 +1,4 @@
-//! Boxes of their own for single codes.
+//! Boxes for individual codes.
 
 use capataz_contracts::v1;
 use capataz_policy::codes;
@@ -9,7 +9,7 @@ use super::frame::Frame;
 use super::paint::{Paint, Tone};
 use crate::text::{fill, words};
 
-/// The box of the error's code; none where its severity decides.
+/// The box for the error's code; `None` if the severity decides the form.
 pub fn error(error: &v1::Error, context: &Context<'_>, paint: Paint) -> Option<String> {
     Some(match error.code.as_str() {
         codes::AGENT_NOT_FOUND | codes::COMMAND_NOT_FOUND | codes::RESOURCE_NOT_FOUND
@@ -46,7 +46,7 @@ fn not_found(error: &v1::Error, paint: Paint) -> String {
     frame.blank().rule().text(texts.required_action).item("-> ", action).finish()
 }
 
-/// What stands between the outermost double quotes.
+/// The text between the outermost double quotes.
 fn quoted(message: &str) -> Option<&str> {
     let (_, after) = message.split_once('"')?;
     after.rsplit_once('"').map(|(inside, _)| inside)
@@ -72,7 +72,7 @@ fn invalid_transition(error: &v1::Error, paint: Paint) -> String {
         }
     } else {
         frame = frame.text(texts.correct_steps).item("  ", steps);
-        // What is active may also fail: the other way on from the same step.
+        // A task that may complete may also fail, which is the other valid step from the same state.
         if let Some(before) = steps.strip_suffix("COMPLETE") {
             frame = frame.item("  ", &format!("{before}FAILED"));
         }
@@ -173,7 +173,8 @@ fn session(error: &v1::Error, paint: Paint) -> String {
         .finish()
 }
 
-/// MULTIPLE CRITICAL ERRORS, each as `CODE: subject`; `recovery` is the command that shows where things stand.
+/// The box MULTIPLE CRITICAL ERRORS. Each error is given as `CODE: subject`; `recovery` is the command that shows the
+/// state of the run.
 pub fn multiple_critical(errors: &[String], recovery: &str, paint: Paint) -> String {
     let texts = &words().errors;
     let mut frame = Frame::heavy(paint)

@@ -5,7 +5,7 @@ use unicode_width::UnicodeWidthStr;
 use super::frame::visible;
 use super::paint::{Paint, Tone};
 
-/// Rows under a heading; a cell's tone colours it.
+/// Rows under a heading; each cell has a tone for its colour.
 #[derive(Debug, Default)]
 pub struct Table {
     head: Vec<String>,
@@ -13,7 +13,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// `head` has its columns separated by tabs.
+    /// Makes a table; `head` contains the column titles, separated by tabs.
     pub fn new(head: &str) -> Self {
         Self { head: head.split('\t').map(str::to_owned).collect(), rows: Vec::new() }
     }
@@ -26,7 +26,7 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// The table, without a line break at its end. The last column is not padded.
+    /// The table as text, without a line break at its end. The last column is not padded.
     pub fn render(&self, paint: Paint) -> String {
         let mut widths: Vec<usize> = self.head.iter().map(|title| title.width()).collect();
         for row in &self.rows {
@@ -48,7 +48,7 @@ fn line<'a>(cells: impl Iterator<Item = (&'a str, Tone)>, widths: &[usize], pain
     let mut text = String::new();
     let mut gap = 0;
     for ((cell, tone), width) in cells.zip(widths) {
-        // Padding comes before the next cell, so that empty last columns leave no white space.
+        // Padding is written before the next cell, so that empty cells at the end of a row leave no trailing spaces.
         if !cell.is_empty() {
             text.push_str(&" ".repeat(gap));
             text.push_str(&paint.text(tone, cell));

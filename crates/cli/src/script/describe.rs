@@ -1,5 +1,5 @@
-//! Actions, targets, conditions and what a page did, in the words of the DSL. Nothing here is escaped: whoever shows it
-//! does that as its medium needs.
+//! Actions, targets, conditions and the page's reactions, in the words of the DSL. Nothing here is escaped: each medium
+//! escapes the text itself.
 
 use capataz_contracts::json::print;
 use capataz_contracts::v1;
@@ -41,8 +41,8 @@ pub fn criticality_name(criticality: v1::Criticality) -> &'static str {
     }
 }
 
-/// `click role=button name="Save"`, `navigate https://example.com/`. What is typed is never said, because nobody knows
-/// here whether it is a secret; a reference to one is no secret.
+/// An action in one line: `click role=button name="Save"`, `navigate https://example.com/`. Typed text is never
+/// included, because it may be a secret; a reference to a secret is included.
 pub fn action(action: &v1::Action) -> String {
     let mut parts = vec![kind_name(action.kind()).to_owned()];
     parts.extend(action.url.clone());
@@ -76,7 +76,7 @@ fn list(items: &[String]) -> Option<String> {
     (!items.is_empty()).then(|| items.join(", "))
 }
 
-/// `testid=save role=button name="Save" in frame css=#shop`.
+/// A target in one line: `testid=save role=button name="Save" in frame css=#shop`.
 pub fn target(target: &v1::Target) -> String {
     let mut parts = Vec::new();
     let mut part = |name: &str, value: &Option<String>, quoted: bool| {
@@ -99,7 +99,7 @@ pub fn target(target: &v1::Target) -> String {
     parts.join(" ")
 }
 
-/// `text_equals testid=total "12"`.
+/// A condition in one line: `text_equals testid=total "12"`.
 pub fn condition(condition: &v1::Condition) -> String {
     let mut parts = vec![enum_name(condition.kind().as_str_name(), "CONDITION_KIND_")];
     parts.extend(condition.target.as_ref().map(target));
@@ -114,14 +114,14 @@ fn enum_name(name: &str, prefix: &str) -> String {
     name.trim_start_matches(prefix).to_ascii_lowercase()
 }
 
-/// The action as JSON, laid out, as it was written, but for what is typed.
+/// The action as indented JSON, as it was written, with typed text left out.
 pub fn as_json(action: &v1::Action) -> String {
     let mut action = action.clone();
     action.value = action.value.as_deref().map(typed);
     serde_json::to_string_pretty(&print("capataz.v1.Action", &action)).unwrap_or_default()
 }
 
-/// What is different between two signatures: url, title, dom, anchors, inputs.
+/// The parts in which two signatures differ: url, title, dom, anchors, inputs.
 pub fn differences(before: &v1::StateSignature, after: &v1::StateSignature) -> Vec<&'static str> {
     let parts = [
         ("url", before.url == after.url),
@@ -133,7 +133,7 @@ pub fn differences(before: &v1::StateSignature, after: &v1::StateSignature) -> V
     parts.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect()
 }
 
-/// The state's change in one line: where the page is now, or what of it is different.
+/// The page's change in one line: its new address, or the parts that differ.
 pub fn transition(before: Option<&v1::StateSignature>, after: Option<&v1::StateSignature>) -> Option<String> {
     let texts = &words().act;
     let (before, after) = (before?, after?);
@@ -147,7 +147,7 @@ pub fn transition(before: Option<&v1::StateSignature>, after: Option<&v1::StateS
     })
 }
 
-/// What the page did besides: redirects, dialogs, tabs, downloads, refused requests; a part for each kind.
+/// Further reactions of the page: redirects, dialogs, tabs, downloads, refused requests. Each kind is one part.
 pub fn changes(changes: &v1::PageChanges) -> Vec<String> {
     let texts = &words().act;
     let mut parts = Vec::new();
@@ -174,7 +174,7 @@ pub fn changes(changes: &v1::PageChanges) -> Vec<String> {
     parts
 }
 
-/// What came of an action that succeeded.
+/// The result of an action that succeeded.
 #[derive(Clone, Copy, Debug)]
 pub struct Success<'a> {
     pub state_before: Option<&'a v1::StateSignature>,
@@ -185,9 +185,9 @@ pub struct Success<'a> {
 }
 
 impl Success<'_> {
-    /// `click: found by role: button "Save"; now at …; total = 12`.
+    /// The result in one line: `click: found by role: button "Save"; now at …; total = 12`.
     pub fn of(&self, kind: v1::ActionKind) -> String {
-        // That reading has changed nothing is no news.
+        // An action that only reads cannot change the page, so that an unchanged page is not mentioned.
         let changes = policy::kind_traits(kind).is_some_and(|traits| traits.changes);
         let parts = self.parts(changes);
         match parts.is_empty() {
@@ -196,7 +196,8 @@ impl Success<'_> {
         }
     }
 
-    /// How the element was found, what became of the page where that matters, what happened besides, and the output.
+    /// The parts of the line: how the element was found, the page's change where it matters, its further reactions, the
+    /// output.
     pub fn parts(&self, changes_matter: bool) -> Vec<String> {
         let mut parts: Vec<String> = self.resolution.map(resolution).into_iter().collect();
         if changes_matter {
@@ -210,7 +211,7 @@ impl Success<'_> {
     }
 }
 
-/// `found by role: button "Save" (not by testid)`.
+/// The resolution of a target: `found by role: button "Save" (not by testid)`.
 pub fn resolution(record: &v1::ResolutionRecord) -> String {
     let texts = &words().act;
     let mut text = fill(texts.found_by, &[&record.locator, short_element(&record.element)]);
@@ -220,7 +221,7 @@ pub fn resolution(record: &v1::ResolutionRecord) -> String {
     text
 }
 
-/// `button "Save"` of `button "Save" html > body > button`: who reads a line knows the page.
+/// Shortens `button "Save" html > body > button` to `button "Save"`, because the reader of a line knows the page.
 fn short_element(element: &str) -> &str {
     let named = element.rfind("\" ").and_then(|end| element.get(..=end)).unwrap_or(element);
     named.strip_suffix(" \"\"").unwrap_or(named)
@@ -237,7 +238,7 @@ pub fn after_failure(next: v1::AfterFailure) -> &'static str {
     }
 }
 
-/// What an action gave, as text: a JSON text without its quotation marks.
+/// The output of an action as text. A JSON string loses its quotation marks.
 pub fn output(value: &str) -> String {
     match serde_json::from_str(value) {
         Ok(Value::String(text)) => text,
@@ -246,7 +247,7 @@ pub fn output(value: &str) -> String {
     }
 }
 
-/// `12 bytes`, `3.4 KiB`.
+/// A number of bytes: `12 bytes`, `3.4 KiB`.
 pub fn bytes(count: u64) -> String {
     const KIB: f64 = 1024.0;
     match count {
@@ -256,12 +257,12 @@ pub fn bytes(count: u64) -> String {
     }
 }
 
-/// Where the page of a code is.
+/// The address of a code's documentation.
 pub fn page_of(code: &str) -> Option<String> {
     policy::lookup(code).map(|entry| format!("docs/errors/{}.md", entry.code))
 }
 
-/// Lines of a JSON object, `key: value`, the values on one line each.
+/// The lines of a JSON object, as `key: value`, each value on one line.
 pub fn details(text: &str) -> Vec<(String, String)> {
     match serde_json::from_str(text) {
         Ok(Value::Object(object)) => object
@@ -348,7 +349,7 @@ mod tests {
         };
         assert_eq!(told(&state("a", "1"), &state("b", "2")), "now at b");
         assert_eq!(told(&state("a", "1"), &state("a", "2")), "changed: dom");
-        assert_eq!(told(&state("a", "1"), &state("a", "1")), "the page is as before");
+        assert_eq!(told(&state("a", "1"), &state("a", "1")), "page unchanged");
         assert_eq!(transition(Some(&state("a", "1")), None), None);
     }
 

@@ -1,6 +1,7 @@
-//! What a script's run did, as its events tell it: every activity of its browser, every try at it, and how each ended.
+//! The fold of a script's run: every activity of its browser, every try at an activity, and the end of each.
 //!
-//! Pure, and total: an event that does not fit what came before changes what it can and is otherwise ignored.
+//! The fold is pure and total: if an event does not fit the state, it changes as much as it can and the rest is
+//! ignored.
 
 use std::collections::BTreeMap;
 
@@ -13,17 +14,17 @@ pub struct ScriptRun {
     pub script: v1::Script,
     pub labels: BTreeMap<String, String>,
     pub accepted_at_ms: i64,
-    /// Name and version; empty before it is open.
+    /// The browser's name and version; empty before the browser is open.
     pub browser: String,
-    /// In the order in which they began.
+    /// The activities, in the order in which they began.
     pub activities: Vec<Activity>,
-    /// What the actions gave, by name.
+    /// The outputs of the actions, by name.
     pub outputs: BTreeMap<String, String>,
-    /// Of a session: why it ends, where that was asked for.
+    /// True when the closing of an interactive session was requested.
     pub close_requested: bool,
     pub closed_by_idleness: bool,
     pub finished: Option<Finished>,
-    /// Number and time of the newest event.
+    /// The number of the newest event.
     pub seq: u64,
     pub at_ms: i64,
 }
@@ -39,11 +40,11 @@ pub struct Finished {
 #[derive(Clone, Debug, Default)]
 pub struct Activity {
     pub kind: v1::BrowserActivity,
-    /// Of an action and of a recovery: the action's place in the script, from 0.
+    /// The action's place in the script, from 0; set for actions and recoveries.
     pub step: Option<u32>,
-    /// With variables and outputs in their places.
+    /// The action with its variables and outputs filled in.
     pub action: Option<v1::Action>,
-    /// The wave that it is, from 0; absent for an action that was stopped before it began.
+    /// The number of the activity's wave, from 0; `None` for an action that was stopped before it began.
     pub wave: Option<u32>,
     pub started_at_ms: i64,
     pub ended_at_ms: Option<i64>,
@@ -57,41 +58,42 @@ pub struct Try {
     pub ended_at_ms: Option<i64>,
     pub stages: Vec<v1::StageRecord>,
     pub ending: Option<Ending>,
-    /// What the executor did not say itself: that it took too long, that nobody knows what became of it.
+    /// An error that the engine recorded because the executor reported none, for example a timeout or an unknown
+    /// outcome.
     pub settled: Option<v1::Error>,
-    /// Until the next try.
+    /// The delay before the next try.
     pub delay_ms: Option<i64>,
 }
 
 #[derive(Clone, Debug)]
 pub enum Ending {
-    /// Boxed, because most tries of a script that goes on have none.
+    /// The result of an action. It is boxed because most tries of a running script have none.
     Succeeded(Box<v1::ActionFinished>),
-    /// Several where a limit of the policy came on top of what it is about.
+    /// The failures of the try. There are several if a limit of the policy adds a failure to the action's own.
     Failed(Vec<v1::ActionFailed>),
-    /// Of opening and closing.
+    /// The end of an opening or a closing.
     Done,
 }
 
-/// The action that has failed; none where the browser was opened or closed, whose errors name the nearest one.
+/// The place of the failed action; `None` if opening or closing failed, because such errors name the nearest action.
 pub fn step_of(failed: &v1::ActionFailed) -> Option<u32> {
     let of_browser = matches!(failed.activity(), v1::BrowserActivity::Open | v1::BrowserActivity::Close);
     failed.error.as_ref().filter(|_| !of_browser).and_then(|error| error.step_index)
 }
 
-/// How an action stands.
+/// The state of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     NotReached,
     Running,
     Succeeded,
-    /// It failed, and the script went on.
+    /// The action failed, and the script went on.
     PassedOver,
     Failed,
 }
 
 impl ScriptRun {
-    /// Takes up the next event of the run.
+    /// Applies the next event of the run.
     pub fn apply(&mut self, event: &v1::Event) {
         self.seq = event.seq;
         self.at_ms = event.at_ms;
@@ -162,24 +164,24 @@ impl ScriptRun {
         }
     }
 
-    /// The action as it was written; that of a session as it was proposed.
+    /// The action as the script declares it; in a session, as it was proposed.
     pub fn declared(&self, step: u32) -> Option<&v1::Action> {
         self.script.actions.get(step as usize)
     }
 
-    /// The activities that were for the action at `step`: itself, and recoveries of it.
+    /// The activities of the action at `step`: the action itself and its recoveries.
     pub fn activities_of(&self, step: u32) -> impl Iterator<Item = &Activity> {
         self.activities.iter().filter(move |activity| activity.step == Some(step))
     }
 
-    /// How the action at `step` stands.
+    /// The state of the action at `step`.
     pub fn state_of(&self, step: u32) -> State {
         let actions = self.activities_of(step).filter(|activity| activity.is_action());
         let Some(last) = actions.last() else { return State::NotReached };
         match last.tries.last().and_then(|last| last.ending.as_ref()) {
             Some(Ending::Succeeded(_) | Ending::Done) => State::Succeeded,
             Some(Ending::Failed(failures)) => match failures.last().map(v1::ActionFailed::next) {
-                // In a session there is nothing else that it could stop.
+                // In a session, a failure has nothing further to stop.
                 Some(v1::AfterFailure::Continue) if !self.script.interactive => State::PassedOver,
                 Some(v1::AfterFailure::Retry | v1::AfterFailure::Recover) if self.finished.is_none() => {
                     State::Running
@@ -191,13 +193,13 @@ impl ScriptRun {
         }
     }
 
-    /// Why the script ended, where it did not end well.
+    /// The failure that ended the script, if one did.
     pub fn error(&self) -> Option<&v1::ActionFailed> {
         let failures = self.activities.iter().flat_map(Activity::failures);
         failures.filter(|failed| failed.next() == v1::AfterFailure::Halt).last()
     }
 
-    /// The activity in work.
+    /// The running activity.
     pub fn current(&self) -> Option<&Activity> {
         self.activities.last().filter(|activity| activity.ended_at_ms.is_none())
     }
@@ -228,7 +230,7 @@ impl ScriptRun {
             }
             return;
         }
-        // A failure of what never began is an activity of its own.
+        // The failure of an action that never began becomes an activity of its own.
         let only = Try {
             started_at_ms: at_ms,
             ended_at_ms: Some(at_ms),
@@ -252,7 +254,7 @@ impl Activity {
         self.kind == v1::BrowserActivity::Action
     }
 
-    /// Every failure of its tries, in order.
+    /// All failures of the activity's tries, in order.
     pub fn failures(&self) -> impl Iterator<Item = &v1::ActionFailed> {
         self.tries.iter().flat_map(|one| match &one.ending {
             Some(Ending::Failed(failures)) => failures.as_slice(),
@@ -260,7 +262,7 @@ impl Activity {
         })
     }
 
-    /// The try in work; one that was never leased begins with what is known of it.
+    /// The running try. An activity that was never leased gets a try that begins with the activity.
     fn current(&mut self) -> &mut Try {
         if self.tries.is_empty() {
             self.tries.push(Try { started_at_ms: self.started_at_ms, ..Try::default() });
@@ -271,7 +273,7 @@ impl Activity {
 }
 
 impl Try {
-    /// The task's own end says more only where the executor said nothing.
+    /// Records the end of the task. The task's error counts only where the executor reported none.
     fn settle(&mut self, at_ms: i64, error: Option<&v1::Error>) {
         self.ended_at_ms.get_or_insert(at_ms);
         if self.ending.is_none() {

@@ -1,4 +1,4 @@
-//! Scripts: where their files come from, what their runs did, and the words for it.
+//! Scripts: reading their files, folding their events, and describing their actions.
 
 pub mod describe;
 pub mod fold;

@@ -1,4 +1,4 @@
-//! Script files, and everything that can be said of them without a page.
+//! Script files, and every check that needs no page.
 
 use std::path::Path;
 
@@ -9,27 +9,27 @@ use crate::failure::Failure;
 use crate::plan_source::{format_of, name_of, read};
 use crate::text::{fill, words};
 
-/// What a script's file or command line gives beside each other.
+/// A parsed script with the violations that were found.
 #[derive(Debug, Default)]
 pub struct Given {
     pub script: v1::Script,
     pub violations: Vec<v1::ScriptViolation>,
 }
 
-/// Reads the script in `file`, with `variables` instead of its own.
+/// Reads the script in `file`; `variables` override the script's own.
 ///
 /// # Errors
-/// It cannot be read. That it breaks rules is no error here: all of them are listed.
+/// The file cannot be read. Broken rules are not an error here: all of them are listed.
 pub fn load(file: &Path, format: Option<Format>, variables: &[(String, String)]) -> Result<Given, Failure> {
     let bytes = contents(file)?;
     let format = format.unwrap_or_else(|| format_of(file, &bytes));
     Ok(parse(&bytes, format, variables))
 }
 
-/// The file's bytes.
+/// Reads the file's bytes.
 ///
 /// # Errors
-/// It cannot be read.
+/// The file cannot be read.
 pub fn contents(file: &Path) -> Result<Vec<u8>, Failure> {
     read(file).map_err(|error| {
         Failure::invalid(fill(words().contract.cannot_read, &[&name_of(file), &error.to_string()]))
@@ -50,8 +50,8 @@ fn parse(bytes: &[u8], format: Format, variables: &[(String, String)]) -> Given 
     }
 }
 
-/// Every violation of the script: of its shape, then of the rules for its actions. What the first says of a place, the
-/// second does not say again.
+/// All violations of the script: first those of its shape, then those of the rules for actions. A path that violates
+/// the shape is not listed again.
 pub fn check(script: &v1::Script) -> Vec<v1::ScriptViolation> {
     let shape = validate::script(script);
     let rules = capataz_executor::dsl::check_script(script);
@@ -62,11 +62,11 @@ pub fn check(script: &v1::Script) -> Vec<v1::ScriptViolation> {
     shape.into_iter().map(|violation| of_contract(violation, Some(script))).chain(rules).collect()
 }
 
-/// Reads one action, as it is proposed to a session. Whether it keeps the rules is the daemon's answer, with the state of
-/// the page as evidence.
+/// Reads one action for a session. The daemon checks the rules, because its answer includes the state of the page as
+/// evidence.
 ///
 /// # Errors
-/// It cannot be read, or is no action.
+/// The file cannot be read, or does not contain an action.
 pub fn action(file: &Path) -> Result<v1::Action, Failure> {
     let bytes = contents(file)?;
     let parsed = match json::from_slice(&bytes) {

@@ -1,4 +1,4 @@
-//! Follows a run's events until something ends the watching.
+//! Follows a run's events until the run, the user or a limit ends the watching.
 
 use std::future::pending;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -20,13 +20,13 @@ use crate::display::paint::Tone;
 use crate::output::Output;
 use crate::text::{fill, words};
 
-/// How a run is shown while it goes on.
+/// The form in which a running run is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     Silent,
     /// A line for each event.
     Lines(Detail),
-    /// What has happened above, what is happening below.
+    /// Past events above, running tasks below.
     Live,
     /// Each event as a JSON document on a line of its own.
     Json,
@@ -39,7 +39,7 @@ pub struct Options {
     pub exit_on_question: bool,
 }
 
-/// Why the watching ended.
+/// The reason why the watching ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Finished,
@@ -47,20 +47,20 @@ pub enum End {
     Question,
     /// Ctrl-C.
     Interrupted,
-    /// Nobody reads our output any more.
+    /// The reader of the output has gone.
     NoReader,
-    /// The daemon was away for longer than we wait.
+    /// The daemon was away for longer than [`MOST_AWAY`].
     Gone,
 }
 
-/// How long a daemon may be away before waiting for it is given up. It restarts within seconds; somebody who starts it
-/// by hand needs a little longer.
+/// How long the command waits for an absent daemon. A daemon restarts within seconds; a person who starts one by hand
+/// needs a little longer.
 const MOST_AWAY: Duration = Duration::from_secs(120);
 
 /// Follows `run_id` from its first event.
 ///
 /// # Errors
-/// The daemon refuses: there is no such run.
+/// The daemon refuses, for example because it does not know the run.
 pub async fn follow(
     client: &Client,
     run_id: &str,
@@ -124,10 +124,10 @@ struct Watcher<'r> {
     style: Style,
     run: Run,
     live: Option<Live>,
-    /// When the newest event came in, by this machine's clock.
+    /// The time of the newest event's arrival, by this machine's clock.
     received: Instant,
     caught_up: bool,
-    /// A lost connection is told once.
+    /// True after the loss of the connection was reported, so that each loss is reported once.
     told_away: bool,
 }
 
@@ -193,9 +193,10 @@ impl<'r> Watcher<'r> {
     fn draw(&mut self, out: &mut Output) {
         let Some(live) = &mut self.live else { return };
         let (rows, columns) = Live::size();
-        // The daemon's clock may differ from ours: what it said last, and the time since then.
+        // The daemon's clock may differ from this machine's, so the time is that of the newest event plus the time
+        // since its arrival.
         let since = i64::try_from(self.received.elapsed().as_millis()).unwrap_or(0);
-        // Of history only the end counts: the daemon's time is that of its newest event.
+        // While history is read, the time is that of the newest event.
         let now_ms = if self.caught_up { self.run.at_ms + since } else { self.run.at_ms };
         // One row stays free for the cursor.
         let lines =
@@ -210,7 +211,7 @@ impl<'r> Watcher<'r> {
     }
 }
 
-/// An event as a line of JSON.
+/// An event as a JSON document.
 pub fn record(run_id: &str, event: &v1::Event, cursor: Option<&Bytes>) -> serde_json::Value {
     let mut record = json!({ "run_id": run_id, "event": json::print("capataz.v1.Event", event) });
     if let (Some(cursor), Some(object)) = (cursor, record.as_object_mut()) {
@@ -219,7 +220,7 @@ pub fn record(run_id: &str, event: &v1::Event, cursor: Option<&Bytes>) -> serde_
     record
 }
 
-/// Unix milliseconds by this machine's clock.
+/// The current time in Unix milliseconds, by this machine's clock.
 #[expect(clippy::disallowed_methods, reason = "what is shown to a person is relative to now")]
 pub fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

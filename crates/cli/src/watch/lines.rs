@@ -1,46 +1,47 @@
-//! One line for each event: what a log shows, and what stays on the screen above the running tasks.
+//! One line for each event, for logs and for the part of the screen above the running tasks.
 
 use capataz_contracts::v1;
 use capataz_contracts::v1::event::Body;
 
 use super::model::Run;
 use super::script_lines;
-use crate::display::ask::{self, call_reason};
+use crate::display::answer::{self, call_reason};
 use crate::display::error::{one_line, severity, with_cause};
 use crate::display::format::{exactly, offset, share, took};
 use crate::display::frame::{visible, visible_block};
 use crate::display::paint::{Paint, Tone};
-use crate::display::report::policy_name;
 use crate::display::run::{outcome_name, outcome_tone, size_of};
+use crate::display::wave::policy_name;
 use crate::text::{counted, fill, words};
 
-/// How much is said.
+/// The amount of detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
-    /// What matters to somebody who also sees the running tasks.
+    /// Important events, for a reader who also sees the running tasks.
     Results,
     /// Every step.
     Steps,
-    /// Every event, and all that errors carry.
+    /// Every event, and all fields of errors.
     Everything,
 }
 
-/// What an event says.
+/// The text of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Absent where it is about the run.
+    /// The task's name; `None` if the line is about the run.
     pub task: Option<String>,
     pub text: String,
     pub tone: Tone,
     pub(super) needed: Detail,
 }
 
-/// Widest column of task names.
+/// Maximum width of the column of task names.
 const MOST_NAME_WIDTH: usize = 28;
-/// Stands where a line is about the run itself.
+/// The placeholder for a task's name where a line is about the run.
 const NO_TASK: &str = "-";
 
-/// The event as text, further lines indented; none where the detail does not want it. `run` has it applied already.
+/// The event as text, with further lines indented; `None` if `detail` excludes the event. The event was already applied
+/// to `run`.
 pub fn render(run: &Run, run_id: &str, event: &v1::Event, detail: Detail, paint: Paint) -> Option<String> {
     let line = line(run, run_id, event)?;
     if detail < line.needed {
@@ -67,7 +68,7 @@ pub fn render(run: &Run, run_id: &str, event: &v1::Event, detail: Detail, paint:
     Some(text)
 }
 
-/// The names in the column of tasks: those of all tasks, or of all actions of a script.
+/// The names that determine the column's width: of all tasks, or of all actions of a script.
 fn names(run: &Run) -> Box<dyn Iterator<Item = &str> + '_> {
     match &run.script {
         Some(script) => Box::new(script.script.actions.iter().map(|action| action.id.as_str())),
@@ -96,7 +97,7 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
         Body::RunAccepted(v1::RunAccepted { ask: Some(ask), .. }) => {
             of_run(fill(texts.ask_accepted, &[&visible(&ask.text)]), Tone::Plain, Results)
         }
-        // A script has told them.
+        // The module `script_lines` has written these events' lines.
         Body::BrowserActivityStarted(_)
         | Body::BrowserOpened(_)
         | Body::ActionProposed(_)
@@ -109,12 +110,12 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
         Body::AskRouted(routed) => {
             let confidence = routed.routing.as_ref().map_or(0.0, |routing| routing.confidence);
             let why = routed.routing.as_ref().map_or("", |routing| routing.reason.as_str());
-            let values = [&routed.spec, call_reason(routed.reason()), &ask::sure(confidence), why];
+            let values = [&routed.spec, call_reason(routed.reason()), &answer::sure(confidence), why];
             of_run(fill(texts.ask_routed, &values), Tone::Strong, Results)
         }
         Body::TransitionConsidered(considered) => {
             let transition = considered.transition.clone().unwrap_or_default();
-            of_run(ask::transition_line(&transition), Tone::Warning, Results)
+            of_run(answer::transition_line(&transition), Tone::Warning, Results)
         }
         Body::SessionOpened(opened) => {
             of_run(fill(texts.session_opened, &[&opened.session]), Tone::Plain, Results)
@@ -141,7 +142,7 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
             of_task(leased.wave, leased.task, text, Tone::Plain, Steps)
         }
         Body::TaskLeaseLost(lost) => {
-            let text = fill(texts.lease_lost, &[loss(lost.reason()), &lost.losses.to_string()]);
+            let text = fill(texts.lease_lost, &[loss(lost.reason()), &(words().ordinal)(lost.losses.into())]);
             of_task(lost.wave, lost.task, text, Tone::Warning, Results)
         }
         Body::TaskAttemptFailed(failed) => {
@@ -209,7 +210,7 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
         }
         Body::Notice(notice) => {
             let error = notice.notice.as_ref()?;
-            // What only says that all went well is left to those who want every step.
+            // Notices of success appear only where every step is wanted.
             let (tone, needed) = match severity(error) {
                 v1::Severity::Low => (Tone::Faint, Steps),
                 v1::Severity::Medium => (Tone::Warning, Results),
@@ -267,7 +268,7 @@ fn reason(evaluation: Option<&v1::Evaluation>) -> String {
     })
 }
 
-/// Reasons are shown as the contract spells them.
+/// The reason's name, spelled as in the contract.
 fn loss(reason: v1::LeaseLossReason) -> &'static str {
     match reason {
         v1::LeaseLossReason::Unspecified => "",
@@ -300,7 +301,7 @@ fn error_of(event: &v1::Event) -> Option<&v1::Error> {
     }
 }
 
-/// The end of what the agent logged.
+/// The end of the agent's log.
 fn log_of(event: &v1::Event) -> &str {
     match &event.body {
         Some(Body::TaskAttemptFailed(failed)) => &failed.log,
@@ -309,7 +310,8 @@ fn log_of(event: &v1::Event) -> &str {
     }
 }
 
-/// What an error carries beyond its code and the first line of its message: that of its cause, reasons, details.
+/// The fields of an error beyond its code and the first line of its message: the rest of the message, its cause,
+/// reasons, details.
 fn extras(error: &v1::Error) -> Vec<String> {
     let mut lines: Vec<String> = error.message.lines().skip(1).map(visible).collect();
     lines.extend(error.reason.iter().flat_map(|reason| reason.lines()).map(visible));
@@ -395,7 +397,7 @@ mod tests {
             ..v1::TaskLeaseLost::default()
         });
         let shown = log([accepted(&["a"]), leased(0, 1), lost, leased(0, 1)], Detail::Steps);
-        assert!(shown.contains("its worker was lost (disconnected); 1 so far"), "{shown}");
+        assert!(shown.contains("worker lost: disconnected (1st time)"), "{shown}");
         assert!(shown.contains("+  3.000s  a  attempt 1 goes on (process)"), "{shown}");
     }
 

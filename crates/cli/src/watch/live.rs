@@ -7,13 +7,13 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::screen::Line;
 use crate::output::Output;
 
-/// How often the screen is drawn anew: often enough that tenths of seconds are seen to pass.
+/// The interval between two drawings, short enough to show tenths of seconds passing.
 pub const FRAME: Duration = Duration::from_millis(100);
 
 pub struct Live {
     screen: MultiProgress,
     bars: Vec<ProgressBar>,
-    /// Lines that will stay, above those that move.
+    /// Lines that will stay on the screen, above those that move.
     pending: Vec<String>,
     moving: ProgressStyle,
     still: ProgressStyle,
@@ -21,12 +21,12 @@ pub struct Live {
 
 impl Live {
     pub fn new() -> Self {
-        // The templates are constants; were one wrong, the line would show without what moves.
+        // The templates are constants. An invalid template would only lose the moving part of the line.
         let style = |template| {
             ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
         };
         let screen = MultiProgress::with_draw_target(ProgressDrawTarget::stdout());
-        // Lines are written over instead of cleared first, which would flicker.
+        // Lines are overwritten instead of cleared first, which would flicker.
         screen.set_move_cursor(true);
         Self {
             screen,
@@ -37,13 +37,13 @@ impl Live {
         }
     }
 
-    /// Rows and columns of the terminal.
+    /// The terminal's size as rows and columns.
     pub fn size() -> (usize, usize) {
         let (rows, columns) = console::Term::stdout().size();
         (usize::from(rows), usize::from(columns))
     }
 
-    /// Keeps a line for the next time the screen is drawn.
+    /// Keeps a line for the next drawing.
     pub fn keep(&mut self, line: String) {
         self.pending.push(line);
     }
@@ -66,7 +66,7 @@ impl Live {
         }
     }
 
-    /// Takes everything that moves off the screen.
+    /// Removes the moving lines from the screen.
     pub fn clear(&mut self, out: &mut Output) {
         self.draw(&[], out);
     }

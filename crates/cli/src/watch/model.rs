@@ -1,6 +1,7 @@
-//! A run as its events tell it: the fold that everything which watches a run looks at.
+//! The fold of a run's events. Everything that watches a run reads this state.
 //!
-//! Pure, and total: an event that does not fit what came before changes what it can and is otherwise ignored.
+//! The fold is pure and total: if an event does not fit the state, it changes as much as it can and the rest is
+//! ignored.
 
 use std::collections::BTreeSet;
 
@@ -11,22 +12,22 @@ use crate::display::retry::Attempt;
 use crate::script::fold::ScriptRun;
 use crate::text::words;
 
-/// How a task stands.
+/// The state of a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Step {
-    /// Its wave has not begun.
+    /// The task's wave has not begun.
     #[default]
     Planned,
-    /// In its agent's queue.
+    /// The task is in its agent's queue.
     Queued,
     Running {
         since_ms: i64,
     },
-    /// Asked to stop.
+    /// The task was asked to stop.
     Stopping {
         since_ms: i64,
     },
-    /// Between two attempts.
+    /// The task waits between two attempts.
     Retrying {
         at_ms: i64,
     },
@@ -42,12 +43,12 @@ pub struct Task {
     pub critical: bool,
     pub max_attempts: u32,
     pub attempt: u32,
-    /// The running attempt has changed its worker.
+    /// True when the running attempt was taken over by another worker.
     pub resumed: bool,
     pub step: Step,
-    /// Attempts of the activation that have ended.
+    /// The activation's attempts that have ended.
     pub attempts: Vec<Attempt>,
-    /// What the worker said last: share done, message.
+    /// The worker's last progress report: share done, message.
     pub progress: (Option<f64>, Option<String>),
 }
 
@@ -58,7 +59,7 @@ pub struct Wave {
     pub tasks: Vec<Task>,
     pub settled: u32,
     pub succeeded: u32,
-    /// Tasks that are not settled and not only planned, by their index.
+    /// The indices of the tasks that are running, queued, retrying or stopping.
     pub active: BTreeSet<u32>,
 }
 
@@ -76,17 +77,17 @@ pub enum Phase {
 pub struct Run {
     pub name: String,
     pub accepted_at_ms: i64,
-    /// Time of the newest event.
+    /// The time of the newest event.
     pub at_ms: i64,
     pub seq: u64,
     pub phase: Phase,
     pub waves: Vec<Wave>,
-    /// Index of the wave that began last.
+    /// The index of the wave that began last.
     pub wave: Option<usize>,
-    /// Questions without an answer.
+    /// The open questions.
     pub questions: Vec<v1::Question>,
     pub outcome: v1::RunOutcome,
-    /// Where the run is a script: what its browser did.
+    /// The fold of the browser's activities, if the run is a script.
     pub script: Option<Box<ScriptRun>>,
 }
 
@@ -194,7 +195,7 @@ impl Run {
         }
     }
 
-    /// Takes up what a worker says of its work.
+    /// Applies a worker's progress report.
     pub fn progress(&mut self, frame: &v1::ProgressFrame) {
         self.update(frame.wave, frame.task, |task| {
             if matches!(task.step, Step::Running { .. } | Step::Stopping { .. }) {
@@ -228,7 +229,7 @@ impl Run {
 
     fn settled(&mut self, settled: &v1::TaskSettled) {
         self.update(settled.wave, settled.task, |task| {
-            // Attempts that failed before have said so themselves; this is the last one, where there was one.
+            // Earlier failed attempts have been recorded; this event ends the last attempt, if there was one.
             if settled.attempts > 0 {
                 let success = settled.status() == v1::ResultStatus::Success;
                 task.attempts.push(Attempt {
@@ -241,7 +242,7 @@ impl Run {
         });
     }
 
-    /// Changes a task and keeps the counts of its wave.
+    /// Changes a task and updates the counts of its wave.
     fn update(&mut self, wave: u32, index: u32, change: impl FnOnce(&mut Task)) {
         let Some(wave) = self.waves.get_mut(wave as usize) else { return };
         let Some(task) = wave.tasks.get_mut(index as usize) else { return };
@@ -259,7 +260,7 @@ impl Run {
 }
 
 impl Task {
-    /// Whether it has settled, and with success.
+    /// Returns whether the task has settled, and whether it succeeded.
     fn is_settled(&self) -> (bool, bool) {
         match self.step {
             Step::Settled { status } => (true, status == v1::ResultStatus::Success),
@@ -300,8 +301,8 @@ fn max_attempts(policy: &v1::RetryPolicy) -> u32 {
 
 fn failure_of(settled: &v1::TaskSettled) -> String {
     match settled.status() {
-        v1::ResultStatus::Timeout => words().report.timeout.to_owned(),
-        v1::ResultStatus::Cancelled => words().report.cancelled.to_lowercase(),
+        v1::ResultStatus::Timeout => words().wave_box.timeout.to_owned(),
+        v1::ResultStatus::Cancelled => words().wave_box.cancelled.to_lowercase(),
         _ => {
             let error = settled.error.as_ref();
             cause_in_short(error.and_then(|error| error.cause.as_deref()).or(error))
@@ -309,14 +310,14 @@ fn failure_of(settled: &v1::TaskSettled) -> String {
     }
 }
 
-/// What stands in parentheses behind a failed attempt: `timeout`, `exit code 1`, else the code.
+/// The cause of a failed attempt in short, for parentheses: `timeout`, `exit code 1`, else the code.
 pub fn cause_in_short(error: Option<&v1::Error>) -> String {
-    let Some(error) = error else { return words().report.error.to_owned() };
+    let Some(error) = error else { return words().wave_box.error.to_owned() };
     let front = error.message.split(':').next().unwrap_or_default();
     match error.code.as_str() {
-        "TIMEOUT" | "TASK_TIMEOUT" => words().report.timeout.to_owned(),
+        "TIMEOUT" | "TASK_TIMEOUT" => words().wave_box.timeout.to_owned(),
         _ if front.starts_with("exit code ") => front.to_owned(),
-        "" if error.message.is_empty() => words().report.error.to_owned(),
+        "" if error.message.is_empty() => words().wave_box.error.to_owned(),
         "" => error.message.clone(),
         code => code.to_owned(),
     }

@@ -1,19 +1,19 @@
-//! The lines at the bottom of the screen: what the run is doing right now.
+//! The lines at the bottom of the screen, which show the run's current work.
 
 use super::model::{Phase, Run, Step, Task, Wave};
 use crate::display::format::{share, took};
 use crate::display::frame::{truncated, visible};
 use crate::display::paint::{Paint, Tone};
-use crate::display::report::policy_name;
+use crate::display::wave::policy_name;
 use crate::script::describe;
 use crate::script::fold::ScriptRun;
 use crate::text::{fill, words};
 use capataz_contracts::v1;
 
-/// One line.
+/// One line of the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Something moves in front of it.
+    /// True when a spinner moves in front of the line.
     pub spins: bool,
     pub text: String,
 }
@@ -24,7 +24,7 @@ pub fn screen(run: &Run, run_id: &str, now_ms: i64, rows: usize, columns: usize,
     if run.is_finished() {
         return Vec::new();
     }
-    // Two columns for what moves in front.
+    // The spinner needs these columns.
     let columns = columns.saturating_sub(3).max(20);
     if let Some(script) = &run.script {
         let notes = notes(run, run_id, columns, paint).into_iter().map(still);
@@ -60,7 +60,7 @@ pub fn screen(run: &Run, run_id: &str, now_ms: i64, rows: usize, columns: usize,
     head
 }
 
-/// What a script's browser does: `3 of 7: click role=button name="Save"  1.2s`.
+/// The current activity of a script's browser: `3 of 7: click role=button name="Save"  1.2s`.
 fn activity_line(script: &ScriptRun, now_ms: i64, columns: usize) -> Line {
     let texts = &words().script_lines;
     let Some(activity) = script.current() else {
@@ -84,7 +84,7 @@ fn still(text: String) -> Line {
     Line { spins: false, text }
 }
 
-/// `checks (quorum): 3 of 5 settled, 2 succeeded, needs 3/5 (60%)`.
+/// The heading of a wave: `checks (quorum): 3 of 5 settled, 2 succeeded, needs 3/5 (60%)`.
 fn header(run: &Run, wave: &Wave, columns: usize, paint: Paint) -> String {
     let texts = &words().watch;
     let total = wave.tasks.len();
@@ -102,13 +102,13 @@ fn header(run: &Run, wave: &Wave, columns: usize, paint: Paint) -> String {
     paint.text(if run.phase == Phase::Running { Tone::Strong } else { Tone::Warning }, &text)
 }
 
-/// Successes without which the wave fails; none where no count decides.
+/// The number of successes that the wave needs; `None` if no count decides.
 fn needed(wave: &Wave) -> Option<u64> {
     let total = wave.tasks.len() as u64;
     match wave.policy.kind() {
         v1::AggregationKind::Quorum | v1::AggregationKind::Unspecified => {
             let threshold = wave.policy.quorum_threshold.unwrap_or(0.5).clamp(0.0, 1.0);
-            // The smallest whole number whose share reaches the threshold, in spite of rounding.
+            // The smallest whole number whose share reaches the threshold, regardless of rounding.
             Some((0..=total).find(|count| *count as f64 / total.max(1) as f64 >= threshold).unwrap_or(total))
         }
         v1::AggregationKind::FailFast => Some(total),
@@ -134,7 +134,7 @@ fn notes(run: &Run, run_id: &str, columns: usize, paint: Paint) -> Vec<String> {
         Phase::Cancelling => notes.push(texts.run_cancelling.to_owned()),
         Phase::Running | Phase::Finished => {}
     }
-    // A command that is cut could not be copied; the terminal wraps it.
+    // A shortened command could not be copied, so the terminal wraps the line instead.
     let cut = |note: String| if run.questions.is_empty() { truncated(&note, columns) } else { note };
     notes.into_iter().map(|note| paint.text(Tone::Warning, &cut(note))).collect()
 }
@@ -146,7 +146,7 @@ fn name_width(wave: &Wave) -> usize {
     names.map(|task| task.name.chars().count()).max().unwrap_or(0).min(MOST_NAME_WIDTH)
 }
 
-/// `fetch  agent-fetch  attempt 2/3  1.2s  40%  message`.
+/// The line of a task: `fetch  agent-fetch  attempt 2/3  1.2s  40%  message`.
 fn task_line(task: &Task, width: usize, now_ms: i64) -> String {
     let texts = &words().watch;
     let attempt = fill(texts.attempt, &[&task.attempt.to_string(), &task.max_attempts.to_string()]);
@@ -211,7 +211,7 @@ mod tests {
                 "checks (quorum): 1 of 4 settled, 1 succeeded, needs 2/4 (50%)",
                 "fetch  agent-fetch  attempt 1/3  again in 0.5s",
                 "* lint   agent-lint  attempt 1/3  5.5s  40%  reading",
-                "1 waiting for a worker",
+                "1 queued",
             ],
         );
     }
@@ -224,7 +224,7 @@ mod tests {
         let lines = screen(&run, "0199", 100_000, 6, 80, Paint::OFF);
         assert_eq!(lines.len(), 6);
         assert_eq!(lines[4].text, "… and 37 more");
-        assert_eq!(lines[5].text, "10 waiting for a worker");
+        assert_eq!(lines[5].text, "10 queued");
         assert_eq!(screen(&run, "0199", 100_000, 1, 80, Paint::OFF).len(), 1);
     }
 
@@ -246,7 +246,7 @@ mod tests {
                 "checks (quorum): 0 of 1 settled, 0 succeeded, needs 1/1 (100%)",
                 "waits for an answer: answer with `capataz runs resolve 0199 q1 retry`",
                 "paused: no new attempts",
-                "1 waiting for a worker",
+                "1 queued",
             ],
         );
     }
@@ -255,7 +255,7 @@ mod tests {
     fn a_script_shows_what_its_browser_does() {
         let mut run = Run::default();
         let story = crate::script::fold::tests::story();
-        // Up to the action that is in work.
+        // The events before the end of the running action.
         story.iter().take(11).for_each(|event| run.apply(event));
         let shown: Vec<String> = screen(&run, "0199", 1_300, 20, 60, Paint::OFF)
             .into_iter()

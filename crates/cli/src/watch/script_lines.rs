@@ -11,7 +11,8 @@ use crate::script::describe;
 use crate::script::fold::{ScriptRun, step_of};
 use crate::text::{counted, fill, words};
 
-/// The event's line; none where it is told as that of any other run. `script` has it applied already.
+/// The event's line; `None` if the event is shown like that of any other run. The event was already applied to
+/// `script`.
 pub fn line(script: &ScriptRun, event: &v1::Event) -> Option<Line> {
     use Detail::{Everything, Results, Steps};
     let texts = &words().script_lines;
@@ -61,7 +62,7 @@ pub fn line(script: &ScriptRun, event: &v1::Event) -> Option<Line> {
                 None => of_run(text, tone, Results),
             }
         }
-        // The failure was told by the executor; what is left to say is when it is tried again.
+        // The executor's error has its own line; this line adds only the time of the next try.
         Body::TaskAttemptFailed(attempt) if told(attempt.error.as_ref()) => {
             let mut line = of_run(fill(texts.retry_in, &[&exactly(attempt.delay_ms)]), Tone::Faint, Results);
             line.task = task_of(script, attempt.wave);
@@ -78,7 +79,7 @@ pub fn line(script: &ScriptRun, event: &v1::Event) -> Option<Line> {
     })
 }
 
-/// What of the machine under a script needs no line of its own, because the script's events say it.
+/// Hides events of the underlying waves and tasks, because the script's own events report the same.
 fn quiet(script: &ScriptRun, event: &v1::Event, needed: Detail) -> Option<Line> {
     let texts = &words().watch;
     let (wave, text) = match event.body.as_ref()? {
@@ -102,7 +103,7 @@ fn quiet(script: &ScriptRun, event: &v1::Event, needed: Detail) -> Option<Line> 
     Some(Line { task: task_of(script, wave), text, tone: Tone::Faint, needed })
 }
 
-/// Whether an event of the script has told this failure.
+/// Returns whether an event of the script has reported this failure.
 fn told(error: Option<&v1::Error>) -> bool {
     error.is_some_and(|error| policy::lookup(&error.code).is_some())
 }
@@ -117,7 +118,7 @@ fn task_of(script: &ScriptRun, wave: u32) -> Option<String> {
 }
 
 fn activity_started(script: &ScriptRun, started: &v1::BrowserActivityStarted) -> Option<Line> {
-    // Nothing is performed: the failure itself follows.
+    // This activity performs nothing; the failure follows as an event of its own.
     if started.failure.is_some() {
         return None;
     }
@@ -168,7 +169,7 @@ fn action_failed(failed: &v1::ActionFailed) -> (String, Tone) {
     (fill(texts.failed, &[&error.error_code, stage, &error.message, next]), tone)
 }
 
-/// What a failure carries beyond its line: conditions, details, evidence.
+/// The parts of a failure beyond its line: conditions, details, evidence.
 pub fn extras(event: &v1::Event) -> Vec<String> {
     let Some(Body::ActionFailed(v1::ActionFailed { error: Some(error), .. })) = &event.body else {
         return Vec::new();
@@ -182,7 +183,7 @@ pub fn extras(event: &v1::Event) -> Vec<String> {
     conditions.chain(error.cause.clone()).chain(details).chain(evidence).collect()
 }
 
-/// Microseconds as people read them.
+/// A number of microseconds, in the form that people read.
 pub fn duration(microseconds: u64) -> String {
     match microseconds {
         0..1_000 => format!("{microseconds}µs"),

@@ -16,7 +16,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// A daemon on a free port, with this configuration; its data are in `data` of the folder.
+    /// Starts a daemon on a free port, with this configuration and its data in the folder's `data`.
     pub fn start(folder: &Path, config: &str) -> Self {
         std::fs::write(folder.join("capataz.toml"), config).unwrap();
         Self::listen(folder, "127.0.0.1:0")
@@ -51,18 +51,18 @@ impl Served {
         self.process.id()
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until the daemon ends by itself.
     pub fn ended(&mut self) -> ExitStatus {
         self.process.wait().unwrap()
     }
 
-    /// Processes of the browsers that are open.
+    /// The processes of the open browsers.
     pub async fn browsers(&self) -> Vec<u32> {
         let open = self.client().await.list_browsers().await.unwrap();
         open.browsers.iter().map(|browser| browser.process_id).collect()
     }
 
-    /// SIGKILL and nothing else, and a daemon after it that takes up its work, at the same address.
+    /// Kills the daemon with SIGKILL, and starts another one at the same address that continues its work.
     pub fn kill_and_start(mut self) -> Self {
         self.process.kill().unwrap();
         self.process.wait().unwrap();

@@ -1,11 +1,11 @@
-//! What a wave's results are reported as.
+//! The errors and notices about a wave's results.
 
 use capataz_contracts::v1;
 
 use crate::codes;
 use crate::text;
 
-/// Too few tasks succeeded, and the run ends (HIGH). The evaluation is the one that says so.
+/// The error that too few tasks succeeded and the run ends (HIGH), with the evaluation that decided so.
 #[must_use]
 pub fn quorum_not_met(evaluation: &v1::Evaluation) -> v1::Error {
     let share = text::share(evaluation.successes, evaluation.total);
@@ -16,7 +16,7 @@ pub fn quorum_not_met(evaluation: &v1::Evaluation) -> v1::Error {
     v1::Error { can_continue: Some(false), ..codes::error(codes::QUORUM_NOT_MET, message) }
 }
 
-/// A task that is marked critical failed, and the run ends (HIGH).
+/// The error that a critical task failed and the run ends (HIGH).
 #[must_use]
 pub fn critical_agent_failed(task: &str) -> v1::Error {
     v1::Error {
@@ -25,13 +25,13 @@ pub fn critical_agent_failed(task: &str) -> v1::Error {
     }
 }
 
-/// A task that is not marked critical failed, and the run goes on (MEDIUM).
+/// The notice that a task failed that is not critical, and the run goes on (MEDIUM).
 #[must_use]
 pub fn optional_agent_failed(task: &str) -> v1::Error {
     codes::error(codes::OPTIONAL_AGENT_FAILED, format!("task {task:?} failed; the run goes on without it"))
 }
 
-/// The run came to its end in spite of failures (MEDIUM).
+/// The notice that the run ended in spite of failures (MEDIUM).
 #[must_use]
 pub fn partial_success(successes: u32, total: u32) -> v1::Error {
     let share = text::share(successes, total);

@@ -1,4 +1,4 @@
-//! Whether a wave's results let the run go on (seed 000, contract 5).
+//! The decision whether a wave's results let the run go on (seed 000, contract 5).
 
 mod errors;
 mod policy;
@@ -14,27 +14,27 @@ pub use errors::{critical_agent_failed, optional_agent_failed, partial_success, 
 pub use policy::{AggregationKind, AggregationPolicy, WaveDecision};
 pub use tally::{ErrorSummary, MOST_NAMES, Tally};
 
-/// How a task ended.
+/// The way in which a task ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResultStatus {
     Success,
     Error,
     Timeout,
-    /// Neither a success nor a failure: nobody let it finish.
+    /// The task was cancelled before it finished, which is neither a success nor a failure.
     Cancelled,
 }
 
 impl ResultStatus {
     pub const ALL: [Self; 4] = [Self::Success, Self::Error, Self::Timeout, Self::Cancelled];
 
-    /// Error or timeout.
+    /// Returns whether the result is an error or a timeout.
     #[must_use]
     pub const fn is_failure(self) -> bool {
         matches!(self, Self::Error | Self::Timeout)
     }
 
-    /// As the contract has it.
+    /// The status as the contract's enum.
     #[must_use]
     pub const fn to_proto(self) -> v1::ResultStatus {
         match self {
@@ -58,7 +58,7 @@ impl From<ResultStatus> for v1::ResultStatus {
     }
 }
 
-/// A status that the contract leaves unspecified.
+/// The contract leaves the status unspecified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the result's status is unspecified")]
 pub struct UnspecifiedStatus;
@@ -71,15 +71,15 @@ impl TryFrom<v1::ResultStatus> for ResultStatus {
     }
 }
 
-/// What the policy needs to know of a task that has ended.
+/// The facts about an ended task that the policy needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskOutcome<'a> {
     pub task: &'a str,
     pub agent: &'a str,
     pub status: ResultStatus,
-    /// Whether the plan marks the task as critical.
+    /// True when the plan marks the task as critical.
     pub critical: bool,
-    /// Severity of its failure; where absent, the aggregator's rule gives one. Not read for other statuses.
+    /// The severity of the failure; if absent, the aggregator's rule gives one. Other statuses ignore it.
     pub severity: Option<Severity>,
 }
 

@@ -9,7 +9,7 @@ use crate::text;
 
 const DEFAULT_THRESHOLD: f64 = 0.5;
 
-/// How a wave's results decide.
+/// The way in which a wave's results decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AggregationKind {
@@ -17,7 +17,7 @@ pub enum AggregationKind {
     FailFast,
     /// A share of the tasks must succeed.
     Quorum,
-    /// The run goes on whatever happens.
+    /// The run goes on regardless of failures.
     ContinueAll,
     /// Every task that is marked critical must succeed.
     CriticalPath,
@@ -26,7 +26,7 @@ pub enum AggregationKind {
 impl AggregationKind {
     pub const ALL: [Self; 4] = [Self::FailFast, Self::Quorum, Self::ContinueAll, Self::CriticalPath];
 
-    /// As in plans: `fail_fast`.
+    /// The name in plans, such as `fail_fast`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -37,7 +37,7 @@ impl AggregationKind {
         }
     }
 
-    /// As the contract has it.
+    /// The kind as the contract's enum.
     #[must_use]
     pub const fn to_proto(self) -> v1::AggregationKind {
         match self {
@@ -67,7 +67,7 @@ impl From<AggregationKind> for v1::AggregationKind {
     }
 }
 
-/// The rule of one wave. The threshold is in (0, 1] and only counts with a quorum.
+/// The rule of one wave. The threshold is in (0, 1] and counts only with a quorum.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AggregationPolicy {
     kind: AggregationKind,
@@ -75,26 +75,26 @@ pub struct AggregationPolicy {
     stop_when_decided: bool,
 }
 
-/// What a wave's results so far ask for.
+/// The consequence of a wave's results so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaveDecision {
-    /// The other results.
+    /// Wait for the other results.
     Wait,
-    /// The outcome is settled: cancel the tasks that have not ended, then ask again.
+    /// The outcome is certain: cancel the unfinished tasks, then evaluate again.
     CancelRest,
     /// Every task has ended.
     Decided { should_continue: bool },
 }
 
 impl Default for AggregationPolicy {
-    /// A quorum of one half that waits for all results.
+    /// The default: a quorum of one half that waits for all results.
     fn default() -> Self {
         Self { kind: AggregationKind::Quorum, threshold: DEFAULT_THRESHOLD, stop_when_decided: false }
     }
 }
 
 impl AggregationPolicy {
-    /// Reads a policy, with the default for whatever is absent or refused; `path` is where it is in its document.
+    /// Reads a policy. An absent or invalid field gets its default; `path` is the policy's place in its document.
     pub fn from_proto(policy: &v1::AggregationPolicy, path: &str, violations: &mut Vec<Violation>) -> Self {
         let fields = &mut Fields::of(path, violations);
         let unspecified = v1::AggregationKind::Unspecified as i32;
@@ -171,16 +171,16 @@ impl AggregationPolicy {
         self.stop_when_decided
     }
 
-    /// What the policy says of these results.
+    /// Evaluates these results.
     pub fn evaluate<'a>(&self, results: impl Iterator<Item = TaskOutcome<'a>>) -> v1::Evaluation {
         results.collect::<Tally>().evaluation(self)
     }
 
-    /// What to do with a wave of `wave_size` tasks, of which those in `tally` have ended.
+    /// Decides about a wave of `wave_size` tasks, of which those in `tally` have ended.
     ///
-    /// `stop_when_decided` ends a quorum as soon as the missing results can no longer change it. It has nothing to end
-    /// early elsewhere: `continue_all` is there to run every task, and a failure that decides `fail_fast` or
-    /// `critical_path` ends the wave anyway.
+    /// `stop_when_decided` ends a quorum as soon as the missing results can no longer change it. It has no effect with
+    /// other kinds: `continue_all` exists to run every task, and a failure that decides `fail_fast` or `critical_path`
+    /// ends the wave anyway.
     #[must_use]
     pub fn decide(&self, tally: &Tally, wave_size: usize) -> WaveDecision {
         let wave_size = u32::try_from(wave_size).unwrap_or(u32::MAX);
@@ -195,7 +195,7 @@ impl AggregationPolicy {
         if decided { WaveDecision::CancelRest } else { WaveDecision::Wait }
     }
 
-    /// Whether the run goes on if no more results come.
+    /// Returns whether the run would go on without further results.
     pub(super) fn should_continue(&self, tally: &Tally) -> bool {
         match self.kind {
             AggregationKind::FailFast => tally.successes() == tally.total(),
@@ -205,7 +205,8 @@ impl AggregationPolicy {
         }
     }
 
-    /// A share exactly at the threshold is enough; none of no tasks is not (seed 000, contract 5).
+    /// Returns whether a quorum is met. A share exactly at the threshold is enough; with no tasks at all the quorum is
+    /// not met (seed 000, contract 5).
     fn quorum_met(&self, successes: u32, total: u32) -> bool {
         share(successes, total) >= self.threshold
     }
@@ -217,7 +218,7 @@ impl AggregationPolicy {
         met_at_worst || !met_at_best
     }
 
-    /// The evaluation's sentence.
+    /// The sentence that explains the evaluation.
     pub(super) fn reason(&self, tally: &Tally, should_continue: bool) -> String {
         let share = text::share(tally.successes(), tally.total());
         match (self.kind, should_continue) {
@@ -234,7 +235,7 @@ impl AggregationPolicy {
     }
 }
 
-/// 0 of nothing.
+/// A part's share of the whole; 0 if the whole is 0.
 pub(super) fn share(part: u32, whole: u32) -> f64 {
     if whole == 0 { 0.0 } else { f64::from(part) / f64::from(whole) }
 }

@@ -1,4 +1,4 @@
-//! A wave's results, counted as they come.
+//! Incremental counts of a wave's results.
 
 use capataz_contracts::v1;
 use serde::{Deserialize, Serialize};
@@ -7,8 +7,8 @@ use super::policy::share;
 use super::{AggregationPolicy, ResultStatus, TaskOutcome};
 use crate::severity::{Severity, aggregators_rule};
 
-/// A list of names in an evaluation ends here; the counts go on. An evaluation is part of every result of a wave, so
-/// that longer lists would make a wave of many failures grow with the square of their number.
+/// The maximum number of names in a list of an evaluation; the counts are complete. Every result of a wave contains an
+/// evaluation, so that unlimited lists would make a wave with many failures grow with the square of their number.
 pub const MOST_NAMES: usize = 20;
 
 /// Failures by severity (seed 000: getErrorSummary).
@@ -19,7 +19,7 @@ pub struct ErrorSummary {
     pub high: u32,
     pub medium: u32,
     pub low: u32,
-    /// Failures of tasks that are marked critical.
+    /// The failures of critical tasks.
     pub critical_tasks: u32,
 }
 
@@ -36,7 +36,7 @@ impl ErrorSummary {
         self.critical_tasks += u32::from(critical_task);
     }
 
-    /// Counts the failures of another wave too.
+    /// Adds the failures of another wave.
     pub fn merge(&mut self, other: &Self) {
         self.total += other.total;
         self.critical += other.critical;
@@ -46,7 +46,7 @@ impl ErrorSummary {
         self.critical_tasks += other.critical_tasks;
     }
 
-    /// As the contract has it.
+    /// The summary as the contract's message.
     #[must_use]
     pub fn to_proto(&self) -> v1::ErrorSummary {
         v1::ErrorSummary {
@@ -60,8 +60,8 @@ impl ErrorSummary {
     }
 }
 
-/// The results of a wave so far. Adding one takes the same time however many there are. Nothing is taken out of it: a
-/// wave in which a task begins anew is counted again from its results.
+/// The results of a wave so far. Adding a result takes constant time. Results are never removed: when a task begins
+/// anew, the wave is counted again from its results.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     successes: u32,
@@ -69,23 +69,23 @@ pub struct Tally {
     timeouts: u32,
     cancelled: u32,
     critical_cancelled: u32,
-    /// Names of agents, each once, in the order of their first failures.
+    /// The names of the failed agents, each once, in the order of their first failures.
     failed_agents: Vec<String>,
-    /// Names of tasks.
+    /// The names of the failed critical tasks.
     critical_failures: Vec<String>,
-    /// Names of tasks.
+    /// The names of the failed other tasks.
     optional_failures: Vec<String>,
     summary: ErrorSummary,
 }
 
 impl Tally {
-    /// No results yet.
+    /// A tally without results.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Counts one more result.
+    /// Counts another result.
     pub fn add(&mut self, outcome: &TaskOutcome<'_>) {
         match outcome.status {
             ResultStatus::Success => self.successes += 1,
@@ -113,7 +113,7 @@ impl Tally {
         self.successes
     }
 
-    /// Errors and timeouts.
+    /// The number of errors and timeouts.
     #[must_use]
     pub fn failures(&self) -> u32 {
         self.errors + self.timeouts
@@ -129,7 +129,7 @@ impl Tally {
         self.cancelled
     }
 
-    /// Results of any kind.
+    /// The number of results of any kind.
     #[must_use]
     pub fn total(&self) -> u32 {
         self.successes + self.errors + self.timeouts + self.cancelled
@@ -141,13 +141,13 @@ impl Tally {
         self.summary
     }
 
-    /// Whether a task that is marked critical ended without success.
+    /// Returns whether a critical task ended without success.
     #[must_use]
     pub fn is_critical_path_broken(&self) -> bool {
         self.summary.critical_tasks > 0 || self.critical_cancelled > 0
     }
 
-    /// What the policy says of the results so far. Its lists hold at most [`MOST_NAMES`] names each.
+    /// Evaluates the results so far. Its lists hold at most [`MOST_NAMES`] names each.
     #[must_use]
     pub fn evaluation(&self, policy: &AggregationPolicy) -> v1::Evaluation {
         let should_continue = policy.should_continue(self);

@@ -220,7 +220,7 @@ fn statuses_and_kinds_read_back() {
     }
 }
 
-/// One result with names of its own.
+/// A generated result.
 type Drawn = (ResultStatus, bool, Option<Severity>, u8);
 
 fn drawn() -> impl Strategy<Value = Vec<Drawn>> {
@@ -257,7 +257,7 @@ fn with_names<T>(drawn: &[Drawn], read: impl FnOnce(&[TaskOutcome<'_>]) -> T) ->
     read(&outcomes)
 }
 
-/// The seed's own evaluation, over the whole list each time.
+/// The seed's own evaluation, which reads the whole list each time.
 fn evaluate_naively(policy: AggregationPolicy, results: &[TaskOutcome<'_>]) -> v1::Evaluation {
     let names = |wanted: &dyn Fn(&TaskOutcome<'_>) -> bool| -> Vec<String> {
         let failures = results.iter().filter(|result| matches!(result.status, Error | Timeout));
@@ -314,7 +314,7 @@ proptest! {
         })?;
     }
 
-    /// Once the rest may be cancelled, no results of the rest could have changed the outcome.
+    /// Once the rest may be cancelled, no results of the rest could change the outcome.
     #[test]
     fn an_early_decision_is_final(policy in drawn_policy(), drawn in drawn(), cut in 0_usize..60) {
         with_names(&drawn, |outcomes| {

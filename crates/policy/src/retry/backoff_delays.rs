@@ -1,4 +1,4 @@
-//! The one place that uses the `backoff` crate.
+//! The only module that uses the crate `backoff`.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use backoff::backoff::Backoff as _;
 
 use super::{MOST_ATTEMPTS, whole_milliseconds};
 
-/// min(`base` × `multiplier`^(`failed_attempt` − 1), `max`), rounded to whole milliseconds.
+/// The delay: min(`base` × `multiplier`^(`failed_attempt` − 1), `max`), rounded to whole milliseconds.
 ///
-/// Only the interval that the schedule has reached is read. What a step returns is dropped: it is that interval plus a
-/// random fraction of a nanosecond.
+/// The result is the schedule's current interval. The return value of a step is discarded, because it is that interval
+/// plus a random fraction of a nanosecond.
 pub(super) fn delay(base: Duration, multiplier: f64, max: Duration, failed_attempt: u32) -> Duration {
     let mut schedule = ExponentialBackoffBuilder::new()
         .with_initial_interval(base.min(max))

@@ -1,4 +1,4 @@
-//! What is reported once an operation has failed for good, or has succeeded after all.
+//! The errors after an operation has failed for good, and the notice after a late success.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use capataz_contracts::v1;
 use crate::codes::{self, owned};
 use crate::text;
 
-/// The last attempt failed too (HIGH). Wraps the last error.
+/// The error that the last attempt failed too (HIGH). It wraps the last error.
 #[must_use]
 pub fn exhausted_error(last: &v1::Error, attempts: Vec<v1::AttemptRecord>, max_attempts: u32) -> v1::Error {
     let message = match max_attempts {
@@ -23,7 +23,7 @@ pub fn exhausted_error(last: &v1::Error, attempts: Vec<v1::AttemptRecord>, max_a
     }
 }
 
-/// The attempt failed in a way that another one would not change (HIGH). Wraps the original error.
+/// The error of an attempt that another attempt would repeat (HIGH). It wraps the original error.
 #[must_use]
 pub fn non_retryable_error(original: &v1::Error, attempts: Vec<v1::AttemptRecord>) -> v1::Error {
     v1::Error {
@@ -35,7 +35,7 @@ pub fn non_retryable_error(original: &v1::Error, attempts: Vec<v1::AttemptRecord
     }
 }
 
-/// No time is left for another attempt (HIGH). Wraps the last error.
+/// The error that no time is left for another attempt (HIGH). It wraps the last error.
 #[must_use]
 pub fn total_timeout_exceeded_error(
     last: &v1::Error,
@@ -55,14 +55,15 @@ pub fn total_timeout_exceeded_error(
     }
 }
 
-/// One attempt took longer than the policy allows (HIGH); it is retried like any failure with the code TIMEOUT.
+/// The error that one attempt took longer than the policy allows (HIGH). It is retried like any failure with the code
+/// TIMEOUT.
 #[must_use]
 pub fn attempt_timeout_error(timeout_per_attempt: Duration) -> v1::Error {
     let limit = text::duration(timeout_per_attempt);
     codes::error(codes::TIMEOUT, format!("the attempt exceeded its timeout of {limit}"))
 }
 
-/// The task succeeded after failed attempts (LOW).
+/// The notice that a task succeeded after failed attempts (LOW).
 #[must_use]
 pub fn retry_success_notice(task: &str, failed_attempts: u32) -> v1::Error {
     let plural = if failed_attempts == 1 { "" } else { "s" };
@@ -70,7 +71,7 @@ pub fn retry_success_notice(task: &str, failed_attempts: u32) -> v1::Error {
     codes::error(codes::RETRY_SUCCESS, message)
 }
 
-/// The error that the engine's own verdicts wrap; the error itself where it wraps none.
+/// The error inside the engine's own verdicts; the error itself if it is not such a verdict.
 #[must_use]
 pub fn original(error: &v1::Error) -> &v1::Error {
     const WRAPPERS: &[&str] =
@@ -83,7 +84,7 @@ pub fn original(error: &v1::Error) -> &v1::Error {
     innermost
 }
 
-/// What to try about a failure with this code.
+/// The suggestion for a failure with this code.
 #[must_use]
 pub fn suggested_action(code: &str) -> &'static str {
     if code.contains("TIMEOUT") {

@@ -1,4 +1,4 @@
-//! Whether and when a failed attempt is made again (seed 000, contract 4).
+//! The decision whether and when a failed attempt is repeated (seed 000, contract 4).
 
 mod backoff_delays;
 mod errors;
@@ -16,7 +16,7 @@ pub use errors::{
     suggested_action, total_timeout_exceeded_error,
 };
 
-/// Codes that are retried, by substring.
+/// The codes that are retried. A code matches if it contains an entry.
 pub const RETRYABLE: &[&str] = &[
     codes::TIMEOUT,
     codes::NETWORK_ERROR,
@@ -27,11 +27,11 @@ pub const RETRYABLE: &[&str] = &[
     codes::ETIMEDOUT,
 ];
 
-/// Codes of specs that are retried besides, by substring: seed 001 calls them recoverable. PROCESSING_TIMEOUT and
-/// RATE_LIMIT are among [`RETRYABLE`] already.
+/// Further codes of specs that are retried, matched in the same way: seed 001 calls them recoverable.
+/// PROCESSING_TIMEOUT and RATE_LIMIT are already in [`RETRYABLE`].
 pub const RETRYABLE_OF_SPECS: &[&str] = &[codes::TEMPORARY_ERROR];
 
-/// Codes that are not retried, by substring; they go before the retryable ones.
+/// The codes that are not retried, matched in the same way. This list takes precedence over the retryable codes.
 pub const NON_RETRYABLE: &[&str] = &[
     codes::PARSE_ERROR,
     codes::VALIDATION_ERROR,
@@ -41,7 +41,7 @@ pub const NON_RETRYABLE: &[&str] = &[
     codes::INVALID_ARGUMENT,
 ];
 
-/// The engine's own verdicts over all attempts of a task, by their whole code: no list brings these back.
+/// The engine's own verdicts over all attempts of a task, matched by the whole code. No list makes them retryable.
 pub const NEVER_RETRIED: &[&str] = &[
     codes::TASK_TIMEOUT,
     codes::TOTAL_TIMEOUT_EXCEEDED,
@@ -49,9 +49,9 @@ pub const NEVER_RETRIED: &[&str] = &[
     codes::SCHEDULE_TO_START_TIMEOUT,
 ];
 
-/// Most attempts that a policy may ask for.
+/// The maximum number of attempts that a policy may request.
 pub const MOST_ATTEMPTS: u32 = 100;
-/// No wait before another attempt is longer.
+/// The maximum delay before another attempt.
 pub const LONGEST_DELAY: Duration = DAY;
 
 const DEFAULT_ATTEMPTS: u32 = 3;
@@ -61,8 +61,8 @@ const DEFAULT_MAX_DELAY: Duration = Duration::from_secs(30);
 const SEED_TIMEOUT_PER_ATTEMPT: Duration = Duration::from_secs(30);
 const SEED_TOTAL_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How often, after which delays and for which codes an attempt is made again. Its values are checked: there is at
-/// least one attempt, and no delay is longer than [`LONGEST_DELAY`].
+/// The number of attempts, their delays, and the codes that are retried. The values are checked: there is at least one
+/// attempt, and no delay is longer than [`LONGEST_DELAY`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RetryPolicy {
     max_attempts: u32,
@@ -77,21 +77,22 @@ pub struct RetryPolicy {
     non_retryable: Vec<String>,
 }
 
-/// What follows a failed attempt.
+/// The consequence of a failed attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RetryDecision {
-    /// Another attempt, after this wait.
+    /// Another attempt follows after this delay.
     Retry { delay: Duration },
-    /// The code would be retried, but that was the last attempt.
+    /// The code is retryable, but that was the last attempt.
     Exhausted,
-    /// Another attempt would fail the same way, or nothing is known of the code.
+    /// Another attempt would fail in the same way, or the code is unknown.
     NonRetryable { reason: String },
     /// The next attempt would begin after the policy's total limit.
     TotalTimeoutExceeded,
 }
 
 impl Default for RetryPolicy {
-    /// Three attempts, 1 s and 2 s apart. The limits of time are the task's (the seed's own are in [`Self::seed`]).
+    /// The default: three attempts, with delays of 1 s and 2 s. The time limits are the task's (for the seed's own see
+    /// [`Self::seed`]).
     fn default() -> Self {
         Self {
             max_attempts: DEFAULT_ATTEMPTS,
@@ -109,7 +110,7 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// One attempt and no other.
+    /// A policy with a single attempt.
     #[must_use]
     pub fn once() -> Self {
         Self { max_attempts: 1, ..Self::default() }
@@ -125,10 +126,10 @@ impl RetryPolicy {
         }
     }
 
-    /// Reads a policy, with the default for whatever is absent or refused; `path` is where it is in its document.
+    /// Reads a policy. An absent or invalid field gets its default; `path` is the policy's place in its document.
     ///
-    /// A table of delays without `max_attempts` allows one attempt more than it has entries, and a longer
-    /// `max_attempts` is cut to that. Where only one of base and maximum is given, the other one's default follows it.
+    /// A table of delays without `max_attempts` allows one attempt more than it has entries; a larger `max_attempts` is
+    /// reduced to that number. If only one of base and maximum is given, the default of the other one is adapted to it.
     pub fn from_proto(policy: &v1::RetryPolicy, path: &str, violations: &mut Vec<Violation>) -> Self {
         let fields = &mut Fields::of(path, violations);
         let delays = read_delays(policy, fields);
@@ -197,32 +198,32 @@ impl RetryPolicy {
         }
     }
 
-    /// Attempts in all, the first one included.
+    /// The number of attempts, including the first.
     #[must_use]
     pub fn max_attempts(&self) -> u32 {
         self.max_attempts
     }
 
-    /// Limit of one attempt, where there is one.
+    /// The time limit of one attempt, if there is one.
     #[must_use]
     pub fn timeout_per_attempt(&self) -> Option<Duration> {
         self.timeout_per_attempt
     }
 
-    /// No attempt begins later than this after the first one, where there is such a limit.
+    /// The time after the start of the first attempt at which no further attempt begins, if there is such a limit.
     #[must_use]
     pub fn total_timeout(&self) -> Option<Duration> {
         self.total_timeout
     }
 
-    /// Whether [`Self::delay`] wants a draw.
+    /// Returns whether [`Self::delay`] needs a random draw.
     #[must_use]
     pub fn jitters(&self) -> bool {
         self.jitter
     }
 
-    /// The wait between the failed attempt (1 for the first) and the next one, in whole milliseconds. With jitter it is
-    /// the given part of it, `jitter_draw` being in [0, 1); without a draw it is all of it.
+    /// The delay between the failed attempt (1 for the first) and the next one, in whole milliseconds. With jitter,
+    /// `jitter_draw` in [0, 1) selects the part of the delay; without a draw, the delay is complete.
     #[must_use]
     pub fn delay(&self, failed_attempt: u32, jitter_draw: Option<f64>) -> Duration {
         let delay = match self.delays.last() {
@@ -240,14 +241,15 @@ impl RetryPolicy {
         }
     }
 
-    /// Whether an attempt that failed with `code` is worth another one.
+    /// Returns whether an attempt that failed with `code` may be repeated.
     #[must_use]
     pub fn is_retryable(&self, code: &str) -> bool {
         self.refusal(code).is_none()
     }
 
-    /// What follows attempt number `attempt`, which failed with `code` when `elapsed` had passed since the first one
-    /// began. The failing side's `retry_after` makes the wait longer, never shorter, up to [`LONGEST_DELAY`].
+    /// The consequence of attempt number `attempt`, which failed with `code` at `elapsed` after the start of the first
+    /// attempt. The `retry_after` of the failing side lengthens the delay, up to [`LONGEST_DELAY`]; it never shortens
+    /// the delay.
     #[must_use]
     pub fn decide(
         &self,
@@ -263,7 +265,7 @@ impl RetryPolicy {
         self.decide_retryable(attempt, elapsed, retry_after, jitter_draw)
     }
 
-    /// The same for a failure of which is known that it may pass, whatever its code.
+    /// The consequence of a failure that is known to be recoverable, whatever its code.
     #[must_use]
     pub fn decide_retryable(
         &self,
@@ -283,7 +285,7 @@ impl RetryPolicy {
         }
     }
 
-    /// Why `code` is not retried; `None` where it is.
+    /// The reason why `code` is not retried; `None` if it is.
     fn refusal(&self, code: &str) -> Option<String> {
         if NEVER_RETRIED.contains(&code) {
             return Some(format!("{code} already is the end of all attempts"));
@@ -299,7 +301,7 @@ impl RetryPolicy {
     }
 }
 
-/// The entry that `code` contains, of the standard list or of the policy's own.
+/// The entry that `code` contains, from the standard list or the policy's own.
 fn named<'a>(standard: &[&'a str], own: &'a [String], code: &str) -> Option<&'a str> {
     standard.iter().copied().chain(own.iter().map(String::as_str)).find(|entry| code.contains(entry))
 }
@@ -372,7 +374,7 @@ fn read_multiplier(policy: &v1::RetryPolicy, fields: &mut Fields<'_>) -> f64 {
     }
 }
 
-/// An empty entry is part of every code, which nobody means.
+/// An empty entry would match every code, which is never intended.
 fn read_codes(field: &str, entries: &[String], fields: &mut Fields<'_>) -> Vec<String> {
     let mut codes = Vec::with_capacity(entries.len());
     for (index, entry) in entries.iter().enumerate() {

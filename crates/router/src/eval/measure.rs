@@ -1,8 +1,8 @@
-//! Measures over decided rows.
+//! Measures over rows and their decisions.
 
 use super::rows::OUT_OF_SCOPE;
 
-/// A row and what was decided.
+/// A row and its decision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scored {
     pub label: String,
@@ -22,17 +22,17 @@ impl Scored {
     }
 }
 
-/// How the threshold of confidence is chosen below which a text counts as out of scope.
+/// The rule for choosing the threshold of confidence below which a text counts as out of scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// The most rows right, out of scope being one more label (Larson et al. 2019). Where few rows are out of scope, this
-    /// spares those that are in scope.
+    /// The rule maximises the number of correct rows, with out of scope as one more label (Larson et al. 2019). If few
+    /// rows are out of scope, this rule spares those in scope.
     Larson,
-    /// The best mean of accuracy in scope and recall out of scope.
+    /// The rule maximises the mean of accuracy in scope and recall out of scope.
     Balanced,
 }
 
-/// The smallest of the best thresholds: a row is out of scope where its confidence is below it. 0 where no row is.
+/// The smallest of the best thresholds: a row with a lower confidence is out of scope. The threshold is 0 if no row is.
 #[must_use]
 pub fn choose_threshold(scored: &[Scored], rule: Rule) -> f64 {
     let outside = scored.iter().filter(|row| row.out_of_scope()).count();
@@ -57,7 +57,7 @@ pub fn choose_threshold(scored: &[Scored], rule: Rule) -> f64 {
             kept -= 1;
         }
         let next = rows.peek().map_or(1.0, |next| next.confidence);
-        // Rows of one confidence fall together; a threshold lies halfway between two that differ.
+        // Rows with equal confidence are on the same side. A threshold lies halfway between two different confidences.
         if next > row.confidence && value(kept, refused) > best.0 {
             best = (value(kept, refused), row.confidence.midpoint(next));
         }
@@ -65,7 +65,8 @@ pub fn choose_threshold(scored: &[Scored], rule: Rule) -> f64 {
     best.1
 }
 
-/// How often a row in scope is more confident than one out of scope; ties count half. `None` without both kinds.
+/// The probability that a row in scope has a higher confidence than one out of scope; ties count half. `None` without
+/// both kinds.
 #[must_use]
 pub fn auroc(scored: &[Scored]) -> Option<f64> {
     let mut rows: Vec<(f64, bool)> = scored.iter().map(|row| (row.confidence, row.out_of_scope())).collect();
@@ -85,8 +86,8 @@ pub fn auroc(scored: &[Scored]) -> Option<f64> {
     Some(wins / (inside as f64 * outside as f64))
 }
 
-/// Expected calibration error over ten equal bins: how far confidence is from how often it is right, on average. A row
-/// that is out of scope is never right.
+/// The expected calibration error over ten equal bins: the mean difference between the confidence and the share of
+/// correct decisions. A row that is out of scope never counts as correct.
 #[must_use]
 pub fn calibration_error(scored: &[Scored]) -> f64 {
     const BINS: usize = 10;

@@ -1,7 +1,7 @@
-//! Measures routing on labelled rows: how often it is right, how well it knows when it is not, how fast it is.
+//! Measures of routing on labelled rows: accuracy, quality of the confidence, and speed.
 //!
-//! Rows are tab-separated: text, label, split. A label is taken as a spec with one intent; the label
-//! [`OUT_OF_SCOPE`] stands for texts of no spec, which are never trained on. The clock comes in as an argument.
+//! Rows are tab-separated: text, label, split. Each label stands for a spec with one intent. The label [`OUT_OF_SCOPE`]
+//! marks texts of no spec, which are never trained on. The clock is an argument.
 
 mod measure;
 mod report;
@@ -18,20 +18,20 @@ use crate::decision::Query;
 use crate::model::Parameters;
 use crate::route::{Router, Scratch};
 
-/// Pairs of labels that a report lists.
+/// The number of label pairs that a report lists.
 const WORST: usize = 10;
 
-/// What is measured, and with what.
+/// The input of an evaluation.
 pub struct Options<'a> {
     pub train: &'a [Row],
-    /// Thresholds are chosen on these rows …
+    /// The rows on which thresholds are chosen.
     pub valid: &'a [Row],
-    /// … and everything is measured on these; where there are none, `valid` is halved: one half for each.
+    /// The rows on which the result is measured. Without them, `valid` is halved, one half for each purpose.
     pub test: Option<&'a [Row]>,
-    /// At most so many examples of each label are trained on.
+    /// The maximum number of training examples of each label.
     pub shots: Option<usize>,
     pub parameters: &'a Parameters,
-    /// Time since any fixed moment.
+    /// The time since any fixed moment.
     pub clock: &'a dyn Fn() -> Duration,
 }
 
@@ -47,7 +47,7 @@ impl std::fmt::Debug for Options<'_> {
     }
 }
 
-/// Trains, decides every row, and reports.
+/// Trains a router, decides every row, and reports.
 #[must_use]
 pub fn evaluate(options: &Options<'_>) -> Report {
     let train = match options.shots {
@@ -65,7 +65,7 @@ pub fn evaluate(options: &Options<'_>) -> Report {
     evaluate_router(&router, &valid, &test, training, options.clock)
 }
 
-/// The same for a router that is already trained, on labels that are ids of its specs.
+/// Evaluates a trained router, on labels that are ids of its specs.
 #[must_use]
 pub fn evaluate_router(
     router: &Router,
@@ -79,8 +79,9 @@ pub fn evaluate_router(
     Report::new(&chosen_on, &scored, latencies, training, router)
 }
 
-/// Each row is decided by a router that was trained on the other folds. One report over all rows; thresholds are chosen
-/// on the same rows that they are measured on, so those figures are the best possible ones, not unbiased ones.
+/// Cross-validates: each row is decided by a router that was trained on the other folds, and one report covers all
+/// rows. Thresholds are chosen on the same rows on which they are measured, so those figures are the best possible ones
+/// and not unbiased.
 #[must_use]
 pub fn cross_validate(
     rows: &[Row],
@@ -122,7 +123,7 @@ fn decide(router: &Router, rows: &[Row], clock: &dyn Fn() -> Duration) -> (Vec<S
     (scored, latencies)
 }
 
-/// Labels that are taken for others, the most frequent first.
+/// Labels that are confused with others, the most frequent first.
 fn worst_confusions(scored: &[Scored]) -> Vec<Confusion> {
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for row in scored.iter().filter(|row| !row.out_of_scope() && row.spec != row.label) {

@@ -1,4 +1,4 @@
-//! What an evaluation says.
+//! The result of an evaluation.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,16 +9,16 @@ use serde::Serialize;
 use super::measure::{Rule, Scored, auroc, calibration_error, choose_threshold};
 use crate::route::Router;
 
-/// All shares are from 0 to 1.
+/// The report. All shares are from 0 to 1.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     pub specs: usize,
     pub rows: usize,
     pub rows_out_of_scope: usize,
-    /// In scope, whatever the confidence.
+    /// The share of correct rows in scope, regardless of confidence.
     pub accuracy: f64,
     pub macro_f1: f64,
-    /// With thresholds that were chosen on other rows; only where some rows are out of scope.
+    /// Results with thresholds that were chosen on other rows; set only if some rows are out of scope.
     pub larson: Option<Thresholded>,
     pub balanced: Option<Thresholded>,
     pub auroc: Option<f64>,
@@ -34,13 +34,13 @@ pub struct Report {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Thresholded {
     pub threshold: f64,
-    /// Rows in scope that are right and not refused.
+    /// The share of rows in scope that are correct and not refused.
     pub accuracy: f64,
-    /// Rows out of scope that are refused.
+    /// The share of rows out of scope that are refused.
     pub out_of_scope_recall: f64,
 }
 
-/// A label whose rows went to another spec.
+/// A label whose rows were decided for another spec.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Confusion {
     pub label: String,
@@ -102,7 +102,7 @@ fn share(part: usize, whole: usize) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// In scope: the mean over the labels, each counting the same.
+/// The macro F1 of rows in scope: the mean over the labels, each with the same weight.
 fn macro_f1(scored: &[Scored]) -> f64 {
     let inside: Vec<&Scored> = scored.iter().filter(|row| !row.out_of_scope()).collect();
     let labels: BTreeSet<&str> = inside.iter().map(|row| row.label.as_str()).collect();

@@ -1,4 +1,4 @@
-//! Labelled rows, and how they are divided.
+//! Labelled rows, and their splits.
 
 use std::collections::BTreeMap;
 
@@ -14,19 +14,19 @@ pub struct Row {
     pub split: String,
 }
 
-/// A line that is not a row.
+/// A line that cannot be read as a row.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: expected text, label and split with tabs between them, found {columns} columns")]
 pub struct RowError {
-    /// From 1.
+    /// The line's number, from 1.
     pub line: usize,
     pub columns: usize,
 }
 
-/// Reads rows; the first line is their heading. A missing split is `test`.
+/// Reads rows. The first line is their heading. A missing split is `test`.
 ///
 /// # Errors
-/// All lines that are not rows.
+/// All lines that cannot be read as rows.
 pub fn read_tsv(content: &str) -> Result<Vec<Row>, Vec<RowError>> {
     let mut rows = Vec::new();
     let mut errors = Vec::new();
@@ -56,7 +56,7 @@ pub fn read_tsv(content: &str) -> Result<Vec<Row>, Vec<RowError>> {
     if errors.is_empty() { Ok(rows) } else { Err(errors) }
 }
 
-/// One spec for each label, with one intent of the same name; without rows that are out of scope.
+/// Makes a catalogue: one spec for each label, with one intent of the same name. Rows out of scope are left out.
 #[must_use]
 pub fn catalogue(rows: &[Row]) -> Catalogue {
     let mut examples: BTreeMap<&str, Vec<(Option<String>, String)>> = BTreeMap::new();
@@ -72,7 +72,7 @@ pub fn catalogue(rows: &[Row]) -> Catalogue {
     Catalogue::new(examples.into_iter().map(spec).collect())
 }
 
-/// The first rows of each label, in their order.
+/// Returns the first rows of each label, in their order.
 #[must_use]
 pub fn first_shots(rows: &[Row], shots: usize) -> Vec<Row> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -87,14 +87,14 @@ pub fn first_shots(rows: &[Row], shots: usize) -> Vec<Row> {
     kept
 }
 
-/// Every other row of each label, and the rest.
+/// Divides the rows of each label in two halves, by turns.
 #[must_use]
 pub fn halves(rows: &[Row]) -> (Vec<Row>, Vec<Row>) {
     let mut parts = split(rows, 2).into_iter();
     (parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
 }
 
-/// For each part: the other rows, to train on, and the part, to measure on.
+/// For each part, returns the other rows for training and the part for measuring.
 #[must_use]
 pub fn folds(rows: &[Row], parts: usize) -> Vec<(Vec<Row>, Vec<Row>)> {
     let parts = split(rows, parts.max(2));
@@ -107,7 +107,7 @@ pub fn folds(rows: &[Row], parts: usize) -> Vec<(Vec<Row>, Vec<Row>)> {
         .collect()
 }
 
-/// Rows of each label in turn, whatever order they come in.
+/// Divides the rows of each label by turns, whatever their order.
 fn split(rows: &[Row], parts: usize) -> Vec<Vec<Row>> {
     let mut sorted: Vec<&Row> = rows.iter().collect();
     sorted.sort_by(|one, other| (&one.label, &one.text).cmp(&(&other.label, &other.text)));

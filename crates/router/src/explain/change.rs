@@ -1,4 +1,4 @@
-//! What would have led to another spec. Every answer was tried out: the changed text was routed.
+//! Changes that would have led to another spec. Every suggested change was tested by routing the changed text.
 
 use std::fmt;
 
@@ -8,19 +8,20 @@ use crate::decision::{Decision, Query};
 use crate::logit::Logit;
 use crate::route::{Router, Scratch};
 
-/// Words beyond these are not tried.
+/// The maximum number of words that are tried.
 const MOST_WORDS: usize = 40;
-/// Keywords that are added at most.
+/// The maximum number of added keywords.
 const MOST_KEYWORDS: usize = 5;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// The fewest words, as written, without which another spec answers; exactly the fewest up to two, more of them by
+    /// The fewest words, as written, without which another spec answers; empty if none were found. Up to two words, the
+    /// result is exact. For more, the words with the greatest influence on the winner are removed first.
     /// taking the one that speaks most for the winner first. Empty where none were found.
     pub without: Vec<String>,
     /// The spec that then answers.
     pub without_leads_to: Option<String>,
-    /// Keywords of the runner-up that would have made it answer.
+    /// The runner-up's keywords whose addition would have made it answer.
     pub with: Vec<String>,
     pub with_leads_to: Option<String>,
 }
@@ -53,7 +54,7 @@ impl Router {
             let other = self.route_with(&Query { text: &text, ..*query }, scratch).spec;
             (other != decision.spec).then_some(other)
         };
-        // Written anew with single spaces, the text must still go where it went.
+        // Written with single spaces, the text must still lead to the same spec.
         if leads_to(&[]).is_some() {
             return;
         }
@@ -74,7 +75,7 @@ impl Router {
         }
     }
 
-    /// The words by what they add to the winner's total beyond the next spec's, the most first.
+    /// The words, sorted by how much more they add to the winner's total than to the next spec's, the most first.
     fn most_telling(&self, decision: &Decision, scratch: &Scratch) -> Vec<usize> {
         let specs = self.catalogue().specs();
         let winner = specs.binary_search_by(|spec| spec.id.cmp(&decision.spec)).ok();
@@ -104,7 +105,8 @@ impl Router {
         let Some(spec) = self.catalogue().find(&runner_up.spec) else { return };
         let mut keywords: Vec<_> = spec.keywords.iter().collect();
         keywords.sort_by(|one, other| other.weight.total_cmp(&one.weight).then(one.text.cmp(&other.text)));
-        // Keywords at the front: a text that is longer than what is read still has them.
+        // The keywords are added at the front, so that they count even if the text is longer than the part that is
+        // read.
         let mut added = String::new();
         let mut with = Vec::new();
         for keyword in keywords.into_iter().take(MOST_KEYWORDS) {

@@ -1,7 +1,7 @@
-//! Why a text went where it went, to the last bit.
+//! Explanations of routing decisions, exact to the last bit.
 //!
-//! Every spec that was considered is taken apart into terms. A term is a multiple of 2^-20 logits, so the terms of a spec
-//! add up to its total exactly, in any order.
+//! Every considered spec is divided into terms. A term is a multiple of 2^-20 logits, so that the terms of a spec add
+//! up to its total exactly, in any order.
 
 mod change;
 
@@ -19,62 +19,62 @@ use crate::route::{FALLBACK_BELOW, Router, Scratch, Terms, Verdict, context};
 use crate::spec::Spec;
 use crate::text::Token;
 
-/// A decision, taken apart.
+/// A decision, divided into its terms.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Explanation {
-    /// The spec that answers, as in the decision.
+    /// The spec that answers; the same as in the decision.
     pub spec: String,
     pub confidence: f64,
     pub is_fallback: bool,
     pub reason: String,
-    /// The best of them first; with the default spec and the one that was asked for.
+    /// The considered specs, best first, including the default spec and the requested one.
     pub considered: Vec<Considered>,
-    /// How the greatest total became a confidence.
+    /// The terms that turn the greatest total into a confidence.
     pub calibration: Vec<CalibrationTerm>,
-    /// The sum of the calibration's terms; the greatest total is right with the probability `1 / (1 + e^-sum)`, and no
-    /// more than `most`.
+    /// The sum of the calibration's terms. The probability that the greatest total is correct is `1 / (1 + e^-sum)`,
+    /// but at most `most`.
     pub calibration_sum: f64,
-    /// What so many held-out decisions allow to be sure of at most.
+    /// The maximum probability that the number of held-out decisions justifies.
     pub most: f64,
-    /// Below this probability the default spec answers.
+    /// The probability below which the default spec answers.
     pub fallback_below: f64,
-    /// What would have led to another spec.
+    /// Changes that would have led to another spec.
     pub change: Change,
 }
 
-/// One spec and what speaks for and against it.
+/// One spec with the terms for and against it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Considered {
     pub spec: String,
-    /// The intent with the greatest score, where the spec has any.
+    /// The intent with the greatest score, if the spec has intents.
     pub intent: Option<String>,
     /// The exact sum of the terms, in logits.
     pub total: f64,
-    /// Those of the text in its order, then the context's. Terms of nothing are left out.
+    /// The terms of the text in its order, then those of the context. Terms of zero are left out.
     pub terms: Vec<Term>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Term {
     pub kind: TermKind,
-    /// The word or the keyword as it is written in the text, or the pattern's name; empty for the context's.
+    /// The word or keyword as written in the text, or the pattern's name; empty for terms of the context.
     pub what: String,
-    /// In logits; below zero it speaks against the spec.
+    /// The logits of the term. A negative term is evidence against the spec.
     pub logit: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TermKind {
-    /// What a word, its parts and its neighbours add to the intent.
+    /// The contribution of a word, its parts and its neighbours to the intent.
     Intent,
     Keyword,
     Pattern,
-    /// What the user said earlier.
+    /// The user's earlier messages.
     History,
-    /// The conversation is with the spec.
+    /// The session's current spec.
     Continuity,
-    /// The spec does not speak the user's language.
+    /// A penalty, because the spec does not support the user's language.
     Language,
 }
 
@@ -86,7 +86,7 @@ pub struct CalibrationTerm {
 }
 
 impl Router {
-    /// Explains the decision, and with it the spec that is asked for, whatever its place.
+    /// Explains the decision, including the requested spec, whatever its rank.
     #[must_use]
     pub fn explain(&self, query: &Query<'_>, spec: Option<&str>) -> Explanation {
         self.pooled(|scratch| self.explain_with(query, spec, scratch))
@@ -187,7 +187,7 @@ impl Router {
         Considered { spec: spec.id.clone(), intent, total: number(terms.total()), terms: terms_of.collect() }
     }
 
-    /// The score of one class, by word: what an n-gram adds is divided among the words that it stands in.
+    /// The score of one class, by word. The contribution of an n-gram is divided among its words.
     pub(crate) fn by_word(&self, class: usize, scratch: &Scratch) -> Vec<Logit> {
         let mut words = vec![0; scratch.folded.tokens().len()];
         for (feature, tokens) in self.model().places(&scratch.folded, &scratch.model) {
@@ -196,7 +196,7 @@ impl Router {
             if count == 0 {
                 continue;
             }
-            // Division leaves a rest of less than one unit for each: the first ones take it.
+            // The division leaves a remainder of less than one unit for each word; the first words take it.
             let (part, rest) = (contribution / count, contribution % count);
             for (place, token) in (0..).zip(tokens) {
                 let share = if place < rest.abs() { part + rest.signum() } else { part };

@@ -1,12 +1,12 @@
-//! Findings about what a spec answers: descriptions, templates, transitions, fallbacks.
+//! Findings about a spec's answers: descriptions, templates, transitions, fallbacks.
 
 use super::{Findings, Rule, Severity, about};
 use crate::check;
 use crate::spec::{Catalogue, Spec};
 
-/// Suggestions below are ignored (seed 001, "Reglas de Prioridad").
+/// The confidence below which suggestions are ignored (seed 001, "Reglas de Prioridad").
 const LEAST_SUGGESTION: f64 = 0.6;
-/// Automatic transitions at or below are only suggested (seed 001, "Transición Automática").
+/// The confidence up to which automatic transitions are only suggested (seed 001, "Transición Automática").
 const AUTOMATIC_ABOVE: f64 = 0.8;
 
 pub(super) fn lint(spec: &Spec, catalogue: &Catalogue, findings: &mut Findings) {

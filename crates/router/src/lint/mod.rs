@@ -1,6 +1,6 @@
-//! What a catalogue may be and had better not: findings, each with one line of advice.
+//! Findings about valid but unwise catalogues, each with one line of advice.
 //!
-//! A finding never keeps a catalogue from being used. The errors that do are those of [`crate::load`].
+//! A finding never prevents the use of a catalogue. Only the errors of [`crate::load`] do.
 
 mod answers;
 mod words;
@@ -11,17 +11,17 @@ use serde::Serialize;
 
 use crate::spec::{Catalogue, Spec};
 
-/// The fewest examples of an intent that teach the model something.
+/// The number of examples below which an intent teaches the model little.
 pub const FEW_EXAMPLES: usize = 5;
 
-/// The most findings of one rule for one spec; a long list of the same says nothing new.
+/// The maximum number of findings of one rule for one spec. A longer list of the same finding would add nothing.
 const MOST_OF_A_RULE: usize = 20;
 
-/// How much a finding matters.
+/// The importance of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Worth knowing, and often meant so.
+    /// The fact may be intended.
     Note,
     /// Routing or answers are worse than they could be.
     Warning,
@@ -36,7 +36,7 @@ impl fmt::Display for Severity {
     }
 }
 
-/// What a finding is about. The names are stable, for programs.
+/// The subject of a finding. The names are stable, for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Rule {
@@ -45,24 +45,24 @@ pub enum Rule {
     MissingDescription,
     /// Two specs have the same keyword.
     SharedKeyword,
-    /// A keyword of words that nearly every text has.
+    /// A keyword consists of words that nearly every text has.
     StopWordKeyword,
-    /// A spec without any keyword, phrase, expression or example: only the default gets a text.
+    /// A spec has no keyword, phrase, expression or example, so that only the default receives texts.
     NothingToMatch,
     FewExamples,
-    /// The same example in two intents, of two specs or of one.
+    /// The same example occurs in two intents, of one spec or of two.
     IdenticalExample,
     LanguageWithoutExamples,
     LanguageWithoutTemplates,
-    /// An earlier pattern matches wherever this one does.
+    /// An earlier pattern matches whenever this one does.
     SubsumedPattern,
-    /// Nothing leads to this pattern.
+    /// No intent, phrase or fallback leads to this pattern.
     UnreachablePattern,
-    /// Matching is on folded text, and the expression asks for what folding removes.
+    /// The expression requires characters that folding removes, and is matched against folded text.
     UnmatchableExpression,
-    /// A transition or a fallback to a spec that the catalogue does not have.
+    /// A transition or a fallback names a spec that the catalogue does not have.
     UnknownSpec,
-    /// A transition that the rules ignore, or do not take automatically.
+    /// A transition has a confidence at which the rules ignore it, or do not take it automatically.
     WeakTransition,
 }
 
@@ -91,12 +91,12 @@ impl Rule {
 pub struct Finding {
     pub rule: Rule,
     pub severity: Severity,
-    /// The id of the spec; none for the catalogue as a whole.
+    /// The id of the spec; `None` for the catalogue as a whole.
     pub spec: Option<String>,
-    /// `patterns[1].phrases[0]`; empty for the spec as a whole.
+    /// The key, such as `patterns[1].phrases[0]`; empty for the spec as a whole.
     pub key: String,
     pub message: String,
-    /// What to do.
+    /// The advice.
     pub advice: String,
 }
 
@@ -113,11 +113,11 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Collects findings: at most [`MOST_OF_A_RULE`] of a rule for a spec, then how many more.
+/// Collects findings: at most [`MOST_OF_A_RULE`] of a rule for a spec, then the number of further ones.
 #[derive(Debug, Default)]
 struct Findings {
     all: Vec<Finding>,
-    /// Of the spec at work.
+    /// The counts for the current spec.
     counts: std::collections::BTreeMap<Rule, usize>,
 }
 
@@ -146,7 +146,7 @@ impl Findings {
     }
 }
 
-/// All findings: first those of the catalogue as a whole, then by spec.
+/// Finds all findings: first those about the catalogue as a whole, then those by spec.
 #[must_use]
 pub fn lint(catalogue: &Catalogue) -> Vec<Finding> {
     let mut findings = Findings::default();
@@ -170,7 +170,7 @@ pub fn lint(catalogue: &Catalogue) -> Vec<Finding> {
     findings.all
 }
 
-/// A finding about `spec`.
+/// Makes a finding about `spec`.
 fn about(
     spec: &Spec,
     rule: Rule,

@@ -30,7 +30,7 @@ fn findings(files: &[String]) -> Vec<Finding> {
     lint(&Catalogue::read(&files).unwrap())
 }
 
-/// Exactly these findings, by rule, severity and key, in one file.
+/// Checks that one file has exactly these findings, by rule, severity and key.
 #[track_caller]
 fn check(file: &str, expected: &[(Rule, Severity, &str)]) {
     let findings = findings(&[file.to_owned()]);
@@ -129,7 +129,7 @@ fn a_language_without_examples_or_templates_is_found() {
             (Rule::LanguageWithoutTemplates, Severity::Warning, "languages"),
         ],
     );
-    // Another agent needs no templates, and examples without a language may be in any.
+    // Other agents need no templates, and examples without a language may be in any language.
     let file = file.replace("default", "agent = \"other\"\ndefault").replace("examples.en", "examples");
     check(&file, &[]);
 }
@@ -158,7 +158,7 @@ fn a_pattern_that_an_earlier_one_hides_is_found() {
         &good("demo").replace("[[intents]]", hidden),
         &[(Rule::SubsumedPattern, Severity::Warning, "patterns[1].phrases")],
     );
-    // A phrase of its own, an expression or the other order is enough.
+    // A different phrase, an expression or the other order is enough.
     for pattern in [
         hidden.replace("\"A good", "\"ahoy\", \"A good"),
         hidden.replace("phrases", "expressions = ['ahoy+']\nphrases"),

@@ -1,4 +1,4 @@
-//! Findings about what a spec is recognised by: keywords, patterns, examples.
+//! Findings about the keywords, patterns and examples of a spec.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,17 +6,17 @@ use super::{FEW_EXAMPLES, Findings, Rule, Severity, about};
 use crate::spec::{Catalogue, Pattern, Spec};
 use crate::{fold, language};
 
-/// The most other places that a finding names.
+/// The maximum number of other places that a finding names.
 const MOST_OTHERS: usize = 3;
 
-/// The names, and how many of `count` are not among them.
+/// The names, followed by how many of `count` are not listed.
 fn listed(names: &[String], count: usize) -> String {
     let more = count.saturating_sub(names.len());
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{}{rest}", names.join(", "))
 }
 
-/// Where each folded keyword and example occurs: the specs, and for examples the intents.
+/// The places where each folded keyword and example occurs: the specs, and for examples the intents.
 pub(super) struct Shared {
     keywords: BTreeMap<String, BTreeSet<String>>,
     examples: BTreeMap<String, BTreeSet<(String, String)>>,
@@ -137,7 +137,7 @@ fn intents(spec: &Spec, shared: &Shared, findings: &mut Findings) {
         .flat_map(|intent| &intent.examples)
         .filter_map(|(language, _)| language.as_deref())
         .collect();
-    // Examples without a language may be in any.
+    // Examples without a language may be in any language.
     let all_are_named =
         spec.intents.iter().flat_map(|intent| &intent.examples).all(|(named, _)| named.is_some());
     if !all_are_named || by_language.is_empty() {
@@ -158,7 +158,7 @@ fn intents(spec: &Spec, shared: &Shared, findings: &mut Findings) {
 }
 
 fn patterns(spec: &Spec, findings: &mut Findings) {
-    // Folded phrases of the patterns before, each with the pattern that has it first.
+    // The folded phrases of earlier patterns, each with the first pattern that has it.
     let mut earlier: BTreeMap<String, &str> = BTreeMap::new();
     for (index, pattern) in spec.patterns.iter().enumerate() {
         let named = spec.intents.iter().any(|intent| intent.pattern.as_deref() == Some(&pattern.name))
@@ -204,7 +204,7 @@ fn patterns(spec: &Spec, findings: &mut Findings) {
     }
 }
 
-/// The earlier pattern that a text with any of this pattern's phrases matches too, where there is one for each phrase.
+/// The earlier pattern that matches every text with any of this pattern's phrases, if there is one for each phrase.
 fn subsumed_by<'a>(pattern: &Pattern, earlier: &BTreeMap<String, &'a str>) -> Option<&'a str> {
     if !pattern.expressions.is_empty() {
         return None;
@@ -220,8 +220,8 @@ fn subsumed_by<'a>(pattern: &Pattern, earlier: &BTreeMap<String, &'a str>) -> Op
     winner
 }
 
-/// Whether an expression names what folding removes: a capital, an accent, a sign; classes (`\W`, `\p{Lu}`) are left
-/// alone.
+/// Returns whether an expression contains characters that folding removes: capitals, accents, signs. Classes (`\W`,
+/// `\p{Lu}`) are ignored.
 fn asks_for_unfolded(expression: &str) -> bool {
     let parsed = regex_syntax::parse(expression);
     parsed.is_ok_and(|parsed| has_unfolded_literal(&parsed))
@@ -237,7 +237,7 @@ fn has_unfolded_literal(expression: &regex_syntax::hir::Hir) -> bool {
         HirKind::Repetition(repetition) => repetition.min > 0 && has_unfolded_literal(&repetition.sub),
         HirKind::Capture(capture) => has_unfolded_literal(&capture.sub),
         HirKind::Concat(parts) => parts.iter().any(has_unfolded_literal),
-        // One of several: it is enough that another one can match.
+        // It is enough if one of the alternatives can match.
         HirKind::Alternation(parts) => parts.iter().all(has_unfolded_literal),
         HirKind::Empty | HirKind::Class(_) | HirKind::Look(_) => false,
     }

@@ -1,56 +1,56 @@
-//! What is wrong with a spec file, and where.
+//! The errors of a spec file, with their places.
 
 use std::fmt;
 use std::ops::Range;
 
 use serde::Serialize;
 
-/// The most errors of one file that are reported one by one; how many there are beyond them is counted.
+/// The maximum number of reported errors of one file. Further errors are only counted.
 pub const MAX_ERRORS_PER_FILE: usize = 100;
 
-/// Which rule a spec file breaks. The names are stable, for programs.
+/// The broken rule of a spec file. The names are stable, for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum SpecFileCode {
-    /// Larger than [`super::MAX_FILE_BYTES`].
+    /// The file is larger than [`super::MAX_FILE_BYTES`].
     FileTooLarge,
     NotUtf8,
-    /// Not TOML.
+    /// The file is not TOML.
     Syntax,
     UnknownKey,
     MissingKey,
     WrongType,
-    /// An id, a name, a language or a code that is not spelt as such.
+    /// An id, a name, a language or a code is misspelt.
     InvalidName,
-    /// A value that is not one of those allowed.
+    /// The value is not one of the allowed values.
     InvalidValue,
-    /// Another major version of the spec contract.
+    /// The spec contract has another major version.
     IncompatibleVersion,
-    /// A text without a letter or digit, or an empty list where there has to be something.
+    /// A text contains no letter or digit, or a required list is empty.
     Empty,
     TooLong,
     TooMany,
-    /// A number outside of its range.
+    /// A number is outside of its range.
     OutOfRange,
-    /// Twice the same name within a file.
+    /// A name occurs twice within a file.
     Duplicate,
-    /// Two files with the same id.
+    /// Two files have the same id.
     DuplicateId,
-    /// Two files with `default = true`.
+    /// Two files have `default = true`.
     SecondDefault,
-    /// A name of a pattern that the file does not have.
+    /// The file does not have a pattern of this name.
     UnknownPattern,
-    /// A language that the file's `languages` do not have.
+    /// The file's `languages` do not contain this language.
     UndeclaredLanguage,
     UnknownPlaceholder,
-    /// A brace without its other one, or a placeholder that may be empty without a default.
+    /// A brace is unbalanced, or a placeholder that may be empty has no default.
     InvalidTemplate,
     InvalidExpression,
-    /// A regular expression that needs too much memory.
+    /// A regular expression needs too much memory.
     ExpressionTooLarge,
-    /// The agent `template` has nothing to answer with.
+    /// The agent `template` has no template to answer with.
     NoTemplate,
-    /// There are more errors than are reported one by one.
+    /// There are more errors than the maximum number of reported ones.
     MoreErrors,
 }
 
@@ -83,7 +83,7 @@ impl SpecFileCode {
         Self::MoreErrors,
     ];
 
-    /// As it is printed: `UNKNOWN_KEY`.
+    /// The printed form, such as `UNKNOWN_KEY`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -121,18 +121,18 @@ impl fmt::Display for SpecFileCode {
     }
 }
 
-/// One rule that a spec file breaks.
+/// An error of a spec file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SpecFileError {
     pub file: String,
-    /// From 1.
+    /// The line, from 1.
     pub line: usize,
-    /// In characters, from 1.
+    /// The column in characters, from 1.
     pub column: usize,
-    /// `intents[2].examples[0]`; empty for the file as a whole.
+    /// The key, such as `intents[2].examples[0]`; empty for the file as a whole.
     pub key: String,
     pub code: SpecFileCode,
-    /// What is wrong and what to do, for people.
+    /// The description and the remedy, for people.
     pub message: String,
 }
 
@@ -153,7 +153,7 @@ impl std::error::Error for SpecFileError {}
 pub(super) struct Report<'a> {
     file: &'a str,
     text: &'a str,
-    /// Byte offsets of the lines' beginnings.
+    /// The byte offsets at which lines begin.
     lines: Vec<usize>,
     errors: Vec<SpecFileError>,
     beyond: usize,
@@ -165,7 +165,7 @@ impl<'a> Report<'a> {
         Self { file, text, lines: std::iter::once(0).chain(starts).collect(), errors: Vec::new(), beyond: 0 }
     }
 
-    /// Line and column of a byte offset, both from 1.
+    /// The line and column of a byte offset, both from 1.
     pub(super) fn place(&self, offset: usize) -> (usize, usize) {
         let line = self.lines.partition_point(|start| *start <= offset).max(1);
         let start = self.lines.get(line - 1).copied().unwrap_or_default();
@@ -194,12 +194,12 @@ impl<'a> Report<'a> {
         });
     }
 
-    /// Whether a further error would only be counted, so that nobody need work out its message.
+    /// Returns whether a further error would only be counted, so that its message is not needed.
     pub(super) fn is_full(&self) -> bool {
         self.errors.len() >= MAX_ERRORS_PER_FILE
     }
 
-    /// How many errors there are so far.
+    /// The number of errors so far.
     pub(super) fn count(&self) -> usize {
         self.errors.len() + self.beyond
     }

@@ -1,6 +1,6 @@
 //! Spec files: TOML, one spec each, read into a [`Catalogue`]. The format is described in `docs/specs.md`.
 //!
-//! Every rule that a file breaks is reported, with its line; nothing is read from disk here.
+//! Every broken rule is reported with its line. Nothing is read from disk here.
 
 mod error;
 mod pattern;
@@ -17,7 +17,7 @@ use crate::spec::{Catalogue, Spec};
 /// The largest spec file: 4 MiB.
 pub const MAX_FILE_BYTES: usize = 4 * 1024 * 1024;
 
-/// What became of one file.
+/// One file while it is read.
 struct Draft<'a> {
     claim: Claim<'a>,
     spec: Option<Spec>,
@@ -29,7 +29,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// All errors of all files: files in the given order, errors in the order of their lines. A file that is not TOML
-    /// has only its syntax errors, one for a line.
+    /// has only its syntax errors, one for each line.
     pub fn read<N: AsRef<str>, B: AsRef<[u8]>>(files: &[(N, B)]) -> Result<Self, Vec<SpecFileError>> {
         let mut drafts: Vec<Draft<'_>> =
             files.iter().map(|(name, content)| draft(name.as_ref(), content.as_ref())).collect();
@@ -79,7 +79,7 @@ fn draft<'a>(file: &'a str, content: &[u8]) -> Draft<'a> {
             return failed(line, column, SpecFileCode::NotUtf8, message);
         }
     };
-    // Editors of some systems begin a file with a byte order mark.
+    // Some editors begin a file with a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut report = Report::new(file, text);
     let (document, syntax) = DeTable::parse_recoverable(text);
@@ -87,13 +87,13 @@ fn draft<'a>(file: &'a str, content: &[u8]) -> Draft<'a> {
     for error in &syntax {
         let offset = error.span().map_or(0, |span| span.start);
         let (line, _) = report.place(offset);
-        // What else is wrong with a line mostly follows from its first error.
+        // Further errors of a line mostly follow from its first one.
         if std::mem::replace(&mut last_line, line) == line {
             continue;
         }
         report.push(offset, "", SpecFileCode::Syntax, format!("not TOML: {}", error.message()));
     }
-    // What the parser made of a broken file would lead to errors that nobody made.
+    // The parser's recovery from syntax errors would lead to errors that the file does not have.
     if !syntax.is_empty() {
         let claim = Claim { file, ..Claim::default() };
         return Draft { claim, spec: None, errors: report.into_errors() };

@@ -1,4 +1,4 @@
-//! `[[patterns]]`: what they match, what they answer, what they propose and what they refuse.
+//! The table `[[patterns]]`: matching, answers, transitions and refusals.
 
 use serde_json::Value;
 
@@ -7,14 +7,15 @@ use super::reader::Node;
 use crate::check::{self, limit};
 use crate::spec::{Language, Pattern, Refusal, Template, Transition};
 
-/// What patterns refer to in the rest of the file; none where that is broken, so that its consequences are not reported.
+/// The parts of the file that patterns refer to. A part that is broken is `None`, so that its consequences are not
+/// reported.
 pub(super) struct Scope<'a> {
     pub id: Option<&'a str>,
     pub languages: Option<&'a [Language]>,
     pub codes: &'a [String],
 }
 
-/// None where the list itself cannot be read.
+/// Reads all patterns; `None` if the list itself cannot be read.
 pub(super) fn read_all(node: &Node<'_>, scope: &Scope<'_>, report: &mut Report<'_>) -> Option<Vec<Pattern>> {
     let items = node.list(report, limit::PATTERNS)?;
     let mut patterns: Vec<Pattern> = Vec::new();
@@ -113,7 +114,7 @@ fn read_template(node: &Node<'_>, report: &mut Report<'_>) -> Option<Template> {
 }
 
 fn read_object(node: &Node<'_>, report: &mut Report<'_>) -> Option<Value> {
-    // Reports where it is no table.
+    // This call reports a value that is not a table.
     node.table(report)?;
     node.json(report)
 }
@@ -140,7 +141,7 @@ fn read_transition(node: &Node<'_>, scope: &Scope<'_>, report: &mut Report<'_>) 
     Some(Transition {
         suggest_spec: suggest_spec?,
         reason: reason?,
-        // No negative zero in an answer.
+        // `abs` removes a negative zero, which must not appear in an answer.
         confidence: confidence?.abs(),
         auto_transition,
         keywords,
@@ -179,7 +180,7 @@ fn read_refusal(node: &Node<'_>, scope: &Scope<'_>, report: &mut Report<'_>) -> 
     {
         node.report(report, Code::Empty, "no message; say in at least one language what the user is told");
     }
-    // The same text gets the same answer: another attempt is wanted only where the file says so.
+    // The same text gets the same refusal, so that another attempt is useful only if the file says so.
     let recoverable = table.take("recoverable").and_then(|node| node.flag(report)).unwrap_or(false);
     let fallback_spec = table.take("fallback_spec").and_then(|node| other_spec(&node, scope, report));
     let below_characters =
@@ -188,7 +189,7 @@ fn read_refusal(node: &Node<'_>, scope: &Scope<'_>, report: &mut Report<'_>) -> 
     Some(Refusal { code: code?, message: message?, recoverable, fallback_spec, below_characters })
 }
 
-/// The id of a spec that is not this one.
+/// Reads the id of another spec.
 fn other_spec(node: &Node<'_>, scope: &Scope<'_>, report: &mut Report<'_>) -> Option<String> {
     let id = node.checked_text(report, limit::NAME, check::spec_id)?;
     if scope.id == Some(id.as_str()) {

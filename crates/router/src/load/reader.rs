@@ -1,4 +1,4 @@
-//! Reading TOML values with their places: each step either gives a value or reports why not, and goes on.
+//! Reading TOML values with their places. Each step either returns a value or reports an error, and goes on.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -36,7 +36,7 @@ impl<'d> Node<'d> {
         self.report(report, Code::WrongType, format!("this is a {found}; write {expected}"));
     }
 
-    /// Reports what the check says. A place within a literal string is found in the file.
+    /// Reports the check's error. The place of an error within a literal string is found in the file.
     pub(super) fn check<T>(&self, checked: Result<T, Broken>, report: &mut Report<'_>) -> Option<T> {
         match checked {
             Ok(value) => Some(value),
@@ -51,7 +51,7 @@ impl<'d> Node<'d> {
         }
     }
 
-    /// A string of 1 to `limit` characters, not all of them white space.
+    /// Reads a string of 1 to `limit` characters that are not all white space.
     pub(super) fn text(&self, report: &mut Report<'_>, limit: usize) -> Option<String> {
         let Some(text) = self.value.get_ref().as_str() else {
             self.wrong_type(report, "a string");
@@ -70,7 +70,7 @@ impl<'d> Node<'d> {
         Some(text.to_owned())
     }
 
-    /// As [`Node::text`], and `check` holds for it.
+    /// Like [`Node::text`], with an additional check.
     pub(super) fn checked_text(
         &self,
         report: &mut Report<'_>,
@@ -89,7 +89,7 @@ impl<'d> Node<'d> {
         flag
     }
 
-    /// A finite number.
+    /// Reads a finite number.
     pub(super) fn number(&self, report: &mut Report<'_>) -> Option<f64> {
         let number = match self.value.get_ref() {
             DeValue::Float(number) => number.as_str().parse::<f64>().ok(),
@@ -112,7 +112,7 @@ impl<'d> Node<'d> {
         number
     }
 
-    /// A whole number from `least` to `most`.
+    /// Reads a whole number from `least` to `most`.
     pub(super) fn count(&self, report: &mut Report<'_>, least: usize, most: usize) -> Option<usize> {
         let DeValue::Integer(number) = self.value.get_ref() else {
             self.wrong_type(report, "a whole number");
@@ -126,7 +126,7 @@ impl<'d> Node<'d> {
         count
     }
 
-    /// The items; none of them where there are more than `limit`, which is one error.
+    /// Reads a list. More than `limit` items are a single error, and none of them is read.
     pub(super) fn list(&self, report: &mut Report<'_>, limit: usize) -> Option<Vec<Node<'d>>> {
         let Some(items) = self.value.get_ref().as_array() else {
             self.wrong_type(report, "a list");
@@ -144,7 +144,7 @@ impl<'d> Node<'d> {
         Some(items.iter().enumerate().map(node).collect())
     }
 
-    /// A list of texts for which `check` holds; those that are none are left out and reported.
+    /// Reads a list of texts that pass `check`. Invalid ones are reported and left out.
     pub(super) fn texts(
         &self,
         report: &mut Report<'_>,
@@ -172,7 +172,7 @@ impl<'d> Node<'d> {
         Some(Table { table, start: self.span().start, path: self.path.clone(), known: Vec::new() })
     }
 
-    /// A table from languages to something; keys that are no declared language are reported.
+    /// Reads a table with languages as keys. Undeclared languages are reported.
     pub(super) fn by_language<T>(
         &self,
         report: &mut Report<'_>,
@@ -196,7 +196,7 @@ impl<'d> Node<'d> {
         texts
     }
 
-    /// The value as JSON, its strings checked as templates.
+    /// Reads the value as JSON, and checks its strings as templates.
     pub(super) fn json(&self, report: &mut Report<'_>) -> Option<Value> {
         match self.value.get_ref() {
             DeValue::String(text) => {
@@ -232,7 +232,7 @@ impl<'d> Node<'d> {
     }
 }
 
-/// A table of which known keys are taken; what nobody asked for is unknown.
+/// A table whose known keys are taken one by one. Keys that nobody took are unknown.
 #[derive(Debug)]
 pub(super) struct Table<'d> {
     table: &'d DeTable<'d>,
@@ -252,7 +252,7 @@ impl<'d> Table<'d> {
         Some(Node::new(value, join(&self.path, key)))
     }
 
-    /// As [`Table::take`]; reported where it is missing, with `hint` for what to write.
+    /// Like [`Table::take`]. A missing key is reported, with `hint` for its value.
     pub(super) fn require(
         &mut self,
         report: &mut Report<'_>,

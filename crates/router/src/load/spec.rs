@@ -1,4 +1,4 @@
-//! A spec file as a whole: its own keys, its keywords, its intents and its limits.
+//! The top level of a spec file: its keys, keywords, intents and limits.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ use crate::check::{self, limit};
 use crate::fold;
 use crate::spec::{Intent, Keyword, Language, Limits, Spec};
 
-/// The agent that is built in.
+/// The name of the built-in agent.
 const TEMPLATE_AGENT: &str = "template";
 
-/// What a file says; the spec is whole only where nothing was reported.
+/// The contents of a file. The spec is complete only if nothing was reported.
 pub(super) struct Read {
     pub spec: Spec,
-    /// Line and column of the id, and the id, where it is one.
+    /// The line and column of the id, and the id, if it is valid.
     pub id: Option<((usize, usize), String)>,
-    /// Line and column of `default`, where it is true.
+    /// The line and column of `default`, if it is true.
     pub default: Option<(usize, usize)>,
 }
 
@@ -121,7 +121,7 @@ pub(super) fn read(document: &DeTable<'_>, report: &mut Report<'_>) -> Read {
     }
 }
 
-/// None where a rule about languages would report what is only a consequence.
+/// Reads the languages; `None` if rules about languages would report only consequences of an error.
 fn read_languages(node: &Node<'_>, report: &mut Report<'_>) -> Option<Vec<Language>> {
     let items = node.list(report, limit::LANGUAGES)?;
     if items.is_empty() {
@@ -132,7 +132,7 @@ fn read_languages(node: &Node<'_>, report: &mut Report<'_>) -> Option<Vec<Langua
     (languages.len() == items.len()).then_some(languages)
 }
 
-/// A list of different names.
+/// Reads a list without repeated names.
 fn unique(
     node: &Node<'_>,
     report: &mut Report<'_>,
@@ -187,7 +187,7 @@ fn read_intents(
     report: &mut Report<'_>,
 ) -> Vec<Intent> {
     let mut intents: Vec<Intent> = Vec::new();
-    // How many examples the spec may still have; none where that was exceeded, which is one error.
+    // The number of examples that the spec may still have; `None` once it was exceeded, which is reported once.
     let mut room = Some(limit::EXAMPLES);
     for item in node.list(report, limit::INTENTS).unwrap_or_default() {
         let Some(mut table) = item.table(report) else { continue };
@@ -212,7 +212,7 @@ fn read_intents(
     intents
 }
 
-/// A list of strings, or one list for each language.
+/// Reads a list of strings, or one list for each language.
 fn read_examples(
     node: &Node<'_>,
     languages: Option<&[Language]>,
@@ -246,7 +246,7 @@ fn read_utterances(node: &Node<'_>, room: &mut Option<usize>, report: &mut Repor
     items.iter().filter_map(|item| item.checked_text(report, limit::EXAMPLE, check::matchable)).collect()
 }
 
-/// A name of a pattern of this file.
+/// Reads the name of a pattern of this file.
 fn pattern_name(node: &Node<'_>, patterns: Option<&[&str]>, report: &mut Report<'_>) -> Option<String> {
     let name = node.text(report, limit::NAME)?;
     let Some(patterns) = patterns else { return Some(name) };

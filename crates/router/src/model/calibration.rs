@@ -1,23 +1,23 @@
-//! From scores to a probability that means something: how often a decision like this one is right.
+//! Calibration: converts scores to the probability that a decision is correct.
 //!
-//! A small logistic regression over what is known of a decision, fitted on examples that the model did not see: some of
-//! specs that it knows, and some of specs that were held out altogether, which stand for texts of no spec.
+//! The calibration is a small logistic regression over features of a decision. It is fitted on examples that the model
+//! did not see: some of known specs, and some of specs that were held out entirely, which stand for texts of no spec.
 
-/// Numbers that describe a decision, the constant included.
+/// The number of features of a decision, including the constant.
 pub const FEATURES: usize = 7;
 
-/// What a decision's confidence depends on.
+/// The facts on which a decision's confidence depends.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Evidence {
-    /// Logit of the best spec, and how far the next one is behind.
+    /// The logit of the best spec, and the distance to the next one.
     pub best: f64,
     pub margin: f64,
-    /// Share of the best spec in the softmax over all of them.
+    /// The best spec's share in the softmax over all specs.
     pub share: f64,
-    /// Share of the text's weight that is known at all, and that examples of the best intent have, too.
+    /// The share of the text's weight that is known at all, and the share that examples of the best intent also have.
     pub coverage: f64,
     pub class_coverage: f64,
-    /// Logit of the best spec's keywords and patterns beyond the next one's.
+    /// The difference in logits between the keywords and patterns of the best spec and those of the next one.
     pub keyword: f64,
 }
 
@@ -35,7 +35,7 @@ impl Evidence {
     }
 }
 
-/// The names of the features, as an explanation shows them.
+/// The names of the features in explanations.
 pub const NAMES: [&str; FEATURES] =
     ["constant", "score", "margin", "share", "known", "known to the intent", "keywords beyond the next"];
 
@@ -50,16 +50,16 @@ pub(crate) struct Observation {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
     pub weights: [f64; FEATURES],
-    /// How many decisions it was fitted to. Nobody who has seen n decisions go right is surer of the next one than
-    /// (n + 1) / (n + 2).
+    /// The number of decisions to which the calibration was fitted. After n correct decisions, the next one is correct
+    /// with a probability of at most (n + 1) / (n + 2).
     pub observations: usize,
 }
 
-/// What a calibration counts as that was fitted to nothing.
+/// The number of decisions that a calibration without any data counts for.
 const UNTRIED: usize = 18;
 
 impl Calibration {
-    /// Weights that were fitted to nothing.
+    /// Makes a calibration that was not fitted to data.
     pub(crate) const fn untried(weights: [f64; FEATURES]) -> Self {
         Self { weights, observations: UNTRIED }
     }
@@ -74,14 +74,15 @@ impl Calibration {
         logistic(self.logit(evidence)).min(self.most())
     }
 
-    /// No decision is surer than this.
+    /// The maximum confidence of a decision.
     #[must_use]
     pub fn most(&self) -> f64 {
         let observations = self.observations as f64;
         (observations + 1.0) / (observations + 2.0)
     }
 
-    /// Newton's method on the penalised likelihood; the penalty draws the weights to the prior's.
+    /// Fits the weights by Newton's method on the penalised likelihood. The penalty draws the weights to those of the
+    /// prior.
     pub(crate) fn fit(
         observations: &[Observation],
         out_of_scope_share: f64,
@@ -126,7 +127,8 @@ impl Calibration {
             }
             let step = solve(curvature, gradient);
             let length: f64 = step.iter().map(|part| part.abs()).fold(0.0, f64::max);
-            // A long step is cut: far from the solution, the likelihood is not the parabola that Newton sees.
+            // Long steps are shortened: far from the solution, the likelihood is not the parabola that Newton's method
+            // assumes.
             let scale = if length > 2.0 { 2.0 / length } else { 1.0 };
             for (weight, part) in weights.iter_mut().zip(step) {
                 *weight += scale * part;
@@ -147,7 +149,7 @@ pub(crate) fn logistic(logit: f64) -> f64 {
     1.0 / (1.0 + (-logit).exp())
 }
 
-/// Gaussian elimination of a positive definite system; the penalty on the diagonal keeps it so.
+/// Solves a positive definite system by Gaussian elimination; the penalty on the diagonal keeps the system definite.
 fn solve(mut matrix: [[f64; FEATURES]; FEATURES], mut right: [f64; FEATURES]) -> [f64; FEATURES] {
     for pivot in 0..FEATURES {
         let Some(pivot_row) = matrix.get(pivot).copied() else { break };
@@ -173,6 +175,6 @@ fn solve(mut matrix: [[f64; FEATURES]; FEATURES], mut right: [f64; FEATURES]) ->
     solution
 }
 
-/// For catalogues without any example. One keyword of weight 1 that makes up a third of a text gives about one half,
-/// two of them nine tenths; nothing at all one tenth.
+/// The calibration for catalogues without any example. One keyword of weight 1 that makes up a third of a text gives a
+/// confidence of about one half, two of them nine tenths, and none one tenth.
 pub const KEYWORDS_ONLY: Calibration = Calibration::untried([-2.0, 0.0, 2.4, 0.0, 0.0, 1.0, 1.0]);

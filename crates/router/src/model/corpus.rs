@@ -1,4 +1,4 @@
-//! The examples of a catalogue, as the model sees them.
+//! The examples of a catalogue, in the model's form.
 
 use std::collections::BTreeSet;
 
@@ -12,28 +12,28 @@ use crate::text::Folded;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Class {
     pub spec: usize,
-    /// In the spec's own list of intents.
+    /// The place in the spec's own list of intents.
     pub intent: usize,
 }
 
-/// One example: a class, and how often it has which feature.
+/// One example: its class, and the counts of its features.
 #[derive(Clone, Debug)]
 pub(crate) struct Document {
     pub class: usize,
     pub text: String,
-    /// Feature and count, each feature once, in the order of the text.
+    /// The features with their counts, each feature once, in the order of the text.
     pub features: Vec<(u32, u16)>,
-    /// The intent's name, read as an example: trained on, never held out.
+    /// True when the example is the intent's name, which is trained on but never held out.
     pub is_name: bool,
 }
 
-/// All examples, in an order that depends on nothing but themselves.
+/// All examples, in an order that depends only on the examples.
 #[derive(Debug, Default)]
 pub(crate) struct Corpus {
-    /// By spec, then by the intent's name.
+    /// The classes by spec, then by the intent's name.
     pub classes: Vec<Class>,
     pub documents: Vec<Document>,
-    /// By feature.
+    /// The hash of each feature.
     pub hashes: Vec<u64>,
     pub kinds: Vec<Kind>,
 }
@@ -42,7 +42,7 @@ impl Corpus {
     pub(crate) fn new(catalogue: &Catalogue, parameters: &Parameters) -> Self {
         let mut corpus = Self::default();
         let mut interner = Interner::default();
-        // The last document that had a feature, and where in its list.
+        // For each feature, the last document that had it, and the place in that document's list.
         let mut seen: Vec<(usize, usize)> = Vec::new();
         let mut folded = Folded::default();
         for (spec_place, spec) in catalogue.specs().iter().enumerate() {
@@ -50,7 +50,7 @@ impl Corpus {
             intents.sort_by_key(|place| spec.intents.get(*place).map(|intent| intent.name.as_str()));
             for intent_place in intents {
                 let Some(intent) = spec.intents.get(intent_place) else { continue };
-                // Sorted and each once: neither order nor repetition in the file changes the model.
+                // The texts are sorted and unique, so that neither order nor repetition in the file changes the model.
                 let mut texts = BTreeSet::new();
                 for (_, example) in &intent.examples {
                     folded.refill(example);
@@ -95,7 +95,7 @@ impl Corpus {
     }
 }
 
-/// The words of an intent's name: `book_flight`, `alarm/cancelAlarm`.
+/// The words of an intent's name, such as `book_flight` or `alarm/cancelAlarm`.
 fn words_of(name: &str) -> Option<String> {
     let mut spaced = String::with_capacity(name.len() + 4);
     let mut lower = false;

@@ -1,22 +1,22 @@
-//! What a feature weighs in a text: by how often the text has it, how rare it is, and what kind it is.
+//! The weight of a feature in a text, by its frequency in the text, its rarity and its kind.
 
-/// The weight of being there `count` times; the tenth time says little more than the ninth.
+/// The weight of a feature that occurs `count` times. It grows slowly: the tenth occurrence adds little to the ninth.
 pub(crate) fn frequency(count: u16) -> f32 {
     if count <= 1 { 1.0 } else { 1.0 + f32::from(count).ln() }
 }
 
-/// The weight of being in `documents` of `all` documents.
+/// The weight of a feature that occurs in `documents` of `all` documents.
 pub(crate) fn rarity(documents: u32, all: usize) -> f32 {
     ((1.0 + all as f32) / (1.0 + documents as f32)).ln() + 1.0
 }
 
-/// `e^x` for finite `x`, to seven digits, in plain additions and multiplications: the same bits on every machine, and
-/// many at once where the machine can.
+/// Computes `e^x` for finite `x`, to seven digits, with plain additions and multiplications. The bits are the same on
+/// every machine, and the compiler can vectorise the function.
 #[inline]
 pub(crate) fn exponential(x: f32) -> f32 {
     const MAGIC: f32 = 12_582_912.0;
     let x = x.clamp(-87.0, 87.0) * std::f32::consts::LOG2_E;
-    // Adding and taking away 1.5 · 2^23 rounds to a whole number.
+    // Adding and subtracting 1.5 · 2^23 rounds to a whole number.
     let whole = (x + MAGIC) - MAGIC;
     let part = (x - whole) * std::f32::consts::LN_2;
     let polynomial = 1.0

@@ -1,4 +1,5 @@
-//! The model of intents: n-grams in, a score for every intent out, and how much such a score is worth.
+//! The model of intents: it computes a score for every intent from a text's n-grams, and the confidence of such a
+//! score.
 
 pub mod calibration;
 mod corpus;
@@ -29,18 +30,18 @@ use crate::phrases::Phrases;
 use crate::spec::Catalogue;
 use crate::text::Folded;
 
-/// Trained once, and never changed.
+/// A model, trained once and never changed.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     parameters: Parameters,
-    /// By spec, then by the intent's name.
+    /// The classes by spec, then by the intent's name.
     classes: Vec<Class>,
     vocabulary: Vocabulary,
-    /// By row: what an occurrence weighs before the text's own length is divided out.
+    /// For each row, the weight of an occurrence before division by the text's length.
     values: Vec<f32>,
     unknown: [f32; 3],
     weights: Weights,
-    /// By row, `stride / 8` bytes: the classes whose examples have the feature.
+    /// For each row, `stride / 8` bytes with the classes whose examples have the feature.
     seen: Vec<u8>,
     calibration: Calibration,
 }
@@ -52,24 +53,25 @@ pub(crate) struct Feature {
     pub row: u32,
     pub kind: Kind,
     pub count: u16,
-    /// Share of the text's weight, as a length; the squares of all of them, with what is unknown, sum to one.
+    /// The feature's share of the text's weight, as a length. The squares of all shares, including unknown n-grams, add
+    /// up to one.
     pub value: f32,
     pub coefficient: i16,
 }
 
-/// Stands for an n-gram that no example has.
+/// The number of every n-gram that no example has.
 const UNKNOWN: u32 = u32::MAX;
 
-/// Memory for scoring, used again and again.
+/// Reusable memory for scoring.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ModelScratch {
-    /// Place in `features` plus one and the round that wrote it; a power of two in length.
+    /// The place in `features` plus one, and the round that wrote the entry. The length is a power of two.
     places: Vec<(u32, u32)>,
     round: u32,
     pub features: Vec<Feature>,
-    /// Rows and coefficients of the features that are known.
+    /// The rows and coefficients of the known features.
     known: Vec<(u32, i16)>,
-    /// By class; as [`Weights`] counts.
+    /// The score of each class, in the units of [`Weights`].
     scores: Vec<i16>,
     pub coverage: f32,
 }
@@ -105,8 +107,7 @@ impl Model {
         &self.calibration
     }
 
-    /// For each known feature of a text that was scored: the tokens that it stands in, one for each time; both of them
-    /// for a pair.
+    /// The tokens of each known feature of a scored text, one entry for each occurrence; a pair has both of its tokens.
     pub(crate) fn places(&self, folded: &Folded, scratch: &ModelScratch) -> Vec<(Feature, Vec<usize>)> {
         let mut places: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         ngrams::visit(folded, &self.parameters, |ngram| {
@@ -126,7 +127,7 @@ impl Model {
         self.weights.sum(&scratch.known, &mut scratch.scores);
     }
 
-    /// Every different n-gram of the text, with what it weighs there.
+    /// Collects the distinct n-grams of the text with their weights in it.
     fn collect(&self, folded: &Folded, scratch: &mut ModelScratch) {
         scratch.features.clear();
         scratch.known.clear();
@@ -174,7 +175,7 @@ impl Model {
         self.weights.logit(scratch.scores.get(class).copied().unwrap_or_default())
     }
 
-    /// What one feature adds to one class.
+    /// The contribution of one feature to one class.
     pub(crate) fn contribution(&self, feature: &Feature, class: usize) -> Logit {
         if feature.row == UNKNOWN {
             return 0;
@@ -182,7 +183,7 @@ impl Model {
         self.weights.contribution(feature.row, feature.coefficient, class)
     }
 
-    /// The share of the text's weight that examples of the class have, too.
+    /// The share of the text's weight that examples of the class also have.
     pub(crate) fn class_coverage(&self, scratch: &ModelScratch, class: usize) -> f32 {
         let bytes = self.weights.stride() / 8;
         scratch
@@ -218,7 +219,7 @@ impl ModelScratch {
         }
     }
 
-    /// One more occurrence of an n-gram.
+    /// Counts an occurrence of an n-gram.
     fn count(&mut self, hash: u64, kind: Kind) {
         if self.features.len() * 2 >= self.places.len() {
             self.grow();

@@ -1,12 +1,13 @@
-//! What the model sees of a text: its words, pairs of neighbouring words, and pieces of words.
+//! The parts of a text that the model uses: words, pairs of neighbouring words, and pieces of words.
 
 use super::parameters::Parameters;
 use crate::hash::Hash;
 use crate::text::Folded;
 
-/// Characters of one word that are cut into pieces; the rest of a longer one is seen as part of the word only.
+/// The number of characters of a word that are cut into pieces. A longer word contributes its rest only as part of the
+/// whole word.
 const LONGEST_WORD: usize = 62;
-/// Stands before and after a word. No folded text has it.
+/// The mark before and after a word, which no folded text contains.
 const EDGE: u32 = 0x1f;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,7 +27,7 @@ impl Kind {
     }
 }
 
-/// One occurrence. `token` is the number of the token; a pair belongs to it and to the one before.
+/// One occurrence. `token` is the number of the token; a pair belongs to this token and the one before.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ngram {
     pub hash: u64,
@@ -59,7 +60,7 @@ pub(crate) fn visit(folded: &Folded, parameters: &Parameters, mut visit: impl Fn
             visit(Ngram { hash: pair.finish(), kind: Kind::Pair, token });
         }
         before = Some(word);
-        // The array ends with an edge: with the word's own, `length + 1` characters are cut into pieces.
+        // The array ends with a mark. Together with the word's own marks, `length + 1` characters are cut into pieces.
         let characters = characters.get(..=length).unwrap_or_default();
         for start in 0..characters.len() {
             let mut piece = Hash::new(3);

@@ -1,58 +1,58 @@
-//! Every number of the model that could have been another one. They are the same for all catalogues; they were chosen
-//! on the validation parts of public sets of intents (see the crate's `eval`), never on rows that measure the result.
+//! Every tunable number of the model. The numbers are the same for all catalogues. They were chosen on the validation
+//! parts of public sets of intents (see the crate's `eval`), never on rows that measure the result.
 
-/// The shape of features, training and calibration.
+/// The parameters of features, training and calibration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameters {
-    /// Character n-grams within a word, its edges included, have from this many characters …
+    /// The minimum length of character n-grams within a word, including its marks.
     pub shortest_piece: usize,
-    /// … to this many.
+    /// The maximum length of character n-grams.
     pub longest_piece: usize,
-    /// What a word, a pair of neighbouring words, and a piece of a word weigh beside their rarity.
+    /// The weight of words, of pairs of neighbouring words and of pieces, in addition to their rarity.
     pub word_weight: f32,
     pub pair_weight: f32,
     pub piece_weight: f32,
-    /// Rarity is counted in intents this much, and in examples for the rest: a word that every example of one intent has
-    /// is frequent, and tells much.
+    /// The part of the rarity that is counted in intents; the rest is counted in examples. A word that every example of
+    /// one intent has is frequent, but informative.
     pub class_rarity: f32,
-    /// Rarity of what was never seen, as a share of the rarity of what was seen once.
+    /// The rarity of unseen features, as a share of the rarity of features that were seen once.
     pub unknown_weight: f32,
-    /// With more examples than this, pieces and pairs that occur in one example only are not kept.
+    /// The number of examples above which pieces and pairs that occur in one example only are dropped.
     pub prune_above: usize,
-    /// Features times intents that are kept at most, the frequent features first: bounds the memory of catalogues with
-    /// thousands of intents (four bytes each while training, one afterwards).
+    /// The maximum number of features times intents; frequent features are kept first. It bounds the memory of
+    /// catalogues with thousands of intents (four bytes each while training, one afterwards).
     pub most_cells: usize,
-    /// Passes over the examples: at least `fewest_passes`, more where there are few examples.
+    /// The minimum number of passes over the examples. Few examples get more passes.
     pub fewest_passes: usize,
     pub most_passes: usize,
-    /// Examples times passes that training aims at.
+    /// The target for the number of examples times passes.
     pub updates: usize,
-    /// Step of the first update; it falls linearly to zero.
+    /// The step of the first update. It falls linearly to zero.
     pub step: f32,
-    /// Probability that is taken from the right class and spread over all.
+    /// The probability that is moved from the correct class to all classes.
     pub smoothing: f32,
-    /// Logit by which the right class is made to look worse while training, so that it has to win clearly.
+    /// The logit that is subtracted from the correct class while training, so that it has to win clearly.
     pub margin: f32,
-    /// Weights start as this many times the classes' centroids.
+    /// The factor of the classes' centroids for the initial weights.
     pub centroid: f32,
-    /// A class counts by its number of examples to the power of one minus this.
+    /// A class counts by its number of examples to the power of one minus this number.
     pub balance: f32,
-    /// Gradients below this are not followed: after the first pass most classes are out of the question.
+    /// The size below which gradients are ignored. After the first pass, most classes are improbable.
     pub negligible: f32,
-    /// Rounds of held-out data for calibration: with few examples, and with more than `many_examples`.
+    /// The numbers of rounds of held-out data for calibration: with few examples, and with more than `many_examples`.
     pub calibration_rounds: usize,
     pub calibration_rounds_of_many: usize,
     pub many_examples: usize,
-    /// `fewest_passes` in those rounds: their models need not be as good, only as sure.
+    /// The `fewest_passes` of those rounds. Their models need not be as good, only as confident.
     pub calibration_passes: usize,
-    /// So many specs there have to be for some to be held out, else so many intents; where there are fewer of both, the
-    /// calibration is `calibration_prior`.
+    /// The minimum number of specs for holding out specs, and otherwise the minimum number of intents. With fewer of
+    /// both, the calibration is `calibration_prior`.
     pub fewest_to_hold_out: usize,
-    /// Share of the weight that texts of no spec have in the calibration.
+    /// The share of the weight of texts of no spec in the calibration.
     pub out_of_scope_share: f64,
-    /// How many rows of data the prior counts for.
+    /// The number of rows of data that the prior counts for.
     pub prior_strength: f64,
-    /// Calibration where there are no data for one, in the order of `calibration::Evidence::features`.
+    /// The calibration without any data, in the order of `calibration::Evidence::features`.
     pub calibration_prior: [f64; crate::model::calibration::FEATURES],
 }
 

@@ -1,4 +1,4 @@
-//! Held-out data for the calibration: in each round some specs, and some examples of the others, are not trained on.
+//! Held-out data for the calibration. Each round excludes some specs, and some examples of the others, from training.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,9 @@ use crate::logit::number;
 use crate::phrases::{Hit, Phrases, explained};
 use crate::text::Folded;
 
-/// One of this many specs is held out in a round, and one of this many examples of each intent of the others. The fewer
-/// are held out, the more the round's model is like the real one; where examples are few, one is a lot.
+/// One of this many specs is held out in a round, and one of this many examples of each intent of the other specs. The
+/// fewer are held out, the more similar the round's model is to the real one; but with few examples, one is a large
+/// part.
 const PARTS: usize = 5;
 const EXAMPLE_PARTS: usize = 10;
 
@@ -25,7 +26,7 @@ pub(super) fn calibrate(
     let prior = Calibration::untried(parameters.calibration_prior);
     let mut taught: Vec<usize> = corpus.classes.iter().map(|class| class.spec).collect();
     taught.dedup();
-    // Whole specs are held out; of few specs, intents are.
+    // Whole specs are held out; if there are few specs, intents are.
     let by_spec = taught.len() >= parameters.fewest_to_hold_out;
     let mut units: Vec<usize> = if by_spec { taught } else { (0..corpus.classes.len()).collect() };
     if units.len() < parameters.fewest_to_hold_out {
@@ -33,7 +34,7 @@ pub(super) fn calibrate(
     }
     let mut shuffle = Shuffle::new();
     shuffle.shuffle(&mut units);
-    // Each example's place among those of its class, in a shuffled order.
+    // The place of each example among those of its class, in a shuffled order.
     let mut ranks = vec![0_usize; corpus.documents.len()];
     let mut counts = vec![0_usize; corpus.classes.len()];
     let mut order: Vec<usize> = (0..corpus.documents.len()).collect();
@@ -60,7 +61,7 @@ pub(super) fn calibrate(
         observe(corpus, &held_out, phrases, parameters, &mut observations);
     }
     if !by_spec {
-        // Texts of a held-out intent resemble its spec's other intents more than a text of no spec does.
+        // The texts of a held-out intent resemble the spec's other intents more than a text of no spec does.
         let outside = observations.iter().filter(|observation| observation.out_of_scope).count();
         let evidence = Evidence { share: 1.0 / specs as f64, ..Evidence::default() };
         let unknown = Observation { evidence, right: false, out_of_scope: true };
@@ -74,15 +75,15 @@ pub(super) fn calibrate(
     )
 }
 
-/// What one round does not train on.
+/// The data that one round excludes from training.
 struct HeldOut<'a> {
     specs: usize,
-    /// By class: all of it is held out, and stands for texts of no spec.
+    /// For each class, true when all of it is held out and stands for texts of no spec.
     outside: Vec<bool>,
-    /// By document: its place among those of its class.
+    /// For each document, its place among those of its class.
     ranks: &'a [usize],
     round: usize,
-    /// Whole specs are held out, not single intents.
+    /// True when whole specs are held out, not single intents.
     by_spec: bool,
 }
 
@@ -91,7 +92,7 @@ impl HeldOut<'_> {
         self.outside.get(class).copied().unwrap_or_default()
     }
 
-    /// By spec: whether it is there to be chosen, as it is unless all that it was taught is held out.
+    /// For each spec, returns whether it can be chosen; false only if all of its examples are held out.
     fn takes_part(&self, corpus: &Corpus) -> Vec<bool> {
         let mut takes_part = vec![true; self.specs];
         for held_out in [true, false] {
@@ -105,13 +106,14 @@ impl HeldOut<'_> {
         takes_part
     }
 
-    /// Documents to train on, and to decide.
+    /// The documents for training, and those for decisions.
     fn divide(&self, corpus: &Corpus) -> (Vec<usize>, Vec<usize>) {
         let (mut train, mut test) = (Vec::new(), Vec::new());
         for (place, document) in corpus.documents.iter().enumerate() {
             let outside = self.outside(document.class);
             let rank = self.ranks.get(place).copied().unwrap_or_default();
-            // The first example of an intent stays, so that none is without any. A name is no text that a user writes.
+            // The first example of an intent always stays, so that no intent is without examples. A name is not a text
+            // that users write.
             let turn = rank % EXAMPLE_PARTS == self.round + 1;
             if !document.is_name && (outside || turn) {
                 test.push(place);
@@ -147,8 +149,8 @@ fn observe(
         trained.scores(&vector, &mut scores);
         keywords.fill(0.0);
         hits.clear();
-        // Keywords of a spec that stays would speak for it in the texts of its own intent that is held out; in texts of no
-        // spec at all they are rare.
+        // The keywords of a remaining spec would favour it in the texts of its own held-out intent; in texts of no spec
+        // at all, they are rare.
         if !phrases.is_empty() && (held_out.by_spec || !outside(document.class)) {
             folded.refill(&document.text);
             phrases.find(&folded, &mut hits);
@@ -158,7 +160,7 @@ fn observe(
                 }
             }
         }
-        // The best intent of each spec that takes part.
+        // The best intent of each spec that can be chosen.
         totals.fill(f64::NEG_INFINITY);
         let mut best_class = vec![None; specs];
         for (class, score) in scores.iter().take(corpus.classes.len()).enumerate() {

@@ -5,40 +5,41 @@ use super::features::{exponential, frequency, rarity};
 use super::ngrams::Kind;
 use super::parameters::Parameters;
 
-/// Weights are laid out in rows, one for each feature; a row's length is a multiple of this.
+/// The alignment of rows. Weights are stored in rows, one for each feature, and a row's length is a multiple of this
+/// number.
 pub(crate) const LANES: usize = 32;
 
 const NO_ROW: u32 = u32::MAX;
 
-/// What training makes of some documents of a corpus.
+/// The result of training on some documents of a corpus.
 #[derive(Debug, Default)]
 pub(crate) struct Trained {
-    /// The corpus's features that are kept, by row: the frequent ones first, so that what is used together lies
-    /// together.
+    /// The kept features of the corpus, by row. Frequent features come first, so that data that is used together is
+    /// stored together.
     pub features: Vec<u32>,
-    /// By row: what an occurrence weighs before the text's own length is divided out.
+    /// For each row, the weight of an occurrence before division by the text's length.
     pub values: Vec<f32>,
-    /// What an unknown n-gram weighs, by kind, in the order of [`Kind`].
+    /// The weight of an unknown n-gram for each kind, in the order of [`Kind`].
     pub unknown: [f32; 3],
     pub classes: usize,
     pub stride: usize,
-    /// `stride` weights for each row.
+    /// For each row, `stride` weights.
     pub weights: Vec<f32>,
-    /// By row, `stride / 8` bytes: the classes whose examples have the feature.
+    /// For each row, `stride / 8` bytes with the classes whose examples have the feature.
     pub seen: Vec<u8>,
     row_of_feature: Vec<u32>,
 }
 
-/// A document's known features, and the share of its weight that they have.
+/// The known features of a document, and their share of its weight.
 #[derive(Debug, Default)]
 pub(crate) struct Vector {
-    /// Row and value; with what is unknown, the squares of the values sum to one.
+    /// The rows and their values. With the unknown features, the squares of the values add up to one.
     pub entries: Vec<(u32, f32)>,
     pub coverage: f32,
 }
 
 impl Trained {
-    /// Trains on `documents`, places in the corpus in its order.
+    /// Trains on `documents`, which are places in the corpus, in its order.
     pub(crate) fn new(corpus: &Corpus, documents: &[usize], parameters: &Parameters) -> Self {
         let mut trained = Self::rows(corpus, documents, parameters);
         let vectors: Vec<(usize, Vector)> = documents
@@ -155,7 +156,7 @@ impl Trained {
         }
     }
 
-    /// The score of every class, some classes at a time, so that their sums stay in registers while the rows go by.
+    /// Computes the score of every class. A few classes are processed at a time, so that their sums stay in registers.
     pub(crate) fn scores(&self, vector: &Vector, scores: &mut [f32]) {
         let (blocks, _) = self.weights.as_chunks::<LANES>();
         let blocks_of_row = self.stride / LANES;
@@ -171,7 +172,7 @@ impl Trained {
         }
     }
 
-    /// The share of a document's weight that examples of the class have, too.
+    /// The share of a document's weight that examples of the class also have.
     pub(crate) fn class_coverage(&self, vector: &Vector, class: usize) -> f32 {
         let bytes = self.stride / 8;
         vector
@@ -217,7 +218,8 @@ impl Trained {
         if self.classes < 2 {
             return;
         }
-        // Centred, so that a score above zero speaks for a class and one below against it.
+        // The weights are centred, so that a positive score is evidence for a class and a negative score evidence
+        // against it.
         for row in self.weights.chunks_exact_mut(self.stride) {
             let row = row.get_mut(..self.classes).unwrap_or_default();
             let mean = row.iter().sum::<f32>() / self.classes as f32;
@@ -292,7 +294,7 @@ impl Trained {
         }
     }
 
-    /// Specs with many examples are not therefore asked for more often.
+    /// The importance of each class. A spec with many examples is not requested more often for that reason.
     fn importance(&self, vectors: &[(usize, Vector)], parameters: &Parameters) -> Vec<f32> {
         let mut sizes = vec![0_f32; self.classes];
         for (class, _) in vectors {
@@ -313,7 +315,7 @@ impl Trained {
     }
 }
 
-/// In place.
+/// Computes the softmax in place.
 fn softmax(scores: &mut [f32]) {
     let best = scores.iter().copied().fold(f32::MIN, f32::max);
     for score in scores.iter_mut() {
@@ -326,7 +328,7 @@ fn softmax(scores: &mut [f32]) {
     }
 }
 
-/// A fixed sequence of permutations (xorshift64*, with a fixed seed).
+/// A fixed sequence of permutations (xorshift64* with a fixed seed).
 #[derive(Debug)]
 pub(crate) struct Shuffle(u64);
 

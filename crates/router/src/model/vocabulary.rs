@@ -1,9 +1,10 @@
-//! From the hash of an n-gram to its number.
+//! The mapping from the hash of an n-gram to its number.
 
-/// Gives every hash a number, in the order of their first appearance; used while training.
+/// Assigns a number to every hash, in the order of first appearance; used while training.
 #[derive(Debug, Default)]
 pub(crate) struct Interner {
-    /// Number plus one, or 0; a power of two in length, at most half full.
+    /// The number plus one, or 0 for an empty slot. The length is a power of two, and at most half of the slots are
+    /// used.
     slots: Vec<u32>,
     hashes: Vec<u64>,
 }
@@ -50,16 +51,16 @@ impl Interner {
     }
 }
 
-/// The same for scoring, never changed: eight bytes a slot. A hash that was never seen is taken for a known one about
-/// once in two thousand million times, which moves a score by one n-gram.
+/// The mapping for scoring, which never changes: eight bytes a slot. An unseen hash is mistaken for a known one about
+/// once in two thousand million times, which changes a score by one n-gram.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Vocabulary {
-    /// The upper half of the hash, and the number plus one, or 0.
+    /// The upper half of the hash, and the number plus one, or 0 for an empty slot.
     slots: Vec<(u32, u32)>,
 }
 
 impl Vocabulary {
-    /// The number of each hash is its place.
+    /// Makes the mapping; each hash gets its place as its number.
     pub(crate) fn new(hashes: &[u64]) -> Self {
         let length = (hashes.len() * 2).next_power_of_two().max(2);
         let mut slots = vec![(0, 0); length];

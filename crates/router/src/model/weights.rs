@@ -3,14 +3,14 @@
 use super::train::{LANES, Trained};
 use crate::logit::{FRACTION_BITS, Logit};
 
-/// The greatest byte that is used, so that a weight and its negative are equally exact.
+/// The greatest absolute value of a byte, so that a weight and its negative are equally exact.
 const GREATEST: f32 = 127.0;
 
-/// What no sum over a text's features reaches, rounding aside. Scores are kept in 16 bits; what is left of those is for
-/// rounding, of which each feature brings less than one.
+/// A bound for the sums over a text's features, except for rounding. Scores have 16 bits; the rest of the range is for
+/// rounding errors, which are below one for each feature.
 const GREATEST_SUM: f32 = 24_000.0;
 
-/// Bits that a product of weight and coefficient has more than a score.
+/// The number of bits by which a product of weight and coefficient exceeds a score.
 const PRODUCT_BITS: u32 = 8;
 
 /// A table of features by classes.
@@ -18,9 +18,9 @@ const PRODUCT_BITS: u32 = 8;
 pub(crate) struct Weights {
     stride: usize,
     weights: Vec<i8>,
-    /// By row: what one unit of a byte is, in logits.
+    /// For each row, the logits of one unit of a byte.
     factors: Vec<f32>,
-    /// Scores are in units of two to the power of minus this.
+    /// The unit of scores is two to the power of minus this number.
     bits: u32,
 }
 
@@ -41,7 +41,7 @@ impl Weights {
                 *square += weight * weight;
             }
         }
-        // A text is at most one long, so no score of a class is greater than the length of its weights.
+        // A text has a length of at most one, so that no score of a class exceeds the length of its weights.
         let longest = squares.iter().fold(0.0_f32, |longest, square| longest.max(*square)).sqrt();
         let mut bits = FRACTION_BITS;
         while bits > 0
@@ -57,15 +57,15 @@ impl Weights {
         self.stride
     }
 
-    /// A feature's value in a text, from 0 to 1, times the factor of its row.
+    /// The value of a feature in a text, from 0 to 1, times the factor of its row.
     pub(crate) fn coefficient(&self, row: u32, value: f32) -> i16 {
         let factor = self.factors.get(row as usize).copied().unwrap_or_default();
         (factor * value * (1_u32 << (self.bits + PRODUCT_BITS)) as f32 + 0.5) as i16
     }
 
-    /// Every class's score: the sum of what the rows contribute with their coefficients.
+    /// Computes the score of every class: the sum of the rows' contributions with their coefficients.
     ///
-    /// Some classes at a time, so that their sums stay in registers while the rows go by.
+    /// A few classes are processed at a time, so that their sums stay in registers.
     pub(crate) fn sum(&self, rows: &[(u32, i16)], scores: &mut Vec<i16>) {
         scores.clear();
         let (blocks, _) = self.weights.as_chunks::<LANES>();
@@ -82,7 +82,7 @@ impl Weights {
         }
     }
 
-    /// One feature's contribution to one class, the same that `sum` adds.
+    /// The contribution of one feature to one class, the same value that `sum` adds.
     pub(crate) fn contribution(&self, row: u32, coefficient: i16, class: usize) -> Logit {
         let weight = self.weights.get(row as usize * self.stride + class).copied().unwrap_or_default();
         self.logit(product(weight, coefficient))
@@ -97,7 +97,7 @@ impl Weights {
     }
 }
 
-/// The upper half of a product of 16 by 16 bits: eight at once with one instruction of any 64-bit machine.
+/// The upper half of a product of 16 by 16 bits. Any 64-bit machine computes eight at once with one instruction.
 #[inline(always)]
 fn product(weight: i8, coefficient: i16) -> i16 {
     let wide = i32::from(i16::from(weight) << 8) * i32::from(coefficient);

@@ -1,7 +1,7 @@
-//! The router: every sign for a spec is a term of one sum, and the greatest sum answers.
+//! The router: every piece of evidence for a spec is a term of one sum, and the spec with the greatest sum answers.
 //!
-//! The terms of a spec are the score of its best intent, its keywords, its patterns, and the context. All of them are
-//! logits. What the greatest sum is worth, the calibration says; that is the confidence.
+//! The terms of a spec are the score of its best intent, its keywords, its patterns, and the context, all in logits.
+//! The calibration converts the greatest sum to the confidence.
 
 pub(crate) mod context;
 mod outcome;
@@ -18,21 +18,21 @@ use crate::phrases::{self, Hit, Owner, Phrases, explained};
 use crate::spec::Catalogue;
 use crate::text::Folded;
 
-/// Below this confidence the default spec answers, where there is one and the session is with no other.
+/// The confidence below which the default spec answers, if there is one and the session has no current spec.
 pub const FALLBACK_BELOW: f64 = 0.3;
 
-/// Memory that is kept for later decisions, each of another thread at the same time.
+/// The maximum number of memory areas that are kept for later decisions, one for each concurrent thread.
 const MOST_POOLED: usize = 64;
 
-/// Decides which spec answers. Trained once, never changed, shared by all threads.
+/// The router, which decides the spec that answers. It is trained once, never changed, and shared by all threads.
 #[derive(Debug)]
 pub struct Router {
     catalogue: Catalogue,
     model: Model,
     phrases: Phrases,
-    /// By spec: its classes.
+    /// For each spec, its classes.
     classes: Vec<Range<usize>>,
-    /// Specs and patterns that have regular expressions.
+    /// The specs and patterns with regular expressions.
     expressions: Vec<(usize, usize)>,
     pool: Mutex<Vec<Scratch>>,
 }
@@ -40,7 +40,7 @@ pub struct Router {
 /// The terms of one spec.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Terms {
-    /// The best intent's class, and its score.
+    /// The class of the best intent, and its score.
     pub class: Option<usize>,
     pub intent: Logit,
     pub keyword: Logit,
@@ -54,23 +54,23 @@ impl Terms {
     }
 }
 
-/// Memory for one decision at a time. A router has a pool of its own; who decides much on one thread may keep one.
+/// Memory for one decision at a time. A router has a pool of them; a thread with many decisions may keep its own.
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
     pub(crate) folded: Folded,
     pub(crate) model: ModelScratch,
     pub(crate) hits: Vec<Hit>,
-    /// Patterns whose regular expressions match: spec and pattern.
+    /// The patterns whose regular expressions match, as spec and pattern.
     pub(crate) matched: Vec<(usize, usize)>,
-    /// By spec.
+    /// The terms of each spec.
     pub(crate) terms: Vec<Terms>,
-    /// By spec: how likely beside the winner.
+    /// The odds of each spec relative to the winner.
     odds: Vec<f32>,
-    /// The best specs, best first; the winner of the sum is the first.
+    /// The best specs, best first, starting with the winner of the sum.
     pub(crate) best: Vec<usize>,
 }
 
-/// What the sums say, before it is decided whether the default spec answers instead.
+/// The result of the sums, before the decision whether the default spec answers instead.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Verdict {
     pub winner: usize,
@@ -78,17 +78,17 @@ pub(crate) struct Verdict {
     pub confidence: f64,
 }
 
-/// The winner and as many as a decision lists beside it.
+/// The winner and the alternatives that a decision lists.
 const LISTED: usize = 4;
 
 impl Router {
-    /// Any catalogue that was checked will do, one without examples, too.
+    /// Trains a router. Any checked catalogue is valid, including one without examples.
     #[must_use]
     pub fn train(catalogue: &Catalogue) -> Self {
         Self::train_with(catalogue, &Parameters::default())
     }
 
-    /// With other parameters than the tuned ones; for experiments.
+    /// Trains a router with other parameters than the tuned ones, for experiments.
     #[must_use]
     pub fn train_with(catalogue: &Catalogue, parameters: &Parameters) -> Self {
         let phrases = Phrases::new(catalogue);
@@ -122,7 +122,7 @@ impl Router {
         &self.catalogue
     }
 
-    /// What turns scores into confidences, as it was fitted to this catalogue.
+    /// The calibration that was fitted to this catalogue.
     #[must_use]
     pub fn calibration(&self) -> &Calibration {
         if self.model.classes().is_empty() { &KEYWORDS_ONLY } else { self.model.calibration() }
@@ -134,7 +134,7 @@ impl Router {
         self.pooled(|scratch| self.route_with(query, scratch))
     }
 
-    /// Decides. With a scratch that was used before, memory is taken for the decision's own texts and nothing else.
+    /// Decides. With a used scratch, only the decision's own texts allocate memory.
     #[must_use]
     pub fn route_with(&self, query: &Query<'_>, scratch: &mut Scratch) -> Decision {
         match self.judge(query, scratch) {
@@ -143,7 +143,7 @@ impl Router {
         }
     }
 
-    /// What there is to say of one spec, whoever is likelier; `None` where the catalogue has no such spec.
+    /// Describes one spec, whatever its rank; `None` if the catalogue does not have this spec.
     #[must_use]
     pub fn consider(&self, query: &Query<'_>, spec: &str) -> Option<Decision> {
         let chosen = self.catalogue.specs().binary_search_by(|other| other.id.as_str().cmp(spec)).ok()?;
@@ -153,7 +153,7 @@ impl Router {
         })
     }
 
-    /// About how much memory the model takes, in bytes; without the catalogue's own texts.
+    /// The approximate memory of the model in bytes, without the catalogue's own texts.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.model.memory_bytes() + self.phrases.memory_bytes()
@@ -174,11 +174,11 @@ impl Router {
         result
     }
 
-    /// Sums up the terms of every spec; `None` where there is no spec at all.
+    /// Adds up the terms of every spec; `None` if there are no specs.
     pub(crate) fn judge(&self, query: &Query<'_>, scratch: &mut Scratch) -> Option<Verdict> {
         scratch.terms.clear();
         scratch.terms.resize(self.catalogue.specs().len(), Terms::default());
-        // The history first: it uses the memory that the text itself needs afterwards.
+        // The history comes first, because it uses the memory that the text itself needs afterwards.
         self.add_history(query, scratch);
         self.read(query.text, scratch);
         self.add_signs(scratch, |terms, sign, logit| match sign {
@@ -199,7 +199,7 @@ impl Router {
         Some(Verdict { winner, evidence, confidence })
     }
 
-    /// Folds a text, scores every intent and finds keywords and patterns.
+    /// Folds a text, scores every intent, and finds keywords and patterns.
     fn read(&self, text: &str, scratch: &mut Scratch) {
         scratch.folded.refill(text);
         self.model.score(&scratch.folded, &mut scratch.model);
@@ -218,7 +218,7 @@ impl Router {
         }
     }
 
-    /// What the text that was read says for each spec.
+    /// Adds the evidence of the current text for each spec.
     fn add_signs(&self, scratch: &mut Scratch, mut add: impl FnMut(&mut Terms, Sign, Logit)) {
         let Scratch { terms, model, hits, matched, .. } = scratch;
         for (terms, classes) in terms.iter_mut().zip(&self.classes) {
@@ -250,9 +250,9 @@ impl Router {
     fn evidence(&self, scratch: &Scratch, winner: usize, odds: &mut Vec<f32>) -> Evidence {
         let total = |spec: &usize| scratch.terms.get(*spec).map(Terms::total);
         let best = total(&winner).unwrap_or_default();
-        // A spec that is alone competes with nothing at all, whose sum is zero.
+        // A single spec competes with an imaginary one whose sum is zero.
         let second = scratch.best.get(1).and_then(total).unwrap_or_default();
-        // All of them in one go, without a branch: the machine computes several at once.
+        // All odds are computed in one loop without a branch, so that the machine computes several at once.
         odds.clear();
         odds.extend(scratch.terms.iter().map(|terms| number(terms.total() - best) as f32));
         odds.iter_mut().for_each(|odds| *odds = exponential(*odds));
@@ -286,7 +286,7 @@ enum Sign {
     Pattern,
 }
 
-/// The places of the best specs; ties go to the smaller id, which is the smaller place.
+/// The places of the best specs. Ties go to the smaller id, which is the smaller place.
 fn rank(terms: &[Terms], best: &mut Vec<usize>) {
     best.clear();
     for (spec, content) in terms.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! From sums to a decision.
+//! The conversion of sums to a decision.
 
 use super::{FALLBACK_BELOW, Router, Scratch, Terms, Verdict, context, reason};
 use crate::decision::{Alternative, Breakdown, Decision, Query};
@@ -7,17 +7,17 @@ use crate::model::exponential;
 use crate::phrases::Owner;
 use crate::spec::Spec;
 
-/// Where no intent was recognised (seed 001, example 2).
+/// The name of an unrecognised intent (seed 001, example 2).
 const UNCLEAR: &str = "unclear";
-/// The least score, in logits, that an intent is recognised by.
+/// The minimum score, in logits, of a recognised intent.
 const EVIDENT: f64 = 0.5;
-/// The least confidence of a spec that is not the likeliest one, from which an intent of its own is recognised in the
-/// text: one that was asked for its own sake would find the nearest of its intents in anything.
+/// The minimum confidence at which a spec that is not the likeliest one gets an intent. Without this limit, a spec that
+/// was requested by name would find its nearest intent in any text.
 const LIKELY: f64 = 0.2;
-/// Specs that are less likely are not listed as alternatives.
+/// The minimum confidence of an alternative that is listed.
 const LEAST_ALTERNATIVE: f64 = 0.01;
 const MOST_ALTERNATIVES: usize = 3;
-/// Confidences are multiples of this: their parts then add up exactly.
+/// The unit of confidences, chosen so that their parts add up exactly.
 const GRAIN: f64 = 1.0 / (1_u64 << 40) as f64;
 
 impl Router {
@@ -29,7 +29,7 @@ impl Router {
         self.tell(query, scratch, verdict, fallback.unwrap_or(verdict.winner), fallback.is_some())
     }
 
-    /// What is to be said of the spec at `chosen`.
+    /// The decision for the spec at `chosen`.
     pub(super) fn tell(
         &self,
         query: &Query<'_>,
@@ -88,8 +88,8 @@ impl Router {
         }
     }
 
-    /// The winner's is calibrated; the others share what it leaves, in proportion to their softmax, and are never more
-    /// likely than it.
+    /// The confidence of a spec. The winner's is calibrated. The other specs share the rest in proportion to their
+    /// softmax, and none exceeds the winner.
     fn confidence_of(&self, scratch: &Scratch, verdict: &Verdict, place: usize) -> f64 {
         if place == verdict.winner {
             return verdict.confidence;
@@ -107,7 +107,7 @@ impl Router {
     }
 }
 
-/// What a catalogue without any spec answers.
+/// The decision of a catalogue without specs.
 pub(super) fn nobody() -> Decision {
     Decision {
         spec: String::new(),
@@ -123,7 +123,7 @@ pub(super) fn nobody() -> Decision {
     }
 }
 
-/// As written in the text, in its order.
+/// The matched keywords as written in the text, in its order.
 fn keywords(text: &str, scratch: &Scratch, spec: usize) -> Vec<String> {
     let tokens = scratch.folded.tokens();
     let mut found: Vec<String> = Vec::new();
@@ -139,7 +139,7 @@ fn keywords(text: &str, scratch: &Scratch, spec: usize) -> Vec<String> {
     found
 }
 
-/// In the order of the spec file.
+/// The matched patterns in the order of the spec file.
 fn patterns(spec: &Spec, scratch: &Scratch, place: usize) -> Vec<String> {
     let matches = |pattern: usize| {
         scratch.matched.contains(&(place, pattern))
@@ -149,13 +149,13 @@ fn patterns(spec: &Spec, scratch: &Scratch, place: usize) -> Vec<String> {
     all.filter(|(pattern, _)| matches(*pattern)).map(|(_, pattern)| pattern.name.clone()).collect()
 }
 
-/// To a multiple of [`GRAIN`], within 0 and 1.
+/// Rounds to a multiple of [`GRAIN`], within 0 and 1.
 fn whole(confidence: f64) -> f64 {
     (confidence.clamp(0.0, 1.0) / GRAIN).floor() * GRAIN
 }
 
-/// The confidence in proportion to what speaks for the spec. What a rounding leaves goes to the greatest part; a
-/// confidence that nothing speaks for is what is expected without looking, and goes to the context.
+/// Divides the confidence in proportion to the evidence. The rounding error goes to the greatest part. A confidence
+/// without evidence is the expectation before reading the text, and goes to the context.
 fn breakdown(confidence: f64, terms: &Terms) -> Breakdown {
     let keyword = (terms.keyword + terms.pattern).max(0);
     let intent = terms.intent.max(0);

@@ -1,20 +1,20 @@
-//! A decision's reason, in words.
+//! The reason of a decision, in words.
 
-/// Keywords that a reason names; the decision lists all of them.
+/// The maximum number of keywords in a reason; the decision lists all of them.
 const MOST_NAMED: usize = 4;
-/// Below this a reason says so (seed 001, example 2: 0.45 is low).
+/// The confidence below which a reason mentions that it is low (seed 001, example 2: 0.45 is low).
 const LOW: f64 = 0.5;
 
 pub(super) struct Reason<'a> {
     pub keywords: &'a [String],
     pub patterns: &'a [String],
     pub intent: Option<&'a str>,
-    /// The conversation is with this spec already.
+    /// True when the conversation is already with this spec.
     pub continues: bool,
-    /// Earlier messages speak for it.
+    /// True when earlier messages are evidence for the spec.
     pub history: bool,
     pub fallback: bool,
-    /// The spec with the greatest sum, where it is not the one that answers.
+    /// The spec with the greatest sum, if another spec answers.
     pub likeliest: Option<&'a str>,
     pub nothing: bool,
     pub confidence: f64,

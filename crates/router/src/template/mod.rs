@@ -1,15 +1,16 @@
-//! The built-in agent `template`: answers a request from the spec's own templates (seed 001, "Spec Contract &
+//! The built-in agent `template`, which answers a request from the spec's own templates (seed 001, "Spec Contract &
 //! Integration").
 //!
-//! Pure and total: the same spec, request and time give the same answer, and any JSON gets one.
+//! The agent is pure and total: the same spec, request and time give the same answer, and any JSON gets an answer.
 //!
 //! - **Pattern**: `context.suggested_pattern`, else the first of `context.patterns_matched`, else the pattern of the
-//!   detected intent, else the spec's `fallback_pattern`, else its first pattern; of these the first one that can answer.
-//! - **Language**: `user.preferences.language`, else that of the text's most common words, else that of the user's
-//!   previous text, else the spec's first.
-//! - **Template**: of several, one by a hash of the request's id.
-//! - **Confidence**: a template adds no evidence of its own, so it is routing's; half of it where only the fallback
-//!   answers. A refusal has 0.
+//! detected intent, else the spec's `fallback_pattern`, else its first pattern. The first one of these that can answer
+//! is used.
+//! - **Language**: `user.preferences.language`, else the language of the text's most common words, else that of the
+//! user's previous text, else the spec's first language.
+//! - **Template**: if there are several, one is chosen by a hash of the request's id.
+//! - **Confidence**: that of routing, because a template adds no evidence; half of it if only the fallback answers. A
+//! refusal has 0.
 
 pub(crate) mod placeholder;
 mod request;
@@ -23,11 +24,12 @@ use self::request::Asked;
 use crate::spec::{Language, Pattern, Refusal, Spec, Template, Transition};
 use crate::{fold, language};
 
-/// The `SpecResponse` of `spec` to the `SpecRequest`; `now_ms` is Unix time in milliseconds.
+/// Makes the `SpecResponse` of `spec` to the `SpecRequest`; `now_ms` is Unix time in milliseconds.
 ///
-/// `metadata.processing_time_ms` is the time from the request's `timestamp` to `now_ms`. A request that is not valid, or
-/// is for another spec, gets `INVALID_REQUEST`; a text beyond the spec's limits `VALIDATION_ERROR`; where no pattern
-/// has a template, `CAPABILITY_NOT_SUPPORTED`; what a pattern refuses, the error that its spec file declares.
+/// `metadata.processing_time_ms` is the time from the request's `timestamp` to `now_ms`. Errors: `INVALID_REQUEST` for
+/// a request that is invalid or for another spec; `VALIDATION_ERROR` for a text beyond the spec's limits;
+/// `CAPABILITY_NOT_SUPPORTED` if no pattern has a template; and the error that the spec file declares if a pattern
+/// refuses.
 #[must_use]
 pub fn answer(spec: &Spec, request: &Value, now_ms: i64) -> Value {
     let asked = match Asked::read(spec, request) {
@@ -126,7 +128,8 @@ impl Envelope<'_> {
     }
 }
 
-/// A transition without keywords always applies; one with keywords where the text or what routing matched holds one.
+/// Returns whether a transition applies: always if it has no keywords, else if the text or the matched keywords contain
+/// one.
 fn applies(transition: &Transition, asked: &Asked<'_>) -> bool {
     if transition.confidence.is_nan() {
         return false;
@@ -142,7 +145,7 @@ fn applies(transition: &Transition, asked: &Asked<'_>) -> bool {
     })
 }
 
-/// The value with the placeholders in its strings filled; keys stay as they are.
+/// Fills the placeholders in the strings of a value. Keys stay unchanged.
 fn fill_all(value: &Value, markup: Markup, asked: &Asked<'_>) -> Value {
     match value {
         Value::String(text) => fill(text, markup, &|slot| asked.value(slot)).into(),
@@ -165,7 +168,7 @@ fn choose_language<'a>(spec: &'a Spec, asked: &Asked<'_>) -> &'a str {
     detected.or_else(|| spec.languages.first().map(Language::as_str)).unwrap_or("en")
 }
 
-/// The pattern that answers, and whether it only does because nothing else could be chosen.
+/// The pattern that answers, and whether it is only the last resort.
 fn choose_pattern<'a>(spec: &'a Spec, asked: &Asked<'_>) -> Option<(&'a Pattern, bool)> {
     let answers = |pattern: &&Pattern| {
         refusal_of(pattern, asked).is_some()
@@ -204,7 +207,7 @@ fn choose_template<'a>(spec: &Spec, pattern: &'a Pattern, language: &str, id: &s
     templates.get(place)
 }
 
-/// FNV-1a of 64 bits: the same on every machine and in every version.
+/// The 64-bit FNV-1a hash, which is the same on every machine and in every version.
 fn hash(text: &str) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
@@ -264,7 +267,7 @@ fn refuse_invalid(spec: &Spec, request: &Value, problems: &[String], now_ms: i64
     json!({
         "success": false,
         "spec": spec.id,
-        // The contract asks for an id that is not empty.
+        // The contract requires a non-empty id.
         "request_id": id.unwrap_or("unknown"),
         "timestamp": now_ms.max(0),
         "error": {
@@ -282,7 +285,7 @@ fn refuse_invalid(spec: &Spec, request: &Value, problems: &[String], now_ms: i64
     })
 }
 
-/// What users are told where the spec file says nothing.
+/// The program's own messages for users, for spec files without one.
 #[derive(Clone, Copy, Debug)]
 enum Message {
     Invalid,

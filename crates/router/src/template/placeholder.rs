@@ -1,23 +1,23 @@
-//! Placeholders: `{name}` or `{name|what is said where it is empty}`; `{{` and `}}` are braces.
+//! Placeholders: `{name}` or `{name|default}`, where the default replaces an empty value; `{{` and `}}` are braces.
 
 use std::borrow::Cow;
 
-/// What may stand in a template.
+/// The placeholders of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slot {
-    /// The text of the request; its first 200 characters.
+    /// The first 200 characters of the request's text.
     Text,
-    /// The first keyword that matched.
+    /// The first matched keyword.
     Keyword,
-    /// All keywords that matched.
+    /// All matched keywords.
     Keywords,
-    /// The detected intent in words; empty where it is `unclear`.
+    /// The detected intent in words; empty if it is `unclear`.
     Intent,
-    /// What the conversation is about: the text, or the previous one where this one only follows it up.
+    /// The topic of the conversation: the text, or the previous text if this one is a follow-up.
     Topic,
-    /// What the user said before.
+    /// The user's previous text.
     PreviousUserText,
-    /// `user.emotional_state` of the request.
+    /// The request's `user.emotional_state`.
     EmotionalState,
     /// The spec's title.
     SpecTitle,
@@ -35,7 +35,7 @@ impl Slot {
         ("spec_title", Self::SpecTitle),
     ];
 
-    /// Whether a valid request may leave it empty, so that the template has to say what then.
+    /// Returns whether a valid request may leave the placeholder empty, so that the template needs a default.
     fn may_be_empty(self) -> bool {
         !matches!(self, Self::Text | Self::Topic | Self::SpecTitle)
     }
@@ -47,17 +47,17 @@ pub(crate) enum Piece<'a> {
     Slot(Slot, Option<&'a str>),
 }
 
-/// Why a text is no template.
+/// The reason why a text is not a valid template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Flaw {
-    /// A brace without its other one; which one.
+    /// An unbalanced brace.
     LoneBrace(char),
     Unknown(String),
-    /// It may be empty, and the template does not say what then.
+    /// A placeholder without a default that may be empty.
     NoDefault(&'static str),
 }
 
-/// Cuts a template into pieces.
+/// Splits a template into pieces.
 pub(crate) fn pieces(template: &str) -> Result<Vec<Piece<'_>>, Flaw> {
     let mut pieces = Vec::new();
     let mut rest = template;
@@ -103,7 +103,7 @@ fn slot(inside: &str) -> Result<Piece<'_>, Flaw> {
     Ok(Piece::Slot(slot, default))
 }
 
-/// How what a user wrote is kept from being read as markup.
+/// The escaping that keeps a user's text from being read as markup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Markup {
     None,
@@ -154,8 +154,8 @@ impl Markup {
     }
 }
 
-/// The template with its placeholders filled, once: what a value says is never read as a placeholder. A text that is
-/// no template is given as it is; spec files that hold one are refused when they are read.
+/// Fills the placeholders of a template once: a value is never read as a placeholder. A text that is not a valid
+/// template is returned unchanged; spec files with such texts are refused when they are read.
 pub(crate) fn fill(template: &str, markup: Markup, value: &impl Fn(Slot) -> String) -> String {
     let Ok(pieces) = pieces(template) else { return template.to_owned() };
     let mut filled = String::with_capacity(template.len());

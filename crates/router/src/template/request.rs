@@ -1,4 +1,4 @@
-//! What the agent reads of a `SpecRequest` (seed 001, "Formato de Entrada").
+//! The parts of a `SpecRequest` that the agent uses (seed 001, "Formato de Entrada").
 
 use serde_json::Value;
 
@@ -6,26 +6,26 @@ use super::placeholder::Slot;
 use crate::fold;
 use crate::spec::Spec;
 
-/// The most characters of a text that an answer repeats.
+/// The maximum number of characters of a text that an answer repeats.
 const REPEATED_CHARACTERS: usize = 200;
-/// The most characters of `{topic}`.
+/// The maximum number of characters of `{topic}`.
 const TOPIC_CHARACTERS: usize = 80;
-/// A text of fewer words than this that comes after another one is about the same thing.
+/// The number of words below which a text after another one counts as a follow-up.
 const FOLLOW_UP_WORDS: usize = 5;
-/// The intent of a text in which none was recognised.
+/// The name of an unrecognised intent.
 pub(super) const UNCLEAR: &str = "unclear";
 
-/// A request that has what an answer needs.
+/// A request with the parts that an answer needs.
 #[derive(Debug)]
 pub(super) struct Asked<'a> {
     pub id: &'a str,
-    /// Unix time in milliseconds.
+    /// The Unix time in milliseconds.
     pub timestamp: i64,
-    /// Without white space at its ends; not empty.
+    /// The text without white space at its ends; not empty.
     pub text: &'a str,
-    /// From 0 to 1.
+    /// The confidence from 0 to 1.
     pub confidence: f64,
-    /// None where it is `unclear`.
+    /// The intent; `None` if it is `unclear`.
     pub intent: Option<&'a str>,
     pub keywords: Vec<&'a str>,
     pub patterns_matched: Vec<&'a str>,
@@ -40,7 +40,8 @@ impl<'a> Asked<'a> {
     /// Reads a request to `spec`.
     ///
     /// # Errors
-    /// All that is wrong with it, in English: the rules of the seed's `validateRequest`, and that it is for this spec.
+    /// All errors of the request, in English: the rules of the seed's `validateRequest`, and that the request is for
+    /// this spec.
     pub(super) fn read(spec: &'a Spec, request: &'a Value) -> Result<Self, Vec<String>> {
         let mut problems = Vec::new();
         for field in ["id", "timestamp", "text", "spec", "routing", "context"] {
@@ -82,7 +83,7 @@ impl<'a> Asked<'a> {
             id,
             timestamp,
             text,
-            // No negative zero in the answer.
+            // `abs` removes a negative zero, which must not appear in the answer.
             confidence: confidence.abs(),
             intent: string("/context/detected_intent")
                 .filter(|intent| !intent.is_empty() && *intent != UNCLEAR),
@@ -101,12 +102,12 @@ impl<'a> Asked<'a> {
         self.text.chars().count()
     }
 
-    /// The text, and what was said before it where that is known: evidence of the user's language, the best first.
+    /// The text, and the previous text if it is known: evidence of the user's language, the best first.
     pub(super) fn texts(&self) -> impl Iterator<Item = &'a str> {
         std::iter::once(self.text).chain(self.previous_user_text)
     }
 
-    /// The value of a placeholder, in plain text; empty where the request says nothing.
+    /// The value of a placeholder, in plain text; empty if the request has none.
     pub(super) fn value(&self, slot: Slot) -> String {
         match slot {
             Slot::Text => shortened(self.text, REPEATED_CHARACTERS),
@@ -149,7 +150,7 @@ fn previous_user_text(request: &Value) -> Option<&str> {
         .find(|text| !text.is_empty())
 }
 
-/// In one line, without control characters, and cut after `limit` characters.
+/// The text in one line, without control characters, and cut after `limit` characters.
 fn shortened(text: &str, limit: usize) -> String {
     let mut line = String::new();
     let mut characters = 0;

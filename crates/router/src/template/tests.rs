@@ -61,7 +61,7 @@ fn request(text: &str) -> Value {
     })
 }
 
-/// The request with `value` at a JSON pointer below an object that is there.
+/// The request with `value` added below a JSON pointer to an existing object.
 fn with(mut request: Value, parent: &str, key: &str, value: Value) -> Value {
     request.pointer_mut(parent).unwrap()[key] = value;
     request
@@ -109,7 +109,7 @@ fn times_are_those_that_were_given() {
     let answer_at = |now| answer(&spec(), &request("what is this"), now);
     assert_eq!(answer_at(NOW)["timestamp"], NOW);
     assert_eq!(answer_at(NOW)["metadata"]["processing_time_ms"], 500);
-    // A clock that was set back makes no negative time.
+    // A clock that was set back does not give a negative time.
     assert_eq!(answer_at(NOW - 900)["metadata"]["processing_time_ms"], 0);
     assert_eq!(answer_at(-5)["timestamp"], 0);
 }
@@ -265,7 +265,7 @@ fn a_spec_that_can_say_nothing_says_that() {
     assert_eq!(answer["error"]["code"], "CAPABILITY_NOT_SUPPORTED");
 }
 
-/// What the contract asks of any response (seed 001, "Validación de Response", and the ranges of its fields).
+/// The contract's rules for any response (seed 001, "Validación de Response", and the ranges of its fields).
 fn is_valid(answer: &Value) -> Result<(), TestCaseError> {
     let confidence = answer["metadata"]["confidence"].as_f64().unwrap_or(f64::NAN);
     prop_assert!((0.0..=1.0).contains(&confidence), "{answer}");

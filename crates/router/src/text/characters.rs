@@ -1,23 +1,23 @@
-//! What a character is to a folded text.
+//! The classes of characters for folding.
 
 use unicode_normalization::char::canonical_combining_class;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
-    /// Part of a word.
+    /// A part of a word.
     Letter,
-    /// A word of its own: scripts without spaces, and emoji.
+    /// A word by itself: scripts without spaces, and emoji.
     Alone,
-    /// An accent: folded away.
+    /// An accent, which folding removes.
     Mark,
-    /// The sound marks of kana.
+    /// A sound mark of kana.
     Voiced,
-    /// Not seen by people and not between words: joiners, directions, variants.
+    /// An invisible character that does not separate words: joiners, directions, variants.
     Nothing,
     Separator,
 }
 
-/// The accented letters of Western European languages, without the way through the tables of Unicode.
+/// Folds the accented letters of Western European languages, without a search in Unicode's tables.
 pub(super) fn fold_latin(character: char) -> Option<char> {
     Some(match character {
         'á' | 'à' | 'â' | 'ä' | 'ã' | 'å' | 'Á' | 'À' | 'Â' | 'Ä' | 'Ã' | 'Å' => 'a',
@@ -31,10 +31,10 @@ pub(super) fn fold_latin(character: char) -> Option<char> {
     })
 }
 
-/// `character` is already decomposed.
+/// Classifies a character, which is already decomposed.
 pub(super) fn classify(character: char) -> Class {
     match character {
-        // Apostrophes: `don’t` is the word `dont`, as it is often typed.
+        // Apostrophes are removed: `don’t` becomes `dont`, as it is often typed.
         '\'' | '\u{2018}' | '\u{2019}' | '\u{2bc}' | '\u{ff07}' => Class::Nothing,
         '\u{ad}'
         | '\u{34f}'
@@ -47,7 +47,7 @@ pub(super) fn classify(character: char) -> Class {
         | '\u{feff}'
         | '\u{1f3fb}'..='\u{1f3ff}'
         | '\u{e0000}'..='\u{e01ef}' => Class::Nothing,
-        // Its upper case is a letter of its own, ι.
+        // The upper case of this mark is a letter, ι.
         '\u{345}' => Class::Letter,
         '\u{3099}' | '\u{309a}' => Class::Voiced,
         '\u{3041}'..='\u{3096}'

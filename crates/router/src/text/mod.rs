@@ -1,10 +1,10 @@
-//! Folding: what a text says, without how it was typed.
+//! Folding: reduces a text to its words, regardless of how it was typed.
 //!
-//! A folded text is lower-case, has neither accents nor punctuation, and one space where anything else stood between
-//! two words. The same text in NFC and NFD folds to the same bytes. Every token knows where it stood in the original.
+//! A folded text is lower-case, has neither accents nor punctuation, and has one space in place of anything between two
+//! words. The same text in NFC and NFD folds to the same bytes. Every token knows its place in the original.
 //!
 //! Only the first [`LONGEST_TEXT`] bytes and the first [`MOST_TOKENS`] tokens are read, so that the work for one text
-//! is bounded. That is far beyond any message that a person types.
+//! is bounded. A person's messages are far shorter.
 
 mod characters;
 mod stem;
@@ -13,19 +13,19 @@ pub use stem::stem_hash;
 
 use characters::{Class, classify, fold_latin};
 
-/// Bytes of the original that are read; a text is cut at the last whole character before that.
+/// The number of bytes of the original that are read. A text is cut at the last whole character before this limit.
 pub const LONGEST_TEXT: usize = 16 * 1024;
 
-/// Tokens that are read.
+/// The number of tokens that are read.
 pub const MOST_TOKENS: usize = 1024;
 
 /// One word, one ideograph, or one emoji.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// Bytes in the folded text.
+    /// The place in the folded text, in bytes.
     pub start: usize,
     pub end: usize,
-    /// Bytes in the original.
+    /// The place in the original, in bytes.
     pub source_start: usize,
     pub source_end: usize,
 }
@@ -57,7 +57,7 @@ impl Folded {
             if folder.folded.tokens.len() >= MOST_TOKENS && !folder.open {
                 break;
             }
-            // Most text is ASCII, and that needs no tables.
+            // Most text is ASCII, which needs no tables.
             if byte.is_ascii() {
                 folder.ascii(byte, place);
                 place += 1;
@@ -72,7 +72,7 @@ impl Folded {
         self.text.truncate(end);
     }
 
-    /// The folded text: what regular expressions of a pattern are matched on.
+    /// The folded text, against which the regular expressions of patterns are matched.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
@@ -90,16 +90,16 @@ impl Folded {
     }
 }
 
-/// As much of a text as is read.
+/// The beginning of a text that is read.
 fn beginning(original: &str) -> &str {
     original.get(..original.floor_char_boundary(LONGEST_TEXT)).unwrap_or_default()
 }
 
 struct Folder<'a> {
     folded: &'a mut Folded,
-    /// The last token may still grow.
+    /// True while the last token may still grow.
     open: bool,
-    /// Something stood between the last token and here.
+    /// True when something stood between the last token and the current place.
     gap: bool,
 }
 
@@ -120,7 +120,7 @@ impl Folder<'_> {
         }
         unicode_normalization::char::decompose_compatible(character, |part| match classify(part) {
             Class::Letter => {
-                // Up and down again: ß and ss, ς and σ, ı and i are the same letters in another case.
+                // Converting to upper case and back unifies letters such as ß and ss, ς and σ, ı and i.
                 for upper in part.to_uppercase() {
                     for lower in upper.to_lowercase() {
                         if classify(lower) == Class::Letter {
@@ -159,7 +159,7 @@ impl Folder<'_> {
         }
     }
 
-    /// A mark that is folded away still belongs to the word as it was written.
+    /// Extends the last token by a mark that folding removes, because the mark belongs to the word as written.
     fn extend(&mut self, source_start: usize, source_end: usize) {
         if let Some(token) = self.folded.tokens.last_mut()
             && token.source_end == source_start
@@ -168,7 +168,7 @@ impl Folder<'_> {
         }
     }
 
-    /// The sound marks of kana distinguish words, and stay.
+    /// Adds a sound mark of kana, which distinguishes words and is therefore kept.
     fn voice(&mut self, mark: char, source_end: usize) {
         if self.gap {
             return;

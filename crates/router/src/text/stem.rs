@@ -1,9 +1,9 @@
-//! A light stemmer for Spanish and English: enough that `sentimos` is found by the keyword `siento`.
+//! A light stemmer for Spanish and English, good enough for the keyword `siento` to match `sentimos`.
 //!
-//! It is used for keywords only, where an inflected hit counts less than a literal one; a stem that brings two
-//! unrelated words together therefore does little harm.
+//! Only keywords use the stemmer, and an inflected hit counts less than a literal one. A stem that unites two unrelated
+//! words therefore does little harm.
 
-/// Endings of verbs, nouns and adjectives, already folded; the longest that leaves [`SHORTEST_STEM`] letters is cut.
+/// Folded endings of verbs, nouns and adjectives. The longest ending that leaves [`SHORTEST_STEM`] letters is cut.
 const ENDINGS: &[&str] = &[
     "imientos", "amientos", "iendonos", "andonos", "imiento", "amiento", "iriamos", "eriamos", "ariamos",
     "aciones", "ieramos", "aramos", "abamos", "aremos", "eremos", "iremos", "ieron", "iendo", "iamos",
@@ -16,10 +16,10 @@ const ENDINGS: &[&str] = &[
 
 const SHORTEST_STEM: usize = 4;
 
-/// Words below this length are what they are.
+/// The length below which words are not stemmed.
 const SHORTEST_WORD: usize = 5;
 
-/// A number that inflected forms of the same folded word share; `None` where the word is too short to have any.
+/// A number that the inflected forms of the same folded word share; `None` if the word is too short for inflection.
 #[must_use]
 pub fn stem_hash(word: &str) -> Option<u64> {
     if word.len() < SHORTEST_WORD || !word.is_ascii() {
@@ -33,7 +33,8 @@ pub fn stem_hash(word: &str) -> Option<u64> {
     Some(undiphthonged_hash(stem.as_bytes()))
 }
 
-/// The stressed vowels of Spanish verbs change in the stem: siento and sentimos, puedo and podemos.
+/// A hash that unifies the stressed vowels of Spanish verbs, which change in the stem: siento and sentimos, puedo and
+/// podemos.
 fn undiphthonged_hash(stem: &[u8]) -> u64 {
     let mut hash = crate::hash::Hash::new(0x57e3);
     let mut place = 0;

@@ -2,7 +2,7 @@ use capataz_router::{Catalogue, Query, Router, Scratch, Spec};
 
 use super::support::{Build, spec};
 
-/// Each with a keyword and an intent of its own, and all of them with something in common.
+/// Specs with a keyword and an intent of their own, and words that all of them share.
 fn many(specs: usize) -> Catalogue {
     let one = |number: usize| -> Spec {
         let examples = [
@@ -19,7 +19,7 @@ fn many(specs: usize) -> Catalogue {
 fn allocations(router: &Router, text: &str) -> u64 {
     let mut scratch = Scratch::default();
     let query = Query { text, ..Query::default() };
-    // The first decision takes the memory that all later ones use again.
+    // The first decision allocates the memory that all later ones reuse.
     let first = router.route_with(&query, &mut scratch);
     let mut second = None;
     let counted = allocation_counter::measure(|| second = Some(router.route_with(&query, &mut scratch)));
@@ -27,7 +27,7 @@ fn allocations(router: &Router, text: &str) -> u64 {
     counted.count_total
 }
 
-/// A decision's own texts: ids, reason, keywords and the lists that hold them.
+/// The allocations of a decision's own texts: ids, reason, keywords and the lists that hold them.
 const OWN_TEXTS: u64 = 20;
 
 #[test]

@@ -48,7 +48,7 @@ fn texts(count: usize) -> Vec<String> {
         .collect()
 }
 
-/// Every bit of it.
+/// A decision with every bit of its numbers.
 fn bits(decision: &Decision) -> (String, u64) {
     let Decision { confidence, breakdown, .. } = decision;
     let numbers = [*confidence, breakdown.keyword, breakdown.intent, breakdown.context];
@@ -76,7 +76,7 @@ fn ten_thousand_decisions_are_the_same_bits_in_whatever_order_the_files_were() {
         numbers.shuffle(&mut spec.keywords);
         for intent in &mut spec.intents {
             numbers.shuffle(&mut intent.examples);
-            // An example that is there twice is an example.
+            // A repeated example counts once.
             let again = intent.examples[0].clone();
             intent.examples.push(again);
         }

@@ -35,9 +35,9 @@ fn the_larson_rule_takes_the_threshold_with_the_most_rows_right() {
         (OUT_OF_SCOPE, "a", 0.2),
         ("a", "b", 0.1),
     ]);
-    // Below 0.35 one row out of scope is refused and nothing is lost.
+    // With a threshold below 0.35, one row out of scope is refused and nothing is lost.
     assert!((choose_threshold(&rows, Rule::Larson) - 0.275).abs() < 1e-12);
-    // Half of what is out of scope is worth more than a quarter of what is in scope.
+    // Half of the rows out of scope outweigh a quarter of the rows in scope.
     assert!((choose_threshold(&rows, Rule::Balanced) - 0.6).abs() < 1e-12);
     assert_eq!(choose_threshold(&scored(&[("a", "a", 0.5)]), Rule::Larson), 0.0);
 }
@@ -98,7 +98,7 @@ fn an_evaluation_counts_what_it_says_it_counts() {
     assert!(report.memory_bytes > 0 && report.latency_p50_ns == 0);
     assert_eq!(serde_json::to_value(&report).unwrap()["rows"], 16);
     assert!(report.to_string().contains("out-of-scope recall"));
-    // Without rows to measure on, half of the others are.
+    // Without rows to measure on, half of the others are used.
     assert_eq!(eval::evaluate(&Options { test: None, ..options }).rows, 8);
 }
 

@@ -74,7 +74,7 @@ fn the_fewest_words_whose_loss_changes_the_decision_are_named() {
     let router = Router::train(&catalogue);
     let change = router.explain(&Query { text: "Alpha, beta!", ..Query::default() }, None).change;
     assert_eq!((change.without, change.without_leads_to), (vec!["Alpha".to_owned()], Some("b".to_owned())));
-    // `a` stays ahead by its id when its keyword and that of `b` are gone, unless `gamma` is left.
+    // `a` wins the tie by its id when its keyword and that of `b` are gone, unless `gamma` is left.
     let change = router.explain(&Query { text: "alpha beta gamma", ..Query::default() }, None).change;
     assert_eq!(change.without, ["alpha"]);
 }

@@ -1,4 +1,4 @@
-//! What the router promises: decisions, their reasons, their explanations, and that the same input gives the same bits.
+//! The promises of the router: decisions, their reasons, their explanations, and the same bits for the same input.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod allocations;

@@ -14,7 +14,7 @@ static ROUTER: LazyLock<Router> = LazyLock::new(|| {
     Router::train(&Catalogue::new(specs))
 });
 
-/// Words that count, words of other scripts, and whatever else a string may hold.
+/// Common words, words of other scripts, and any other strings.
 fn any_text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         3 => prop::sample::select(vec![
@@ -64,7 +64,7 @@ proptest! {
 }
 
 proptest! {
-    // Each of these routes many changed texts.
+    // Each of these tests routes many changed texts.
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]

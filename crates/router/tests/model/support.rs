@@ -1,4 +1,4 @@
-//! A small language for catalogues.
+//! Builders for catalogues.
 
 use capataz_router::{Catalogue, Decision, Intent, Keyword, Pattern, Query, Router, Spec};
 
@@ -6,7 +6,7 @@ pub fn spec(id: &str) -> Spec {
     Spec { id: id.to_owned(), title: id.to_owned(), ..Spec::default() }
 }
 
-/// Builds a spec up.
+/// Adds parts to a spec.
 pub trait Build: Sized {
     fn keywords(self, texts: &[&str]) -> Self;
     fn weighted(self, text: &str, weight: f64) -> Self;
@@ -57,7 +57,7 @@ impl Build for Spec {
     }
 }
 
-/// A companion for feelings, which is the default, and an assistant for plans.
+/// A catalogue of a companion for feelings, which is the default, and an assistant for plans.
 pub fn two_assistants() -> Catalogue {
     Catalogue::new(vec![
         spec("companion")
@@ -94,7 +94,7 @@ pub fn two_assistants() -> Catalogue {
     ])
 }
 
-/// Six shop desks with an intent each, enough of them for a calibration of their own.
+/// Six shop desks with one intent each, enough of them for a calibration of their own.
 pub fn shop() -> Vec<Spec> {
     let desk = |id: &str, examples: &[&str]| spec(id).intent(id, examples);
     vec![

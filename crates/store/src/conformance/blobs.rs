@@ -1,4 +1,4 @@
-//! Blobs: contents by hash.
+//! Rules for blobs: contents by hash.
 
 use super::*;
 use crate::port::{BlobHash, Millis};

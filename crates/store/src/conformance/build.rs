@@ -1,4 +1,4 @@
-//! Short ways to say what is appended and what is asked.
+//! Builders for appends and queries.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::port::{
     RunQuery, ShardWriter, Store, Summary,
 };
 
-/// More than any page of a test.
+/// A limit above the size of any page in the tests.
 pub const ALL: usize = 1_000_000;
 
-/// Run `number`; a greater number is a newer run.
+/// The id of run `number`; a greater number is a newer run.
 pub fn run_id(number: u64) -> RunId {
     RunId(uuid::Uuid::from_u128((u128::from(number) + 1) << 64 | 0x8000))
 }
@@ -44,7 +44,7 @@ pub fn more(number: u64, first_seq: u64, count: u32) -> Append {
     }
 }
 
-/// One event of run `number` at `seq`, with which it finishes.
+/// One event of run `number` at `seq`, which finishes the run.
 pub fn finish(number: u64, seq: u64, at: i64) -> Append {
     more(number, seq, 1).summary(Summary {
         status: 9,
@@ -54,7 +54,7 @@ pub fn finish(number: u64, seq: u64, at: i64) -> Append {
     })
 }
 
-/// A summary of a run that is at work.
+/// The summary of a running run.
 pub fn updated(at: i64) -> Summary {
     Summary {
         status: 3,
@@ -77,14 +77,14 @@ pub fn keep() -> Retention {
     }
 }
 
-/// Everything, newest first.
+/// A query for all runs, newest first.
 pub fn everything() -> RunQuery {
     RunQuery { limit: u32::MAX, ..RunQuery::default() }
 }
 
-/// What an append is given beside its numbers.
+/// Further properties of an append.
 pub trait Shape: Sized {
-    /// The creation under an idempotency key.
+    /// Makes the append a creation under an idempotency key.
     #[must_use]
     fn key(self, key: &str, request: u8) -> Self;
 
@@ -100,11 +100,11 @@ pub trait Shape: Sized {
     #[must_use]
     fn names(self, blob: BlobHash) -> Self;
 
-    /// Bound to the next append.
+    /// Joins the append with the next one.
     #[must_use]
     fn joined(self) -> Self;
 
-    /// The row that it becomes.
+    /// The row that the append becomes.
     fn row(&self, position: u64) -> LogRow;
 }
 
@@ -187,13 +187,13 @@ pub fn whole_log(store: &impl Store) -> Vec<LogRow> {
     store.read_log(SHARD, Position(0), ALL, ALL).unwrap()
 }
 
-/// The numbers of the runs that a listing answers.
+/// The runs that a listing returns.
 #[track_caller]
 pub fn listed(store: &impl Store, query: &RunQuery) -> Vec<RunId> {
     store.list_runs(query).unwrap().into_iter().map(|row| row.run).collect()
 }
 
-/// Ids of runs by number.
+/// The ids of the runs with these numbers.
 pub fn ids(numbers: &[u64]) -> Vec<RunId> {
     numbers.iter().map(|number| run_id(*number)).collect()
 }

@@ -1,4 +1,4 @@
-//! What a commit accepts, refuses and leaves.
+//! Rules for commits: accepted appends, refused appends and their effects.
 
 use super::*;
 use crate::port::{AgentRow, Append, AppendOutcome, BlobHash, Epoch, Millis, Position, Snapshot, StoreError};
@@ -45,7 +45,7 @@ pub fn a_taken_key_names_its_run<S: Subject>() {
     let taken = |same_request| AppendOutcome::KeyTaken { run: run_id(1), same_request };
     assert_eq!(commit_one(&mut *writer, creation(2).key("k", 1)), taken(true));
     assert_eq!(commit_one(&mut *writer, creation(2).key("k", 2)), taken(false));
-    // Also where the run is there too.
+    // The same outcome, although the run itself exists too.
     assert_eq!(commit_one(&mut *writer, creation(1).key("k", 1)), taken(true));
     assert_eq!(store.get_run(run_id(2)).unwrap(), None);
     accept(&mut *writer, &[creation(2).key("K", 1), creation(3)]);
@@ -55,17 +55,18 @@ pub fn joined_appends_stand_or_fall_together<S: Subject>() {
     let (_subject, store, mut writer) = claimed::<S>();
     accept(&mut *writer, &[creation(1), creation(2).key("k", 1)]);
     let conflict = AppendOutcome::Conflict;
-    // The second one does not fit, so that the first one is not written; those around them are.
+    // The second append of the joined pair conflicts, so the first one is not written either; the appends around the
+    // pair are.
     let outcomes =
         writer.commit(&[creation(3), more(1, 3, 1).joined(), more(2, 9, 1), more(2, 3, 1)]).unwrap();
     let committed = |position| AppendOutcome::Committed(Position(position));
     assert_eq!(outcomes, [committed(3), conflict.clone(), conflict.clone(), committed(4)]);
-    // The first one does not fit.
+    // The first append of the joined pair is refused, so the second one is too.
     let taken = AppendOutcome::KeyTaken { run: run_id(2), same_request: true };
     let outcomes = writer.commit(&[creation(4).key("k", 1).joined(), more(1, 3, 1)]).unwrap();
     assert_eq!(outcomes, [taken.clone(), taken]);
     assert_eq!(store.get_run(run_id(4)).unwrap(), None);
-    // All of them fit.
+    // All appends are accepted.
     let outcomes = writer.commit(&[more(1, 3, 1).joined(), more(2, 4, 1).joined(), creation(4)]).unwrap();
     assert_eq!(outcomes, [committed(5), committed(6), committed(7)]);
     assert_eq!(store.get_run(run_id(1)).unwrap().unwrap().last_seq, 3);

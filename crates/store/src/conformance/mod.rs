@@ -1,4 +1,4 @@
-//! The rules of the port, each a function that panics where an adapter breaks it. One suite for every adapter:
+//! The rules of the port, each a function that panics if an adapter breaks the rule. All adapters share one suite:
 //! [`conformance_suite!`](crate::conformance_suite) makes a test of each rule.
 #![allow(
     clippy::unwrap_used,
@@ -30,7 +30,7 @@ use crate::memory::MemoryStore;
 use crate::port::{ShardId, Store};
 use crate::sqlite::{SqliteOptions, SqliteStore};
 
-/// The shard that the rules are tried on.
+/// The shard on which the rules are tested.
 pub const SHARD: ShardId = ShardId(0);
 
 /// An adapter under test with a place for its data.
@@ -42,7 +42,8 @@ pub trait Subject {
 
     fn store(&self) -> Self::Adapter;
 
-    /// What the next process finds when this one ends now. No store or writer that was made before is used again.
+    /// The state that the next process finds if this one ends now. Stores and writers that were made before are not
+    /// used again.
     fn reopened(self) -> Self;
 }
 
@@ -75,7 +76,7 @@ pub struct SqliteSubject {
 
 impl SqliteSubject {
     fn open(folder: tempfile::TempDir) -> Self {
-        // Small, so that checkpoints are part of every rule.
+        // The limit is small, so that checkpoints are part of every rule.
         let options = SqliteOptions { checkpoint_bytes: 64 << 10, known_runs: 4, ..SqliteOptions::default() };
         Self { store: SqliteStore::open(folder.path(), options).unwrap(), folder }
     }

@@ -1,4 +1,4 @@
-//! Random operations on an adapter and on [`MemoryStore`] side by side: they must answer alike.
+//! Random operations on an adapter and on [`MemoryStore`] side by side, which must give the same results.
 
 use super::*;
 use crate::port::{
@@ -7,7 +7,7 @@ use crate::port::{
 
 const SEEDS: u64 = 12;
 const STEPS: usize = 150;
-/// Few of everything, so that operations meet.
+/// Small numbers, so that operations collide.
 const RUNS: u64 = 12;
 const KEYS: u64 = 6;
 const BLOBS: u64 = 5;
@@ -23,7 +23,7 @@ pub fn agrees_with_the_model<S: Subject>() {
     }
 }
 
-/// SplitMix64.
+/// A random generator (SplitMix64).
 struct Random(u64);
 
 impl Random {
@@ -116,7 +116,7 @@ impl<S: Subject> Pair<S> {
         }
     }
 
-    /// An append that mostly fits.
+    /// An append that is mostly valid.
     fn append(&mut self) -> Append {
         let number = self.random.below(RUNS);
         let known = self.model.get_run(run_id(number)).unwrap();
@@ -148,7 +148,7 @@ impl<S: Subject> Pair<S> {
         append
     }
 
-    /// One operation on both; what it was.
+    /// Performs one operation on both stores, and returns its description.
     fn step(&mut self) -> String {
         let choice = self.random.below(100);
         let writer = self.writer.as_mut().unwrap();

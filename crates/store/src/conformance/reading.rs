@@ -1,4 +1,4 @@
-//! Reading the log: order, pages, readers beside the writer.
+//! Rules for reading the log: order, pages, readers beside the writer.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,7 +15,7 @@ pub fn concurrent_readers_see_whole_commits_in_order<S: Subject>() {
         while cursor < Position(COMMITS * BATCH) && !failed.load(Ordering::Relaxed) {
             let rows = store.read_log(SHARD, cursor, pages, ALL).unwrap();
             if rows.len() < pages {
-                // All that there was: it ends with a commit.
+                // The reader saw everything, because it ended at the end of a commit.
                 assert_eq!((cursor.0 + rows.len() as u64) % BATCH, 0);
             }
             for row in rows {
@@ -64,7 +64,7 @@ pub fn log_pages_are_bounded<S: Subject>() {
 
 pub fn run_pages_begin_where_asked<S: Subject>() {
     let (_subject, store, mut writer) = claimed::<S>();
-    // Events 1..=2, 3..=5, 6, 7..=10, with another run between.
+    // The run's rows are 1..=2, 3..=5, 6 and 7..=10, with another run in between.
     accept(
         &mut *writer,
         &[creation(1), creation(2), more(1, 3, 3), more(2, 3, 9), more(1, 6, 1), more(1, 7, 4)],

@@ -1,4 +1,4 @@
-//! What the next process finds.
+//! Rules for the state that the next process finds.
 
 use super::*;
 use crate::port::{AgentRow, AppendOutcome, Millis, Position, Snapshot};

@@ -1,4 +1,4 @@
-//! What a sweep takes and what it leaves.
+//! Rules for sweeps: removed and kept data.
 
 use super::*;
 use crate::port::{
@@ -33,7 +33,7 @@ pub fn retention_by_age_takes_finished_runs_only<S: Subject>() {
     assert_eq!(writer.sweep(&older_than(i64::MAX)).unwrap().runs, 1);
     assert_eq!(listed(&store, &everything()), ids(&[9, 8]));
     assert_eq!(store.bounds(SHARD).unwrap(), bounds(6, 5));
-    // What is kept goes on; what is gone does not.
+    // Kept runs continue; removed runs do not.
     assert_eq!(commit_one(&mut *writer, more(9, 3, 1)), AppendOutcome::Committed(Position(7)));
     assert_eq!(commit_one(&mut *writer, more(1, 4, 1)), AppendOutcome::Conflict);
     assert_eq!(commit_one(&mut *writer, creation(1)), AppendOutcome::Committed(Position(8)));
@@ -56,7 +56,7 @@ pub fn retention_by_size_takes_the_first_finished<S: Subject>() {
     assert_eq!(writer.sweep(&at_most(1_600)).unwrap().runs, 0);
     assert_eq!(writer.sweep(&at_most(1_300)).unwrap().runs, 2);
     assert_eq!(listed(&store, &everything()), ids(&[9, 4]));
-    // Both rules at once; the unfinished run stays whatever its size.
+    // Both rules apply at once; the unfinished run stays whatever its size.
     assert_eq!(writer.sweep(&Retention { finished_before: Some(Millis(5)), ..at_most(0) }).unwrap().runs, 1);
     assert_eq!(writer.sweep(&at_most(0)).unwrap().runs, 0);
     assert_eq!(listed(&store, &everything()), ids(&[9]));
@@ -97,7 +97,7 @@ pub fn retention_takes_all_of_a_run<S: Subject>() {
     let labelled = RunQuery { labels: [("team".to_owned(), "a".to_owned())].into(), ..everything() };
     assert_eq!(listed(&store, &labelled), []);
     assert_eq!(commit_one(&mut *writer, more(1, 5, 1)), AppendOutcome::Conflict);
-    // The same id again has nothing of the run that was.
+    // A new run with the same id inherits nothing from the removed run.
     accept(&mut *writer, &[creation(1)]);
     assert_eq!(listed(&store, &labelled), []);
     assert_eq!(store.snapshot(run_id(1)).unwrap(), None);
@@ -125,7 +125,7 @@ pub fn keys_go_before_their_run_where_asked<S: Subject>() {
     assert_eq!(writer.sweep(&keys).unwrap(), Swept { keys: 1, ..Swept::default() });
     assert_eq!(writer.sweep(&keys).unwrap(), Swept::default(), "the other run is not finished");
     accept(&mut *writer, &[creation(3).key("k", 1), finish(3, 3, 30)]);
-    // The first run goes; the key that it once had is another's.
+    // The first run is removed; its former key belongs to another run.
     assert_eq!(writer.sweep(&Retention { keys_before: Millis(20), ..older_than(20) }).unwrap().runs, 1);
     let taken = AppendOutcome::KeyTaken { run: run_id(3), same_request: true };
     assert_eq!(commit_one(&mut *writer, creation(4).key("k", 1)), taken);
@@ -136,7 +136,7 @@ pub fn blobs_go_when_old_and_unreferenced<S: Subject>() {
     let (_subject, store, mut writer) = claimed::<S>();
     let put = |content: &[u8], at| store.put_blob(content, Millis(at)).unwrap();
     let (loose, shared, renewed) = (put(b"loose", 10), put(b"shared", 10), put(b"renewed", 10));
-    // Named before it is put, and named twice by the same run.
+    // A blob that is named before it is put, and named twice by the same run.
     let early = BlobHash::of(b"early");
     accept(&mut *writer, &[creation(1).names(shared).names(early).names(shared), creation(2).names(shared)]);
     put(b"early", 10);
@@ -151,7 +151,7 @@ pub fn blobs_go_when_old_and_unreferenced<S: Subject>() {
     assert_eq!((swept.runs, swept.blobs), (1, 1), "run 2 still names the shared blob");
     assert_eq!(store.blob_size(early).unwrap(), None);
     assert_eq!(store.blob_size(shared).unwrap(), Some(6));
-    // What went may come again.
+    // Removed content may be stored again.
     assert_eq!(put(b"loose", 60), loose);
     assert_eq!(store.blob_size(loose).unwrap(), Some(5));
     assert_eq!(writer.sweep(&before(60)).unwrap().blobs, 1, "the renewed one");

@@ -1,4 +1,4 @@
-//! The read models: run list, snapshots, agents.
+//! Rules for the read models: run list, snapshots, agents.
 
 use std::collections::BTreeMap;
 
@@ -106,7 +106,7 @@ pub fn unfinished_runs_are_listed_until_they_finish<S: Subject>() {
     assert_eq!(store.unfinished(SHARD, None, 2).unwrap(), ids(&[1, 3]));
     assert_eq!(store.unfinished(SHARD, Some(run_id(3)), 2).unwrap(), ids(&[4, 5]));
     assert_eq!(store.unfinished(SHARD, Some(run_id(5)), 2).unwrap(), []);
-    // An event after the end, and a run that begins again.
+    // An event after the run's end, and a run that begins again.
     accept(&mut *writer, &[more(2, 4, 1), more(6, 3, 1).summary(updated(10))]);
     assert_eq!(store.unfinished(SHARD, Some(run_id(3)), ALL).unwrap(), ids(&[4, 5, 6]));
     drop((store, writer));

@@ -1,4 +1,4 @@
-//! What a [`super::MemoryStore`] holds: a plain value, cloned to model a crash.
+//! The content of a [`super::MemoryStore`]: a plain value, which is cloned to model a crash.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -36,7 +36,7 @@ struct Run {
     shard: ShardId,
     row: RunRow,
     key: Option<Bytes>,
-    /// Where each of its rows lies, by the row's first sequence number.
+    /// The position of each of the run's rows, by the row's first sequence number.
     rows: BTreeMap<u64, Position>,
 }
 
@@ -44,7 +44,7 @@ struct Run {
 struct Key {
     run: RunId,
     request: [u8; 32],
-    /// When its run finished, once retention has removed the run.
+    /// The time when the key's run finished; set once retention has removed the run.
     retired: Option<Retired>,
 }
 
@@ -71,7 +71,7 @@ impl State {
         Epoch(self.shards.get(&shard).map_or(0, |shard| shard.epoch))
     }
 
-    /// Appends all of `group`, or nothing of it.
+    /// Appends either all of `group` or nothing.
     pub(super) fn append_group(&mut self, shard: ShardId, group: &[Append]) -> Vec<AppendOutcome> {
         match group.iter().find_map(|append| self.refusal(shard, append)) {
             Some(refusal) => vec![refusal; group.len()],
@@ -79,7 +79,7 @@ impl State {
         }
     }
 
-    /// Why an append would be refused now.
+    /// The outcome with which an append would be refused now; `None` if it would be accepted.
     fn refusal(&self, shard: ShardId, append: &Append) -> Option<AppendOutcome> {
         if !append.is_well_formed() {
             return Some(AppendOutcome::Conflict);
@@ -267,7 +267,7 @@ impl State {
         swept
     }
 
-    /// Finished runs, in the order in which they finished.
+    /// The finished runs, in the order in which they finished.
     fn finished(&self, shard: ShardId) -> BTreeSet<(Millis, RunId)> {
         self.runs
             .iter()
@@ -276,7 +276,7 @@ impl State {
             .collect()
     }
 
-    /// Removes all that is kept for a run but its key; the bytes of its events.
+    /// Removes everything about a run except its key, and returns the bytes of its events.
     fn remove_run(&mut self, id: RunId, finished_at: Millis) -> u64 {
         let Some(run) = self.runs.remove(&id) else { return 0 };
         let mut bytes = 0;
@@ -299,7 +299,7 @@ impl State {
     fn sweep_keys(&mut self, shard: ShardId, before: Millis, batch: usize) -> u64 {
         let mut expired = BTreeSet::new();
         for (bytes, key) in &self.keys {
-            // Keys of runs that are gone come first.
+            // Keys of removed runs come first.
             let (run_kept, finished_at) = match (key.retired, self.runs.get(&key.run)) {
                 (Some(retired), _) if retired.shard == shard => (false, retired.finished_at),
                 (None, Some(run)) if run.shard == shard => match run.row.summary.finished_at {

@@ -1,5 +1,6 @@
-//! Contents of blobs: one file each, named by its hash, in `blobs/ab/`. A blob is there when its file is; the row in
-//! the database knows its age and is written before the file and deleted after it, so that no file is without a row.
+//! Contents of blobs: one file each, named by its hash, in `blobs/ab/`. A blob exists if its file exists. The row in
+//! the database knows the blob's age. The row is written before the file and deleted after it, so that every file has a
+//! row.
 
 use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -23,12 +24,12 @@ const READ: &str = "read a blob";
 pub(super) struct Blobs {
     folder: PathBuf,
     temporary: PathBuf,
-    /// Locked, shared with other stores on the folder, for as long as temporary files of this one may exist.
+    /// A lock on the folder, shared with other stores on it, for as long as temporary files of this store may exist.
     _in_use: File,
-    /// Begins the names of temporary files; no two stores have the same.
+    /// The beginning of the names of temporary files, different for each store.
     mark: String,
     next_temporary: AtomicU64,
-    /// Held while a file and its row change together; taken before the gate.
+    /// A lock that is held while a file and its row change together. It is taken before the gate.
     changes: Mutex<()>,
 }
 
@@ -50,7 +51,7 @@ impl Blobs {
         })
     }
 
-    /// Keeps others from putting and removing blobs while it is held.
+    /// Blocks others from putting and removing blobs while the returned value is held.
     pub(super) fn hold(&self) -> impl Sized + '_ {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -58,7 +59,8 @@ impl Blobs {
     pub(super) fn put(&self, gate: &Gate, content: &[u8], now: Millis) -> Result<BlobHash, StoreError> {
         let hash = BlobHash::of(content);
         let path = self.path(hash);
-        // The bulk is written before the lock is taken; a sweep may still remove the blob before that.
+        // The content is written before the lock is taken, because writing takes time; a sweep may still remove the
+        // blob before the lock is taken.
         let mut written = if self.has(&path, content)? { None } else { Some(self.write_temporary(content)?) };
         let _no_changes = self.hold();
         let present = self.has(&path, content)?;
@@ -110,7 +112,7 @@ impl Blobs {
         found(read())
     }
 
-    /// Removes the file; its row is the caller's.
+    /// Removes the file; the caller removes its row.
     pub(super) fn remove(&self, blob: BlobHash) -> Result<(), StoreError> {
         match fs::remove_file(self.path(blob)) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(io_failed("remove a blob")(error)),
@@ -132,7 +134,7 @@ impl Blobs {
             file.sync_all()
         };
         write().map_err(|error| {
-            // Nothing is lost when this fails as well: the next start removes it.
+            // A failure here loses nothing, because the next start removes the file.
             drop(fs::remove_file(&path));
             io_failed(PUT)(error)
         })?;
@@ -145,7 +147,8 @@ impl Blobs {
     }
 }
 
-/// Removes what an interrupted process left where no other store is open on the folder; the lock that tells.
+/// Removes the temporary files of an interrupted process if no other store is open on the folder, and returns the lock
+/// that shows this store's use of the folder.
 fn claim_temporary(folder: &Path, temporary: &Path) -> std::io::Result<File> {
     let lock = File::options().create(true).truncate(false).write(true).open(folder.join("in-use"))?;
     if lock.try_lock().is_ok() {
@@ -155,7 +158,7 @@ fn claim_temporary(folder: &Path, temporary: &Path) -> std::io::Result<File> {
         lock.unlock()?;
     }
     match lock.lock_shared() {
-        // Where the file system has no locks nothing was removed.
+        // If the file system does not support locks, nothing was removed.
         Err(error) if error.kind() != ErrorKind::Unsupported => Err(error),
         _ => Ok(lock),
     }

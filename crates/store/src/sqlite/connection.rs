@@ -1,4 +1,4 @@
-//! How the three kinds of connections are opened, and proof that their settings took effect.
+//! The three kinds of connections, and the check that their settings took effect.
 
 use std::fs;
 use std::path::Path;
@@ -9,13 +9,13 @@ use super::SqliteOptions;
 use super::error::{failed, integer, io_failed};
 use crate::port::StoreError;
 
-/// More than the statements of the hot path.
+/// A capacity above the number of statements on the hot path.
 const STATEMENTS: usize = 64;
 
-/// Value of `PRAGMA synchronous` with which a commit is on the disk when it returns.
+/// The value of `PRAGMA synchronous` with which a commit is on the disk when it returns.
 const FULL: i64 = 2;
 
-/// Makes the data folder, for its owner only, where it is missing.
+/// Makes the data folder if it is missing, accessible to its owner only.
 pub(super) fn create_folder(folder: &Path) -> Result<(), StoreError> {
     if folder.is_dir() {
         return Ok(());
@@ -28,14 +28,14 @@ pub(super) fn create_folder(folder: &Path) -> Result<(), StoreError> {
     folder.parent().map_or(Ok(()), sync_folder)
 }
 
-/// Makes new and removed names in a folder durable.
+/// Makes the creation and removal of names in a folder durable.
 pub(super) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
-    // The parent of a relative name is empty: the current folder.
+    // A relative name without a folder has an empty parent, which means the current folder.
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(io_failed("sync a folder"))
 }
 
-/// A connection that writes or checkpoints; makes the file where it is missing.
+/// Opens a connection that writes or checkpoints; makes the file if it is missing.
 pub(super) fn open_writing(database: &Path, options: &SqliteOptions) -> Result<Connection, StoreError> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -46,7 +46,7 @@ pub(super) fn open_writing(database: &Path, options: &SqliteOptions) -> Result<C
     Ok(connection)
 }
 
-/// A connection that only reads.
+/// Opens a connection that only reads.
 pub(super) fn open_reading(database: &Path, options: &SqliteOptions) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection =
@@ -62,7 +62,7 @@ fn common(connection: &Connection, options: &SqliteOptions, cache_bytes: u64) ->
         connection.pragma_update(None, "mmap_size", 0)?;
         connection.pragma_update(None, "foreign_keys", false)?;
         connection.pragma_update(None, "trusted_schema", false)?;
-        // Negative: in KiB.
+        // A negative size is in KiB.
         connection.pragma_update(None, "cache_size", -integer(cache_bytes / 1024))
     };
     set().map_err(failed("set up a connection"))
@@ -80,7 +80,7 @@ fn write_settings(connection: &Connection, options: &SqliteOptions) -> rusqlite:
     Ok(())
 }
 
-/// The settings that every promise of durability rests on, as SQLite reports them.
+/// Checks the settings on which every promise of durability rests, as SQLite reports them.
 fn assert_durable(connection: &Connection) -> Result<(), StoreError> {
     let read = failed("read the settings of the database");
     let journal: String =

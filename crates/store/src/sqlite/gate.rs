@@ -1,4 +1,4 @@
-//! The one connection that writes, and the transactions on it.
+//! The only connection that writes, and its transactions.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,20 +10,20 @@ use super::maintenance::Gauge;
 use super::{SqliteOptions, connection, probe, schema};
 use crate::port::StoreError;
 
-/// Serialises writers within the process; SQLite's own lock then never waits but for other processes.
+/// Serialises writers within the process, so that SQLite's own lock waits only for other processes.
 pub(super) struct Gate {
     database: PathBuf,
     options: SqliteOptions,
     gauge: Arc<Gauge>,
-    /// `None` after a failed transaction: what the connection believes is no longer trusted.
+    /// The connection; `None` after a failed transaction, because the connection's state is no longer trusted.
     connection: Mutex<Option<Connection>>,
 }
 
-/// Whether a transaction is on the disk when it returns.
+/// The moment when a transaction must be on the disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Durability {
     Now,
-    /// With the next transaction that is durable now; order is kept.
+    /// The transaction becomes durable with the next durable one. The order is kept.
     Later,
 }
 
@@ -41,7 +41,8 @@ impl Gate {
         Ok(Self { database, options, gauge, connection: Mutex::new(Some(connection)) })
     }
 
-    /// Runs `action` in a transaction. An error of it, or of the commit, takes everything back as far as is known.
+    /// Runs `action` in a transaction. An error of the action or of the commit rolls the transaction back, as far as is
+    /// known.
     pub(super) fn transact<T>(
         &self,
         operation: &'static str,
@@ -72,7 +73,7 @@ impl Gate {
         result
     }
 
-    /// Keeps writers out while it is held.
+    /// Blocks writers while the returned value is held.
     pub(super) fn hold(&self) -> impl Sized + '_ {
         self.lock()
     }
@@ -94,13 +95,13 @@ fn in_transaction<T>(
             .map_err(failed(operation))
     };
     execute("BEGIN IMMEDIATE")?;
-    // Without a commit the connection is closed by the caller, which takes the transaction back.
+    // Without a commit, the caller closes the connection, which rolls the transaction back.
     let value = action(connection)?;
     execute("COMMIT")?;
     Ok(value)
 }
 
-/// Lets the gauge see how long the write-ahead log is after each commit.
+/// Reports the length of the write-ahead log to the gauge after each commit.
 fn observe(connection: &mut Connection, gauge: &Arc<Gauge>) -> Result<(), StoreError> {
     let gauge = Arc::clone(gauge);
     connection

@@ -1,8 +1,8 @@
-//! Labels as one column: pairs of texts, each text after its length in four bytes, little-endian.
+//! Labels as one column: pairs of texts, each text preceded by its length in four little-endian bytes.
 
 use std::collections::BTreeMap;
 
-/// `None` where there are no labels: the column then costs nothing.
+/// Encodes labels; `None` for no labels, so that the column takes no space.
 pub(super) fn encode(labels: &BTreeMap<String, String>) -> Option<Vec<u8>> {
     if labels.is_empty() {
         return None;
@@ -16,7 +16,7 @@ pub(super) fn encode(labels: &BTreeMap<String, String>) -> Option<Vec<u8>> {
     Some(column)
 }
 
-/// `None` where the column is damaged.
+/// Decodes labels; `None` if the column is damaged.
 pub(super) fn decode(mut column: &[u8]) -> Option<BTreeMap<String, String>> {
     let mut labels = BTreeMap::new();
     while !column.is_empty() {
@@ -45,7 +45,7 @@ mod tests {
         let column = encode(&labels).unwrap_or_default();
         assert_eq!(decode(&column), Some(labels));
         for end in 1..column.len() {
-            // Never a panic; only a cut between pairs can pass.
+            // Decoding never panics. It succeeds only if the cut is between two pairs.
             let _ = decode(&column[..end]);
         }
     }

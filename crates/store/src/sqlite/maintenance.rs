@@ -1,10 +1,9 @@
 //! Checkpoints, away from the writer's path: a thread with a connection of its own copies the write-ahead log into the
 //! database file.
 //!
-//! SQLite begins the log anew only when a writer finds all of it copied, which never happens under steady load. So when
-//! a checkpoint beside the writer was not enough and the log has become several times too long, what was written
-//! meanwhile is copied beside the writer, too, again and again; the rest, which is short by then, is copied while
-//! writers wait.
+//! SQLite restarts the log only when a writer finds all of it copied, which never happens under steady load. If a
+//! checkpoint beside the writer was not enough and the log is several times too long, the thread first copies
+//! repeatedly beside the writer. Writers wait only while the short rest is copied.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,27 +18,28 @@ use super::gate::Gate;
 use super::{SqliteOptions, connection};
 use crate::port::StoreError;
 
-/// Bytes of a page with its header in the write-ahead log.
+/// The bytes of a page in the write-ahead log, including its header.
 const FRAME: u64 = 4096 + 24;
 
-/// Writers wait for the checkpoint once the log has so many times the length at which checkpoints begin.
+/// The multiple of the normal checkpoint length at which writers wait for the checkpoint.
 const OVERDUE: u32 = 8;
 
-/// The part of that length which writers may have to wait for, and how often the rest is copied beside them before.
+/// The fraction of that length for which writers may have to wait, and the maximum number of copies beside the writers
+/// before.
 const SHORT: u32 = 16;
 const CATCH_UP: u32 = 6;
 
-/// How long a checkpoint that holds up the writers waits for readers to leave the log. Pages of reading are shorter.
+/// How long a checkpoint that blocks the writers waits for readers to leave the log. Reading a page takes less time.
 const READERS_LEAVE: Duration = Duration::from_millis(50);
 
-/// The log counts as idle when nothing was due for so long.
+/// The time without a due checkpoint after which the log counts as idle.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// How long the write-ahead log is, and when it is too long.
+/// The length of the write-ahead log, and the threshold for a checkpoint.
 pub(super) struct Gauge {
     /// Pages in the log after the last commit.
     pages: AtomicU32,
-    /// From how many on the thread is called; `u32::MAX` while it is at work.
+    /// The number of pages at which the thread is called; `u32::MAX` while the thread is working.
     due_at: AtomicU32,
     step: u32,
     call: Mutex<Call>,
@@ -64,12 +64,12 @@ impl Gauge {
         }
     }
 
-    /// Called by the writer after each commit.
+    /// Records the length of the log. The writer calls this after each commit.
     pub(super) fn observe(&self, pages: u32) {
         let before = self.pages.swap(pages, Ordering::Relaxed);
         let mut due_at = self.due_at.load(Ordering::Relaxed);
         if pages < before && due_at != u32::MAX {
-            // The log began anew.
+            // The log was restarted.
             self.due_at.store(self.step, Ordering::Relaxed);
             due_at = self.step;
         }
@@ -85,7 +85,7 @@ impl Gauge {
     }
 }
 
-/// The thread; dropping this ends it.
+/// The maintenance thread, which ends when this value is dropped.
 pub(super) struct Maintenance {
     gauge: Arc<Gauge>,
     thread: Option<JoinHandle<()>>,
@@ -142,14 +142,14 @@ enum Next {
     Stop,
 }
 
-/// A way to checkpoint, and what it may wait for.
+/// The mode of a checkpoint, which determines for whom it waits.
 #[derive(Clone, Copy)]
 enum Mode {
-    /// For nobody.
+    /// The checkpoint waits for nobody.
     Passive,
-    /// For readers; the next writer begins the log anew.
+    /// The checkpoint waits for readers; the next writer restarts the log.
     Restart,
-    /// For readers; the file of the log is cut.
+    /// The checkpoint waits for readers; the file of the log is truncated.
     Truncate,
 }
 
@@ -165,7 +165,7 @@ impl Worker {
                 Next::Stop => return,
             };
             if let Err(error) = done {
-                // The log stays correct and grows; the next step tries again.
+                // The log stays correct and grows until the next attempt.
                 tracing::warn!(error = &error as &dyn std::error::Error, "checkpoint failed");
             }
         }
@@ -218,7 +218,7 @@ impl Worker {
         result.map(drop)
     }
 
-    /// The number of pages that the log had.
+    /// Performs a checkpoint, and returns the number of pages that the log had.
     fn checkpoint(&self, mode: Mode) -> Result<u32, StoreError> {
         let pragma = match mode {
             Mode::Passive => "PRAGMA wal_checkpoint(PASSIVE)",
@@ -228,7 +228,7 @@ impl Worker {
         self.connection
             .prepare_cached(pragma)
             .and_then(|mut statement| statement.query_row([], |row| row.get::<_, i64>(1)))
-            // -1 where there is no log yet.
+            // The value is -1 if there is no log yet.
             .map(|pages| u32::try_from(pages).unwrap_or(0))
             .map_err(failed("checkpoint the write-ahead log"))
     }

@@ -1,10 +1,10 @@
 //! [`SqliteStore`]: the embedded adapter, one database file and a folder of blobs.
 //!
 //! All writes go through one connection behind [`gate::Gate`], so that they never wait for each other inside SQLite.
-//! Reads have connections of their own and never hold up the writer. Checkpoints run on a thread of their own
+//! Reads have connections of their own and never block the writer. Checkpoints run on a separate thread
 //! ([`maintenance`]). There is one shard, [`SqliteStore::SHARD`].
 //!
-//! The file never shrinks: space that retention frees is used again.
+//! The file never shrinks; space that retention frees is reused.
 
 mod blobs;
 mod connection;
@@ -34,26 +34,26 @@ use gate::Gate;
 use maintenance::{Gauge, Maintenance};
 use reader::Readers;
 
-/// Name of the database file in the data folder.
+/// The name of the database file in the data folder.
 pub const DATABASE_FILE: &str = "capataz.db";
 
-/// What may be set; the defaults suit a daemon.
+/// The options of the store. The defaults suit a daemon.
 #[derive(Clone, Debug)]
 pub struct SqliteOptions {
-    /// How long to wait for another process that holds the database.
+    /// The maximum wait for another process that holds the database.
     pub busy_timeout: Duration,
-    /// A checkpoint starts when the write-ahead log has grown by so many bytes.
+    /// The growth of the write-ahead log, in bytes, after which a checkpoint starts.
     pub checkpoint_bytes: u64,
-    /// The file of the write-ahead log is cut when it is larger and not in use.
+    /// The size of the write-ahead log's file above which the file is truncated while it is not in use.
     pub wal_limit_bytes: u64,
-    /// Page cache of the writer; each reader has a quarter of it. There is no memory mapping: a failing disk would end
-    /// the process instead of the call, and the system's own cache serves as well.
+    /// The page cache of the writer; each reader has a quarter of it. Memory mapping is not used, because a failing
+    /// disk would end the process instead of the call, and the system's own cache serves as well.
     pub cache_bytes: u64,
-    /// Reading connections that are kept open between reads.
+    /// The number of reading connections that are kept open between reads.
     pub idle_readers: usize,
-    /// Runs of which the writer knows the end without asking the database: at most twice as many.
+    /// The number of runs whose last event the writer remembers, to save a query. At most twice as many are kept.
     pub known_runs: usize,
-    /// The database may not have more pages (of 4 KiB); a test's way to a full disk.
+    /// The maximum number of pages (of 4 KiB), with which tests simulate a full disk.
     pub max_pages: Option<u32>,
 }
 
@@ -71,7 +71,7 @@ impl Default for SqliteOptions {
     }
 }
 
-/// A store in a data folder. Clones share their connections; the last one to go, writers included, closes the files.
+/// A store in a data folder. Clones share their connections. Dropping the last clone or writer closes the files.
 #[derive(Clone)]
 pub struct SqliteStore {
     shared: Arc<Shared>,
@@ -79,7 +79,7 @@ pub struct SqliteStore {
 
 struct Shared {
     folder: PathBuf,
-    // Dropped first: its thread uses the gate.
+    // This field is dropped first, because its thread uses the gate.
     _maintenance: Maintenance,
     readers: Readers,
     gate: Arc<Gate>,
@@ -94,16 +94,16 @@ impl fmt::Debug for SqliteStore {
 }
 
 impl SqliteStore {
-    /// The only shard of the embedded store: no other can be claimed, and reads find nothing there.
+    /// The only shard of the embedded store. No other shard can be claimed, and reads of other shards find nothing.
     pub const SHARD: ShardId = ShardId(0);
 
-    /// Opens the database in the data folder; makes both where they are missing, and brings an older format up to date.
+    /// Opens the database in the data folder. It makes both if they are missing, and migrates an older format.
     ///
-    /// The time does not depend on the size of the database: it is probed, not checked as a whole.
+    /// The time does not depend on the size of the database, because the database is probed and not checked as a whole.
     ///
     /// # Errors
-    /// [`StoreError::TooNew`] for a format of a newer version, [`StoreError::Corrupt`] for a file that is no database of
-    /// this program or whose end is missing, [`StoreError::Io`] where the folder cannot be written.
+    /// [`StoreError::TooNew`] for the format of a newer version; [`StoreError::Corrupt`] for a file that is not a
+    /// database of this program, or whose end is missing; [`StoreError::Io`] if the folder cannot be written.
     pub fn open(folder: &Path, options: SqliteOptions) -> Result<Self, StoreError> {
         connection::create_folder(folder)?;
         let database = folder.join(DATABASE_FILE);

@@ -1,5 +1,5 @@
-//! Quick looks at a database when it is opened. Their cost does not depend on its size: damage in the middle is found
-//! by the read that meets it.
+//! Quick checks of a database when it is opened. Their cost does not depend on its size. Damage in the middle is found
+//! by the first read that meets it.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -12,10 +12,10 @@ use crate::port::StoreError;
 
 const HEADER: usize = 100;
 const MAGIC: &[u8] = b"SQLite format 3\0";
-/// Bytes before each page in the write-ahead log.
+/// The bytes before each page in the write-ahead log.
 const FRAME_HEADER: u64 = 24;
 
-/// Compares the length of the file with what its header says.
+/// Compares the length of the file with the length in its header.
 ///
 /// Pages may be missing from the file as long as the write-ahead log has them.
 pub(super) fn check_length(database: &Path) -> Result<(), StoreError> {
@@ -25,7 +25,7 @@ pub(super) fn check_length(database: &Path) -> Result<(), StoreError> {
     wal.push("-wal");
     let wal_length = file_length(Path::new(&wal)).map_err(&look)?;
     if length == 0 {
-        // A database is never empty once it has a write-ahead log, and SQLite would throw that away.
+        // A database with a write-ahead log is never empty. SQLite would discard the log of an empty file.
         return if wal_length == 0 {
             Ok(())
         } else {
@@ -41,13 +41,13 @@ pub(super) fn check_length(database: &Path) -> Result<(), StoreError> {
         Err(error) => return Err(look(error)),
     }
     if !header.starts_with(MAGIC) {
-        return corrupt("the file is no SQLite database");
+        return corrupt("the file is not an SQLite database");
     }
     let page = match number(&header, 16, 2) {
         1 => 65_536,
         bytes => bytes,
     };
-    // The number of pages counts only where it was written together with the change counter.
+    // The header's number of pages is valid only if it was written together with the change counter.
     let pages = number(&header, 28, 4);
     if page == 0 || number(&header, 24, 4) != number(&header, 92, 4) {
         return Ok(());
@@ -59,7 +59,7 @@ pub(super) fn check_length(database: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Reads the end of each table, where the newest rows are.
+/// Reads the end of each table, which contains the newest rows.
 pub(super) fn check_tables(connection: &Connection) -> Result<(), StoreError> {
     let mut statement = connection
         .prepare(
@@ -79,7 +79,7 @@ fn file_length(path: &Path) -> std::io::Result<u64> {
     }
 }
 
-/// A big-endian number of the header.
+/// Reads a big-endian number from the header.
 fn number(header: &[u8; HEADER], at: usize, length: usize) -> u64 {
     header.iter().skip(at).take(length).fold(0, |number, byte| number << 8 | u64::from(*byte))
 }

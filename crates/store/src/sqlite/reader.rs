@@ -19,7 +19,7 @@ const RUN_COLUMNS: &str =
     "runs.run, runs.kind, runs.name, runs.labels, runs.created_at, runs.status, runs.outcome,
     runs.updated_at, runs.finished_at, runs.tasks_total, runs.tasks_settled, runs.last_seq";
 
-/// The connections that read; as many as there are reads at once.
+/// The reading connections, as many as there are concurrent reads.
 pub(super) struct Readers {
     database: PathBuf,
     options: SqliteOptions,
@@ -42,7 +42,7 @@ impl Readers {
             Some(connection) => connection,
             None => connection::open_reading(&self.database, &self.options)?,
         };
-        // A connection that failed is closed, not used again.
+        // A connection that failed is closed and not used again.
         let value = action(&connection).map_err(failed(operation))?;
         let mut idle = idle();
         if idle.len() < self.options.idle_readers {
@@ -81,7 +81,7 @@ impl Readers {
                      (SELECT max(first_seq) FROM log WHERE run = ?1 AND first_seq <= ?2 + 1), 0)
                  ORDER BY first_seq LIMIT ?3",
             )?;
-            // One less than the greatest integer: the statement adds one.
+            // The bound is one less than the greatest integer, because the statement adds one.
             let after_seq = integer(after_seq).min(i64::MAX - 1);
             let rows = statement.query(params![run.0.as_bytes(), after_seq, limit(max_rows)])?;
             page(rows, max_rows, max_bytes)
@@ -96,7 +96,7 @@ impl Readers {
             )?;
             statement.query_row([SqliteStore::SHARD.0], |row| {
                 let removed = unsigned(row, 1)?;
-                // Retention may have removed the newest rows; their positions are never used again.
+                // Retention may have removed the newest rows. Their positions are never reused.
                 Ok(Bounds { newest: Position(unsigned(row, 0)?.max(removed)), removed: Position(removed) })
             })
         })
@@ -119,7 +119,7 @@ impl Readers {
 
     pub(super) fn unfinished(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {
         self.read("list unfinished runs", |connection| {
-            // The least id belongs to no run that is listed after nothing: it is older than every other.
+            // Without a bound, the comparison includes the least id.
             let comparison = if after.is_some() { ">" } else { ">=" };
             let mut statement = connection.prepare_cached(&format!(
                 "SELECT run FROM runs INDEXED BY runs_unfinished WHERE finished_at IS NULL AND run {comparison} ?1
@@ -157,7 +157,7 @@ fn limit(rows: usize) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }
 
-/// The statement of a listing. Where labels are asked for, the first one leads the way.
+/// Builds the statement of a listing. If labels are requested, the first label determines the order of the search.
 fn listing(query: &RunQuery) -> (String, Vec<Value>) {
     let mut values = Vec::new();
     let mut from = String::new();

@@ -1,5 +1,5 @@
-//! The sweep: what it takes, in two transactions. Runs and keys go first; blobs that are unreferenced once that is
-//! durable go second, so that no kept run ever names a file that is gone.
+//! The sweep, in two transactions. The first one removes runs and keys. Once it is durable, the second one removes the
+//! blobs that are unreferenced, so that no kept run ever names a removed file.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::writer::{SqliteWriter, cached};
 use super::{SqliteStore, labels};
 use crate::port::{BlobHash, Millis, Retention, RunId, StoreError, Swept};
 
-/// A finished run that may go.
+/// A finished run that may be removed.
 struct Candidate {
     finished_at: i64,
     run: RunId,
@@ -68,13 +68,14 @@ impl SqliteWriter {
 
     fn sweep_blobs(&mut self, retention: &Retention) -> Result<(u64, u64), StoreError> {
         let shared = Arc::clone(&self.shared);
-        // No blob may be put between the decision that it goes and its going.
+        // Putting blobs is blocked between the decision to remove a blob and its removal.
         let _no_puts = shared.blobs.hold();
         let mut files = Ok(());
         let swept = self.owned("remove old blobs", Durability::Now, |_, connection| {
             let (mut count, mut bytes) = (0, 0);
             for (hash, size) in unreferenced(connection, retention.blobs_before, retention.batch)? {
-                // The file first: a row without a file is swept again, a file without a row would stay forever.
+                // The file is removed first: the next sweep finds a row without a file, but a file without a row would
+                // stay forever.
                 files = shared.blobs.remove(hash);
                 if files.is_err() {
                     break;
@@ -115,7 +116,7 @@ fn candidates(connection: &Connection, before: i64, batch: u32) -> rusqlite::Res
     Ok(candidates)
 }
 
-/// Its highest position, and the bytes of its events.
+/// Removes a run, and returns its highest position and the bytes of its events.
 fn remove_run(connection: &Connection, candidate: &Candidate) -> rusqlite::Result<(u64, u64)> {
     let run = candidate.run.0.as_bytes();
     let (mut position, mut bytes) = (0, 0);
@@ -147,7 +148,7 @@ fn remove_run(connection: &Connection, candidate: &Candidate) -> rusqlite::Resul
     Ok((position, bytes))
 }
 
-/// Keys whose run is gone come first.
+/// Removes keys, starting with keys of removed runs.
 fn sweep_keys(connection: &Connection, retention: &Retention) -> rusqlite::Result<u64> {
     let before = retention.keys_before.0;
     let retired = expired_keys(

@@ -1,26 +1,28 @@
-//! The tables and how they came about. Migrations are only ever added.
+//! The tables and their migrations. Migrations are only ever added.
 
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::error::failed;
 use crate::port::StoreError;
 
-/// Migration `n` (from 0) leads from format `n` to `n + 1`; the number of the format is `PRAGMA user_version`.
+/// The migrations. Number `n` (from 0) leads from format `n` to `n + 1`; `PRAGMA user_version` contains the format's
+/// number.
 const MIGRATIONS: &[&str] = &[FIRST];
 
-/// Format of the stored events that this version reads; see `min_reader` in `meta`.
+/// The format of stored events that this version reads; see `min_reader` in `meta`.
 const READER: u32 = 1;
 
-/// `PRAGMA application_id`: "CPTZ".
+/// The value of `PRAGMA application_id`: "CPTZ".
 const APPLICATION: i64 = 0x4350_545A;
 
-/// The write cost decides the shape: a run's creation and its end touch each table and index once.
-/// - `log` grows at its end; its only index serves the reading of one run. `appended` is the number of event bytes ever
-///   appended up to and including the row, so that the size of the log is known without a scan.
-/// - `runs` is one tree: ids grow with time, so that rows are inserted at its end. `labels` repeats what `run_labels`
-///   is searched by, so that a row is read whole. `key` is the run's idempotency key while it holds.
-/// - `runs_finished` has two ranges, runs that hold a key and those that do not: retention asks for the oldest of both.
-/// - `retired_keys` are keys that outlive their run.
+/// The cost of writing determines the tables: a run's creation and its end touch each table and index once.
+/// - `log` grows at its end; its only index serves the reading of one run. `appended` is the number of event bytes that
+/// were ever appended, up to and including the row, so that the size of the log is known without a scan.
+/// - `runs` is a single tree. Ids grow with time, so that rows are inserted at its end. `labels` repeats the content of
+/// `run_labels`, which serves searches, so that a row is read whole. `key` is the run's idempotency key while the key
+/// is valid.
+/// - `runs_finished` has two ranges, runs with a key and runs without one; retention asks for the oldest of both.
+/// - `retired_keys` contains keys that outlive their runs.
 /// - `blobs.refs` counts the rows of `blob_refs`, so that unreferenced blobs are found without a scan.
 const FIRST: &str = "
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -83,7 +85,7 @@ CREATE TABLE blob_refs (run BLOB, hash BLOB, PRIMARY KEY (run, hash)) WITHOUT RO
 CREATE INDEX blob_refs_hash ON blob_refs (hash);
 ";
 
-/// Brings the database up to the format of this version; each step is one transaction.
+/// Migrates the database to the format of this version. Each step is one transaction.
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     migrate_with(connection, MIGRATIONS)
 }
@@ -114,7 +116,7 @@ fn version(connection: &Connection) -> Result<u32, StoreError> {
         .map_err(failed("read the format of the database"))
 }
 
-/// A database that holds something but was not made by this program is left alone.
+/// Refuses a database with content that this program did not make.
 fn refuse_foreign(connection: &Connection) -> Result<(), StoreError> {
     let read = failed("read the database");
     let application: i64 =
@@ -129,7 +131,7 @@ fn refuse_foreign(connection: &Connection) -> Result<(), StoreError> {
 
 fn step(connection: &mut Connection, from: u32, migration: &str) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Another process may have been faster.
+    // Another process may have migrated in the meantime.
     let now: u32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if now == from {
         transaction.execute_batch(migration)?;

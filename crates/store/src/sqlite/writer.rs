@@ -1,5 +1,5 @@
-//! [`SqliteWriter`]: commits. The hot path is one insert into the log and one write to the run's row per append; the
-//! order of the writes is such that a refusal is known before anything of the append is written.
+//! [`SqliteWriter`]: commits. The hot path is one insert into the log and one write to the run's row for each append.
+//! The order of the writes ensures that a refusal is known before anything of the append is written.
 
 #![expect(
     clippy::disallowed_types,
@@ -26,14 +26,14 @@ const COMMIT: &str = "commit appends";
 pub(super) struct SqliteWriter {
     pub(super) shared: Arc<Shared>,
     pub(super) epoch: Epoch,
-    /// The last position that was used.
+    /// The last used position.
     position: u64,
-    /// Bytes of events ever appended.
+    /// The bytes of all events ever appended.
     pub(super) appended: u64,
-    /// Bytes of events that retention has removed.
+    /// The bytes of events that retention removed.
     pub(super) removed_bytes: u64,
     pub(super) tails: Tails,
-    /// A transaction failed: what is kept here may differ from the database.
+    /// True after a failed transaction, when this writer's state may differ from the database.
     pub(super) failed: bool,
 }
 
@@ -44,7 +44,7 @@ impl SqliteWriter {
         })
     }
 
-    /// Runs `action` in a transaction of its own, where this writer still owns the shard.
+    /// Runs `action` in a transaction of its own if this writer still owns the shard.
     pub(super) fn owned<T>(
         &mut self,
         operation: &'static str,
@@ -65,14 +65,14 @@ impl SqliteWriter {
         result?.ok_or(StoreError::Closed)
     }
 
-    /// Appends all of `group`, or nothing of it.
+    /// Appends either all of `group` or nothing.
     fn append_group(
         &mut self,
         connection: &Connection,
         group: &[Append],
         outcomes: &mut Vec<AppendOutcome>,
     ) -> rusqlite::Result<()> {
-        // One that stands for itself is refused by its own writes, without a look before.
+        // A single append needs no check in advance, because its own writes refuse it.
         if group.len() > 1 {
             for append in group {
                 if let Some(refusal) = self.refusal(connection, append)? {
@@ -87,7 +87,7 @@ impl SqliteWriter {
         Ok(())
     }
 
-    /// Why an append would be refused now.
+    /// The outcome with which an append would be refused now; `None` if it would be accepted.
     fn refusal(&self, connection: &Connection, append: &Append) -> rusqlite::Result<Option<AppendOutcome>> {
         if !append.is_well_formed() {
             return Ok(Some(AppendOutcome::Conflict));
@@ -150,7 +150,7 @@ impl SqliteWriter {
         Ok(AppendOutcome::Committed(Position(self.position)))
     }
 
-    /// Writes all of a new run but its events; `Some` where it is refused and nothing was written.
+    /// Writes everything of a new run except its events. `Some` is a refusal, after which nothing was written.
     fn create(
         &mut self,
         connection: &Connection,
@@ -281,7 +281,7 @@ impl ShardWriter for SqliteWriter {
     }
 }
 
-/// A statement that is parsed once per connection.
+/// Prepares a statement that is parsed once for each connection.
 pub(super) fn cached<'connection>(
     connection: &'connection Connection,
     sql: &str,
@@ -305,7 +305,7 @@ fn take_over(connection: &Connection, shared: &Arc<Shared>) -> rusqlite::Result<
     Ok(SqliteWriter {
         shared: Arc::clone(shared),
         epoch: Epoch(epoch),
-        // Where retention removed the newest rows, their positions are not used again.
+        // Retention may have removed the newest rows. Their positions are not reused.
         position: last.0.max(removed),
         appended: last.1.max(appended),
         removed_bytes,
@@ -354,8 +354,7 @@ fn update_run(connection: &Connection, append: &Append) -> rusqlite::Result<()> 
     }
 }
 
-/// Where the logs of the runs end that were written to last: two generations, so that it stays bounded without a list
-/// of uses.
+/// The last sequence numbers of recently written runs. Two generations keep the memory bounded without a list of uses.
 pub(super) struct Tails {
     young: HashMap<RunId, u64>,
     old: HashMap<RunId, u64>,

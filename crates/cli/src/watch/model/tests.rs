@@ -55,7 +55,7 @@ pub fn settled(task: u32, status: v1::ResultStatus, attempts: u32) -> Body {
     })
 }
 
-/// The bodies as the events of one run, a second apart.
+/// Wraps the bodies as events of one run, one second apart.
 pub fn events(bodies: impl IntoIterator<Item = Body>) -> Vec<v1::Event> {
     let numbered = bodies.into_iter().zip(1..);
     numbered.map(|(body, seq)| v1::Event { seq, at_ms: seq as i64 * 1_000, body: Some(body) }).collect()

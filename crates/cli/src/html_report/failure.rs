@@ -1,4 +1,4 @@
-//! What went wrong with an action, and what is evidence of it.
+//! The failure of an action, and its evidence.
 
 use capataz_contracts::v1;
 use capataz_policy::codes;
@@ -9,10 +9,10 @@ use super::{Content, MOST_SNAPSHOTS, Report, SNAPSHOT};
 use crate::script::describe;
 use crate::text::{fill, words};
 
-/// Characters of a snapshot, laid out.
+/// Maximum number of characters of an indented snapshot.
 const SNAPSHOT_LENGTH: usize = 400_000;
 
-/// An executor's error, with all that it carries.
+/// Writes an executor's error with all of its fields.
 pub fn failure(page: &mut Markup, report: &Report, failed: &v1::ActionFailed) {
     let texts = &words().page;
     let Some(error) = &failed.error else { return };
@@ -46,7 +46,7 @@ pub fn failure(page: &mut Markup, report: &Report, failed: &v1::ActionFailed) {
     page.close("div");
 }
 
-/// What the run says where the executor could not.
+/// Writes the run's own error, recorded where the executor could not report one.
 pub fn settled(page: &mut Markup, error: &v1::Error) {
     page.open_class("div", "error");
     page.open("h4");
@@ -117,7 +117,7 @@ fn evidence(page: &mut Markup, report: &Report, pieces: &[v1::EvidenceRef]) {
     page.close("details");
 }
 
-/// The page around the target, as it was kept.
+/// Writes the kept snapshots of the page around the target.
 pub fn snapshots(page: &mut Markup, report: &Report, pieces: &[v1::EvidenceRef]) {
     let texts = &words().page;
     for piece in pieces.iter().filter(|piece| piece.kind == SNAPSHOT) {
@@ -139,7 +139,7 @@ pub fn snapshots(page: &mut Markup, report: &Report, pieces: &[v1::EvidenceRef])
     }
 }
 
-/// JSON over several lines; anything else as it is.
+/// Indents JSON over several lines; other text stays unchanged.
 fn laid_out(text: &str) -> String {
     match serde_json::from_str::<Value>(text) {
         Ok(value) => serde_json::to_string_pretty(&value).unwrap_or_else(|_| text.to_owned()),

@@ -1,4 +1,4 @@
-//! Pictures: each is in the file once, and shown wherever it belongs, with its target outlined.
+//! Pictures. Each is embedded in the file once, and shown wherever it belongs, with its target outlined.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ use super::{Content, MOST_PICTURES, Report, is_picture};
 use crate::script::describe::bytes;
 use crate::text::{fill, words};
 
-/// Width of the viewport where the script says nothing (BrowserOptions).
+/// Width of the viewport if the script sets none (BrowserOptions).
 const VIEWPORT_WIDTH: f64 = 1_280.0;
-/// Space around the outlined element, CSS pixels.
+/// Space around the outlined element, in CSS pixels.
 const MARGIN: f64 = 3.0;
 
-/// Which pictures were shown so far.
+/// The pictures of a report, with a record of those that were shown.
 #[derive(Debug)]
 pub struct Gallery<'r> {
     report: &'r Report,
-    /// Places by id, with what is needed to write the picture.
+    /// The shown pictures by id, each with its place and the facts that are needed to write it.
     shown: BTreeMap<&'r str, Shown<'r>>,
 }
 
@@ -31,7 +31,7 @@ struct Shown<'r> {
     size: Size,
 }
 
-/// Pixels of a picture.
+/// The size of a picture in pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Size {
     width: f64,
@@ -43,12 +43,12 @@ impl<'r> Gallery<'r> {
         Self { report, shown: BTreeMap::new() }
     }
 
-    /// Whether the picture can be shown.
+    /// Returns whether the picture can be shown.
     pub fn has(&self, piece: &v1::EvidenceRef) -> bool {
         matches!(self.report.evidence.get(&piece.id), Some(Content::Here(_)))
     }
 
-    /// A picture with its caption; `target` is outlined where its box is known.
+    /// Writes a picture with its caption; `target` is outlined if its box is known.
     pub fn figure(
         &mut self,
         page: &mut Markup,
@@ -102,7 +102,8 @@ impl<'r> Gallery<'r> {
         sound.then_some(scaled)
     }
 
-    /// The pictures themselves, at the end of the page, so that its text is there before them.
+    /// Writes the pictures themselves, at the end of the page, so that a browser shows the text before it has read
+    /// them.
     pub fn definitions(&self, page: &mut Markup) {
         page.open_with("svg", &[("class", "definitions"), ("aria-hidden", "true")]);
         page.open("defs");
@@ -161,7 +162,7 @@ fn picture(
     page.close("svg");
 }
 
-/// The size of a PNG, JPEG or WebP picture, by its first bytes.
+/// The size of a PNG, JPEG or WebP picture, read from its first bytes.
 fn size_of(content: &[u8]) -> Option<Size> {
     let size = png(content).or_else(|| jpeg(content)).or_else(|| webp(content))?;
     let (width, height) = size;
@@ -174,7 +175,8 @@ fn png(content: &[u8]) -> Option<(u32, u32)> {
     Some((at(8)?, at(12)?))
 }
 
-/// Segments follow one another, each with its length; that of the frame has the size.
+/// The size of a JPEG picture. Its segments follow one another, each with its length; the frame segment contains the
+/// size.
 fn jpeg(content: &[u8]) -> Option<(u32, u32)> {
     let mut rest = content.strip_prefix(b"\xff\xd8")?;
     let two =

@@ -1,7 +1,7 @@
 use super::*;
 use crate::script::fold::tests::{error, events, fold, pictures, script, story};
 
-/// A picture of 1280 × 720, as far as its size goes.
+/// The first bytes of a PNG of 1280 × 720, enough to read its size.
 const PICTURE: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\x05\0\0\0\x02\xd0";
 
 fn report_of(events: &[v1::Event]) -> Report {
@@ -36,7 +36,7 @@ fn shows(page: &str, parts: &[&str]) {
     }
 }
 
-/// Every value of attributes that could load something.
+/// The values of all attributes that could load something.
 fn addresses(page: &str) -> Vec<&str> {
     ["href=\"", "src=\"", "url(", "srcset=\"", "action=\"", "poster=\"", "data=\""]
         .into_iter()
@@ -186,7 +186,7 @@ fn what_is_not_kept_any_more_is_said() {
     let page = html(&report);
     shows(
         &page,
-        &["Before is not kept any more (there is no such blob).", "dom_snapshot_partial is not kept"],
+        &["Before is no longer stored (there is no such blob).", "dom_snapshot_partial is no longer stored"],
     );
     assert!(!page.contains("<use "), "{page}");
 }
@@ -232,7 +232,7 @@ fn a_large_picture_is_left_out() {
         }
     }
     let page = html(&report_of(&events));
-    assert!(page.contains("Left out: 64.0 MiB is too much for this page."), "{page}");
+    assert!(page.contains("Left out: 64.0 MiB is too large for this page."), "{page}");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Writes HTML. All text and all attributes go through one escape; tags and attribute names are constants of ours.
+//! A writer of HTML. All text and all attribute values go through one escape function; tags and attribute names are
+//! constants in this crate.
 
 use crate::display::frame::{visible, visible_block};
 
@@ -16,7 +17,7 @@ impl Markup {
         self.open_with(tag, &[]);
     }
 
-    /// `class` of ours, and nobody else's.
+    /// Opens an element with a `class` that is a constant in this crate.
     pub fn open_class(&mut self, tag: &'static str, class: &'static str) {
         self.open_with(tag, &[("class", class)]);
     }
@@ -40,13 +41,13 @@ impl Markup {
         self.text.push_str(">\n");
     }
 
-    /// One line of text.
+    /// Writes one line of text.
     pub fn text(&mut self, text: &str) {
         let visible = visible(text);
         self.escape(&visible);
     }
 
-    /// Text with its line breaks.
+    /// Writes text with its line breaks.
     pub fn block(&mut self, text: &str) {
         let visible = visible_block(text);
         self.escape(&visible);
@@ -64,7 +65,7 @@ impl Markup {
         self.close(tag);
     }
 
-    /// A term and what it is, in a list of descriptions; nothing where there is nothing to say.
+    /// Writes a term and its description in a description list. An empty value writes nothing.
     pub fn pair(&mut self, term: &str, value: &str) {
         if !value.is_empty() {
             self.element("dt", term);
@@ -72,7 +73,7 @@ impl Markup {
         }
     }
 
-    /// As [`pair`](Self::pair), for what is code.
+    /// Like [`pair`](Self::pair), with the value as code.
     pub fn pair_code(&mut self, term: &str, value: &str) {
         if !value.is_empty() {
             self.element("dt", term);
@@ -98,7 +99,7 @@ impl Markup {
         self.close("dd");
     }
 
-    /// A block that is closed at first.
+    /// Writes a block that is collapsed at first.
     pub fn folded(&mut self, title: &str, contents: &str) {
         self.open("details");
         self.element("summary", title);
@@ -120,7 +121,7 @@ impl Markup {
         self.close("thead");
     }
 
-    /// Constants of ours, as they are.
+    /// Writes a constant of this crate without escaping.
     pub fn constant(&mut self, text: &'static str) {
         self.text.push_str(text);
     }

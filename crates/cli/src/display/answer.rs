@@ -1,4 +1,4 @@
-//! Answers of specs, and why they were asked.
+//! Answers of specs, and explanations of routing.
 
 use capataz_contracts::v1;
 use serde_json::Value;
@@ -8,10 +8,10 @@ use super::paint::{Paint, Tone};
 use super::table::Table;
 use crate::text::{fill, words};
 
-/// Specs of which every term is shown.
+/// Maximum number of specs whose terms are all shown.
 const MOST_SPECS: usize = 3;
 
-/// The response of an ask as JSON; `None` where there is none that can be read.
+/// The response of an ask as JSON; `None` if there is none or it cannot be parsed.
 pub fn response(result: &v1::AskResult) -> Option<Value> {
     match result.response.as_ref()?.data.as_ref()? {
         v1::payload::Data::Inline(bytes) => serde_json::from_slice(bytes).ok(),
@@ -19,13 +19,13 @@ pub fn response(result: &v1::AskResult) -> Option<Value> {
     }
 }
 
-/// A confidence in two digits. What is not certain is never shown as certain.
+/// A confidence with two digits. Rounding down keeps an uncertain decision from being shown as certain.
 pub fn sure(confidence: f64) -> String {
-    // A little more than nothing, because 0.29 is not the sum of its digits in binary.
+    // The small addend compensates for binary fractions: 0.29 × 100 is less than 29 in binary.
     format!("{:.2}", (confidence * 100.0 + 1e-9).floor() / 100.0)
 }
 
-/// Who answers, and how sure the router was.
+/// The spec that answered, and the router's confidence.
 pub fn head(result: &v1::AskResult, paint: Paint) -> String {
     let texts = &words().ask;
     let routing = result.routing.clone().unwrap_or_default();
@@ -38,7 +38,7 @@ pub fn head(result: &v1::AskResult, paint: Paint) -> String {
     paint.text(Tone::Faint, &text)
 }
 
-/// What the spec says, or why it says nothing.
+/// The spec's message, or the reason why there is none.
 pub fn answer(result: &v1::AskResult, error: Option<&v1::Error>, paint: Paint) -> String {
     let response = response(result);
     let said = |pointer: &str| response.as_ref()?.pointer(pointer)?.as_str().map(visible_lines);
@@ -52,12 +52,12 @@ pub fn answer(result: &v1::AskResult, error: Option<&v1::Error>, paint: Paint) -
     paint.text(Tone::Bad, &fill(words().ask.no_answer, &[&visible(&why)]))
 }
 
-/// Control characters would be the terminal's; line breaks are the answer's own.
+/// Escapes control characters, which would act on the terminal; line breaks stay.
 fn visible_lines(text: &str) -> String {
     text.lines().map(visible).collect::<Vec<_>>().join("\n")
 }
 
-/// The hint at another spec, as its band says; `how` tells how to accept it.
+/// The hint at another spec, worded by its band; `how` tells how to accept it.
 pub fn hint(transition: &v1::AskTransition, how: &str, paint: Paint) -> Option<String> {
     if transition.verdict() != v1::TransitionVerdict::Suggested {
         return None;
@@ -86,7 +86,7 @@ pub fn call_reason(reason: v1::CallReason) -> &'static str {
     }
 }
 
-/// What became of a transition, in one line.
+/// A transition and its fate, in one line.
 pub fn transition_line(transition: &v1::AskTransition) -> String {
     let texts = &words().ask;
     let verdict = match transition.verdict() {
@@ -100,7 +100,7 @@ pub fn transition_line(transition: &v1::AskTransition) -> String {
     fill(texts.transition, &[&visible(&transition.to), &confidence, verdict, &visible(why)])
 }
 
-/// A table of what counts for the likeliest specs, and what would have changed the winner.
+/// A table of the terms for the likeliest specs, and of changes that would have altered the winner.
 pub fn explanation(explained: &v1::ExplainResponse, paint: Paint) -> String {
     let texts = &words().router;
     let mut parts = Vec::new();

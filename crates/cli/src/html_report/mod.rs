@@ -1,11 +1,11 @@
-//! What a script did, as one HTML file: readable without a network, without scripts, in light and in dark.
+//! The report of a script as one HTML file, readable without a network, without scripts, in light and in dark mode.
 //!
-//! [`html`] is pure: a fold of the run's events and the contents of its evidence in, text out. Everything that a page, a
-//! script or a person wrote is escaped by [`markup::Markup`], which writes no other text; nothing of it becomes a link or
-//! a reference. The only addresses in the file are `data:` addresses of pictures, and the policy in its head allows a
-//! browser no others.
+//! [`html`] is pure: its input is a fold of the run's events with the contents of its evidence, its output is text. All
+//! text from a page, a script or a person is escaped by [`markup::Markup`], which writes no other text, and never
+//! becomes a link or a reference. The only addresses in the file are `data:` addresses of pictures, and the policy in
+//! its head allows a browser no others.
 //!
-//! It is bounded: pictures, snapshots and tries beyond a limit are left out, and the page says so.
+//! The size is bounded: pictures, snapshots and tries beyond a limit are left out, and the page says so.
 
 mod action;
 mod failure;
@@ -24,47 +24,47 @@ use crate::text::{fill, words};
 use markup::Markup;
 use pictures::Gallery;
 
-/// Pictures in one report.
+/// Maximum number of pictures in one report.
 pub const MOST_PICTURES: usize = 200;
-/// Bytes of pictures in one report.
+/// Maximum number of bytes of pictures in one report.
 pub const MOST_PICTURE_BYTES: u64 = 64 * 1024 * 1024;
-/// Snapshots of pages in one report.
+/// Maximum number of page snapshots in one report.
 pub const MOST_SNAPSHOTS: usize = 50;
-/// Bytes of one snapshot.
+/// Maximum number of bytes of one snapshot.
 pub const MOST_SNAPSHOT_BYTES: u64 = 512 * 1024;
-/// Tries in one report.
+/// Maximum number of tries in one report.
 const MOST_TRIES: usize = 2_000;
 
 /// Media types of pictures that are shown.
 const PICTURES: [&str; 3] = ["image/png", "image/jpeg", "image/webp"];
 
-/// What a report is made of.
+/// The input of a report.
 #[derive(Debug)]
 pub struct Report {
     pub run_id: String,
     pub script: ScriptRun,
-    /// Open questions.
+    /// The run's open questions.
     pub questions: Vec<v1::Question>,
-    /// Of the program that makes the report.
+    /// The version of the program that makes the report.
     pub version: String,
-    /// By id: what [`wanted`] asks for.
+    /// The evidence that [`wanted`] asked for, by id.
     pub evidence: BTreeMap<String, Content>,
-    /// For a run that goes on.
+    /// The current time, for a run that goes on.
     pub now_ms: i64,
 }
 
-/// A piece of evidence.
+/// The contents of a piece of evidence, or the reason why the report omits it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     Here(Bytes),
-    /// It is not kept any more, or cannot be had; why.
+    /// The evidence is no longer stored, or cannot be read; the text says why.
     Missing(String),
     TooMany,
     TooLarge,
 }
 
-/// The evidence that a report shows, in the order in which it is shown, each once. What is beyond the limits is already
-/// told apart.
+/// Lists the evidence that a report shows, in the order in which it appears, each piece once. A piece beyond a limit
+/// comes with the reason for its omission.
 pub fn wanted(script: &ScriptRun) -> Vec<(v1::EvidenceRef, Option<Content>)> {
     let (mut pictures, mut bytes, mut snapshots) = (0_usize, 0_u64, 0_usize);
     let mut seen = BTreeMap::new();
@@ -101,10 +101,10 @@ fn is_picture(piece: &v1::EvidenceRef) -> bool {
     PICTURES.contains(&piece.media_type.as_str())
 }
 
-/// What a try left, pictures of failures and snapshots of them included.
+/// The evidence of a try, including the pictures and snapshots of its failures.
 fn evidence_of(one: &Try) -> Vec<&v1::EvidenceRef> {
     match &one.ending {
-        // The snapshot of what went well says nothing that the page's state does not.
+        // After a success, the snapshot adds nothing to the page's signature.
         Some(Ending::Succeeded(finished)) => {
             finished.evidence.iter().filter(|piece| piece.kind != SNAPSHOT).collect()
         }
@@ -116,7 +116,7 @@ fn evidence_of(one: &Try) -> Vec<&v1::EvidenceRef> {
     }
 }
 
-/// The report.
+/// The report as HTML.
 pub fn html(report: &Report) -> String {
     let mut page = Markup::default();
     let mut gallery = Gallery::new(report);
@@ -145,11 +145,12 @@ pub fn html(report: &Report) -> String {
     page.finish()
 }
 
-/// Activities that belong together: an action with its tries and recoveries, or the opening, or the closing.
+/// Activities that belong together: an action with its tries and recoveries, or the opening, or the closing of the
+/// browser.
 struct Group<'r> {
     step: Option<u32>,
     activities: Vec<&'r Activity>,
-    /// For each try: the next picture of the page that was taken after it.
+    /// For each try, the next picture of the page that was taken after the try.
     followers: Vec<Option<&'r v1::EvidenceRef>>,
 }
 
@@ -173,7 +174,8 @@ fn groups(script: &ScriptRun) -> Vec<Group<'_>> {
     groups
 }
 
-/// A picture is taken before what changes the page, so the next one shows what an action that went well has left.
+/// The following picture for each try. Pictures are taken before an action changes the page, so the next picture shows
+/// the effect of a successful action.
 fn followers(script: &ScriptRun) -> Vec<Option<&v1::EvidenceRef>> {
     let tries = script.activities.iter().flat_map(|activity| &activity.tries);
     let tries: Vec<&Try> = tries.collect();

@@ -1,30 +1,30 @@
-//! The parts of a report that are about the run as a whole.
+//! The parts of a report that describe the run as a whole.
 
 use capataz_contracts::v1;
 use serde_json::Value;
 
 use super::Report;
 use super::markup::Markup;
+use crate::display::actions::state_name;
 use crate::display::format::{took, utc};
 use crate::display::frame::truncated;
 use crate::display::run::outcome_name;
-use crate::display::script::state_name;
 use crate::script::describe;
 use crate::script::fold::{Activity, Ending, State, step_of};
 use crate::text::{fill, words};
 
 /// Columns of the timeline's drawing.
 const TIMELINE_WIDTH: f64 = 1_000.0;
-/// A try that took no time is seen all the same.
+/// Minimum width of a bar, so that a try that took no time is visible.
 const NARROWEST: f64 = 2.0;
-/// Characters of an output.
+/// Maximum number of characters of an output.
 const OUTPUT_LENGTH: usize = 100_000;
-/// Rows of an output that is a table.
+/// Maximum number of rows of an output that is a table.
 const OUTPUT_ROWS: usize = 1_000;
-/// Characters of what the summary says about an action.
+/// Maximum number of characters of an action's description in the summary.
 const DETAIL_LENGTH: usize = 160;
 
-/// Nothing is loaded and nothing runs; pictures are in the file.
+/// The content security policy: the page loads nothing and runs nothing; pictures are embedded.
 const SECURITY: &str = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; \
                         form-action 'none'";
 
@@ -93,7 +93,7 @@ fn ended(report: &Report) -> i64 {
     report.script.finished.as_ref().map_or(report.now_ms, |finished| finished.at_ms)
 }
 
-/// Why the script ended, with the way to the action.
+/// Writes why the script ended, with a link to the action.
 fn why(page: &mut Markup, report: &Report) {
     let run = &report.script;
     let own = run.finished.as_ref().and_then(|finished| finished.error.as_ref());
@@ -148,7 +148,7 @@ pub fn anchor(step: u32) -> String {
     format!("action-{}", step + 1)
 }
 
-/// Every try where it was in time: one bar, with a part for each.
+/// Writes the timeline: one bar for all tries, with a part for each.
 pub fn timeline(page: &mut Markup, report: &Report) {
     let texts = &words().page;
     let run = &report.script;
@@ -222,7 +222,7 @@ pub fn state_class(state: State) -> &'static str {
     }
 }
 
-/// A row for each action.
+/// Writes a table with a row for each action.
 pub fn summary(page: &mut Markup, report: &Report) {
     let texts = &words().page;
     let run = &report.script;
@@ -276,7 +276,7 @@ pub fn summary(page: &mut Markup, report: &Report) {
     page.close("section");
 }
 
-/// From the first of the activities to the end of the last one.
+/// The time from the start of the first activity to the end of the last one.
 pub fn duration(report: &Report, activities: &[&Activity]) -> String {
     match (activities.first(), activities.last()) {
         (Some(first), Some(last)) => {
@@ -286,7 +286,7 @@ pub fn duration(report: &Report, activities: &[&Activity]) -> String {
     }
 }
 
-/// What the actions gave.
+/// Writes the outputs of the actions.
 pub fn outputs(page: &mut Markup, report: &Report) {
     let texts = &words().page;
     if report.script.outputs.is_empty() {
@@ -307,7 +307,7 @@ pub fn outputs(page: &mut Markup, report: &Report) {
     page.close("section");
 }
 
-/// An output: a table as a table, anything else as text.
+/// Writes an output: a table as a table, anything else as text.
 pub fn output(page: &mut Markup, value: &str) {
     let parsed = serde_json::from_str::<Value>(value).ok();
     if let Some(rows) = parsed.as_ref().and_then(table_rows) {
@@ -335,7 +335,7 @@ pub fn output(page: &mut Markup, value: &str) {
     page.close("pre");
 }
 
-/// A list of lists of texts, not empty.
+/// The rows of a value that is a non-empty list of lists of texts.
 fn table_rows(value: &Value) -> Option<Vec<Vec<&str>>> {
     let rows = value.as_array().filter(|rows| !rows.is_empty())?;
     rows.iter().map(cells).collect()

@@ -1,4 +1,4 @@
-//! What is said when the watching of a run has ended.
+//! The last lines of a command that waited for a run.
 
 use capataz_contracts::v1;
 
@@ -12,12 +12,12 @@ use crate::text::{fill, words};
 use crate::watch::follow::{End, now_ms};
 use crate::watch::model::Run;
 
-/// Tasks whose attempts are shown.
+/// Maximum number of tasks whose attempts are shown.
 const MOST_RETRIES: usize = 3;
-/// Tasks whose outputs are shown.
+/// Maximum number of tasks whose outputs are shown.
 const MOST_OUTPUTS: usize = 4;
 
-/// Reports a run that has finished, to a person.
+/// Prints the result of a finished run for people.
 pub async fn finished(daemon: &Daemon, run_id: &str, model: &Run, out: &mut Output) -> Outcome {
     if model.script.is_some() {
         return Ok(act::ended(run_id, model, out));
@@ -30,7 +30,7 @@ pub async fn finished(daemon: &Daemon, run_id: &str, model: &Run, out: &mut Outp
         .map(|task| retry::retry(&task.name, &task.attempts, task.max_attempts, out.paint))
         .collect();
     let mut parts = retries;
-    parts.push(display::reports(&run, out.paint));
+    parts.push(display::wave_boxes(&run, out.paint));
     parts.push(display::failures(&run, out.paint));
     parts.extend(outputs(&run, out));
     for part in parts.iter().filter(|part| !part.is_empty()) {
@@ -43,7 +43,7 @@ pub async fn finished(daemon: &Daemon, run_id: &str, model: &Run, out: &mut Outp
     Ok(Exit::of_outcome(run.outcome()))
 }
 
-/// What the tasks of the last wave gave back.
+/// The outputs of the tasks of the last wave.
 fn outputs(run: &v1::Run, out: &Output) -> Vec<String> {
     let Some(wave) = run.waves.last() else { return Vec::new() };
     let given = wave.tasks.iter().filter_map(|task| task.output.as_ref().map(|output| (task, output)));
@@ -61,7 +61,7 @@ fn outputs(run: &v1::Run, out: &Output) -> Vec<String> {
         .collect()
 }
 
-/// Says why nobody waits any more, and how to come back. With JSON the exit code says it.
+/// Prints why the waiting ended, and how to return to the run. With JSON, only the exit code says so.
 pub fn unfinished(
     run_id: &str,
     model: &Run,
@@ -86,7 +86,7 @@ pub fn unfinished(
     }
     if !out.json && end != End::NoReader {
         for question in &model.questions {
-            out.note(&display::ask(run_id, question, out.error_paint()));
+            out.note(&display::question(run_id, question, out.error_paint()));
         }
         out.note(&fill(texts.watch_with, &[run_id]));
         out.note(&fill(texts.cancel_with, &[run_id]));

@@ -1,4 +1,4 @@
-//! A script's run for people: its actions, its error, its outputs.
+//! A script's run, for people: its actions, its error, its outputs.
 
 use capataz_contracts::v1;
 use capataz_policy::codes;
@@ -12,15 +12,15 @@ use crate::script::describe;
 use crate::script::fold::{Activity, ScriptRun, State};
 use crate::text::{counted, fill, words};
 
-/// Columns of what a table says about an action.
+/// Columns of an action's description in a table.
 const DETAIL_WIDTH: usize = 72;
-/// Actions that were not reached and have a row all the same.
+/// Maximum number of rows for actions that were not reached.
 const MOST_NOT_REACHED: usize = 20;
-/// Failed conditions and details that a box lists.
+/// Maximum number of failed conditions and details in a box.
 const MOST_LISTED: usize = 8;
-/// Characters of one detail in a box.
+/// Maximum number of characters of one detail in a box.
 const DETAIL_LENGTH: usize = 300;
-/// Characters of an output at the end of a run.
+/// Maximum number of characters of an output at the end of a run.
 const OUTPUT_LENGTH: usize = 2_000;
 
 pub fn state_name(state: State) -> &'static str {
@@ -44,7 +44,7 @@ fn tone_of(state: State) -> Tone {
     }
 }
 
-/// A row for each action.
+/// A table with a row for each action.
 pub fn actions(script: &ScriptRun, now_ms: i64, paint: Paint) -> String {
     let mut table = Table::new(words().act.table_head);
     let mut not_reached = 0_usize;
@@ -97,13 +97,13 @@ fn recoveries(activities: &[&Activity]) -> String {
     }
 }
 
-/// What the run says where the executor could not.
+/// The run's own error for the last activity, recorded where the executor could not report one.
 fn settled(activities: &[&Activity]) -> Option<String> {
     let error = activities.last()?.tries.last()?.settled.as_ref()?;
     Some(format!("{}: {}", error.code, error.message))
 }
 
-/// The error as a box, with what is evidence of it below.
+/// The error as a box, followed by its evidence.
 pub fn error(error: &v1::ExecutorError, paint: Paint) -> String {
     let texts = &words().act_error;
     let head = [describe::severity_name(error.severity()), describe::stage_name(error.stage())];
@@ -162,7 +162,7 @@ fn listed(frame: Frame, title: &str, items: Vec<String>) -> Frame {
     }
 }
 
-/// `  screenshot_after      34.1 KiB  0f3a…`.
+/// A piece of evidence in one line: `  screenshot_after      34.1 KiB  0f3a…`.
 fn evidence_line(piece: &v1::EvidenceRef) -> String {
     let redacted = if piece.redacted { format!(" ({})", words().act_error.redacted) } else { String::new() };
     format!(
@@ -173,7 +173,7 @@ fn evidence_line(piece: &v1::EvidenceRef) -> String {
     )
 }
 
-/// What the actions gave, a line each.
+/// The outputs of the actions, one a line.
 pub fn outputs(script: &ScriptRun, paint: Paint) -> String {
     let lines: Vec<String> = script
         .outputs
@@ -189,7 +189,7 @@ pub fn outputs(script: &ScriptRun, paint: Paint) -> String {
     }
 }
 
-/// `shop: failed in 1.2s; 3 of 4 actions succeeded`.
+/// The outcome of a script in one line: `shop: failed in 1.2s; 3 of 4 actions succeeded`.
 pub fn outcome_line(script: &ScriptRun, now_ms: i64, paint: Paint) -> String {
     let texts = &words().act;
     let (outcome, ended) = match &script.finished {

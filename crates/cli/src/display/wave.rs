@@ -1,4 +1,4 @@
-//! PARALLEL EXECUTION COMPLETE: the report of one wave.
+//! PARALLEL EXECUTION COMPLETE: the box of one wave.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,13 @@ use super::frame::Frame;
 use super::paint::{Paint, Tone};
 use crate::text::{counted, fill, words};
 
-/// The most tasks with a line of their own. Beyond, successes are counted; failures still have theirs, as many again.
+/// Maximum number of tasks with a line of their own. Beyond this number, successes are only counted; as many further
+/// failures still get a line.
 const MOST_LINES: usize = 50;
 
-/// The report of `wave`.
-pub fn report(wave: &v1::WaveView, paint: Paint) -> String {
-    let texts = &words().report;
+/// The box of `wave`.
+pub fn wave_box(wave: &v1::WaveView, paint: Paint) -> String {
+    let texts = &words().wave_box;
     let total = wave.tasks.len();
     let mut frame = Frame::heavy(paint)
         .toned(texts.title, Tone::Strong)
@@ -50,7 +51,7 @@ struct Line {
 }
 
 fn task_lines(wave: &v1::WaveView) -> Vec<Line> {
-    let texts = &words().report;
+    let texts = &words().wave_box;
     let mut agents: BTreeMap<&str, usize> = BTreeMap::new();
     for task in &wave.tasks {
         *agents.entry(task.agent.as_str()).or_default() += 1;
@@ -65,7 +66,7 @@ fn task_lines(wave: &v1::WaveView) -> Vec<Line> {
         } else if lines.len() >= MOST_LINES {
             more_failures += 1;
         } else {
-            // Where several tasks have the same agent, only the task's name tells them apart.
+            // If several tasks have the same agent, only the task's name distinguishes them.
             let shared = agents.get(task.agent.as_str()).is_some_and(|count| *count > 1);
             let name = if shared { &task.name } else { &task.agent };
             let text = fill(texts.agent, &[&(index + 1).to_string(), name, &verdict(task)]);
@@ -86,9 +87,9 @@ fn is_success(task: &v1::TaskView) -> bool {
     task.status() == v1::ResultStatus::Success
 }
 
-/// `SUCCESS (45s)`, `FAILED (timeout)`.
+/// The result of one task: `SUCCESS (45s)`, `FAILED (timeout)`.
 fn verdict(task: &v1::TaskView) -> String {
-    let texts = &words().report;
+    let texts = &words().wave_box;
     match task.status() {
         v1::ResultStatus::Success => match (task.started_at_ms, task.settled_at_ms) {
             (Some(started), Some(settled)) => {
@@ -105,7 +106,7 @@ fn verdict(task: &v1::TaskView) -> String {
     }
 }
 
-/// The policy as plan files spell it.
+/// The policy's name, spelled as in plan files.
 pub fn policy_name(policy: v1::AggregationKind) -> &'static str {
     match policy {
         v1::AggregationKind::FailFast => "fail_fast",
@@ -171,7 +172,7 @@ mod tests {
 |  Result: 3/4 (75%) - QUORUM MET                      |
 |  Status: CONTINUING                                  |
 +======================================================+";
-        assert_eq!(report(&wave(tasks, true), Paint::OFF), expected);
+        assert_eq!(wave_box(&wave(tasks, true), Paint::OFF), expected);
     }
 
     #[test]
@@ -198,7 +199,7 @@ mod tests {
 |  Result: 1/4 (25%) - QUORUM NOT MET                  |
 |  Status: STOPPING                                    |
 +======================================================+";
-        assert_eq!(report(&wave(tasks, false), Paint::OFF), expected);
+        assert_eq!(wave_box(&wave(tasks, false), Paint::OFF), expected);
     }
 
     #[test]
@@ -206,7 +207,7 @@ mod tests {
         use v1::ResultStatus::Success;
         let mut tasks = vec![task("same", Success, 1), task("same", Success, 1)];
         tasks[1].name = "other".to_owned();
-        let shown = report(&wave(tasks, true), Paint::OFF);
+        let shown = wave_box(&wave(tasks, true), Paint::OFF);
         assert!(shown.contains("Agent 1 (task-of-same)") && shown.contains("Agent 2 (other)"), "{shown}");
     }
 
@@ -215,7 +216,7 @@ mod tests {
         use v1::ResultStatus::{Error, Success};
         let mut tasks: Vec<_> = (0..1_999).map(|_| task("many", Success, 1)).collect();
         tasks.push(task("broken", Error, 1));
-        let shown = report(&wave(tasks, true), Paint::OFF);
+        let shown = wave_box(&wave(tasks, true), Paint::OFF);
         assert!(shown.contains("X  Agent 2000 (broken): FAILED (error)"), "{shown}");
         assert!(shown.contains("... and 1,999 more: SUCCESS"), "{shown}");
         assert!(shown.lines().count() < 20, "{shown}");
@@ -226,7 +227,7 @@ mod tests {
         let unfinished = v1::TaskView { status: None, ..task("a", v1::ResultStatus::Success, 1) };
         let never = v1::TaskView { started_at_ms: None, ..task("b", v1::ResultStatus::Cancelled, 1) };
         let wave = v1::WaveView { evaluation: None, ..wave(vec![unfinished, never], true) };
-        let shown = report(&wave, Paint::OFF);
+        let shown = wave_box(&wave, Paint::OFF);
         assert!(shown.contains("UNFINISHED") && shown.contains("NOT STARTED"), "{shown}");
         assert!(shown.contains("Result: 0/2 (0%)  "), "{shown}");
     }

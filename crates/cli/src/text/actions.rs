@@ -1,7 +1,7 @@
 //! Texts of browser actions: their runs, sessions and reports.
 
 texts! {
-    /// Actions, and what became of them.
+    /// Actions and their results.
     Act {
         pressing: "key {0}",
         into_output: "as {0}",
@@ -9,7 +9,7 @@ texts! {
         characters_one: "{0} character",
         characters_many: "{0} characters",
         bytes: "{0} bytes",
-        unchanged: "the page is as before",
+        unchanged: "page unchanged",
         now_at: "now at {0}",
         changed: "changed: {0}",
         status: "status {0}",
@@ -47,7 +47,7 @@ texts! {
         recovered_many: "{0} recoveries",
     }
 
-    /// The box of an error of an action, and what belongs to it.
+    /// The box of an action's error, and its parts.
     ActError {
         severity: "Severity: {0}, stage: {1}",
         action: "Action {0}: {1} ({2})",
@@ -60,7 +60,7 @@ texts! {
         evidence: "Evidence:",
         redacted: "redacted",
         page: "More: {0}",
-        retryable: "The script has it tried again.",
+        retryable: "The script will try the action again.",
     }
 
     /// Lines of a script's log.
@@ -82,7 +82,7 @@ texts! {
         recovery_failed: "the recovery failed: {0}: {1}; {2}",
         retry_in: "again in {0}",
         close_requested: "asked to close",
-        idle: "closed: nobody proposed anything for too long",
+        idle: "closed: no action was proposed for too long",
         awaiting: "waits for an action",
     }
 
@@ -92,10 +92,10 @@ texts! {
         next: "look at it:  capataz browser observe {0}",
         next_close: "close it:    capataz browser close {0}",
         allow_nothing: "no host may be reached: name some with --allow, or in the policy of a script",
-        not_interactive: "{0} is no interactive script: perform it with `capataz act {0}`",
-        truncated: "(cut; --max shows more)",
+        not_interactive: "{0} is not an interactive script: perform it with `capataz act {0}`",
+        truncated: "(truncated; --max shows more)",
         closed: "Closing {0}.",
-        none: "No browsers are open; {0} may be.",
+        none: "No browsers are open ({0} allowed).",
         head: "RUN\tNAME\tKIND\tPROCESS\tOPEN FOR\tTITLE\tURL",
         session: "session",
         script: "script",
@@ -103,18 +103,18 @@ texts! {
         succeeded: "{0}: {1}",
         doctor_found: "program    {0}",
         doctor_version: "version    {0}",
-        doctor_starts: "starts     in {0}; a page answered after {1}, and it ended after {2}",
+        doctor_starts: "starts     in {0}; a page answered after {1}, and the browser ended after {2}",
         doctor_profile: "profiles   {0}",
-        doctor_profile_other: "profiles   {0} (made with the first browser; this one was in a temporary folder)",
+        doctor_profile_other: "profiles   {0} (made with the first browser; this test used a temporary folder)",
         doctor_user: "user       {0}, {1}",
         doctor_root: "root: the browser runs without its sandbox, which refuses to start as root. Another user is safer.",
         doctor_sandbox: "the browser runs in its sandbox",
-        doctor_good: "A browser is there and starts.",
-        doctor_not_started: "{0} is there and does not start: {1}",
-        doctor_sandbox_hint: "Where the sandbox is what it lacks, user namespaces may be off: see `sysctl kernel.unprivileged_userns_clone`.",
+        doctor_good: "A browser is installed and starts.",
+        doctor_not_started: "{0} exists but does not start: {1}",
+        doctor_sandbox_hint: "If the sandbox is the problem, user namespaces may be off: see `sysctl kernel.unprivileged_userns_clone`.",
     }
 
-    /// The report of a script: one page.
+    /// The HTML report of a script.
     Page {
         title: "{0}: {1}",
         kind: "Browser script",
@@ -135,7 +135,7 @@ texts! {
         outputs: "Outputs",
         number: "#",
         action: "Action",
-        what: "What was asked",
+        what: "Description",
         state: "State",
         tries: "Tries",
         duration: "Took",
@@ -171,12 +171,12 @@ texts! {
         picture_after: "After",
         picture_next: "After, as the next picture has it",
         picture: "Picture",
-        missing: "{0} is not kept any more ({1}).",
+        missing: "{0} is no longer stored ({1}).",
         too_many: "Left out: this page has {0} pictures already.",
         too_many_tries: "Left out: this page has {0} tries already.",
         too_many_snapshots: "Left out: this page has {0} snapshots already.",
-        too_large: "Left out: {0} is too much for this page.",
-        not_shown: "{0} is no picture or text that can be shown here.",
+        too_large: "Left out: {0} is too large for this page.",
+        not_shown: "{0} is not a picture or text that can be shown here.",
         outlined: "The target is outlined.",
         stage: "Stage",
         severity: "Severity",
@@ -187,7 +187,7 @@ texts! {
         failed_conditions: "Failed conditions",
         phase: "Phase",
         condition: "Condition",
-        observed: "Asked and observed",
+        observed: "Expected and observed",
         evidence: "Evidence",
         kind_of: "Kind",
         size: "Size",
@@ -206,7 +206,7 @@ texts! {
         task_error: "The run says",
         questions: "Open questions",
         no_actions: "No action has begun.",
-        not_a_script: "run {0} is no script; only scripts have a report",
+        not_a_script: "run {0} is not a script; only scripts have a report",
         written: "{0}: {1}, {2}",
     }
 }

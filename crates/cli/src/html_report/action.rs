@@ -1,4 +1,4 @@
-//! One action: what was asked, how it was resolved, what the page was before and after, with pictures of both.
+//! The section of one action: its request, the resolution of its target, and the page before and after, with pictures.
 
 use capataz_contracts::v1;
 use capataz_policy::executor::evidence::{SCREENSHOT, SCREENSHOT_AFTER, SCREENSHOT_BEFORE};
@@ -7,17 +7,17 @@ use super::markup::Markup;
 use super::overview::{anchor, duration, output, state_class};
 use super::pictures::Gallery;
 use super::{Group, MOST_TRIES, Report, failure};
+use crate::display::actions::state_name;
 use crate::display::format::exactly;
-use crate::display::script::state_name;
 use crate::script::describe;
 use crate::script::fold::{Activity, Ending, Try};
 use crate::text::{fill, words};
 use crate::watch::script_lines;
 
-/// Characters of a hash that are shown; as many tell two apart.
+/// Shown characters of a hash, enough to distinguish two hashes.
 const HASH_LENGTH: usize = 10;
 
-/// The section of `group`; tries beyond `left` are left out.
+/// Writes the section of `group`. Tries beyond `left` are left out.
 pub fn section<'r>(
     page: &mut Markup,
     report: &'r Report,
@@ -79,7 +79,7 @@ pub fn section<'r>(
     page.close("section");
 }
 
-/// Opening and closing.
+/// Writes the section for the opening or the closing of the browser.
 fn frame(page: &mut Markup, report: &Report, group: &Group<'_>) {
     let texts = &words().page;
     let opens = group.activities.first().is_some_and(|activity| activity.kind == v1::BrowserActivity::Open);
@@ -196,7 +196,7 @@ fn stages(page: &mut Markup, records: &[v1::StageRecord]) {
     page.close("ol");
 }
 
-/// The signature before and after, and what of it is different.
+/// Writes the page's signatures before and after the action, and their differences.
 fn state(page: &mut Markup, before: Option<&v1::StateSignature>, after: Option<&v1::StateSignature>) {
     let Some(before) = before else { return };
     let texts = &words().page;
@@ -269,8 +269,8 @@ fn meanwhile(page: &mut Markup, changes: Option<&v1::PageChanges>) {
     page.close("dl");
 }
 
-/// Before and after, side by side; then what the action itself took. `follower` stands for the picture after the action
-/// where none was taken.
+/// Writes the pictures before and after, side by side, then the picture that the action itself took. Where there is no
+/// picture after the action, `follower` takes its place.
 fn pictures<'r>(
     page: &mut Markup,
     gallery: &mut Gallery<'r>,
