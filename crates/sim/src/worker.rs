@@ -267,7 +267,8 @@ impl World {
                     self.job(index, delay, Job::Stale(key));
                 }
             }
-            Told::Drain(_) => {}
+            // This worker sees at once that its stream is dead.
+            Told::Heartbeat(_) | Told::Drain(_) => {}
         }
         Ok(())
     }

@@ -33,7 +33,6 @@ const LOG_MAX: usize = 16 * 1024;
 const HEARTBEAT_DEFAULT: Duration = Duration::from_secs(5);
 
 pub(crate) struct Leases {
-    pub client: Client,
     slots: usize,
     state: Mutex<State>,
     /// Somebody else than the connection has changed what it has to do.
@@ -41,6 +40,7 @@ pub(crate) struct Leases {
 }
 
 struct State {
+    client: Client,
     /// Counts connections, so that the frames of an older one end.
     session: u64,
     is_welcome: bool,
@@ -100,6 +100,7 @@ pub(super) enum Next {
 impl Leases {
     pub(super) fn new(client: Client, slots: u32) -> Self {
         let state = State {
+            client,
             session: 0,
             is_welcome: false,
             is_stopping: false,
@@ -117,11 +118,22 @@ impl Leases {
             must_wake: false,
         };
         let slots = usize::try_from(slots).unwrap_or(usize::MAX);
-        Self { client, slots, state: Mutex::new(state), poked: Notify::new() }
+        Self { slots, state: Mutex::new(state), poked: Notify::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The way to the daemon.
+    pub(super) fn client(&self) -> Client {
+        self.lock().client.clone()
+    }
+
+    /// Gives the present connection up: whoever asks for the client from now on gets one with a new connection.
+    pub(super) fn redial(&self) {
+        let mut state = self.lock();
+        state.client = state.client.over_new_connection();
     }
 
     /// Changes the state and wakes the stream of frames where it has something to do.

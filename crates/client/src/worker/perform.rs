@@ -33,7 +33,7 @@ async fn outcome(task: &Task, handler: &Handler) -> Outcome {
     let answered = run(task, handler).await;
     let is_cancelled = answered.is_none() || task.is_cancelled();
     let sent = match answered {
-        Some(Ok(output)) => sendable(&task.leases().client, output.into_payload()).await.map(Some),
+        Some(Ok(output)) => sendable(&task.leases().client(), output.into_payload()).await.map(Some),
         Some(Err(error)) => Err(error),
         None => Ok(None),
     };
@@ -48,7 +48,7 @@ async fn outcome(task: &Task, handler: &Handler) -> Outcome {
 async fn run(task: &Task, handler: &Handler) -> Option<Result<TaskOutput, TaskError>> {
     let mut work = pin!(async {
         if let Some(blob) = task.input_blob() {
-            let content = fetch(&task.leases().client, blob).await?;
+            let content = fetch(&task.leases().client(), blob).await?;
             task.input_fetched(content);
         }
         CatchPanic::new(handler, task.clone()).await

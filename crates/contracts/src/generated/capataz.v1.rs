@@ -8539,7 +8539,7 @@ pub struct Returned {
 pub struct DrainRequested {}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ConnectResponse {
-    #[prost(oneof = "connect_response::Frame", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
+    #[prost(oneof = "connect_response::Frame", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
     pub frame: ::core::option::Option<connect_response::Frame>,
 }
 /// Nested message and enum types in `ConnectResponse`.
@@ -8563,6 +8563,9 @@ pub mod connect_response {
         LeaseRevoked(super::LeaseRevoked),
         #[prost(message, tag = "8")]
         Drain(super::Drain),
+        /// The daemon is alive. Sent to each connection once in every `Welcome.heartbeat_interval_ms`, whatever else is sent.
+        #[prost(message, tag = "9")]
+        Heartbeat(super::Heartbeat),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -8576,6 +8579,11 @@ pub struct Welcome {
     /// Held leases that go on.
     #[prost(message, repeated, tag = "3")]
     pub reattached: ::prost::alloc::vec::Vec<LeaseRef>,
+    /// A worker that hears nothing for this long takes the connection for dead, closes it, and connects again with the
+    /// leases that it holds: 15,000, three heartbeat intervals. 0: an older daemon, which sends no heartbeats, so that its
+    /// silence means nothing.
+    #[prost(int64, tag = "4")]
+    pub silence_limit_ms: i64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Assignment {
