@@ -1,5 +1,7 @@
 //! `cargo xtask codegen`: proto/ -> Rust types, service stubs and the reflection descriptor, without protoc.
 
+mod rules;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -51,8 +53,11 @@ fn generate(root: &Path) -> Result<BTreeMap<String, Vec<u8>>, Box<dyn std::error
     files.retain(|path| path.extension().is_some_and(|extension| extension == "proto"));
     files.sort();
 
-    let mut compiler = protox::Compiler::new([&include])?;
-    compiler.include_imports(true).include_source_info(true).open_files(&files)?;
+    let compiler = compiler(&[&include], &files)?;
+    let broken = rules::violations(&compiler.file_descriptor_set(), &compiler.descriptor_pool());
+    if !broken.is_empty() {
+        return Err(format!("rules of proto/README.md are broken:\n  {}", broken.join("\n  ")).into());
+    }
     let with_comments = compiler.file_descriptor_set();
     let descriptor = compiler.encode_file_descriptor_set();
 
@@ -81,8 +86,15 @@ fn generate(root: &Path) -> Result<BTreeMap<String, Vec<u8>>, Box<dyn std::error
     ]))
 }
 
-/// Removes comments, which stay in proto/; the descriptor in the binary needs none. The JSON options are unknown fields
-/// to the generated types, so the set is edited as bytes, which keeps them.
+/// Compiles the files with all that they import, comments included.
+fn compiler(include: &[&Path], files: &[PathBuf]) -> Result<protox::Compiler, protox::Error> {
+    let mut compiler = protox::Compiler::new(include)?;
+    compiler.include_imports(true).include_source_info(true).open_files(files)?;
+    Ok(compiler)
+}
+
+/// Comments stay in proto/; the descriptor in the binary does without them. Unknown fields are the JSON options, so the
+/// set is edited as bytes that keep them.
 fn strip_source_info(descriptor: &[u8]) -> Result<Vec<u8>, prost::DecodeError> {
     use prost::encoding::{WireType, decode_key, encode_key, encode_varint, skip_field};
 

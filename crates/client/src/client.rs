@@ -36,6 +36,7 @@ const BLOB_MAX: usize = 64 * 1024 * 1024;
 /// once, except [`wait_run`](Self::wait_run) and [`put_blob`](Self::put_blob), which can be repeated as they are.
 #[derive(Clone, Debug)]
 pub struct Client {
+    endpoint: Endpoint,
     channel: Channel,
     pub(crate) retry: RetryOptions,
 }
@@ -46,8 +47,9 @@ impl Client {
     /// # Errors
     /// The endpoint is not an address, or nobody listens there.
     pub async fn connect(endpoint: &str) -> Result<Self, ClientError> {
-        let channel = transport(endpoint)?.connect().await?;
-        Ok(Self { channel, retry: RetryOptions::default() })
+        let endpoint = transport(endpoint)?;
+        let channel = endpoint.connect().await?;
+        Ok(Self { endpoint, channel, retry: RetryOptions::default() })
     }
 
     /// Connects with the first call. Must be called within a Tokio runtime.
@@ -55,8 +57,14 @@ impl Client {
     /// # Errors
     /// The endpoint is not an address.
     pub fn lazy(endpoint: &str) -> Result<Self, ClientError> {
-        let channel = transport(endpoint)?.connect_lazy();
-        Ok(Self { channel, retry: RetryOptions::default() })
+        let endpoint = transport(endpoint)?;
+        let channel = endpoint.connect_lazy();
+        Ok(Self { endpoint, channel, retry: RetryOptions::default() })
+    }
+
+    /// The same client over a connection of its own, which is made with the first call.
+    pub(crate) fn over_new_connection(&self) -> Self {
+        Self { channel: self.endpoint.connect_lazy(), ..self.clone() }
     }
 
     /// How calls with a key are repeated.

@@ -109,11 +109,34 @@ async fn a_worker_is_sent_away_when_the_shard_is_read_again_and_gets_its_work_wh
     sender.send(hello(vec![lease.clone()])).await;
     let Some(Hear::Welcome(welcome)) = frames.recv().await else { panic!("no welcome") };
     assert_eq!(welcome.reattached, std::slice::from_ref(&lease));
-    sender.send(Say::Completed(v1::Completed { lease: Some(lease), ..Default::default() })).await;
-    let Answer::Finished { result, .. } = shard.request(Request::Wait { run }).await else {
-        panic!("not finished")
-    };
+    // Who waits is heard before the run ends: a run that has ended is not kept.
+    let completed = Say::Completed(v1::Completed { lease: Some(lease), ..Default::default() });
+    let (answer, _) = tokio::join!(shard.request(Request::Wait { run }), sender.send(completed));
+    let Answer::Finished { result, .. } = answer else { panic!("not finished") };
     assert_eq!(result.outcome(), v1::RunOutcome::Succeeded);
+}
+
+#[tokio::test]
+async fn a_run_that_has_ended_is_no_longer_kept_and_then_the_store_has_its_end() {
+    let store = MemoryStore::new();
+    let shard = shard(&store, ShardOptions::default()).await;
+    let (mut frames, sender) = shard.connect(1).await.split();
+    let agents = vec![v1::Agent { name: "a".to_owned(), max_concurrency: 1, ..Default::default() }];
+    let hello = v1::Hello { worker_id: "w1".to_owned(), agents, slots: 1, protocol: 1, ..Default::default() };
+    sender.send(Say::Hello(hello)).await;
+    let (run, _) = start_at_last(&shard, "k").await;
+    loop {
+        match frames.recv().await.unwrap() {
+            Hear::Assignment(v1::Assignment { lease, .. }) => {
+                sender.send(Say::Completed(v1::Completed { lease, ..Default::default() })).await;
+            }
+            Hear::ResultAccepted(_) => break,
+            _ => {}
+        }
+    }
+    let answer = shard.request(Request::Wait { run }).await;
+    assert!(matches!(answer, Answer::NotActive { .. }), "{answer:?}");
+    assert!(store.get_run(run).unwrap().unwrap().summary.finished_at.is_some());
 }
 
 #[tokio::test]

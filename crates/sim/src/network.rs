@@ -203,5 +203,6 @@ fn number_of(frame: &Told) -> u32 {
         Told::ResultRefused(_) => 6,
         Told::LeaseRevoked(_) => 7,
         Told::Drain(_) => 8,
+        Told::Heartbeat(_) => 9,
     }
 }

@@ -33,7 +33,6 @@ const LOG_MAX: usize = 16 * 1024;
 const HEARTBEAT_DEFAULT: Duration = Duration::from_secs(5);
 
 pub(crate) struct Leases {
-    pub client: Client,
     slots: usize,
     state: Mutex<State>,
     /// Somebody else than the connection has changed what it has to do.
@@ -41,6 +40,7 @@ pub(crate) struct Leases {
 }
 
 struct State {
+    client: Client,
     /// Counts connections, so that the frames of an older one end.
     session: u64,
     is_welcome: bool,
@@ -100,6 +100,7 @@ pub(super) enum Next {
 impl Leases {
     pub(super) fn new(client: Client, slots: u32) -> Self {
         let state = State {
+            client,
             session: 0,
             is_welcome: false,
             is_stopping: false,
@@ -117,11 +118,22 @@ impl Leases {
             must_wake: false,
         };
         let slots = usize::try_from(slots).unwrap_or(usize::MAX);
-        Self { client, slots, state: Mutex::new(state), poked: Notify::new() }
+        Self { slots, state: Mutex::new(state), poked: Notify::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The way to the daemon.
+    pub(super) fn client(&self) -> Client {
+        self.lock().client.clone()
+    }
+
+    /// Gives the present connection up: whoever asks for the client from now on gets one with a new connection.
+    pub(super) fn redial(&self) {
+        let mut state = self.lock();
+        state.client = state.client.over_new_connection();
     }
 
     /// Changes the state and wakes the stream of frames where it has something to do.
@@ -281,8 +293,8 @@ impl Leases {
             let mut log = mem::take(&mut running.log);
             keep_end(&mut log);
             let frame = match outcome {
-                Outcome::Completed(output) => {
-                    Frame::Completed(v1::Completed { lease, output: Some(output), log })
+                Outcome::Completed(output, usage) => {
+                    Frame::Completed(v1::Completed { lease, output: Some(output), log, usage })
                 }
                 Outcome::Failed(error) => Frame::Failed(v1::Failed { lease, error: Some(*error), log }),
                 Outcome::Cancelled(output) => {
@@ -504,7 +516,7 @@ mod tests {
         let (leases, session) = welcomed(2).await;
         take(&leases, 1);
         take(&leases, 2);
-        leases.settle(&lease(1), Outcome::Completed(v1::Payload::default()));
+        leases.settle(&lease(1), Outcome::Completed(v1::Payload::default(), None));
         assert!(matches!(frame(&leases, session), Some(Frame::Completed(_))));
         assert_eq!(frame(&leases, session), None);
         assert_eq!(wait(&leases, session), Some(ACK_DELAY));
@@ -570,7 +582,7 @@ mod tests {
         assign(&leases, old, 2).await;
         leases.disconnected();
         progress(&leases, 1, 0.5);
-        leases.settle(&lease(2), Outcome::Completed(v1::Payload::default()));
+        leases.settle(&lease(2), Outcome::Completed(v1::Payload::default(), None));
         assert_eq!(frame(&leases, old), None);
 
         let session = leases.begin(v1::Hello::default());
@@ -597,7 +609,7 @@ mod tests {
         for number in 0..10_000 {
             leases.logged(&lease(1), &format!("line {number} — of many"));
         }
-        leases.settle(&lease(1), Outcome::Completed(v1::Payload::default()));
+        leases.settle(&lease(1), Outcome::Completed(v1::Payload::default(), None));
         let Some(Frame::Completed(completed)) = frame(&leases, session) else { unreachable!("no result") };
         assert!(completed.log.len() <= LOG_MAX && completed.log.len() > LOG_MAX - 4);
         assert!(completed.log.ends_with("line 9998 — of many\nline 9999 — of many\n"));

@@ -24,6 +24,7 @@ mod outbox;
 mod output;
 mod perform;
 mod session;
+mod silence;
 mod task;
 
 use std::collections::BTreeMap;
@@ -65,7 +66,7 @@ impl Worker {
         Self::of(Endpoint::Address(endpoint.into()))
     }
 
-    /// A worker that shares a client's connection.
+    /// A worker that shares a client's connection. Where the daemon falls silent on it, the worker makes one of its own.
     pub fn with_client(client: Client) -> Self {
         Self::of(Endpoint::Client(client))
     }

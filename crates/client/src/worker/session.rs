@@ -15,6 +15,7 @@ use tonic::{Code, Streaming};
 use super::Handler;
 use super::leases::Leases;
 use super::outbox::Outbox;
+use super::silence::Silence;
 use crate::retry::Backoff;
 use crate::{Client, ClientError};
 
@@ -33,6 +34,8 @@ struct Connector {
 enum Ended {
     /// The daemon, or something between, closed it.
     Broken(ClientError),
+    /// Nothing was heard for too long. Nobody has closed the connection, so that it must not be used again.
+    Silent(ClientError),
     /// The worker closed it because somebody shuts down and nothing is held.
     Closed,
 }
@@ -95,6 +98,12 @@ impl Connector {
             self.leases.disconnected();
             let delay = match ended {
                 Ok(Ended::Closed) => Backoff::MAX_DELAY,
+                Ok(Ended::Silent(error)) => {
+                    self.leases.redial();
+                    let delay = backoff.delay(None);
+                    tracing::warn!(%error, ?delay, "the connection to the daemon is given up");
+                    delay
+                }
                 Ok(Ended::Broken(error)) => {
                     // One that breaks at once, again and again, is not to be made ever faster.
                     if began.elapsed() > Backoff::MAX_DELAY {
@@ -122,11 +131,13 @@ impl Connector {
     async fn session(&self) -> Result<Ended, ClientError> {
         let session = self.leases.begin(self.hello.clone());
         let outbox = Outbox::new(Arc::clone(&self.leases), session);
-        let connected = timeout(WELCOME_TIMEOUT, self.connect(outbox)).await;
-        let (mut inbound, welcome) = connected.map_err(|_| {
-            ClientError::new(Code::Unavailable, "the daemon does not answer the worker's hello")
-        })??;
+        let Ok(connected) = timeout(WELCOME_TIMEOUT, self.connect(outbox)).await else {
+            let message = "the daemon does not answer the worker's hello";
+            return Ok(Ended::Silent(ClientError::new(Code::Unavailable, message)));
+        };
+        let (mut inbound, welcome) = connected?;
         tracing::debug!(reattached = welcome.reattached.len(), "the daemon welcomes the worker");
+        let mut silence = Silence::new(&welcome);
         self.leases.welcomed(welcome);
         // A moment before the welcome at which the worker was told to stop counts, too.
         while !self.leases.must_close() {
@@ -135,6 +146,8 @@ impl Connector {
                 biased;
                 received = inbound.message() => match received {
                     Ok(Some(response)) => {
+                        silence.broken();
+                        // A frame of a kind that this version does not know is one, too.
                         if let Some(frame) = response.frame
                             && let Err(error) = self.handle(frame)
                         {
@@ -145,6 +158,7 @@ impl Connector {
                     Err(status) => return Ok(Ended::Broken(status.into())),
                 },
                 () = &mut poked => {}
+                limit = silence.too_long() => return Ok(Ended::Silent(silent(limit))),
             }
         }
         // The goodbye is not cut off by leaving first.
@@ -156,7 +170,7 @@ impl Connector {
         &self,
         outbox: Outbox,
     ) -> Result<(Streaming<v1::ConnectResponse>, v1::Welcome), ClientError> {
-        let mut service = WorkerServiceClient::new(self.leases.client.channel());
+        let mut service = WorkerServiceClient::new(self.leases.client().channel());
         let mut inbound = service.connect(outbox).await?.into_inner();
         match inbound.message().await?.and_then(|response| response.frame) {
             Some(Frame::Welcome(welcome)) => Ok((inbound, welcome)),
@@ -192,7 +206,7 @@ impl Connector {
             }
             Frame::LeaseRevoked(revoked) => self.leases.revoked(revoked.lease),
             Frame::Drain(_) => self.leases.daemon_drains(),
-            Frame::Welcome(_) => {}
+            Frame::Welcome(_) | Frame::Heartbeat(_) => {}
         }
         Ok(())
     }
@@ -200,4 +214,8 @@ impl Connector {
 
 fn closed() -> ClientError {
     ClientError::new(Code::Unavailable, "the daemon closed the connection")
+}
+
+fn silent(limit: Duration) -> ClientError {
+    ClientError::new(Code::Unavailable, format!("the daemon has been silent for {limit:?}"))
 }

@@ -148,7 +148,7 @@ impl Task {
     /// # Errors
     /// The output is too large to be sent in a frame and could not be stored as a blob.
     pub async fn partial_output(&self, output: impl Into<TaskOutput>) -> Result<(), TaskError> {
-        let payload = perform::sendable(&self.0.leases.client, output.into().into_payload()).await?;
+        let payload = perform::sendable(&self.0.leases.client(), output.into().into_payload()).await?;
         self.0.leases.progressed(&self.0.lease, |progress| progress.partial_output = Some(payload));
         Ok(())
     }

@@ -203,7 +203,11 @@ impl Connection {
     }
 
     pub async fn send(&self, frame: v1::connect_response::Frame) {
-        self.responses.send(Ok(v1::ConnectResponse { frame: Some(frame) })).await.unwrap();
+        self.send_raw(v1::ConnectResponse { frame: Some(frame) }).await;
+    }
+
+    pub async fn send_raw(&self, response: v1::ConnectResponse) {
+        self.responses.send(Ok(response)).await.unwrap();
     }
 
     pub async fn fail(self, status: Status) {

@@ -5,4 +5,5 @@ mod calls;
 mod daemon;
 mod events;
 mod executor;
+mod proxy;
 mod worker;

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use tonic::{Code, Status};
 
 use super::daemon::{Connection, Daemon, soon};
+use super::proxy::Proxy;
 
 /// A grace period that no test waits for.
 const LONG: i64 = 3_600_000;
@@ -47,7 +48,13 @@ fn ack(number: u64) -> Said {
 impl Connection {
     async fn welcome(&self, reattached: &[u64]) {
         let reattached = reattached.iter().copied().map(lease).collect();
-        let welcome = v1::Welcome { heartbeat_interval_ms: 5_000, ack_timeout_ms: 5_000, reattached };
+        self.welcome_with(reattached, 0).await;
+    }
+
+    /// A welcome that says how long a silence means something; 0 of a daemon that sends no heartbeats.
+    async fn welcome_with(&self, reattached: Vec<v1::LeaseRef>, silence_limit_ms: i64) {
+        let welcome =
+            v1::Welcome { heartbeat_interval_ms: 5_000, ack_timeout_ms: 5_000, reattached, silence_limit_ms };
         self.send(Frame::Welcome(welcome)).await;
     }
 
@@ -129,7 +136,11 @@ fn run(worker: Worker) -> Running {
 }
 
 fn echo(daemon: &Daemon) -> Worker {
-    Worker::new(daemon.endpoint())
+    echo_at(&daemon.endpoint())
+}
+
+fn echo_at(endpoint: &str) -> Worker {
+    Worker::new(endpoint)
         .id("worker-1")
         .slots(2)
         .agent("echo", |task: Task| async move { Ok(json!({ "echo": task.input_json::<Value>()? })) })
@@ -137,8 +148,12 @@ fn echo(daemon: &Daemon) -> Worker {
 
 /// A worker whose tasks the test gets to see; each ends as the test says.
 fn scripted(daemon: &Daemon) -> (Worker, mpsc::UnboundedReceiver<Step>) {
+    scripted_at(&daemon.endpoint())
+}
+
+fn scripted_at(endpoint: &str) -> (Worker, mpsc::UnboundedReceiver<Step>) {
     let (steps, seen) = mpsc::unbounded_channel();
-    let worker = Worker::new(daemon.endpoint()).id("worker-1").slots(2).agent("echo", move |task| {
+    let worker = Worker::new(endpoint).id("worker-1").slots(2).agent("echo", move |task| {
         let steps = steps.clone();
         async move {
             let (finish, finished) = oneshot::channel();
@@ -284,6 +299,87 @@ async fn a_killed_daemon_gets_its_results_when_it_is_back() {
     assert_eq!(connection.frame().await, completed(1, &json!("done while nobody listened")));
 }
 
+/// Far below the time after which the transport itself gives a connection up.
+const SHORT_SILENCE_MS: i64 = 200;
+
+#[tokio::test]
+async fn a_connection_that_falls_silent_is_left_and_the_work_goes_on_over_a_new_one() {
+    let mut daemon = Daemon::start().await;
+    let proxy = Proxy::start(daemon.address).await;
+    let (worker, mut seen) = scripted_at(&proxy.endpoint());
+    let _worker = run(worker);
+    let mut half_open = daemon.worker().await;
+    half_open.hello().await;
+    half_open.welcome_with(Vec::new(), SHORT_SILENCE_MS).await;
+    half_open.begin(1, &json!(1)).await;
+    let step = step(&mut seen).await;
+    proxy.silence();
+    // The daemon has not noticed anything; what it says now nobody hears.
+    half_open.send(Frame::LeaseRevoked(v1::LeaseRevoked { lease: Some(lease(1)) })).await;
+
+    let mut connection = daemon.worker().await;
+    assert_eq!(connection.greet(&[1]).await, [1]);
+    assert_eq!(proxy.connections(), 2);
+    step.finish(json!("kept"));
+    assert_eq!(connection.frame().await, completed(1, &json!("kept")));
+    connection.accept(1).await;
+    connection.settle().await;
+}
+
+#[tokio::test]
+async fn blobs_go_over_the_new_connection_too() {
+    let mut daemon = Daemon::start().await;
+    let proxy = Proxy::start(daemon.address).await;
+    let _worker = run(echo_at(&proxy.endpoint()));
+    let mut silent = daemon.worker().await;
+    silent.hello().await;
+    silent.welcome_with(Vec::new(), SHORT_SILENCE_MS).await;
+    silent.settle().await;
+    proxy.silence();
+    let mut connection = daemon.worker().await;
+    connection.greet(&[]).await;
+    connection.assign(1, &json!("x".repeat(200_000))).await;
+    let Said::Completed(done) = connection.answer().await else { panic!("not completed") };
+    assert!(matches!(done.output.unwrap().data, Some(Data::Blob(_))));
+    assert_eq!(proxy.connections(), 2);
+}
+
+#[tokio::test]
+async fn the_silence_of_a_daemon_that_sends_no_heartbeats_means_nothing() {
+    let mut daemon = Daemon::start().await;
+    let _old = run(echo(&daemon));
+    let mut old = daemon.worker().await;
+    old.hello().await;
+    old.welcome_with(Vec::new(), 0).await;
+    // Another worker measures the time: it gives up three silent connections meanwhile.
+    let mut newer_daemon = Daemon::start().await;
+    let _measure = run(echo(&newer_daemon));
+    let mut silent = Vec::new();
+    for _ in 0..3 {
+        let connection = newer_daemon.worker().await;
+        connection.welcome_with(Vec::new(), SHORT_SILENCE_MS).await;
+        silent.push(connection);
+    }
+    newer_daemon.worker().await;
+    old.settle().await;
+}
+
+#[tokio::test]
+async fn frames_of_a_kind_that_the_worker_does_not_know_are_passed_over() {
+    // As an older client sees a newer frame: field 99, an empty message.
+    let unknown: &[u8] = &[0x9a, 0x06, 0x00];
+    let response: v1::ConnectResponse = prost::Message::decode(unknown).unwrap();
+    assert_eq!(response.frame, None);
+
+    let mut daemon = Daemon::start().await;
+    let _worker = run(echo(&daemon));
+    let mut connection = daemon.worker().await;
+    connection.greet(&[]).await;
+    connection.send_raw(response).await;
+    connection.send(Frame::Heartbeat(v1::Heartbeat {})).await;
+    connection.settle().await;
+}
+
 #[tokio::test]
 async fn a_revoked_lease_is_dropped_at_once() {
     let mut daemon = Daemon::start().await;
@@ -405,6 +501,33 @@ async fn failures() {
         let failed = v1::Failed { lease: Some(lease(number)), error: Some(error), ..Default::default() };
         assert_eq!(connection.answer().await, Said::Failed(failed));
         connection.accept(number).await;
+    }
+}
+
+#[tokio::test]
+async fn what_the_work_used_goes_with_its_result_and_is_repeated_with_it() {
+    let mut daemon = Daemon::start().await;
+    let usage = v1::Usage {
+        input_tokens: Some(1_200),
+        output_tokens: Some(80),
+        cached_tokens: Some(0),
+        cost: Some(v1::Cost { nanos: 1_920_000, currency: "EUR".to_owned() }),
+    };
+    let said = usage.clone();
+    let worker = Worker::new(daemon.endpoint()).agent("echo", move |_| {
+        let output = TaskOutput::text("x").with_usage(said.clone());
+        async { Ok(output) }
+    });
+    let _worker = run(worker);
+    let mut connection = daemon.worker().await;
+    connection.greet(&[]).await;
+    connection.assign(1, &json!(1)).await;
+    for _ in 0..2 {
+        let Said::Completed(done) = connection.answer().await else { panic!("not completed") };
+        assert_eq!(done.usage.as_ref(), Some(&usage));
+        connection.cut().await;
+        connection = daemon.worker().await;
+        connection.greet(&[1]).await;
     }
 }
 

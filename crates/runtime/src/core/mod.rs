@@ -54,9 +54,9 @@ pub struct AppendId(pub u64);
 /// Limits and times. Milliseconds unless the name says otherwise.
 #[derive(Clone, Debug)]
 pub struct CoreConfig {
-    /// A worker's frame is due at least this often.
+    /// A worker's frame is due at least this often, and so is one of ours to it.
     pub heartbeat_ms: i64,
-    /// Heartbeats that may be missed in a row before a worker counts as lost (seed 000, contract 3; CONTRACTS §1.3).
+    /// Heartbeats that may be missed in a row before either end takes the other for lost (seed 000, contract 3; CONTRACTS §1.3).
     pub missed_heartbeats: i64,
     /// Time in which a worker acknowledges an assignment.
     pub ack_timeout_ms: i64,

@@ -142,6 +142,7 @@ impl Core {
                 heartbeat_interval_ms: self.config.heartbeat_ms,
                 ack_timeout_ms: self.config.ack_timeout_ms,
                 reattached,
+                silence_limit_ms: self.silence_limit_ms(),
             }),
         );
         if self.draining {
@@ -174,11 +175,12 @@ impl Core {
         connection.running
     }
 
-    /// Every heartbeat interval: is the worker alive, did it acknowledge what it was given?
+    /// Every heartbeat interval: is the worker alive, did it acknowledge what it was given? And a word to it, so that it
+    /// knows the same of the daemon.
     pub(super) fn check_connection(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get(&id) else { return };
         let silent_for = self.now.0.saturating_sub(connection.last_frame.0);
-        if silent_for >= self.config.heartbeat_ms.saturating_mul(self.config.missed_heartbeats) {
+        if silent_for >= self.silence_limit_ms() {
             for (run, task) in self.remove_connection(id) {
                 let Some(held) = self.held.get_mut(&(run, task)) else { continue };
                 held.connection = None;
@@ -198,7 +200,14 @@ impl Core {
             held.health_checks += 1;
             self.show_progress(run, task);
         }
+        // Sent also where other frames were: then no gap is longer than an interval, and nobody has to keep count.
+        self.send(id, Frame::Heartbeat(v1::Heartbeat {}));
         self.timers.insert((self.now.plus(self.config.heartbeat_ms), Timer::Connection(id)));
+    }
+
+    /// Silence after which either end takes the connection for dead.
+    fn silence_limit_ms(&self) -> i64 {
+        self.config.heartbeat_ms.saturating_mul(self.config.missed_heartbeats)
     }
 
     fn acknowledged(&mut self, id: ConnectionId, run: RunId, task: TaskRef, lease: u64) {

@@ -182,7 +182,8 @@ impl<W: Serve> Hosting<W> {
                     self.unconfirmed.remove(&key_of(&lease));
                 }
             }
-            Hear::DeadlineExtended(_) | Hear::Drain(_) => {}
+            // A channel within the daemon cannot be half open.
+            Hear::Heartbeat(_) | Hear::DeadlineExtended(_) | Hear::Drain(_) => {}
         }
         true
     }

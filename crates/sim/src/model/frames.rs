@@ -25,7 +25,7 @@ impl Model {
             Invariant::NoEffectBeforeCommit.check(holds, || format!("{worker} is told {frame:?}"))
         };
         match frame {
-            Frame::Drain(_) => Ok(()),
+            Frame::Drain(_) | Frame::Heartbeat(_) => Ok(()),
             Frame::Welcome(welcome) => told(welcome.reattached.iter().all(|lease| {
                 self.lease(Some(lease))
                     .is_some_and(|(_, lease)| lease.end.is_none() && lease.worker == worker)
