@@ -35,7 +35,7 @@ pub use effect::Effect;
 pub use fold::EVENT_FORMAT;
 pub use fold::state::{CorruptLog, Phase, RunState, Timestamp};
 pub use input::{Input, Observed, QueryAnswer, Report, Routed, RoutedSpec, TaskRef};
-pub use machine::script::{BROWSER_AGENT, BROWSER_MEDIA_TYPE};
+pub use capataz_contracts::browser::{BROWSER_AGENT, BROWSER_MEDIA_TYPE};
 pub use plan::Plan;
 pub use query::{Query, QueryId};
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};

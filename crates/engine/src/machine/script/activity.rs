@@ -1,5 +1,6 @@
 //! What the browser's host is given to do: each activity of a script is a wave of one task.
 
+use capataz_contracts::browser::{BROWSER_AGENT, BROWSER_MEDIA_TYPE};
 use capataz_contracts::script;
 use capataz_contracts::v1::{self, BrowserActivity, event::Body};
 use capataz_policy::executor::kind_traits;
@@ -9,11 +10,6 @@ use super::limits::Limits;
 use super::state::ScriptState;
 use crate::machine::Step;
 use crate::plan::Plan;
-
-/// The agent that every activity of a browser is for; it is part of the daemon.
-pub const BROWSER_AGENT: &str = "capataz.browser";
-/// Media type of a [`v1::BrowserTask`] and a [`v1::BrowserOutcome`].
-pub const BROWSER_MEDIA_TYPE: &str = "application/x-protobuf";
 
 /// Opening may have to wait for a browser that is in use. Milliseconds.
 const OPEN_TIMEOUT_MS: i64 = 5 * 60_000;

@@ -21,8 +21,6 @@ use crate::input::{QueryAnswer, TaskRef};
 use crate::query::{Query, QueryId};
 use state::{BrowserWork, ScriptState};
 
-pub use activity::{BROWSER_AGENT, BROWSER_MEDIA_TYPE};
-
 /// What a script does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
