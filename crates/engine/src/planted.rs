@@ -14,10 +14,15 @@ pub enum Fault {
     AppendRepeatedAfterUnknown,
     SnapshotMissesField,
     LateResultAfterCancelAccepted,
+    JoinedAppendLosesItsMark,
+    SessionSnapshotAheadOfTheLog,
+    ActionRepeatedAfterUnknownOutcome,
+    LeaseGrantedWhileDraining,
+    SweepRemovesASessionInUse,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 8] = [
+    pub const ALL: [Fault; 13] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -26,6 +31,11 @@ impl Fault {
         Fault::AppendRepeatedAfterUnknown,
         Fault::SnapshotMissesField,
         Fault::LateResultAfterCancelAccepted,
+        Fault::JoinedAppendLosesItsMark,
+        Fault::SessionSnapshotAheadOfTheLog,
+        Fault::ActionRepeatedAfterUnknownOutcome,
+        Fault::LeaseGrantedWhileDraining,
+        Fault::SweepRemovesASessionInUse,
     ];
 }
 

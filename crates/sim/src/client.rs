@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use capataz_engine::Input as Command;
-use capataz_runtime::core::{Answer, Input, ReplyId, Request, StartRequest};
+use capataz_runtime::core::{Answer, Input, ReplyId, Request, StartRequest, session_stream};
 use capataz_store::{IdempotencyKey, RunId};
 
 use crate::daemon::answer_number;
@@ -20,6 +20,7 @@ pub enum Wish {
     Start { template: Rc<Template>, wait: bool },
     Wait { run: RunId },
     Command { run: RunId, if_seq: Option<u64>, input: Box<Command> },
+    Accept { session: String, request_id: String },
     List,
     Check { agents: Vec<String> },
 }
@@ -38,7 +39,7 @@ impl Wish {
         match self {
             Self::Start { template, .. } => template.key.is_some(),
             Self::Command { input, .. } => !request_id(input).is_empty(),
-            Self::Wait { .. } | Self::List | Self::Check { .. } => true,
+            Self::Wait { .. } | Self::Accept { .. } | Self::List | Self::Check { .. } => true,
         }
     }
 }
@@ -57,7 +58,10 @@ pub struct Op {
 pub struct Asked {
     pub op: usize,
     /// The id that its run would have.
-    created: Option<RunId>,
+    pub created: Option<RunId>,
+    /// Whether the session was there when the request came, and whether it suggested the transition.
+    pub knew_session: bool,
+    pub knew_suggestion: bool,
 }
 
 /// What a client hears.
@@ -99,11 +103,18 @@ impl World {
         let id = self.draw_id();
         let created = matches!(wish, Wish::Start { .. }).then(|| self.run_id(id));
         let reply = ReplyId(id);
-        self.asked.insert(reply, Asked { op, created });
+        let known = match &wish {
+            Wish::Accept { session, request_id } => {
+                self.model.session(session_stream(session)).map(|session| session.suggests(request_id))
+            }
+            _ => None,
+        };
+        let knew_suggestion = known.unwrap_or(false);
+        self.asked.insert(reply, Asked { op, created, knew_session: known.is_some(), knew_suggestion });
         let request = match wish {
             Wish::Start { template, wait } => Request::Start(Box::new(StartRequest {
                 run: created.unwrap_or(RunId::MIN),
-                start: template.start.clone(),
+                start: template.start_of(created),
                 agents: template.agents.clone(),
                 commands: Vec::new(),
                 resources: Vec::new(),
@@ -113,6 +124,7 @@ impl World {
             })),
             Wish::Wait { run } => Request::Wait { run },
             Wish::Command { run, if_seq, input } => Request::Command { run, if_seq, input: *input },
+            Wish::Accept { session, request_id } => Request::AcceptTransition { session, request_id },
             Wish::List => Request::ListAgents,
             Wish::Check { agents } => {
                 Request::CheckAgents { agents, commands: Vec::new(), resources: Vec::new() }
@@ -137,7 +149,7 @@ impl World {
                 .check(forgotten, || format!("{reply:?} is answered again: {answer:?}"));
         };
         let Some(op) = self.ops.get(asked.op) else { return Ok(()) };
-        self.model.check_answer(&op.wish, asked.created, &answer)?;
+        self.model.check_answer(&op.wish, &asked, &answer)?;
         let mut verdict = match answer {
             Answer::Unavailable => Verdict::Unknown,
             Answer::Overloaded { .. } | Answer::Draining => Verdict::Later,

@@ -4,12 +4,12 @@
 //! the commit's sync leaves nothing of it, a crash after it everything. Snapshots and agents are caches that are synced
 //! with the next commit, and may or may not outlive a crash.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use capataz_contracts::v1;
 use capataz_engine::{RunState, Timestamp};
-use capataz_runtime::core::{Input, KnownAgent, Output, Recovered};
+use capataz_runtime::core::{Input, KnownAgent, Output, Recovered, session_stream};
 use capataz_runtime::feed::Ring;
 use capataz_runtime::shell;
 use capataz_store::memory::Fault;
@@ -109,8 +109,10 @@ impl World {
         while let Some(Work::Append(..)) = self.disk.queue.front()
             && let Some(Work::Append(append)) = self.disk.queue.pop_front()
         {
+            let joined = append.joined;
             group.push(append);
-            if self.rng.percent(4) {
+            // What is joined reaches the writer in one piece.
+            if !joined && self.rng.percent(4) {
                 break;
             }
         }
@@ -297,9 +299,13 @@ impl World {
         for (run, state) in &recovered.runs {
             self.check_faithful(*run, state, state.seq())?;
         }
+        for (stream, state) in &recovered.sessions {
+            self.check_session(*stream, state.as_ref())?;
+        }
         if self.strikes(self.scenario.crashes.saturating_mul(4)) {
             let newest = self.model.unfinished().map(|run| run.newest.clone());
-            let newest: Vec<Bytes> = newest.collect();
+            let sessions = recovered.sessions.iter().filter_map(|(stream, _)| self.model.session(*stream));
+            let newest: Vec<Bytes> = newest.chain(sessions.map(|session| session.newest.clone())).collect();
             self.die(CrashPoint::DuringRecovery, &newest);
             return Ok(());
         }
@@ -316,12 +322,15 @@ impl World {
         for run in store.unfinished(SHARD, None, usize::MAX)? {
             runs.push((run, shell::load(&store, run)?));
         }
+        let streams = runs.iter().filter_map(|(_, state)| state.session().map(session_stream));
+        let streams: BTreeSet<RunId> = streams.collect();
+        let sessions = streams.into_iter().map(|stream| Ok((stream, shell::load_session(&store, stream)?)));
+        let sessions = sessions.collect::<Result<Vec<_>, StoreError>>()?;
         let agents = store.agents()?.into_iter().filter_map(|row| {
             let agent = v1::Agent::decode(row.agent).ok()?;
             Some(KnownAgent { agent, source: v1::AgentSource::Worker, last_seen: Some(row.last_seen) })
         });
-        let recovered =
-            Recovered { epoch: writer.epoch(), runs, sessions: Vec::new(), agents: agents.collect() };
+        let recovered = Recovered { epoch: writer.epoch(), runs, sessions, agents: agents.collect() };
         self.disk.writer = Some(writer);
         Ok((recovered, store.bounds(SHARD)?.newest))
     }

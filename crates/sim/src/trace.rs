@@ -26,6 +26,10 @@ pub enum Fact {
     Progress,
     Crash,
     Delivered,
+    ScriptOver,
+    LoadSession,
+    SessionLoaded,
+    Swept,
 }
 
 /// The trace of one run of a world.

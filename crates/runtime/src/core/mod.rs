@@ -70,6 +70,12 @@ pub struct CoreConfig {
     pub max_waiters_per_run: usize,
     /// Events after which a run's state is cached in the store.
     pub snapshot_every: u64,
+    /// Events after which a session's state is cached in the store.
+    pub session_snapshot_every: u64,
+    /// Sessions that nobody asks anything, kept in memory.
+    pub max_idle_sessions: usize,
+    /// Asks of one session that may wait for their turn.
+    pub max_waiting_per_session: usize,
     /// Events after which a run is ended with RUN_LIMIT_EXCEEDED.
     pub max_events_per_run: u64,
     /// Bytes of outputs in the answer to a caller that waits.
@@ -87,6 +93,9 @@ impl Default for CoreConfig {
             max_pending_appends: 8_192,
             max_waiters_per_run: 1_024,
             snapshot_every: 2_000,
+            session_snapshot_every: 64,
+            max_idle_sessions: 1_024,
+            max_waiting_per_session: 256,
             max_events_per_run: 1_000_000,
             max_result_bytes: 1024 * 1024,
         }

@@ -1,20 +1,23 @@
 //! The independent model: it sees acknowledgements and the event stream, and nothing else.
 //!
 //! It shares no code with the engine but the aggregation policies, whose direct evaluation is what an outcome is
-//! compared with. [`log`] follows the durable events of each run, [`frames`] and [`answers`] hold what leaves the core
-//! against them.
+//! compared with. [`log`] follows the durable events of each run, `ask` and [`script`] those that only an ask or a script
+//! has, and [`session`] those of a session; [`frames`] and [`answers`] hold what leaves the core against them.
 
 pub mod answers;
+mod ask;
 pub mod frames;
 pub mod log;
+pub mod script;
+pub mod session;
 pub mod settle;
 mod work;
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use capataz_contracts::v1;
-use capataz_runtime::core::Published;
+use capataz_contracts::v1::{self, event::Body};
+use capataz_runtime::core::{Published, session_stream};
 use capataz_runtime::feed;
 use capataz_store::{LogRow, Position, RunId};
 use prost::Message;
@@ -22,6 +25,7 @@ use prost::Message;
 use crate::invariant::{Invariant, Violation};
 use crate::plans::KEY_LABEL;
 pub use log::RunModel;
+pub use session::SessionModel;
 
 /// One durable event, in the order of the shard.
 #[derive(Clone, Debug)]
@@ -38,6 +42,9 @@ pub struct Entry {
 #[derive(Debug, Default)]
 pub struct Model {
     runs: BTreeMap<RunId, RunModel>,
+    sessions: BTreeMap<RunId, SessionModel>,
+    /// The ask whose end is durable, and whose session has to hear of it with the next row.
+    owed: Option<RunId>,
     entries: Vec<Entry>,
     rows: Vec<LogRow>,
     keys: BTreeMap<String, RunId>,
@@ -61,6 +68,15 @@ impl Model {
         self.runs.get(&run)
     }
 
+    #[must_use]
+    pub fn session(&self, stream: RunId) -> Option<&SessionModel> {
+        self.sessions.get(&stream)
+    }
+
+    pub fn sessions(&self) -> impl Iterator<Item = &SessionModel> {
+        self.sessions.values()
+    }
+
     pub fn runs(&self) -> impl Iterator<Item = &RunModel> {
         self.runs.values()
     }
@@ -72,6 +88,7 @@ impl Model {
     /// Takes rows that have become durable.
     pub fn observe(&mut self, rows: Vec<LogRow>) -> Result<(), Violation> {
         for row in rows {
+            let owed = self.owed.take();
             let mut count = 0;
             for bytes in feed::split(&row.events) {
                 count += 1;
@@ -98,14 +115,31 @@ impl Model {
             if let Some(run) = self.runs.get_mut(&row.run) {
                 run.newest = row.events.clone();
             }
+            if let Some(session) = self.sessions.get_mut(&row.run) {
+                session.newest = row.events.clone();
+            }
+            if let Some(run) = owed {
+                let paid = self.sessions.get(&row.run).is_some_and(|session| session.has_turn_of(run));
+                Invariant::SessionTurns
+                    .check(paid, || format!("run {run} has ended, and its session does not know"))?;
+            }
             self.rows.push(row);
         }
-        Ok(())
+        let owed = self.owed;
+        Invariant::SessionTurns
+            .check(owed.is_none(), || format!("run {owed:?} has ended, and its session never hears of it"))
     }
 
     fn event(&mut self, run: RunId, event: v1::Event, bytes: Bytes) -> Result<(), Violation> {
-        if let Some(model) = self.runs.get_mut(&run) {
-            return model.observe(event, bytes);
+        if let Some(session) = self.sessions.get_mut(&run) {
+            return session.observe(event, bytes, &self.runs);
+        }
+        if matches!(event.body, Some(Body::SessionOpened(_))) {
+            self.sessions.insert(run, SessionModel::begin(run, event, bytes)?);
+            return Ok(());
+        }
+        if self.runs.contains_key(&run) {
+            return self.run_event(run, event, bytes);
         }
         let model = RunModel::begin(run, event, bytes)?;
         if let Some(key) = model.labels.get(KEY_LABEL)
@@ -114,6 +148,36 @@ impl Model {
             return Invariant::OneRunPerKey.broken(format!("{key}: {other} and {run}"));
         }
         self.runs.insert(run, model);
+        Ok(())
+    }
+
+    /// One more event of a run; what the run's session has to do with it.
+    fn run_event(&mut self, run: RunId, event: v1::Event, bytes: Bytes) -> Result<(), Violation> {
+        let Some(model) = self.runs.get_mut(&run) else { return Ok(()) };
+        let stream = model.ask().and_then(|ask| ask.ask.session.as_deref()).map(session_stream);
+        if let Some(Body::AskBegun(begun)) = &event.body {
+            let context = begun.context.clone().unwrap_or_default();
+            let session = stream.and_then(|stream| self.sessions.get_mut(&stream));
+            let same = match session {
+                Some(session) => {
+                    let free = session.active.replace(run).is_none();
+                    free && session.check_context(&context, event.at_ms)
+                }
+                None => context == v1::SessionContext::default(),
+            };
+            Invariant::SessionContexts.check(same, || {
+                let session = stream.and_then(|stream| self.sessions.get(&stream));
+                format!("run {run} begins with {context:?}, its session is {session:?}")
+            })?;
+        }
+        model.observe(event, bytes)?;
+        if let (Some(outcome), Some(stream)) = (model.finished, stream) {
+            if let Some(session) = self.sessions.get_mut(&stream).filter(|session| session.active == Some(run)) {
+                session.active = None;
+            }
+            let spoke = outcome != v1::RunOutcome::Cancelled as i32 && !model.waves.is_empty();
+            self.owed = spoke.then_some(run);
+        }
         Ok(())
     }
 
