@@ -1,11 +1,13 @@
 //! The shard's thread: hands inputs to the core and carries its outputs out, as the tokio shell does.
 
+use std::collections::{BTreeSet, VecDeque};
+
 use bytes::Bytes;
 use capataz_contracts::v1;
 use capataz_engine::Timestamp;
 use capataz_runtime::core::{Answer, Core, Input, Output, Recovered};
 use capataz_runtime::feed::{self, Ring};
-use capataz_store::{Position, RunId, Snapshot};
+use capataz_store::{Millis, Position, Retention, RunId, Snapshot};
 use prost::Message;
 
 use crate::coverage::CrashPoint;
@@ -26,6 +28,8 @@ pub struct Daemon {
     /// Something failed, and the shard was not read again since.
     unknown: bool,
     carrying: bool,
+    /// Sweeps that wait for the core's word.
+    sweeps: VecDeque<Retention>,
     wake_at: Option<i64>,
     /// The time that was due after the last input all the same.
     still_due: Option<Timestamp>,
@@ -43,6 +47,7 @@ impl Daemon {
             draining: false,
             unknown: false,
             carrying: false,
+            sweeps: VecDeque::new(),
             wake_at: None,
             still_due: None,
             acknowledged: Vec::new(),
@@ -89,18 +94,23 @@ impl World {
         self.stalled_until = 0;
         self.hosts_die();
         // The machine's clock may have been set while the daemon was down.
-        self.skew = if self.rng.percent(10) { self.rng.between(-2_000, 2_000) } else { self.skew };
+        self.skew += if self.rng.percent(10) { self.rng.between(-2_000, 2_000) } else { 0 };
         self.after(downtime, Action::Boot);
     }
 
-    /// The clock of the daemon's machine is set: a little or by hours, and back at most as far as a run has patience for.
+    /// The clock of the daemon's machine is set: a little, forwards by up to 40 days, or back by some minutes.
     pub(crate) fn set_clock(&mut self) {
         if self.is_calm() {
             return;
         }
         let by = match self.rng.below(6) {
             0..=2 => self.rng.between(-3_000, 3_000),
-            3 => self.rng.between(-600_000, -10_000),
+            // Once: timers stand still until the clock is where it was.
+            3 if !self.was_set_back => {
+                self.was_set_back = true;
+                self.rng.between(-600_000, -10_000)
+            }
+            3 => 0,
             4 => self.rng.between(10_000, 3_600_000),
             _ => self.rng.between(3_600_000, 40 * 86_400_000),
         };
@@ -110,6 +120,23 @@ impl World {
         self.after(1_000, Action::Wake);
         let next = self.rng.between(10_000, 120_000);
         self.after(next, Action::SetClock);
+    }
+
+    /// Retention is due, for what has ended some time ago or just now.
+    pub(crate) fn retain(&mut self) -> Result<(), Violation> {
+        if self.daemon.core.is_none() {
+            return Ok(());
+        }
+        let age = if self.rng.percent(40) { 0 } else { self.rng.between(0, 60_000) };
+        self.daemon.sweeps.push_back(Retention {
+            keep: BTreeSet::new(),
+            finished_before: Some(Millis(self.now + self.skew - age)),
+            max_log_bytes: None,
+            keys_before: Millis(i64::MIN),
+            blobs_before: Millis(i64::MIN),
+            batch: if self.rng.percent(50) { 1 + u32::try_from(self.rng.below(3)).unwrap_or(0) } else { 256 },
+        });
+        self.deliver(Input::Sweep)
     }
 
     /// The daemon's process stands still: everything that comes meanwhile reaches it at once.
@@ -309,6 +336,15 @@ impl World {
                 let over = self.model.run(run).is_some_and(|run| run.finished.is_some());
                 Invariant::NoEffectBeforeCommit.check(over, || format!("script {run} is said to be over"))
             }
+            Output::Sweep { keep } => {
+                self.trace.fact(Fact::Sweep, keep.as_ref().map_or(0, |keep| keep.len() as u64), 0);
+                let retention = self.daemon.sweeps.pop_front();
+                if let (Some(retention), Some(keep)) = (retention, keep) {
+                    self.hand_over(appends);
+                    self.give(Work::Sweep(Box::new(Retention { keep, ..retention })));
+                }
+                Ok(())
+            }
             Output::LoadSession { stream } => {
                 self.trace.fact(Fact::LoadSession, stream.0.as_u64_pair().1, 0);
                 self.load_session(stream);
@@ -389,6 +425,7 @@ fn fact_of(input: &Input) -> (Fact, u64) {
         Input::CommitFailed => (Fact::CommitFailed, 0),
         Input::Recovered(Recovered { epoch, .. }) => (Fact::Recovered, epoch.0),
         Input::SessionLoaded { stream, .. } => (Fact::SessionLoaded, stream.0.as_u64_pair().1),
+        Input::Sweep => (Fact::Sweep, 0),
         Input::Swept => (Fact::Swept, 0),
         Input::Wake => (Fact::Wake, 0),
         Input::Drain => (Fact::Drain, 0),

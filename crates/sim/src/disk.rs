@@ -14,7 +14,7 @@ use capataz_runtime::feed::Ring;
 use capataz_runtime::shell;
 use capataz_store::memory::Fault;
 use capataz_store::{
-    AgentRow, Append, AppendOutcome, MemoryStore, Position, RunId, ShardId, ShardWriter, Snapshot, Store,
+    AgentRow, Append, AppendOutcome, MemoryStore, Position, Retention, RunId, ShardId, ShardWriter, Snapshot, Store,
     StoreError,
 };
 use prost::Message;
@@ -34,6 +34,7 @@ pub enum Work {
     Append(Append),
     Snapshot(RunId, Snapshot),
     Agents(Vec<AgentRow>),
+    Sweep(Box<Retention>),
     Reopen,
 }
 
@@ -42,6 +43,7 @@ pub enum Work {
 enum News {
     Committed(Vec<AppendOutcome>, Vec<Bytes>),
     Failed,
+    Swept,
     Recovered(Recovered, Position),
 }
 
@@ -127,6 +129,7 @@ impl World {
                     self.after(delay, Action::Reopened);
                     break;
                 }
+                Some(Work::Sweep(retention)) => self.sweep(&retention)?,
                 Some(work) => self.disk.unsynced.push(work),
                 None => break,
             }
@@ -179,6 +182,20 @@ impl World {
         Ok(false)
     }
 
+    /// Retention removes what is due, durably.
+    fn sweep(&mut self, retention: &Retention) -> Result<(), Violation> {
+        self.sync();
+        if let Some(writer) = &mut self.disk.writer {
+            let swept = writer.sweep(retention).map_err(|error| store_failed(&error))?;
+            self.line(|| format!("disk: swept {swept:?}"));
+            let rows = self.disk.store.read_log(SHARD, Position(0), usize::MAX, usize::MAX);
+            let rows = rows.map_err(|error| store_failed(&error))?;
+            self.model.swept(rows, retention.finished_before.map_or(i64::MIN, |before| before.0))?;
+        }
+        self.tell(News::Swept);
+        Ok(())
+    }
+
     fn commit_now(&mut self, group: &[Append]) -> Result<Vec<AppendOutcome>, Violation> {
         self.sync();
         let Some(writer) = &mut self.disk.writer else { return Ok(Vec::new()) };
@@ -207,7 +224,7 @@ impl World {
         let _ = match work {
             Work::Snapshot(run, snapshot) => writer.put_snapshot(run, &snapshot),
             Work::Agents(agents) => writer.put_agents(&agents),
-            Work::Append(..) | Work::Reopen => Ok(()),
+            Work::Append(..) | Work::Sweep(_) | Work::Reopen => Ok(()),
         };
     }
 
@@ -279,6 +296,7 @@ impl World {
                 self.daemon.acknowledged.extend(events);
                 self.deliver(Input::Committed { outcomes })
             }
+            Some(News::Swept) => self.deliver(Input::Swept),
             Some(News::Failed) => self.deliver(Input::CommitFailed),
             Some(News::Recovered(recovered, newest)) => {
                 self.daemon.ring = Ring::new(newest, self.scenario.ring_bytes);

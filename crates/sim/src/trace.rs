@@ -29,6 +29,7 @@ pub enum Fact {
     ScriptOver,
     LoadSession,
     SessionLoaded,
+    Sweep,
     Swept,
 }
 

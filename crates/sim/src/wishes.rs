@@ -44,7 +44,8 @@ impl World {
             5..=7 => self.change_specs(),
             8..=13 => self.want_transition(),
             14..=24 => self.want_browser(),
-            25..=34 => {
+            25 => return self.retain(),
+            26..=34 => {
                 if let Some(run) = self.any_run() {
                     self.want(Wish::Wait { run }, false);
                 }

@@ -32,6 +32,8 @@ pub(crate) struct World {
     pub(crate) now: i64,
     /// What the daemon's clock shows beside the true time.
     pub(crate) skew: i64,
+    /// The daemon's clock was set back by minutes.
+    pub(crate) was_set_back: bool,
     /// The daemon's process stands still until then.
     pub(crate) stalled_until: i64,
     /// What the daemon has read of the specs.
@@ -72,6 +74,7 @@ impl World {
             scenario,
             now: EPOCH_MS,
             skew: 0,
+            was_set_back: false,
             stalled_until: 0,
             specs,
             schedule: Schedule::default(),

@@ -11,7 +11,7 @@
 //! `commit` that fails with [`StoreError`] is *unknown*: the transaction may or may not be durable. The caller never
 //! repeats it; it reopens the writer under a new epoch and reads the truth from the log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use bytes::Bytes;
@@ -257,8 +257,10 @@ pub struct Swept {
 }
 
 /// Which finished runs go.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Retention {
+    /// Streams that stay, however old they are: somebody works with them.
+    pub keep: BTreeSet<RunId>,
     /// Runs that finished before this go.
     pub finished_before: Option<Millis>,
     /// While the events of the shard have more bytes, the runs that finished first go.

@@ -317,6 +317,8 @@ impl Core {
             replies.extend(slot.into_callers());
         }
         self.idle_sessions.clear();
+        self.sweeps = 0;
+        self.unread_sessions.clear();
         for reply in replies {
             self.reply(reply, Answer::Unavailable);
         }

@@ -135,7 +135,9 @@ pub enum Input {
         stream: RunId,
         state: Option<Box<SessionState>>,
     },
-    /// Retention has removed runs or sessions.
+    /// Retention is due: answered with [`Output::Sweep`].
+    Sweep,
+    /// The sweep that was let go has ended, well or not.
     Swept,
     /// The time of [`Core::next_wake`] has come.
     Wake,
@@ -227,6 +229,11 @@ pub enum Output {
     /// Read a session and answer with [`Input::SessionLoaded`].
     LoadSession {
         stream: RunId,
+    },
+    /// Let retention sweep, but for these streams, which are in use; `None` where it must not sweep now. In the writer's
+    /// order, and answered with [`Input::Swept`].
+    Sweep {
+        keep: Option<BTreeSet<RunId>>,
     },
     /// A script has ended: nobody needs its browser any more.
     ScriptOver {
@@ -356,6 +363,10 @@ pub struct Core {
     sessions: BTreeMap<RunId, SessionSlot>,
     /// Sessions that nobody asks anything, each once, those first that were left first; some may be busy again.
     idle_sessions: BTreeMap<u64, RunId>,
+    /// Sweeps that were let go and have not ended.
+    sweeps: u32,
+    /// Sessions that are read when no sweep is at work any more, for it may remove them.
+    unread_sessions: BTreeSet<RunId>,
     /// Until then an agent that nobody knows may be one whose worker has not come back yet.
     gathering_until: Timestamp,
     /// The connection whose report is being handled.
@@ -397,6 +408,8 @@ impl Core {
             router: None,
             sessions: BTreeMap::new(),
             idle_sessions: BTreeMap::new(),
+            sweeps: 0,
+            unread_sessions: BTreeSet::new(),
             gathering_until: Timestamp::default(),
             reporting: None,
             outputs: Vec::new(),
@@ -416,7 +429,8 @@ impl Core {
             Input::CommitFailed => self.commit_failed(),
             Input::Recovered(recovered) => self.recovered(recovered),
             Input::SessionLoaded { stream, state } => self.session_loaded(stream, state),
-            Input::Swept => self.forget_idle_sessions(),
+            Input::Sweep => self.sweep(),
+            Input::Swept => self.swept(),
             Input::Wake => {}
             Input::Drain => self.drain(),
         }

@@ -11,7 +11,7 @@ use capataz_policy::codes;
 use capataz_store::{Append, BlobHash, Create, RunId, Snapshot, Summary};
 
 use super::commits::Deferred;
-use super::{Answer, AppendId, Core, Output, ReplyId};
+use super::{Answer, AppendId, Core, Mode, Output, ReplyId};
 
 /// The label by which the runs and the stream of a session are found.
 pub const SESSION_LABEL: &str = "capataz.session";
@@ -116,7 +116,11 @@ impl Core {
 
     fn session(&mut self, stream: RunId) -> &mut SessionSlot {
         self.sessions.entry(stream).or_insert_with(|| {
-            self.outputs.push(Output::LoadSession { stream });
+            if self.sweeps > 0 {
+                self.unread_sessions.insert(stream);
+            } else {
+                self.outputs.push(Output::LoadSession { stream });
+            }
             SessionSlot::default()
         })
     }
@@ -124,7 +128,8 @@ impl Core {
     /// The shell has read a session; `None` where there is none.
     pub(super) fn session_loaded(&mut self, stream: RunId, state: Option<Box<SessionState>>) {
         let Some(slot) = self.sessions.get_mut(&stream) else { return };
-        if !matches!(slot.state, Loaded::Loading) {
+        // What was read before a sweep may be gone by now.
+        if !matches!(slot.state, Loaded::Loading) || self.unread_sessions.contains(&stream) {
             return;
         }
         slot.snapshot_seq = state.as_ref().map_or(0, |state| state.seq());
@@ -381,8 +386,31 @@ impl Core {
         })
     }
 
-    /// Retention has removed runs and sessions: what nobody is in the middle of is read again when it is needed.
-    pub(super) fn forget_idle_sessions(&mut self) {
+    /// Retention is due. What nobody is in the middle of may go, and is read again when it is needed.
+    pub(super) fn sweep(&mut self) {
+        if self.mode != Mode::Running {
+            return self.outputs.push(Output::Sweep { keep: None });
+        }
+        self.forget_idle_sessions();
+        let in_use = self.sessions.keys().filter(|_| !planted::is(Fault::SweepRemovesASessionInUse));
+        let keep = Some(in_use.copied().collect());
+        self.sweeps += 1;
+        self.outputs.push(Output::Sweep { keep });
+    }
+
+    pub(super) fn swept(&mut self) {
+        self.sweeps = self.sweeps.saturating_sub(1);
+        if self.sweeps > 0 {
+            return;
+        }
+        for stream in std::mem::take(&mut self.unread_sessions) {
+            if self.sessions.contains_key(&stream) {
+                self.outputs.push(Output::LoadSession { stream });
+            }
+        }
+    }
+
+    fn forget_idle_sessions(&mut self) {
         let in_flight = self.pending.front().map_or(self.next_append, |pending| pending.id);
         self.sessions.retain(|_, slot| {
             slot.idle = None;

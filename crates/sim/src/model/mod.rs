@@ -13,7 +13,7 @@ pub mod session;
 pub mod settle;
 mod work;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use capataz_contracts::v1::{self, event::Body};
@@ -36,6 +36,8 @@ pub struct Entry {
     /// What a reader's label filter looks at.
     pub team: u8,
     pub position: Position,
+    /// Retention has removed it: it may be delivered and need not.
+    pub removed: bool,
 }
 
 /// What the log and the acknowledgements say.
@@ -47,6 +49,8 @@ pub struct Model {
     owed: Option<RunId>,
     entries: Vec<Entry>,
     rows: Vec<LogRow>,
+    /// Rows that retention has removed.
+    gone: Vec<LogRow>,
     keys: BTreeMap<String, RunId>,
     /// Newest position that was published since the last start.
     published: Position,
@@ -55,7 +59,8 @@ pub struct Model {
 impl Model {
     #[must_use]
     pub fn newest(&self) -> Position {
-        self.rows.last().map_or(Position(0), |row| row.position)
+        let newest = |rows: &[LogRow]| rows.iter().map(|row| row.position).max().unwrap_or_default();
+        self.rows.last().map_or(Position(0), |row| row.position).max(newest(&self.gone))
     }
 
     #[must_use]
@@ -107,6 +112,7 @@ impl Model {
                     severity,
                     team,
                     position: row.position,
+                    removed: false,
                 });
             }
             Invariant::GaplessSeq.check(count == row.count, || {
@@ -192,10 +198,41 @@ impl Model {
         })
     }
 
+    /// Retention has left these rows: what is missing are whole runs that were over before `finished_before`, and
+    /// sessions that no unfinished ask belongs to.
+    pub fn swept(&mut self, rows: Vec<LogRow>, finished_before: i64) -> Result<(), Violation> {
+        let left: BTreeSet<Position> = rows.iter().map(|row| row.position).collect();
+        let (kept, gone): (Vec<LogRow>, Vec<LogRow>) =
+            std::mem::take(&mut self.rows).into_iter().partition(|row| left.contains(&row.position));
+        let streams: BTreeSet<RunId> = gone.iter().map(|row| row.run).collect();
+        for stream in streams {
+            let whole = !kept.iter().any(|row| row.run == stream);
+            let allowed = match (self.runs.get_mut(&stream), self.sessions.remove(&stream)) {
+                (Some(run), _) => {
+                    run.removed = true;
+                    run.finished.is_some() && run.last_at < finished_before
+                }
+                (None, Some(session)) => {
+                    let of_it = |run: &&RunModel| run.ask().and_then(|ask| ask.ask.session.as_ref()) == Some(&session.name);
+                    session.last_at < finished_before && self.unfinished().find(of_it).is_none()
+                }
+                (None, None) => false,
+            };
+            Invariant::SweepsAreAllowed
+                .check(whole && allowed, || format!("{stream} is removed, before {finished_before}"))?;
+        }
+        let removed: BTreeSet<Position> = gone.iter().map(|row| row.position).collect();
+        for entry in self.entries.iter_mut().filter(|entry| removed.contains(&entry.position)) {
+            entry.removed = true;
+        }
+        self.gone.extend(gone);
+        self.rows = kept;
+        self.check_log(&rows)
+    }
+
     /// Publications tell of durable rows, each once and in order.
     pub fn check_published(&mut self, published: &Published) -> Result<(), Violation> {
-        let row = self.rows.binary_search_by_key(&published.position, |row| row.position);
-        let row = row.ok().and_then(|index| self.rows.get(index));
+        let row = self.rows.iter().rev().chain(&self.gone).find(|row| row.position == published.position);
         let same = row.is_some_and(|row| {
             row.run == published.run
                 && row.first_seq == published.first_seq
