@@ -218,6 +218,12 @@ impl SessionState {
         self.seq
     }
 
+    /// Unix milliseconds of the newest event.
+    #[must_use]
+    pub fn updated_at_ms(&self) -> i64 {
+        self.last_at.0
+    }
+
     /// What an ask of this session finds.
     #[must_use]
     pub fn context(&self, now: Timestamp) -> v1::SessionContext {

@@ -7,7 +7,7 @@ use crate::rng::Rng;
 use crate::scenario::{FOREIGN_SPEC, Scenario, spec_agent};
 
 /// Confidences on both sides of every limit.
-pub const CONFIDENCES: [f64; 7] = [0.1, 0.59, 0.6, 0.7, 0.8, 0.81, 0.99];
+pub const CONFIDENCES: [f64; 8] = [0.1, 0.59, 0.6, 0.7, 0.8, 0.81, 0.9, 0.99];
 
 #[must_use]
 pub fn spec_name(index: usize) -> String {
@@ -53,7 +53,8 @@ impl Catalogue {
     }
 
     fn chosen(&self, text: &str) -> (Option<usize>, f64) {
-        let mut rng = Rng::new(text.bytes().fold(self.salt, |sum, byte| sum.rotate_left(5) ^ u64::from(byte)));
+        let mut rng =
+            Rng::new(text.bytes().fold(self.salt, |sum, byte| sum.rotate_left(5) ^ u64::from(byte)));
         let confidence = rng.pick(&CONFIDENCES).copied().unwrap_or_default();
         let none = rng.percent(12);
         (rng.pick(&self.specs).copied().filter(|_| !none), confidence)

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use capataz_engine::Input as Command;
+use capataz_engine::{Input as Command, Work};
 use capataz_runtime::core::{Answer, Input, ReplyId, Request, StartRequest, session_stream};
 use capataz_store::{IdempotencyKey, RunId};
 
@@ -78,7 +78,9 @@ impl World {
     pub(crate) fn want(&mut self, wish: Wish, caring: bool) {
         let op = self.ops.len();
         // An impatient client sends what it may repeat twice.
-        let twice = wish.may_repeat() && self.strikes(40);
+        let is_ask =
+            matches!(&wish, Wish::Start { template, .. } if matches!(template.start.work, Work::Ask(_)));
+        let twice = wish.may_repeat() && self.strikes(if is_ask { 150 } else { 40 });
         let may_give_up = matches!(wish, Wish::Wait { .. } | Wish::Start { wait: true, .. });
         self.ops.push(Op { wish, done: false, caring });
         for _ in 0..1 + usize::from(twice) {

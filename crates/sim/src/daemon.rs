@@ -144,7 +144,11 @@ impl World {
         if self.is_calm() {
             return;
         }
-        let length = if self.rng.percent(50) { self.rng.between(20_000, 60_000) } else { self.rng.between(500, 20_000) };
+        let length = if self.rng.percent(50) {
+            self.rng.between(20_000, 60_000)
+        } else {
+            self.rng.between(500, 20_000)
+        };
         self.stalled_until = self.now + length;
         self.line(|| format!("-- the daemon stands still for {length} ms"));
         let next = length + self.rng.between(10_000, 120_000);

@@ -14,8 +14,8 @@ use capataz_runtime::feed::Ring;
 use capataz_runtime::shell;
 use capataz_store::memory::Fault;
 use capataz_store::{
-    AgentRow, Append, AppendOutcome, MemoryStore, Position, Retention, RunId, ShardId, ShardWriter, Snapshot, Store,
-    StoreError,
+    AgentRow, Append, AppendOutcome, MemoryStore, Position, Retention, RunId, ShardId, ShardWriter, Snapshot,
+    Store, StoreError,
 };
 use prost::Message;
 

@@ -27,11 +27,13 @@ pub enum Work {
 
 impl Work {
     pub fn of(assignment: &v1::Assignment) -> Self {
-        let Some(Data::Inline(bytes)) = assignment.input.as_ref().and_then(|input| input.data.as_ref()) else {
+        let Some(Data::Inline(bytes)) = assignment.input.as_ref().and_then(|input| input.data.as_ref())
+        else {
             return Self::Plan;
         };
         if assignment.agent == BROWSER_AGENT {
-            return v1::BrowserTask::decode(bytes.clone()).map_or(Self::Plan, |task| Self::Browser(Box::new(task)));
+            return v1::BrowserTask::decode(bytes.clone())
+                .map_or(Self::Plan, |task| Self::Browser(Box::new(task)));
         }
         if assignment.agent.starts_with("sage-") {
             return serde_json::from_slice(bytes).map_or(Self::Plan, Self::Spec);
@@ -83,7 +85,10 @@ impl World {
                     return Ok(failed(task, "BROWSER_LOST", page, false));
                 }
                 worker.pages.insert(key.0);
-                return Ok(v1::BrowserOutcome { browser: "Chromium 0".to_owned(), ..v1::BrowserOutcome::default() });
+                return Ok(v1::BrowserOutcome {
+                    browser: "Chromium 0".to_owned(),
+                    ..v1::BrowserOutcome::default()
+                });
             }
             _ if !worker.pages.contains(&key.0) => return Ok(failed(task, "BROWSER_LOST", page, false)),
             Close => {
@@ -203,8 +208,8 @@ fn answer(rng: &mut Rng, request: &Value, key: Key, worker: &str, calm: bool) ->
     }
     let kind = if calm { 0 } else { rng.below(100) };
     match kind {
-        0..=44 => {}
-        45..=69 => {
+        0..=34 => {}
+        35..=69 => {
             answer["transition"] = json!({
                 "suggest_spec": spec_name(rng.below(FOREIGN_SPEC + 2)),
                 "reason": "as scripted",

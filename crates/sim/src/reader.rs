@@ -107,7 +107,8 @@ impl Subscriber {
     /// Chooses where to begin, or goes on after its cursor.
     fn begin(&mut self, model: &Model, bounds: Bounds, rng: &mut Rng) -> Result<(), Violation> {
         if let Taste::OneRun(None) = self.taste {
-            let unread = model.runs().find(|run| !run.removed && !self.read.contains(&run.run)).map(|run| run.run);
+            let unread =
+                model.runs().find(|run| !run.removed && !self.read.contains(&run.run)).map(|run| run.run);
             if unread.is_none() {
                 return Ok(());
             }

@@ -121,7 +121,8 @@ impl Scenario {
         let declared = |agent| KnownAgent { agent, source: v1::AgentSource::Declared, last_seen: None };
         let names = (0..self.agents).map(agent_name).chain((0..=SERVED_SPECS).map(spec_agent));
         let names = names.chain([BROWSER_AGENT.to_owned()]).map(|name| agent(&name, 1));
-        let foreign = v1::Agent { contract_version: "2.0.0".to_owned(), ..agent(&spec_agent(FOREIGN_SPEC), 1) };
+        let foreign =
+            v1::Agent { contract_version: "2.0.0".to_owned(), ..agent(&spec_agent(FOREIGN_SPEC), 1) };
         Known { agents: names.chain([foreign]).map(declared).collect(), ..Known::default() }
     }
 }

@@ -11,8 +11,8 @@ use crate::invariant::Violation;
 use crate::model::RunModel;
 use crate::plans::Template;
 use crate::scenario::agent_name;
-use crate::scripts;
 use crate::schedule::Action;
+use crate::scripts;
 use crate::world::World;
 
 /// Answers that lead to an end.
@@ -93,9 +93,8 @@ impl World {
         });
         let open: Vec<(String, String)> = open.collect();
         let any = self.rng.pick(&open).cloned().filter(|_| !self.rng.percent(10));
-        let (session, request_id) = any.unwrap_or_else(|| {
-            (format!("talk-{}", self.rng.below(4)), format!("ask-{}", self.rng.below(8)))
-        });
+        let (session, request_id) = any
+            .unwrap_or_else(|| (format!("talk-{}", self.rng.below(4)), format!("ask-{}", self.rng.below(8))));
         self.want(Wish::Accept { session, request_id }, false);
     }
 

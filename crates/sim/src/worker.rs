@@ -228,7 +228,9 @@ impl World {
 
     /// The worker's stream is over: it comes back with what it holds.
     pub(crate) fn hung_up(&mut self, index: usize, id: ConnectionId) {
-        let delay = self.rng.delay(400, 20_000);
+        // Some stay away until the daemon no longer waits for them.
+        let away = self.strikes(50);
+        let delay = if away { self.rng.between(20_000, 120_000) } else { self.rng.delay(400, 20_000) };
         let Some(worker) = self.workers.get_mut(index) else { return };
         if worker.link == Some(id) {
             worker.link = None;

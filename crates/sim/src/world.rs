@@ -152,7 +152,9 @@ impl World {
             Action::Written if alive => self.written(),
             Action::Reopened if alive => self.reopened(),
             Action::ReadSession { stream } if alive => self.read_session(stream),
-            Action::SessionRead { stream, state } if alive => self.deliver(Input::SessionLoaded { stream, state }),
+            Action::SessionRead { stream, state } if alive => {
+                self.deliver(Input::SessionLoaded { stream, state })
+            }
             Action::Wake
             | Action::CarryOut
             | Action::Write

@@ -8,7 +8,7 @@ use capataz_engine::planted::{self, Fault};
 use capataz_engine::session::{self, SessionDecision, SessionState};
 use capataz_engine::{self as engine, AskStep, Routed, RoutedSpec};
 use capataz_policy::codes;
-use capataz_store::{Append, BlobHash, Create, RunId, Snapshot, Summary};
+use capataz_store::{Append, BlobHash, Create, Millis, RunId, Snapshot, Summary};
 
 use super::commits::Deferred;
 use super::{Answer, AppendId, Core, Mode, Output, ReplyId};
@@ -102,7 +102,8 @@ impl Core {
     /// Whether one more ask may wait for its turn.
     pub(super) fn session_is_full(&self, session: Option<&str>) -> Option<Answer> {
         let slot = self.sessions.get(&session_stream(session?))?;
-        (slot.waiting.len() >= self.config.max_waiting_per_session).then_some(Answer::Overloaded { retry_after_ms: RETRY_AFTER_MS })
+        (slot.waiting.len() >= self.config.max_waiting_per_session)
+            .then_some(Answer::Overloaded { retry_after_ms: RETRY_AFTER_MS })
     }
 
     /// The ask waits for its turn in its session, if it has one.
@@ -247,9 +248,9 @@ impl Core {
     pub(super) fn append_session(&mut self, session: SessionAppend, deferred: Vec<Deferred>) {
         let SessionAppend { stream, decision } = session;
         let id = self.next_append;
-        let now = self.millis();
         let Some(slot) = self.sessions.get_mut(&stream) else { return };
         let Loaded::Ready(Some(state)) = &slot.state else { return };
+        let now = Millis(state.updated_at_ms());
         self.next_append = AppendId(id.0 + 1);
         slot.last_append = id;
         let create = (decision.first_seq == 1).then(|| Create {

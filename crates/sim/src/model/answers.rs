@@ -13,12 +13,7 @@ use crate::invariant::{Invariant, Violation};
 
 impl Model {
     /// Holds an answer to `wish` against the log.
-    pub fn check_answer(
-        &self,
-        wish: &Wish,
-        asked: &Asked,
-        answer: &Answer,
-    ) -> Result<(), Violation> {
+    pub fn check_answer(&self, wish: &Wish, asked: &Asked, answer: &Answer) -> Result<(), Violation> {
         let created = asked.created;
         let told =
             |holds: bool| Invariant::NoEffectBeforeCommit.check(holds, || format!("{answer:?} to {wish:?}"));
@@ -109,7 +104,10 @@ impl RunModel {
             // What a task's state allowed then, it may not show any more.
             Refusal::Rule(_) => matches!(
                 input,
-                Input::Retry { .. } | Input::Extend { .. } | Input::Propose { .. } | Input::CloseBrowser { .. }
+                Input::Retry { .. }
+                    | Input::Extend { .. }
+                    | Input::Propose { .. }
+                    | Input::CloseBrowser { .. }
             ),
             Refusal::QuestionNotFound { question_id } => !self.questions.contains_key(question_id),
             Refusal::QuestionAnswered { question_id, .. } => {

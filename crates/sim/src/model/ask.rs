@@ -61,11 +61,6 @@ impl AskModel {
     }
 
     #[must_use]
-    pub fn has_answer(&self) -> bool {
-        self.calls.last().is_some_and(|call| call.succeeded.is_some())
-    }
-
-    #[must_use]
     pub fn answer_text(&self) -> Option<String> {
         let answer = self.calls.last()?.answer.as_ref()?;
         Some(answer.pointer("/response/text")?.as_str()?.to_owned())
@@ -96,7 +91,8 @@ impl AskModel {
     /// Where a failed call goes to, if anywhere.
     fn fallback(&self) -> Option<&str> {
         let call = self.calls.last().filter(|call| call.succeeded == Some(false))?;
-        let declared = call.answer.as_ref().and_then(|answer| answer.pointer("/error/fallback_spec")?.as_str());
+        let declared =
+            call.answer.as_ref().and_then(|answer| answer.pointer("/error/fallback_spec")?.as_str());
         let asks_user = matches!(call.code.as_str(), "VALIDATION_ERROR" | "INSUFFICIENT_CONTEXT");
         let default = Some(call.default_spec.as_str()).filter(|spec| !spec.is_empty() && !asks_user);
         declared.into_iter().chain(default).find(|spec| !self.was_called(spec))
@@ -233,7 +229,8 @@ impl RunModel {
         let Some(succeeded) = succeeded else {
             // Another attempt follows: only where the spec says that it may pass, or did not answer.
             let answer = read(output);
-            let recoverable = answer.as_ref().and_then(|answer| answer.pointer("/error/recoverable")?.as_bool());
+            let recoverable =
+                answer.as_ref().and_then(|answer| answer.pointer("/error/recoverable")?.as_bool());
             let code = error.map_or("", |error| error.code.as_str());
             let asks_user = matches!(code, "VALIDATION_ERROR" | "INSUFFICIENT_CONTEXT" | "FATAL_ERROR");
             return Invariant::AttemptsCounted
@@ -263,9 +260,10 @@ impl RunModel {
         let ask = self.ask()?;
         let call = ask.calls.last()?;
         let open = ask.proposed().is_some() && ask.considered.is_none();
-        let taken = ask.considered.as_ref().is_some_and(|considered| {
-            considered.verdict == v1::TransitionVerdict::Taken as i32
-        });
+        let taken = ask
+            .considered
+            .as_ref()
+            .is_some_and(|considered| considered.verdict == v1::TransitionVerdict::Taken as i32);
         if open || taken || ask.fallback().is_some() {
             return None;
         }

@@ -178,7 +178,9 @@ impl Model {
         }
         model.observe(event, bytes)?;
         if let (Some(outcome), Some(stream)) = (model.finished, stream) {
-            if let Some(session) = self.sessions.get_mut(&stream).filter(|session| session.active == Some(run)) {
+            if let Some(session) =
+                self.sessions.get_mut(&stream).filter(|session| session.active == Some(run))
+            {
                 session.active = None;
             }
             let spoke = outcome != v1::RunOutcome::Cancelled as i32 && !model.waves.is_empty();
@@ -213,7 +215,9 @@ impl Model {
                     run.finished.is_some() && run.last_at < finished_before
                 }
                 (None, Some(session)) => {
-                    let of_it = |run: &&RunModel| run.ask().and_then(|ask| ask.ask.session.as_ref()) == Some(&session.name);
+                    let of_it = |run: &&RunModel| {
+                        run.ask().and_then(|ask| ask.ask.session.as_ref()) == Some(&session.name)
+                    };
                     session.last_at < finished_before && self.unfinished().find(of_it).is_none()
                 }
                 (None, None) => false,

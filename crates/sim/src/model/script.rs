@@ -137,7 +137,8 @@ impl ScriptModel {
         if work.activity == BrowserActivity::Recovery && !lost {
             return AfterFailure::Retry;
         }
-        let Some(action) = self.action(work.step).filter(|_| work.activity == BrowserActivity::Action && !lost)
+        let Some(action) =
+            self.action(work.step).filter(|_| work.activity == BrowserActivity::Action && !lost)
         else {
             return AfterFailure::Halt;
         };
@@ -158,7 +159,12 @@ impl ScriptModel {
         if passes { AfterFailure::Continue } else { AfterFailure::Halt }
     }
 
-    fn see(&mut self, before: Option<&v1::StateSignature>, after: Option<&v1::StateSignature>, arrives: bool) {
+    fn see(
+        &mut self,
+        before: Option<&v1::StateSignature>,
+        after: Option<&v1::StateSignature>,
+        arrives: bool,
+    ) {
         if let Some(after) = after.filter(|_| arrives) {
             *self.arrivals.entry(after.url.clone()).or_default() += 1;
         }
@@ -214,7 +220,8 @@ impl RunModel {
     pub(super) fn activity_started(&mut self, event: v1::BrowserActivityStarted) -> Result<(), Violation> {
         let next = self.next_of_script();
         let step = event.step_index.unwrap_or_default();
-        let failure = event.failure.as_ref().map(|failure| (failure.error_code.as_str(), failure.message.as_str()));
+        let failure =
+            event.failure.as_ref().map(|failure| (failure.error_code.as_str(), failure.message.as_str()));
         let text = self.at(format!("{:?} {step} begins, {failure:?}, next is {next:?}", event.activity()));
         let free = self.ending.is_none() && self.open_questions().next().is_none();
         let number = event.number as usize == self.waves.len();
@@ -283,7 +290,8 @@ impl RunModel {
         let text = self.at(format!("{event:?}"));
         let (work, _, script) = self.activity_in_work("an action's end")?;
         let same = event.step_index == work.step && event.activity() == work.activity && !work.decided;
-        let arrives = work.activity == BrowserActivity::Action && script.action(work.step).is_some_and(changes);
+        let arrives =
+            work.activity == BrowserActivity::Action && script.action(work.step).is_some_and(changes);
         script.see(event.state_before.as_ref(), event.state_after.as_ref(), arrives);
         let acts = matches!(work.activity, BrowserActivity::Action | BrowserActivity::Recovery);
         Invariant::ScriptInOrder.check(same && acts, || text)
@@ -296,7 +304,8 @@ impl RunModel {
         let Some(error) = &event.error else { return Invariant::ScriptInOrder.broken(text) };
         let numbered = error.seq == seq && event.activity() == work.activity;
         Invariant::ScriptInOrder.check(numbered, || text.clone())?;
-        let arrives = work.activity == BrowserActivity::Action && script.action(work.step).is_some_and(changes);
+        let arrives =
+            work.activity == BrowserActivity::Action && script.action(work.step).is_some_and(changes);
         script.see(error.state_before.as_ref(), error.state_after.as_ref(), arrives);
         // A limit that is reached with a failure has an event of its own, with the same consequence.
         let halt_after = error.error_code == "POLICY_HALT" && !work.decided;
@@ -306,8 +315,9 @@ impl RunModel {
         } else {
             script.after(work, &error.error_code, touched)
         };
-        Invariant::ScriptFailures
-            .check(event.next() == expected, || format!("{text}, expected {expected:?}, touched {touched}"))?;
+        Invariant::ScriptFailures.check(event.next() == expected, || {
+            format!("{text}, expected {expected:?}, touched {touched}")
+        })?;
         match expected {
             AfterFailure::Retry if work.activity == BrowserActivity::Action => script.retries += 1,
             AfterFailure::Recover => script.recoveries += 1,
@@ -428,7 +438,8 @@ impl Model {
         let before = script.performed.entry(step).or_default();
         let first = before.iter().all(|other| *other == token);
         before.insert(token);
-        Invariant::ActionsOnce
-            .check(first, || format!("run {run}: action {step} is performed again under lease {token}: {before:?}"))
+        Invariant::ActionsOnce.check(first, || {
+            format!("run {run}: action {step} is performed again under lease {token}: {before:?}")
+        })
     }
 }

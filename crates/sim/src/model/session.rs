@@ -86,7 +86,8 @@ impl SessionModel {
     fn turn(&mut self, turn: v1::SessionTurn, runs: &BTreeMap<RunId, RunModel>) -> Result<(), Violation> {
         let run = turn.run_id.parse::<RunId>().ok();
         let Some(run) = run.and_then(|run| runs.get(&run)) else {
-            return Invariant::SessionTurns.broken(self.at(format!("a turn of {:?}, which never was", turn.run_id)));
+            return Invariant::SessionTurns
+                .broken(self.at(format!("a turn of {:?}, which never was", turn.run_id)));
         };
         let once = self.turns.insert(run.run);
         let text = self.at(format!("{turn:?}"));
@@ -101,15 +102,19 @@ impl SessionModel {
         });
         let answer = ask.answer_text();
         let assistant = match turn.messages.get(1) {
-            Some(message) => answer.as_ref() == Some(&message.text) && message.spec.as_deref() == ask.last_spec(),
+            Some(message) => {
+                answer.as_ref() == Some(&message.text) && message.spec.as_deref() == ask.last_spec()
+            }
             None => answer.is_none(),
         };
-        let suggested = ask.considered.as_ref().filter(|considered| {
-            considered.verdict == v1::TransitionVerdict::Suggested as i32
-        });
-        let moved = turn.current_spec.as_ref().is_none_or(|spec| {
-            run.finished == Some(v1::RunOutcome::Succeeded as i32) && ask.led_to(spec)
-        });
+        let suggested = ask
+            .considered
+            .as_ref()
+            .filter(|considered| considered.verdict == v1::TransitionVerdict::Suggested as i32);
+        let moved = turn
+            .current_spec
+            .as_ref()
+            .is_none_or(|spec| run.finished == Some(v1::RunOutcome::Succeeded as i32) && ask.led_to(spec));
         let update = ask.context_update();
         let said = user
             && assistant
@@ -168,7 +173,8 @@ impl SessionModel {
         let mut found = v1::SessionContext { transitions: Vec::new(), ..given.clone() };
         let custom = json(&std::mem::take(&mut expected.custom)) == json(&std::mem::take(&mut found.custom));
         // A clock that was set back may still see some that are older.
-        let recent = self.context.transitions.iter().filter(|taken| at.max(self.last_at) - taken.at_ms < WINDOW);
+        let recent =
+            self.context.transitions.iter().filter(|taken| at.max(self.last_at) - taken.at_ms < WINDOW);
         let all_recent = recent.clone().all(|taken| given.transitions.contains(taken));
         let no_other = given.transitions.iter().all(|taken| self.context.transitions.contains(taken));
         custom && expected == found && all_recent && no_other

@@ -145,7 +145,10 @@ impl RunModel {
             (None, _) if !matches!(self.kind, Kind::Plan) => {
                 match self.ask_outcome().or(self.script_outcome()) {
                     Some(outcome) => outcome,
-                    None => return Invariant::WavesInOrder.broken(self.at(format!("it ends in the middle: {:?}", self.kind))),
+                    None => {
+                        return Invariant::WavesInOrder
+                            .broken(self.at(format!("it ends in the middle: {:?}", self.kind)));
+                    }
                 }
             }
             (None, Some(true)) if self.waves.len() == self.plan.waves.len() => {
