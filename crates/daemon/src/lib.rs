@@ -13,6 +13,7 @@ mod services;
 mod specs;
 mod status;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -266,6 +267,8 @@ async fn sweep(shard: Shard, retention: RetentionConfig, browsers: Arc<Browsers>
         let before =
             |age: Duration| Millis(now.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX)));
         let rule = Retention {
+            // The shard knows which streams are in use.
+            keep: BTreeSet::new(),
             finished_before: retention.finished_runs.map(before),
             max_log_bytes: retention.max_log_bytes,
             keys_before: before(retention.idempotency_keys),

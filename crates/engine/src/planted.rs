@@ -15,10 +15,15 @@ pub enum Fault {
     SnapshotMissesField,
     LateResultAfterCancelAccepted,
     StaleAnswerAccepted,
+    JoinedAppendLosesItsMark,
+    SessionSnapshotAheadOfTheLog,
+    ActionRepeatedAfterUnknownOutcome,
+    LeaseGrantedWhileDraining,
+    SweepRemovesASessionInUse,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 9] = [
+    pub const ALL: [Fault; 14] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -28,6 +33,11 @@ impl Fault {
         Fault::SnapshotMissesField,
         Fault::LateResultAfterCancelAccepted,
         Fault::StaleAnswerAccepted,
+        Fault::JoinedAppendLosesItsMark,
+        Fault::SessionSnapshotAheadOfTheLog,
+        Fault::ActionRepeatedAfterUnknownOutcome,
+        Fault::LeaseGrantedWhileDraining,
+        Fault::SweepRemovesASessionInUse,
     ];
 }
 

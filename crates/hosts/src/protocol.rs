@@ -136,7 +136,8 @@ impl Protocol {
             Hear::DeadlineExtended(v1::DeadlineExtended { lease, cancel_withdrawn: true, .. }) => {
                 self.order(lease, Order::Withdraw)
             }
-            Hear::DeadlineExtended(_) => Vec::new(),
+            // A channel within the daemon cannot be half open.
+            Hear::DeadlineExtended(_) | Hear::Heartbeat(_) => Vec::new(),
             Hear::LeaseRevoked(v1::LeaseRevoked { lease }) => {
                 let Some(lease) = lease.map(Lease::from) else { return Vec::new() };
                 match self.held.remove(&lease) {

@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use capataz_engine::Input as Command;
-use capataz_runtime::core::{Answer, Input, ReplyId, Request, StartRequest};
+use capataz_engine::{Input as Command, Work};
+use capataz_runtime::core::{Answer, Input, ReplyId, Request, StartRequest, session_stream};
 use capataz_store::{IdempotencyKey, RunId};
 
 use crate::daemon::answer_number;
@@ -20,6 +20,7 @@ pub enum Wish {
     Start { template: Rc<Template>, wait: bool },
     Wait { run: RunId },
     Command { run: RunId, if_seq: Option<u64>, input: Box<Command> },
+    Accept { session: String, request_id: String },
     List,
     Check { agents: Vec<String> },
 }
@@ -38,7 +39,7 @@ impl Wish {
         match self {
             Self::Start { template, .. } => template.key.is_some(),
             Self::Command { input, .. } => !request_id(input).is_empty(),
-            Self::Wait { .. } | Self::List | Self::Check { .. } => true,
+            Self::Wait { .. } | Self::Accept { .. } | Self::List | Self::Check { .. } => true,
         }
     }
 }
@@ -57,7 +58,10 @@ pub struct Op {
 pub struct Asked {
     pub op: usize,
     /// The id that its run would have.
-    created: Option<RunId>,
+    pub created: Option<RunId>,
+    /// Whether the session was there when the request came, and whether it suggested the transition.
+    pub knew_session: bool,
+    pub knew_suggestion: bool,
 }
 
 /// What a client hears.
@@ -74,7 +78,9 @@ impl World {
     pub(crate) fn want(&mut self, wish: Wish, caring: bool) {
         let op = self.ops.len();
         // An impatient client sends what it may repeat twice.
-        let twice = wish.may_repeat() && self.strikes(40);
+        let is_ask =
+            matches!(&wish, Wish::Start { template, .. } if matches!(template.start.work, Work::Ask(_)));
+        let twice = wish.may_repeat() && self.strikes(if is_ask { 150 } else { 40 });
         let may_give_up = matches!(wish, Wish::Wait { .. } | Wish::Start { wait: true, .. });
         self.ops.push(Op { wish, done: false, caring });
         for _ in 0..1 + usize::from(twice) {
@@ -99,11 +105,18 @@ impl World {
         let id = self.draw_id();
         let created = matches!(wish, Wish::Start { .. }).then(|| self.run_id(id));
         let reply = ReplyId(id);
-        self.asked.insert(reply, Asked { op, created });
+        let known = match &wish {
+            Wish::Accept { session, request_id } => {
+                self.model.session(session_stream(session)).map(|session| session.suggests(request_id))
+            }
+            _ => None,
+        };
+        let knew_suggestion = known.unwrap_or(false);
+        self.asked.insert(reply, Asked { op, created, knew_session: known.is_some(), knew_suggestion });
         let request = match wish {
             Wish::Start { template, wait } => Request::Start(Box::new(StartRequest {
                 run: created.unwrap_or(RunId::MIN),
-                start: template.start.clone(),
+                start: template.start_of(created),
                 agents: template.agents.clone(),
                 commands: Vec::new(),
                 resources: Vec::new(),
@@ -113,6 +126,7 @@ impl World {
             })),
             Wish::Wait { run } => Request::Wait { run },
             Wish::Command { run, if_seq, input } => Request::Command { run, if_seq, input: *input },
+            Wish::Accept { session, request_id } => Request::AcceptTransition { session, request_id },
             Wish::List => Request::ListAgents,
             Wish::Check { agents } => {
                 Request::CheckAgents { agents, commands: Vec::new(), resources: Vec::new() }
@@ -137,7 +151,7 @@ impl World {
                 .check(forgotten, || format!("{reply:?} is answered again: {answer:?}"));
         };
         let Some(op) = self.ops.get(asked.op) else { return Ok(()) };
-        self.model.check_answer(&op.wish, asked.created, &answer)?;
+        self.model.check_answer(&op.wish, &asked, &answer)?;
         let mut verdict = match answer {
             Answer::Unavailable => Verdict::Unknown,
             Answer::Overloaded { .. } | Answer::Draining => Verdict::Later,

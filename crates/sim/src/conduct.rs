@@ -4,7 +4,7 @@ use capataz_contracts::v1::{self, connect_request::Frame as Said};
 use capataz_engine::TaskRef;
 
 use crate::invariant::Violation;
-use crate::worker::{Job, Key, output, reference};
+use crate::worker::{Job, Key, reference};
 use crate::world::World;
 
 /// How an assignment ends.
@@ -122,11 +122,11 @@ impl World {
             Conduct::Hangs => {
                 let until = self.now + self.rng.between(4_000, 40_000);
                 self.hang(index, until);
-                self.complete(index, key);
+                self.complete(index, key)?;
             }
             Conduct::Drains => {
                 self.say(index, Said::Drain(v1::DrainRequested {}));
-                self.complete(index, key);
+                self.complete(index, key)?;
                 if let Some(id) = self.link_of(index) {
                     let delay = self.rng.between(2_000, 15_000);
                     self.job(index, delay, Job::Leave(id));
@@ -134,26 +134,26 @@ impl World {
             }
             Conduct::Forges => {
                 self.forge(index, key);
-                self.complete(index, key);
+                self.complete(index, key)?;
             }
             Conduct::BreaksProtocol => {
                 self.say(index, Said::Hello(v1::Hello::default()));
-                self.complete(index, key);
+                self.complete(index, key)?;
             }
-            _ => self.complete(index, key),
+            _ => self.complete(index, key)?,
         }
         Ok(())
     }
 
-    fn complete(&mut self, index: usize, key: Key) {
-        let as_text = self.rng.percent(10);
-        let Some(worker) = self.workers.get(index) else { return };
-        let output = Some(output(key, &worker.id, as_text));
+    fn complete(&mut self, index: usize, key: Key) -> Result<(), Violation> {
+        let work = self.work_of(index, key);
+        let output = Some(self.produce(index, key, &work)?);
         self.report(
             index,
             key,
             Said::Completed(v1::Completed { lease: reference(key), output, ..v1::Completed::default() }),
         );
+        Ok(())
     }
 
     fn draw_error(&mut self, conduct: Conduct) -> v1::Error {

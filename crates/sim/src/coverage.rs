@@ -35,46 +35,70 @@ crash_points! {
     TakenOver "taken over": "Another daemon claims the shard while appends are in flight.";
 }
 
-/// Names of the event kinds, in the order of the contract; the first has field number 10.
-pub const EVENT_KINDS: [&str; 21] = [
-    "run_accepted",
-    "wave_started",
-    "task_input_resolved",
-    "task_leased",
-    "task_lease_lost",
-    "task_attempt_failed",
-    "task_retry_due",
-    "task_cancel_requested",
-    "task_extended",
-    "task_settled",
-    "task_reactivated",
-    "result_refused",
-    "wave_finished",
-    "question_asked",
-    "question_answered",
-    "run_paused",
-    "run_resumed",
-    "run_cancel_requested",
-    "run_finished",
-    "notice",
-    "wave_decided",
+/// The event kinds by their field numbers, in the order of the contract.
+pub const EVENT_KINDS: [(u32, &str); 35] = [
+    (10, "run_accepted"),
+    (11, "wave_started"),
+    (12, "task_input_resolved"),
+    (13, "task_leased"),
+    (14, "task_lease_lost"),
+    (15, "task_attempt_failed"),
+    (16, "task_retry_due"),
+    (17, "task_cancel_requested"),
+    (18, "task_extended"),
+    (19, "task_settled"),
+    (20, "task_reactivated"),
+    (21, "result_refused"),
+    (22, "wave_finished"),
+    (23, "question_asked"),
+    (24, "question_answered"),
+    (25, "run_paused"),
+    (26, "run_resumed"),
+    (27, "run_cancel_requested"),
+    (28, "run_finished"),
+    (29, "notice"),
+    (30, "wave_decided"),
+    (40, "ask_begun"),
+    (41, "ask_routed"),
+    (42, "transition_considered"),
+    (50, "session_opened"),
+    (51, "session_turn"),
+    (52, "session_transition_accepted"),
+    (60, "browser_activity_started"),
+    (61, "browser_opened"),
+    (62, "action_proposed"),
+    (63, "stage_finished"),
+    (64, "action_finished"),
+    (65, "action_failed"),
+    (66, "browser_close_requested"),
+    (67, "browser_closed"),
 ];
 
 const FIRST_FIELD: u32 = 10;
-const RUN_FINISHED: usize = 18;
+const RUN_FINISHED: u32 = 28;
+const BROWSER_CLOSED: u32 = 67;
 const POINTS: usize = CrashPoint::ALL.len();
 
-/// Whether a campaign has to meet this combination. The only one that cannot be is a finished run in recovery: finished
-/// runs are not recovered.
+/// Whether a campaign has to meet this combination. Those that cannot be:
+///
+/// - a run's last event in recovery, for finished runs are not recovered;
+/// - a closed browser in recovery, for the script's end is decided with it, in the same append.
 #[must_use]
 pub fn is_required(point: CrashPoint, kind: usize) -> bool {
-    !(point == CrashPoint::DuringRecovery && kind == RUN_FINISHED)
+    let field = EVENT_KINDS.get(kind).map_or(0, |(field, _)| *field);
+    !(point == CrashPoint::DuringRecovery && matches!(field, RUN_FINISHED | BROWSER_CLOSED))
 }
 
 /// Counts by crash point and event kind.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Coverage {
     counts: [[u64; EVENT_KINDS.len()]; POINTS],
+}
+
+impl Default for Coverage {
+    fn default() -> Self {
+        Self { counts: [[0; EVENT_KINDS.len()]; POINTS] }
+    }
 }
 
 impl Coverage {
@@ -114,19 +138,19 @@ impl Coverage {
     pub fn missing(&self) -> Vec<(CrashPoint, &'static str)> {
         self.cells()
             .filter(|(point, kind, count)| *count == 0 && is_required(*point, *kind))
-            .map(|(point, kind, _)| (point, EVENT_KINDS.get(kind).copied().unwrap_or_default()))
+            .map(|(point, kind, _)| (point, EVENT_KINDS.get(kind).map_or("", |(_, name)| *name)))
             .collect()
     }
 }
 
 impl fmt::Display for Coverage {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{:<22}", "event kind")?;
+        write!(formatter, "{:<28}", "event kind")?;
         for point in CrashPoint::ALL {
             write!(formatter, "{:>15}", point.name())?;
         }
-        for (kind, name) in EVENT_KINDS.iter().enumerate() {
-            write!(formatter, "\n{name:<22}")?;
+        for (kind, (_, name)) in EVENT_KINDS.iter().enumerate() {
+            write!(formatter, "\n{name:<28}")?;
             for (point, row) in CrashPoint::ALL.iter().zip(&self.counts) {
                 match row.get(kind) {
                     Some(0) if !is_required(*point, kind) => write!(formatter, "{:>15}", "-")?,
@@ -138,12 +162,12 @@ impl fmt::Display for Coverage {
     }
 }
 
-/// The kind of an encoded event: the number of its one message field, from 0.
+/// The kind of an encoded event, by the number of its one message field.
 fn kind_of(mut event: Bytes) -> Option<usize> {
     while event.has_remaining() {
         let (field, wire_type) = prost::encoding::decode_key(&mut event).ok()?;
         if field >= FIRST_FIELD {
-            return usize::try_from(field - FIRST_FIELD).ok();
+            return EVENT_KINDS.iter().position(|(number, _)| *number == field);
         }
         prost::encoding::skip_field(wire_type, field, &mut event, Default::default()).ok()?;
     }

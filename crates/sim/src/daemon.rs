@@ -1,10 +1,14 @@
 //! The shard's thread: hands inputs to the core and carries its outputs out, as the tokio shell does.
 
+use std::collections::{BTreeSet, VecDeque};
+
 use bytes::Bytes;
+use capataz_contracts::v1;
 use capataz_engine::Timestamp;
 use capataz_runtime::core::{Answer, Core, Input, Output, Recovered};
-use capataz_runtime::feed::Ring;
-use capataz_store::Position;
+use capataz_runtime::feed::{self, Ring};
+use capataz_store::{Millis, Position, Retention, RunId, Snapshot};
+use prost::Message;
 
 use crate::coverage::CrashPoint;
 use crate::disk::Work;
@@ -24,6 +28,8 @@ pub struct Daemon {
     /// Something failed, and the shard was not read again since.
     unknown: bool,
     carrying: bool,
+    /// Sweeps that wait for the core's word.
+    sweeps: VecDeque<Retention>,
     wake_at: Option<i64>,
     /// The time that was due after the last input all the same.
     still_due: Option<Timestamp>,
@@ -41,6 +47,7 @@ impl Daemon {
             draining: false,
             unknown: false,
             carrying: false,
+            sweeps: VecDeque::new(),
             wake_at: None,
             still_due: None,
             acknowledged: Vec::new(),
@@ -66,6 +73,7 @@ impl World {
         let mut core = Core::new(self.scenario.core.clone());
         core.learn(self.scenario.known());
         self.daemon.core = Some(core);
+        self.hand_over_specs();
         self.give(Work::Reopen);
         Ok(())
     }
@@ -83,9 +91,68 @@ impl World {
             1..=3 => self.rng.between(500, 5_000),
             _ => self.rng.between(5, 500),
         };
+        self.stalled_until = 0;
+        self.hosts_die();
         // The machine's clock may have been set while the daemon was down.
-        self.skew = if self.rng.percent(10) { self.rng.between(-2_000, 2_000) } else { self.skew };
+        self.skew += if self.rng.percent(10) { self.rng.between(-2_000, 2_000) } else { 0 };
         self.after(downtime, Action::Boot);
+    }
+
+    /// The clock of the daemon's machine is set: a little, forwards by up to 40 days, or back by some minutes.
+    pub(crate) fn set_clock(&mut self) {
+        if self.is_calm() {
+            return;
+        }
+        let by = match self.rng.below(6) {
+            0..=2 => self.rng.between(-3_000, 3_000),
+            // Once: timers stand still until the clock is where it was.
+            3 if !self.was_set_back => {
+                self.was_set_back = true;
+                self.rng.between(-600_000, -10_000)
+            }
+            3 => 0,
+            4 => self.rng.between(10_000, 3_600_000),
+            _ => self.rng.between(3_600_000, 40 * 86_400_000),
+        };
+        self.skew += by;
+        self.line(|| format!("-- the clock is set by {by} ms"));
+        // What the daemon sleeps for, it looks at every second.
+        self.after(1_000, Action::Wake);
+        let next = self.rng.between(10_000, 120_000);
+        self.after(next, Action::SetClock);
+    }
+
+    /// Retention is due, for what has ended some time ago or just now.
+    pub(crate) fn retain(&mut self) -> Result<(), Violation> {
+        if self.daemon.core.is_none() {
+            return Ok(());
+        }
+        let age = if self.rng.percent(40) { 0 } else { self.rng.between(0, 60_000) };
+        self.daemon.sweeps.push_back(Retention {
+            keep: BTreeSet::new(),
+            finished_before: Some(Millis(self.now + self.skew - age)),
+            max_log_bytes: None,
+            keys_before: Millis(i64::MIN),
+            blobs_before: Millis(i64::MIN),
+            batch: if self.rng.percent(50) { 1 + u32::try_from(self.rng.below(3)).unwrap_or(0) } else { 256 },
+        });
+        self.deliver(Input::Sweep)
+    }
+
+    /// The daemon's process stands still: everything that comes meanwhile reaches it at once.
+    pub(crate) fn stall(&mut self) {
+        if self.is_calm() {
+            return;
+        }
+        let length = if self.rng.percent(50) {
+            self.rng.between(20_000, 60_000)
+        } else {
+            self.rng.between(500, 20_000)
+        };
+        self.stalled_until = self.now + length;
+        self.line(|| format!("-- the daemon stands still for {length} ms"));
+        let next = length + self.rng.between(10_000, 120_000);
+        self.after(next, Action::Stall);
     }
 
     /// Hands an input to the core. Its outputs leave at once or, as in a busy shard, together with those of others.
@@ -114,8 +181,11 @@ impl World {
         let mut unknown = self.daemon.unknown;
         for output in self.daemon.outputs.iter().skip(before) {
             match output {
-                Output::Append { id, .. } => {
+                Output::Append { id, append } => {
                     Invariant::NoAppendAfterUnknown.check(!unknown, || format!("{id:?} is appended"))?;
+                    let begun = self.daemon.draining && leases(&append.events);
+                    Invariant::NothingBegunWhileDraining
+                        .check(!begun, || format!("{id:?} leases a task of run {}", append.run))?;
                 }
                 Output::Restart => {
                     Invariant::RestartHasCause
@@ -242,6 +312,12 @@ impl World {
             }
             Output::PutSnapshot { run, snapshot } => {
                 self.trace.fact(Fact::Snapshot, snapshot.seq, snapshot.state.len() as u64);
+                if self.model.session(run).is_some() {
+                    self.check_session_snapshot(run, &snapshot)?;
+                    self.hand_over(appends);
+                    self.give(Work::Snapshot(run, snapshot));
+                    return Ok(());
+                }
                 let state = capataz_engine::RunState::from_snapshot(&snapshot.state);
                 let Ok(state) = state else { return Invariant::SnapshotFaithful.broken("it cannot be read") };
                 let durable = self.model.run(run).is_some_and(|run| snapshot.seq <= run.seq());
@@ -258,11 +334,25 @@ impl World {
                 self.give(Work::Agents(agents));
                 Ok(())
             }
-            Output::ScriptOver { .. } => {
-                Invariant::StateMatchesLog.broken("a script has ended, and none was started")
+            Output::ScriptOver { run } => {
+                self.trace.fact(Fact::ScriptOver, run.0.as_u64_pair().1, 0);
+                self.close_pages(run);
+                let over = self.model.run(run).is_some_and(|run| run.finished.is_some());
+                Invariant::NoEffectBeforeCommit.check(over, || format!("script {run} is said to be over"))
             }
-            Output::LoadSession { .. } => {
-                Invariant::StateMatchesLog.broken("a session is asked for, and no ask was started")
+            Output::Sweep { keep } => {
+                self.trace.fact(Fact::Sweep, keep.as_ref().map_or(0, |keep| keep.len() as u64), 0);
+                let retention = self.daemon.sweeps.pop_front();
+                if let (Some(retention), Some(keep)) = (retention, keep) {
+                    self.hand_over(appends);
+                    self.give(Work::Sweep(Box::new(Retention { keep, ..retention })));
+                }
+                Ok(())
+            }
+            Output::LoadSession { stream } => {
+                self.trace.fact(Fact::LoadSession, stream.0.as_u64_pair().1, 0);
+                self.load_session(stream);
+                Ok(())
             }
             Output::Restart => {
                 self.trace.fact(Fact::Restart, 0, 0);
@@ -272,6 +362,17 @@ impl World {
             }
             Output::Fenced => Invariant::RestartHasCause.broken("the core believes to be fenced"),
         }
+    }
+
+    /// A session's snapshot tells of what is durable.
+    fn check_session_snapshot(&self, stream: RunId, snapshot: &Snapshot) -> Result<(), Violation> {
+        let state = capataz_engine::session::SessionState::from_snapshot(&snapshot.state);
+        let Ok(state) = state else { return Invariant::SnapshotFaithful.broken("it cannot be read") };
+        let durable = self.model.session(stream).is_some_and(|session| state.seq() <= session.seq());
+        Invariant::NoEffectBeforeCommit.check(durable && state.seq() == snapshot.seq, || {
+            format!("a snapshot of session {stream} at event {}", state.seq())
+        })?;
+        self.check_session(stream, Some(&state))
     }
 
     /// The core holds no lease that its state does not have.
@@ -310,6 +411,14 @@ impl World {
     }
 }
 
+/// Whether any of these events is a lease.
+fn leases(events: &Bytes) -> bool {
+    feed::split(events).any(|event| {
+        let event = v1::Event::decode(event).unwrap_or_default();
+        matches!(event.body, Some(v1::event::Body::TaskLeased(_)))
+    })
+}
+
 fn fact_of(input: &Input) -> (Fact, u64) {
     match input {
         Input::Request { reply, .. } => (Fact::Request, reply.0),
@@ -319,8 +428,10 @@ fn fact_of(input: &Input) -> (Fact, u64) {
         Input::Committed { outcomes } => (Fact::Committed, outcomes.len() as u64),
         Input::CommitFailed => (Fact::CommitFailed, 0),
         Input::Recovered(Recovered { epoch, .. }) => (Fact::Recovered, epoch.0),
-        // Scenarios start plans only.
-        Input::SessionLoaded { .. } | Input::Swept | Input::Wake => (Fact::Wake, 0),
+        Input::SessionLoaded { stream, .. } => (Fact::SessionLoaded, stream.0.as_u64_pair().1),
+        Input::Sweep => (Fact::Sweep, 0),
+        Input::Swept => (Fact::Swept, 0),
+        Input::Wake => (Fact::Wake, 0),
         Input::Drain => (Fact::Drain, 0),
     }
 }

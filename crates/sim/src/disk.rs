@@ -4,18 +4,18 @@
 //! the commit's sync leaves nothing of it, a crash after it everything. Snapshots and agents are caches that are synced
 //! with the next commit, and may or may not outlive a crash.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use capataz_contracts::v1;
 use capataz_engine::{RunState, Timestamp};
-use capataz_runtime::core::{Input, KnownAgent, Output, Recovered};
+use capataz_runtime::core::{Input, KnownAgent, Output, Recovered, session_stream};
 use capataz_runtime::feed::Ring;
 use capataz_runtime::shell;
 use capataz_store::memory::Fault;
 use capataz_store::{
-    AgentRow, Append, AppendOutcome, MemoryStore, Position, RunId, ShardId, ShardWriter, Snapshot, Store,
-    StoreError,
+    AgentRow, Append, AppendOutcome, MemoryStore, Position, Retention, RunId, ShardId, ShardWriter, Snapshot,
+    Store, StoreError,
 };
 use prost::Message;
 
@@ -34,6 +34,7 @@ pub enum Work {
     Append(Append),
     Snapshot(RunId, Snapshot),
     Agents(Vec<AgentRow>),
+    Sweep(Box<Retention>),
     Reopen,
 }
 
@@ -42,6 +43,7 @@ pub enum Work {
 enum News {
     Committed(Vec<AppendOutcome>, Vec<Bytes>),
     Failed,
+    Swept,
     Recovered(Recovered, Position),
 }
 
@@ -109,8 +111,10 @@ impl World {
         while let Some(Work::Append(..)) = self.disk.queue.front()
             && let Some(Work::Append(append)) = self.disk.queue.pop_front()
         {
+            let joined = append.joined;
             group.push(append);
-            if self.rng.percent(4) {
+            // What is joined reaches the writer in one piece.
+            if !joined && self.rng.percent(4) {
                 break;
             }
         }
@@ -125,6 +129,7 @@ impl World {
                     self.after(delay, Action::Reopened);
                     break;
                 }
+                Some(Work::Sweep(retention)) => self.sweep(&retention)?,
                 Some(work) => self.disk.unsynced.push(work),
                 None => break,
             }
@@ -177,6 +182,20 @@ impl World {
         Ok(false)
     }
 
+    /// Retention removes what is due, durably.
+    fn sweep(&mut self, retention: &Retention) -> Result<(), Violation> {
+        self.sync();
+        if let Some(writer) = &mut self.disk.writer {
+            let swept = writer.sweep(retention).map_err(|error| store_failed(&error))?;
+            self.line(|| format!("disk: swept {swept:?}"));
+            let rows = self.disk.store.read_log(SHARD, Position(0), usize::MAX, usize::MAX);
+            let rows = rows.map_err(|error| store_failed(&error))?;
+            self.model.swept(rows, retention.finished_before.map_or(i64::MIN, |before| before.0))?;
+        }
+        self.tell(News::Swept);
+        Ok(())
+    }
+
     fn commit_now(&mut self, group: &[Append]) -> Result<Vec<AppendOutcome>, Violation> {
         self.sync();
         let Some(writer) = &mut self.disk.writer else { return Ok(Vec::new()) };
@@ -205,7 +224,7 @@ impl World {
         let _ = match work {
             Work::Snapshot(run, snapshot) => writer.put_snapshot(run, &snapshot),
             Work::Agents(agents) => writer.put_agents(&agents),
-            Work::Append(..) | Work::Reopen => Ok(()),
+            Work::Append(..) | Work::Sweep(_) | Work::Reopen => Ok(()),
         };
     }
 
@@ -277,6 +296,7 @@ impl World {
                 self.daemon.acknowledged.extend(events);
                 self.deliver(Input::Committed { outcomes })
             }
+            Some(News::Swept) => self.deliver(Input::Swept),
             Some(News::Failed) => self.deliver(Input::CommitFailed),
             Some(News::Recovered(recovered, newest)) => {
                 self.daemon.ring = Ring::new(newest, self.scenario.ring_bytes);
@@ -297,9 +317,13 @@ impl World {
         for (run, state) in &recovered.runs {
             self.check_faithful(*run, state, state.seq())?;
         }
+        for (stream, state) in &recovered.sessions {
+            self.check_session(*stream, state.as_ref())?;
+        }
         if self.strikes(self.scenario.crashes.saturating_mul(4)) {
             let newest = self.model.unfinished().map(|run| run.newest.clone());
-            let newest: Vec<Bytes> = newest.collect();
+            let sessions = recovered.sessions.iter().filter_map(|(stream, _)| self.model.session(*stream));
+            let newest: Vec<Bytes> = newest.chain(sessions.map(|session| session.newest.clone())).collect();
             self.die(CrashPoint::DuringRecovery, &newest);
             return Ok(());
         }
@@ -316,12 +340,15 @@ impl World {
         for run in store.unfinished(SHARD, None, usize::MAX)? {
             runs.push((run, shell::load(&store, run)?));
         }
+        let streams = runs.iter().filter_map(|(_, state)| state.session().map(session_stream));
+        let streams: BTreeSet<RunId> = streams.collect();
+        let sessions = streams.into_iter().map(|stream| Ok((stream, shell::load_session(&store, stream)?)));
+        let sessions = sessions.collect::<Result<Vec<_>, StoreError>>()?;
         let agents = store.agents()?.into_iter().filter_map(|row| {
             let agent = v1::Agent::decode(row.agent).ok()?;
             Some(KnownAgent { agent, source: v1::AgentSource::Worker, last_seen: Some(row.last_seen) })
         });
-        let recovered =
-            Recovered { epoch: writer.epoch(), runs, sessions: Vec::new(), agents: agents.collect() };
+        let recovered = Recovered { epoch: writer.epoch(), runs, sessions, agents: agents.collect() };
         self.disk.writer = Some(writer);
         Ok((recovered, store.bounds(SHARD)?.newest))
     }

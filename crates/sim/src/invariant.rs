@@ -43,6 +43,16 @@ invariants! {
     TokensIncrease: "Fencing tokens of a run strictly increase, over restarts too.";
     NoLateSuccess: "After a cancel that was not withdrawn, a result no longer succeeds.";
     AtMostOnce: "Work that must run at most once is not begun again while the outcome of its last beginning is unknown.";
+    ActionsOnce: "An action that must not be repeated is sent to a page once, whatever is lost, unless a person says so.";
+    AsksInOrder: "An ask begins in its turn, and calls each spec at most once and for a reason that its log shows.";
+    Transitions: "What becomes of a transition in an answer follows from the bands, the window and the answer alone.";
+    SessionTurns: "Each ask of a session that has ended is one turn of it, durable with its end, and says what was said.";
+    SessionContexts: "Asks of a session begin one at a time, each with what the session's stream folds to.";
+    SessionsAreRead: "A session is read once for each time that it is asked for.";
+    ScriptInOrder: "The activities of a script follow from one another, and a proposal is performed or the run has ended.";
+    ScriptFailures: "Retry, recovery, going on and halting follow from the script's policy and from what was sent to the page.";
+    NothingBegunWhileDraining: "A daemon that drains leases nothing.";
+    SweepsAreAllowed: "Retention removes whole runs that have finished long enough ago, and sessions that nobody uses.";
     WavesInOrder: "A wave begins when the one before it has finished, and finishes when all of its tasks have settled.";
     PolicyOutcome: "Evaluations and outcomes equal a direct evaluation of the policy over the settled results.";
     AttemptsCounted: "Attempts are numbered without gaps and never exceed the retry policy.";

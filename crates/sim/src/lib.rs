@@ -4,7 +4,7 @@
 //! [`Ring`](capataz_runtime::feed::Ring) and [`Reader`](capataz_runtime::feed::Reader)s, and the production
 //! [`load`](capataz_runtime::shell::load) over a [`MemoryStore`](capataz_store::MemoryStore). What is simulated lies
 //! around it: the shard's thread and the writer's ([`daemon`], [`disk`]), the workers' streams ([`network`], [`worker`],
-//! [`conduct`]), clients ([`client`], [`wishes`]) and subscribers ([`reader`]). None of that decides anything about a
+//! [`conduct`], [`host`]), clients ([`client`], [`wishes`]), sessions that are read ([`sessions`]) and subscribers ([`reader`]). None of that decides anything about a
 //! run.
 //!
 //! An independent [`model`] sees acknowledgements and the event stream, and holds them against the named
@@ -16,12 +16,14 @@
 //!
 //! Begin reading with [`world`].
 
+mod asks;
 mod campaign;
 mod client;
 mod conduct;
 mod coverage;
 mod daemon;
 mod disk;
+mod host;
 mod invariant;
 mod model;
 mod network;
@@ -32,6 +34,8 @@ mod reader;
 mod rng;
 mod scenario;
 mod schedule;
+mod scripts;
+mod sessions;
 mod trace;
 mod wishes;
 mod worker;

@@ -1,13 +1,17 @@
-//! Plans of every shape that matters: waves, policies, retries, timeouts, references.
+//! What clients start: plans of every shape that matters, with waves, policies, retries, timeouts and references; asks and
+//! scripts have files of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use capataz_contracts::v1;
-use capataz_engine::{Plan, StartRun, Work};
+use capataz_engine::{BROWSER_AGENT, Plan, StartRun, Work};
+use capataz_runtime::core::SESSION_LABEL;
+use capataz_store::RunId;
 
 use crate::rng::Rng;
 use crate::scenario::{Scenario, agent_name};
+use crate::{asks, scripts};
 
 /// What a client asks to be started; repeated as it is when an answer is lost.
 #[derive(Clone, Debug)]
@@ -25,20 +29,34 @@ pub const KEY_LABEL: &str = "key";
 impl Template {
     /// Draws a request. `number` makes its key differ from those of the others.
     pub fn draw(rng: &mut Rng, scenario: &Scenario, number: u64) -> Self {
-        let mut plan = plan(rng, scenario);
-        let mut agents: BTreeSet<String> =
-            plan.waves.iter().flat_map(|wave| &wave.tasks).map(|task| task.agent.clone()).collect();
-        if Plan::materialise(&mut plan).is_err() {
-            plan = smallest();
-            agents = BTreeSet::from([agent_name(0)]);
-        }
+        let drawn = u32::try_from(rng.below(100)).unwrap_or(0);
+        let (work, agents) = if drawn < scenario.plans {
+            any_plan(rng, scenario)
+        } else if drawn < scenario.plans + scenario.asks {
+            (Work::Ask(asks::draw(rng, scenario, number)), BTreeSet::new())
+        } else {
+            (Work::Script(Box::new(scripts::draw(rng, number))), BTreeSet::from([BROWSER_AGENT.to_owned()]))
+        };
         let key = rng.percent(80).then(|| format!("key-{number}"));
         let mut labels = BTreeMap::from([("team".to_owned(), ["red", "blue"][rng.below(2)].to_owned())]);
         if let Some(key) = &key {
             labels.insert(KEY_LABEL.to_owned(), key.clone());
         }
-        let start = StartRun { work: Work::Plan(plan), labels, parent: None };
+        if let Work::Ask(v1::Ask { session: Some(session), .. }) = &work {
+            labels.insert(SESSION_LABEL.to_owned(), session.clone());
+        }
+        let start = StartRun { work, labels, parent: None };
         Self { start, agents, key: key.map(Bytes::from), digest: digest(number) }
+    }
+
+    /// The request, for a run of this id.
+    #[must_use]
+    pub fn start_of(&self, run: Option<RunId>) -> StartRun {
+        let mut start = self.start.clone();
+        if let (Work::Script(script), Some(run)) = (&mut start.work, run) {
+            script.run_id = run.to_string();
+        }
+        start
     }
 
     /// Another request under the same key.
@@ -47,12 +65,25 @@ impl Template {
         let mut digest = self.digest;
         digest[31] ^= 1;
         let mut other = self.clone();
-        if let Work::Plan(plan) = &mut other.start.work {
-            plan.name.push('x');
+        match &mut other.start.work {
+            Work::Plan(plan) => plan.name.push('x'),
+            Work::Ask(ask) => ask.text.push('x'),
+            Work::Script(script) => script.name.push('x'),
         }
         other.digest = digest;
         other
     }
+}
+
+fn any_plan(rng: &mut Rng, scenario: &Scenario) -> (Work, BTreeSet<String>) {
+    let mut plan = plan(rng, scenario);
+    let mut agents: BTreeSet<String> =
+        plan.waves.iter().flat_map(|wave| &wave.tasks).map(|task| task.agent.clone()).collect();
+    if Plan::materialise(&mut plan).is_err() {
+        plan = smallest();
+        agents = BTreeSet::from([agent_name(0)]);
+    }
+    (Work::Plan(plan), agents)
 }
 
 fn digest(number: u64) -> [u8; 32] {

@@ -92,8 +92,8 @@ impl Subscriber {
     /// Whether it has everything that it wants.
     pub fn is_at_end(&self, model: &Model) -> bool {
         match self.taste {
-            Taste::OneRun(_) => model.runs().all(|run| self.read.contains(&run.run)),
-            _ => !model.entries().iter().skip(self.next).any(|entry| self.wants(entry)),
+            Taste::OneRun(_) => model.runs().all(|run| run.removed || self.read.contains(&run.run)),
+            _ => !model.entries().iter().skip(self.next).any(|entry| self.wants(entry) && !entry.removed),
         }
     }
 
@@ -107,7 +107,8 @@ impl Subscriber {
     /// Chooses where to begin, or goes on after its cursor.
     fn begin(&mut self, model: &Model, bounds: Bounds, rng: &mut Rng) -> Result<(), Violation> {
         if let Taste::OneRun(None) = self.taste {
-            let unread = model.runs().find(|run| !self.read.contains(&run.run)).map(|run| run.run);
+            let unread =
+                model.runs().find(|run| !run.removed && !self.read.contains(&run.run)).map(|run| run.run);
             if unread.is_none() {
                 return Ok(());
             }
@@ -132,11 +133,12 @@ impl Subscriber {
     fn take(&mut self, step: &Step, keep: usize, model: &Model) -> Result<(), Violation> {
         for delivered in step.events.iter().take(keep) {
             let entries = model.entries();
-            let skipped = entries.iter().skip(self.next).position(|entry| self.wants(entry));
+            let is_it = |entry: &Entry| entry.run == delivered.run && entry.event == delivered.event;
+            let may_be = |entry: &Entry| self.wants(entry) && (!entry.removed || is_it(entry));
+            let skipped = entries.iter().skip(self.next).position(may_be);
             let expected =
                 skipped.and_then(|skipped| Some((self.next + skipped, entries.get(self.next + skipped)?)));
-            let same = expected
-                .is_some_and(|(_, entry)| entry.run == delivered.run && entry.event == delivered.event);
+            let same = expected.is_some_and(|(_, entry)| is_it(entry));
             Invariant::ExactlyOnce.check(same, || {
                 let got = entries
                     .iter()
@@ -160,6 +162,13 @@ impl World {
             return Ok(());
         };
         if !self.daemon.ready {
+            return self.read_later(index, 400);
+        }
+        if let Taste::OneRun(Some(run)) = subscriber.taste
+            && self.model.run(run).is_some_and(|run| run.removed)
+        {
+            subscriber.taste = Taste::OneRun(None);
+            subscriber.cut();
             return self.read_later(index, 400);
         }
         if subscriber.reader.is_none() {
@@ -203,7 +212,8 @@ impl World {
             Invariant::ExactlyOnce
                 .check(!step.finished || finished, || format!("run {run} is not finished"))?;
             if step.finished {
-                let wanted = self.model.entries().iter().skip(subscriber.next).any(|entry| entry.run == run);
+                let left = |entry: &Entry| entry.run == run && !entry.removed;
+                let wanted = self.model.entries().iter().skip(subscriber.next).any(left);
                 Invariant::ExactlyOnce
                     .check(!wanted, || format!("the end of run {run} was not delivered"))?;
                 subscriber.read.push(run);

@@ -1,6 +1,7 @@
 //! What a world is made of: sizes, delays and how often things go wrong. Drawn from the seed.
 
 use capataz_contracts::v1;
+use capataz_engine::BROWSER_AGENT;
 use capataz_runtime::core::{CoreConfig, Known, KnownAgent};
 
 use crate::rng::Rng;
@@ -17,12 +18,21 @@ pub const CALM_MS: i64 = 3_600_000;
 pub struct Scenario {
     pub core: CoreConfig,
     pub ring_bytes: usize,
-    /// Agents are named by their index; worker 0 serves all of them.
+    /// Agents are named by their index; worker 0 serves all of them, and those of the specs.
     pub agents: usize,
+    /// How many sessions asks belong to.
+    pub sessions: usize,
+    /// Of a hundred runs, so many are plans, and so many more are asks; the others are scripts.
+    pub plans: u32,
+    pub asks: u32,
     pub workers: Vec<WorkerShape>,
     pub readers: usize,
     /// Inputs that are delivered before the faults stop.
     pub inputs: u64,
+    /// The clock of the daemon's machine is set while it runs, forwards and backwards.
+    pub has_clock_jumps: bool,
+    /// The daemon's process stands still now and then.
+    pub stalls: bool,
     /// Runs that clients start at most.
     pub runs: usize,
     /// How often, of a thousand: a crash at each place where one can happen.
@@ -45,9 +55,11 @@ pub struct Scenario {
 
 #[derive(Clone, Debug)]
 pub struct WorkerShape {
-    pub agents: Vec<usize>,
+    pub agents: Vec<String>,
     pub slots: u32,
     pub max_concurrency: u32,
+    /// It performs the actions of scripts, and dies with the daemon that it is a part of.
+    pub is_host: bool,
 }
 
 impl Scenario {
@@ -56,23 +68,40 @@ impl Scenario {
         let agents = 1 + rng.below(3);
         let mut workers = Vec::new();
         for index in 0..2 + rng.below(3) {
-            let served: Vec<usize> = (0..agents).filter(|_| index == 0 || rng.percent(60)).collect();
+            let all = (0..agents).map(agent_name).chain((0..SERVED_SPECS).map(spec_agent));
+            let served: Vec<String> = all.filter(|_| index == 0 || rng.percent(60)).collect();
             workers.push(WorkerShape {
-                agents: if served.is_empty() { vec![0] } else { served },
+                agents: if served.is_empty() { vec![agent_name(0)] } else { served },
                 slots: 1 + u32::try_from(rng.below(4)).unwrap_or(0),
                 max_concurrency: 1 + u32::try_from(rng.below(3)).unwrap_or(0),
+                is_host: false,
             });
         }
+        // A second host has none of the pages of the first.
+        for _ in 0..if rng.percent(15) { 2 } else { 1 } {
+            workers.push(WorkerShape {
+                agents: vec![BROWSER_AGENT.to_owned()],
+                slots: 1 + u32::try_from(rng.below(3)).unwrap_or(0),
+                max_concurrency: 4,
+                is_host: true,
+            });
+        }
+        let (plans, asks) = [(100, 0), (40, 35), (10, 75), (15, 15), (34, 33)][rng.below(5)];
         let slow_network = rng.percent(15);
         let slow_disk = rng.percent(15);
         Self {
             core: core_config(rng),
             ring_bytes: if rng.percent(50) { 64 + rng.below(4_000) } else { 1 << 20 },
             agents,
+            sessions: 1 + rng.below(3),
+            plans,
+            asks,
             workers,
             readers: 2 + rng.below(3),
             inputs: 240 + rng.below(240) as u64,
-            runs: 2 + rng.below(6),
+            has_clock_jumps: rng.percent(15),
+            stalls: rng.percent(15),
+            runs: if plans == 100 { 2 + rng.below(6) } else { 4 + rng.below(12) },
             crashes: if rng.percent(10) { 0 } else { 5 + u32::try_from(rng.below(25)).unwrap_or(0) },
             commit_faults: if rng.percent(30) { 0 } else { u32::try_from(rng.below(60)).unwrap_or(0) },
             cuts: if rng.percent(20) { 0 } else { u32::try_from(rng.below(40)).unwrap_or(0) },
@@ -89,9 +118,12 @@ impl Scenario {
     /// What the configuration names: every agent of the world is declared.
     #[must_use]
     pub fn known(&self) -> Known {
-        let known =
-            |index| KnownAgent { agent: agent(index, 1), source: v1::AgentSource::Declared, last_seen: None };
-        Known { agents: (0..self.agents).map(known).collect(), ..Known::default() }
+        let declared = |agent| KnownAgent { agent, source: v1::AgentSource::Declared, last_seen: None };
+        let names = (0..self.agents).map(agent_name).chain((0..=SERVED_SPECS).map(spec_agent));
+        let names = names.chain([BROWSER_AGENT.to_owned()]).map(|name| agent(&name, 1));
+        let foreign =
+            v1::Agent { contract_version: "2.0.0".to_owned(), ..agent(&spec_agent(FOREIGN_SPEC), 1) };
+        Known { agents: names.chain([foreign]).map(declared).collect(), ..Known::default() }
     }
 }
 
@@ -103,6 +135,9 @@ fn core_config(rng: &mut Rng) -> CoreConfig {
         max_unfinished_runs: if rng.percent(10) { 2 } else { 1_000 },
         max_pending_appends: if rng.percent(10) { 3 } else { 8_192 },
         snapshot_every: if rng.percent(70) { 2 + rng.draw() % 20 } else { 2_000 },
+        session_snapshot_every: if rng.percent(70) { 1 + rng.draw() % 6 } else { 64 },
+        max_idle_sessions: if rng.percent(50) { rng.below(3) } else { 1_024 },
+        max_waiting_per_session: if rng.percent(10) { 2 } else { 256 },
         max_events_per_run: if rng.percent(10) { 15 + rng.draw() % 40 } else { 1_000_000 },
         ..CoreConfig::default()
     }
@@ -113,10 +148,21 @@ pub fn agent_name(index: usize) -> String {
     format!("agent-{index}")
 }
 
+/// Specs whose agents workers serve. That of the next one is declared and never served.
+pub const SERVED_SPECS: usize = 3;
+/// A spec whose agent speaks another version of the contract.
+pub const FOREIGN_SPEC: usize = 5;
+
+/// The agent of a spec.
 #[must_use]
-pub fn agent(index: usize, max_concurrency: u32) -> v1::Agent {
+pub fn spec_agent(index: usize) -> String {
+    format!("sage-{index}")
+}
+
+#[must_use]
+pub fn agent(name: &str, max_concurrency: u32) -> v1::Agent {
     v1::Agent {
-        name: agent_name(index),
+        name: name.to_owned(),
         category: "utility".to_owned(),
         kind: v1::AgentKind::Task as i32,
         contract_version: "1.0.0".to_owned(),

@@ -4,7 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use capataz_contracts::v1::{connect_request::Frame as Said, connect_response::Frame as Told};
+use capataz_engine::session::SessionState;
 use capataz_runtime::core::ConnectionId;
+use capataz_store::RunId;
 
 use crate::client::Verdict;
 use crate::worker::Job;
@@ -22,6 +24,15 @@ pub enum Action {
     Written,
     /// The writer's thread has claimed the shard.
     Reopened,
+    /// Somebody beside the shard's thread reads a session that the core has asked for.
+    ReadSession {
+        stream: RunId,
+    },
+    /// What was read reaches the shard's thread.
+    SessionRead {
+        stream: RunId,
+        state: Option<Box<SessionState>>,
+    },
     /// A new daemon starts.
     Boot,
     /// A worker's frame reaches the daemon.
@@ -65,11 +76,37 @@ pub enum Action {
     Act,
     /// People look after runs that wait for them.
     Operate,
+    /// The clock of the daemon's machine is set.
+    SetClock,
+    /// The daemon's process stands still for a while.
+    Stall,
     /// A subscriber reads on. Stale where its stream has another number by now.
     Read {
         reader: usize,
         stream: u64,
     },
+}
+
+impl Action {
+    /// Whether the daemon's process does it, or hears of it.
+    #[must_use]
+    pub fn is_daemons(&self) -> bool {
+        matches!(
+            self,
+            Self::Wake
+                | Self::CarryOut
+                | Self::Write
+                | Self::Written
+                | Self::Reopened
+                | Self::ReadSession { .. }
+                | Self::SessionRead { .. }
+                | Self::Up { .. }
+                | Self::UpEnd { .. }
+                | Self::Ask { .. }
+                | Self::GiveUp { .. }
+                | Self::Read { .. }
+        )
+    }
 }
 
 #[derive(Debug)]

@@ -26,6 +26,11 @@ pub enum Fact {
     Progress,
     Crash,
     Delivered,
+    ScriptOver,
+    LoadSession,
+    SessionLoaded,
+    Sweep,
+    Swept,
 }
 
 /// The trace of one run of a world.

@@ -12,6 +12,7 @@ use crate::model::RunModel;
 use crate::plans::Template;
 use crate::scenario::agent_name;
 use crate::schedule::Action;
+use crate::scripts;
 use crate::world::World;
 
 /// Answers that lead to an end.
@@ -40,7 +41,11 @@ impl World {
                 let agents = vec![agent_name(0), "agnet-0".to_owned()];
                 self.want(Wish::Check { agents }, false);
             }
-            5..=14 => {
+            5..=7 => self.change_specs(),
+            8..=13 => self.want_transition(),
+            14..=24 => self.want_browser(),
+            25 => return self.retain(),
+            26..=34 => {
                 if let Some(run) = self.any_run() {
                     self.want(Wish::Wait { run }, false);
                 }
@@ -79,6 +84,37 @@ impl World {
                 self.model.runs().nth(pick).map(|run| run.run)
             }
         }
+    }
+
+    /// A user accepts what the answer to some ask has suggested, or what nobody has.
+    fn want_transition(&mut self) {
+        let open = self.model.sessions().flat_map(|session| {
+            session.suggestions().map(|request_id| (session.name.clone(), request_id.clone()))
+        });
+        let open: Vec<(String, String)> = open.collect();
+        let any = self.rng.pick(&open).cloned().filter(|_| !self.rng.percent(10));
+        let (session, request_id) = any
+            .unwrap_or_else(|| (format!("talk-{}", self.rng.below(4)), format!("ask-{}", self.rng.below(8))));
+        self.want(Wish::Accept { session, request_id }, false);
+    }
+
+    /// Somebody proposes an action to an interactive script, or closes it.
+    fn want_browser(&mut self) {
+        let waiting: Vec<RunId> =
+            self.model.unfinished().filter(|run| run.awaits_proposal()).map(|run| run.run).collect();
+        let run = self.rng.pick(&waiting).copied().filter(|_| !self.rng.percent(10));
+        let Some(run) = run.or_else(|| self.any_run()) else { return };
+        let number = self.draw_id();
+        let request_id = format!("r{number}");
+        let input = if self.rng.percent(15) {
+            Command::CloseBrowser { request_id }
+        } else {
+            Command::Propose {
+                action: Box::new(scripts::action(&mut self.rng, &format!("p{number}"))),
+                request_id,
+            }
+        };
+        self.want(Wish::Command { run, if_seq: None, input: Box::new(input) }, false);
     }
 
     fn want_command(&mut self) {
@@ -130,7 +166,7 @@ impl World {
         let held: Vec<(RunId, Option<Asked>)> = self
             .model
             .unfinished()
-            .filter(|run| run.is_held())
+            .filter(|run| run.is_held() || calm && run.awaits_proposal())
             .map(|run| (run.run, first_question(run)))
             .collect();
         for (run, question) in held {
@@ -139,7 +175,9 @@ impl World {
                 continue;
             }
             let request_id = format!("r{}", self.draw_id());
+            let idle = self.model.run(run).is_some_and(|run| !run.is_held());
             let input = match question {
+                None if idle => Command::CloseBrowser { request_id },
                 None => Command::Resume { request_id },
                 Some((question_id, options)) => {
                     let calm_answer = options.iter().find(|option| CALM_ANSWERS.contains(&option.as_str()));

@@ -1,6 +1,6 @@
 //! Scripted workers: honest ones, and every other kind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use capataz_contracts::v1::{
     self, connect_request::Frame as Said, connect_response::Frame as Told, payload::Data,
@@ -10,6 +10,7 @@ use capataz_runtime::core::ConnectionId;
 use capataz_store::RunId;
 
 use crate::conduct::Conduct;
+use crate::host::Work;
 use crate::invariant::{Invariant, Violation};
 use crate::model::frames::parse;
 use crate::model::settle::signature;
@@ -44,6 +45,7 @@ pub enum Job {
 #[derive(Debug)]
 pub struct Holding {
     conduct: Conduct,
+    work: Work,
     /// Sent and not confirmed.
     result: Option<Said>,
     cancelled: bool,
@@ -59,6 +61,8 @@ pub struct Worker {
     /// Hangs until then.
     mute_until: i64,
     holdings: BTreeMap<Key, Holding>,
+    /// Scripts whose page it has.
+    pub pages: BTreeSet<RunId>,
 }
 
 impl Worker {
@@ -70,6 +74,7 @@ impl Worker {
             heartbeat_ms: 1_000,
             mute_until: 0,
             holdings: BTreeMap::new(),
+            pages: BTreeSet::new(),
         }
     }
 
@@ -214,7 +219,7 @@ impl World {
                 .shape
                 .agents
                 .iter()
-                .map(|agent_id| agent(*agent_id, worker.shape.max_concurrency))
+                .map(|name| agent(name, worker.shape.max_concurrency))
                 .collect(),
             slots: worker.shape.slots,
             held: worker.holdings.keys().filter_map(|key| reference(*key)).collect(),
@@ -227,7 +232,9 @@ impl World {
 
     /// The worker's stream is over: it comes back with what it holds.
     pub(crate) fn hung_up(&mut self, index: usize, id: ConnectionId) {
-        let delay = self.rng.delay(400, 20_000);
+        // Some stay away until the daemon no longer waits for them.
+        let away = self.strikes(50);
+        let delay = if away { self.rng.between(20_000, 120_000) } else { self.rng.delay(400, 20_000) };
         let Some(worker) = self.workers.get_mut(index) else { return };
         if worker.link == Some(id) {
             worker.link = None;
@@ -311,7 +318,13 @@ impl World {
         let Some(worker) = self.workers.get_mut(index) else { return Ok(()) };
         worker.holdings.insert(
             key,
-            Holding { conduct, result: None, cancelled: false, deadline_ms: assignment.deadline_ms },
+            Holding {
+                conduct,
+                work: Work::of(assignment),
+                result: None,
+                cancelled: false,
+                deadline_ms: assignment.deadline_ms,
+            },
         );
         let (in_work, slots) = (worker.in_work(), worker.shape.slots as usize);
         Invariant::SlotsMatchLeases.check(in_work <= slots, || {
@@ -343,6 +356,7 @@ impl World {
     pub(crate) fn worker_crashes(&mut self, index: usize) {
         let Some(worker) = self.workers.get_mut(index) else { return };
         worker.holdings.clear();
+        worker.pages.clear();
         let link = worker.link.take();
         self.line(|| format!("worker {index} crashes"));
         if let Some(id) = link {
@@ -360,6 +374,19 @@ impl World {
 
     pub(crate) fn link_of(&self, index: usize) -> Option<ConnectionId> {
         self.workers.get(index)?.link
+    }
+
+    /// What is a part of the daemon dies with it.
+    pub(crate) fn hosts_die(&mut self) {
+        for worker in self.workers.iter_mut().filter(|worker| worker.shape.is_host) {
+            worker.holdings.clear();
+            worker.pages.clear();
+        }
+    }
+
+    pub(crate) fn work_of(&self, index: usize, key: Key) -> Work {
+        let holding = self.workers.get(index).and_then(|worker| worker.holdings.get(&key));
+        holding.map_or(Work::Plan, |holding| holding.work.clone())
     }
 
     pub(crate) fn holding(&self, index: usize, key: Key) -> Option<(Conduct, bool)> {

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use capataz_engine::TaskRef;
-use capataz_runtime::core::{ConnectionId, ReplyId};
+use capataz_runtime::core::{ConnectionId, Input, ReplyId};
 use capataz_store::RunId;
 
+use crate::asks::Catalogue;
 use crate::client::{Asked, Op};
 use crate::coverage::Coverage;
 use crate::daemon::Daemon;
@@ -31,6 +32,12 @@ pub(crate) struct World {
     pub(crate) now: i64,
     /// What the daemon's clock shows beside the true time.
     pub(crate) skew: i64,
+    /// The daemon's clock was set back by minutes.
+    pub(crate) was_set_back: bool,
+    /// The daemon's process stands still until then.
+    pub(crate) stalled_until: i64,
+    /// What the daemon has read of the specs.
+    pub(crate) specs: Catalogue,
     pub(crate) schedule: Schedule,
     /// Number of the present process.
     pub(crate) generation: u64,
@@ -56,6 +63,7 @@ impl World {
     pub(crate) fn new(seed: u64, keep_lines: usize) -> Self {
         let mut rng = Rng::new(seed);
         let scenario = Scenario::draw(&mut rng);
+        let specs = Catalogue::draw(&mut rng);
         let workers =
             scenario.workers.iter().enumerate().map(|(index, shape)| Worker::new(index, shape.clone()));
         let workers: Vec<Worker> = workers.collect();
@@ -66,6 +74,9 @@ impl World {
             scenario,
             now: EPOCH_MS,
             skew: 0,
+            was_set_back: false,
+            stalled_until: 0,
+            specs,
             schedule: Schedule::default(),
             generation: 0,
             daemon,
@@ -94,6 +105,14 @@ impl World {
         }
         world.after(100, Action::Act);
         world.after(OPERATE_EVERY, Action::Operate);
+        if world.scenario.has_clock_jumps {
+            let delay = world.rng.between(1_000, 60_000);
+            world.after(delay, Action::SetClock);
+        }
+        if world.scenario.stalls {
+            let delay = world.rng.between(1_000, 60_000);
+            world.after(delay, Action::Stall);
+        }
         world
     }
 
@@ -105,6 +124,11 @@ impl World {
                 && self.now > since + CALM_MS
             {
                 return self.overdue();
+            }
+            if self.now < self.stalled_until && scheduled.action.is_daemons() {
+                // It happens all at once when the process goes on, in the order in which it came.
+                self.schedule.push(self.stalled_until, scheduled.generation, scheduled.action);
+                continue;
             }
             let alive = scheduled.generation == self.generation;
             let ends = matches!(scheduled.action, Action::Operate);
@@ -127,7 +151,25 @@ impl World {
             Action::Write if alive => self.write(),
             Action::Written if alive => self.written(),
             Action::Reopened if alive => self.reopened(),
-            Action::Wake | Action::CarryOut | Action::Write | Action::Written | Action::Reopened => Ok(()),
+            Action::ReadSession { stream } if alive => self.read_session(stream),
+            Action::SessionRead { stream, state } if alive => {
+                self.deliver(Input::SessionLoaded { stream, state })
+            }
+            Action::Wake
+            | Action::CarryOut
+            | Action::Write
+            | Action::Written
+            | Action::Reopened
+            | Action::ReadSession { .. }
+            | Action::SessionRead { .. } => Ok(()),
+            Action::SetClock => {
+                self.set_clock();
+                Ok(())
+            }
+            Action::Stall => {
+                self.stall();
+                Ok(())
+            }
             Action::Boot => self.boot(),
             Action::Up { link, index, frame } => self.up(link, index, *frame),
             Action::Down { link, index, frame } => self.down(link, index, *frame),
@@ -183,6 +225,7 @@ impl World {
         self.line(|| "-- the faults stop".to_owned());
         self.calm_since = Some(self.now);
         self.workers_calm_down();
+        self.change_specs();
         if self.daemon.draining {
             self.line(|| "the drained daemon is replaced".to_owned());
             self.crash();

@@ -11,7 +11,7 @@
 //! If `commit` fails with [`StoreError`], its outcome is *unknown*: the transaction may or may not be durable. The
 //! caller never repeats the commit; it reopens the writer under a new epoch and reads the truth from the log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use bytes::Bytes;
@@ -281,10 +281,12 @@ pub struct Swept {
     pub bytes: u64,
 }
 
-/// The rules for the removal of finished runs.
-#[derive(Clone, Copy, Debug)]
+/// Which finished runs go.
+#[derive(Clone, Debug)]
 pub struct Retention {
-    /// Runs that finished before this time are removed.
+    /// Streams that stay, however old they are: somebody works with them.
+    pub keep: BTreeSet<RunId>,
+    /// Runs that finished before this go.
     pub finished_before: Option<Millis>,
     /// While the events of the shard have more bytes than this, the runs that finished first are removed.
     pub max_log_bytes: Option<u64>,

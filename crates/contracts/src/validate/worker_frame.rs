@@ -25,11 +25,11 @@ const LINE_MAX: usize = 1024;
 #[must_use]
 pub fn worker_frame(frame: Frame, inline_max: usize) -> Frame {
     match frame {
-        Frame::Completed(v1::Completed { lease, output, log }) => {
+        Frame::Completed(v1::Completed { lease, output, log, usage }) => {
             let log = log_end(log);
             match output.as_ref().and_then(|output| broken(output, inline_max)) {
                 Some(error) => Frame::Failed(v1::Failed { lease, error: Some(error), log }),
-                None => Frame::Completed(v1::Completed { lease, output, log }),
+                None => Frame::Completed(v1::Completed { lease, output, log, usage: usage.map(counted) }),
             }
         }
         Frame::Cancelled(v1::Cancelled { lease, partial_output, log }) => {
@@ -53,6 +53,13 @@ pub fn worker_frame(frame: Frame, inline_max: usize) -> Frame {
         | Frame::Drain(_)
         | Frame::Returned(_)) => frame,
     }
+}
+
+/// Usage without what nobody could add up: work that was done does not fail because of its bill.
+fn counted(mut usage: v1::Usage) -> v1::Usage {
+    let is_currency = |code: &str| code.len() == 3 && code.bytes().all(|byte| byte.is_ascii_uppercase());
+    usage.cost = usage.cost.filter(|cost| is_currency(&cost.currency));
+    usage
 }
 
 /// Only what a worker may say of an error: the rest is the daemon's.

@@ -8,6 +8,7 @@ use super::turn::Turn;
 use super::{Refusal, report, resolve, settle};
 use crate::effect::Effect;
 use crate::input::{Observed, TaskRef};
+use crate::planted::{self, Fault};
 
 /// Lost leases after which a task fails with WORKER_LOST.
 const MAX_LOSSES: u32 = 5;
@@ -29,7 +30,8 @@ pub(super) fn handle(
     if let Some(cancel) = cancel {
         return report::stopped(turn, task, cancel.reason, Observed::default(), None);
     }
-    if turn.declared(task)?.at_most_once && !unbegun {
+    let repeats = planted::is(Fault::ActionRepeatedAfterUnknownOutcome) && turn.state.script.is_some();
+    if turn.declared(task)?.at_most_once && !unbegun && !repeats {
         return resolve::ask_outcome(turn, task);
     }
     if losses >= MAX_LOSSES && !unbegun {

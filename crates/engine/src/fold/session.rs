@@ -189,6 +189,12 @@ impl SessionState {
         self.seq
     }
 
+    /// Unix milliseconds of the newest event.
+    #[must_use]
+    pub fn updated_at_ms(&self) -> i64 {
+        self.last_at.0
+    }
+
     /// Encodes the state.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use capataz_engine::planted::{self, Fault};
 use capataz_engine::{self as engine, Effect, TaskRef};
 use capataz_store::{Append, AppendOutcome, BlobHash, Create, Millis, Position, RunId, Snapshot, Summary};
 
-use super::sessions::SessionAppend;
+use super::sessions::{SessionAppend, session_stream};
 use super::{Answer, AppendId, CloseReason, ConnectionId, Core, Mode, Output, Published, ReplyId, Timer};
 
 /// All that one turn does to one run.
@@ -118,6 +118,8 @@ impl Core {
         let summary = (projected != slot.projected).then(|| summary_of(&slot.state));
         slot.projected = projected;
         let events = join(batch.events);
+        // The mark binds the next append, whatever that is: without the session's there must be no mark.
+        let session = batch.session.filter(|session| self.is_loaded(session.stream));
         let append = Append {
             run: batch.run,
             first_seq: batch.first_seq,
@@ -126,7 +128,7 @@ impl Core {
             create: batch.create,
             summary,
             blobs: batch.blobs,
-            joined: batch.session.is_some(),
+            joined: session.is_some() && !planted::is(Fault::JoinedAppendLosesItsMark),
         };
         let mut deferred = batch.deferred;
         if planted::is(Fault::AcknowledgeBeforeCommit) {
@@ -134,7 +136,7 @@ impl Core {
             self.release(batch.run, early);
         }
         self.in_flight(id, append, deferred, batch.waiting_creator);
-        if let Some(session) = batch.session {
+        if let Some(session) = session {
             self.append_session(session, Vec::new());
         }
     }
@@ -187,6 +189,7 @@ impl Core {
     pub(super) fn committed(&mut self, outcomes: Vec<AppendOutcome>) {
         for outcome in outcomes {
             let Some(pending) = self.pending.pop_front() else { return };
+            let stream = pending.run;
             match outcome {
                 AppendOutcome::Committed(position) => self.durable(pending, position),
                 AppendOutcome::KeyTaken { run, same_request }
@@ -194,8 +197,13 @@ impl Core {
                 {
                     self.creation_refused(pending, run, same_request);
                 }
-                AppendOutcome::KeyTaken { .. } if self.sessions.contains_key(&pending.run) => {
-                    self.reread_session(pending.run);
+                // It was refused with its ask, or rests on one that was: the session is being read again.
+                AppendOutcome::KeyTaken { .. } | AppendOutcome::Conflict
+                    if self.sessions.contains_key(&stream) && !self.is_loaded(stream) =>
+                {
+                    for reply in replies_of(&pending.deferred) {
+                        self.reply(reply, Answer::Unavailable);
+                    }
                 }
                 AppendOutcome::Fenced => {
                     self.pending.push_front(pending);
@@ -219,6 +227,7 @@ impl Core {
                     return self.commit_failed();
                 }
             }
+            self.reread_when_settled(stream);
         }
     }
 
@@ -249,6 +258,11 @@ impl Core {
         }
         if let Some(reply) = pending.waiting_creator {
             self.reply(reply, answer());
+        }
+        // What the run has said in its session was never said: nobody may begin on it.
+        let ended = self.runs.get(&pending.run).filter(|slot| slot.state.is_finished());
+        if let Some(session) = ended.and_then(|slot| slot.state.session()) {
+            self.reread_session(session_stream(session));
         }
         self.forget_run(pending.run);
     }
@@ -303,6 +317,8 @@ impl Core {
             replies.extend(slot.into_callers());
         }
         self.idle_sessions.clear();
+        self.sweeps = 0;
+        self.unread_sessions.clear();
         for reply in replies {
             self.reply(reply, Answer::Unavailable);
         }
@@ -355,6 +371,10 @@ impl Core {
 
     /// Caches a long run's state. Only what is wholly durable may be cached.
     fn snapshot_if_due(&mut self, run: RunId, committed: AppendId) {
+        // What this turn has decided for the run is part of its state, and not of the log yet.
+        if self.batches.iter().any(|batch| batch.run == run && batch.count > 0) {
+            return;
+        }
         let every = self.config.snapshot_every;
         let Some(slot) = self.runs.get_mut(&run) else { return };
         let seq = slot.state.seq();

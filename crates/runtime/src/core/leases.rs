@@ -54,7 +54,8 @@ impl Core {
 
     /// Gives free slots to waiting tasks, run after run in turn.
     pub(super) fn assign_slots(&mut self) {
-        if self.mode != Mode::Running {
+        let drains = self.draining && !planted::is(Fault::LeaseGrantedWhileDraining);
+        if self.mode != Mode::Running || drains {
             return self.dirty_agents.clear();
         }
         while let Some(agent) = self.dirty_agents.pop_first() {

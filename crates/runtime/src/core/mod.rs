@@ -70,6 +70,12 @@ pub struct CoreConfig {
     pub max_waiters_per_run: usize,
     /// Events after which a run's state is cached in the store.
     pub snapshot_every: u64,
+    /// Events after which a session's state is cached in the store.
+    pub session_snapshot_every: u64,
+    /// Sessions that nobody asks anything, kept in memory.
+    pub max_idle_sessions: usize,
+    /// Asks of one session that may wait for their turn.
+    pub max_waiting_per_session: usize,
     /// Events after which a run is ended with RUN_LIMIT_EXCEEDED.
     pub max_events_per_run: u64,
     /// Bytes of outputs in the answer to a caller that waits.
@@ -87,6 +93,9 @@ impl Default for CoreConfig {
             max_pending_appends: 8_192,
             max_waiters_per_run: 1_024,
             snapshot_every: 2_000,
+            session_snapshot_every: 64,
+            max_idle_sessions: 1_024,
+            max_waiting_per_session: 256,
             max_events_per_run: 1_000_000,
             max_result_bytes: 1024 * 1024,
         }
@@ -126,7 +135,9 @@ pub enum Input {
         stream: RunId,
         state: Option<Box<SessionState>>,
     },
-    /// Retention has removed runs or sessions.
+    /// Retention is due: answered with [`Output::Sweep`].
+    Sweep,
+    /// The sweep that was let go has ended, well or not.
     Swept,
     /// The time of [`Core::next_wake`] has come.
     Wake,
@@ -218,6 +229,11 @@ pub enum Output {
     /// Read a session and answer with [`Input::SessionLoaded`].
     LoadSession {
         stream: RunId,
+    },
+    /// Let retention sweep, but for these streams, which are in use; `None` where it must not sweep now. In the writer's
+    /// order, and answered with [`Input::Swept`].
+    Sweep {
+        keep: Option<BTreeSet<RunId>>,
     },
     /// A script has ended: nobody needs its browser any more.
     ScriptOver {
@@ -347,6 +363,10 @@ pub struct Core {
     sessions: BTreeMap<RunId, SessionSlot>,
     /// Sessions that nobody asks anything, each once, those first that were left first; some may be busy again.
     idle_sessions: BTreeMap<u64, RunId>,
+    /// Sweeps that were let go and have not ended.
+    sweeps: u32,
+    /// Sessions that are read when no sweep is at work any more, for it may remove them.
+    unread_sessions: BTreeSet<RunId>,
     /// Until then an agent that nobody knows may be one whose worker has not come back yet.
     gathering_until: Timestamp,
     /// The connection whose report is being handled.
@@ -388,6 +408,8 @@ impl Core {
             router: None,
             sessions: BTreeMap::new(),
             idle_sessions: BTreeMap::new(),
+            sweeps: 0,
+            unread_sessions: BTreeSet::new(),
             gathering_until: Timestamp::default(),
             reporting: None,
             outputs: Vec::new(),
@@ -407,7 +429,8 @@ impl Core {
             Input::CommitFailed => self.commit_failed(),
             Input::Recovered(recovered) => self.recovered(recovered),
             Input::SessionLoaded { stream, state } => self.session_loaded(stream, state),
-            Input::Swept => self.forget_idle_sessions(),
+            Input::Sweep => self.sweep(),
+            Input::Swept => self.swept(),
             Input::Wake => {}
             Input::Drain => self.drain(),
         }

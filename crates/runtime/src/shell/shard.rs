@@ -1,6 +1,6 @@
 //! The shard's thread, and the handle by which everybody else reaches it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -77,8 +77,12 @@ enum Message {
     Connect { connection: ConnectionId, frames: mpsc::Sender<connect_response::Frame> },
     Learn(Known),
     Router(Arc<dyn Route>),
+    Sweep(Box<Retention>, Sweeper),
     Stop,
 }
+
+/// Who waits for a sweep.
+type Sweeper = oneshot::Sender<Result<Swept, StoreError>>;
 
 /// Reaches a shard. Cheap to clone.
 #[derive(Clone)]
@@ -90,7 +94,6 @@ struct Inner {
     shard: ShardId,
     store: Arc<dyn Store>,
     inbox: mpsc::Sender<Message>,
-    work: std::sync::mpsc::Sender<Work>,
     next_id: AtomicU64,
     feed: Arc<SharedFeed>,
     frames_per_worker: usize,
@@ -190,13 +193,14 @@ impl Shard {
             core: Core::new(options.core.clone()),
             written,
             messages,
-            work: work.clone(),
+            work,
             feed: Arc::clone(&feed),
             replies: BTreeMap::new(),
             connections: BTreeMap::new(),
             outputs: Vec::new(),
             ring_bytes: options.ring_bytes,
             ready: Some(ready_sender),
+            sweeps: VecDeque::new(),
             store: Arc::clone(&store),
             inbox: inbox.downgrade(),
             clock: Arc::clone(&options.clock),
@@ -213,7 +217,6 @@ impl Shard {
             shard,
             store,
             inbox,
-            work,
             next_id: AtomicU64::new(1),
             feed,
             frames_per_worker: options.frames_per_worker,
@@ -287,7 +290,8 @@ impl Shard {
     /// The store failed, or is being reopened.
     pub async fn sweep(&self, retention: Retention) -> Result<Swept, StoreError> {
         let (sender, receiver) = oneshot::channel();
-        self.inner.work.send(Work::Sweep(retention, sender)).map_err(|_| StoreError::Closed)?;
+        let message = Message::Sweep(Box::new(retention), sender);
+        self.inner.inbox.send(message).await.map_err(|_| StoreError::Closed)?;
         receiver.await.unwrap_or(Err(StoreError::Closed))
     }
 
@@ -376,6 +380,8 @@ struct Driver {
     outputs: Vec<Output>,
     ring_bytes: usize,
     ready: Option<oneshot::Sender<Result<(), StoreError>>>,
+    /// Sweeps that wait for the core's word.
+    sweeps: VecDeque<(Box<Retention>, Sweeper)>,
     store: Arc<dyn Store>,
     /// For what was read meanwhile; weak, so that the shard ends when nobody else can reach it.
     inbox: mpsc::WeakSender<Message>,
@@ -446,6 +452,10 @@ impl Driver {
             }
             Message::Learn(known) => self.core.learn(known),
             Message::Router(router) => self.core.set_router(router),
+            Message::Sweep(retention, sweeper) => {
+                self.sweeps.push_back((retention, sweeper));
+                self.core(Input::Sweep);
+            }
             Message::Stop => {}
         }
     }
@@ -503,6 +513,7 @@ impl Driver {
                 Output::ScriptOver { run } => {
                     let _ = self.feed.scripts_over.send(Some(run));
                 }
+                Output::Sweep { keep } => self.sweep(&mut appends, keep),
                 Output::Restart => self.give(&mut appends, Work::Reopen),
                 Output::Fenced => {
                     tracing::error!("another daemon has taken the shard over");
@@ -525,6 +536,20 @@ impl Driver {
             let _ = self.work.send(Work::Append(std::mem::take(appends)));
         }
         let _ = self.work.send(work);
+    }
+
+    /// Lets the oldest sweep that waits go, or not.
+    fn sweep(&mut self, appends: &mut Vec<capataz_store::Append>, keep: Option<BTreeSet<RunId>>) {
+        let Some((mut retention, sweeper)) = self.sweeps.pop_front() else { return };
+        match keep {
+            Some(keep) => {
+                retention.keep.extend(keep);
+                self.give(appends, Work::Sweep(*retention, sweeper));
+            }
+            None => {
+                let _ = sweeper.send(Err(StoreError::Closed));
+            }
+        }
     }
 
     /// Reads a session beside the shard's thread.

@@ -39,7 +39,7 @@ pub(super) enum Work {
 pub(super) enum Written {
     Committed(Vec<AppendOutcome>),
     Failed,
-    /// Retention has removed something.
+    /// A sweep has ended, well or not.
     Swept,
     /// The shard was claimed; its newest position.
     Recovered(Recovered, Position),
@@ -141,9 +141,7 @@ impl Loop {
                     Some(writer) => writer.sweep(&retention),
                     None => Err(StoreError::Closed),
                 };
-                if swept.as_ref().is_ok_and(|swept| swept.runs > 0) {
-                    let _ = self.written.send(Written::Swept);
-                }
+                let _ = self.written.send(Written::Swept);
                 let _ = reply.send(swept);
             }
             Work::Reopen => self.reopen(),

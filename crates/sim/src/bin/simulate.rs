@@ -132,7 +132,7 @@ fn as_json(summary: &Summary, seconds: f64) -> serde_json::Value {
         .coverage
         .cells()
         .map(|(point, kind, count)| {
-            let kind = capataz_sim::EVENT_KINDS.get(kind);
+            let kind = capataz_sim::EVENT_KINDS.get(kind).map(|(_, name)| name);
             serde_json::json!({ "point": point.name(), "event": kind, "count": count })
         })
         .collect();

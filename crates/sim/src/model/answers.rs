@@ -2,23 +2,19 @@
 
 use capataz_contracts::v1::{self, event::Body};
 use capataz_engine::{Input, Refusal};
-use capataz_runtime::core::Answer;
+use capataz_runtime::core::{Answer, session_stream};
 use capataz_store::RunId;
 use prost::Message;
 
 use super::Model;
 use super::log::RunModel;
-use crate::client::Wish;
+use crate::client::{Asked, Wish};
 use crate::invariant::{Invariant, Violation};
 
 impl Model {
-    /// Holds an answer to `wish` against the log. `created` is the id that the run would have.
-    pub fn check_answer(
-        &self,
-        wish: &Wish,
-        created: Option<RunId>,
-        answer: &Answer,
-    ) -> Result<(), Violation> {
+    /// Holds an answer to `wish` against the log.
+    pub fn check_answer(&self, wish: &Wish, asked: &Asked, answer: &Answer) -> Result<(), Violation> {
+        let created = asked.created;
         let told =
             |holds: bool| Invariant::NoEffectBeforeCommit.check(holds, || format!("{answer:?} to {wish:?}"));
         match (wish, answer) {
@@ -43,6 +39,13 @@ impl Model {
             (Wish::Wait { run } | Wish::Command { run, .. }, Answer::NotActive { run: told_of }) => {
                 told(run == told_of && self.run(*run).is_none_or(|run| run.finished.is_some()))
             }
+            // A session that closes already needs no second request.
+            (Wish::Command { run, input, .. }, Answer::Done { seq, .. })
+                if matches!(**input, Input::CloseBrowser { .. })
+                    && self.run(*run).is_some_and(|run| run.is_closing() && run.seq() >= *seq) =>
+            {
+                Ok(())
+            }
             (Wish::Command { run, input, .. }, Answer::Done { seq, .. }) => {
                 let event = self.run(*run).and_then(|run| run.event(*seq));
                 told(event.is_some_and(|event| carries_out(&event, input)))?;
@@ -59,6 +62,18 @@ impl Model {
             }
             (Wish::Command { run, input, .. }, Answer::Refused(refusal)) => {
                 told(self.run(*run).is_some_and(|run| run.refuses(input, refusal)))
+            }
+            (Wish::Accept { session, request_id, .. }, Answer::Accepted(accepted)) => {
+                let session = self.session(session_stream(session));
+                told(session.is_none_or(|session| {
+                    session.accepted.get(request_id) == Some(&accepted.seq) && accepted.seq <= session.seq()
+                }))
+            }
+            (Wish::Accept { session, .. }, Answer::SessionNotFound) => {
+                told(!asked.knew_session || self.session(session_stream(session)).is_none())
+            }
+            (Wish::Accept { session, .. }, Answer::TransitionNotFound) => {
+                told(!asked.knew_suggestion || self.session(session_stream(session)).is_none())
             }
             (Wish::List, Answer::Agents(_)) | (Wish::Check { .. }, Answer::Checked(_)) => Ok(()),
             _ => Invariant::EveryRequestAnswered.broken(format!("{answer:?} is no answer to {wish:?}")),
@@ -87,7 +102,13 @@ impl RunModel {
             Refusal::RunFinished => self.finished.is_some(),
             Refusal::Rule(error) if error.code == "TASK_NOT_FOUND" => true,
             // What a task's state allowed then, it may not show any more.
-            Refusal::Rule(_) => matches!(input, Input::Retry { .. } | Input::Extend { .. }),
+            Refusal::Rule(_) => matches!(
+                input,
+                Input::Retry { .. }
+                    | Input::Extend { .. }
+                    | Input::Propose { .. }
+                    | Input::CloseBrowser { .. }
+            ),
             Refusal::QuestionNotFound { question_id } => !self.questions.contains_key(question_id),
             Refusal::QuestionAnswered { question_id, .. } => {
                 self.questions.get(question_id).is_some_and(|question| !question.open)
@@ -112,7 +133,9 @@ pub fn request_id(input: &Input) -> &str {
         | Input::Resume { request_id }
         | Input::Extend { request_id, .. }
         | Input::Retry { request_id, .. }
-        | Input::Resolve { request_id, .. } => request_id,
+        | Input::Resolve { request_id, .. }
+        | Input::Propose { request_id, .. }
+        | Input::CloseBrowser { request_id } => request_id,
         // The runtime's own.
         _ => "",
     }
@@ -130,6 +153,12 @@ fn carries_out(event: &v1::Event, input: &Input) -> bool {
             body.request_id == *request_id && body.by_ms == *by_ms
         }
         (Input::Retry { request_id, .. }, Some(Body::TaskReactivated(body))) => {
+            body.request_id == *request_id
+        }
+        (Input::Propose { request_id, action }, Some(Body::ActionProposed(body))) => {
+            body.request_id == *request_id && body.action.as_ref() == Some(&**action)
+        }
+        (Input::CloseBrowser { request_id }, Some(Body::BrowserCloseRequested(body))) => {
             body.request_id == *request_id
         }
         (Input::Resolve { request_id, answer, .. }, Some(Body::QuestionAnswered(body))) => {

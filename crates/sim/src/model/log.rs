@@ -7,6 +7,8 @@ use capataz_contracts::v1::{self, event::Body};
 use capataz_engine::TaskRef;
 use capataz_store::RunId;
 
+use super::ask::AskModel;
+use super::script::{Kind, ScriptModel};
 use crate::invariant::{Invariant, Violation};
 
 /// A run, followed event by event.
@@ -29,7 +31,10 @@ pub struct RunModel {
     /// Numbers of the events that carried requests out.
     pub requests: BTreeMap<String, u64>,
     pub leases: BTreeMap<u64, LeaseModel>,
-    pub(super) last_at: i64,
+    pub last_at: i64,
+    pub kind: Kind,
+    /// Retention has removed it.
+    pub removed: bool,
 }
 
 #[derive(Debug)]
@@ -111,6 +116,11 @@ impl RunModel {
         let Some(Body::RunAccepted(accepted)) = event.body else {
             return Invariant::GaplessSeq.broken(format!("run {run} begins with {:?}", event.body));
         };
+        let kind = match (accepted.ask, accepted.script) {
+            (Some(ask), None) => Kind::Ask(Box::new(AskModel::new(ask))),
+            (None, Some(script)) => Kind::Script(Box::new(ScriptModel::new(script))),
+            _ => Kind::Plan,
+        };
         Ok(Self {
             run,
             plan: accepted.plan.unwrap_or_default(),
@@ -126,6 +136,8 @@ impl RunModel {
             requests: BTreeMap::new(),
             leases: BTreeMap::new(),
             last_at: event.at_ms,
+            kind,
+            removed: false,
         })
     }
 
@@ -176,6 +188,12 @@ impl RunModel {
         let Some(body) = event.body else { return Invariant::GaplessSeq.broken(self.at("an unknown kind")) };
         Invariant::OneTerminalEvent
             .check(self.finished.is_none(), || self.at(format!("{body:?} after the end")))?;
+        self.body(body)?;
+        self.look_at_idleness();
+        Ok(())
+    }
+
+    fn body(&mut self, body: Body) -> Result<(), Violation> {
         match body {
             Body::RunAccepted(_) => Invariant::GaplessSeq.broken(self.at("accepted twice")),
             Body::WaveStarted(event) => self.wave_started(event.wave),
@@ -212,22 +230,26 @@ impl RunModel {
             }
             Body::RunFinished(event) => self.run_finished(&event),
             Body::Notice(_) => Ok(()),
-            Body::AskBegun(_)
-            | Body::AskRouted(_)
-            | Body::TransitionConsidered(_)
-            | Body::SessionOpened(_)
-            | Body::SessionTurn(_)
-            | Body::SessionTransitionAccepted(_)
-            | Body::BrowserActivityStarted(_)
-            | Body::BrowserOpened(_)
-            | Body::ActionProposed(_)
-            | Body::StageFinished(_)
-            | Body::ActionFinished(_)
-            | Body::ActionFailed(_)
-            | Body::BrowserCloseRequested(_)
-            | Body::BrowserClosed(_) => {
-                Invariant::WavesInOrder.broken(self.at("an ask's event in the run of a plan"))
+            Body::AskBegun(event) => {
+                let begins = self.waves.is_empty() && self.ending.is_none();
+                let text = self.at("the ask begins");
+                let context = event.context.unwrap_or_default();
+                let first = self.ask_mut().is_some_and(|ask| ask.begin(context));
+                Invariant::AsksInOrder.check(begins && first, || text)
             }
+            Body::AskRouted(event) => self.ask_routed(event),
+            Body::TransitionConsidered(event) => self.considered(event.transition.unwrap_or_default()),
+            Body::SessionOpened(_) | Body::SessionTurn(_) | Body::SessionTransitionAccepted(_) => {
+                Invariant::SessionTurns.broken(self.at("a session's event in a run"))
+            }
+            Body::BrowserActivityStarted(event) => self.activity_started(event),
+            Body::BrowserOpened(_) => self.browser_changed(v1::BrowserActivity::Open),
+            Body::ActionProposed(event) => self.proposed(event),
+            Body::StageFinished(event) => self.stage_finished(&event),
+            Body::ActionFinished(event) => self.action_finished(&event),
+            Body::ActionFailed(event) => self.action_failed(&event),
+            Body::BrowserCloseRequested(event) => self.close_requested(event),
+            Body::BrowserClosed(_) => self.browser_changed(v1::BrowserActivity::Close),
         }
     }
 
@@ -248,15 +270,26 @@ impl RunModel {
         let in_order = wave as usize == self.waves.len()
             && self.ending.is_none()
             && self.waves.last().is_none_or(|before| before.finished == Some(true));
-        Invariant::WavesInOrder.check(in_order, || self.at(format!("wave {wave} begins")))?;
-        let size = self.plan.waves.get(wave as usize).map_or(0, |wave| wave.tasks.len());
+        let planned = matches!(self.kind, Kind::Plan);
+        Invariant::WavesInOrder.check(in_order && planned, || self.at(format!("wave {wave} begins")))?;
+        self.begin_wave();
+        Ok(())
+    }
+
+    /// A wave that no plan has named before begins.
+    pub(super) fn open_wave(&mut self, wave: v1::Wave) {
+        self.plan.waves.push(wave);
+        self.begin_wave();
+    }
+
+    fn begin_wave(&mut self) {
+        let size = self.plan.waves.get(self.waves.len()).map_or(0, |wave| wave.tasks.len());
         let fresh = || TaskModel { activation: 1, attempt: 1, ..TaskModel::default() };
         self.waves.push(WaveModel {
             tasks: std::iter::repeat_with(fresh).take(size).collect(),
             finished: None,
             decided: false,
         });
-        Ok(())
     }
 
     /// The task in the wave in work; what is said of tasks elsewhere is out of order.
@@ -299,6 +332,9 @@ impl RunModel {
             let task = self.in_work(task)?;
             task.begun.clear();
             task.vouched = event.answer == "succeeded";
+            if let Kind::Script(script) = &mut self.kind {
+                script.forgive();
+            }
         }
         self.request(event.request_id.clone())
     }

@@ -1,20 +1,23 @@
 //! The independent model: it sees acknowledgements and the event stream, and nothing else.
 //!
 //! It shares no code with the engine but the aggregation policies, whose direct evaluation is what an outcome is
-//! compared with. [`log`] follows the durable events of each run, [`frames`] and [`answers`] hold what leaves the core
-//! against them.
+//! compared with. [`log`] follows the durable events of each run, `ask` and [`script`] those that only an ask or a script
+//! has, and [`session`] those of a session; [`frames`] and [`answers`] hold what leaves the core against them.
 
 pub mod answers;
+mod ask;
 pub mod frames;
 pub mod log;
+pub mod script;
+pub mod session;
 pub mod settle;
 mod work;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use capataz_contracts::v1;
-use capataz_runtime::core::Published;
+use capataz_contracts::v1::{self, event::Body};
+use capataz_runtime::core::{Published, session_stream};
 use capataz_runtime::feed;
 use capataz_store::{LogRow, Position, RunId};
 use prost::Message;
@@ -22,6 +25,7 @@ use prost::Message;
 use crate::invariant::{Invariant, Violation};
 use crate::plans::KEY_LABEL;
 pub use log::RunModel;
+pub use session::SessionModel;
 
 /// One durable event, in the order of the shard.
 #[derive(Clone, Debug)]
@@ -32,14 +36,21 @@ pub struct Entry {
     /// What a reader's label filter looks at.
     pub team: u8,
     pub position: Position,
+    /// Retention has removed it: it may be delivered and need not.
+    pub removed: bool,
 }
 
 /// What the log and the acknowledgements say.
 #[derive(Debug, Default)]
 pub struct Model {
     runs: BTreeMap<RunId, RunModel>,
+    sessions: BTreeMap<RunId, SessionModel>,
+    /// The ask whose end is durable, and whose session has to hear of it with the next row.
+    owed: Option<RunId>,
     entries: Vec<Entry>,
     rows: Vec<LogRow>,
+    /// Rows that retention has removed.
+    gone: Vec<LogRow>,
     keys: BTreeMap<String, RunId>,
     /// Newest position that was published since the last start.
     published: Position,
@@ -48,7 +59,8 @@ pub struct Model {
 impl Model {
     #[must_use]
     pub fn newest(&self) -> Position {
-        self.rows.last().map_or(Position(0), |row| row.position)
+        let newest = |rows: &[LogRow]| rows.iter().map(|row| row.position).max().unwrap_or_default();
+        self.rows.last().map_or(Position(0), |row| row.position).max(newest(&self.gone))
     }
 
     #[must_use]
@@ -59,6 +71,15 @@ impl Model {
     #[must_use]
     pub fn run(&self, run: RunId) -> Option<&RunModel> {
         self.runs.get(&run)
+    }
+
+    #[must_use]
+    pub fn session(&self, stream: RunId) -> Option<&SessionModel> {
+        self.sessions.get(&stream)
+    }
+
+    pub fn sessions(&self) -> impl Iterator<Item = &SessionModel> {
+        self.sessions.values()
     }
 
     pub fn runs(&self) -> impl Iterator<Item = &RunModel> {
@@ -72,6 +93,7 @@ impl Model {
     /// Takes rows that have become durable.
     pub fn observe(&mut self, rows: Vec<LogRow>) -> Result<(), Violation> {
         for row in rows {
+            let owed = self.owed.take();
             let mut count = 0;
             for bytes in feed::split(&row.events) {
                 count += 1;
@@ -90,6 +112,7 @@ impl Model {
                     severity,
                     team,
                     position: row.position,
+                    removed: false,
                 });
             }
             Invariant::GaplessSeq.check(count == row.count, || {
@@ -98,14 +121,31 @@ impl Model {
             if let Some(run) = self.runs.get_mut(&row.run) {
                 run.newest = row.events.clone();
             }
+            if let Some(session) = self.sessions.get_mut(&row.run) {
+                session.newest = row.events.clone();
+            }
+            if let Some(run) = owed {
+                let paid = self.sessions.get(&row.run).is_some_and(|session| session.has_turn_of(run));
+                Invariant::SessionTurns
+                    .check(paid, || format!("run {run} has ended, and its session does not know"))?;
+            }
             self.rows.push(row);
         }
-        Ok(())
+        let owed = self.owed;
+        Invariant::SessionTurns
+            .check(owed.is_none(), || format!("run {owed:?} has ended, and its session never hears of it"))
     }
 
     fn event(&mut self, run: RunId, event: v1::Event, bytes: Bytes) -> Result<(), Violation> {
-        if let Some(model) = self.runs.get_mut(&run) {
-            return model.observe(event, bytes);
+        if let Some(session) = self.sessions.get_mut(&run) {
+            return session.observe(event, bytes, &self.runs);
+        }
+        if matches!(event.body, Some(Body::SessionOpened(_))) {
+            self.sessions.insert(run, SessionModel::begin(run, event, bytes)?);
+            return Ok(());
+        }
+        if self.runs.contains_key(&run) {
+            return self.run_event(run, event, bytes);
         }
         let model = RunModel::begin(run, event, bytes)?;
         if let Some(key) = model.labels.get(KEY_LABEL)
@@ -114,6 +154,38 @@ impl Model {
             return Invariant::OneRunPerKey.broken(format!("{key}: {other} and {run}"));
         }
         self.runs.insert(run, model);
+        Ok(())
+    }
+
+    /// One more event of a run; what the run's session has to do with it.
+    fn run_event(&mut self, run: RunId, event: v1::Event, bytes: Bytes) -> Result<(), Violation> {
+        let Some(model) = self.runs.get_mut(&run) else { return Ok(()) };
+        let stream = model.ask().and_then(|ask| ask.ask.session.as_deref()).map(session_stream);
+        if let Some(Body::AskBegun(begun)) = &event.body {
+            let context = begun.context.clone().unwrap_or_default();
+            let session = stream.and_then(|stream| self.sessions.get_mut(&stream));
+            let same = match session {
+                Some(session) => {
+                    let free = session.active.replace(run).is_none();
+                    free && session.check_context(&context, event.at_ms)
+                }
+                None => context == v1::SessionContext::default(),
+            };
+            Invariant::SessionContexts.check(same, || {
+                let session = stream.and_then(|stream| self.sessions.get(&stream));
+                format!("run {run} begins with {context:?}, its session is {session:?}")
+            })?;
+        }
+        model.observe(event, bytes)?;
+        if let (Some(outcome), Some(stream)) = (model.finished, stream) {
+            if let Some(session) =
+                self.sessions.get_mut(&stream).filter(|session| session.active == Some(run))
+            {
+                session.active = None;
+            }
+            let spoke = outcome != v1::RunOutcome::Cancelled as i32 && !model.waves.is_empty();
+            self.owed = spoke.then_some(run);
+        }
         Ok(())
     }
 
@@ -128,10 +200,43 @@ impl Model {
         })
     }
 
+    /// Retention has left these rows: what is missing are whole runs that were over before `finished_before`, and
+    /// sessions that no unfinished ask belongs to.
+    pub fn swept(&mut self, rows: Vec<LogRow>, finished_before: i64) -> Result<(), Violation> {
+        let left: BTreeSet<Position> = rows.iter().map(|row| row.position).collect();
+        let (kept, gone): (Vec<LogRow>, Vec<LogRow>) =
+            std::mem::take(&mut self.rows).into_iter().partition(|row| left.contains(&row.position));
+        let streams: BTreeSet<RunId> = gone.iter().map(|row| row.run).collect();
+        for stream in streams {
+            let whole = !kept.iter().any(|row| row.run == stream);
+            let allowed = match (self.runs.get_mut(&stream), self.sessions.remove(&stream)) {
+                (Some(run), _) => {
+                    run.removed = true;
+                    run.finished.is_some() && run.last_at < finished_before
+                }
+                (None, Some(session)) => {
+                    let of_it = |run: &&RunModel| {
+                        run.ask().and_then(|ask| ask.ask.session.as_ref()) == Some(&session.name)
+                    };
+                    session.last_at < finished_before && self.unfinished().find(of_it).is_none()
+                }
+                (None, None) => false,
+            };
+            Invariant::SweepsAreAllowed
+                .check(whole && allowed, || format!("{stream} is removed, before {finished_before}"))?;
+        }
+        let removed: BTreeSet<Position> = gone.iter().map(|row| row.position).collect();
+        for entry in self.entries.iter_mut().filter(|entry| removed.contains(&entry.position)) {
+            entry.removed = true;
+        }
+        self.gone.extend(gone);
+        self.rows = kept;
+        self.check_log(&rows)
+    }
+
     /// Publications tell of durable rows, each once and in order.
     pub fn check_published(&mut self, published: &Published) -> Result<(), Violation> {
-        let row = self.rows.binary_search_by_key(&published.position, |row| row.position);
-        let row = row.ok().and_then(|index| self.rows.get(index));
+        let row = self.rows.iter().rev().chain(&self.gone).find(|row| row.position == published.position);
         let same = row.is_some_and(|row| {
             row.run == published.run
                 && row.first_seq == published.first_seq

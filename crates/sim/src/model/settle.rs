@@ -5,6 +5,7 @@ use capataz_policy::aggregation::{AggregationPolicy, ResultStatus, Tally, TaskOu
 use capataz_policy::severity::Severity;
 
 use super::log::{LeaseEnd, LeaseModel, ResultModel, RunModel, Step, TaskModel, place};
+use super::script::Kind;
 use crate::invariant::{Invariant, Violation};
 
 /// Failures of a task that need no result of a live lease.
@@ -43,8 +44,10 @@ impl RunModel {
                     // Work that must not be repeated counts although it took longer than its attempt may.
                     let kept = once_only && lease.cancel == Some(v1::CancelReason::AttemptTimeout as i32);
                     Invariant::NoLateSuccess.check(lease.cancel.is_none() || kept, || text.clone())?;
+                    // What a host says of a page is told in events of their own.
+                    let silent = self.is_script() && event.output.is_none();
                     Invariant::SettledByLiveLease
-                        .check(is_output_of(event.output.as_ref(), token, &lease.worker), || {
+                        .check(silent || is_output_of(event.output.as_ref(), token, &lease.worker), || {
                             format!("{text}: {:?} is not from {}", event.output, lease.worker)
                         })?;
                 }
@@ -54,7 +57,8 @@ impl RunModel {
                     Step::Leased(token) => self.leases.get(&token),
                     _ => None,
                 };
-                let allowed = if success { vouched } else { may_fail_without_lease(code, live) };
+                let unasked = self.may_fail_unasked(code);
+                let allowed = if success { vouched } else { may_fail_without_lease(code, live) || unasked };
                 Invariant::SettledByLiveLease.check(allowed, || format!("{text}, {code}, {step:?}"))?;
             }
         }
@@ -74,6 +78,7 @@ impl RunModel {
         model.was_settled = true;
         model.begun.clear();
         model.result = Some(ResultModel { status: event.status, severity: event.severity });
+        self.call_ended(event.output.as_ref(), event.error.as_ref(), Some(success))?;
         let direct = self.evaluate(event.wave).0;
         Invariant::PolicyOutcome.check(same(event.evaluation.as_ref(), &direct), || {
             format!("{text}: {:?}, directly {direct:?}", event.evaluation)
@@ -134,8 +139,18 @@ impl RunModel {
                 .is_some_and(ResultStatus::is_failure)
         };
         let expected = match (&self.ending, self.waves.last().and_then(|wave| wave.finished)) {
-            (Some(Some(_)), _) | (None, Some(false)) => v1::RunOutcome::Failed,
+            (Some(Some(_)), _) => v1::RunOutcome::Failed,
+            (None, Some(false)) if matches!(self.kind, Kind::Plan) => v1::RunOutcome::Failed,
             (Some(None), _) => v1::RunOutcome::Cancelled,
+            (None, _) if !matches!(self.kind, Kind::Plan) => {
+                match self.ask_outcome().or(self.script_outcome()) {
+                    Some(outcome) => outcome,
+                    None => {
+                        return Invariant::WavesInOrder
+                            .broken(self.at(format!("it ends in the middle: {:?}", self.kind)));
+                    }
+                }
+            }
             (None, Some(true)) if self.waves.len() == self.plan.waves.len() => {
                 let any = self.waves.iter().flat_map(|wave| &wave.tasks).any(failed);
                 if any { v1::RunOutcome::SucceededWithFailures } else { v1::RunOutcome::Succeeded }

@@ -4,6 +4,7 @@ use capataz_contracts::v1;
 use capataz_engine::TaskRef;
 
 use super::Model;
+use super::ask::ATTEMPTS;
 use super::log::{LeaseEnd, LeaseModel, RunModel, Step, TaskModel, place};
 use crate::invariant::{Invariant, Violation};
 use capataz_store::RunId;
@@ -47,7 +48,8 @@ impl RunModel {
 
     fn max_attempts(&self, task: TaskRef) -> u32 {
         let own = self.declared(task).and_then(|task| task.retry.as_ref());
-        own.or(self.plan.retry.as_ref()).and_then(|retry| retry.max_attempts).unwrap_or(3)
+        let most = own.or(self.plan.retry.as_ref()).and_then(|retry| retry.max_attempts).unwrap_or(3);
+        if self.ask().is_some() { ATTEMPTS } else { most }
     }
 
     /// The task, which must be leased under this token.
@@ -85,7 +87,7 @@ impl RunModel {
         model.step = Step::Backoff;
         model.begun.clear();
         self.end_lease(token, LeaseEnd::AttemptFailed);
-        Ok(())
+        self.call_ended(event.output.as_ref(), event.error.as_ref(), None)
     }
 
     pub(super) fn retry_due(&mut self, task: TaskRef) -> Result<(), Violation> {

@@ -1,6 +1,6 @@
 //! Builders for appends and queries.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
@@ -69,6 +69,7 @@ pub fn updated(at: i64) -> Summary {
 /// Retention that removes nothing.
 pub fn keep() -> Retention {
     Retention {
+        keep: BTreeSet::new(),
         finished_before: None,
         max_log_bytes: None,
         keys_before: Millis(i64::MIN),

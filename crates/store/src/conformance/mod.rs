@@ -129,6 +129,7 @@ macro_rules! conformance_suite {
             retention_by_age_takes_finished_runs_only,
             retention_by_size_takes_the_first_finished,
             retention_is_bounded,
+            retention_leaves_what_is_in_use,
             retention_takes_all_of_a_run,
             keys_outlive_their_run,
             keys_go_before_their_run_where_asked,

@@ -1,5 +1,7 @@
 //! Random operations on an adapter and on [`MemoryStore`] side by side, which must give the same results.
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::port::{
     AgentRow, Append, BlobHash, Millis, Position, Retention, RunQuery, ShardWriter, Snapshot, Summary,
@@ -67,6 +69,7 @@ impl Random {
 
     fn retention(&mut self) -> Retention {
         Retention {
+            keep: if self.one_in(3) { BTreeSet::from([run_id(self.below(RUNS))]) } else { BTreeSet::new() },
             finished_before: self.one_in(2).then(|| self.time()),
             max_log_bytes: self.one_in(2).then(|| self.below(2_000)),
             keys_before: if self.one_in(2) { self.time() } else { Millis(i64::MIN) },

@@ -72,12 +72,24 @@ pub fn retention_is_bounded<S: Subject>() {
     }
     let all = Retention { keys_before: Millis(11), blobs_before: Millis(11), batch: 3, ..older_than(11) };
     let sizes = |swept: Swept| (swept.runs, swept.keys, swept.blobs, swept.bytes);
-    assert_eq!(sizes(writer.sweep(&Retention { batch: 0, ..all }).unwrap()), (0, 0, 0, 0));
+    assert_eq!(sizes(writer.sweep(&Retention { batch: 0, ..all.clone() }).unwrap()), (0, 0, 0, 0));
     assert_eq!(sizes(writer.sweep(&all).unwrap()), (3, 3, 3, 624));
     assert_eq!(sizes(writer.sweep(&all).unwrap()), (3, 3, 3, 624));
     assert_eq!(sizes(writer.sweep(&all).unwrap()), (1, 1, 1, 208));
     assert_eq!(sizes(writer.sweep(&all).unwrap()), (0, 0, 0, 0));
     assert_eq!(whole_log(&store), []);
+}
+
+pub fn retention_leaves_what_is_in_use<S: Subject>() {
+    let (_subject, _store, mut writer) = claimed::<S>();
+    for number in 1..=4 {
+        accept(&mut *writer, &whole_run(number, 10));
+    }
+    // What stays must not use up the batch.
+    let kept = [1, 2].map(run_id).into_iter().collect();
+    let most = Retention { keep: kept, batch: 1, ..older_than(11) };
+    assert_eq!([1, 1, 0].map(|_| writer.sweep(&most).unwrap().runs), [1, 1, 0]);
+    assert_eq!(writer.sweep(&older_than(11)).unwrap().runs, 2);
 }
 
 pub fn retention_takes_all_of_a_run<S: Subject>() {

@@ -251,7 +251,8 @@ impl State {
     pub(super) fn sweep(&mut self, shard: ShardId, retention: &Retention) -> Swept {
         let batch = retention.batch as usize;
         let mut swept = Swept::default();
-        for (finished_at, run) in self.finished(shard).into_iter().take(batch) {
+        let finished = self.finished(shard).into_iter().filter(|(_, run)| !retention.keep.contains(run));
+        for (finished_at, run) in finished.take(batch) {
             let expired = retention.finished_before.is_some_and(|before| finished_at < before);
             let log_bytes = self.shards.get(&shard).map_or(0, |shard| shard.log_bytes);
             if !expired && retention.max_log_bytes.is_none_or(|most| log_bytes <= most) {

@@ -40,7 +40,7 @@ impl SqliteWriter {
         let too_large = |bytes: u64| retention.max_log_bytes.is_some_and(|most| bytes > most);
         let expires = retention.finished_before.map_or(i64::MIN, |before| before.0);
         let before = if too_large(self.appended - self.removed_bytes) { i64::MAX } else { expires };
-        for candidate in candidates(connection, before, retention.batch)? {
+        for candidate in candidates(connection, before, retention)? {
             if candidate.finished_at >= expires && !too_large(self.appended - self.removed_bytes) {
                 break;
             }
@@ -90,9 +90,14 @@ impl SqliteWriter {
     }
 }
 
-/// The first `batch` runs that finished before `before`, in the order in which they finished.
-fn candidates(connection: &Connection, before: i64, batch: u32) -> rusqlite::Result<Vec<Candidate>> {
-    let mut candidates = Vec::new();
+/// The first runs of a batch that finished before `before` and need not be kept, in the order in which they finished.
+fn candidates(
+    connection: &Connection,
+    before: i64,
+    retention: &Retention,
+) -> rusqlite::Result<Vec<Candidate>> {
+    let mut candidates: Vec<Candidate> = Vec::new();
+    let most = (retention.batch as usize).saturating_add(retention.keep.len());
     for without_key in [false, true] {
         let mut statement = cached(
             connection,
@@ -100,7 +105,7 @@ fn candidates(connection: &Connection, before: i64, batch: u32) -> rusqlite::Res
              WHERE finished_at IS NOT NULL AND (key IS NULL) = ? AND finished_at < ?
              ORDER BY finished_at, run LIMIT ?",
         )?;
-        let rows = statement.query_map(params![without_key, before, batch], |row| {
+        let rows = statement.query_map(params![without_key, before, integer(most as u64)], |row| {
             let labels = match row.get_ref(3)? {
                 ValueRef::Null => Vec::new(),
                 column => column.as_blob()?.to_vec(),
@@ -111,8 +116,9 @@ fn candidates(connection: &Connection, before: i64, batch: u32) -> rusqlite::Res
             candidates.push(candidate?);
         }
     }
+    candidates.retain(|candidate| !retention.keep.contains(&candidate.run));
     candidates.sort_by_key(|candidate| (candidate.finished_at, candidate.run));
-    candidates.truncate(batch as usize);
+    candidates.truncate(retention.batch as usize);
     Ok(candidates)
 }
 

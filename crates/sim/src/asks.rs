@@ -1,0 +1,90 @@
+//! Asks, and the specs that they are routed to.
+
+use capataz_contracts::v1;
+use capataz_runtime::core::{Found, Route};
+
+use crate::rng::Rng;
+use crate::scenario::{FOREIGN_SPEC, Scenario, spec_agent};
+
+/// Confidences on both sides of every limit.
+pub const CONFIDENCES: [f64; 8] = [0.1, 0.59, 0.6, 0.7, 0.8, 0.81, 0.9, 0.99];
+
+#[must_use]
+pub fn spec_name(index: usize) -> String {
+    format!("spec-{index}")
+}
+
+/// An ask of one of the sessions, or of none.
+pub fn draw(rng: &mut Rng, scenario: &Scenario, number: u64) -> v1::Ask {
+    let session = rng.percent(80).then(|| format!("talk-{}", rng.below(scenario.sessions)));
+    // Some of these are in no catalogue.
+    let spec = rng.percent(20).then(|| spec_name(rng.below(FOREIGN_SPEC + 3)));
+    let mut ask = v1::Ask {
+        text: format!("text {number}"),
+        session,
+        spec,
+        request_id: Some(format!("ask-{number}")),
+        ..v1::Ask::default()
+    };
+    if rng.percent(20) {
+        ask.preferences.insert("language".to_owned(), ["es", "en"][rng.below(2)].to_owned());
+    }
+    ask
+}
+
+/// The specs of one moment. The same text goes to the same spec, or to none.
+#[derive(Clone, Debug)]
+pub struct Catalogue {
+    specs: Vec<usize>,
+    default: Option<String>,
+    salt: u64,
+}
+
+impl Catalogue {
+    pub fn draw(rng: &mut Rng) -> Self {
+        let specs: Vec<usize> = (0..=FOREIGN_SPEC).filter(|_| rng.percent(75)).collect();
+        let default = rng.percent(60).then(|| rng.pick(&specs).copied().map(spec_name)).flatten();
+        Self { specs, default, salt: rng.draw() }
+    }
+
+    /// The one of which every spec can answer.
+    pub fn calm() -> Self {
+        Self { specs: vec![0, 1, 2], default: Some(spec_name(0)), salt: 0 }
+    }
+
+    fn chosen(&self, text: &str) -> (Option<usize>, f64) {
+        let mut rng =
+            Rng::new(text.bytes().fold(self.salt, |sum, byte| sum.rotate_left(5) ^ u64::from(byte)));
+        let confidence = rng.pick(&CONFIDENCES).copied().unwrap_or_default();
+        let none = rng.percent(12);
+        (rng.pick(&self.specs).copied().filter(|_| !none), confidence)
+    }
+}
+
+impl Route for Catalogue {
+    fn route(&self, ask: &v1::Ask, _: &v1::SessionContext, spec: Option<&str>) -> Found {
+        let (chosen, confidence) = self.chosen(&ask.text);
+        let found = match spec {
+            Some(name) => self.specs.iter().copied().find(|index| spec_name(*index) == name),
+            None => chosen,
+        };
+        let target = match found {
+            Some(index) => {
+                let routing = v1::Routing {
+                    spec: spec_name(index),
+                    confidence,
+                    reason: "as drawn".to_owned(),
+                    detected_intent: "any".to_owned(),
+                    ..v1::Routing::default()
+                };
+                Ok((Box::new(routing), spec_agent(index)))
+            }
+            None => Err(v1::Error {
+                code: "SPEC_NOT_AVAILABLE".to_owned(),
+                message: format!("no spec for {spec:?}"),
+                ..v1::Error::default()
+            }),
+        };
+        Found { target, default_spec: self.default.clone() }
+    }
+}

@@ -1,0 +1,237 @@
+//! What workers hand in: the answers of specs, and what a page host has done to its pages.
+//!
+//! A host has one page for each script that it opened a browser for. A page is gone with its host, and a script whose
+//! page is gone hears BROWSER_LOST. What was really sent to a page is told to the model, which never asks the engine.
+
+use capataz_contracts::v1::{self, payload::Data};
+use capataz_engine::{BROWSER_AGENT, BROWSER_MEDIA_TYPE};
+use prost::Message;
+use serde_json::{Value, json};
+
+use crate::asks::{CONFIDENCES, spec_name};
+use crate::invariant::Violation;
+use crate::rng::Rng;
+use crate::scenario::FOREIGN_SPEC;
+use crate::scripts::CODES;
+use crate::worker::{Key, output};
+use crate::world::World;
+
+/// What an assignment asks for.
+#[derive(Clone, Debug)]
+pub enum Work {
+    Plan,
+    /// A SpecRequest.
+    Spec(Value),
+    Browser(Box<v1::BrowserTask>),
+}
+
+impl Work {
+    pub fn of(assignment: &v1::Assignment) -> Self {
+        let Some(Data::Inline(bytes)) = assignment.input.as_ref().and_then(|input| input.data.as_ref())
+        else {
+            return Self::Plan;
+        };
+        if assignment.agent == BROWSER_AGENT {
+            return v1::BrowserTask::decode(bytes.clone())
+                .map_or(Self::Plan, |task| Self::Browser(Box::new(task)));
+        }
+        if assignment.agent.starts_with("sage-") {
+            return serde_json::from_slice(bytes).map_or(Self::Plan, Self::Spec);
+        }
+        Self::Plan
+    }
+}
+
+impl World {
+    /// What the worker's work has come to, once it is done.
+    pub(crate) fn produce(&mut self, index: usize, key: Key, work: &Work) -> Result<v1::Payload, Violation> {
+        let name = self.workers.get(index).map(|worker| worker.id.clone()).unwrap_or_default();
+        match work {
+            Work::Plan => {
+                let as_text = self.rng.percent(10);
+                Ok(output(key, &name, as_text))
+            }
+            Work::Spec(request) => {
+                let calm = self.is_calm();
+                Ok(answer(&mut self.rng, request, key, &name, calm))
+            }
+            Work::Browser(task) => {
+                if self.strikes(15) {
+                    return Ok(payload(BROWSER_MEDIA_TYPE, b"\xff\xff\xff\xff".to_vec()));
+                }
+                let outcome = self.act_on_page(index, key, task)?;
+                self.model.reported(key.0, key.2, outcome.touched);
+                Ok(payload(BROWSER_MEDIA_TYPE, outcome.encode_to_vec()))
+            }
+        }
+    }
+
+    fn act_on_page(
+        &mut self,
+        index: usize,
+        key: Key,
+        task: &v1::BrowserTask,
+    ) -> Result<v1::BrowserOutcome, Violation> {
+        use v1::BrowserActivity::{Action, Close, Open, Recovery};
+        let page = signature(&mut self.rng);
+        let faulty = self.strikes(self.scenario.misbehaviour * 8);
+        let Some(worker) = self.workers.get_mut(index) else { return Ok(v1::BrowserOutcome::default()) };
+        if let Some(decided) = &task.failure {
+            return Ok(failed(task, &decided.error_code, page, false));
+        }
+        match task.activity() {
+            Open => {
+                if faulty && self.rng.percent(30) {
+                    return Ok(failed(task, "BROWSER_LOST", page, false));
+                }
+                worker.pages.insert(key.0);
+                return Ok(v1::BrowserOutcome {
+                    browser: "Chromium 0".to_owned(),
+                    ..v1::BrowserOutcome::default()
+                });
+            }
+            _ if !worker.pages.contains(&key.0) => return Ok(failed(task, "BROWSER_LOST", page, false)),
+            Close => {
+                worker.pages.remove(&key.0);
+                return Ok(v1::BrowserOutcome::default());
+            }
+            Action | Recovery | v1::BrowserActivity::Unspecified => {}
+        }
+        if faulty && self.rng.percent(5) {
+            worker.pages.remove(&key.0);
+            return Ok(failed(task, "BROWSER_LOST", page, false));
+        }
+        let touched = !faulty || self.rng.percent(50);
+        if touched && task.activity() == Action {
+            self.model.performed(key.0, key.1, key.2, task.step_index.unwrap_or_default())?;
+        }
+        if faulty {
+            let code = self.rng.pick(&CODES).copied().unwrap_or_default();
+            return Ok(failed(task, code, page, touched));
+        }
+        let output = task.action.as_ref().and_then(|action| action.output.clone());
+        Ok(v1::BrowserOutcome {
+            stages: stages(true),
+            state_before: Some(page.clone()),
+            state_after: Some(signature(&mut self.rng)),
+            evidence: vec![evidence()],
+            output: output.map(|name| v1::ActionOutput { name, value: "\"text\"".to_owned() }),
+            touched,
+            ..v1::BrowserOutcome::default()
+        })
+    }
+
+    /// Nobody needs the script's browser any more.
+    pub(crate) fn close_pages(&mut self, run: capataz_store::RunId) {
+        for worker in &mut self.workers {
+            worker.pages.remove(&run);
+        }
+    }
+}
+
+fn payload(media_type: &str, bytes: Vec<u8>) -> v1::Payload {
+    v1::Payload { media_type: media_type.to_owned(), data: Some(Data::Inline(bytes.into())) }
+}
+
+/// One of a few states, so that a page comes back into one that it was in.
+fn signature(rng: &mut Rng) -> v1::StateSignature {
+    let page = format!("http://page/{}", rng.below(4));
+    v1::StateSignature {
+        schema_version: "v1".to_owned(),
+        url: page.clone(),
+        dom_hash: page.clone(),
+        ..v1::StateSignature::default()
+    }
+}
+
+fn evidence() -> v1::EvidenceRef {
+    v1::EvidenceRef {
+        id: "e".repeat(64),
+        kind: "dom_snapshot_partial".to_owned(),
+        media_type: "text/plain".to_owned(),
+        bytes: 1,
+        redacted: false,
+    }
+}
+
+fn stages(passed: bool) -> Vec<v1::StageRecord> {
+    let stage = v1::ActionStage::Execution as i32;
+    vec![v1::StageRecord { stage, passed, duration_us: 10 }]
+}
+
+fn failed(task: &v1::BrowserTask, code: &str, page: v1::StateSignature, touched: bool) -> v1::BrowserOutcome {
+    let action = task.action.clone().unwrap_or_default();
+    let error = v1::ExecutorError {
+        schema_version: "v1".to_owned(),
+        error_code: code.to_owned(),
+        stage: v1::ActionStage::Execution as i32,
+        severity: v1::ExecutorSeverity::Error as i32,
+        message: "as scripted".to_owned(),
+        step_index: task.step_index,
+        action_id: action.id.clone(),
+        action_kind: action.kind,
+        criticality: action.criticality.unwrap_or_default(),
+        state_before: Some(page.clone()),
+        evidence_refs: vec![evidence()],
+        action_spec: Some(action),
+        ..v1::ExecutorError::default()
+    };
+    v1::BrowserOutcome {
+        stages: stages(false),
+        state_before: Some(page),
+        touched,
+        error: Some(error),
+        ..v1::BrowserOutcome::default()
+    }
+}
+
+/// A SpecResponse of any kind; where nothing is to fail, a plain one.
+fn answer(rng: &mut Rng, request: &Value, key: Key, worker: &str, calm: bool) -> v1::Payload {
+    let mut answer = json!({
+        "success": true,
+        "spec": request["spec"],
+        "request_id": request["id"],
+        "timestamp": 1,
+        "response": {
+            "text": format!("answer {}", key.2),
+            "format": "text",
+            "structured": { "lease": key.2, "worker": worker },
+        },
+        "metadata": { "processing_time_ms": 1, "confidence": 0.5 },
+    });
+    if rng.percent(30) {
+        let states = ["calm", "lost"];
+        answer["context_update"] = json!({
+            "emotional_state": rng.pick(&states),
+            "custom": { format!("key-{}", rng.below(3)): key.2 },
+        });
+    }
+    let kind = if calm { 0 } else { rng.below(100) };
+    match kind {
+        0..=34 => {}
+        35..=69 => {
+            answer["transition"] = json!({
+                "suggest_spec": spec_name(rng.below(FOREIGN_SPEC + 2)),
+                "reason": "as scripted",
+                "confidence": rng.pick(&CONFIDENCES),
+                "auto_transition": rng.percent(60),
+            });
+        }
+        70..=91 => {
+            let codes = ["RATE_LIMIT", "TEMPORARY_ERROR", "VALIDATION_ERROR", "OWN_ERROR"];
+            answer["success"] = json!(false);
+            answer["response"] = Value::Null;
+            answer["error"] = json!({
+                "code": rng.pick(&codes),
+                "message": "as scripted",
+                "recoverable": rng.percent(60),
+                "fallback_spec": rng.percent(40).then(|| spec_name(rng.below(FOREIGN_SPEC + 2))),
+            });
+        }
+        92..=93 => answer["request_id"] = json!("another"),
+        94..=95 => answer["spec"] = json!("another"),
+        96..=97 => answer["metadata"] = Value::Null,
+        _ => return payload("application/json", b"{\"success\":".to_vec()),
+    }
+    payload("application/json", answer.to_string().into_bytes())
+}

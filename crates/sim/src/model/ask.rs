@@ -1,0 +1,295 @@
+//! An ask as its log tells it: which spec is called, why, and what becomes of its answers (CONTRACTS §2).
+
+use capataz_contracts::v1::{self, payload::Data};
+use serde_json::{Map, Value};
+
+use super::log::{RunModel, Step, WaveModel};
+use crate::invariant::{Invariant, Violation};
+
+/// Milliseconds in which no second transition between the same two specs follows.
+const PING_PONG: i64 = 60_000;
+/// Attempts of one spec.
+pub(super) const ATTEMPTS: u32 = 3;
+
+#[derive(Debug, Default)]
+pub struct AskModel {
+    pub ask: v1::Ask,
+    begun: bool,
+    context: v1::SessionContext,
+    calls: Vec<CallModel>,
+    pub considered: Option<v1::AskTransition>,
+    pub taken: Vec<v1::SessionTransition>,
+}
+
+#[derive(Debug)]
+struct CallModel {
+    spec: String,
+    reason: v1::CallReason,
+    found: bool,
+    default_spec: String,
+    /// What its spec answered last, where that can be read.
+    answer: Option<Value>,
+    /// The failure beneath all others.
+    code: String,
+    succeeded: Option<bool>,
+    ended_at: i64,
+}
+
+/// What the answers ask to be kept.
+#[derive(Debug, Default)]
+pub struct Update {
+    pub emotional_state: Option<String>,
+    pub custom: Map<String, Value>,
+}
+
+impl AskModel {
+    pub fn new(ask: v1::Ask) -> Self {
+        let context = v1::SessionContext { preferences: ask.preferences.clone(), ..Default::default() };
+        Self { begun: ask.session.is_none(), ask, context, ..Self::default() }
+    }
+
+    pub fn begin(&mut self, context: v1::SessionContext) -> bool {
+        let first = !self.begun && self.calls.is_empty();
+        self.begun = true;
+        self.context = context;
+        first
+    }
+
+    #[must_use]
+    pub fn last_spec(&self) -> Option<&str> {
+        self.calls.last().map(|call| call.spec.as_str())
+    }
+
+    #[must_use]
+    pub fn answer_text(&self) -> Option<String> {
+        let answer = self.calls.last()?.answer.as_ref()?;
+        Some(answer.pointer("/response/text")?.as_str()?.to_owned())
+    }
+
+    /// Whether the session may have moved to this spec: not by a fallback.
+    #[must_use]
+    pub fn led_to(&self, spec: &str) -> bool {
+        self.calls.iter().any(|call| call.spec == spec && call.reason != v1::CallReason::Fallback)
+    }
+
+    #[must_use]
+    pub fn context_update(&self) -> Update {
+        let mut update = Update::default();
+        for answer in self.calls.iter().filter_map(|call| call.answer.as_ref()) {
+            let Some(news) = answer.get("context_update").and_then(Value::as_object) else { continue };
+            let state = news.get("emotional_state").and_then(Value::as_str).map(str::to_owned);
+            update.emotional_state = state.or(update.emotional_state);
+            update.custom.extend(news.get("custom").and_then(Value::as_object).cloned().unwrap_or_default());
+        }
+        update
+    }
+
+    fn was_called(&self, spec: &str) -> bool {
+        self.calls.iter().any(|call| call.spec == spec)
+    }
+
+    /// Where a failed call goes to, if anywhere.
+    fn fallback(&self) -> Option<&str> {
+        let call = self.calls.last().filter(|call| call.succeeded == Some(false))?;
+        let declared =
+            call.answer.as_ref().and_then(|answer| answer.pointer("/error/fallback_spec")?.as_str());
+        let asks_user = matches!(call.code.as_str(), "VALIDATION_ERROR" | "INSUFFICIENT_CONTEXT");
+        let default = Some(call.default_spec.as_str()).filter(|spec| !spec.is_empty() && !asks_user);
+        declared.into_iter().chain(default).find(|spec| !self.was_called(spec))
+    }
+
+    /// The transition in the last answer, where that was a success.
+    fn proposed(&self) -> Option<(&str, &Value)> {
+        let call = self.calls.last().filter(|call| call.succeeded == Some(true))?;
+        let transition = call.answer.as_ref()?.get("transition").filter(|value| value.is_object())?;
+        Some((call.spec.as_str(), transition))
+    }
+
+    fn is_ping_pong(&self, from: &str, to: &str, at: i64) -> bool {
+        self.context.transitions.iter().chain(&self.taken).any(|before| {
+            let same = (before.from.as_str(), before.to.as_str());
+            (same == (from, to) || same == (to, from)) && at - before.at_ms < PING_PONG
+        })
+    }
+}
+
+impl RunModel {
+    /// The ask, which must be one and have begun.
+    fn begun_ask(&mut self, what: &str) -> Result<&mut AskModel, Violation> {
+        let text = self.at(format!("{what}, and no ask has begun"));
+        match self.ask_mut().filter(|ask| ask.begun) {
+            Some(ask) => Ok(ask),
+            None => Invariant::AsksInOrder.broken(text),
+        }
+    }
+
+    pub(super) fn ask_routed(&mut self, event: v1::AskRouted) -> Result<(), Violation> {
+        let text = self.at(format!("{} is called as {:?}", event.spec, event.reason()));
+        let idle = self.waves.last().is_none_or(WaveModel::has_settled) && self.ending.is_none();
+        let in_order = event.call as usize == self.waves.len() && idle;
+        Invariant::AsksInOrder.check(in_order, || text.clone())?;
+        let ask = self.begun_ask("a call")?;
+        let current = ask.context.current_spec.clone();
+        let said = match event.reason() {
+            v1::CallReason::Explicit => ask.calls.is_empty() && ask.ask.spec.as_ref() == Some(&event.spec),
+            v1::CallReason::Continued => {
+                ask.calls.is_empty() && ask.ask.spec.is_none() && current.as_ref() == Some(&event.spec)
+            }
+            // Also where the session's spec is gone.
+            v1::CallReason::Routed => ask.calls.is_empty() && ask.ask.spec.is_none(),
+            v1::CallReason::Transition => ask.considered.as_ref().is_some_and(|considered| {
+                considered.verdict == v1::TransitionVerdict::Taken as i32 && considered.to == event.spec
+            }),
+            v1::CallReason::Fallback => ask.fallback() == Some(event.spec.as_str()),
+            v1::CallReason::Unspecified => false,
+        };
+        let once = !ask.was_called(&event.spec) || event.spec.is_empty();
+        Invariant::AsksInOrder.check(said && once, || format!("{text}: {ask:?}"))?;
+        let input = event.wave.as_ref().and_then(|wave| wave.tasks.first()?.input.as_ref());
+        if let Some(Data::Inline(bytes)) = input.and_then(|input| input.data.as_ref()) {
+            let request: Value = serde_json::from_slice(bytes).unwrap_or_default();
+            let asked = request["id"].as_str() == ask.ask.request_id.as_deref()
+                && request["text"].as_str() == Some(&ask.ask.text)
+                && request["spec"].as_str() == Some(&event.spec)
+                && (ask.ask.session.is_none()
+                    || request["conversation"]["message_count"] == ask.context.message_count);
+            Invariant::AsksInOrder.check(asked, || format!("{text} with {request}"))?;
+        }
+        ask.considered = None;
+        ask.calls.push(CallModel {
+            reason: event.reason(),
+            found: event.routing.is_some(),
+            spec: event.spec,
+            default_spec: event.default_spec,
+            answer: None,
+            code: String::new(),
+            succeeded: None,
+            ended_at: 0,
+        });
+        self.open_wave(event.wave.unwrap_or_default());
+        Ok(())
+    }
+
+    pub(super) fn considered(&mut self, given: v1::AskTransition) -> Result<(), Violation> {
+        let text = self.at(format!("{given:?}"));
+        let at = self.last_at;
+        let ask = self.begun_ask("a transition")?;
+        let Some((from, proposed)) = ask.proposed().filter(|_| ask.considered.is_none()) else {
+            return Invariant::Transitions.broken(format!("{text}, and no answer holds one"));
+        };
+        let confidence = proposed["confidence"].as_f64().unwrap_or_default();
+        let automatic = proposed["auto_transition"].as_bool().unwrap_or_default();
+        let copied = given.from == from
+            && proposed["suggest_spec"].as_str() == Some(&given.to)
+            && (given.confidence - confidence).abs() < f64::EPSILON
+            && given.automatic == automatic;
+        let band = if confidence > 0.8 {
+            v1::TransitionBand::Prominent
+        } else if confidence >= 0.6 {
+            v1::TransitionBand::Subtle
+        } else {
+            v1::TransitionBand::Ignored
+        };
+        let ended_at = ask.calls.last().map_or(0, |call| call.ended_at);
+        let ping_pong = ask.is_ping_pong(&given.from, &given.to, ended_at);
+        let acts = automatic && confidence > 0.8;
+        let itself = given.from == given.to;
+        let counts = confidence >= 0.6 && !itself;
+        let allowed = match given.verdict() {
+            v1::TransitionVerdict::Taken => {
+                counts && acts && !ping_pong && ask.taken.len() < 5 && !ask.was_called(&given.to)
+            }
+            v1::TransitionVerdict::Suggested => counts && !acts && !ping_pong,
+            v1::TransitionVerdict::Suppressed => counts && (ping_pong || acts && ask.taken.len() >= 5),
+            // One that would act finds no such spec, or one that was called before.
+            v1::TransitionVerdict::Ignored => !counts || acts && !ping_pong,
+            v1::TransitionVerdict::Unspecified => false,
+        };
+        Invariant::Transitions
+            .check(copied && allowed && given.band() == band, || format!("{text}: {ask:?}"))?;
+        if given.verdict() == v1::TransitionVerdict::Taken {
+            let (from, to) = (given.from.clone(), given.to.clone());
+            ask.taken.push(v1::SessionTransition { from, to, at_ms: at, automatic: true });
+        }
+        ask.considered = Some(given);
+        Ok(())
+    }
+
+    /// A call has ended, or one of its attempts.
+    pub(super) fn call_ended(
+        &mut self,
+        output: Option<&v1::Payload>,
+        error: Option<&v1::Error>,
+        succeeded: Option<bool>,
+    ) -> Result<(), Violation> {
+        let text = self.at(format!("the call ends: {error:?}"));
+        let at = self.last_at;
+        let Some(ask) = self.ask_mut() else { return Ok(()) };
+        let Some(call) = ask.calls.last_mut() else { return Invariant::AsksInOrder.broken(text) };
+        let Some(succeeded) = succeeded else {
+            // Another attempt follows: only where the spec says that it may pass, or did not answer.
+            let answer = read(output);
+            let recoverable =
+                answer.as_ref().and_then(|answer| answer.pointer("/error/recoverable")?.as_bool());
+            let code = error.map_or("", |error| error.code.as_str());
+            let asks_user = matches!(code, "VALIDATION_ERROR" | "INSUFFICIENT_CONTEXT" | "FATAL_ERROR");
+            return Invariant::AttemptsCounted
+                .check(recoverable.unwrap_or(true) && !asks_user, || format!("{text} is tried again"));
+        };
+        call.answer = read(output);
+        call.succeeded = Some(succeeded);
+        call.ended_at = at;
+        let mut error = error;
+        while let Some(inner) = error.and_then(|error| error.cause.as_deref()) {
+            error = Some(inner);
+        }
+        call.code = error.map(|error| error.code.clone()).unwrap_or_default();
+        if succeeded {
+            let valid = call.answer.as_ref().is_some_and(|answer| {
+                answer["success"] == true
+                    && answer["spec"].as_str() == Some(&call.spec)
+                    && answer["request_id"].as_str() == ask.ask.request_id.as_deref()
+            });
+            return Invariant::AsksInOrder.check(valid, || format!("{text}: {ask:?}"));
+        }
+        Ok(())
+    }
+
+    /// The outcome that an ask ends with which nobody has ended.
+    pub(super) fn ask_outcome(&self) -> Option<v1::RunOutcome> {
+        let ask = self.ask()?;
+        let call = ask.calls.last()?;
+        let open = ask.proposed().is_some() && ask.considered.is_none();
+        let taken = ask
+            .considered
+            .as_ref()
+            .is_some_and(|considered| considered.verdict == v1::TransitionVerdict::Taken as i32);
+        if open || taken || ask.fallback().is_some() {
+            return None;
+        }
+        Some(if call.succeeded? { v1::RunOutcome::Succeeded } else { v1::RunOutcome::Failed })
+    }
+
+    /// A spec that is not there fails without anybody being asked.
+    pub(super) fn may_fail_unasked(&self, code: &str) -> bool {
+        let call = self.ask().and_then(|ask| ask.calls.last());
+        match code {
+            "SPEC_NOT_AVAILABLE" | "PROCESSING_TIMEOUT" => call.is_some(),
+            "INCOMPATIBLE_VERSION" => call.is_some_and(|call| call.found),
+            _ => false,
+        }
+    }
+}
+
+impl WaveModel {
+    pub(super) fn has_settled(&self) -> bool {
+        self.tasks.iter().all(|task| task.step == Step::Settled)
+    }
+}
+
+fn read(output: Option<&v1::Payload>) -> Option<Value> {
+    match output?.data.as_ref()? {
+        Data::Inline(bytes) => serde_json::from_slice(bytes).ok(),
+        Data::Blob(_) => None,
+    }
+}

@@ -1,0 +1,445 @@
+//! A script as its log tells it: which activity follows which, and what may be sent to a page again (CONTRACTS §3).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use capataz_contracts::v1::{self, AfterFailure, BrowserActivity};
+use capataz_engine::TaskRef;
+use capataz_store::RunId;
+
+use super::Model;
+use super::ask::AskModel;
+use super::log::{RunModel, Step, WaveModel, place};
+use crate::invariant::{Invariant, Violation};
+
+/// What a script has where it says nothing (CONTRACTS §3, policies).
+const MAX_STEPS: u32 = 100;
+const SAME_STATE_REVISIT: u32 = 3;
+const RETRY_LIMIT: u32 = 2;
+const RECOVERY_LIMIT: u32 = 2;
+const IDLE_MS: i64 = 300_000;
+
+/// What a run is for.
+#[derive(Debug)]
+pub enum Kind {
+    Plan,
+    Ask(Box<AskModel>),
+    Script(Box<ScriptModel>),
+}
+
+#[derive(Debug, Default)]
+pub struct ScriptModel {
+    pub script: v1::Script,
+    /// One for each wave.
+    works: Vec<Work>,
+    retries: u32,
+    recoveries: u32,
+    halted: bool,
+    pub closing: bool,
+    /// Since when it waits for a proposal.
+    idle_since: Option<i64>,
+    /// How often the page came into a state.
+    arrivals: BTreeMap<String, u32>,
+    state: String,
+    /// What hosts said of the page, by their leases.
+    touched: BTreeMap<u64, bool>,
+    /// Leases under which an action was really sent to the page, by its number.
+    performed: BTreeMap<u32, BTreeSet<u64>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Work {
+    activity: BrowserActivity,
+    step: u32,
+    /// Nothing is performed.
+    decided: bool,
+    after: Option<AfterFailure>,
+}
+
+/// What has to come next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Open,
+    Wait,
+    Act(u32),
+    Recover(u32),
+    /// The host is asked what the last activity has failed with.
+    Explain(BrowserActivity, u32),
+    Await,
+    Close,
+    Finish,
+}
+
+impl ScriptModel {
+    pub fn new(script: v1::Script) -> Self {
+        Self { script, ..Self::default() }
+    }
+
+    fn policy(&self) -> v1::ScriptPolicy {
+        self.script.policy.clone().unwrap_or_default()
+    }
+
+    fn action(&self, step: u32) -> Option<&v1::Action> {
+        self.script.actions.get(step as usize)
+    }
+
+    fn follow(&self, step: u32) -> Next {
+        match self.action(step) {
+            _ if self.halted => Next::Finish,
+            Some(_) => Next::Act(step),
+            None if self.script.interactive && !self.closing => Next::Await,
+            None => Next::Close,
+        }
+    }
+
+    fn next(&self, wave: Option<&WaveModel>) -> Next {
+        let (Some(wave), Some(work)) = (wave, self.works.last()) else { return Next::Open };
+        let result = wave.tasks.first().filter(|task| task.step == Step::Settled);
+        let Some(result) = result.and_then(|task| task.result.as_ref()) else { return Next::Wait };
+        let succeeded = result.status == v1::ResultStatus::Success as i32;
+        match (work.activity, succeeded) {
+            (BrowserActivity::Recovery, _) => return Next::Act(work.step),
+            (BrowserActivity::Open, true) => return self.follow(0),
+            (BrowserActivity::Action, true) => return self.follow(work.step + 1),
+            (BrowserActivity::Close, true) => return Next::Finish,
+            _ => {}
+        }
+        match work.after {
+            Some(AfterFailure::Recover) => Next::Recover(work.step),
+            Some(AfterFailure::Continue) => self.follow(work.step + 1),
+            Some(AfterFailure::Halt) => Next::Finish,
+            _ if work.decided => Next::Finish,
+            _ => Next::Explain(work.activity, work.step),
+        }
+    }
+
+    fn has_begun(&self, step: u32) -> bool {
+        let last = self.works.iter().rev().find(|work| work.activity == BrowserActivity::Action);
+        last.is_some_and(|work| work.step == step)
+    }
+
+    /// The limit that keeps an action from beginning, by counting.
+    fn limit(&self, step: u32) -> Option<&'static str> {
+        if self.has_begun(step) {
+            return None;
+        }
+        let policy = self.policy();
+        if step >= policy.max_steps.unwrap_or(MAX_STEPS) {
+            return Some("max_steps");
+        }
+        let revisits = self.arrivals.get(&self.state).copied().unwrap_or(0).saturating_sub(1);
+        let too_often = revisits > policy.same_state_revisit.unwrap_or(SAME_STATE_REVISIT);
+        (too_often && self.action(step).is_some_and(changes)).then_some("same_state_revisit")
+    }
+
+    /// What has to follow from a failure of an activity.
+    fn after(&self, work: Work, code: &str, touched: bool) -> AfterFailure {
+        let lost = code == "BROWSER_LOST" || work.decided;
+        if work.activity == BrowserActivity::Recovery && !lost {
+            return AfterFailure::Retry;
+        }
+        let Some(action) =
+            self.action(work.step).filter(|_| work.activity == BrowserActivity::Action && !lost)
+        else {
+            return AfterFailure::Halt;
+        };
+        let policy = self.policy();
+        let again = !touched || !once_only(action);
+        let recovers = policy.recovery.iter().any(|rule| rule.on.iter().any(|on| on == code));
+        let own = action.retry.clone().unwrap_or_default();
+        let on = if own.on.is_empty() { &policy.retry_on } else { &own.on };
+        let most = own.limit.or(policy.retry_limit).unwrap_or(RETRY_LIMIT);
+        if again && recovers {
+            if self.recoveries < policy.recovery_limit.unwrap_or(RECOVERY_LIMIT) {
+                return AfterFailure::Recover;
+            }
+        } else if again && on.iter().any(|on| on == code) && self.retries < most {
+            return AfterFailure::Retry;
+        }
+        let passes = self.script.interactive || action.on_failure == Some(v1::OnFailure::Continue as i32);
+        if passes { AfterFailure::Continue } else { AfterFailure::Halt }
+    }
+
+    fn see(
+        &mut self,
+        before: Option<&v1::StateSignature>,
+        after: Option<&v1::StateSignature>,
+        arrives: bool,
+    ) {
+        if let Some(after) = after.filter(|_| arrives) {
+            *self.arrivals.entry(after.url.clone()).or_default() += 1;
+        }
+        if let Some(seen) = after.or(before) {
+            self.state.clone_from(&seen.url);
+        }
+    }
+
+    /// A person has said that the action may be performed again.
+    pub(super) fn forgive(&mut self) {
+        if let Some(work) = self.works.last() {
+            self.performed.remove(&work.step);
+        }
+    }
+}
+
+/// Kinds that only read.
+const READ: [v1::ActionKind; 6] = [
+    v1::ActionKind::Hover,
+    v1::ActionKind::ScrollTo,
+    v1::ActionKind::WaitFor,
+    v1::ActionKind::Assert,
+    v1::ActionKind::Extract,
+    v1::ActionKind::Screenshot,
+];
+
+fn changes(action: &v1::Action) -> bool {
+    !READ.contains(&action.kind())
+}
+
+/// A critical action, or one that was not declared repeatable; what only reads may be repeated.
+fn once_only(action: &v1::Action) -> bool {
+    let critical = action.criticality == Some(v1::Criticality::Critical as i32);
+    critical || !action.repeatable.unwrap_or(!changes(action))
+}
+
+impl RunModel {
+    fn in_script(&mut self, what: impl std::fmt::Display) -> Result<&mut ScriptModel, Violation> {
+        let text = self.at(format!("{what}, and it is no script"));
+        match &mut self.kind {
+            Kind::Script(script) => Ok(script),
+            _ => Invariant::ScriptInOrder.broken(text),
+        }
+    }
+
+    fn next_of_script(&self) -> Option<Next> {
+        match &self.kind {
+            Kind::Script(script) => Some(script.next(self.waves.last())),
+            _ => None,
+        }
+    }
+
+    pub(super) fn activity_started(&mut self, event: v1::BrowserActivityStarted) -> Result<(), Violation> {
+        let next = self.next_of_script();
+        let step = event.step_index.unwrap_or_default();
+        let failure =
+            event.failure.as_ref().map(|failure| (failure.error_code.as_str(), failure.message.as_str()));
+        let text = self.at(format!("{:?} {step} begins, {failure:?}, next is {next:?}", event.activity()));
+        let free = self.ending.is_none() && self.open_questions().next().is_none();
+        let number = event.number as usize == self.waves.len();
+        let script = self.in_script("an activity")?;
+        let expected = match (next, event.activity()) {
+            (Some(Next::Open), BrowserActivity::Open) | (Some(Next::Close), BrowserActivity::Close) => {
+                failure.is_none()
+            }
+            (Some(Next::Act(due)), BrowserActivity::Action) => {
+                let limit = script.limit(due);
+                let same = match (failure, limit) {
+                    (None, None) => true,
+                    (Some(("POLICY_HALT", message)), Some(limit)) => message.starts_with(limit),
+                    _ => false,
+                };
+                due == step && same
+            }
+            (Some(Next::Recover(due)), BrowserActivity::Recovery) => due == step && failure.is_none(),
+            (Some(Next::Explain(activity, due)), again) => {
+                let same = activity == again && (again != BrowserActivity::Action || due == step);
+                same && matches!(failure, Some(("BROWSER_LOST", _)))
+            }
+            _ => false,
+        };
+        Invariant::ScriptInOrder.check(free && number && expected, || text.clone())?;
+        let once = event.activity() == BrowserActivity::Action
+            && failure.is_none()
+            && script.action(step).is_some_and(once_only);
+        let effect = event.wave.as_ref().and_then(|wave| wave.tasks.first()?.effect);
+        let marked = (effect == Some(v1::Effect::AtMostOnce as i32)) == once;
+        Invariant::AtMostOnce.check(marked, || text)?;
+        if event.activity() == BrowserActivity::Action && !script.has_begun(step) {
+            script.retries = 0;
+            script.recoveries = 0;
+        }
+        script.works.push(Work { activity: event.activity(), step, decided: failure.is_some(), after: None });
+        self.open_wave(event.wave.unwrap_or_default());
+        Ok(())
+    }
+
+    /// The activity in work, and the lease of its host.
+    fn activity_in_work(&mut self, what: &str) -> Result<(Work, u64, &mut ScriptModel), Violation> {
+        let task = place(u32::try_from(self.waves.len()).unwrap_or(0).saturating_sub(1), 0);
+        let live = self.live(task).map(|(token, _)| token);
+        let text = self.at(format!("{what}, and no host is at work"));
+        let script = self.in_script(what)?;
+        match (script.works.last().copied(), live) {
+            (Some(work), Some(token)) => Ok((work, token, script)),
+            _ => Invariant::ScriptInOrder.broken(text),
+        }
+    }
+
+    pub(super) fn browser_changed(&mut self, expected: BrowserActivity) -> Result<(), Violation> {
+        let text = self.at(format!("{expected:?} has succeeded"));
+        let (work, ..) = self.activity_in_work("a browser's event")?;
+        Invariant::ScriptInOrder.check(work.activity == expected && !work.decided, || text)
+    }
+
+    pub(super) fn stage_finished(&mut self, event: &v1::StageFinished) -> Result<(), Violation> {
+        let text = self.at(format!("{event:?}"));
+        let (work, ..) = self.activity_in_work("a stage")?;
+        Invariant::ScriptInOrder.check(event.step_index == work.step, || text)
+    }
+
+    pub(super) fn action_finished(&mut self, event: &v1::ActionFinished) -> Result<(), Violation> {
+        let text = self.at(format!("{event:?}"));
+        let (work, _, script) = self.activity_in_work("an action's end")?;
+        let same = event.step_index == work.step && event.activity() == work.activity && !work.decided;
+        let arrives =
+            work.activity == BrowserActivity::Action && script.action(work.step).is_some_and(changes);
+        script.see(event.state_before.as_ref(), event.state_after.as_ref(), arrives);
+        let acts = matches!(work.activity, BrowserActivity::Action | BrowserActivity::Recovery);
+        Invariant::ScriptInOrder.check(same && acts, || text)
+    }
+
+    pub(super) fn action_failed(&mut self, event: &v1::ActionFailed) -> Result<(), Violation> {
+        let text = self.at(format!("{event:?}"));
+        let seq = self.seq();
+        let (work, token, script) = self.activity_in_work("an action's failure")?;
+        let Some(error) = &event.error else { return Invariant::ScriptInOrder.broken(text) };
+        let numbered = error.seq == seq && event.activity() == work.activity;
+        Invariant::ScriptInOrder.check(numbered, || text.clone())?;
+        let arrives =
+            work.activity == BrowserActivity::Action && script.action(work.step).is_some_and(changes);
+        script.see(error.state_before.as_ref(), error.state_after.as_ref(), arrives);
+        // A limit that is reached with a failure has an event of its own, with the same consequence.
+        let halt_after = error.error_code == "POLICY_HALT" && !work.decided;
+        let touched = script.touched.get(&token).copied().unwrap_or(false);
+        let expected = if halt_after && work.after.is_some() {
+            work.after.unwrap_or_default()
+        } else {
+            script.after(work, &error.error_code, touched)
+        };
+        Invariant::ScriptFailures.check(event.next() == expected, || {
+            format!("{text}, expected {expected:?}, touched {touched}")
+        })?;
+        match expected {
+            AfterFailure::Retry if work.activity == BrowserActivity::Action => script.retries += 1,
+            AfterFailure::Recover => script.recoveries += 1,
+            AfterFailure::Halt => script.halted = true,
+            _ => {}
+        }
+        if !touched {
+            script.performed.entry(work.step).or_default().remove(&token);
+        }
+        if let Some(work) = script.works.last_mut() {
+            work.after = Some(expected);
+        }
+        Ok(())
+    }
+
+    pub(super) fn proposed(&mut self, event: v1::ActionProposed) -> Result<(), Violation> {
+        let next = self.next_of_script();
+        let text = self.at(format!("{event:?}, next is {next:?}"));
+        let free = self.ending.is_none() && self.open_questions().next().is_none();
+        let script = self.in_script("a proposal")?;
+        let last = event.step_index as usize == script.script.actions.len();
+        Invariant::ScriptInOrder.check(free && last && next == Some(Next::Await), || text)?;
+        script.script.actions.extend(event.action);
+        self.request(event.request_id)
+    }
+
+    pub(super) fn close_requested(&mut self, event: v1::BrowserCloseRequested) -> Result<(), Violation> {
+        let text = self.at(format!("{event:?}"));
+        let at = self.last_at;
+        let script = self.in_script("a close")?;
+        let patience = script.script.idle_timeout_ms.unwrap_or(IDLE_MS);
+        let idle = script.idle_since.is_some_and(|since| at - since >= patience);
+        let allowed = script.script.interactive && !script.closing && (!event.idle || idle);
+        Invariant::ScriptInOrder.check(allowed, || format!("{text}, idle since {:?}", script.idle_since))?;
+        script.closing = true;
+        self.request(event.request_id)
+    }
+
+    /// After every event: does the script wait for a proposal?
+    pub(super) fn look_at_idleness(&mut self) {
+        let free = self.ending.is_none() && self.finished.is_none() && self.open_questions().next().is_none();
+        let waits = free && self.next_of_script() == Some(Next::Await);
+        let at = self.last_at;
+        if let Kind::Script(script) = &mut self.kind {
+            script.idle_since = if waits { script.idle_since.or(Some(at)) } else { None };
+        }
+    }
+
+    /// Whether somebody has to propose something, or to close it.
+    #[must_use]
+    pub fn awaits_proposal(&self) -> bool {
+        matches!(&self.kind, Kind::Script(script) if script.idle_since.is_some())
+    }
+
+    #[must_use]
+    pub fn is_closing(&self) -> bool {
+        matches!(&self.kind, Kind::Script(script) if script.closing)
+    }
+
+    /// The outcome that a script ends with which nobody has ended.
+    pub(super) fn script_outcome(&self) -> Option<v1::RunOutcome> {
+        let Kind::Script(script) = &self.kind else { return None };
+        if script.next(self.waves.last()) != Next::Finish {
+            return None;
+        }
+        let last = self.waves.last().and_then(|wave| wave.tasks.first()?.result.as_ref());
+        let failed = last.is_some_and(|result| result.status != v1::ResultStatus::Success as i32);
+        let ended = |work: &&Work| {
+            work.activity == BrowserActivity::Action
+                && matches!(work.after, Some(AfterFailure::Continue | AfterFailure::Halt))
+        };
+        Some(if script.halted || failed {
+            v1::RunOutcome::Failed
+        } else if script.works.iter().any(|work| ended(&work)) {
+            v1::RunOutcome::SucceededWithFailures
+        } else {
+            v1::RunOutcome::Succeeded
+        })
+    }
+
+    pub(super) fn is_script(&self) -> bool {
+        matches!(self.kind, Kind::Script(_))
+    }
+
+    #[must_use]
+    pub fn ask(&self) -> Option<&AskModel> {
+        match &self.kind {
+            Kind::Ask(ask) => Some(ask),
+            _ => None,
+        }
+    }
+
+    pub(super) fn ask_mut(&mut self) -> Option<&mut AskModel> {
+        match &mut self.kind {
+            Kind::Ask(ask) => Some(ask),
+            _ => None,
+        }
+    }
+}
+
+impl Model {
+    /// A host says what it has sent to its page.
+    pub fn reported(&mut self, run: RunId, token: u64, touched: bool) {
+        if let Some(Kind::Script(script)) = self.runs.get_mut(&run).map(|run| &mut run.kind) {
+            script.touched.insert(token, touched);
+        }
+    }
+
+    /// An action was really sent to a page.
+    pub fn performed(&mut self, run: RunId, task: TaskRef, token: u64, step: u32) -> Result<(), Violation> {
+        let Some(model) = self.runs.get_mut(&run) else { return Ok(()) };
+        let live = model.live(task).is_some_and(|(live, _)| live == token);
+        let Kind::Script(script) = &mut model.kind else { return Ok(()) };
+        // Under a lease that is over it is one of the outcomes that nobody knows, and that a person is asked about.
+        if !live || !script.action(step).is_some_and(once_only) {
+            return Ok(());
+        }
+        let before = script.performed.entry(step).or_default();
+        let first = before.iter().all(|other| *other == token);
+        before.insert(token);
+        Invariant::ActionsOnce.check(first, || {
+            format!("run {run}: action {step} is performed again under lease {token}: {before:?}")
+        })
+    }
+}

@@ -1,0 +1,186 @@
+//! A session as its stream tells it, and what the asks of it owe to it (CONTRACTS §2, "Transitions").
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use capataz_contracts::v1::{self, event::Body};
+use capataz_store::RunId;
+use serde_json::{Map, Value};
+
+use super::log::RunModel;
+use crate::invariant::{Invariant, Violation};
+
+/// Messages that a session keeps.
+const HISTORY: usize = 20;
+/// Milliseconds for which a transition is remembered.
+const WINDOW: i64 = 60_000;
+
+/// A session, followed event by event.
+#[derive(Debug, Default)]
+pub struct SessionModel {
+    pub name: String,
+    pub events: Vec<Bytes>,
+    /// Events of its newest append.
+    pub newest: Bytes,
+    /// The ask whose turn it is.
+    pub active: Option<RunId>,
+    pub last_at: i64,
+    context: v1::SessionContext,
+    /// Suggestions by the ids of their asks: from and to.
+    open: BTreeMap<String, (String, String)>,
+    /// Accepted ones, with the number of their event.
+    pub accepted: BTreeMap<String, u64>,
+    turns: BTreeSet<RunId>,
+}
+
+impl SessionModel {
+    pub fn begin(stream: RunId, event: v1::Event, bytes: Bytes) -> Result<Self, Violation> {
+        let Some(Body::SessionOpened(opened)) = event.body else {
+            return Invariant::GaplessSeq.broken(format!("stream {stream} begins with {:?}", event.body));
+        };
+        Ok(Self { name: opened.session, events: vec![bytes], last_at: event.at_ms, ..Self::default() })
+    }
+
+    #[must_use]
+    pub fn seq(&self) -> u64 {
+        self.events.len() as u64
+    }
+
+    /// Whether a suggestion of this ask can be accepted, or was.
+    #[must_use]
+    pub fn suggests(&self, request_id: &str) -> bool {
+        self.open.contains_key(request_id) || self.accepted.contains_key(request_id)
+    }
+
+    #[must_use]
+    pub fn has_turn_of(&self, run: RunId) -> bool {
+        self.turns.contains(&run)
+    }
+
+    pub fn suggestions(&self) -> impl Iterator<Item = &String> {
+        self.open.keys()
+    }
+
+    fn at(&self, what: impl std::fmt::Display) -> String {
+        format!("session {} event {}: {what}", self.name, self.seq())
+    }
+
+    pub fn observe(
+        &mut self,
+        event: v1::Event,
+        bytes: Bytes,
+        runs: &BTreeMap<RunId, RunModel>,
+    ) -> Result<(), Violation> {
+        self.events.push(bytes);
+        Invariant::GaplessSeq.check(event.seq == self.seq() && event.at_ms >= self.last_at, || {
+            self.at(format!("numbered {}, or its time goes backwards", event.seq))
+        })?;
+        self.last_at = event.at_ms;
+        match event.body {
+            Some(Body::SessionTurn(turn)) => self.turn(turn, runs),
+            Some(Body::SessionTransitionAccepted(accepted)) => self.accept(accepted),
+            body => Invariant::SessionTurns.broken(self.at(format!("{body:?} in a session"))),
+        }
+    }
+
+    fn turn(&mut self, turn: v1::SessionTurn, runs: &BTreeMap<RunId, RunModel>) -> Result<(), Violation> {
+        let run = turn.run_id.parse::<RunId>().ok();
+        let Some(run) = run.and_then(|run| runs.get(&run)) else {
+            return Invariant::SessionTurns
+                .broken(self.at(format!("a turn of {:?}, which never was", turn.run_id)));
+        };
+        let once = self.turns.insert(run.run);
+        let text = self.at(format!("{turn:?}"));
+        let Some(ask) = run.ask().filter(|ask| ask.ask.session.as_deref() == Some(&self.name)) else {
+            return Invariant::SessionTurns.broken(text);
+        };
+        let ended = run.finished.is_some_and(|outcome| outcome != v1::RunOutcome::Cancelled as i32);
+        let of_turn = self.active.is_none() && ended && once;
+        Invariant::SessionTurns.check(of_turn, || text.clone())?;
+        let user = turn.messages.first().is_some_and(|message| {
+            message.role == v1::MessageRole::User as i32 && message.text == ask.ask.text
+        });
+        let answer = ask.answer_text();
+        let assistant = match turn.messages.get(1) {
+            Some(message) => {
+                answer.as_ref() == Some(&message.text) && message.spec.as_deref() == ask.last_spec()
+            }
+            None => answer.is_none(),
+        };
+        let suggested = ask
+            .considered
+            .as_ref()
+            .filter(|considered| considered.verdict == v1::TransitionVerdict::Suggested as i32);
+        let moved = turn
+            .current_spec
+            .as_ref()
+            .is_none_or(|spec| run.finished == Some(v1::RunOutcome::Succeeded as i32) && ask.led_to(spec));
+        let update = ask.context_update();
+        let said = user
+            && assistant
+            && turn.messages.len() <= 2
+            && turn.suggestion.as_ref() == suggested
+            && turn.transitions == ask.taken
+            && Some(&turn.request_id) == ask.ask.request_id.as_ref()
+            && turn.preferences == ask.ask.preferences
+            && turn.emotional_state.as_ref() == update.emotional_state.as_ref()
+            && json(&turn.custom) == update.custom
+            && moved;
+        Invariant::SessionTurns.check(said, || format!("{text}, the ask is {ask:?}"))?;
+        self.fold(turn);
+        Ok(())
+    }
+
+    fn fold(&mut self, turn: v1::SessionTurn) {
+        let context = &mut self.context;
+        context.message_count += turn.messages.len() as u64;
+        context.history.extend(turn.messages);
+        let surplus = context.history.len().saturating_sub(HISTORY);
+        context.history.drain(..surplus);
+        context.current_spec = turn.current_spec.or(context.current_spec.take());
+        context.emotional_state = turn.emotional_state.or(context.emotional_state.take());
+        context.engagement_level = turn.engagement_level.or(context.engagement_level.take());
+        context.preferences.extend(turn.preferences);
+        if !turn.custom.is_empty() {
+            let mut custom = json(&context.custom);
+            custom.extend(json(&turn.custom));
+            context.custom = Value::Object(custom).to_string().into();
+        }
+        context.transitions.extend(turn.transitions);
+        if let Some(suggestion) = turn.suggestion {
+            self.open.insert(turn.request_id, (suggestion.from, suggestion.to));
+        }
+    }
+
+    fn accept(&mut self, accepted: v1::SessionTransitionAccepted) -> Result<(), Violation> {
+        let open = self.open.remove(&accepted.request_id);
+        let same = open == Some((accepted.from.clone(), accepted.to.clone()));
+        Invariant::SessionTurns.check(same, || self.at(format!("{accepted:?}, open was {open:?}")))?;
+        self.accepted.insert(accepted.request_id, self.seq());
+        self.context.current_spec = Some(accepted.to.clone());
+        self.context.transitions.push(v1::SessionTransition {
+            from: accepted.from,
+            to: accepted.to,
+            at_ms: self.last_at,
+            automatic: false,
+        });
+        Ok(())
+    }
+
+    /// An ask begins with what the stream folds to.
+    pub fn check_context(&self, given: &v1::SessionContext, at: i64) -> bool {
+        let mut expected = v1::SessionContext { transitions: Vec::new(), ..self.context.clone() };
+        let mut found = v1::SessionContext { transitions: Vec::new(), ..given.clone() };
+        let custom = json(&std::mem::take(&mut expected.custom)) == json(&std::mem::take(&mut found.custom));
+        // A clock that was set back may still see some that are older.
+        let recent =
+            self.context.transitions.iter().filter(|taken| at.max(self.last_at) - taken.at_ms < WINDOW);
+        let all_recent = recent.clone().all(|taken| given.transitions.contains(taken));
+        let no_other = given.transitions.iter().all(|taken| self.context.transitions.contains(taken));
+        custom && expected == found && all_recent && no_other
+    }
+}
+
+fn json(bytes: &[u8]) -> Map<String, Value> {
+    serde_json::from_slice(bytes).unwrap_or_default()
+}

@@ -1,0 +1,76 @@
+//! Reading a session, beside the shard's thread, as the shell does: at one moment it is read, at a later one the core is
+//! told. A read may fail.
+
+use std::sync::Arc;
+
+use capataz_contracts::v1;
+use capataz_engine::session::SessionState;
+use capataz_runtime::core::Input;
+use capataz_runtime::shell;
+use capataz_store::RunId;
+use prost::Message;
+
+use crate::asks::Catalogue;
+use crate::invariant::{Invariant, Violation};
+use crate::schedule::Action;
+use crate::world::World;
+
+impl World {
+    /// The core asks for a session.
+    pub(crate) fn load_session(&mut self, stream: RunId) {
+        let delay = self.rng.delay(self.scenario.disk_usual, self.scenario.disk_worst);
+        self.after(delay, Action::ReadSession { stream });
+    }
+
+    pub(crate) fn read_session(&mut self, stream: RunId) -> Result<(), Violation> {
+        if self.strikes(self.scenario.commit_faults / 4) {
+            self.line(|| format!("disk: session {stream} cannot be read"));
+            return self.deliver(Input::CommitFailed);
+        }
+        let state = shell::load_session(&self.disk.store, stream);
+        let Ok(state) = state else { return Invariant::LogStays.broken("a session cannot be read") };
+        self.check_session(stream, state.as_ref())?;
+        let delay = self.rng.delay(self.scenario.disk_usual, self.scenario.disk_worst);
+        self.after(delay, Action::SessionRead { stream, state: state.map(Box::new) });
+        Ok(())
+    }
+
+    /// What is read of a session, from a snapshot or not, is the fold of its stream.
+    pub(crate) fn check_session(&self, stream: RunId, state: Option<&SessionState>) -> Result<(), Violation> {
+        let seq = state.map_or(0, SessionState::seq);
+        let durable = self.model.session(stream).map_or(0, |session| session.seq());
+        Invariant::SnapshotFaithful.check(seq <= durable, || {
+            format!("session {stream} is read up to event {seq}, its stream ends at {durable}")
+        })?;
+        let folded = self.fold_session(stream, seq)?;
+        Invariant::SnapshotFaithful
+            .check(folded.as_ref() == state, || format!("session {stream}: {state:?} is not {folded:?}"))
+    }
+
+    /// The fold of the first `seq` events of a session's durable stream.
+    pub(crate) fn fold_session(&self, stream: RunId, seq: u64) -> Result<Option<SessionState>, Violation> {
+        let Some(session) = self.model.session(stream).filter(|_| seq > 0) else { return Ok(None) };
+        let events = usize::try_from(seq).ok().and_then(|seq| session.events.get(..seq));
+        let events = events.unwrap_or_default().iter();
+        let events = events.filter_map(|event| v1::Event::decode(event.clone()).ok());
+        SessionState::fold(events).map(Some).map_err(|corrupt| Violation {
+            invariant: Invariant::StateMatchesLog,
+            detail: format!("session {stream}: {corrupt}"),
+        })
+    }
+
+    /// Other specs are there from now on.
+    pub(crate) fn change_specs(&mut self) {
+        let catalogue = if self.is_calm() { Catalogue::calm() } else { Catalogue::draw(&mut self.rng) };
+        self.line(|| format!("specs: {catalogue:?}"));
+        self.specs = catalogue;
+        self.hand_over_specs();
+    }
+
+    pub(crate) fn hand_over_specs(&mut self) {
+        let specs = Arc::new(self.specs.clone());
+        if let Some(core) = &mut self.daemon.core {
+            core.set_router(specs);
+        }
+    }
+}
