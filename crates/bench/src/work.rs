@@ -54,9 +54,8 @@ impl Work {
     pub(crate) fn request(&self) -> v1::StartRunRequest {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         v1::StartRunRequest {
-            plan: Some(self.plan.clone()),
             idempotency_key: Some(unordered_key(self.salt, number)),
-            ..v1::StartRunRequest::default()
+            ..v1::StartRunRequest::of_plan(self.plan.clone())
         }
     }
 

@@ -97,13 +97,12 @@ pub(crate) fn piece(seed: u64, client: &str, index: u64) -> Piece {
     };
     let labels = [(CLIENT_LABEL, client), (KEY_LABEL, key.as_str())];
     let request = v1::StartRunRequest {
-        plan: Some(plan),
         labels: labels
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .into_iter()
             .collect::<BTreeMap<_, _>>(),
         idempotency_key: Some(key.clone()),
-        ..v1::StartRunRequest::default()
+        ..v1::StartRunRequest::of_plan(plan)
     };
     let executes = rng.u32(0..100) < 10;
     let steering = match rng.u32(0..100) {
@@ -143,7 +142,7 @@ mod tests {
         assert_eq!(piece(7, "c1", 3).request, piece(7, "c1", 3).request);
         assert_ne!(piece(7, "c1", 3).request, piece(7, "c1", 4).request);
         for index in 0..50 {
-            let plan = piece(7, "c0", index).request.plan.unwrap_or_default();
+            let plan = piece(7, "c0", index).request.plan().cloned().unwrap_or_default();
             assert_eq!(plan.waves.iter().map(|wave| wave.tasks.len()).sum::<usize>(), 3);
         }
     }

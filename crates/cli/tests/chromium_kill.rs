@@ -76,7 +76,7 @@ fn script(site: &Site, number: usize) -> v1::StartRunRequest {
         host = site.host()
     );
     let script = script_file::parse(&toml, Format::Toml).unwrap();
-    v1::StartRunRequest { script: Some(Box::new(script)), ..Default::default() }
+    v1::StartRunRequest::of_script(script)
 }
 
 /// Processes whose command line names this folder, with their command lines.
@@ -146,7 +146,7 @@ async fn finished(client: &Client) -> usize {
 async fn ending(client: &Client, run: &str) -> String {
     let result = client.wait_run(run, Some(PATIENCE)).await.unwrap().expect("it ends");
     let outcome = result.outcome();
-    let script = result.script.clone().unwrap_or_default();
+    let script = result.script().cloned().unwrap_or_default();
     let code = match (&script.error, &result.error) {
         (Some(error), _) => {
             assert_eq!(validate::executor_error(error), [], "{error:?}");

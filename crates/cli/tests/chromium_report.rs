@@ -30,11 +30,11 @@ fn daemon(folder: &Path) -> Served {
 /// Performs the script, and returns its run and the code of its error, which is empty after a success.
 async fn performed(daemon: &Served, site: &Site, toml: &str) -> (String, String) {
     let script = script_file::parse(&toml.replace("{site}", &site.host()), Format::Toml).unwrap();
-    let request = v1::StartRunRequest { script: Some(Box::new(script)), ..Default::default() };
+    let request = v1::StartRunRequest::of_script(script);
     let client = daemon.client().await;
     let run = client.start_run(request).await.unwrap().run_id;
     let result = client.wait_run(&run, None).await.unwrap().expect("it ends");
-    let error = result.script.and_then(|script| script.error);
+    let error = result.script().and_then(|script| script.error.clone());
     (run, error.map(|error| error.error_code).unwrap_or_default())
 }
 

@@ -22,7 +22,7 @@ fn one_task(agent: &str) -> v1::StartRunRequest {
     let task = v1::Task { name: "t".to_owned(), agent: agent.to_owned(), ..Default::default() };
     let wave = v1::Wave { tasks: vec![task], ..Default::default() };
     let plan = v1::Plan { name: "p".to_owned(), waves: vec![wave], ..Default::default() };
-    v1::StartRunRequest { plan: Some(plan), ..Default::default() }
+    v1::StartRunRequest::of_plan(plan)
 }
 
 async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
@@ -147,7 +147,7 @@ fn home_spec(folder: &Path) -> String {
 
 fn asking(text: &str, session: &str) -> v1::StartRunRequest {
     let ask = v1::Ask { text: text.to_owned(), session: Some(session.to_owned()), ..Default::default() };
-    v1::StartRunRequest { ask: Some(ask), ..Default::default() }
+    v1::StartRunRequest::of_ask(ask)
 }
 
 fn input_of(task: &Task) -> serde_json::Value {
@@ -219,7 +219,7 @@ async fn an_ask_goes_on_after_a_kill_and_those_that_wait_in_its_session_get_thei
     for run in &runs {
         let result = client.wait_run(run, Some(PATIENCE)).await.unwrap().expect("it ends");
         assert_eq!(result.outcome(), v1::RunOutcome::Succeeded, "{result:?}");
-        assert_eq!(result.ask.unwrap().calls[0].attempts, 1);
+        assert_eq!(result.ask().unwrap().calls[0].attempts, 1);
         check_whole(&client, run).await;
     }
     let rest = [begun.recv().await.unwrap(), begun.recv().await.unwrap()];
@@ -263,7 +263,7 @@ async fn a_command_that_dies_with_its_daemon_answers_the_same_ask_anew() {
     for run in [&first, &second] {
         let result = client.wait_run(run, Some(PATIENCE)).await.unwrap().expect("it ends");
         assert_eq!(result.outcome(), v1::RunOutcome::Succeeded, "{result:?}");
-        assert_eq!(result.ask.unwrap().calls[0].attempts, 1, "a lost lease is no attempt");
+        assert_eq!(result.ask().unwrap().calls[0].attempts, 1, "a lost lease is no attempt");
         check_whole(&client, run).await;
     }
     assert_eq!(said_in(&client, "s").await, ["one", "from a command", "two", "from a command"]);

@@ -33,7 +33,7 @@ fn wide_plan() -> v1::StartRunRequest {
         |number| v1::Task { name: format!("t{number}"), agent: "filler".to_owned(), ..v1::Task::default() };
     let wave = v1::Wave { tasks: (0..TASKS).map(task).collect(), ..v1::Wave::default() };
     let plan = v1::Plan { name: "wide".to_owned(), waves: vec![wave], ..v1::Plan::default() };
-    v1::StartRunRequest { plan: Some(plan), ..v1::StartRunRequest::default() }
+    v1::StartRunRequest::of_plan(plan)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

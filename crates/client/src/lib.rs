@@ -14,9 +14,8 @@
 //! # async fn example() -> Result<(), ClientError> {
 //! let client = Client::connect("http://127.0.0.1:7411").await?;
 //! let request = v1::StartRunRequest {
-//!     plan: Some(v1::Plan::default()),
 //!     idempotency_key: Some("nightly-2031-07-04".to_owned()),
-//!     ..v1::StartRunRequest::default()
+//!     ..v1::StartRunRequest::of_plan(v1::Plan::default())
 //! };
 //! let ended = client.execute_run(request, None).await?;
 //! println!("{}: {:?}", ended.run_id, ended.result);

@@ -9,7 +9,7 @@ use capataz_hosts::{Computed, port};
 use capataz_policy::codes;
 use capataz_router::explain::TermKind;
 use capataz_router::{Catalogue, Decision, Message, Query, Role, Router, Spec, SpecFileError, template};
-use capataz_runtime::core::{Found, Route};
+use capataz_runtime::core::{Chosen, Route};
 use capataz_runtime::shell::Shard;
 use notify::{RecursiveMode, Watcher};
 use tokio::sync::{Mutex, mpsc, watch};
@@ -245,7 +245,7 @@ fn answer(router: &Router, assignment: &v1::Assignment, now_ms: i64) -> Result<v
 struct SpecRouter(Arc<Router>);
 
 impl Route for SpecRouter {
-    fn route(&self, ask: &v1::Ask, context: &v1::SessionContext, spec: Option<&str>) -> Found {
+    fn route(&self, ask: &v1::Ask, context: &v1::SessionContext, spec: Option<&str>) -> Chosen {
         let decided = decide(&self.0, &ask.text, context, &ask.preferences, spec);
         let catalogue = self.0.catalogue();
         let target = decided
@@ -260,7 +260,7 @@ impl Route for SpecRouter {
                 };
                 codes::error(codes::SPEC_NOT_AVAILABLE, message)
             });
-        Found { target, default_spec: catalogue.default_spec().map(|spec| spec.id.clone()) }
+        Chosen { target, default_spec: catalogue.default_spec().map(|spec| spec.id.clone()) }
     }
 }
 

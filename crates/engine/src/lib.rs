@@ -30,12 +30,12 @@ pub mod session;
 mod snapshot;
 mod view;
 
+pub use capataz_contracts::browser::{BROWSER_AGENT, BROWSER_MEDIA_TYPE};
 pub use decide::{Decision, Refusal, StartRun, Work, decide, start};
 pub use effect::Effect;
 pub use fold::EVENT_FORMAT;
 pub use fold::state::{CorruptLog, Phase, RunState, Timestamp};
 pub use input::{Input, Observed, QueryAnswer, Report, Routed, RoutedSpec, TaskRef};
-pub use capataz_contracts::browser::{BROWSER_AGENT, BROWSER_MEDIA_TYPE};
 pub use plan::Plan;
 pub use query::{Query, QueryId};
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};

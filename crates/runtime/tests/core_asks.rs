@@ -10,8 +10,8 @@ use capataz_contracts::v1::{
 use capataz_engine::session::SessionState;
 use capataz_engine::{StartRun, Timestamp, Work};
 use capataz_runtime::core::{
-    Answer, ConnectionId, Core, CoreConfig, Found, Input, Output, Recovered, ReplyId, Request, Route,
-    SESSION_LABEL, StartRequest, session_stream,
+    Answer, Chosen, ConnectionId, Core, CoreConfig, Input, Output, Recovered, ReplyId, Request, Route,
+    SESSION_LABEL, StartRequest, find, session_stream,
 };
 use capataz_runtime::feed;
 use capataz_runtime::shell::{load, load_session};
@@ -29,13 +29,13 @@ const ASKS: [Option<&str>; 7] = [Some("a"), Some("b"), Some("a"), None, Some("a"
 struct Waves;
 
 impl Route for Waves {
-    fn route(&self, _: &v1::Ask, _: &v1::SessionContext, spec: Option<&str>) -> Found {
+    fn route(&self, _: &v1::Ask, _: &v1::SessionContext, spec: Option<&str>) -> Chosen {
         let spec = spec.unwrap_or("wave");
         let routing = v1::Routing { spec: spec.to_owned(), confidence: 0.5, ..v1::Routing::default() };
         let missing = || v1::Error { code: "SPEC_NOT_AVAILABLE".to_owned(), ..v1::Error::default() };
         let target =
             if SPECS.contains(&spec) { Ok((Box::new(routing), spec.to_owned())) } else { Err(missing()) };
-        Found { target, default_spec: Some("wave".to_owned()) }
+        Chosen { target, default_spec: Some("wave".to_owned()) }
     }
 }
 
@@ -81,7 +81,6 @@ impl World {
     fn begin(&mut self) {
         self.writer = self.store.claim(SHARD).unwrap();
         self.core = Core::new(CoreConfig::default());
-        self.core.set_router(std::sync::Arc::new(Waves));
         self.inbox.clear();
         let unfinished = self.store.unfinished(SHARD, None, usize::MAX).unwrap();
         let runs: Vec<_> = unfinished.into_iter().map(|run| (run, load(&self.store, run).unwrap())).collect();
@@ -125,6 +124,7 @@ impl World {
         let labels = session.map(|session| (SESSION_LABEL.to_owned(), session)).into_iter().collect();
         let request = StartRequest {
             run: RunId(Uuid::from_u128(self.runs_made)),
+            session: ask.session.clone(),
             start: StartRun { work: Work::Ask(ask), labels, parent: None },
             agents: BTreeSet::new(),
             commands: Vec::new(),
@@ -146,6 +146,11 @@ impl World {
         for output in outputs {
             match output {
                 Output::Append { append, .. } => appends.push(append),
+                Output::Query { run, query, asked } => {
+                    let Some((ask, context)) = self.core.asks_for(run) else { continue };
+                    let answer = find(Some(&Waves), ask, context, asked);
+                    self.inbox.push_back(Input::Answered { run, query, answer });
+                }
                 Output::LoadSession { stream } => {
                     self.sessions_read += 1;
                     let state = load_session(&self.store, stream).unwrap().map(Box::new);

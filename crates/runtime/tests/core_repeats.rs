@@ -64,6 +64,7 @@ impl Bench {
         let request = StartRequest {
             run,
             start,
+            session: None,
             agents: BTreeSet::from(["echo".to_owned()]),
             commands: Vec::new(),
             resources: Vec::new(),

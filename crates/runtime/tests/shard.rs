@@ -33,6 +33,7 @@ fn start(key: &str) -> Request {
     Request::Start(Box::new(StartRequest {
         run: RunId(Uuid::now_v7()),
         start: StartRun { work: Work::Plan(plan), labels: Default::default(), parent: None },
+        session: None,
         agents: BTreeSet::from(["a".to_owned()]),
         commands: Vec::new(),
         resources: Vec::new(),

@@ -1,7 +1,7 @@
 //! Asks, and the specs that they are routed to.
 
 use capataz_contracts::v1;
-use capataz_runtime::core::{Found, Route};
+use capataz_runtime::core::{Chosen, Route};
 
 use crate::rng::Rng;
 use crate::scenario::{FOREIGN_SPEC, Scenario, spec_agent};
@@ -62,7 +62,7 @@ impl Catalogue {
 }
 
 impl Route for Catalogue {
-    fn route(&self, ask: &v1::Ask, _: &v1::SessionContext, spec: Option<&str>) -> Found {
+    fn route(&self, ask: &v1::Ask, _: &v1::SessionContext, spec: Option<&str>) -> Chosen {
         let (chosen, confidence) = self.chosen(&ask.text);
         let found = match spec {
             Some(name) => self.specs.iter().copied().find(|index| spec_name(*index) == name),
@@ -85,6 +85,6 @@ impl Route for Catalogue {
                 ..v1::Error::default()
             }),
         };
-        Found { target, default_spec: self.default.clone() }
+        Chosen { target, default_spec: self.default.clone() }
     }
 }

@@ -117,6 +117,7 @@ impl World {
             Wish::Start { template, wait } => Request::Start(Box::new(StartRequest {
                 run: created.unwrap_or(RunId::MIN),
                 start: template.start_of(created),
+                session: template.session(),
                 agents: template.agents.clone(),
                 commands: Vec::new(),
                 resources: Vec::new(),

@@ -71,9 +71,9 @@ impl World {
         }
         self.line(|| "daemon: starts".to_owned());
         let mut core = Core::new(self.scenario.core.clone());
-        core.learn(self.scenario.known());
+        let known = Input::Learn(self.scenario.known());
+        core.handle(Timestamp(self.now + self.skew), known, &mut self.daemon.outputs);
         self.daemon.core = Some(core);
-        self.hand_over_specs();
         self.give(Work::Reopen);
         Ok(())
     }
@@ -349,6 +349,11 @@ impl World {
                 }
                 Ok(())
             }
+            Output::Query { run, query, asked } => {
+                self.trace.fact(Fact::Query, run.0.as_u64_pair().1, query.0);
+                self.answer_query(run, query, asked);
+                Ok(())
+            }
             Output::LoadSession { stream } => {
                 self.trace.fact(Fact::LoadSession, stream.0.as_u64_pair().1, 0);
                 self.load_session(stream);
@@ -431,6 +436,8 @@ fn fact_of(input: &Input) -> (Fact, u64) {
         Input::SessionLoaded { stream, .. } => (Fact::SessionLoaded, stream.0.as_u64_pair().1),
         Input::Sweep => (Fact::Sweep, 0),
         Input::Swept => (Fact::Swept, 0),
+        Input::Answered { run, .. } => (Fact::Answered, run.0.as_u64_pair().1),
+        Input::Learn(_) => (Fact::Learn, 0),
         Input::Wake => (Fact::Wake, 0),
         Input::Drain => (Fact::Drain, 0),
     }

@@ -59,6 +59,15 @@ impl Template {
         start
     }
 
+    /// The session that the run belongs to.
+    #[must_use]
+    pub fn session(&self) -> Option<String> {
+        match &self.start.work {
+            Work::Ask(ask) => ask.session.clone(),
+            Work::Plan(_) | Work::Script(_) => None,
+        }
+    }
+
     /// Another request under the same key.
     #[must_use]
     pub fn forged(&self) -> Self {

@@ -4,8 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use capataz_contracts::v1::{connect_request::Frame as Said, connect_response::Frame as Told};
+use capataz_engine::QueryId;
 use capataz_engine::session::SessionState;
-use capataz_runtime::core::ConnectionId;
+use capataz_runtime::core::{ConnectionId, Found};
 use capataz_store::RunId;
 
 use crate::client::Verdict;
@@ -32,6 +33,12 @@ pub enum Action {
     SessionRead {
         stream: RunId,
         state: Option<Box<SessionState>>,
+    },
+    /// The answer to a query reaches the shard's thread.
+    Answer {
+        run: RunId,
+        query: QueryId,
+        answer: Box<Found>,
     },
     /// A new daemon starts.
     Boot,

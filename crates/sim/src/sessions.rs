@@ -1,11 +1,10 @@
 //! Reading a session, beside the shard's thread, as the shell does: at one moment it is read, at a later one the core is
 //! told. A read may fail.
 
-use std::sync::Arc;
-
 use capataz_contracts::v1;
 use capataz_engine::session::SessionState;
-use capataz_runtime::core::Input;
+use capataz_engine::{Query, QueryId};
+use capataz_runtime::core::{Input, find};
 use capataz_runtime::shell;
 use capataz_store::RunId;
 use prost::Message;
@@ -64,13 +63,18 @@ impl World {
         let catalogue = if self.is_calm() { Catalogue::calm() } else { Catalogue::draw(&mut self.rng) };
         self.line(|| format!("specs: {catalogue:?}"));
         self.specs = catalogue;
-        self.hand_over_specs();
     }
 
-    pub(crate) fn hand_over_specs(&mut self) {
-        let specs = Arc::new(self.specs.clone());
-        if let Some(core) = &mut self.daemon.core {
-            core.set_router(specs);
+    /// Somebody beside the shard's thread answers a query: mostly at once, now and then late, now and then twice.
+    pub(crate) fn answer_query(&mut self, run: RunId, query: QueryId, asked: Query) {
+        let Some(core) = &self.daemon.core else { return };
+        let Some((ask, context)) = core.asks_for(run) else { return };
+        let answer = find(Some(&self.specs), ask, context, asked);
+        let repeats = self.strikes(150);
+        for _ in 0..1 + usize::from(repeats) {
+            let late = self.strikes(200);
+            let delay = if late { self.rng.between(1, 4_000) } else { 0 };
+            self.after(delay, Action::Answer { run, query, answer: Box::new(answer.clone()) });
         }
     }
 }

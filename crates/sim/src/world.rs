@@ -151,6 +151,9 @@ impl World {
             Action::Write if alive => self.write(),
             Action::Written if alive => self.written(),
             Action::Reopened if alive => self.reopened(),
+            Action::Answer { run, query, answer } if alive => {
+                self.deliver(Input::Answered { run, query, answer: *answer })
+            }
             Action::ReadSession { stream } if alive => self.read_session(stream),
             Action::SessionRead { stream, state } if alive => {
                 self.deliver(Input::SessionLoaded { stream, state })
@@ -160,6 +163,7 @@ impl World {
             | Action::Write
             | Action::Written
             | Action::Reopened
+            | Action::Answer { .. }
             | Action::ReadSession { .. }
             | Action::SessionRead { .. } => Ok(()),
             Action::SetClock => {

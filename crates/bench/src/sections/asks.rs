@@ -62,14 +62,14 @@ impl Asks {
     fn request(&self, caller: usize) -> v1::StartRunRequest {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let text = TEXTS.get(number as usize % TEXTS.len()).copied().unwrap_or_default();
+        let ask = v1::Ask {
+            text: text.to_owned(),
+            session: self.with_sessions.then(|| format!("bench-{:016x}-{caller}", self.salt)),
+            ..v1::Ask::default()
+        };
         v1::StartRunRequest {
-            ask: Some(v1::Ask {
-                text: text.to_owned(),
-                session: self.with_sessions.then(|| format!("bench-{:016x}-{caller}", self.salt)),
-                ..v1::Ask::default()
-            }),
             idempotency_key: Some(unordered_key(self.salt, number)),
-            ..v1::StartRunRequest::default()
+            ..v1::StartRunRequest::of_ask(ask)
         }
     }
 
@@ -78,7 +78,7 @@ impl Asks {
         let response = client.execute_run(self.request(caller), None).await?;
         let result = response.result.ok_or("the ask has not ended")?;
         let has_succeeded = result.outcome() == v1::RunOutcome::Succeeded;
-        match &result.ask {
+        match result.ask() {
             Some(ask) if response.created && has_succeeded && ask.response.is_some() => {
                 self.calls.fetch_add(ask.calls.len() as u64, Ordering::Relaxed);
                 Ok(())

@@ -35,7 +35,7 @@ impl Log {
     /// Whether the plan says so.
     pub(super) fn runs_at_most_once(&self, name: &str) -> bool {
         let accepted = self.events.first().and_then(|event| match &event.body {
-            Some(Body::RunAccepted(body)) => body.plan.as_ref(),
+            Some(Body::RunAccepted(body)) => body.plan(),
             _ => None,
         });
         let mut tasks = accepted.iter().flat_map(|plan| &plan.waves).flat_map(|wave| &wave.tasks);

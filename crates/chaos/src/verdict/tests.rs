@@ -56,10 +56,13 @@ fn log(effect: Option<v1::Effect>, bodies: impl IntoIterator<Item = Body>) -> Lo
         v1::Task { name: "a".to_owned(), effect: effect.map(|effect| effect as i32), ..Default::default() };
     let plan =
         v1::Plan { waves: vec![v1::Wave { tasks: vec![task], ..Default::default() }], ..Default::default() };
-    let accepted = Body::RunAccepted(v1::RunAccepted { plan: Some(plan), ..Default::default() });
+    let work = Some(v1::run_accepted::Work::Plan(plan));
+    let accepted = Body::RunAccepted(v1::RunAccepted { work, ..Default::default() });
     let bodies = [accepted].into_iter().chain(bodies);
-    let events: Vec<v1::Event> =
-        (1..).zip(bodies).map(|(seq, body)| v1::Event { seq, at_ms: 0, body: Some(body) }).collect();
+    let events: Vec<v1::Event> = (1..)
+        .zip(bodies)
+        .map(|(seq, body)| v1::Event { seq, at_ms: 0, format: 2, body: Some(body) })
+        .collect();
     let is_finished =
         matches!(events.last().and_then(|event| event.body.as_ref()), Some(Body::RunFinished(_)));
     let status = if is_finished { v1::RunStatus::Finished } else { v1::RunStatus::Running };

@@ -55,10 +55,9 @@ pub async fn act(args: ActArgs, global: &Global, out: &mut Output) -> Outcome {
     }
     let daemon = Daemon::connect(global).await?;
     let request = v1::StartRunRequest {
-        script: Some(Box::new(script)),
         labels: args.labels.iter().cloned().collect(),
         idempotency_key: args.key.clone(),
-        ..v1::StartRunRequest::default()
+        ..v1::StartRunRequest::of_script(script)
     };
     let started = daemon.client.start_run(request).await.map_err(|error| daemon.failure(error))?;
     if args.detach {

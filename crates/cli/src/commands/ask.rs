@@ -51,10 +51,9 @@ impl Asking<'_> {
             ..v1::Ask::default()
         };
         let request = v1::StartRunRequest {
-            ask: Some(ask),
             labels: self.args.labels.iter().cloned().collect(),
             idempotency_key: key,
-            ..v1::StartRunRequest::default()
+            ..v1::StartRunRequest::of_ask(ask)
         };
         let executed = self.daemon.client.execute_run(request, Some(self.args.timeout)).await;
         let executed = executed.map_err(|error| self.daemon.failure(error))?;
@@ -109,7 +108,7 @@ async fn once(daemon: &Daemon, args: &AskArgs, text: String, out: &mut Output) -
 
 /// The ask's result. Where the ask has not ended yet, a note says that it goes on.
 fn ended(asked: &Asked, timeout: Duration, out: &Output) -> Option<v1::AskResult> {
-    let result = asked.result.as_ref().map(|result| result.ask.clone().unwrap_or_default());
+    let result = asked.result.as_ref().map(|result| result.ask().cloned().unwrap_or_default());
     if result.is_none() {
         let waited = duration::format(i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX));
         out.note(&fill(words().ask.timed_out, &[&waited, &asked.run_id]));
@@ -133,7 +132,7 @@ fn document(asked: &Asked) -> Value {
     let mut document = json!({ "run_id": asked.run_id });
     let Some(object) = document.as_object_mut() else { return document };
     let Some(result) = &asked.result else { return document };
-    let ask = result.ask.clone().unwrap_or_default();
+    let ask = result.ask().cloned().unwrap_or_default();
     if let Value::Object(parts) = json::print("capataz.v1.AskResult", &ask) {
         object.extend(parts);
     }

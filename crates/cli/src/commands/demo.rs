@@ -84,7 +84,7 @@ fn data_folder() -> Result<PathBuf, Failure> {
 
 async fn run(addr: &str, plan: v1::Plan, data_dir: &Path, out: &mut Output) -> Outcome {
     let daemon = Daemon::connect_to(addr).await?;
-    let request = v1::StartRunRequest { plan: Some(plan), ..v1::StartRunRequest::default() };
+    let request = v1::StartRunRequest::of_plan(plan);
     let started = daemon.client.start_run(request).await.map_err(|error| daemon.failure(error))?;
     let run_id = started.run_id;
     let style = if out.json { Style::Json } else { style_for_people(out) };
@@ -122,11 +122,11 @@ async fn route(addr: &str, out: &mut Output) -> Outcome {
     for (text, language) in [(texts.ask_spanish, "es"), (texts.ask_english, "en")] {
         let preferences = [("language".to_owned(), language.to_owned())].into();
         let ask = v1::Ask { text: text.to_owned(), preferences, ..v1::Ask::default() };
-        let request = v1::StartRunRequest { ask: Some(ask), ..v1::StartRunRequest::default() };
+        let request = v1::StartRunRequest::of_ask(ask);
         let executed =
             daemon.client.execute_run(request, None).await.map_err(|error| daemon.failure(error))?;
         let result = executed.result.unwrap_or_default();
-        let asked = result.ask.clone().unwrap_or_default();
+        let asked = result.ask().cloned().unwrap_or_default();
         if out.json {
             out.record(&json!({ "run_id": executed.run_id, "text": text, "spec": asked.spec }));
         } else {
@@ -178,7 +178,7 @@ async fn register(address: &str, data_dir: &Path, out: &mut Output) -> Outcome {
     if !out.json {
         out.line(&out.paint.text(Tone::Strong, &fill(texts.browser, &[&browser.version])));
     }
-    let request = v1::StartRunRequest { script: Some(Box::new(script)), ..v1::StartRunRequest::default() };
+    let request = v1::StartRunRequest::of_script(script);
     let started = daemon.client.start_run(request).await.map_err(|error| daemon.failure(error))?;
     let style = if out.json { Style::Json } else { Style::Lines(Detail::Results) };
     let options = Options { style, timeout: None, exit_on_question: false };

@@ -18,10 +18,9 @@ pub async fn run(args: RunArgs, global: &Global, out: &mut Output) -> Outcome {
     let plan = plan_source::load(&args.file, args.format.map(Into::into))?;
     let daemon = Daemon::connect(global).await?;
     let request = v1::StartRunRequest {
-        plan: Some(plan),
         labels: args.labels.into_iter().collect(),
         idempotency_key: args.key,
-        ..v1::StartRunRequest::default()
+        ..v1::StartRunRequest::of_plan(plan)
     };
     let started = daemon.client.start_run(request).await.map_err(|error| daemon.failure(error))?;
     let run_id = started.run_id.clone();

@@ -149,7 +149,7 @@ fn hostile_texts_stay_texts() {
         piece.media_type = if piece.kind == SNAPSHOT { HOSTILE.to_owned() } else { "image/png".to_owned() };
     }
     let accepted = v1::RunAccepted {
-        script: Some(hostile),
+        work: Some(v1::run_accepted::Work::Script(hostile)),
         labels: [(HOSTILE.to_owned(), HOSTILE.to_owned())].into(),
         ..v1::RunAccepted::default()
     };
@@ -208,7 +208,7 @@ fn pictures_beyond_the_limit_are_left_out_and_that_is_said() {
         ..v1::BrowserActivityStarted::default()
     });
     let accepted = v1::event::Body::RunAccepted(v1::RunAccepted {
-        script: Some(script()),
+        work: Some(v1::run_accepted::Work::Script(script())),
         ..v1::RunAccepted::default()
     });
     let many = (0..250).flat_map(|number| [started.clone(), finished(number)]);
@@ -252,7 +252,7 @@ fn what_is_typed_is_in_no_report() {
         action.value = Some("hunter2".to_owned());
     }
     let accepted = v1::event::Body::RunAccepted(v1::RunAccepted {
-        script: Some(secret.clone()),
+        work: Some(v1::run_accepted::Work::Script(secret.clone())),
         ..v1::RunAccepted::default()
     });
     let started = v1::event::Body::BrowserActivityStarted(v1::BrowserActivityStarted {

@@ -102,7 +102,7 @@ impl ScriptRun {
             Body::RunAccepted(accepted) => {
                 self.accepted_at_ms = event.at_ms;
                 self.labels.clone_from(&accepted.labels);
-                self.script = accepted.script.clone().unwrap_or_default();
+                self.script = accepted.script().cloned().unwrap_or_default();
             }
             Body::BrowserActivityStarted(started) => self.activities.push(Activity {
                 kind: started.activity(),

@@ -2,6 +2,7 @@
 
 use capataz_contracts::v1;
 use capataz_contracts::v1::event::Body;
+use capataz_contracts::v1::run_accepted::Work as Accepted;
 
 use super::model::Run;
 use super::script_lines;
@@ -94,7 +95,7 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
         return Some(of_run(fill(texts.unknown_event, &[&event.seq.to_string()]), Tone::Faint, Everything));
     };
     Some(match body {
-        Body::RunAccepted(v1::RunAccepted { ask: Some(ask), .. }) => {
+        Body::RunAccepted(v1::RunAccepted { work: Some(Accepted::Ask(ask)), .. }) => {
             of_run(fill(texts.ask_accepted, &[&visible(&ask.text)]), Tone::Plain, Results)
         }
         // The module `script_lines` has written these events' lines.
@@ -128,7 +129,7 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
             of_run(fill(texts.session_moved, &[&accepted.from, &accepted.to]), Tone::Good, Results)
         }
         Body::RunAccepted(accepted) => {
-            let (waves, tasks) = accepted.plan.as_ref().map(size_of).unwrap_or_default();
+            let (waves, tasks) = accepted.plan().map(size_of).unwrap_or_default();
             of_run(fill(texts.accepted, &[&run.name, &waves, &tasks]), Tone::Plain, Results)
         }
         Body::WaveStarted(started) => of_run(wave_started(run, started.wave), Tone::Strong, Results),

@@ -99,14 +99,14 @@ impl Run {
         match body {
             Body::RunAccepted(accepted) => {
                 self.accepted_at_ms = event.at_ms;
-                if accepted.ask.is_some() {
+                if accepted.ask().is_some() {
                     self.name = "ask".to_owned();
                 }
-                if let Some(script) = &accepted.script {
+                if let Some(script) = accepted.script() {
                     self.name.clone_from(&script.name);
                     self.script = Some(Box::default());
                 }
-                if let Some(plan) = &accepted.plan {
+                if let Some(plan) = accepted.plan() {
                     self.name = plan.name.clone();
                     self.waves = waves(plan);
                 }

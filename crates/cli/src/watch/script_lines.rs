@@ -25,7 +25,7 @@ pub fn line(script: &ScriptRun, event: &v1::Event) -> Option<Line> {
     };
     Some(match event.body.as_ref()? {
         Body::RunAccepted(accepted) => {
-            let script = accepted.script.as_ref()?;
+            let script = accepted.script()?;
             let text = if script.interactive {
                 fill(texts.session_accepted, &[&script.name])
             } else {

@@ -124,7 +124,7 @@ mod tests {
 
     fn completed(output: Option<v1::Payload>) -> Frame {
         let lease = Some(v1::LeaseRef { lease: 7, ..v1::LeaseRef::default() });
-        Frame::Completed(v1::Completed { lease, output, log: "said".to_owned() })
+        Frame::Completed(v1::Completed { lease, output, log: "said".to_owned(), usage: None })
     }
 
     #[track_caller]

@@ -101,19 +101,19 @@ impl ExecutorService for Executor {
     ) -> Result<Response<v1::OpenBrowserResponse>, Status> {
         let request = request.into_inner();
         let name = if request.name.is_empty() { "session".to_owned() } else { request.name };
+        let script = v1::Script {
+            name,
+            policy: request.policy,
+            browser: request.browser,
+            idle_timeout_ms: request.idle_timeout_ms,
+            variables: request.variables,
+            interactive: true,
+            ..v1::Script::default()
+        };
         let start = v1::StartRunRequest {
-            script: Some(Box::new(v1::Script {
-                name,
-                policy: request.policy,
-                browser: request.browser,
-                idle_timeout_ms: request.idle_timeout_ms,
-                variables: request.variables,
-                interactive: true,
-                ..v1::Script::default()
-            })),
             labels: request.labels,
             idempotency_key: request.idempotency_key,
-            ..v1::StartRunRequest::default()
+            ..v1::StartRunRequest::of_script(script)
         };
         let (run, _) = self.runs.start(start).await?;
         let opened = follow(&self.shard, run, 0, |event| match event.body? {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use capataz_contracts::v1::run_service_server::RunService;
+use capataz_contracts::v1::start_run_request::Work as Asked;
 use capataz_contracts::validate::{self, PlanLimits};
 use capataz_contracts::{Violation, canonical, v1};
 use capataz_engine::{BROWSER_AGENT, Input, Plan, StartRun, ViewOptions, Work};
@@ -171,19 +172,25 @@ fn row_of(store: &dyn Store, run: RunId) -> Result<RunRow, Status> {
 
 /// Validates a start and fills its defaults in. Nothing is stored where it is refused.
 fn prepare(mut request: v1::StartRunRequest, wait: bool) -> Result<StartRequest, Status> {
-    let mut violations = validate::start_run(&request, &PlanLimits::default());
+    let violations = validate::start_run(&request, &PlanLimits::default());
     let canonical = request.idempotency_key.as_ref().map(|_| canonical(&request));
-    if request.plan.is_none()
-        && let Some(ask) = request.ask.take()
-    {
-        return prepare_ask(request, ask, &violations, canonical.as_deref(), wait);
+    match request.work.take() {
+        Some(Asked::Plan(plan)) => prepare_plan(request, plan, violations, canonical.as_deref(), wait),
+        Some(Asked::Ask(ask)) => prepare_ask(request, ask, &violations, canonical.as_deref(), wait),
+        Some(Asked::Script(script)) => {
+            prepare_script(request, *script, &violations, canonical.as_deref(), wait)
+        }
+        None => Err(status::invalid(&violations)),
     }
-    if request.plan.is_none()
-        && let Some(script) = request.script.take()
-    {
-        return prepare_script(request, *script, &violations, canonical.as_deref(), wait);
-    }
-    let mut plan = request.plan.take().unwrap_or_default();
+}
+
+fn prepare_plan(
+    request: v1::StartRunRequest,
+    mut plan: v1::Plan,
+    mut violations: Vec<Violation>,
+    canonical: Option<&[u8]>,
+    wait: bool,
+) -> Result<StartRequest, Status> {
     let of_policies = materialise(&mut plan);
     add(&mut violations, of_policies.into_iter().map(|violation| violation.under("plan")).collect());
     if !violations.is_empty() {
@@ -196,13 +203,14 @@ fn prepare(mut request: v1::StartRunRequest, wait: bool) -> Result<StartRequest,
         _ => None,
     });
     let blobs = blobs.collect();
-    let key = key_of(request.idempotency_key, canonical.as_deref());
+    let key = key_of(request.idempotency_key, canonical);
     Ok(StartRequest {
         run: RunId(uuid::Uuid::now_v7()),
         agents,
         commands: plan.commands.clone(),
         resources: plan.resources.clone(),
         start: StartRun { work: Work::Plan(plan), labels: request.labels, parent: request.parent },
+        session: None,
         key,
         wait,
         blobs,
@@ -230,6 +238,7 @@ fn prepare_ask(
         agents: BTreeSet::new(),
         commands: Vec::new(),
         resources: Vec::new(),
+        session: ask.session.clone(),
         start: StartRun { work: Work::Ask(ask), labels: request.labels, parent: request.parent },
         key: key_of(request.idempotency_key, canonical),
         wait,
@@ -259,6 +268,7 @@ fn prepare_script(
             labels: request.labels,
             parent: request.parent,
         },
+        session: None,
         key: key_of(request.idempotency_key, canonical),
         wait,
         blobs: Vec::new(),

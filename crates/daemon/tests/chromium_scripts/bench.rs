@@ -80,7 +80,7 @@ impl Bench {
     }
 
     pub async fn try_start(&self, script: v1::Script) -> Result<String, Status> {
-        let request = v1::StartRunRequest { script: Some(Box::new(script)), ..Default::default() };
+        let request = v1::StartRunRequest::of_script(script);
         Ok(self.runs.clone().start_run(request).await?.into_inner().run_id)
     }
 
@@ -183,7 +183,7 @@ pub struct Ended {
 
 impl Ended {
     pub fn script(&self) -> v1::ScriptResult {
-        *self.result.script.clone().expect("the run was a script")
+        self.result.script().cloned().expect("the run was a script")
     }
 
     #[track_caller]

@@ -298,9 +298,8 @@ async fn an_ask_with_the_same_key_is_the_same_run() {
     let harness = Harness::start_with(with_specs(&["first"])).await;
     let agents = SpecAgents::echoing(&harness, &["first"]).await;
     let start = |said: &str| v1::StartRunRequest {
-        ask: Some(text(said).within("s")),
         idempotency_key: Some("k".to_owned()),
-        ..Default::default()
+        ..v1::StartRunRequest::of_ask(text(said).within("s"))
     };
     let first = harness.execute(start("hello")).await.unwrap();
     let again = harness.execute(start("hello")).await.unwrap();
@@ -318,9 +317,8 @@ async fn one_key_at_once_from_many_clients_is_one_ask_and_one_turn() {
     let agents = SpecAgents::echoing(&harness, &["first"]).await;
     for round in 0..5 {
         let start = v1::StartRunRequest {
-            ask: Some(text("hello").within("s")),
             idempotency_key: Some(format!("k{round}")),
-            ..Default::default()
+            ..v1::StartRunRequest::of_ask(text("hello").within("s"))
         };
         let asks = (0..20).map(|_| harness.execute(start.clone()));
         let answers: Vec<Answered> =

@@ -205,7 +205,7 @@ async fn bad_plans_are_refused_whole_with_their_paths_and_nothing_is_stored() {
 #[tokio::test]
 async fn all_violations_come_at_once() {
     let harness = Harness::start().await;
-    let mut request = v1::StartRunRequest { plan: Some(one_wave(&["a", "a"])), ..Default::default() };
+    let mut request = v1::StartRunRequest::of_plan(one_wave(&["a", "a"]));
     request.labels.insert("Not A Key".to_owned(), "x".repeat(300));
     request.idempotency_key = Some(String::new());
     let refusal = harness.runs.clone().start_run(request).await.unwrap_err();

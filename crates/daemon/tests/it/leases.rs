@@ -229,9 +229,8 @@ async fn an_idempotency_key_names_one_run_whoever_asks_and_how_often() {
     let harness = Harness::start().await;
     let mut worker = harness.worker("w1", &["a"]).await;
     let request = v1::StartRunRequest {
-        plan: Some(one_wave(&["a"])),
         idempotency_key: Some("order-1".to_owned()),
-        ..Default::default()
+        ..v1::StartRunRequest::of_plan(one_wave(&["a"]))
     };
     let many = (0..20).map(|_| {
         let mut runs = harness.runs.clone();
@@ -251,7 +250,10 @@ async fn an_idempotency_key_names_one_run_whoever_asks_and_how_often() {
     let execute = v1::ExecuteRunRequest { start: Some(request.clone()), timeout_ms: None };
     let executed = harness.runs.clone().execute_run(execute).await.unwrap().into_inner();
     assert!(!executed.created && executed.result.is_some());
-    let other = v1::StartRunRequest { plan: Some(one_wave(&["a", "a2"])), ..request };
+    let other = v1::StartRunRequest {
+        idempotency_key: request.idempotency_key,
+        ..v1::StartRunRequest::of_plan(one_wave(&["a", "a2"]))
+    };
     let refusal = harness.runs.clone().start_run(other).await;
     let refusal = refusal.unwrap_err();
     assert!(

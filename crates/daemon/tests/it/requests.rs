@@ -5,7 +5,7 @@ use capataz_contracts::v1::{self, connect_response::Frame as Hear};
 use crate::support::{Harness, Worker, code_of, json, one_wave, plan};
 
 fn with_key(plan: v1::Plan, key: &str) -> v1::StartRunRequest {
-    v1::StartRunRequest { plan: Some(plan), idempotency_key: Some(key.to_owned()), ..Default::default() }
+    v1::StartRunRequest { idempotency_key: Some(key.to_owned()), ..v1::StartRunRequest::of_plan(plan) }
 }
 
 #[tokio::test]

@@ -351,8 +351,8 @@ async fn many_clients_of_one_session_have_their_turns_one_by_one() {
     let clients = [harness.runs.clone(), other];
     let asks = (0..40).map(|number| {
         let mut client = clients[number % 2].clone();
-        let ask = Some(text(&format!("m{number}")).within("s"));
-        let start = Some(v1::StartRunRequest { ask, ..Default::default() });
+        let ask = text(&format!("m{number}")).within("s");
+        let start = Some(v1::StartRunRequest::of_ask(ask));
         async move {
             let request = v1::ExecuteRunRequest { start, timeout_ms: Some(60_000) };
             client.execute_run(request).await.unwrap().into_inner()

@@ -150,9 +150,8 @@ async fn filters_by_label_and_severity_show_what_matches_and_nothing_else() {
     let mut worker = harness.worker("w1", &["a"]).await;
     for (team, fails) in [("red", true), ("blue", true), ("red", false)] {
         let request = v1::StartRunRequest {
-            plan: Some(one_wave(&["a"])),
             labels: [("team".to_owned(), team.to_owned())].into(),
-            ..Default::default()
+            ..v1::StartRunRequest::of_plan(one_wave(&["a"]))
         };
         let run = harness.runs.clone().start_run(request).await.unwrap().into_inner().run_id;
         let assigned = worker.assignment().await;

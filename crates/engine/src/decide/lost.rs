@@ -30,7 +30,7 @@ pub(super) fn handle(
     if let Some(cancel) = cancel {
         return report::stopped(turn, task, cancel.reason, Observed::default(), None);
     }
-    let repeats = planted::is(Fault::ActionRepeatedAfterUnknownOutcome) && turn.state.script.is_some();
+    let repeats = planted::is(Fault::ActionRepeatedAfterUnknownOutcome) && turn.state.uses_browser();
     if turn.declared(task)?.at_most_once && !unbegun && !repeats {
         return resolve::ask_outcome(turn, task);
     }

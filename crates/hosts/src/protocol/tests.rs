@@ -77,6 +77,7 @@ impl Worker {
         self.hears(Hear::Welcome(v1::Welcome {
             heartbeat_interval_ms: 5_000,
             ack_timeout_ms: 10_000,
+            silence_limit_ms: 15_000,
             reattached: reattached.iter().copied().map(reference).collect(),
         }))
     }

@@ -350,7 +350,7 @@ impl Core {
 
     fn finish(&mut self, run: RunId) {
         let Some(slot) = self.runs.get_mut(&run) else { return };
-        if slot.state.kind() == v1::RunKind::Script {
+        if slot.state.uses_browser() {
             self.outputs.push(Output::ScriptOver { run });
         }
         let waiters = std::mem::take(&mut slot.waiters);
@@ -428,7 +428,7 @@ impl Core {
             | Effect::Dequeue { .. }
             | Effect::Hold
             | Effect::Release
-            | Effect::Route { .. } => return,
+            | Effect::Query { .. } => return,
         };
         self.batch(run).deferred.push(deferred);
     }

@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use bytes::Bytes;
 use capataz_contracts::v1;
 use capataz_engine::session::{Accepted, SessionState};
-use capataz_engine::{Refusal, RunState, StartRun, TaskRef, Timestamp};
+use capataz_engine::{Query, QueryId, Refusal, RunState, StartRun, TaskRef, Timestamp};
 use capataz_store::{
     AgentRow, Append, AppendOutcome, Epoch, IdempotencyKey, Millis, Position, RunId, Snapshot,
 };
@@ -36,7 +36,7 @@ use commits::{Batch, Pending};
 use leases::Held;
 pub use recovery::blob_hash;
 use sessions::SessionSlot;
-pub use sessions::{Found, Route, SESSION_LABEL, SESSION_SNAPSHOT_FORMAT, session_stream};
+pub use sessions::{Chosen, Found, Route, SESSION_LABEL, SESSION_SNAPSHOT_FORMAT, find, session_stream};
 use workers::Connection;
 
 /// Names a caller that waits for an answer; given by the shell.
@@ -139,6 +139,14 @@ pub enum Input {
     Sweep,
     /// The sweep that was let go has ended, well or not.
     Swept,
+    /// The answer to [`Output::Query`].
+    Answered {
+        run: RunId,
+        query: QueryId,
+        answer: Found,
+    },
+    /// What the configuration names; beside what is known already.
+    Learn(Known),
     /// The time of [`Core::next_wake`] has come.
     Wake,
     /// No new runs from now on, and workers are told.
@@ -186,6 +194,8 @@ pub enum Request {
 pub struct StartRequest {
     pub run: RunId,
     pub start: StartRun,
+    /// The session that the run belongs to.
+    pub session: Option<String>,
     /// Every agent that the plan names.
     pub agents: BTreeSet<String>,
     pub commands: Vec<String>,
@@ -234,6 +244,12 @@ pub enum Output {
     /// order, and answered with [`Input::Swept`].
     Sweep {
         keep: Option<BTreeSet<RunId>>,
+    },
+    /// Find this out and answer with [`Input::Answered`]; [`Core::asks_for`] has what there is to say, [`find`] does it.
+    Query {
+        run: RunId,
+        query: QueryId,
+        asked: Query,
     },
     /// A script has ended: nobody needs its browser any more.
     ScriptOver {
@@ -359,7 +375,6 @@ pub struct Core {
     /// Decisions of this turn, by run.
     batches: Vec<Batch>,
     dirty_agents: BTreeSet<AgentId>,
-    router: Option<std::sync::Arc<dyn Route>>,
     sessions: BTreeMap<RunId, SessionSlot>,
     /// Sessions that nobody asks anything, each once, those first that were left first; some may be busy again.
     idle_sessions: BTreeMap<u64, RunId>,
@@ -405,7 +420,6 @@ impl Core {
             next_append: AppendId(1),
             batches: Vec::new(),
             dirty_agents: BTreeSet::new(),
-            router: None,
             sessions: BTreeMap::new(),
             idle_sessions: BTreeMap::new(),
             sweeps: 0,
@@ -431,6 +445,8 @@ impl Core {
             Input::SessionLoaded { stream, state } => self.session_loaded(stream, state),
             Input::Sweep => self.sweep(),
             Input::Swept => self.swept(),
+            Input::Answered { run, query, answer } => self.answered(run, query, answer),
+            Input::Learn(known) => self.learn(known),
             Input::Wake => {}
             Input::Drain => self.drain(),
         }

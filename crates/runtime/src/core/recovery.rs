@@ -4,11 +4,11 @@ use capataz_contracts::v1;
 use capataz_engine::TaskRef;
 use capataz_store::BlobHash;
 
-use super::{AppendId, Core, Known, Mode, Recovered, RunSlot};
+use super::{AppendId, Core, Known, Mode, Output, Recovered, RunSlot};
 
 impl Core {
     /// Makes known what the configuration names.
-    pub fn learn(&mut self, known: Known) {
+    pub(super) fn learn(&mut self, known: Known) {
         for agent in known.agents {
             self.agents.learn(agent);
         }
@@ -51,6 +51,9 @@ impl Core {
             let may_lease = self.runs.get(&run).is_some_and(|slot| slot.state.may_lease());
             if may_lease {
                 self.enqueue_all(run);
+            }
+            if let Some((query, asked)) = self.runs.get(&run).and_then(|slot| slot.state.open_query()) {
+                self.outputs.push(Output::Query { run, query, asked });
             }
             self.arm(run);
         }

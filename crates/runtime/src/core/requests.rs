@@ -5,7 +5,7 @@ use capataz_engine::{self as engine, Effect, Refusal, Timestamp};
 use capataz_store::{Create, RunId};
 
 use super::commits::Deferred;
-use super::{Answer, AppendId, Core, Mode, ReplyId, Request, RunSlot, StartRequest, Timer, seed_of};
+use super::{Answer, AppendId, Core, Mode, Output, ReplyId, Request, RunSlot, StartRequest, Timer, seed_of};
 
 /// What an overloaded daemon asks its callers to wait. Milliseconds.
 const RETRY_AFTER_MS: i64 = 250;
@@ -43,9 +43,7 @@ impl Core {
         if let Some(error) = self.agents.unknown(&request.agents, &request.commands, &request.resources) {
             return self.reply(reply, Answer::UnknownAgents(Box::new(error)));
         }
-        if let engine::Work::Ask(ask) = &request.start.work
-            && let Some(answer) = self.session_is_full(ask.session.as_deref())
-        {
+        if let Some(answer) = self.session_is_full(request.session.as_deref()) {
             return self.reply(reply, answer);
         }
         let run = request.run;
@@ -175,7 +173,6 @@ impl Core {
     /// Takes a decision into this turn's batch of the run, and its memory-only effects at once.
     pub(super) fn decided(&mut self, run: RunId, decision: engine::Decision, answer: Option<Deferred>) {
         let mut effects = Vec::with_capacity(decision.effects.len());
-        let mut route = None;
         let mut finishes = false;
         for effect in decision.effects {
             match effect {
@@ -183,7 +180,8 @@ impl Core {
                 Effect::Release => self.enqueue_all(run),
                 // Queues are checked against the state when a slot is given away.
                 Effect::Dequeue { .. } | Effect::Hold => {}
-                Effect::Route { spec, reason } => route = Some((spec, reason)),
+                // Nothing outside changes by it: it need not wait for the commit.
+                Effect::Query { query, asked } => self.outputs.push(Output::Query { run, query, asked }),
                 effect => {
                     finishes |= effect == Effect::Finish;
                     effects.push(effect);
@@ -204,9 +202,6 @@ impl Core {
         batch.deferred.extend(answer);
         if finishes {
             self.record_in_session(run);
-        }
-        if let Some((spec, reason)) = route {
-            self.route(run, spec, reason);
         }
     }
 
@@ -274,7 +269,7 @@ fn request_id_of(input: &engine::Input) -> &str {
         | Input::Report { .. }
         | Input::AgentAbsent { .. }
         | Input::SessionTurn { .. }
-        | Input::Routed(_)
+        | Input::Answered { .. }
         | Input::LimitExceeded { .. }
         | Input::Tick { .. } => "",
     }

@@ -6,7 +6,7 @@ use capataz_contracts::v1;
 use capataz_contracts::version::{ContractVersion, negotiate};
 use capataz_engine::planted::{self, Fault};
 use capataz_engine::session::{self, SessionDecision, SessionState};
-use capataz_engine::{self as engine, AskStep, Routed, RoutedSpec};
+use capataz_engine::{self as engine, Query, QueryAnswer, QueryId, Routed, RoutedSpec};
 use capataz_policy::codes;
 use capataz_store::{Append, BlobHash, Create, Millis, RunId, Snapshot, Summary};
 
@@ -25,14 +25,26 @@ pub const SESSION_SNAPSHOT_FORMAT: u32 = 1;
 /// Finds the spec for an ask, out of those that the daemon knows. Pure: the same question has the same answer.
 pub trait Route: Send + Sync {
     /// `spec` is the one that is asked for; without it the router chooses.
-    fn route(&self, ask: &v1::Ask, context: &v1::SessionContext, spec: Option<&str>) -> Found;
+    fn route(&self, ask: &v1::Ask, context: &v1::SessionContext, spec: Option<&str>) -> Chosen;
 }
 
-/// What a router found.
+/// What a router chose.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
+pub struct Chosen {
     /// The spec and the agent that serves it, or why there is none.
     pub target: Result<(Box<v1::Routing>, String), v1::Error>,
+    pub default_spec: Option<String>,
+}
+
+/// The answer to a query for a spec.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// The spec that was asked for by name; empty where the router was to choose.
+    pub spec: String,
+    /// The spec and the agent that serves it, or why there is none.
+    pub target: Result<(Box<v1::Routing>, String), v1::Error>,
+    /// The session's spec is gone, and the router chose another one.
+    pub rerouted: bool,
     pub default_spec: Option<String>,
 }
 
@@ -94,11 +106,6 @@ impl SessionSlot {
 }
 
 impl Core {
-    /// Makes the specs known that asks are routed to from now on.
-    pub fn set_router(&mut self, router: std::sync::Arc<dyn Route>) {
-        self.router = Some(router);
-    }
-
     /// Whether one more ask may wait for its turn.
     pub(super) fn session_is_full(&self, session: Option<&str>) -> Option<Answer> {
         let slot = self.sessions.get(&session_stream(session?))?;
@@ -109,8 +116,8 @@ impl Core {
     /// The ask waits for its turn in its session, if it has one.
     pub(super) fn join_session(&mut self, run: RunId) {
         let Some(slot) = self.runs.get(&run) else { return };
-        let Some(AskStep::AwaitTurn { session }) = slot.state.ask_step() else { return };
-        let stream = session_stream(&session);
+        let Some(session) = slot.state.awaited_session() else { return };
+        let stream = session_stream(session);
         self.session(stream).waiting.push_back(run);
         self.next_turn(stream);
     }
@@ -148,8 +155,8 @@ impl Core {
             let Some(slot) = self.sessions.get_mut(&stream) else { return };
             let (None, Loaded::Ready(state)) = (&slot.active, &slot.state) else { return };
             let Some(run) = slot.waiting.pop_front() else { return self.rest(stream) };
-            let awaits = self.runs.get(&run).and_then(|slot| slot.state.ask_step());
-            if !matches!(awaits, Some(AskStep::AwaitTurn { .. })) {
+            let awaits = self.runs.get(&run).is_some_and(|slot| slot.state.awaited_session().is_some());
+            if !awaits {
                 continue;
             }
             let context = state.as_ref().map(|state| state.context(now)).unwrap_or_default();
@@ -337,26 +344,15 @@ impl Core {
         for (run, slot) in &self.runs {
             let Some(name) = slot.state.session() else { continue };
             let Some(session) = self.sessions.get_mut(&session_stream(name)) else { continue };
-            match slot.state.ask_step() {
-                Some(AskStep::AwaitTurn { .. }) => session.waiting.push_back(*run),
-                _ => begun.push((*run, session_stream(name))),
+            match slot.state.awaited_session() {
+                Some(_) => session.waiting.push_back(*run),
+                None => begun.push((*run, session_stream(name))),
             }
         }
         for (run, stream) in begun {
             if let Some(slot) = self.sessions.get_mut(&stream) {
                 slot.active = Some(run);
             }
-        }
-        let routes: Vec<(RunId, Option<String>, v1::CallReason)> = self
-            .runs
-            .iter()
-            .filter_map(|(run, slot)| match slot.state.ask_step() {
-                Some(AskStep::Route { spec, reason }) => Some((*run, spec, reason)),
-                _ => None,
-            })
-            .collect();
-        for (run, spec, reason) in routes {
-            self.route(run, spec, reason);
         }
         let streams: Vec<RunId> = self.sessions.keys().copied().collect();
         for stream in streams {
@@ -420,28 +416,40 @@ impl Core {
         self.idle_sessions.clear();
     }
 
-    /// Finds the spec that an ask is to call, and tells the ask.
-    pub(super) fn route(&mut self, run: RunId, spec: Option<String>, reason: v1::CallReason) {
-        let Some(slot) = self.runs.get(&run) else { return };
-        let Some((ask, context)) = slot.state.ask_query() else { return };
-        let (found, rerouted) = match &self.router {
-            Some(router) => {
-                let found = router.route(ask, context, spec.as_deref());
-                // The spec that the session was with is gone.
-                let rerouted = found.target.is_err() && reason == v1::CallReason::Continued;
-                (if rerouted { router.route(ask, context, None) } else { found }, rerouted)
-            }
-            None => {
-                let error = codes::error(codes::SPEC_NOT_AVAILABLE, "no specs are loaded".to_owned());
-                (Found { target: Err(error), default_spec: None }, false)
-            }
-        };
-        let target = found.target.map(|(routing, agent)| {
+    /// The answer to a query of a run. Whether it still is what the run wants to know, the engine says.
+    pub(super) fn answered(&mut self, run: RunId, query: QueryId, answer: Found) {
+        if self.mode != Mode::Running {
+            return;
+        }
+        let Found { spec, target, rerouted, default_spec } = answer;
+        let target = target.map(|(routing, agent)| {
             let unavailable = self.unavailable(&routing.spec, &agent);
             RoutedSpec { routing, absent: self.agents.is_absent(&agent), agent, unavailable }
         });
-        let spec = if rerouted { String::new() } else { spec.unwrap_or_default() };
-        let routed = Routed { spec, target, rerouted, default_spec: found.default_spec };
-        self.input(run, engine::Input::Routed(routed), None);
+        let answer = QueryAnswer::Routed(Routed { spec, target, rerouted, default_spec });
+        self.input(run, engine::Input::Answered { query, answer }, None);
     }
+
+    /// What the run wants to know, with what the router has to be told; `None` where it wants to know nothing.
+    #[must_use]
+    pub fn asks_for(&self, run: RunId) -> Option<(&v1::Ask, &v1::SessionContext)> {
+        self.runs.get(&run)?.state.ask_query()
+    }
+}
+
+/// Answers a query out of what is known of specs; `None`: none are loaded. Pure: shell, simulator and tests use it alike.
+#[must_use]
+pub fn find(router: Option<&dyn Route>, ask: &v1::Ask, context: &v1::SessionContext, asked: Query) -> Found {
+    let Query::Route { spec, reason } = asked;
+    let Some(router) = router else {
+        let error = codes::error(codes::SPEC_NOT_AVAILABLE, "no specs are loaded".to_owned());
+        let spec = spec.unwrap_or_default();
+        return Found { spec, target: Err(error), rerouted: false, default_spec: None };
+    };
+    let chosen = router.route(ask, context, spec.as_deref());
+    // The spec that the session was with is gone.
+    let rerouted = chosen.target.is_err() && reason == v1::CallReason::Continued;
+    let chosen = if rerouted { router.route(ask, context, None) } else { chosen };
+    let spec = if rerouted { String::new() } else { spec.unwrap_or_default() };
+    Found { spec, target: chosen.target, rerouted, default_spec: chosen.default_spec }
 }

@@ -268,17 +268,8 @@ impl Core {
         if slot.state.plan().task(task).is_none() {
             return self.send(id, unknown(reference, v1::RefusalReason::UnknownTask));
         }
-        let slot_kind = slot.state.kind();
-        if let Report::Completed(output) | Report::Cancelled(Some(output)) = &report
-            && let Some(v1::payload::Data::Blob(blob)) = &output.data
-            && let Some(hash) = super::recovery::blob_hash(blob)
-        {
-            self.batch(run).blobs.push(hash);
-        }
-        if slot_kind == v1::RunKind::Script
-            && let Report::Completed(output) = &report
-        {
-            let named = engine::evidence_blobs(output);
+        if let Report::Completed(output) | Report::Cancelled(Some(output)) = &report {
+            let named = slot.state.blobs_of(output);
             self.batch(run).blobs.extend(named.iter().filter_map(super::recovery::blob_hash));
         }
         self.reporting = Some(id);

@@ -13,7 +13,7 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use super::Clock;
 use super::writer::{self, Work, Writer, Written, load_session};
 use crate::core::{
-    Answer, CloseReason, ConnectionId, Core, CoreConfig, Input, Known, Output, ReplyId, Request, Route,
+    Answer, CloseReason, ConnectionId, Core, CoreConfig, Input, Known, Output, ReplyId, Request, Route, find,
 };
 use crate::feed::Ring;
 
@@ -191,6 +191,7 @@ impl Shard {
         let (ready_sender, ready) = oneshot::channel();
         let driver = Driver {
             core: Core::new(options.core.clone()),
+            router: None,
             written,
             messages,
             work,
@@ -371,6 +372,8 @@ impl Drop for Waiting<'_> {
 /// The shard's thread.
 struct Driver {
     core: Core,
+    /// What answers queries for specs.
+    router: Option<Arc<dyn Route>>,
     written: mpsc::UnboundedReceiver<Written>,
     messages: mpsc::Receiver<Message>,
     work: std::sync::mpsc::Sender<Work>,
@@ -429,7 +432,17 @@ impl Driver {
     }
 
     fn core(&mut self, input: Input) {
+        let mut next = self.outputs.len();
         self.core.handle((self.clock)(), input, &mut self.outputs);
+        while let Some(output) = self.outputs.get_mut(next) {
+            next += 1;
+            let Output::Query { run, query, asked } = output else { continue };
+            let (run, query, asked) = (*run, *query, asked.clone());
+            let Some((ask, context)) = self.core.asks_for(run) else { continue };
+            let answer = find(self.router.as_deref(), ask, context, asked);
+            let answered = Input::Answered { run, query, answer };
+            self.core.handle((self.clock)(), answered, &mut self.outputs);
+        }
     }
 
     fn message(&mut self, message: Message) {
@@ -450,8 +463,8 @@ impl Driver {
             Message::Connect { connection, frames } => {
                 self.connections.insert(connection, frames);
             }
-            Message::Learn(known) => self.core.learn(known),
-            Message::Router(router) => self.core.set_router(router),
+            Message::Learn(known) => self.core(Input::Learn(known)),
+            Message::Router(router) => self.router = Some(router),
             Message::Sweep(retention, sweeper) => {
                 self.sweeps.push_back((retention, sweeper));
                 self.core(Input::Sweep);
@@ -505,6 +518,8 @@ impl Driver {
                 Output::Progress(progress) => {
                     let _ = self.feed.progress.send(progress);
                 }
+                // Answered when it was asked: what follows from it shares the commit.
+                Output::Query { .. } => {}
                 Output::PutSnapshot { run, snapshot } => {
                     self.give(&mut appends, Work::Snapshot(run, snapshot))
                 }

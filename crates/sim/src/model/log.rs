@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use capataz_contracts::v1::{self, event::Body};
+use capataz_contracts::v1::{self, event::Body, run_accepted::Work};
 use capataz_engine::TaskRef;
 use capataz_store::RunId;
 
@@ -116,14 +116,17 @@ impl RunModel {
         let Some(Body::RunAccepted(accepted)) = event.body else {
             return Invariant::GaplessSeq.broken(format!("run {run} begins with {:?}", event.body));
         };
-        let kind = match (accepted.ask, accepted.script) {
-            (Some(ask), None) => Kind::Ask(Box::new(AskModel::new(ask))),
-            (None, Some(script)) => Kind::Script(Box::new(ScriptModel::new(script))),
-            _ => Kind::Plan,
+        let (kind, plan) = match accepted.work {
+            Some(Work::Ask(ask)) => (Kind::Ask(Box::new(AskModel::new(ask))), v1::Plan::default()),
+            Some(Work::Script(script)) => {
+                (Kind::Script(Box::new(ScriptModel::new(script))), v1::Plan::default())
+            }
+            Some(Work::Plan(plan)) => (Kind::Plan, plan),
+            None => return Invariant::GaplessSeq.broken(format!("run {run} begins without work")),
         };
         Ok(Self {
             run,
-            plan: accepted.plan.unwrap_or_default(),
+            plan,
             team: u8::from(accepted.labels.get("team").is_some_and(|team| team == "red")),
             labels: accepted.labels,
             events: vec![bytes],

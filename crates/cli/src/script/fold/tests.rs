@@ -104,7 +104,7 @@ fn accepted(script: v1::Script) -> Body {
     Body::RunAccepted(v1::RunAccepted {
         kind: v1::RunKind::Script as i32,
         labels: BTreeMap::from([("env".to_owned(), "test".to_owned())]),
-        script: Some(script),
+        work: Some(v1::run_accepted::Work::Script(script)),
         ..v1::RunAccepted::default()
     })
 }
@@ -127,6 +127,7 @@ fn started(
         wave: Some(v1::Wave { tasks: vec![task], ..v1::Wave::default() }),
         number,
         failure: None,
+        changes: false,
     })
 }
 
@@ -209,7 +210,9 @@ fn finished(step_index: u32, activity: v1::BrowserActivity) -> v1::ActionFinishe
 /// The bodies as the events of one run, ten milliseconds apart.
 pub fn events(bodies: impl IntoIterator<Item = Body>) -> Vec<v1::Event> {
     let numbered = bodies.into_iter().zip(1..);
-    numbered.map(|(body, seq)| v1::Event { seq, at_ms: seq as i64 * 10, body: Some(body) }).collect()
+    numbered
+        .map(|(body, seq)| v1::Event { seq, at_ms: seq as i64 * 10, format: 2, body: Some(body) })
+        .collect()
 }
 
 /// A script of four actions: the second one needs a recovery and a retry, the last one fails for good.
@@ -278,7 +281,7 @@ pub fn story() -> Vec<v1::Event> {
         accepted(declared.clone()),
         started(0, Open, None, None),
         leased(0, 1),
-        Body::BrowserOpened(v1::BrowserOpened { browser: "Chrome/148.0.1.2".to_owned() }),
+        Body::BrowserOpened(v1::BrowserOpened { browser: "Chrome/148.0.1.2".to_owned(), idle_at_ms: None }),
         settled(0, None),
         started(1, Action, Some(0), action_of(0)),
         leased(1, 1),

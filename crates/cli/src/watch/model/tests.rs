@@ -8,7 +8,7 @@ pub fn accepted(tasks: &[&str]) -> Body {
         ..v1::Task::default()
     });
     Body::RunAccepted(v1::RunAccepted {
-        plan: Some(v1::Plan {
+        work: Some(v1::run_accepted::Work::Plan(v1::Plan {
             name: "nightly".to_owned(),
             waves: vec![v1::Wave {
                 name: Some("checks".to_owned()),
@@ -16,7 +16,7 @@ pub fn accepted(tasks: &[&str]) -> Body {
                 ..v1::Wave::default()
             }],
             ..v1::Plan::default()
-        }),
+        })),
         ..v1::RunAccepted::default()
     })
 }
@@ -58,7 +58,9 @@ pub fn settled(task: u32, status: v1::ResultStatus, attempts: u32) -> Body {
 /// Wraps the bodies as events of one run, one second apart.
 pub fn events(bodies: impl IntoIterator<Item = Body>) -> Vec<v1::Event> {
     let numbered = bodies.into_iter().zip(1..);
-    numbered.map(|(body, seq)| v1::Event { seq, at_ms: seq as i64 * 1_000, body: Some(body) }).collect()
+    numbered
+        .map(|(body, seq)| v1::Event { seq, at_ms: seq as i64 * 1_000, format: 2, body: Some(body) })
+        .collect()
 }
 
 pub fn fold(bodies: impl IntoIterator<Item = Body>) -> Run {

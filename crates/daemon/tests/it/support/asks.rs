@@ -152,7 +152,7 @@ impl Harness {
 
     /// Asks, and waits for the end.
     pub async fn ask(&self, ask: v1::Ask) -> Answered {
-        self.execute(v1::StartRunRequest { ask: Some(ask), ..Default::default() }).await.unwrap()
+        self.execute(v1::StartRunRequest::of_ask(ask)).await.unwrap()
     }
 
     pub async fn execute(&self, start: v1::StartRunRequest) -> Result<Answered, Status> {
@@ -163,14 +163,14 @@ impl Harness {
             run: executed.run_id,
             created: executed.created,
             outcome: result.outcome(),
+            ask: result.ask().cloned().expect("the result of an ask"),
             error: result.error,
-            ask: result.ask.expect("the result of an ask"),
         })
     }
 
     /// Asks, and does not wait.
     pub async fn begin(&self, ask: v1::Ask) -> String {
-        let request = v1::StartRunRequest { ask: Some(ask), ..Default::default() };
+        let request = v1::StartRunRequest::of_ask(ask);
         self.runs.clone().start_run(request).await.unwrap().into_inner().run_id
     }
 
@@ -180,8 +180,8 @@ impl Harness {
             run: run.to_owned(),
             created: false,
             outcome: result.outcome(),
+            ask: result.ask().cloned().expect("the result of an ask"),
             error: result.error,
-            ask: result.ask.expect("the result of an ask"),
         }
     }
 

@@ -77,7 +77,7 @@ impl Harness {
     }
 
     pub async fn try_start(&self, plan: v1::Plan) -> Result<String, Status> {
-        let request = v1::StartRunRequest { plan: Some(plan), ..Default::default() };
+        let request = v1::StartRunRequest::of_plan(plan);
         Ok(self.runs.clone().start_run(request).await?.into_inner().run_id)
     }
 
