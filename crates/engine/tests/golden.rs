@@ -24,7 +24,7 @@ use capataz_engine::session::SessionState;
 use golden_run::{Log, STORIES, Story};
 use golden_told::{Facts, SEED, facts_of, kind, told};
 
-/// What a log of this format can hold.
+/// What a log of format 1 can hold, and one of format 2 as well.
 const KINDS_OF_FORMAT_1: &[&str] = &[
     "run_accepted",
     "wave_started",
@@ -198,7 +198,7 @@ fn without_numbers(facts: Facts) -> Facts {
 
 #[test]
 fn every_format_has_every_story_and_every_kind_of_event() {
-    let formats = [("format-1", KINDS_OF_FORMAT_1)];
+    let formats = [("format-1", KINDS_OF_FORMAT_1), ("format-2", KINDS_OF_FORMAT_1)];
     for (format, kinds) in formats {
         let of_format = |stored: &&Stored| stored.name.starts_with(&format!("{format}-"));
         let stored: Vec<&Stored> = STORED.iter().filter(of_format).collect();

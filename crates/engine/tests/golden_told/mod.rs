@@ -138,7 +138,7 @@ pub fn facts_of_session(state: &SessionState) -> Facts {
 pub fn kind(event: &v1::Event) -> String {
     let printed = json::print("capataz.v1.Event", event);
     let mut keys = printed.as_object().expect("an event is an object").keys();
-    keys.find(|key| !["seq", "at_ms"].contains(&key.as_str())).expect("an event has a body").clone()
+    keys.find(|key| !["seq", "at_ms", "format"].contains(&key.as_str())).expect("an event has a body").clone()
 }
 
 /// What the host of a browser is given travels as protobuf.

@@ -7,10 +7,10 @@ use crate::port::StoreError;
 
 /// The migrations. Number `n` (from 0) leads from format `n` to `n + 1`; `PRAGMA user_version` contains the format's
 /// number.
-const MIGRATIONS: &[&str] = &[FIRST];
+const MIGRATIONS: &[&str] = &[FIRST, EVENTS_OF_FORMAT_2];
 
 /// The format of stored events that this version reads; see `min_reader` in `meta`.
-const READER: u32 = 1;
+const READER: u32 = 2;
 
 /// The value of `PRAGMA application_id`: "CPTZ".
 const APPLICATION: i64 = 0x4350_545A;
@@ -84,6 +84,9 @@ CREATE INDEX blobs_unreferenced ON blobs (put_at) WHERE refs = 0;
 CREATE TABLE blob_refs (run BLOB, hash BLOB, PRIMARY KEY (run, hash)) WITHOUT ROWID;
 CREATE INDEX blob_refs_hash ON blob_refs (hash);
 ";
+
+/// From here on events of format 2 are written, which a version that reads format 1 alone must not fold.
+const EVENTS_OF_FORMAT_2: &str = "UPDATE meta SET value = 2 WHERE name = 'min_reader';";
 
 /// Migrates the database to the format of this version. Each step is one transaction.
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
