@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::Outcome;
 use crate::codegen::project_root;
+use crate::engine_rules;
 
 const ALLOWED: &str = "xtask/layers.txt";
 
@@ -44,8 +45,17 @@ pub fn run() -> Outcome {
         }
     }
     problems.extend(graph.without_lints()?);
+    let sources = engine_rules::sources(&root)?;
+    problems.extend(engine_rules::problems(&sources));
     if problems.is_empty() {
         println!("layers: {} edges between the project's crates, all of them allowed", found.len());
+        println!("layers: {} reach no runtime and no database", PURE.join(", "));
+        println!(
+            "layers: of {} files {} may match on the kind of a run, and no other one does",
+            sources.len(),
+            engine_rules::allowed()
+        );
+        println!("layers: the fold imports no rule");
         return Ok(());
     }
     Err(problems.join("\n       ").into())

@@ -14,6 +14,7 @@ mod chaos;
 mod chromium;
 mod codegen;
 mod docs;
+mod engine_rules;
 mod layers;
 mod simulate;
 mod test;

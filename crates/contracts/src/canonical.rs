@@ -6,7 +6,6 @@ use serde_json::Value;
 use crate::json::is_json;
 use crate::v1;
 use crate::v1::payload::Data;
-use crate::v1::start_run_request::Work;
 
 /// The request as bytes that are the same for each way of writing it: JSON inputs without white space and with sorted
 /// keys, maps sorted, the idempotency key left out. Two requests under one idempotency key are the same request exactly
@@ -14,20 +13,25 @@ use crate::v1::start_run_request::Work;
 pub fn canonical(request: &v1::StartRunRequest) -> Vec<u8> {
     let mut request = request.clone();
     request.idempotency_key = None;
+    let is_plan = request.plan().is_some();
+    let plan = request.plan_mut().into_iter();
+    let tasks = plan.flat_map(|plan| &mut plan.waves).flat_map(|wave| &mut wave.tasks);
+    tasks.filter_map(|task| task.input.as_mut()).for_each(canonical_payload);
     let mut bytes = Vec::new();
-    match request.work.take() {
-        Some(Work::Plan(mut plan)) => {
-            let tasks = plan.waves.iter_mut().flat_map(|wave| &mut wave.tasks);
-            tasks.filter_map(|task| task.input.as_mut()).for_each(canonical_payload);
-            Work::Plan(plan).encode(&mut bytes);
-            request.encode_raw(&mut bytes);
+    let work = request.work.take();
+    let encode_work = |bytes: &mut Vec<u8>| {
+        if let Some(work) = &work {
+            work.encode(bytes);
         }
-        // By the numbers of the fields, an ask and a script come last: keys outlive the version that wrote them.
-        Some(work) => {
-            request.encode_raw(&mut bytes);
-            work.encode(&mut bytes);
-        }
-        None => request.encode_raw(&mut bytes),
+    };
+    // By the numbers of the fields a plan comes first, an ask and a script last: keys outlive the version that wrote
+    // them.
+    if is_plan {
+        encode_work(&mut bytes);
+    }
+    request.encode_raw(&mut bytes);
+    if !is_plan {
+        encode_work(&mut bytes);
     }
     bytes
 }

@@ -16,6 +16,14 @@ impl v1::StartRunRequest {
         }
     }
 
+    /// The plan, to be changed.
+    pub(crate) fn plan_mut(&mut self) -> Option<&mut v1::Plan> {
+        match &mut self.work {
+            Some(Started::Plan(plan)) => Some(plan),
+            _ => None,
+        }
+    }
+
     /// The request that starts a plan.
     #[must_use]
     pub fn of_plan(plan: v1::Plan) -> Self {

@@ -2,7 +2,6 @@
 
 use capataz_contracts::v1;
 use capataz_contracts::v1::event::Body;
-use capataz_contracts::v1::run_accepted::Work as Accepted;
 
 use super::model::Run;
 use super::script_lines;
@@ -95,8 +94,9 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
         return Some(of_run(fill(texts.unknown_event, &[&event.seq.to_string()]), Tone::Faint, Everything));
     };
     Some(match body {
-        Body::RunAccepted(v1::RunAccepted { work: Some(Accepted::Ask(ask)), .. }) => {
-            of_run(fill(texts.ask_accepted, &[&visible(&ask.text)]), Tone::Plain, Results)
+        Body::RunAccepted(accepted) if accepted.ask().is_some() => {
+            let text = accepted.ask().map(|ask| visible(&ask.text)).unwrap_or_default();
+            of_run(fill(texts.ask_accepted, &[&text]), Tone::Plain, Results)
         }
         // The module `script_lines` has written these events' lines.
         Body::BrowserActivityStarted(_)

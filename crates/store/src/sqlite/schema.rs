@@ -176,7 +176,31 @@ mod tests {
         assert_eq!(version(&connection).unwrap(), 1);
         migrate_with(&mut connection, &[FIRST, "CREATE TABLE next (x)"]).unwrap();
         assert_eq!(version(&connection).unwrap(), 2);
-        assert!(matches!(migrate(&mut connection), Err(StoreError::TooNew { found: 2, supported: 1 })));
+    }
+
+    #[test]
+    fn a_newer_format_is_refused_by_its_number_and_by_that_of_its_events() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection).unwrap();
+        connection.execute("UPDATE meta SET value = 3 WHERE name = 'min_reader'", []).unwrap();
+        assert!(matches!(migrate(&mut connection), Err(StoreError::TooNew { found: 3, supported: 2 })));
+        let newer = [FIRST, EVENTS_OF_FORMAT_2, "CREATE TABLE next (x)"];
+        migrate_with(&mut connection, &newer).unwrap_err();
+        assert!(matches!(migrate(&mut connection), Err(StoreError::TooNew { found: 3, supported: 2 })));
+    }
+
+    #[test]
+    fn a_database_of_the_format_before_says_from_now_on_who_may_read_its_events() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate_with(&mut connection, &[FIRST]).unwrap();
+        let reader = |connection: &Connection| -> u32 {
+            connection
+                .query_row("SELECT value FROM meta WHERE name = 'min_reader'", [], |row| row.get(0))
+                .unwrap()
+        };
+        assert_eq!((reader(&connection), version(&connection).unwrap()), (1, 1));
+        migrate(&mut connection).unwrap();
+        assert_eq!((reader(&connection), version(&connection).unwrap()), (2, 2));
     }
 
     #[track_caller]
