@@ -9,7 +9,7 @@ use capataz_contracts::v1::{self, connect_request::Frame as Said, connect_respon
 use capataz_contracts::validate::{self, INLINE_MAX};
 use capataz_policy::codes;
 use capataz_runtime::shell::{Shard, WorkerSender};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -53,12 +53,18 @@ impl WorkerService for Workers {
         }
         let slots = hello.slots as usize;
         let (frames, sender) = self.shard.connect(slots).await.split();
+        let (open, closed) = oneshot::channel();
         tokio::spawn(async move {
             if sender.send(Said::Hello(hello)).await {
-                listen(&mut said, &sender).await;
+                tokio::select! {
+                    () = listen(&mut said, &sender) => {}
+                    // What a worker says on a connection that the shard has closed counts for nothing. One that is
+                    // dead at the other end would be waited for as long as something between keeps it open.
+                    _ = closed => {}
+                }
             }
         });
-        Ok(Response::new(Frames { frames }))
+        Ok(Response::new(Frames { frames, open: Some(open) }))
     }
 }
 
@@ -165,14 +171,18 @@ fn cut(mut text: String, bytes: usize) -> String {
 #[derive(Debug)]
 pub(super) struct Frames {
     frames: mpsc::Receiver<connect_response::Frame>,
+    /// Until the last frame is sent.
+    open: Option<oneshot::Sender<()>>,
 }
 
 impl Stream for Frames {
     type Item = Result<v1::ConnectResponse, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.frames
-            .poll_recv(context)
-            .map(|frame| frame.map(|frame| Ok(v1::ConnectResponse { frame: Some(frame) })))
+        let polled = self.frames.poll_recv(context);
+        if matches!(polled, Poll::Ready(None)) {
+            self.open = None;
+        }
+        polled.map(|frame| frame.map(|frame| Ok(v1::ConnectResponse { frame: Some(frame) })))
     }
 }

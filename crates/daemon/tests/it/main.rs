@@ -6,7 +6,10 @@ mod ask_bad_input;
 mod asks;
 mod bad_input;
 mod browsers;
+mod half_open;
 mod leases;
+#[path = "../../../client/tests/it/proxy.rs"]
+mod proxy;
 mod requests;
 mod routing;
 mod scenarios;

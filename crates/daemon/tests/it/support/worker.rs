@@ -60,6 +60,11 @@ impl Worker {
         let _ = self.said.send(v1::ConnectRequest { frame: Some(frame) }).await;
     }
 
+    /// Waits until nobody takes what this worker says.
+    pub async fn unheard(&self) {
+        tokio::time::timeout(PATIENCE, self.said.closed()).await.expect("the daemon hangs up in time");
+    }
+
     /// The next assignment, acknowledged. Other frames before it are passed over.
     pub async fn assignment(&mut self) -> Assigned {
         let assigned = self.unacknowledged().await;
