@@ -201,5 +201,5 @@ fn answer(lease: v1::LeaseRef, input: TaskInput, fails: bool) -> Say {
     let output = serde_json::json!(TaskOutput { key: input.key, task: input.task, lease: Some(token) });
     let data = Some(Data::Inline(output.to_string().into()));
     let output = Some(v1::Payload { media_type: "application/json".to_owned(), data });
-    Say::Completed(v1::Completed { lease, output, log })
+    Say::Completed(v1::Completed { lease, output, log, ..v1::Completed::default() })
 }

@@ -152,7 +152,7 @@ impl World {
         self.report(
             index,
             key,
-            Said::Completed(v1::Completed { lease: reference(key), output, log: String::new() }),
+            Said::Completed(v1::Completed { lease: reference(key), output, ..v1::Completed::default() }),
         );
     }
 

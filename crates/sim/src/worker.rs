@@ -164,7 +164,11 @@ impl World {
                 let output = Some(output(key, &worker.id, false));
                 self.say(
                     index,
-                    Said::Completed(v1::Completed { lease: reference(key), output, log: String::new() }),
+                    Said::Completed(v1::Completed {
+                        lease: reference(key),
+                        output,
+                        ..v1::Completed::default()
+                    }),
                 );
             }
         }

@@ -293,8 +293,8 @@ impl Leases {
             let mut log = mem::take(&mut running.log);
             keep_end(&mut log);
             let frame = match outcome {
-                Outcome::Completed(output) => {
-                    Frame::Completed(v1::Completed { lease, output: Some(output), log })
+                Outcome::Completed(output, usage) => {
+                    Frame::Completed(v1::Completed { lease, output: Some(output), log, usage })
                 }
                 Outcome::Failed(error) => Frame::Failed(v1::Failed { lease, error: Some(*error), log }),
                 Outcome::Cancelled(output) => {
@@ -516,7 +516,7 @@ mod tests {
         let (leases, session) = welcomed(2).await;
         take(&leases, 1);
         take(&leases, 2);
-        leases.settle(&lease(1), Outcome::Completed(v1::Payload::default()));
+        leases.settle(&lease(1), Outcome::Completed(v1::Payload::default(), None));
         assert!(matches!(frame(&leases, session), Some(Frame::Completed(_))));
         assert_eq!(frame(&leases, session), None);
         assert_eq!(wait(&leases, session), Some(ACK_DELAY));
@@ -582,7 +582,7 @@ mod tests {
         assign(&leases, old, 2).await;
         leases.disconnected();
         progress(&leases, 1, 0.5);
-        leases.settle(&lease(2), Outcome::Completed(v1::Payload::default()));
+        leases.settle(&lease(2), Outcome::Completed(v1::Payload::default(), None));
         assert_eq!(frame(&leases, old), None);
 
         let session = leases.begin(v1::Hello::default());
@@ -609,7 +609,7 @@ mod tests {
         for number in 0..10_000 {
             leases.logged(&lease(1), &format!("line {number} — of many"));
         }
-        leases.settle(&lease(1), Outcome::Completed(v1::Payload::default()));
+        leases.settle(&lease(1), Outcome::Completed(v1::Payload::default(), None));
         let Some(Frame::Completed(completed)) = frame(&leases, session) else { unreachable!("no result") };
         assert!(completed.log.len() <= LOG_MAX && completed.log.len() > LOG_MAX - 4);
         assert!(completed.log.ends_with("line 9998 — of many\nline 9999 — of many\n"));

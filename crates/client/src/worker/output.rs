@@ -12,7 +12,10 @@ const JSON: &str = "application/json";
 
 /// What a task gives back. Outputs beyond 32 KiB are uploaded as blobs by themselves.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TaskOutput(v1::Payload);
+pub struct TaskOutput {
+    payload: v1::Payload,
+    usage: Option<v1::Usage>,
+}
 
 impl TaskOutput {
     /// JSON of anything that can be written as such.
@@ -35,17 +38,43 @@ impl TaskOutput {
 
     /// Bytes of any media type.
     pub fn bytes(media_type: impl Into<String>, bytes: impl Into<Bytes>) -> Self {
-        Self(v1::Payload { media_type: media_type.into(), data: Some(Data::Inline(bytes.into())) })
+        v1::Payload { media_type: media_type.into(), data: Some(Data::Inline(bytes.into())) }.into()
+    }
+
+    /// Says what the work used of models, for whoever counts tokens and costs. Kept with the task's result; a partial
+    /// output has none.
+    ///
+    /// ```
+    /// use capataz_client::v1::{Cost, Usage};
+    /// use capataz_client::worker::TaskOutput;
+    ///
+    /// let usage = Usage {
+    ///     input_tokens: Some(1_200),
+    ///     output_tokens: Some(80),
+    ///     // 0.00192 dollars.
+    ///     cost: Some(Cost { nanos: 1_920_000, currency: "USD".to_owned() }),
+    ///     ..Usage::default()
+    /// };
+    /// let output = TaskOutput::text("a summary").with_usage(usage);
+    /// ```
+    #[must_use]
+    pub fn with_usage(mut self, usage: v1::Usage) -> Self {
+        self.usage = Some(usage);
+        self
     }
 
     pub(super) fn into_payload(self) -> v1::Payload {
-        self.0
+        self.payload
+    }
+
+    pub(super) fn into_parts(self) -> (v1::Payload, Option<v1::Usage>) {
+        (self.payload, self.usage)
     }
 }
 
 impl From<v1::Payload> for TaskOutput {
     fn from(payload: v1::Payload) -> Self {
-        Self(payload)
+        Self { payload, usage: None }
     }
 }
 

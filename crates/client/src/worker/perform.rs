@@ -19,7 +19,7 @@ use crate::{Client, ClientError, RetryOptions};
 /// How a lease ended on this side.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    Completed(v1::Payload),
+    Completed(v1::Payload, Option<v1::Usage>),
     Failed(Box<v1::Error>),
     Cancelled(Option<v1::Payload>),
 }
@@ -32,14 +32,17 @@ pub(super) async fn perform(task: Task, handler: Handler) {
 async fn outcome(task: &Task, handler: &Handler) -> Outcome {
     let answered = run(task, handler).await;
     let is_cancelled = answered.is_none() || task.is_cancelled();
-    let sent = match answered {
-        Some(Ok(output)) => sendable(&task.leases().client(), output.into_payload()).await.map(Some),
-        Some(Err(error)) => Err(error),
-        None => Ok(None),
+    let (sent, usage) = match answered {
+        Some(Ok(output)) => {
+            let (payload, usage) = output.into_parts();
+            (sendable(&task.leases().client(), payload).await.map(Some), usage)
+        }
+        Some(Err(error)) => (Err(error), None),
+        None => (Ok(None), None),
     };
     match sent {
         sent if is_cancelled => Outcome::Cancelled(sent.ok().flatten()),
-        Ok(payload) => Outcome::Completed(payload.unwrap_or_default()),
+        Ok(payload) => Outcome::Completed(payload.unwrap_or_default(), usage),
         Err(error) => Outcome::Failed(error.into_error()),
     }
 }

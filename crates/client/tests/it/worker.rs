@@ -505,6 +505,33 @@ async fn failures() {
 }
 
 #[tokio::test]
+async fn what_the_work_used_goes_with_its_result_and_is_repeated_with_it() {
+    let mut daemon = Daemon::start().await;
+    let usage = v1::Usage {
+        input_tokens: Some(1_200),
+        output_tokens: Some(80),
+        cached_tokens: Some(0),
+        cost: Some(v1::Cost { nanos: 1_920_000, currency: "EUR".to_owned() }),
+    };
+    let said = usage.clone();
+    let worker = Worker::new(daemon.endpoint()).agent("echo", move |_| {
+        let output = TaskOutput::text("x").with_usage(said.clone());
+        async { Ok(output) }
+    });
+    let _worker = run(worker);
+    let mut connection = daemon.worker().await;
+    connection.greet(&[]).await;
+    connection.assign(1, &json!(1)).await;
+    for _ in 0..2 {
+        let Said::Completed(done) = connection.answer().await else { panic!("not completed") };
+        assert_eq!(done.usage.as_ref(), Some(&usage));
+        connection.cut().await;
+        connection = daemon.worker().await;
+        connection.greet(&[1]).await;
+    }
+}
+
+#[tokio::test]
 async fn a_repeated_assignment_is_acknowledged_and_done_once() {
     let mut daemon = Daemon::start().await;
     let begun = Arc::new(AtomicUsize::new(0));

@@ -374,7 +374,7 @@ impl Serve for Browsers {
                     media_type: BROWSER_MEDIA_TYPE.to_owned(),
                     data: Some(Data::Inline(outcome.encode_to_vec().into())),
                 };
-                Say::Completed(v1::Completed { lease, output: Some(output), log: String::new() })
+                Say::Completed(v1::Completed { lease, output: Some(output), ..v1::Completed::default() })
             }
             // What was begun ends with the future that is dropped here.
             Some(_) = orders.recv() => {

@@ -97,7 +97,11 @@ fn checked(frame: Said) -> Said {
                 error: Some(error),
                 log: tail(completed.log),
             }),
-            None => Said::Completed(v1::Completed { log: tail(completed.log), ..completed }),
+            None => Said::Completed(v1::Completed {
+                log: tail(completed.log),
+                usage: completed.usage.map(counted),
+                ..completed
+            }),
         },
         Said::Cancelled(mut cancelled) => {
             cancelled.log = tail(cancelled.log);
@@ -130,6 +134,13 @@ fn checked(frame: Said) -> Said {
         }
         frame => frame,
     }
+}
+
+/// Usage without what nobody could add up: work that was done does not fail because of its bill.
+fn counted(mut usage: v1::Usage) -> v1::Usage {
+    let is_currency = |code: &str| code.len() == 3 && code.bytes().all(|byte| byte.is_ascii_uppercase());
+    usage.cost = usage.cost.filter(|cost| is_currency(&cost.currency));
+    usage
 }
 
 /// The failure that an output is, where it is no output.

@@ -73,7 +73,9 @@ async fn serve(shard: Shard, name: &'static str, agent: v1::Agent, compute: Comp
 async fn answer(assignment: &v1::Assignment, compute: &Compute, sender: &WorkerSender) -> bool {
     let lease = assignment.lease.clone();
     let frame = match compute(assignment) {
-        Ok(output) => Say::Completed(v1::Completed { lease, output: Some(output), log: String::new() }),
+        Ok(output) => {
+            Say::Completed(v1::Completed { lease, output: Some(output), ..v1::Completed::default() })
+        }
         Err(error) => Say::Failed(v1::Failed { lease, error: Some(*error), log: String::new() }),
     };
     sender.send(frame).await

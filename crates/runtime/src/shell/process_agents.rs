@@ -108,7 +108,12 @@ async fn execute(
     };
     match process::run(&agent, context, input, orders, report).await {
         ProcessOutcome::Completed { output, log } => match payload(store, output).await {
-            Ok(output) => Say::Completed(v1::Completed { lease, output: Some(output), log: text(&log) }),
+            Ok(output) => Say::Completed(v1::Completed {
+                lease,
+                output: Some(output),
+                log: text(&log),
+                ..v1::Completed::default()
+            }),
             Err(message) => {
                 Say::Failed(v1::Failed { lease, error: Some(failure("API_ERROR", message)), log: text(&log) })
             }
