@@ -12,7 +12,7 @@ use crate::script::ScriptState;
 use crate::state::{AskedQuestion, Phase, RunState, Timer, Timestamp, WaveState};
 
 /// Grows with every change of the state's encoding; a snapshot of another format is discarded.
-pub const SNAPSHOT_FORMAT: u32 = 4;
+pub const SNAPSHOT_FORMAT: u32 = 5;
 
 /// The bytes are no snapshot of this format; the caller folds the log instead.
 #[derive(Debug, thiserror::Error)]

@@ -258,6 +258,7 @@ pub(super) fn settle_without_advance(
         turn.effect(Effect::Revoke { task, lease: token });
     }
     let log = std::mem::take(&mut turn.log);
+    let usage = turn.usage.take();
     turn.emit(Body::TaskSettled(v1::TaskSettled {
         wave: task.wave,
         task: task.task,
@@ -272,6 +273,7 @@ pub(super) fn settle_without_advance(
         evaluation: Some(evaluation),
         severity: ending.severity.map_or(0, |severity| severity.to_proto() as i32),
         log,
+        usage,
     }));
     Ok(())
 }
