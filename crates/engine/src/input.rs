@@ -35,13 +35,14 @@ pub enum Input {
         reason: v1::LeaseLossReason,
     },
     /// A worker answers its assignment.
-    /// `log` is the end of what the agent logged.
+    /// `log` is the end of what the agent logged; `usage` is what the work used of models.
     Report {
         task: TaskRef,
         lease: u64,
         worker: String,
         report: Report,
         log: String,
+        usage: Option<v1::Usage>,
     },
     /// No worker that serves the agent is connected.
     AgentAbsent {

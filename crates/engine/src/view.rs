@@ -189,6 +189,7 @@ impl RunState {
                 output: output.filter(|_| fits).cloned(),
                 error: error.filter(|_| fits).cloned(),
                 output_omitted: !fits,
+                usage: end.and_then(|end| end.usage.clone()),
             }
         });
         Some(v1::RunResult {
@@ -239,6 +240,7 @@ fn task_view(
         view.error.clone_from(&end.error);
         view.severity = end.severity.map_or(0, |severity| severity.to_proto() as i32);
         view.output = end.output.clone().filter(|_| outputs);
+        view.usage.clone_from(&end.usage);
     }
     view
 }

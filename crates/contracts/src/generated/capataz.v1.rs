@@ -3328,6 +3328,33 @@ pub struct Task {
     #[prost(enumeration = "Severity", optional, tag = "8")]
     pub severity: ::core::option::Option<i32>,
 }
+/// What a piece of work used of models. The daemon keeps it with the task's result and adds nothing up.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Usage {
+    /// Tokens that were read, those from a cache included; absent where nobody counted.
+    #[prost(uint64, optional, tag = "1")]
+    pub input_tokens: ::core::option::Option<u64>,
+    /// Tokens that were written; absent where nobody counted.
+    #[prost(uint64, optional, tag = "2")]
+    pub output_tokens: ::core::option::Option<u64>,
+    /// Those of `input_tokens` that came from a cache; absent where nobody counted.
+    #[prost(uint64, optional, tag = "3")]
+    pub cached_tokens: ::core::option::Option<u64>,
+    /// What it cost; absent where nobody knows. A cost without a valid currency is dropped.
+    #[prost(message, optional, tag = "4")]
+    pub cost: ::core::option::Option<Cost>,
+}
+/// An amount of money. Whole billionths, because sums of them are exact and nobody has to parse them; a millionth would
+/// be too coarse, since single tokens cost less than that.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Cost {
+    /// Billionths of the currency's unit: 1,500,000 is 0.0015.
+    #[prost(uint64, tag = "1")]
+    pub nanos: u64,
+    /// ISO 4217: three upper-case letters, such as `EUR` or `USD`.
+    #[prost(string, tag = "2")]
+    pub currency: ::prost::alloc::string::String,
+}
 /// The parent of a run that a task of another run started.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ParentRef {
@@ -3475,6 +3502,9 @@ pub struct TaskView {
     /// Of the failure, where there is one.
     #[prost(enumeration = "Severity", tag = "17")]
     pub severity: i32,
+    /// What the work used of models, as its worker says; absent where it says nothing.
+    #[prost(message, optional, tag = "18")]
+    pub usage: ::core::option::Option<Usage>,
 }
 /// One step of a task's lifecycle.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4155,6 +4185,9 @@ pub struct TaskSettled {
     /// The end of what the agent logged, at most 16 KiB.
     #[prost(string, tag = "13")]
     pub log: ::prost::alloc::string::String,
+    /// What the worker says that the work used of models; absent where it says nothing.
+    #[prost(message, optional, tag = "14")]
+    pub usage: ::core::option::Option<Usage>,
 }
 /// A user's retry: a new activation, with its own attempts and its own timeout.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -7720,6 +7753,9 @@ pub struct TaskResult {
     /// Output and error are left out, because the answer would be too long.
     #[prost(bool, tag = "6")]
     pub output_omitted: bool,
+    /// What the work used of models, as its worker says; absent where it says nothing.
+    #[prost(message, optional, tag = "7")]
+    pub usage: ::core::option::Option<Usage>,
 }
 /// Runs that are to be started.
 #[derive(Clone, PartialEq, ::prost::Message)]

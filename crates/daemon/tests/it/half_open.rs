@@ -6,7 +6,7 @@ use capataz_contracts::v1::{
 use tonic::transport::Channel;
 
 use crate::proxy::Proxy;
-use crate::support::asks::Hands;
+use crate::support::asks::{Hands, heard_all};
 use crate::support::worker::Assigned;
 use crate::support::{Harness, Worker, json, one_wave};
 
@@ -28,6 +28,7 @@ async fn work_behind_a_dead_connection_goes_to_another_worker_within_20_s() {
     assert!(gone.welcome.silence_limit_ms <= NOTICED_MS);
     let run = harness.start_run(one_wave(&["a"])).await;
     let lost = gone.assignment().await;
+    heard_all(&mut gone).await;
     proxy.silence();
     let silent_since = hands.now();
 

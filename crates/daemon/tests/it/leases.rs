@@ -89,6 +89,35 @@ async fn a_result_twice_counts_once_and_is_confirmed_twice() {
 }
 
 #[tokio::test]
+async fn what_a_worker_says_that_its_work_used_is_shown_with_the_task() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w1", &["a", "b"]).await;
+    let run = harness.start_run(one_wave(&["a", "b"])).await;
+    let assigned = worker.assignments(2).await;
+    let priced = |currency: &str| v1::Usage {
+        input_tokens: Some(1_200),
+        cost: Some(v1::Cost { nanos: 1_920_000, currency: currency.to_owned() }),
+        ..Default::default()
+    };
+    for (task, currency) in [("a", "EUR"), ("b", "euros")] {
+        let completed = v1::Completed {
+            lease: Some(assigned[task].lease.clone()),
+            output: Some(json(serde_json::json!(1))),
+            usage: Some(priced(currency)),
+            ..Default::default()
+        };
+        worker.say(Say::Completed(completed)).await;
+    }
+    let result = harness.wait(&run).await;
+    let of_result: Vec<_> = result.tasks.into_iter().map(|task| task.usage).collect();
+    // A price in no currency is none, and the work that it is for is done all the same.
+    let unpriced = v1::Usage { cost: None, ..priced("") };
+    assert_eq!(of_result, [Some(priced("EUR")), Some(unpriced)]);
+    let shown = harness.get(&run).await.waves.remove(0).tasks;
+    assert_eq!(shown.into_iter().map(|task| task.usage).collect::<Vec<_>>(), of_result);
+}
+
+#[tokio::test]
 async fn results_of_unknown_runs_tasks_and_other_workers_are_refused() {
     let harness = Harness::start().await;
     let mut holder = harness.worker("holder", &["a"]).await;

@@ -102,8 +102,9 @@ fn dispatch(turn: &mut Turn<'_>, input: Input) -> Result<(), Refusal> {
     match input {
         Input::Lease { task, worker } => lease::handle(turn, task, worker),
         Input::LeaseLost { task, lease, reason } => lost::handle(turn, task, lease, reason),
-        Input::Report { task, lease, worker, report, log } => {
+        Input::Report { task, lease, worker, report, log, usage } => {
             turn.log = log;
+            turn.usage = usage;
             report::handle(turn, task, lease, worker, report)
         }
         Input::SessionTurn { context } => machine::begin(turn, context),

@@ -263,6 +263,7 @@ pub(super) fn settle_without_advance(
         turn.effect(Effect::Revoke { task, lease: token });
     }
     let log = std::mem::take(&mut turn.log);
+    let usage = turn.usage.take();
     turn.emit(Body::TaskSettled(v1::TaskSettled {
         wave: task.wave,
         task: task.task,
@@ -277,6 +278,7 @@ pub(super) fn settle_without_advance(
         evaluation: Some(evaluation),
         severity: ending.severity.map_or(v1::Severity::Unspecified, Severity::to_proto).into(),
         log,
+        usage,
     }));
     Ok(())
 }

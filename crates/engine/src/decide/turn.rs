@@ -30,6 +30,8 @@ pub(crate) struct Turn<'a> {
     pub(crate) now: Timestamp,
     /// What came with the report of this turn; goes into the event that records the report.
     pub(crate) log: String,
+    /// The same of what the work used.
+    pub(crate) usage: Option<v1::Usage>,
     buffer: BytesMut,
     first_seq: u64,
     count: u32,
@@ -47,6 +49,7 @@ impl<'a> Turn<'a> {
             state,
             now,
             log: String::new(),
+            usage: None,
             buffer: BytesMut::new(),
             first_seq,
             count: 0,

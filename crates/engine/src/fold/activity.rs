@@ -90,6 +90,9 @@ pub struct End {
     /// The lease whose answer this is, and its holder.
     pub(crate) lease: Option<u64>,
     pub(crate) worker: Option<String>,
+    /// What the work used of models, as its worker says.
+    #[serde(with = "as_bytes::option")]
+    pub(crate) usage: Option<v1::Usage>,
 }
 
 impl Activity {

@@ -328,10 +328,11 @@ impl RunState {
         self.change(task, |activity| {
             let holder = activity.lease().filter(|held| Some(held.token) == event.lease);
             let worker = holder.map(|held| held.worker.clone());
-            let (output, error) = (event.output, event.error);
+            let (output, error, usage) = (event.output, event.error, event.usage);
             activity.enter(state, at);
             activity.step = Step::Settled;
-            activity.end = Some(End { status, output, error, severity, at, lease: event.lease, worker });
+            activity.end =
+                Some(End { status, output, error, severity, at, lease: event.lease, worker, usage });
         })?;
         self.settled = self.settled.saturating_add(1);
         let declared = self.plan.task(task)?;

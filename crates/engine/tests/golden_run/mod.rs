@@ -142,7 +142,7 @@ impl<'a> Run<'a> {
     #[track_caller]
     fn says(&mut self, task: TaskRef, lease: u64, worker: &str, report: Report) {
         let log = format!("log of {worker}");
-        self.does(Input::Report { task, lease, worker: worker.to_owned(), report, log });
+        self.does(Input::Report { task, lease, worker: worker.to_owned(), report, log, usage: None });
     }
 
     #[track_caller]

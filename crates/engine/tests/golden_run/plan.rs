@@ -70,7 +70,7 @@ impl Run<'_> {
     #[track_caller]
     fn reports(&mut self, name: &str, lease: u64, report: Report) {
         let (task, worker) = (self.at(name), format!("{name}-worker"));
-        self.does(Input::Report { task, lease, worker, report, log: format!("log of {name}") });
+        self.does(Input::Report { task, lease, worker, report, log: format!("log of {name}"), usage: None });
     }
 
     #[track_caller]

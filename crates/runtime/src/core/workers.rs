@@ -51,14 +51,16 @@ impl Core {
             Said::Progress(progress) => self.progress(id, progress),
             Said::Completed(completed) => {
                 let output = completed.output.unwrap_or_else(null);
-                self.report(id, completed.lease, Report::Completed(output), completed.log);
+                let report = Report::Completed(output);
+                self.report(id, completed.lease, report, completed.log, completed.usage);
             }
             Said::Failed(failed) => {
                 let error = failed.error.unwrap_or_default();
-                self.report(id, failed.lease, Report::Failed(error), failed.log);
+                self.report(id, failed.lease, Report::Failed(error), failed.log, None);
             }
             Said::Cancelled(cancelled) => {
-                self.report(id, cancelled.lease, Report::Cancelled(cancelled.partial_output), cancelled.log);
+                let report = Report::Cancelled(cancelled.partial_output);
+                self.report(id, cancelled.lease, report, cancelled.log, None);
             }
             Said::Returned(returned) => {
                 if let Some((run, task, lease)) = parse(returned.lease)
@@ -250,7 +252,14 @@ impl Core {
         }));
     }
 
-    fn report(&mut self, id: ConnectionId, lease: Option<v1::LeaseRef>, report: Report, log: String) {
+    fn report(
+        &mut self,
+        id: ConnectionId,
+        lease: Option<v1::LeaseRef>,
+        report: Report,
+        log: String,
+        usage: Option<v1::Usage>,
+    ) {
         let Some(reference) = lease else { return };
         let Some(worker) = self.connections.get(&id).map(|connection| connection.worker.clone()) else {
             return;
@@ -273,7 +282,7 @@ impl Core {
             self.batch(run).blobs.extend(named.iter().filter_map(super::recovery::blob_hash));
         }
         self.reporting = Some(id);
-        self.input(run, engine::Input::Report { task, lease: token, worker, report, log }, None);
+        self.input(run, engine::Input::Report { task, lease: token, worker, report, log, usage }, None);
         self.reporting = None;
     }
 

@@ -124,7 +124,7 @@ fn kind(event: &v1::Event) -> &'static str {
 }
 
 fn reported(task: TaskRef, lease: u64, worker: &str, report: Report) -> Input {
-    Input::Report { task, lease, worker: worker.to_owned(), report, log: String::new() }
+    Input::Report { task, lease, worker: worker.to_owned(), report, log: String::new(), usage: None }
 }
 
 fn extend(task: &str, by_ms: i64, request_id: &str) -> Input {

@@ -193,7 +193,8 @@ fn the_task_that_waits_for_its_next_attempt_times_out_all_the_same() {
 fn what_the_agent_logged_goes_with_the_attempt_that_it_tells_of() {
     let logged = |bench: Bench, report: Report, log: &str| {
         let (task, lease) = (bench.at("a"), bench.token("a"));
-        bench.does(Input::Report { task, lease, worker: "w1".to_owned(), report, log: log.to_owned() })
+        let (worker, log) = ("w1".to_owned(), log.to_owned());
+        bench.does(Input::Report { task, lease, worker, report, log, usage: None })
     };
     let failed = Report::Failed(failure("NETWORK_ERROR"));
     let bench = logged(Bench::plan("a").lease("a", "w1"), failed, "first").after(SECOND).lease("a", "w1");
@@ -204,4 +205,25 @@ fn what_the_agent_logged_goes_with_the_attempt_that_it_tells_of() {
         _ => None,
     });
     assert_eq!(logs.collect::<Vec<_>>(), ["first", "second"]);
+}
+
+#[test]
+fn what_the_work_used_is_kept_with_its_result() {
+    let usage = v1::Usage {
+        input_tokens: Some(1_200),
+        output_tokens: Some(80),
+        cached_tokens: None,
+        cost: Some(v1::Cost { nanos: 1_920_000, currency: "EUR".to_owned() }),
+    };
+    let bench = Bench::plan("a b").lease("a", "w1").lease("b", "w1");
+    let (task, lease, worker) = (bench.at("a"), bench.token("a"), "w1".to_owned());
+    let report = Report::Completed(json("1"));
+    let (log, used) = (String::new(), Some(usage.clone()));
+    let bench = bench.does(Input::Report { task, lease, worker, report, log, usage: used }).completes("b");
+    assert_eq!(bench.task("a").usage, Some(usage.clone()));
+    assert_eq!(bench.task("b").usage, None, "what one task used is not that of the next");
+    let restored = RunState::from_snapshot(&bench.state.snapshot().unwrap()).unwrap();
+    let used: Vec<Option<v1::Usage>> =
+        restored.result(usize::MAX).unwrap().tasks.into_iter().map(|task| task.usage).collect();
+    assert_eq!(used, [Some(usage), None]);
 }
