@@ -238,7 +238,12 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/errors/HELLO_MISSING.md", "within {ten seconds}", "crates/daemon/src", "HELLO"),
     number("docs/internals/asks.md", "The last {1,024} idle sessions", "crates", "MAX_IDLE"),
     number("docs/internals/asks.md", "Every {64} events", "crates/runtime/src", "SNAPSHOT_EVERY"),
-    number("docs/internals/durability.md", "at most {1,024} appends", "crates/runtime/src/shell/writer.rs", "MAX_BATCH"),
+    number(
+        "docs/internals/durability.md",
+        "at most {1,024} appends",
+        "crates/runtime/src/shell/writer.rs",
+        "MAX_BATCH",
+    ),
     number("docs/internals/durability.md", "up to {256} messages", "crates/runtime/src", "TURN"),
     number("docs/internals/recovery.md", "at most {15 s}", "crates/daemon/src", "ORPHANS"),
     number("docs/internals/recovery.md", "every {2,000} events", "crates/runtime/src", "snapshot_every"),
