@@ -55,7 +55,7 @@ pub(super) fn check_paths(root: &Path, problems: &mut Vec<String>) -> Result<usi
             let text = fs::read_to_string(&file)?;
             for (index, comment) in comments(&text) {
                 for named in comment.split([' ', '`', '(', ')', ',', ';']).filter_map(path) {
-                    if !Path::new(named).extension().is_some_and(|extension| extension.len() <= 5) {
+                    if Path::new(named).extension().is_none_or(|extension| extension.len() > 5) {
                         continue;
                     }
                     count += 1;
