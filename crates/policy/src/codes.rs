@@ -72,7 +72,7 @@ macro_rules! codes {
 codes! {
     // Seed 000, contract 6: the table of severities.
     STATE_CORRUPTED: Critical, FINAL, CLASSIFIES, "Restore the state from its backup or start again from a clean one.";
-    STATE_MISSING: Critical, FINAL, CLASSIFIES, "Create the state anew before going on.";
+    STATE_MISSING: Critical, FINAL, CLASSIFIES, "Create the state again before continuing.";
     CONFIG_INVALID: Critical, FINAL, CLASSIFIES, "Correct the configuration that the message names.";
     AGENT_NOT_FOUND: Critical, FINAL, CLASSIFIES, "Correct the agent's name, declare it, or connect a worker that serves it.";
     INCOMPATIBLE_VERSION: Critical, FINAL, CLASSIFIES, "Use a contract version with the same major number.";
@@ -90,17 +90,17 @@ codes! {
     CRITICAL_AGENT_FAILED: High, FINAL, CLASSIFIES, "Look at the critical task's error and retry it.";
     INVALID_STATE_TRANSITION: High, FINAL, CLASSIFIES, "Take the steps that the suggested action lists.";
     LINT_WARNINGS: Medium, FINAL, CLASSIFIES, "Look at the warnings when there is time.";
-    DEPRECATION_WARNING: Medium, FINAL, CLASSIFIES, "Plan the move away from what is deprecated.";
+    DEPRECATION_WARNING: Medium, FINAL, CLASSIFIES, "Plan a replacement of the deprecated feature.";
     COVERAGE_LOW: Medium, FINAL, CLASSIFIES, "Add tests where the coverage is missing.";
-    UNUSED_FILES: Medium, FINAL, CLASSIFIES, "Remove what is not used.";
+    UNUSED_FILES: Medium, FINAL, CLASSIFIES, "Remove the unused files.";
     OPTIONAL_AGENT_FAILED: Medium, FINAL, CLASSIFIES, "Nothing needs to be done; the run goes on without it.";
-    SLOW_OPERATION: Medium, FINAL, CLASSIFIES, "Look for what makes it slow, or raise its timeout.";
+    SLOW_OPERATION: Medium, FINAL, CLASSIFIES, "Find the cause of the delay, or raise the timeout.";
     PARTIAL_SUCCESS: Medium, FINAL, CLASSIFIES, "Look at the listed failures; the run went on in spite of them.";
     RETRY_SUCCESS: Low, FINAL, CLASSIFIES, "Nothing needs to be done.";
     OPERATION_COMPLETE: Low, FINAL, CLASSIFIES, "Nothing needs to be done.";
-    SUGGESTION: Low, FINAL, CLASSIFIES, "Take it or leave it.";
-    IMPROVEMENT_HINT: Low, FINAL, CLASSIFIES, "Take it or leave it.";
-    UNKNOWN_ERROR: High, FINAL, BY_MESSAGE, "Have the agent report a code and a message.";
+    SUGGESTION: Low, FINAL, CLASSIFIES, "Consider the suggestion.";
+    IMPROVEMENT_HINT: Low, FINAL, CLASSIFIES, "Consider the suggestion.";
+    UNKNOWN_ERROR: High, FINAL, BY_MESSAGE, "Let the agent report a code and a message.";
 
     // Contract 1.
     AGENTS_VALIDATION_FAILED: Critical, FINAL, BY_MESSAGE, "Correct each of the listed names.";
@@ -141,23 +141,23 @@ codes! {
     SESSION_INVALID: High, FINAL, BY_MESSAGE, "Correct what the listed violations name; nothing was written.";
 
     // Failures of tasks and runs that the daemon itself reports.
-    WORKER_LOST: High, FINAL, CLASSIFIES, "Look at the worker's log; it went away several times with this task.";
+    WORKER_LOST: High, FINAL, CLASSIFIES, "Look at the worker's log; the task lost its worker several times.";
     OUTCOME_UNKNOWN: High, FINAL, CLASSIFIES, "Find out what the lost worker did, then answer the question.";
     TASK_CANCELLED: Medium, FINAL, CLASSIFIES, "Retry the task if its result is still wanted.";
-    RUN_LIMIT_EXCEEDED: High, FINAL, CLASSIFIES, "Split the run, or raise the limit on its events and bytes.";
-    OUTPUT_TOO_LARGE: High, FINAL, CLASSIFIES, "Let the agent hand over large outputs as blobs.";
-    INVALID_OUTPUT: High, FINAL, CLASSIFIES, "Correct the agent: its output breaks what it declares.";
+    RUN_LIMIT_EXCEEDED: High, FINAL, CLASSIFIES, "Split the work into several runs.";
+    OUTPUT_TOO_LARGE: High, FINAL, CLASSIFIES, "Let the agent return large outputs as blobs.";
+    INVALID_OUTPUT: High, FINAL, CLASSIFIES, "Correct the agent: its output does not have the declared form.";
     AGENT_COMMAND_FAILED: High, FINAL, CLASSIFIES, "Look at the exit code and the task's log.";
     AGENT_COMMAND_NOT_STARTED: High, FINAL, CLASSIFIES, "Check the agent's command, its folder and its permissions.";
-    INPUT_TOO_LARGE: High, FINAL, CLASSIFIES, "Hand the task less, or a reference to where the rest lies.";
+    INPUT_TOO_LARGE: High, FINAL, CLASSIFIES, "Give the task less input, or a reference to the data.";
     INPUT_UNRESOLVED: High, FINAL, CLASSIFIES, "Check what the input refers to; the earlier task has no such output.";
 
     // Seed 001: failures of specs, and of reaching them. A failure that may pass by itself is MEDIUM, because the next
     // attempt or the fallback answers. A failure that only the author or the operator of the spec can remove is HIGH.
-    PROCESSING_TIMEOUT: Medium, RETRIED, CLASSIFIES, "Wait for the next attempt, or have the spec answer within 30 seconds.";
-    TEMPORARY_ERROR: Medium, RETRIED, CLASSIFIES, "Wait for the next attempt; the spec says that this passes.";
-    INSUFFICIENT_CONTEXT: Medium, FINAL, CLASSIFIES, "Say more about what is wanted.";
-    INVALID_REQUEST: High, FINAL, CLASSIFIES, "Put the message in other words, or correct the request.";
+    PROCESSING_TIMEOUT: Medium, RETRIED, CLASSIFIES, "Wait for the next attempt, or let the spec answer within 30 seconds.";
+    TEMPORARY_ERROR: Medium, RETRIED, CLASSIFIES, "Wait for the next attempt; the spec reports a temporary failure.";
+    INSUFFICIENT_CONTEXT: Medium, FINAL, CLASSIFIES, "Add the missing information.";
+    INVALID_REQUEST: High, FINAL, CLASSIFIES, "Rephrase the message, or correct the request.";
     SPEC_NOT_AVAILABLE: High, FINAL, CLASSIFIES, "Connect a worker that serves the spec, or name a fallback spec.";
     CAPABILITY_NOT_SUPPORTED: High, FINAL, CLASSIFIES, "Ask a spec that has the capability.";
     FATAL_ERROR: High, FINAL, CLASSIFIES, "Look at the spec's log; the same request would fail again.";
@@ -168,42 +168,42 @@ codes! {
     // script retries only the codes that its own `retry_on` lists; the column states what the standard lists say about
     // an agent that reports the code. CRITICAL ends the script of that browser; it does not end a run whose agent uses
     // the same word for something else.
-    TARGET_NOT_FOUND: High, FINAL, CLASSIFIES, "Look at the snapshot for what the target should have named.";
-    TARGET_NOT_UNIQUE: High, FINAL, CLASSIFIES, "Make the target name one element; the sample shows what matched.";
-    INVALID_ACTIONSPEC: High, FINAL, CLASSIFIES, "Correct the action as the listed violations say; nothing was done to the page.";
+    TARGET_NOT_FOUND: High, FINAL, CLASSIFIES, "Compare the target with the elements in the snapshot.";
+    TARGET_NOT_UNIQUE: High, FINAL, CLASSIFIES, "Make the target match one element; the sample lists the matches.";
+    INVALID_ACTIONSPEC: High, FINAL, CLASSIFIES, "Correct the listed violations; nothing was done to the page.";
     PRECONDITION_FAILED: High, FINAL, CLASSIFIES, "Look at the conditions that did not hold before the action; nothing was done to the page.";
     POSTCONDITION_FAILED: High, FINAL, CLASSIFIES, "Compare the pictures before and after; the action was performed.";
-    POLICY_HALT: High, FINAL, CLASSIFIES, "Look at why the script goes round in circles, or raise the limit that the reason names.";
+    POLICY_HALT: High, FINAL, CLASSIFIES, "Find out why the script repeats itself, or raise the limit that the reason names.";
     DOMAIN_BLOCKED: High, FINAL, CLASSIFIES, "Add the host to the allowlist, if it may be reached.";
-    ACTION_CRITICAL_BLOCKED: Critical, FINAL, BY_MESSAGE, "Give the action a strong postcondition, or correct where it leads to.";
-    NAVIGATION_TIMEOUT: High, RETRIED, CLASSIFIES, "Check that the page can be reached, raise the limit, or wait for less.";
-    UPLOAD_FAILED: High, FINAL, CLASSIFIES, "Check the file, and what the page says about it.";
+    ACTION_CRITICAL_BLOCKED: Critical, FINAL, BY_MESSAGE, "Give the action a strong postcondition, or correct its destination.";
+    NAVIGATION_TIMEOUT: High, RETRIED, CLASSIFIES, "Check that the page can be reached, raise the limit, or use a weaker condition.";
+    UPLOAD_FAILED: High, FINAL, CLASSIFIES, "Check the file, and the page's message about it.";
     DOWNLOAD_FAILED: High, FINAL, CLASSIFIES, "Check that the action begins a download, and that it can end in time.";
-    OVERLAY_BLOCKING: High, FINAL, CLASSIFIES, "Close what covers the target, or declare a recovery that does.";
-    AUTH_FAILED: High, FINAL, CLASSIFIES, "Check the credentials, or sign in anew and keep the storage state.";
+    OVERLAY_BLOCKING: High, FINAL, CLASSIFIES, "Close the covering element, or declare a recovery that closes it.";
+    AUTH_FAILED: High, FINAL, CLASSIFIES, "Check the credentials, or sign in again and save the storage state.";
     BROWSER_LOST: Critical, FINAL, BY_MESSAGE, "Find out what the last action did, then start the script again.";
-    EVIDENCE_FAILED: Critical, FINAL, BY_MESSAGE, "Check the daemon's disk; what became of the action is in the error's details.";
+    EVIDENCE_FAILED: Critical, FINAL, BY_MESSAGE, "Check the daemon's disk; the error's details contain the action's outcome.";
 
     // The daemon's refusals of calls. A refusal belongs to no run, and nothing was stored.
-    RUN_NOT_FOUND: High, FINAL, BY_MESSAGE, "Use the id of a run that is kept; `capataz runs list` shows them.";
-    RUN_FINISHED: Medium, FINAL, BY_MESSAGE, "Start a new run; a finished one does not change any more.";
+    RUN_NOT_FOUND: High, FINAL, BY_MESSAGE, "Use the id of a stored run; `capataz runs list` shows them.";
+    RUN_FINISHED: Medium, FINAL, BY_MESSAGE, "Start a new run; a finished run can no longer be changed.";
     QUESTION_NOT_FOUND: High, FINAL, BY_MESSAGE, "Use the id of an open question; `capataz runs show` lists them.";
-    TRANSITION_NOT_FOUND: High, FINAL, BY_MESSAGE, "Use the request id of an answer that suggested one and was not accepted yet.";
+    TRANSITION_NOT_FOUND: High, FINAL, BY_MESSAGE, "Use the request id of an answer with an open suggestion.";
     QUESTION_ANSWERED: Medium, FINAL, BY_MESSAGE, "Nothing needs to be done; the first answer counts.";
     IDEMPOTENCY_KEY_REUSED: High, FINAL, BY_MESSAGE, "Choose a new key for a new request.";
     REQUEST_ID_REUSED: High, FINAL, BY_MESSAGE, "Choose a new request id for a new request.";
-    SEQ_MISMATCH: Medium, FINAL, BY_MESSAGE, "Read the run again and decide anew.";
-    CURSOR_TOO_OLD: High, FINAL, BY_MESSAGE, "Begin with the oldest cursor, and count on events that are gone.";
-    CURSOR_UNKNOWN: High, FINAL, BY_MESSAGE, "Use a cursor that this daemon gave, or begin without one.";
+    SEQ_MISMATCH: Medium, FINAL, BY_MESSAGE, "Read the run again before repeating the command.";
+    CURSOR_TOO_OLD: High, FINAL, BY_MESSAGE, "Begin with the oldest cursor; earlier events are no longer available.";
+    CURSOR_UNKNOWN: High, FINAL, BY_MESSAGE, "Use a cursor from this daemon, or begin without one.";
     BLOB_NOT_FOUND: High, FINAL, BY_MESSAGE, "Store the blob again.";
     OVERLOADED: Medium, FINAL, BY_MESSAGE, "Wait as long as the answer says, and repeat the call with the same key.";
     UNAVAILABLE: Medium, FINAL, BY_MESSAGE, "Repeat the call with the same key.";
     DRAINING: Medium, FINAL, BY_MESSAGE, "Repeat the call when the daemon is up again.";
     BROWSER_NOT_FOUND: High, FINAL, BY_MESSAGE, "Install Chromium where the daemon runs, or name its program in the configuration.";
-    STORAGE_STATE_NOT_FOUND: High, FINAL, BY_MESSAGE, "Use the name of a storage state that is kept, or make it with a script that signs in.";
+    STORAGE_STATE_NOT_FOUND: High, FINAL, BY_MESSAGE, "Use the name of a saved storage state, or save one with a script that signs in.";
     STEP_IN_PROGRESS: Medium, FINAL, BY_MESSAGE, "Wait for the answer to the action that is being performed.";
     SESSION_NOT_INTERACTIVE: High, FINAL, BY_MESSAGE, "Open a browser session; the actions of a script are fixed.";
-    HELLO_MISSING: Medium, FINAL, BY_MESSAGE, "Connect again and say hello at once.";
+    HELLO_MISSING: Medium, FINAL, BY_MESSAGE, "Connect again and send the hello at once.";
 }
 
 #[cfg(test)]

@@ -125,7 +125,7 @@ pub(crate) fn name(name: &str) -> Checked {
 pub(crate) fn intent_name(intent: &str) -> Checked {
     name(intent)?;
     if intent == "unclear" {
-        let message = "`unclear` is what routing says when it recognised no intent; give it another name";
+        let message = "`unclear` marks an unrecognised intent; choose another name";
         return Err(Broken::new(Code::InvalidName, message));
     }
     Ok(())
@@ -184,7 +184,8 @@ pub(crate) fn contract_version(version: &str) -> Checked {
     if parsed.major == CONTRACT_MAJOR {
         return Ok(());
     }
-    let message = format!("this program speaks version {CONTRACT_MAJOR} of the spec contract; write `1.0.0`");
+    let message =
+        format!("this program supports version {CONTRACT_MAJOR} of the spec contract; write `1.0.0`");
     Err(Broken::new(Code::IncompatibleVersion, message))
 }
 
@@ -229,7 +230,8 @@ pub(crate) fn expression(pattern: &str) -> Checked<Regex> {
         .build();
     match compiled {
         Ok(compiled) if compiled.is_match("") => {
-            let message = "it matches the empty text, hence any text; ask for at least one character";
+            let message =
+                "the expression matches the empty text, and so any text; require at least one character";
             Err(Broken::new(Code::InvalidExpression, message))
         }
         Ok(compiled) => Ok(compiled),
@@ -266,8 +268,7 @@ pub(crate) fn template(text: &str) -> Checked {
     let Err(flaw) = placeholder::pieces(text) else { return Ok(()) };
     Err(match flaw {
         Flaw::LoneBrace(brace) => {
-            let message =
-                format!("a `{brace}` without its other one; a brace that is meant as one is written twice");
+            let message = format!("unbalanced `{brace}`; a literal brace is written twice");
             Broken::new(Code::InvalidTemplate, message)
         }
         Flaw::Unknown(name) => {
@@ -292,7 +293,7 @@ pub(crate) fn declared(language: &str, declared: &[Language]) -> Checked {
         return Ok(());
     }
     let message =
-        format!("`{language}` is not among the `languages` of this spec; add it there, or take it out here");
+        format!("`{language}` is not among the `languages` of this spec; add it there, or remove it here");
     Err(Broken::new(Code::UndeclaredLanguage, message))
 }
 
@@ -326,7 +327,7 @@ pub(crate) fn across(claims: &[Claim<'_>]) -> Vec<Collision> {
     for (file, claim) in claims.iter().enumerate() {
         if let Some((place, id)) = &claim.id {
             if let Some(first) = ids.get(id.as_str()) {
-                let message = format!("{first} has the id `{id}` too; give one of them another id");
+                let message = format!("{first} has the id `{id}`, too; change one of them");
                 collisions.push(Collision {
                     file,
                     place: *place,
@@ -340,7 +341,8 @@ pub(crate) fn across(claims: &[Claim<'_>]) -> Vec<Collision> {
         }
         if let Some(place) = claim.default {
             if let Some(first) = default {
-                let message = format!("{first} is the default spec already; only one spec can be it");
+                let message =
+                    format!("{first} is the default spec already; only one spec can be the default");
                 collisions.push(Collision {
                     file,
                     place,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::ARCHITECTURE;
 
@@ -55,11 +55,11 @@ pub(super) fn check_paths(root: &Path, problems: &mut Vec<String>) -> Result<usi
             let text = fs::read_to_string(&file)?;
             for (index, comment) in comments(&text) {
                 for named in comment.split([' ', '`', '(', ')', ',', ';']).filter_map(path) {
-                    if !Path::new(named).extension().is_some_and(|extension| extension.len() <= 5) {
+                    if Path::new(named).extension().is_none_or(|extension| extension.len() > 5) {
                         continue;
                     }
                     count += 1;
-                    if !root.join(named).exists() {
+                    if !root.join(named).exists() && !package(root, &file).join(named).exists() {
                         problems.push(format!(
                             "{}:{}: there is no {named}",
                             super::shown(root, &file),
@@ -71,6 +71,11 @@ pub(super) fn check_paths(root: &Path, problems: &mut Vec<String>) -> Result<usi
         }
     }
     Ok(count)
+}
+
+/// The folder of the package that `file` belongs to. Comments may name files relative to it.
+fn package(root: &Path, file: &Path) -> PathBuf {
+    file.ancestors().find(|folder| folder.join("Cargo.toml").is_file()).unwrap_or(root).to_owned()
 }
 
 /// The path in `text`, if it is one of the repository and not a pattern such as `crates/<x>` or `docs/*.md`.

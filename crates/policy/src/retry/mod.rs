@@ -288,7 +288,7 @@ impl RetryPolicy {
     /// The reason why `code` is not retried; `None` if it is.
     fn refusal(&self, code: &str) -> Option<String> {
         if NEVER_RETRIED.contains(&code) {
-            return Some(format!("{code} already is the end of all attempts"));
+            return Some(format!("{code} already ends all attempts"));
         }
         if let Some(entry) = named(NON_RETRYABLE, &self.non_retryable, code) {
             return Some(format!("{entry} is a kind of failure that another attempt does not resolve"));

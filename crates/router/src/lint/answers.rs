@@ -30,12 +30,12 @@ pub(super) fn lint(spec: &Spec, catalogue: &Catalogue, findings: &mut Findings) 
             if transition.confidence < LEAST_SUGGESTION {
                 let message =
                     format!("a suggestion of {} is below {LEAST_SUGGESTION}", transition.confidence);
-                let advice = "it is ignored; raise the confidence, or leave the transition out";
+                let advice = "the transition is ignored; raise the confidence, or remove the transition";
                 findings.push(about(spec, Rule::WeakTransition, Severity::Warning, key, message, advice));
             } else if transition.auto_transition && transition.confidence <= AUTOMATIC_ABOVE {
                 let message =
                     format!("automatic with {}, not above {AUTOMATIC_ABOVE}", transition.confidence);
-                let advice = "it is only suggested; raise the confidence, or say `auto_transition = false`";
+                let advice = "the transition is only suggested; raise the confidence, or set `auto_transition = false`";
                 findings.push(about(spec, Rule::WeakTransition, Severity::Warning, key, message, advice));
             }
         }
@@ -52,7 +52,7 @@ fn unknown(spec: &Spec, catalogue: &Catalogue, id: &str, key: &str, findings: &m
     }
     let hint = check::did_you_mean(id, catalogue.specs().iter().map(|spec| spec.id.as_str()));
     let message = format!("there is no spec `{id}`{hint}");
-    let advice = "correct the id, or add that spec";
+    let advice = "correct the id, or add the spec";
     findings.push(about(spec, Rule::UnknownSpec, Severity::Warning, key, message, advice));
 }
 
@@ -63,9 +63,9 @@ fn languages(spec: &Spec, findings: &mut Findings) {
             .filter(|(_, pattern)| !pattern.templates.contains_key(language))
             .map(|(index, _)| index)
             .collect();
-        let advice = "write templates in this language; until then answers are in another one";
+        let advice = "write templates in this language; until then another language is used";
         if missing.len() == answering().count() {
-            let message = format!("no template is in `{language}`, which the spec says it knows");
+            let message = format!("no template is in `{language}`, which the spec declares");
             findings.push(about(
                 spec,
                 Rule::LanguageWithoutTemplates,
@@ -87,7 +87,7 @@ fn languages(spec: &Spec, findings: &mut Findings) {
         for language in spec.languages.iter().filter(|language| !refusal.message.contains_key(*language)) {
             let key = format!("patterns[{index}].error.message");
             let message = format!("no message in `{language}`");
-            let advice = "write it in this language; until then it is in another one";
+            let advice = "write the message in this language; until then another language is used";
             findings.push(about(spec, Rule::LanguageWithoutTemplates, Severity::Note, key, message, advice));
         }
     }

@@ -139,7 +139,7 @@ impl Findings {
                     spec: Some(spec.id.clone()),
                     key: String::new(),
                     message: format!("and {} more of the same kind", count - MOST_OF_A_RULE),
-                    advice: "correct the first ones and look again".to_owned(),
+                    advice: "correct the first ones and check again".to_owned(),
                 });
             }
         }
@@ -156,9 +156,8 @@ pub fn lint(catalogue: &Catalogue) -> Vec<Finding> {
             severity: Severity::Warning,
             spec: None,
             key: String::new(),
-            message: "no spec is the default, so a text that speaks for none has no one to answer it"
-                .to_owned(),
-            advice: "write `default = true` in the spec that should".to_owned(),
+            message: "no spec is the default, so that no spec answers texts that match none".to_owned(),
+            advice: "set `default = true` in the spec that should answer them".to_owned(),
         });
     }
     let shared = words::Shared::of(catalogue);

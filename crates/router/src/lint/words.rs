@@ -67,7 +67,7 @@ fn keywords(spec: &Spec, shared: &Shared, findings: &mut Findings) {
         let is_common = |language: &String| words.iter().all(|word| language::is_common(word, language));
         if let Some(language) = spec.languages.iter().find(|language| is_common(language)) {
             let message = format!("`{}` is in nearly every text in `{language}`", keyword.text);
-            let advice = "take it out, or make it a longer phrase";
+            let advice = "remove it, or make it a longer phrase";
             findings.push(about(
                 spec,
                 Rule::StopWordKeyword,
@@ -83,7 +83,7 @@ fn keywords(spec: &Spec, shared: &Shared, findings: &mut Findings) {
             specs.into_iter().flatten().filter(|id| **id != spec.id).take(MOST_OTHERS).cloned().collect();
         if !others.is_empty() {
             let message = format!("`{}` is a keyword of {} too", keyword.text, listed(&others, count));
-            let advice = "keep it where it belongs, or give it a lower weight where it says less";
+            let advice = "keep it in the spec that it belongs to, or lower its weight elsewhere";
             findings.push(about(spec, Rule::SharedKeyword, Severity::Note, key, message, advice));
         }
     }
@@ -119,7 +119,7 @@ fn intents(spec: &Spec, shared: &Shared, findings: &mut Findings) {
                 .collect();
             if !others.is_empty() {
                 let message = format!("`{example}` is an example of {} too", listed(&others, count));
-                let advice = "keep it where it should lead; the model cannot learn both";
+                let advice = "keep it in one intent; the model cannot learn both";
                 findings.push(about(
                     spec,
                     Rule::IdenticalExample,
@@ -144,8 +144,8 @@ fn intents(spec: &Spec, shared: &Shared, findings: &mut Findings) {
         return;
     }
     for language in spec.languages.iter().filter(|language| !by_language.contains(language.as_str())) {
-        let message = format!("no example is in `{language}`, which the spec says it knows");
-        let advice = "write examples in this language, or take it out of `languages`";
+        let message = format!("no example is in `{language}`, which the spec declares");
+        let advice = "write examples in this language, or remove it from `languages`";
         findings.push(about(
             spec,
             Rule::LanguageWithoutExamples,
@@ -166,13 +166,13 @@ fn patterns(spec: &Spec, findings: &mut Findings) {
         if pattern.phrases.is_empty() && pattern.expressions.is_empty() {
             if !named {
                 let message = format!("nothing leads to the pattern `{}`", pattern.name);
-                let advice = "give it phrases, or name it in an intent or as `fallback_pattern`";
+                let advice = "add phrases, or name it in an intent or as `fallback_pattern`";
                 let key = format!("patterns[{index}]");
                 findings.push(about(spec, Rule::UnreachablePattern, Severity::Warning, key, message, advice));
             }
         } else if let Some(winner) = subsumed_by(pattern, &earlier) {
             let message = format!("where `{}` matches, `{winner}` above matches first", pattern.name);
-            let advice = "put the more special pattern first, or give it phrases of its own";
+            let advice = "put the more specific pattern first, or give it phrases of its own";
             let severity = if named { Severity::Note } else { Severity::Warning };
             findings.push(about(
                 spec,
@@ -185,8 +185,8 @@ fn patterns(spec: &Spec, findings: &mut Findings) {
         }
         for (place, expression) in pattern.expressions.iter().enumerate() {
             if asks_for_unfolded(expression.as_str()) {
-                let message = format!("`{}` asks for a capital, an accent or a sign", expression.as_str());
-                let advice = "texts are matched in lower case, without accents and punctuation; write it so";
+                let message = format!("`{}` requires a capital, an accent or a sign", expression.as_str());
+                let advice = "texts are matched in lower case, without accents and punctuation; write the expression in this form";
                 let key = format!("patterns[{index}].expressions[{place}]");
                 findings.push(about(
                     spec,

@@ -93,7 +93,7 @@ pub(super) fn read(document: &DeTable<'_>, report: &mut Report<'_>) -> Read {
             && patterns_are_sound
             && patterns.iter().any(|pattern| pattern.name == *name && pattern.templates.is_empty())
         {
-            let message = format!("the pattern `{name}` has no template, so it cannot answer; give it one");
+            let message = format!("the pattern `{name}` has no template and cannot answer; add a template");
             node.report(report, Code::NoTemplate, message);
         }
     }
@@ -143,7 +143,11 @@ fn unique(
     for item in node.list(report, items).unwrap_or_default() {
         let Some(name) = item.checked_text(report, limit::NAME, &check) else { continue };
         if names.contains(&name) {
-            item.report(report, Code::Duplicate, format!("`{name}` is in this list already; take one out"));
+            item.report(
+                report,
+                Code::Duplicate,
+                format!("`{name}` is already in this list; remove one of them"),
+            );
         } else {
             names.push(name);
         }
@@ -170,7 +174,7 @@ fn read_keywords(node: &Node<'_>, report: &mut Report<'_>) -> Vec<Keyword> {
         let Some(text_node) = text_node else { continue };
         let Some(text) = text_node.checked_text(report, limit::WORD, check::matchable) else { continue };
         if let Some(first) = seen.get(&fold::phrase(&text)) {
-            let message = format!("`{text}` matches the same as `{first}` above; take one out");
+            let message = format!("`{text}` matches the same texts as `{first}` above; remove one of them");
             text_node.report(report, Code::Duplicate, message);
             continue;
         }
@@ -197,7 +201,7 @@ fn read_intents(
         if let (Some(node), Some(name)) = (&name_node, &name)
             && intents.iter().any(|intent| intent.name == *name)
         {
-            let message = format!("there is an intent `{name}` above; put their examples together");
+            let message = format!("there is an intent `{name}` above; merge their examples");
             node.report(report, Code::Duplicate, message);
         }
         let examples = table.take("examples").map(|node| read_examples(&node, languages, &mut room, report));

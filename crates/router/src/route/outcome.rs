@@ -112,7 +112,7 @@ pub(super) fn nobody() -> Decision {
     Decision {
         spec: String::new(),
         confidence: 0.0,
-        reason: "There is no spec.".to_owned(),
+        reason: "There are no specs.".to_owned(),
         alternatives: Vec::new(),
         is_fallback: true,
         detected_intent: UNCLEAR.to_owned(),

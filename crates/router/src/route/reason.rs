@@ -25,7 +25,9 @@ impl Reason<'_> {
         if self.fallback {
             return match self.likeliest {
                 Some(likeliest) if !self.nothing => {
-                    format!("no spec is likely enough, {likeliest} the most; the default one answers")
+                    format!(
+                        "no spec is likely enough (the likeliest is {likeliest}); the default spec answers"
+                    )
                 }
                 _ => "nothing in the text speaks for a spec; the default one answers".to_owned(),
             };
