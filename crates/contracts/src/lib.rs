@@ -16,6 +16,7 @@ pub mod v1 {
 }
 
 mod braces;
+pub mod browser;
 mod canonical;
 mod document;
 pub mod duration;

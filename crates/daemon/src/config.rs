@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use capataz_contracts::duration;
-use capataz_runtime::process::{ProcessAgent, ShimCommand};
+use capataz_hosts::browsers::BrowserConfig;
+use capataz_hosts::commands::{ProcessAgent, ShimCommand};
 use figment::Figment;
 use figment::providers::{Env, Format, Serialized, Toml};
 use serde::{Deserialize, Deserializer};
 
 use crate::DaemonError;
-use crate::browsers::BrowserConfig;
 use crate::clock::Clock;
 use crate::specs::{Source, TEMPLATE_AGENT};
 

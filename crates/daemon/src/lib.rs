@@ -3,10 +3,10 @@
 //! This is the only crate that knows gRPC status codes. It decides nothing about runs: it validates what comes in, asks
 //! the shard, and says the answer in the protocol's words. Begin reading with [`Daemon::start`].
 
-mod browsers;
 mod clock;
 mod config;
 mod guard;
+mod hosts;
 mod lock;
 mod secrets;
 mod services;
@@ -21,18 +21,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use capataz_contracts::{Violation, v1};
-use capataz_executor::chromium::ShimOptions;
+use capataz_hosts::browsers::{Browsers, BrowsersError, browser_agent};
+use capataz_hosts::commands::await_orphans;
+use capataz_hosts::{HostNumber, HostNumberError, InvalidHost};
 use capataz_runtime::core::{Known, KnownAgent};
-use capataz_runtime::process::{ProcessContext, SecretResolver, await_orphans};
-use capataz_runtime::shell::{BuiltinWorker, Host, ProcessAgents, Shard, ShardOptions, StartError};
+use capataz_runtime::shell::{Shard, ShardOptions, StartError};
 use capataz_store::{Millis, Retention, ShardId, SqliteOptions, SqliteStore, Store, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use browsers::{Browsers, Surroundings};
-pub use capataz_runtime::process::{OutputFormat, ProcessAgent};
+use hosts::Hosts;
 
-pub use browsers::BrowserConfig;
+pub use capataz_hosts::browsers::BrowserConfig;
+pub use capataz_hosts::commands::{OutputFormat, ProcessAgent};
 pub use clock::Clock;
 pub use config::{Config, ConfigError, DeclaredAgent, Overrides, RetentionConfig};
 pub use lock::LockError;
@@ -75,12 +76,12 @@ pub enum DaemonError {
         "{address} is not a loopback address; listening there needs TLS and tokens, which this version does not have"
     )]
     NotLoopback { address: String },
-    #[error("the profiles of earlier browsers cannot be removed")]
-    Profiles(#[source] std::io::Error),
-    #[error(
-        "browser.storage_key names the secret {name:?}, and there is none: set CAPATAZ_SECRET_{name}, or put it into secrets_dir"
-    )]
-    NoStorageKey { name: String },
+    #[error(transparent)]
+    Browsers(#[from] BrowsersError),
+    #[error(transparent)]
+    HostNumber(#[from] HostNumberError),
+    #[error(transparent)]
+    Host(#[from] InvalidHost),
     #[error("the specs could not be loaded")]
     Specs(#[from] SpecsError),
     #[error("the gRPC server could not be set up")]
@@ -93,10 +94,7 @@ pub struct Daemon {
     address: SocketAddr,
     data_dir: PathBuf,
     shard: Shard,
-    host: Option<Host>,
-    browser_host: Host,
-    tidying: JoinHandle<()>,
-    templates: Option<BuiltinWorker>,
+    hosts: Hosts,
     reloading: Option<specs::Reloading>,
     stop: watch::Sender<bool>,
     server: JoinHandle<Result<(), tonic::transport::Error>>,
@@ -118,31 +116,16 @@ impl Daemon {
             let loaded = tokio::task::spawn_blocking(move || specs::load(&source)).await;
             loaded.map_err(|error| DaemonError::Server(error.into()))??
         };
+        let number = HostNumber::of_folder(&config.data_dir)?;
         let store = open_store(config.data_dir.clone()).await?;
         let shims_folder = config.data_dir.join("shims");
         wait_for_orphans(shims_folder.clone()).await?;
         let options = ShardOptions { clock: config.clock.of_shard(), ..ShardOptions::default() };
         let shard = Shard::start(SHARD, Arc::clone(&store), known(&config), options).await?;
-        let shim = config.shim.clone().unwrap_or_default();
-        let secrets: Arc<dyn SecretResolver> = Arc::new(secrets::Secrets::new(config.secrets_dir.clone()));
-        let browsers = Browsers::new(Surroundings {
-            config: config.browser.clone(),
-            data_dir: config.data_dir.clone(),
-            shard: shard.clone(),
-            shim: ShimOptions { command: shim.clone(), locks_folder: shims_folder.clone() },
-            secrets: Arc::clone(&secrets),
-        });
-        let browsers = browsers?;
-        let browser_host = Host::start(shard.clone(), Arc::clone(&browsers));
-        let tidying = tokio::spawn(Arc::clone(&browsers).tidy());
-        let host = (!config.agents.is_empty()).then(|| {
-            let context = ProcessContext { shim, shims_folder, secrets };
-            let agents = ProcessAgents::new(config.agents.clone(), context, Arc::clone(&store));
-            Host::start(shard.clone(), agents)
-        });
+        let (mut hosts, browsers) = Hosts::start(&config, number, shims_folder, &shard)?;
         let (stop, stopped) = watch::channel(false);
         let specs = specs::Specs::start(source, router, shard.clone()).await;
-        let templates = specs.serve_templates();
+        hosts.serve_templates(&specs)?;
         let reloading = specs.watch();
         let (address, server) =
             services::serve(address, shard.clone(), specs, Arc::clone(&browsers), config.demo_page, stopped)
@@ -153,10 +136,7 @@ impl Daemon {
             address,
             data_dir: config.data_dir,
             shard,
-            host,
-            browser_host,
-            tidying,
-            templates,
+            hosts,
             reloading,
             stop,
             server,
@@ -195,10 +175,7 @@ impl Daemon {
         self.sweeper.abort();
         drop(self.reloading);
         self.shard.stop(DRAIN).await;
-        drop(self.host);
-        drop(self.browser_host);
-        self.tidying.abort();
-        drop(self.templates);
+        drop(self.hosts);
         self.stop.send_replace(true);
         let _ = tokio::time::timeout(Duration::from_secs(2), self.server).await;
     }
@@ -220,9 +197,9 @@ pub fn read_specs(folder: &Path) -> Result<capataz_router::Catalogue, SpecsError
     capataz_router::Catalogue::read(&files).map_err(SpecsError::Invalid)
 }
 
-/// The hidden subcommand under which process agents run; see `capataz_runtime::process`.
+/// The hidden subcommand under which process agents run; see `capataz_hosts::commands`.
 pub fn shim_main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    capataz_runtime::process::shim_main(arguments)
+    capataz_hosts::commands::shim_main(arguments)
 }
 
 async fn open_store(data_dir: PathBuf) -> Result<Arc<dyn Store>, DaemonError> {
@@ -251,14 +228,7 @@ async fn wait_for_orphans(shims: PathBuf) -> Result<(), DaemonError> {
 
 fn known(config: &Config) -> Known {
     let process = config.agents.iter().map(|agent| KnownAgent {
-        agent: v1::Agent {
-            name: agent.name.clone(),
-            category: agent.category.clone(),
-            kind: v1::AgentKind::Task as i32,
-            contract_version: "1.0.0".to_owned(),
-            max_concurrency: agent.max_concurrency,
-            ..v1::Agent::default()
-        },
+        agent: agent.described(),
         source: v1::AgentSource::Process,
         last_seen: None,
     });
@@ -278,8 +248,7 @@ fn known(config: &Config) -> Known {
         source: v1::AgentSource::Declared,
         last_seen: None,
     });
-    let browser =
-        KnownAgent { agent: browsers::browser_agent(), source: v1::AgentSource::Declared, last_seen: None };
+    let browser = KnownAgent { agent: browser_agent(), source: v1::AgentSource::Declared, last_seen: None };
     Known {
         agents: process.chain(declared).chain(templates).chain([browser]).collect(),
         commands: config.commands.iter().cloned().collect(),

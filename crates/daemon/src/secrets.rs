@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use capataz_runtime::process::SecretResolver;
+use capataz_hosts::port::SecretResolver;
 
 /// A secret is a password or a token.
 const MAX_BYTES: u64 = 64 * 1024;

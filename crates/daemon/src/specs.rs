@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use capataz_contracts::v1;
+use capataz_hosts::{Computed, port};
 use capataz_policy::codes;
 use capataz_router::explain::TermKind;
 use capataz_router::{Catalogue, Decision, Message, Query, Role, Router, Spec, SpecFileError, template};
 use capataz_runtime::core::{Found, Route};
-use capataz_runtime::shell::{BuiltinWorker, Shard};
+use capataz_runtime::shell::Shard;
 use notify::{RecursiveMode, Watcher};
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::AbortHandle;
@@ -194,19 +195,16 @@ impl Specs {
         Some(Reloading { task: task.abort_handle(), _watcher: watcher })
     }
 
-    /// Serves the built-in agent, where there can be specs.
-    pub(crate) fn serve_templates(&self) -> Option<BuiltinWorker> {
+    /// The built-in agent's work, where there can be specs.
+    pub(crate) fn templates(&self, clock: port::Clock) -> Option<Arc<Computed>> {
         if !self.inner.source.is_some() {
             return None;
         }
         let current = self.inner.current.subscribe();
-        let shard = self.inner.shard.clone();
-        let clock = shard.clone();
-        let compute = move |assignment: &v1::Assignment| {
+        Some(Computed::new(TEMPLATE_WORKER, template_agent(), move |assignment| {
             let router = Arc::clone(&current.borrow());
-            answer(&router, assignment, clock.now().0)
-        };
-        Some(BuiltinWorker::start(shard, TEMPLATE_WORKER, template_agent(), Arc::new(compute)))
+            answer(&router, assignment, clock())
+        }))
     }
 }
 

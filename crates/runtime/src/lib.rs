@@ -3,11 +3,9 @@
 //! - [`core`] decides who works on what and what leaves when; it does no I/O and reads no clock.
 //! - [`feed`] streams events without gaps.
 //! - [`shell`] is what connects them to threads, channels and the clock.
-//! - [`process`] runs commands as agents, under a shim that outlives nothing.
 //!
 //! Begin reading with [`core::Core`].
 
 pub mod core;
 pub mod feed;
-pub mod process;
 pub mod shell;

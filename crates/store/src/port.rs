@@ -246,6 +246,31 @@ impl fmt::Display for BlobHash {
     }
 }
 
+/// What a text is that names no blob.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a blob's hash has 64 hexadecimal digits")]
+pub struct NotAHash;
+
+/// 64 hexadecimal digits, in either case.
+impl std::str::FromStr for BlobHash {
+    type Err = NotAHash;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let digits = text.as_bytes();
+        let mut hash = [0; 32];
+        if digits.len() != 2 * hash.len() {
+            return Err(NotAHash);
+        }
+        let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+        for (byte, pair) in hash.iter_mut().zip(digits.chunks_exact(2)) {
+            let [high, low] = pair else { return Err(NotAHash) };
+            let (Some(high), Some(low)) = (digit(*high), digit(*low)) else { return Err(NotAHash) };
+            *byte = high * 16 + low;
+        }
+        Ok(Self(hash))
+    }
+}
+
 /// What one sweep of retention removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Swept {

@@ -15,6 +15,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use capataz_contracts::v1::{self, connect_request::Frame};
+use capataz_contracts::validate::LOG_MAX;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -27,8 +28,6 @@ use crate::Client;
 const ACK_DELAY: Duration = Duration::from_millis(2);
 /// Between two progress frames of one lease.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
-/// What the daemon keeps of a task's log.
-const LOG_MAX: usize = 16 * 1024;
 /// Where the daemon gives no sensible interval.
 const HEARTBEAT_DEFAULT: Duration = Duration::from_secs(5);
 

@@ -11,7 +11,8 @@ use crate::{v1, version};
 pub const PROTOCOL: u32 = 1;
 
 const AGENTS_MAX: usize = 1_000;
-const SLOTS_MAX: u32 = 10_000;
+/// The most assignments that a worker may have at once.
+pub const SLOTS_MAX: u32 = 10_000;
 
 /// Checks a worker's first frame: who it is, what it serves and how much.
 ///

@@ -14,17 +14,19 @@ mod references;
 mod request;
 mod script;
 mod script_policy;
+mod worker_frame;
 
 pub use ask::TEXT_MAX;
 pub use browser::{open_browser, propose, storage_state};
 pub use executor_error::executor_error;
-pub use hello::{PROTOCOL, hello};
+pub use hello::{PROTOCOL, SLOTS_MAX, hello};
 pub use payload::{INLINE_MAX, payload};
 pub use plan::{PlanLimits, plan};
 pub use request::{ask, labels, session, start_run};
 pub use script::{
     ACTION_BYTES_MAX, ACTIONS_MAX, CONDITION_DEPTH_MAX, FRAMES_MAX, SCRIPT_BYTES_MAX, action, script,
 };
+pub use worker_frame::{LOG_MAX, worker_frame};
 
 use crate::path::Path;
 use crate::violation::Violations;

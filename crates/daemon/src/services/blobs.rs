@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use capataz_contracts::v1;
 use capataz_contracts::v1::blob_service_server::BlobService;
 use capataz_runtime::core::blob_hash;
-use capataz_runtime::shell::{Shard, hex};
+use capataz_runtime::shell::Shard;
 use capataz_store::Millis;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
@@ -57,7 +57,7 @@ impl BlobService for Blobs {
         let now = Millis(self.shard.now().0);
         let put = tokio::task::spawn_blocking(move || store.put_blob(&content, now)).await;
         let hash = put.map_err(|_| status::unavailable())?.map_err(|error| status::store(&error))?;
-        Ok(Response::new(v1::PutBlobResponse { blob: Some(v1::BlobRef { blake3: hex(hash), size }) }))
+        Ok(Response::new(v1::PutBlobResponse { blob: Some(v1::BlobRef { blake3: hash.to_string(), size }) }))
     }
 
     type GetBlobStream = ReceiverStream<Result<v1::GetBlobResponse, Status>>;

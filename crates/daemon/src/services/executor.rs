@@ -11,13 +11,13 @@ use capataz_contracts::v1::{self, propose_response::Outcome};
 use capataz_contracts::validate;
 use capataz_engine::Input;
 use capataz_executor::dsl;
+use capataz_hosts::browsers::{Browsers, Handle, StateError};
 use capataz_runtime::shell::Shard;
 use capataz_store::RunId;
 use tonic::{Code, Request, Response, Status};
 
 use super::follow::follow;
 use super::runs::{Runs, blocking, parse_run};
-use crate::browsers::{Browsers, Handle, StateError};
 use crate::status;
 
 /// Characters of an outline.

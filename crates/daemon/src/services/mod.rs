@@ -24,6 +24,7 @@ use capataz_contracts::v1::router_service_server::RouterServiceServer;
 use capataz_contracts::v1::run_service_server::RunServiceServer;
 use capataz_contracts::v1::session_service_server::SessionServiceServer;
 use capataz_contracts::v1::worker_service_server::WorkerServiceServer;
+use capataz_hosts::browsers::Browsers;
 use capataz_runtime::shell::Shard;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -32,7 +33,6 @@ use tonic::service::{Routes, RoutesBuilder};
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
-use crate::browsers::Browsers;
 use crate::specs::Specs;
 use crate::{DaemonError, guard};
 

@@ -8,6 +8,7 @@ use capataz_contracts::v1::run_service_server::RunService;
 use capataz_contracts::validate::{self, PlanLimits};
 use capataz_contracts::{Violation, canonical, v1};
 use capataz_engine::{BROWSER_AGENT, Input, Plan, StartRun, ViewOptions, Work};
+use capataz_hosts::browsers::Browsers;
 use capataz_runtime::core::{Answer, Request as Ask, SESSION_LABEL, StartRequest, blob_hash};
 use capataz_runtime::feed;
 use capataz_runtime::shell::{Shard, load};
@@ -18,7 +19,6 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Response, Status};
 
 use super::executor;
-use crate::browsers::Browsers;
 use crate::specs::Specs;
 use crate::status;
 

@@ -10,7 +10,7 @@ use capataz_contracts::v1::event_service_client::EventServiceClient;
 use capataz_contracts::v1::executor_service_client::ExecutorServiceClient;
 use capataz_contracts::v1::run_service_client::RunServiceClient;
 use capataz_daemon::{Config, Daemon};
-use capataz_runtime::process::ShimCommand;
+use capataz_hosts::commands::ShimCommand;
 use capataz_testsite::Site;
 use tonic::Status;
 use tonic::transport::Channel;

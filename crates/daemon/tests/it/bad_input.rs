@@ -280,7 +280,7 @@ async fn commands_that_misbehave_fail_their_task_and_nothing_else() {
         ("gigabyte", sh("head -c 1000000000 /dev/zero"), "OUTPUT_TOO_LARGE"),
     ];
     let harness = Harness::start_with(|config| {
-        config.shim = Some(capataz_runtime::process::ShimCommand { program: shim(), args: Vec::new() });
+        config.shim = Some(capataz_hosts::commands::ShimCommand { program: shim(), args: Vec::new() });
         config.agents =
             rows.iter().map(|(name, command, _)| ProcessAgent::new(*name, command.clone())).collect();
         let mut stubborn = ProcessAgent::new("ignores-term", sh("trap '' TERM; while :; do sleep 1; done"));

@@ -1,6 +1,7 @@
 //! What the daemon asks of its surroundings before it opens any browser.
 
 use capataz_daemon::{Config, Daemon, DaemonError};
+use capataz_hosts::browsers::BrowsersError;
 
 use crate::support::data_dir;
 
@@ -16,7 +17,11 @@ async fn a_key_for_storage_states_that_is_not_there_keeps_the_daemon_from_starti
         config
     };
     let refused = Daemon::start(config()).await.map(|_| ()).unwrap_err();
-    assert!(matches!(&refused, DaemonError::NoStorageKey { name } if name == "STATES"), "{refused}");
+    let name = match &refused {
+        DaemonError::Browsers(BrowsersError::NoStorageKey { name }) => Some(name.as_str()),
+        _ => None,
+    };
+    assert_eq!(name, Some("STATES"), "{refused}");
 
     std::fs::write(secrets.join("STATES"), "a key").unwrap();
     Daemon::start(config()).await.unwrap().shutdown().await;

@@ -1,5 +1,6 @@
 //! The script machine: the browser is open, an action has ended, somebody proposes one; what comes next?
 
+pub use capataz_contracts::browser::{BROWSER_AGENT, BROWSER_MEDIA_TYPE};
 use capataz_contracts::script;
 use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::aggregation::ResultStatus;
@@ -17,11 +18,6 @@ use crate::effect::Effect;
 use crate::input::TaskRef;
 use crate::plan::Plan;
 use crate::script::{BrowserWork, ScriptState, ScriptStep, milliseconds};
-
-/// The agent that every activity of a browser is for; it is part of the daemon.
-pub const BROWSER_AGENT: &str = "capataz.browser";
-/// Media type of a [`v1::BrowserTask`] and a [`v1::BrowserOutcome`].
-pub const BROWSER_MEDIA_TYPE: &str = "application/x-protobuf";
 
 /// Opening may have to wait for a browser that is in use. Milliseconds.
 const OPEN_TIMEOUT_MS: i64 = 5 * 60_000;

@@ -61,16 +61,5 @@ impl Core {
 /// The hash that a reference names; `None` where it is no hash.
 #[must_use]
 pub fn blob_hash(blob: &v1::BlobRef) -> Option<BlobHash> {
-    let text = blob.blake3.as_bytes();
-    if text.len() != 64 {
-        return None;
-    }
-    let mut hash = [0u8; 32];
-    for (byte, pair) in hash.iter_mut().zip(text.chunks_exact(2)) {
-        let [high, low] = pair else { return None };
-        let digit =
-            |character: u8| char::from(character).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-        *byte = digit(*high)? * 16 + digit(*low)?;
-    }
-    Some(BlobHash(hash))
+    blob.blake3.parse().ok()
 }

@@ -3,16 +3,10 @@
 //! Three threads do the work of a shard: the shard's own (core and timers), the writer's (group commit), and the
 //! caller's runtime (sockets). Between them go bounded channels; where one is full, callers are told to come back.
 
-mod builtin;
-mod host;
-mod process_agents;
 mod shard;
 mod subscription;
 mod writer;
 
-pub use builtin::{BuiltinWorker, Compute};
-pub use host::{Host, Serve};
-pub use process_agents::{HOST_WORKER, ProcessAgents, hex};
 pub use shard::{Shard, ShardOptions, StartError, WorkerLink, WorkerSender};
 pub use subscription::{CursorError, Item, Subscription};
 pub use writer::{load, load_session};

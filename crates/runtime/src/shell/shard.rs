@@ -68,6 +68,9 @@ pub enum StartError {
     Gone,
 }
 
+/// Scripts that may have ended before their browsers are seen to; beyond them the store is asked.
+const SCRIPTS_BACKLOG: usize = 1_024;
+
 enum Message {
     Core(Input),
     Request { reply: ReplyId, request: Request, sender: oneshot::Sender<Answer> },
@@ -102,8 +105,8 @@ pub(super) struct SharedFeed {
     pub(super) progress: broadcast::Sender<v1::ProgressFrame>,
     /// Another daemon owns the shard.
     pub(super) fenced: watch::Sender<bool>,
-    /// Grows with every script that ends.
-    pub(super) scripts_over: watch::Sender<u64>,
+    /// Every script that ends; `None` where some may have ended of which nothing was said.
+    pub(super) scripts_over: broadcast::Sender<Option<RunId>>,
 }
 
 impl SharedFeed {
@@ -180,7 +183,7 @@ impl Shard {
             newest: watch::Sender::new(Position(0)),
             progress: broadcast::Sender::new(options.progress_backlog),
             fenced: watch::Sender::new(false),
-            scripts_over: watch::Sender::new(0),
+            scripts_over: broadcast::Sender::new(SCRIPTS_BACKLOG),
         });
         let (ready_sender, ready) = oneshot::channel();
         let driver = Driver {
@@ -288,9 +291,10 @@ impl Shard {
         receiver.await.unwrap_or(Err(StoreError::Closed))
     }
 
-    /// Changes whenever a script has ended. Which one it was, the store knows.
+    /// Every script that ends from now on. `None`, as lagging behind, says that scripts may have ended unseen: the store
+    /// knows which.
     #[must_use]
-    pub fn scripts_over(&self) -> watch::Receiver<u64> {
+    pub fn scripts_over(&self) -> broadcast::Receiver<Option<RunId>> {
         self.inner.feed.scripts_over.subscribe()
     }
 
@@ -456,6 +460,7 @@ impl Driver {
                 *self.feed.ring() = Ring::new(newest, self.ring_bytes);
                 self.feed.newest.send_replace(newest);
                 self.core(Input::Recovered(recovered));
+                let _ = self.feed.scripts_over.send(None);
                 if let Some(ready) = self.ready.take() {
                     let _ = ready.send(Ok(()));
                 }
@@ -495,7 +500,9 @@ impl Driver {
                 }
                 Output::PutAgents(agents) => self.give(&mut appends, Work::Agents(agents)),
                 Output::LoadSession { stream } => self.load_session(stream),
-                Output::ScriptOver { .. } => self.feed.scripts_over.send_modify(|ended| *ended += 1),
+                Output::ScriptOver { run } => {
+                    let _ = self.feed.scripts_over.send(Some(run));
+                }
                 Output::Restart => self.give(&mut appends, Work::Reopen),
                 Output::Fenced => {
                     tracing::error!("another daemon has taken the shard over");

@@ -19,9 +19,11 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::agent::ProcessAgent;
-use super::environment::{Environment, SecretResolver};
+use super::environment::Environment;
 use super::outcome::{Ending, Observation, ProcessOutcome};
 use super::stderr::StderrReader;
+use crate::port::SecretResolver;
+use crate::serve::Order;
 
 /// Shortest time between two progress updates of one command.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
@@ -52,15 +54,6 @@ impl fmt::Debug for ProcessContext {
     }
 }
 
-/// What the caller asks of a running command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Control {
-    /// SIGTERM to the command's group now; after `grace`, SIGKILL.
-    Cancel { grace: Duration },
-    /// SIGKILL now.
-    Kill,
-}
-
 /// What a command does at the moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgressUpdate {
@@ -70,7 +63,8 @@ pub struct ProgressUpdate {
 
 /// Runs the agent's command once, with `input` (JSON) on its stdin, to its end.
 ///
-/// `control` may be dropped: the command then runs to its own end. `progress` is called at most five times a second,
+/// A cancel is SIGTERM to the command's group now, and SIGKILL after its grace. The sender of `orders` may be dropped:
+/// the command then runs to its own end. `progress` is called at most five times a second,
 /// with the latest line. Dropping the future kills the command with everything that it started; it may still be alive
 /// for a moment then. Memory is bounded by the input (the shim holds what the command has not read yet), the agent's
 /// `max_output` and a few hundred KiB.
@@ -78,7 +72,7 @@ pub async fn run(
     agent: &ProcessAgent,
     context: &ProcessContext,
     input: Bytes,
-    mut control: mpsc::Receiver<Control>,
+    mut orders: mpsc::Receiver<Order>,
     progress: impl Fn(ProgressUpdate) + Send,
 ) -> ProcessOutcome {
     let inherited = |name: &str| std::env::var_os(name);
@@ -113,7 +107,7 @@ pub async fn run(
         progress_at: Instant::now(),
         line: None,
     };
-    watch.follow(shim, &mut control).await;
+    watch.follow(shim, &mut orders).await;
     let observation = Observation { log: watch.stderr.into_log(), ..watch.seen };
     ProcessOutcome::of(agent, &secrets, observation)
 }
@@ -153,13 +147,13 @@ struct Watch<'a, P> {
 }
 
 impl<P: Fn(ProgressUpdate) + Send> Watch<'_, P> {
-    async fn follow(&mut self, shim: Shim, control: &mut mpsc::Receiver<Control>) {
+    async fn follow(&mut self, shim: Shim, orders: &mut mpsc::Receiver<Order>) {
         let Shim { mut process, reports, orders: mut writer } = shim;
         let (mut stdout, mut stderr) = (process.stdout.take(), process.stderr.take());
         let mut reports = Some(reports);
         let mut stdout_chunk = vec![0; READ_SIZE];
         let mut stderr_chunk = vec![0; READ_SIZE];
-        let mut control_open = true;
+        let mut orders_open = true;
         while reports.is_some() || stdout.is_some() || stderr.is_some() {
             tokio::select! {
                 received = next_report(&mut reports) => match received {
@@ -183,15 +177,15 @@ impl<P: Fn(ProgressUpdate) + Send> Watch<'_, P> {
                     Some(chunk) if length > 0 => self.on_stderr(chunk),
                     _ => stderr = None,
                 },
-                command = control.recv(), if control_open => match command {
-                    Some(command) => {
-                        self.on_control(command);
-                        if self.input.is_some() {
+                order = orders.recv(), if orders_open => match order {
+                    Some(order) => {
+                        self.on_order(order);
+                        if self.seen.cancelled && self.input.is_some() {
                             // Never told to start, the shim ends by itself.
                             return;
                         }
                     }
-                    None => control_open = false,
+                    None => orders_open = false,
                 },
                 () = at(self.kill_at) => self.kill(),
                 () = at(self.line.is_some().then_some(self.progress_at)) => self.give_progress(),
@@ -273,20 +267,25 @@ impl<P: Fn(ProgressUpdate) + Send> Watch<'_, P> {
         }
     }
 
-    fn on_control(&mut self, control: Control) {
+    fn on_order(&mut self, order: Order) {
         if self.seen.ending.is_some() {
             // The command was faster.
             return;
         }
-        self.seen.cancelled = true;
-        match control {
-            Control::Cancel { grace } => {
+        match order {
+            Order::Cancel { grace } => {
+                self.seen.cancelled = true;
                 self.outgoing.push_back(Bytes::from_static(&[TERMINATE]));
                 // A grace beyond the end of time is one without end.
                 let until = Instant::now().checked_add(grace);
                 self.kill_at = self.kill_at.into_iter().chain(until).min();
             }
-            Control::Kill => self.kill(),
+            // A command that heeds SIGTERM ends all the same: that is an end of its own then.
+            Order::Withdraw if !self.killed => {
+                self.seen.cancelled = false;
+                self.kill_at = None;
+            }
+            Order::Withdraw => {}
         }
     }
 

@@ -10,9 +10,10 @@ use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
-use capataz_runtime::process::{
-    AGENT_COMMAND_FAILED, AGENT_COMMAND_NOT_STARTED, Control, INVALID_OUTPUT, OUTPUT_TOO_LARGE, OutputFormat,
-    ProcessAgent, ProcessOutcome, SERVICE_UNAVAILABLE,
+use capataz_hosts::Order;
+use capataz_hosts::commands::{OutputFormat, ProcessAgent, ProcessOutcome};
+use capataz_policy::codes::{
+    AGENT_COMMAND_FAILED, AGENT_COMMAND_NOT_STARTED, INVALID_OUTPUT, OUTPUT_TOO_LARGE, SERVICE_UNAVAILABLE,
 };
 use process_support::{Bench, eventually, is_alive, sh};
 use tokio::sync::mpsc;
@@ -163,7 +164,7 @@ async fn endless_output_ends_the_command() {
 async fn endless_stderr_is_cut_to_its_end() {
     let outcome = Bench::new().run(&sh("head -c 100000000 /dev/zero >&2; echo end >&2; exit 1"), "{}").await;
     let ProcessOutcome::Failed { error, log } = outcome else { panic!("{outcome:?}") };
-    assert_eq!(log.len(), capataz_runtime::process::LOG_LIMIT);
+    assert_eq!(log.len(), capataz_hosts::commands::LOG_LIMIT);
     assert!(log.ends_with(b"end\n"));
     assert!(error.message.len() < 1000, "{}", error.message.len());
 }
@@ -192,7 +193,7 @@ async fn a_command_that_heeds_sigterm_ends_within_the_grace() {
         .run_while(&sh(&script), async |commands, bench| {
             eventually(|| bench.is_marked("ready")).await;
             // So long a grace that the test would fail by its own limit if it were waited for.
-            commands.send(Control::Cancel { grace: Duration::from_secs(86_400) }).await.unwrap();
+            commands.send(Order::Cancel { grace: Duration::from_secs(86_400) }).await.unwrap();
         })
         .await;
     let ProcessOutcome::Cancelled { partial, .. } = outcome else { panic!("{outcome:?}") };
@@ -206,7 +207,7 @@ async fn a_command_that_ignores_sigterm_is_killed_after_the_grace() {
     let (outcome, pid) = bench
         .run_while(&sh(&script), async |commands, bench| {
             eventually(|| bench.is_marked("ready")).await;
-            commands.send(Control::Cancel { grace: Duration::from_millis(50) }).await.unwrap();
+            commands.send(Order::Cancel { grace: Duration::from_millis(50) }).await.unwrap();
             bench.marked("ready")
         })
         .await;
@@ -215,19 +216,39 @@ async fn a_command_that_ignores_sigterm_is_killed_after_the_grace() {
 }
 
 #[tokio::test]
-async fn kill_does_not_wait() {
+async fn a_later_cancel_without_a_grace_does_not_wait_for_the_one_before() {
     let bench = Bench::new();
     let script = format!("trap '' TERM; {}; while :; do sleep {LONG}; done", bench.mark("ready"));
     let (outcome, pid) = bench
         .run_while(&sh(&script), async |commands, bench| {
             eventually(|| bench.is_marked("ready")).await;
-            commands.send(Control::Cancel { grace: Duration::MAX }).await.unwrap();
-            commands.send(Control::Kill).await.unwrap();
+            commands.send(Order::Cancel { grace: Duration::MAX }).await.unwrap();
+            commands.send(Order::Cancel { grace: Duration::ZERO }).await.unwrap();
             bench.marked("ready")
         })
         .await;
     assert!(matches!(outcome, ProcessOutcome::Cancelled { .. }), "{outcome:?}");
     assert!(!is_alive(pid));
+}
+
+#[tokio::test]
+async fn a_command_goes_on_where_its_cancel_was_withdrawn() {
+    let bench = Bench::new();
+    let (ready, heard) = (bench.mark("ready"), bench.mark("heard"));
+    // It works for longer than the grace of the cancel that does not count.
+    let script = format!(
+        "trap '{heard}' TERM; {ready}; sleep 1.2; while ! [ -e {} ]; do sleep 0.01; done; echo 7",
+        bench.path("heard")
+    );
+    let (outcome, ()) = bench
+        .run_while(&sh(&script), async |commands, bench| {
+            eventually(|| bench.is_marked("ready")).await;
+            commands.send(Order::Cancel { grace: Duration::from_secs(1) }).await.unwrap();
+            commands.send(Order::Withdraw).await.unwrap();
+        })
+        .await;
+    let ProcessOutcome::Completed { output, .. } = outcome else { panic!("{outcome:?}") };
+    assert_eq!(output.bytes, Bytes::from_static(b"7"));
 }
 
 /// A script that leaves three processes behind, all deaf to SIGTERM: one in its group, one in a session of its own, and
@@ -265,7 +286,7 @@ async fn nothing_survives_a_dropped_future() {
         let agent = sh(&script);
         let (_sender, receiver) = mpsc::channel(1);
         let mut run =
-            pin!(capataz_runtime::process::run(&agent, &bench.context, Bytes::new(), receiver, |_| {}));
+            pin!(capataz_hosts::commands::run(&agent, &bench.context, Bytes::new(), receiver, |_| {}));
         tokio::select! {
             outcome = &mut run => panic!("{outcome:?}"),
             () = eventually(|| bench.is_marked("ready")) => {}
@@ -346,7 +367,7 @@ async fn secrets_stay_out_of_logs_errors_and_progress() {
     let lines = std::sync::Mutex::new(Vec::new());
     let (_sender, receiver) = mpsc::channel(1);
     let agent = with_secret("echo \"key $KEY\" >&2; exit 1");
-    let outcome = capataz_runtime::process::run(&agent, &bench.context, Bytes::new(), receiver, |update| {
+    let outcome = capataz_hosts::commands::run(&agent, &bench.context, Bytes::new(), receiver, |update| {
         lines.lock().unwrap().push(update.line);
     })
     .await;
@@ -372,7 +393,7 @@ async fn progress_is_the_latest_line_and_rare() {
     #[expect(clippy::disallowed_methods, reason = "bounds how long a failing test waits")]
     let started = std::time::Instant::now();
     let agent = sh("i=0; while [ $i -lt 5000 ]; do i=$((i+1)); echo \"line $i\" >&2; done");
-    let outcome = capataz_runtime::process::run(&agent, &bench.context, Bytes::new(), receiver, |update| {
+    let outcome = capataz_hosts::commands::run(&agent, &bench.context, Bytes::new(), receiver, |update| {
         assert!(update.line.starts_with("line "));
         count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     })

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use capataz_runtime::process::{ProcessAgent, ProcessContext, ShimCommand, run, shim_main};
+use capataz_hosts::commands::{ProcessAgent, ProcessContext, ShimCommand, run, shim_main};
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);

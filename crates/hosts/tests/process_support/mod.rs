@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use capataz_runtime::process::{Control, ProcessAgent, ProcessContext, ProcessOutcome, ShimCommand, run};
+use capataz_hosts::Order;
+use capataz_hosts::commands::{ProcessAgent, ProcessContext, ProcessOutcome, ShimCommand, run};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -55,7 +56,7 @@ impl Bench {
     pub async fn run_while<T>(
         &self,
         agent: &ProcessAgent,
-        act: impl AsyncFnOnce(mpsc::Sender<Control>, &Self) -> T,
+        act: impl AsyncFnOnce(mpsc::Sender<Order>, &Self) -> T,
     ) -> (ProcessOutcome, T) {
         let (sender, receiver) = mpsc::channel(4);
         let run = run(agent, &self.context, Bytes::new(), receiver, |_| {});

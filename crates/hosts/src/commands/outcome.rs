@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use capataz_contracts::v1;
+use capataz_policy::codes;
 use capataz_shim::MAX_INPUT;
 use rustix::process::Signal;
 use serde::Deserialize;
@@ -10,19 +11,6 @@ use super::agent::{OutputFormat, ProcessAgent};
 use super::environment::Redactor;
 use super::json;
 use super::stderr::last_line;
-
-/// The command ran and failed.
-pub const AGENT_COMMAND_FAILED: &str = "AGENT_COMMAND_FAILED";
-/// The command did not run: it cannot be executed, or its environment cannot be made.
-pub const AGENT_COMMAND_NOT_STARTED: &str = "AGENT_COMMAND_NOT_STARTED";
-/// The input is larger than [`MAX_INPUT`]; the command did not run.
-pub const INPUT_TOO_LARGE: &str = "INPUT_TOO_LARGE";
-/// The command succeeded, but its stdout is not what its agent declares.
-pub const INVALID_OUTPUT: &str = "INVALID_OUTPUT";
-/// The command wrote more than its agent's `max_output` and was ended.
-pub const OUTPUT_TOO_LARGE: &str = "OUTPUT_TOO_LARGE";
-/// The command ended with one of its agent's `retryable_exit_codes`.
-pub const SERVICE_UNAVAILABLE: &str = "SERVICE_UNAVAILABLE";
 
 /// Characters of stdout that INVALID_OUTPUT shows.
 const SHOWN_OUTPUT: usize = 200;
@@ -85,12 +73,15 @@ pub(super) enum Ending {
 
 impl ProcessOutcome {
     pub(super) fn not_started(problem: &str) -> Self {
-        Self::failed_without_log(AGENT_COMMAND_NOT_STARTED, format!("cannot start the command: {problem}"))
+        Self::failed_without_log(
+            codes::AGENT_COMMAND_NOT_STARTED,
+            format!("cannot start the command: {problem}"),
+        )
     }
 
     pub(super) fn input_too_large(length: usize) -> Self {
         Self::failed_without_log(
-            INPUT_TOO_LARGE,
+            codes::INPUT_TOO_LARGE,
             format!("the input has {length} bytes, more than {MAX_INPUT}"),
         )
     }
@@ -112,7 +103,7 @@ impl ProcessOutcome {
         }
         if stdout_too_large {
             let message = format!("the command wrote more than {} bytes to stdout", agent.max_output);
-            return Self::Failed { error: Box::new(error(OUTPUT_TOO_LARGE, message)), log };
+            return Self::Failed { error: Box::new(error(codes::OUTPUT_TOO_LARGE, message)), log };
         }
         let program = agent.command.first().map_or("", String::as_str);
         let failure = match ending {
@@ -124,27 +115,28 @@ impl ProcessOutcome {
                 reported_error(&stdout, secrets).unwrap_or_else(|| exit_code(agent, code, &log))
             }
             Some(Ending::Signalled { signal }) => {
-                error(AGENT_COMMAND_FAILED, format!("ended by signal {}", signal_name(signal)))
+                error(codes::AGENT_COMMAND_FAILED, format!("ended by signal {}", signal_name(signal)))
             }
             Some(Ending::NotStarted { errno }) => error(
-                AGENT_COMMAND_NOT_STARTED,
+                codes::AGENT_COMMAND_NOT_STARTED,
                 format!("cannot start `{program}`: {}", system_reason(errno)),
             ),
             Some(Ending::NoWorkingDirectory { errno }) => {
                 let folder = agent.cwd.as_deref().unwrap_or(std::path::Path::new("")).display();
                 let message =
                     format!("cannot use the working directory `{folder}`: {}", system_reason(errno));
-                error(AGENT_COMMAND_NOT_STARTED, message)
+                error(codes::AGENT_COMMAND_NOT_STARTED, message)
             }
             Some(Ending::Refused { errno }) => {
                 let message = format!("cannot supervise `{program}`: {}", system_reason(errno));
-                error(AGENT_COMMAND_NOT_STARTED, message)
+                error(codes::AGENT_COMMAND_NOT_STARTED, message)
             }
-            None if started => {
-                error(AGENT_COMMAND_FAILED, "ended in an unknown way: its supervisor is lost".to_owned())
-            }
+            None if started => error(
+                codes::AGENT_COMMAND_FAILED,
+                "ended in an unknown way: its supervisor is lost".to_owned(),
+            ),
             None => error(
-                AGENT_COMMAND_NOT_STARTED,
+                codes::AGENT_COMMAND_NOT_STARTED,
                 format!("cannot supervise `{program}`: no supervisor started"),
             ),
         };
@@ -182,7 +174,7 @@ fn invalid_output(stdout: &[u8], secrets: &Redactor) -> v1::Error {
     secrets.mask(&mut front);
     let text = String::from_utf8_lossy(&front);
     let shown: String = text.chars().take(SHOWN_OUTPUT).flat_map(visible).collect();
-    error(INVALID_OUTPUT, format!("stdout is not one JSON value; it begins: {shown}"))
+    error(codes::INVALID_OUTPUT, format!("stdout is not one JSON value; it begins: {shown}"))
 }
 
 /// Control characters other than line breaks and tabs, escaped: they could act on a terminal.
@@ -199,7 +191,7 @@ fn exit_code(agent: &ProcessAgent, code: i32, log: &[u8]) -> v1::Error {
         Some(line) => format!("exit code {code}: {line}"),
         None => format!("exit code {code}"),
     };
-    error(if retryable { SERVICE_UNAVAILABLE } else { AGENT_COMMAND_FAILED }, message)
+    error(if retryable { codes::SERVICE_UNAVAILABLE } else { codes::AGENT_COMMAND_FAILED }, message)
 }
 
 /// What a command may write to stdout to say itself why it failed.

@@ -27,9 +27,9 @@ fn check_failure(observation: Observation, code: &str, message: &str) -> Box<v1:
 #[test]
 fn the_exit_code_and_the_last_line_make_the_message() {
     let exited = |code| Ending::Exited { code };
-    check_failure(seen(exited(3), "", "first\nsecond\n"), AGENT_COMMAND_FAILED, "exit code 3: second");
-    check_failure(seen(exited(3), "[1]", ""), AGENT_COMMAND_FAILED, "exit code 3");
-    check_failure(seen(exited(75), "", "busy"), SERVICE_UNAVAILABLE, "exit code 75: busy");
+    check_failure(seen(exited(3), "", "first\nsecond\n"), codes::AGENT_COMMAND_FAILED, "exit code 3: second");
+    check_failure(seen(exited(3), "[1]", ""), codes::AGENT_COMMAND_FAILED, "exit code 3");
+    check_failure(seen(exited(75), "", "busy"), codes::SERVICE_UNAVAILABLE, "exit code 75: busy");
 }
 
 #[test]
@@ -44,29 +44,41 @@ fn a_reported_error_wins_over_the_exit_code() {
     assert_eq!((error.severity(), error.retry_after_ms), (v1::Severity::Critical, None));
 
     let stdout = r#"{"error": {"code": "not a code"}}"#;
-    check_failure(seen(Ending::Exited { code: 1 }, stdout, "x"), AGENT_COMMAND_FAILED, "exit code 1: x");
+    check_failure(
+        seen(Ending::Exited { code: 1 }, stdout, "x"),
+        codes::AGENT_COMMAND_FAILED,
+        "exit code 1: x",
+    );
 }
 
 #[test]
 fn signals_and_reasons_have_names() {
     check_failure(
         seen(Ending::Signalled { signal: 9 }, "", ""),
-        AGENT_COMMAND_FAILED,
+        codes::AGENT_COMMAND_FAILED,
         "ended by signal 9 (SIGKILL)",
     );
-    check_failure(seen(Ending::Signalled { signal: 40 }, "", ""), AGENT_COMMAND_FAILED, "ended by signal 40");
+    check_failure(
+        seen(Ending::Signalled { signal: 40 }, "", ""),
+        codes::AGENT_COMMAND_FAILED,
+        "ended by signal 40",
+    );
     let missing = seen(Ending::NotStarted { errno: 2 }, "", "");
-    check_failure(missing, AGENT_COMMAND_NOT_STARTED, "cannot start `prog`: No such file or directory");
+    check_failure(
+        missing,
+        codes::AGENT_COMMAND_NOT_STARTED,
+        "cannot start `prog`: No such file or directory",
+    );
 }
 
 #[test]
 fn what_was_found_is_shown_without_control_characters() {
     let found = seen(Ending::Exited { code: 0 }, "\u{1b}[2J oops", "");
-    check_failure(found, INVALID_OUTPUT, "stdout is not one JSON value; it begins: \\u{1b}[2J oops");
+    check_failure(found, codes::INVALID_OUTPUT, "stdout is not one JSON value; it begins: \\u{1b}[2J oops");
     let long = seen(Ending::Exited { code: 0 }, &"ñ".repeat(5000), "");
     check_failure(
         long,
-        INVALID_OUTPUT,
+        codes::INVALID_OUTPUT,
         &format!("stdout is not one JSON value; it begins: {}", "ñ".repeat(200)),
     );
 }

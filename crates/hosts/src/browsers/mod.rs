@@ -7,57 +7,76 @@ mod config;
 mod evidence;
 mod folders;
 mod live;
+mod serve;
 mod states;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use capataz_contracts::v1::{self, connect_request::Frame as Say, payload::Data};
-use capataz_engine::{BROWSER_AGENT, BROWSER_MEDIA_TYPE};
+use capataz_contracts::v1;
 use capataz_executor::chromium::{
     ChromiumBrowser, FindError, Found, OpenOptions, ShimOptions, StorageState, find,
 };
 use capataz_executor::dsl::Policy;
 use capataz_executor::perform::Performer;
 use capataz_policy::executor::code;
-use capataz_runtime::process::{Control, SecretResolver};
-use capataz_runtime::shell::{Serve, Shard};
 use capataz_store::{RunId, Store};
-use prost::Message;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, broadcast, mpsc};
 
-use crate::DaemonError;
+use crate::port::{Clock, SecretResolver};
+use crate::serve::Reporter;
 pub use config::BrowserConfig;
 use evidence::BlobEvidence;
 use folders::Folders;
 use live::{Command, Live, ShardClock, named, task_of};
-pub(crate) use states::StateError;
-use states::States;
+pub use serve::browser_agent;
+pub use states::{StateError, States};
 
-/// The browsers' worker.
-const BROWSER_WORKER: &str = "capataz-browser-host";
 /// Why nothing can be asked of a browser.
 const GONE: &str = "the browser of this run is gone: it has ended, or the daemon was started anew";
-/// Activities that may be in work at a time, the ones that wait for a browser among them.
-const SLOTS: u32 = 1_024;
 
 /// What the browsers need of the daemon.
-pub(crate) struct Surroundings {
-    pub(crate) config: BrowserConfig,
-    pub(crate) data_dir: PathBuf,
-    pub(crate) shard: Shard,
-    pub(crate) shim: ShimOptions,
-    pub(crate) secrets: Arc<dyn SecretResolver>,
+pub struct Surroundings {
+    pub config: BrowserConfig,
+    pub data_dir: PathBuf,
+    /// Where evidence is kept, and where it is known whether a run has ended.
+    pub store: Arc<dyn Store>,
+    pub clock: Clock,
+    pub shim: ShimOptions,
+    pub secrets: Arc<dyn SecretResolver>,
+}
+
+impl fmt::Debug for Surroundings {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Surroundings")
+            .field("config", &self.config)
+            .field("data_dir", &self.data_dir)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why browsers cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum BrowsersError {
+    #[error("the profiles of earlier browsers cannot be removed")]
+    Profiles(#[source] std::io::Error),
+    #[error(
+        "browser.storage_key names the secret {name:?}, and there is none: set CAPATAZ_SECRET_{name}, or put it into secrets_dir"
+    )]
+    NoStorageKey { name: String },
 }
 
 /// All browsers that are open, and how one more is opened.
-pub(crate) struct Browsers {
+pub struct Browsers {
     config: BrowserConfig,
     folders: Folders,
     states: States,
-    shard: Shard,
+    store: Arc<dyn Store>,
+    clock: Clock,
     shim: ShimOptions,
     secrets: Arc<dyn SecretResolver>,
     permits: Arc<Semaphore>,
@@ -66,21 +85,28 @@ pub(crate) struct Browsers {
     found: Mutex<Option<Found>>,
 }
 
+impl fmt::Debug for Browsers {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Browsers").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
 /// Reaches an open browser.
-#[derive(Clone)]
-pub(crate) struct Handle {
+#[derive(Clone, Debug)]
+pub struct Handle {
     inbox: mpsc::Sender<Command>,
-    pub(crate) about: Arc<About>,
+    pub about: Arc<About>,
 }
 
 /// What is to be told of an open browser.
-pub(crate) struct About {
-    pub(crate) name: String,
-    pub(crate) interactive: bool,
-    pub(crate) opened_at_ms: i64,
-    pub(crate) process_id: u32,
-    pub(crate) browser: String,
-    pub(crate) policy: v1::ScriptPolicy,
+#[derive(Debug)]
+pub struct About {
+    pub name: String,
+    pub interactive: bool,
+    pub opened_at_ms: i64,
+    pub process_id: u32,
+    pub browser: String,
+    pub policy: v1::ScriptPolicy,
 }
 
 impl Browsers {
@@ -89,14 +115,14 @@ impl Browsers {
     /// # Errors
     /// The profiles cannot be removed, or the key for storage states is not there: nothing is kept in clear that was to be
     /// encrypted.
-    pub(crate) fn new(surroundings: Surroundings) -> Result<Arc<Self>, DaemonError> {
-        let Surroundings { config, data_dir, shard, shim, secrets } = surroundings;
+    pub fn new(surroundings: Surroundings) -> Result<Arc<Self>, BrowsersError> {
+        let Surroundings { config, data_dir, store, clock, shim, secrets } = surroundings;
         let folders = Folders::new(data_dir);
-        folders.remove_profiles().map_err(DaemonError::Profiles)?;
+        folders.remove_profiles().map_err(BrowsersError::Profiles)?;
         let key = match &config.storage_key {
             Some(name) => {
                 let key = secrets.resolve(name).filter(|key| !key.is_empty());
-                Some(key.ok_or_else(|| DaemonError::NoStorageKey { name: name.clone() })?)
+                Some(key.ok_or_else(|| BrowsersError::NoStorageKey { name: name.clone() })?)
             }
             None => None,
         };
@@ -105,7 +131,8 @@ impl Browsers {
             permits: Arc::new(Semaphore::new(config.max_open as usize)),
             folders,
             config,
-            shard,
+            store,
+            clock,
             shim,
             secrets,
             open: Mutex::default(),
@@ -113,19 +140,39 @@ impl Browsers {
         }))
     }
 
-    /// Closes the browsers of scripts that have ended; to be run beside the host.
-    pub(crate) async fn tidy(self: Arc<Self>) {
-        let mut over = self.shard.scripts_over();
-        while over.changed().await.is_ok() {
-            let runs: Vec<String> = self.handles().keys().cloned().collect();
-            let store = Arc::clone(self.shard.store());
-            let ended = tokio::task::spawn_blocking(move || {
-                runs.into_iter().filter(|run| is_over(&*store, run)).collect::<Vec<_>>()
-            });
-            for run in ended.await.unwrap_or_default() {
-                self.handles().remove(&run);
-                self.folders.tidy_downloads(&run);
+    /// Closes the browsers of scripts that have ended, as the shard tells it; to be run beside the host. `None` says that
+    /// scripts may have ended of which nobody told.
+    pub async fn tidy(self: Arc<Self>, mut ended: broadcast::Receiver<Option<RunId>>) {
+        use broadcast::error::RecvError;
+        loop {
+            let runs = match ended.recv().await {
+                Ok(Some(run)) => vec![run.to_string()],
+                Ok(None) | Err(RecvError::Lagged(_)) => {
+                    let open = self.handles().keys().cloned().collect();
+                    self.ended(open).await
+                }
+                Err(RecvError::Closed) => return,
+            };
+            for run in runs {
+                self.forget(&run);
             }
+        }
+    }
+
+    /// Those of the runs that have ended, as the store knows.
+    async fn ended(&self, mut runs: Vec<String>) -> Vec<String> {
+        let store = Arc::clone(&self.store);
+        let asked = tokio::task::spawn_blocking(move || {
+            runs.retain(|run| is_over(&*store, run));
+            runs
+        });
+        asked.await.unwrap_or_default()
+    }
+
+    /// A browser that nobody can reach any more closes.
+    fn forget(&self, run: &str) {
+        if self.handles().remove(run).is_some() {
+            self.folders.tidy_downloads(run);
         }
     }
 
@@ -133,28 +180,28 @@ impl Browsers {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn handle(&self, run: &str) -> Option<Handle> {
+    pub fn handle(&self, run: &str) -> Option<Handle> {
         self.handles().get(run).cloned()
     }
 
     /// Those that are open, by their runs.
-    pub(crate) fn all(&self) -> Vec<(String, Handle)> {
+    pub fn all(&self) -> Vec<(String, Handle)> {
         let handles = self.handles();
         let open = handles.iter().filter(|(_, handle)| !handle.inbox.is_closed());
         open.map(|(run, handle)| (run.clone(), handle.clone())).collect()
     }
 
-    pub(crate) fn limit(&self) -> u32 {
+    pub fn limit(&self) -> u32 {
         self.config.max_open
     }
 
-    pub(crate) fn states(&self) -> States {
+    pub fn states(&self) -> States {
         self.states.clone()
     }
 
     /// Removes the downloads of runs that are gone.
-    pub(crate) async fn sweep(self: Arc<Self>) {
-        let store = Arc::clone(self.shard.store());
+    pub async fn sweep(self: Arc<Self>) {
+        let store = Arc::clone(&self.store);
         let swept = tokio::task::spawn_blocking(move || self.folders.sweep_downloads(&store)).await;
         if let Ok(Err(error)) = swept {
             tracing::warn!(%error, "downloads of removed runs could not be removed");
@@ -162,7 +209,7 @@ impl Browsers {
     }
 
     /// The browser that was found last, as long as it is there: to ask one for its version takes a process.
-    pub(crate) async fn ready(&self) -> Result<Found, FindError> {
+    pub async fn ready(&self) -> Result<Found, FindError> {
         let known = self.found.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match known.filter(|found| found.program.is_file()) {
             Some(found) => Ok(found),
@@ -171,7 +218,7 @@ impl Browsers {
     }
 
     /// Looks for the browser that would be opened.
-    pub(crate) async fn find(&self) -> Result<Found, FindError> {
+    pub async fn find(&self) -> Result<Found, FindError> {
         let path = environment("PATH");
         let found = find(self.config.program.as_deref(), path.as_deref()).await;
         *self.found.lock().unwrap_or_else(PoisonError::into_inner) = found.as_ref().ok().cloned();
@@ -182,7 +229,7 @@ impl Browsers {
         &self,
         run: &str,
         task: &v1::BrowserTask,
-        progress: Waiting,
+        reporter: &Reporter,
     ) -> Result<v1::BrowserOutcome, String> {
         if let Some(open) = self.handle(run) {
             return Ok(opened(&open.about));
@@ -190,7 +237,7 @@ impl Browsers {
         let permit = match Arc::clone(&self.permits).try_acquire_owned() {
             Ok(permit) => permit,
             Err(_) => {
-                progress.say(format!("waits for a browser: {} are open", self.config.max_open)).await;
+                reporter.say(format!("waits for a browser: {} are open", self.config.max_open));
                 Arc::clone(&self.permits).acquire_owned().await.map_err(|error| error.to_string())?
             }
         };
@@ -220,7 +267,7 @@ impl Browsers {
         let about = Arc::new(About {
             name: task.name.clone(),
             interactive: task.interactive,
-            opened_at_ms: self.shard.now().0,
+            opened_at_ms: (self.clock)(),
             process_id: browser.info().process_id,
             browser: browser.info().version.clone(),
             policy: declared,
@@ -234,10 +281,15 @@ impl Browsers {
             evidence: self.evidence(run),
             secrets: Arc::clone(&self.secrets),
             states: self.states.clone(),
-            shard: self.shard.clone(),
+            clock: Arc::clone(&self.clock),
         };
         let inbox = live.start(permit);
         self.handles().insert(run.to_owned(), Handle { inbox, about: Arc::clone(&about) });
+        // Where the run has ended meanwhile, that was told before there was anything to close.
+        if !self.ended(vec![run.to_owned()]).await.is_empty() {
+            self.forget(run);
+            return Err(GONE.to_owned());
+        }
         Ok(opened(&about))
     }
 
@@ -254,15 +306,15 @@ impl Browsers {
     }
 
     fn evidence(&self, run: &str) -> BlobEvidence {
-        BlobEvidence::new(Arc::clone(self.shard.store()), self.folders.downloads_of(run))
+        BlobEvidence::new(Arc::clone(&self.store), Arc::clone(&self.clock), self.folders.downloads_of(run))
     }
 
-    async fn outcome(&self, run: &str, task: v1::BrowserTask, progress: Waiting) -> v1::BrowserOutcome {
+    async fn outcome(&self, run: &str, task: v1::BrowserTask, reporter: &Reporter) -> v1::BrowserOutcome {
         // Where nobody knows what became of an activity, there is nothing to be asked of the browser.
         let unknown = task.failure.as_ref().filter(|failure| failure.error_code == code::BROWSER_LOST);
         let problem = match (unknown, task.activity(), self.handle(run)) {
             (Some(failure), ..) => failure.message.clone(),
-            (_, v1::BrowserActivity::Open, _) => match self.open(run, &task, progress).await {
+            (_, v1::BrowserActivity::Open, _) => match self.open(run, &task, reporter).await {
                 Ok(outcome) => return outcome,
                 Err(problem) => problem,
             },
@@ -273,7 +325,7 @@ impl Browsers {
             },
         };
         let mut evidence = self.evidence(run);
-        let clock = ShardClock::new(&self.shard);
+        let clock = ShardClock::new(&self.clock);
         let mut performer = Performer::new(Policy::default(), Vec::new());
         named(performer.lost(&task_of(task), &problem, &mut evidence, &clock).await, run)
     }
@@ -309,12 +361,12 @@ impl Handle {
         self.ask(|reply| Command::Perform { task: Box::new(task), reply }).await
     }
 
-    pub(crate) async fn observe(&self, max_characters: usize) -> Option<Result<v1::ObserveResponse, String>> {
+    pub async fn observe(&self, max_characters: usize) -> Option<Result<v1::ObserveResponse, String>> {
         self.ask(|reply| Command::Observe { max_characters, reply }).await
     }
 
     /// URL and title of what is shown, redacted; `None` while an action is in work, or where the browser is gone.
-    pub(crate) async fn location(&self) -> Option<(String, String)> {
+    pub async fn location(&self) -> Option<(String, String)> {
         let (reply, answer) = tokio::sync::oneshot::channel();
         self.inbox.try_send(Command::Location { reply }).ok()?;
         tokio::time::timeout(std::time::Duration::from_millis(500), answer).await.ok()?.ok()
@@ -324,74 +376,5 @@ impl Handle {
         let (reply, answer) = tokio::sync::oneshot::channel();
         self.inbox.send(command(reply)).await.ok()?;
         answer.await.ok()
-    }
-}
-
-/// Says what an activity waits for.
-struct Waiting {
-    lease: Option<v1::LeaseRef>,
-    progress: mpsc::Sender<v1::Progress>,
-}
-
-impl Waiting {
-    async fn say(self, message: String) {
-        let progress =
-            v1::Progress { lease: self.lease, message: Some(message), fraction: None, partial_output: None };
-        let _ = self.progress.send(progress).await;
-    }
-}
-
-impl Serve for Browsers {
-    fn name(&self) -> &'static str {
-        BROWSER_WORKER
-    }
-
-    fn agents(&self) -> Vec<v1::Agent> {
-        vec![browser_agent()]
-    }
-
-    async fn perform(
-        self: Arc<Self>,
-        assignment: v1::Assignment,
-        mut orders: mpsc::Receiver<Control>,
-        progress: mpsc::Sender<v1::Progress>,
-    ) -> Say {
-        let lease = assignment.lease.clone();
-        let run = lease.as_ref().map(|lease| lease.run_id.clone()).unwrap_or_default();
-        let task = match assignment.input.and_then(|input| input.data) {
-            Some(Data::Inline(bytes)) => v1::BrowserTask::decode(bytes).ok(),
-            _ => None,
-        };
-        let Some(task) = task else {
-            let message = "the input is no task of a browser".to_owned();
-            let error = v1::Error { code: "INVALID_ARGUMENT".to_owned(), message, ..v1::Error::default() };
-            return Say::Failed(v1::Failed { lease, error: Some(error), log: String::new() });
-        };
-        let waiting = Waiting { lease: lease.clone(), progress };
-        tokio::select! {
-            outcome = self.outcome(&run, task, waiting) => {
-                let output = v1::Payload {
-                    media_type: BROWSER_MEDIA_TYPE.to_owned(),
-                    data: Some(Data::Inline(outcome.encode_to_vec().into())),
-                };
-                Say::Completed(v1::Completed { lease, output: Some(output), log: String::new() })
-            }
-            // What was begun ends with the future that is dropped here.
-            Some(_) = orders.recv() => {
-                Say::Cancelled(v1::Cancelled { lease, partial_output: None, log: String::new() })
-            }
-        }
-    }
-}
-
-/// The agent of every activity of a script.
-pub(crate) fn browser_agent() -> v1::Agent {
-    v1::Agent {
-        name: BROWSER_AGENT.to_owned(),
-        category: "browser".to_owned(),
-        kind: v1::AgentKind::Tool as i32,
-        contract_version: "1.0.0".to_owned(),
-        max_concurrency: SLOTS,
-        ..v1::Agent::default()
     }
 }

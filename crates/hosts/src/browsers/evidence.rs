@@ -6,8 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use capataz_contracts::v1;
 use capataz_executor::evidence::{EvidenceError, EvidenceSink, Stored};
-use capataz_runtime::shell::hex;
 use capataz_store::{Millis, Store};
+
+use crate::port::Clock;
 
 /// Largest download that is kept as a blob, as of every blob. Bytes.
 const MAX_DOWNLOAD: u64 = 64 * 1024 * 1024;
@@ -16,6 +17,7 @@ const MAX_DOWNLOAD: u64 = 64 * 1024 * 1024;
 #[derive(Clone)]
 pub(crate) struct BlobEvidence {
     store: Arc<dyn Store>,
+    clock: Clock,
     downloads: PathBuf,
 }
 
@@ -27,8 +29,8 @@ impl std::fmt::Debug for BlobEvidence {
 
 impl BlobEvidence {
     /// `downloads` is the run's own folder.
-    pub(crate) fn new(store: Arc<dyn Store>, downloads: PathBuf) -> Self {
-        Self { store, downloads }
+    pub(crate) fn new(store: Arc<dyn Store>, clock: Clock, downloads: PathBuf) -> Self {
+        Self { store, clock, downloads }
     }
 
     async fn keep(
@@ -36,12 +38,12 @@ impl BlobEvidence {
         read: impl FnOnce() -> Result<Bytes, String> + Send + 'static,
     ) -> Result<Stored, EvidenceError> {
         let store = Arc::clone(&self.store);
-        let now = Millis(capataz_runtime::shell::now().0);
+        let now = Millis((self.clock)());
         let put = tokio::task::spawn_blocking(move || {
             let content = read()?;
             let size = content.len() as u64;
             let hash = store.put_blob(&content, now).map_err(|error| error.to_string())?;
-            Ok(Stored { id: hex(hash), size })
+            Ok(Stored { id: hash.to_string(), size })
         });
         put.await.unwrap_or_else(|error| Err(error.to_string())).map_err(EvidenceError)
     }

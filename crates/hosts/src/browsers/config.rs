@@ -31,7 +31,8 @@ impl Default for BrowserConfig {
 
 impl BrowserConfig {
     /// Everything that is wrong with it, with the keys.
-    pub(crate) fn check(&self) -> Vec<String> {
+    #[must_use]
+    pub fn check(&self) -> Vec<String> {
         let mut problems = Vec::new();
         if !(1..=MOST_OPEN).contains(&self.max_open) {
             problems.push(format!("browser.max_open: from 1 to {MOST_OPEN}, not {}", self.max_open));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use capataz_contracts::Violation;
+use capataz_contracts::{Violation, v1};
 use serde::Deserialize;
 
 use super::environment::Template;
@@ -88,6 +88,18 @@ impl ProcessAgent {
             max_concurrency: default_max_concurrency(),
             retryable_exit_codes: Vec::new(),
             max_output: DEFAULT_MAX_OUTPUT,
+        }
+    }
+
+    /// The agent as plans and workers know it.
+    pub fn described(&self) -> v1::Agent {
+        v1::Agent {
+            name: self.name.clone(),
+            category: self.category.clone(),
+            kind: v1::AgentKind::Task as i32,
+            contract_version: "1.0.0".to_owned(),
+            max_concurrency: self.max_concurrency,
+            ..v1::Agent::default()
         }
     }
 

@@ -7,12 +7,11 @@ use capataz_contracts::v1;
 use capataz_executor::chromium::{ChromiumBrowser, ChromiumPage};
 use capataz_executor::page::Page;
 use capataz_executor::perform::{Clock, Performer, Secrets, Task};
-use capataz_runtime::process::SecretResolver;
-use capataz_runtime::shell::Shard;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::evidence::BlobEvidence;
 use super::states::States;
+use crate::port::{self, SecretResolver};
 
 /// How long a browser that is asked to end may take.
 const CLOSE_LIMIT: Duration = Duration::from_secs(5);
@@ -34,7 +33,7 @@ pub(super) struct Live {
     pub(super) evidence: BlobEvidence,
     pub(super) secrets: Arc<dyn SecretResolver>,
     pub(super) states: States,
-    pub(super) shard: Shard,
+    pub(super) clock: port::Clock,
 }
 
 impl Live {
@@ -96,7 +95,7 @@ impl Live {
     }
 
     async fn perform(&mut self, task: v1::BrowserTask) -> v1::BrowserOutcome {
-        let clock = ShardClock::new(&self.shard);
+        let clock = ShardClock::new(&self.clock);
         let secrets = RunSecrets(&*self.secrets);
         let task = task_of(task);
         let performed =
@@ -105,7 +104,7 @@ impl Live {
     }
 
     async fn lost(&mut self, task: v1::BrowserTask, reason: &str) -> v1::BrowserOutcome {
-        let clock = ShardClock::new(&self.shard);
+        let clock = ShardClock::new(&self.clock);
         named(self.performer.lost(&task_of(task), reason, &mut self.evidence, &clock).await, &self.run)
     }
 
@@ -142,19 +141,19 @@ pub(super) fn named(mut outcome: v1::BrowserOutcome, run: &str) -> v1::BrowserOu
 
 /// The shard's time, and a clock for limits.
 pub(super) struct ShardClock<'a> {
-    shard: &'a Shard,
+    now: &'a port::Clock,
     begun: tokio::time::Instant,
 }
 
 impl<'a> ShardClock<'a> {
-    pub(super) fn new(shard: &'a Shard) -> Self {
-        Self { shard, begun: tokio::time::Instant::now() }
+    pub(super) fn new(now: &'a port::Clock) -> Self {
+        Self { now, begun: tokio::time::Instant::now() }
     }
 }
 
 impl Clock for ShardClock<'_> {
     fn now_ms(&self) -> i64 {
-        self.shard.now().0
+        (self.now)()
     }
 
     fn monotonic(&self) -> Duration {

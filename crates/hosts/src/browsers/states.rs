@@ -21,7 +21,7 @@ const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Why a state cannot be read or kept.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum StateError {
+pub enum StateError {
     #[error("there is no storage state {0:?}")]
     NotFound(String),
     #[error("storage state {0:?} is encrypted, and the configuration names no key (browser.storage_key)")]
@@ -42,7 +42,7 @@ pub(crate) enum StateError {
 
 /// The folder of the states.
 #[derive(Clone)]
-pub(crate) struct States {
+pub struct States {
     folder: PathBuf,
     key: Option<[u8; 32]>,
 }
@@ -125,7 +125,7 @@ impl States {
     }
 
     /// All states, by name.
-    pub(crate) fn list(&self) -> io::Result<Vec<v1::StorageStateInfo>> {
+    pub fn list(&self) -> io::Result<Vec<v1::StorageStateInfo>> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -155,7 +155,7 @@ impl States {
     }
 
     /// False where there is none of this name.
-    pub(crate) fn delete(&self, name: &str) -> io::Result<bool> {
+    pub fn delete(&self, name: &str) -> io::Result<bool> {
         match fs::remove_file(self.path(name)) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),

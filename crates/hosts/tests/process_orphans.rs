@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use capataz_runtime::process::{AwaitOrphansError, await_orphans};
+use capataz_hosts::commands::{AwaitOrphansError, await_orphans};
 use process_support::{Bench, HOST, eventually, is_alive};
 use rustix::fs::{FlockOperation, flock};
 

@@ -6,21 +6,7 @@ use std::ffi::OsString;
 use std::fmt;
 
 use super::agent::ProcessAgent;
-
-/// Where the values of `${secret:NAME}` come from.
-///
-/// Asked just before a command starts, on the thread that starts it: answers come from memory or a small file. Every
-/// `Fn(&str) -> Option<String>` is one.
-pub trait SecretResolver: Send + Sync {
-    /// The value of the secret; nothing where there is none of that name.
-    fn resolve(&self, name: &str) -> Option<String>;
-}
-
-impl<F: Fn(&str) -> Option<String> + Send + Sync> SecretResolver for F {
-    fn resolve(&self, name: &str) -> Option<String> {
-        self(name)
-    }
-}
+use crate::port::SecretResolver;
 
 /// A value with its references to secrets found.
 #[derive(Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 //! until even that is over.
 //!
 //! This module decides nothing about retries, timeouts or concurrency: it runs one command, once, and says how it went.
-//! Begin reading with [`run`].
+//! Begin reading with [`run`]; [`ProcessAgents`] serves assignments by it.
 
 #![expect(clippy::disallowed_methods, reason = "this module passes on what commands get of the environment")]
 
@@ -15,15 +15,13 @@ mod environment;
 mod json;
 mod outcome;
 mod run;
+mod serve;
 mod stderr;
 
 pub use capataz_shim::{AwaitOrphansError, MAX_INPUT, ShimCommand, await_orphans, shim_main};
 
 pub use agent::{DEFAULT_MAX_OUTPUT, DEFAULT_PASS_ENV, MAX_MAX_OUTPUT, OutputFormat, ProcessAgent};
-pub use environment::SecretResolver;
-pub use outcome::{
-    AGENT_COMMAND_FAILED, AGENT_COMMAND_NOT_STARTED, INPUT_TOO_LARGE, INVALID_OUTPUT, OUTPUT_TOO_LARGE,
-    Output, ProcessOutcome, SERVICE_UNAVAILABLE,
-};
-pub use run::{Control, ProcessContext, ProgressUpdate, run};
+pub use outcome::{Output, ProcessOutcome};
+pub use run::{ProcessContext, ProgressUpdate, run};
+pub use serve::ProcessAgents;
 pub use stderr::LOG_LIMIT;

@@ -1,0 +1,104 @@
+//! What the daemon does itself: which hosts there are, and how they reach the shard.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use capataz_contracts::v1::{connect_request, connect_response};
+use capataz_executor::chromium::ShimOptions;
+use capataz_hosts::browsers::{Browsers, Surroundings};
+use capataz_hosts::commands::{ProcessAgents, ProcessContext};
+use capataz_hosts::port::{Clock, Connect, SecretResolver, Speak};
+use capataz_hosts::{Host, HostNumber};
+use capataz_runtime::shell::{Shard, WorkerSender};
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+use crate::specs::Specs;
+use crate::{Config, DaemonError, secrets};
+
+/// They serve until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Hosts {
+    number: HostNumber,
+    shard: Shard,
+    running: Vec<Host>,
+    tidying: AbortHandle,
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        self.tidying.abort();
+    }
+}
+
+impl Hosts {
+    /// Begins with browsers and commands. `shims_folder` holds the locks of whatever they start.
+    pub(crate) fn start(
+        config: &Config,
+        number: HostNumber,
+        shims_folder: PathBuf,
+        shard: &Shard,
+    ) -> Result<(Self, Arc<Browsers>), DaemonError> {
+        let clock = clock(shard);
+        let shim = config.shim.clone().unwrap_or_default();
+        let secrets: Arc<dyn SecretResolver> = Arc::new(secrets::Secrets::new(config.secrets_dir.clone()));
+        let browsers = Browsers::new(Surroundings {
+            config: config.browser.clone(),
+            data_dir: config.data_dir.clone(),
+            store: Arc::clone(shard.store()),
+            clock: Arc::clone(&clock),
+            shim: ShimOptions { command: shim.clone(), locks_folder: shims_folder.clone() },
+            secrets: Arc::clone(&secrets),
+        })?;
+        // No script ends unseen between the first browser and the one who closes it.
+        let scripts_over = shard.scripts_over();
+        let tidying = tokio::spawn(Arc::clone(&browsers).tidy(scripts_over)).abort_handle();
+        let mut hosts = Self { number, shard: shard.clone(), running: Vec::new(), tidying };
+        hosts.add(Arc::clone(&browsers))?;
+        if !config.agents.is_empty() {
+            let context = ProcessContext { shim, shims_folder, secrets };
+            let store = Arc::clone(shard.store());
+            hosts.add(ProcessAgents::new(config.agents.clone(), context, store, clock))?;
+        }
+        Ok((hosts, browsers))
+    }
+
+    /// Serves the built-in agent, where there can be specs.
+    pub(crate) fn serve_templates(&mut self, specs: &Specs) -> Result<(), DaemonError> {
+        match specs.templates(clock(&self.shard)) {
+            Some(templates) => self.add(templates),
+            None => Ok(()),
+        }
+    }
+
+    fn add<W: capataz_hosts::Serve>(&mut self, work: Arc<W>) -> Result<(), DaemonError> {
+        self.running.push(Host::start(work, self.number, Port(self.shard.clone()))?);
+        Ok(())
+    }
+}
+
+/// The shard's time, as hosts ask for it.
+fn clock(shard: &Shard) -> Clock {
+    let shard = shard.clone();
+    Arc::new(move || shard.now().0)
+}
+
+/// The shard, as hosts reach it.
+struct Port(Shard);
+
+struct Speaker(WorkerSender);
+
+impl Connect for Port {
+    type Speaker = Speaker;
+
+    async fn connect(&self, slots: usize) -> (mpsc::Receiver<connect_response::Frame>, Speaker) {
+        let (frames, sender) = self.0.connect(slots).await.split();
+        (frames, Speaker(sender))
+    }
+}
+
+impl Speak for Speaker {
+    async fn say(&self, frame: connect_request::Frame) -> bool {
+        self.0.send(frame).await
+    }
+}

@@ -1,0 +1,142 @@
+//! Process agents: one command for each assignment.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use capataz_contracts::v1::{self, payload::Data};
+use capataz_contracts::validate::INLINE_MAX;
+use capataz_policy::codes;
+use capataz_store::{BlobHash, Millis, Store};
+use tokio::sync::mpsc;
+
+use super::{Output, ProcessAgent, ProcessContext, ProcessOutcome, ProgressUpdate, run};
+use crate::port::Clock;
+use crate::serve::{Answer, Order, Reporter, Serve};
+
+/// Serves the process agents of the configuration.
+pub struct ProcessAgents {
+    agents: BTreeMap<String, Arc<ProcessAgent>>,
+    context: ProcessContext,
+    store: Arc<dyn Store>,
+    clock: Clock,
+}
+
+impl fmt::Debug for ProcessAgents {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("ProcessAgents")
+            .field("agents", &self.agents)
+            .field("context", &self.context)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ProcessAgents {
+    /// The agents were validated. Inputs are read from `store`, and outputs put there, where they are large.
+    #[must_use]
+    pub fn new(
+        agents: Vec<ProcessAgent>,
+        context: ProcessContext,
+        store: Arc<dyn Store>,
+        clock: Clock,
+    ) -> Arc<Self> {
+        let agents = agents.into_iter().map(|agent| (agent.name.clone(), Arc::new(agent))).collect();
+        Arc::new(Self { agents, context, store, clock })
+    }
+
+    /// Runs the command of one assignment.
+    async fn execute(
+        &self,
+        assignment: v1::Assignment,
+        orders: mpsc::Receiver<Order>,
+        reporter: Reporter,
+    ) -> Answer {
+        let Some(agent) = self.agents.get(&assignment.agent) else {
+            let message = format!("agent {:?} is not configured any more", assignment.agent);
+            return Answer::failed(codes::AGENT_COMMAND_NOT_STARTED, message);
+        };
+        let input = match self.read_input(assignment.input).await {
+            Ok(input) => input,
+            Err(message) => return Answer::failed(codes::INPUT_UNRESOLVED, message),
+        };
+        let report = move |update: ProgressUpdate| reporter.say(update.line);
+        match run(agent, &self.context, input, orders, report).await {
+            ProcessOutcome::Completed { output, log } => match self.payload(output).await {
+                Ok(output) => Answer::Completed { output, log: text(&log) },
+                Err(message) => {
+                    let error =
+                        v1::Error { code: codes::API_ERROR.to_owned(), message, ..v1::Error::default() };
+                    Answer::Failed { error: Box::new(error), log: text(&log) }
+                }
+            },
+            ProcessOutcome::Failed { error, log } => Answer::Failed { error, log: text(&log) },
+            ProcessOutcome::Cancelled { partial, log } => {
+                let partial_output = match partial {
+                    Some(partial) => self.payload(partial).await.ok(),
+                    None => None,
+                };
+                Answer::Cancelled { partial_output, log: text(&log) }
+            }
+        }
+    }
+
+    async fn read_input(&self, input: Option<v1::Payload>) -> Result<Bytes, String> {
+        match input.and_then(|input| input.data) {
+            None => Ok(Bytes::from_static(b"null")),
+            Some(Data::Inline(bytes)) => Ok(bytes),
+            Some(Data::Blob(blob)) => {
+                let hash: BlobHash =
+                    blob.blake3.parse().map_err(|_| "the input's blob reference is no hash".to_owned())?;
+                let store = Arc::clone(&self.store);
+                let length = usize::try_from(blob.size).unwrap_or(usize::MAX);
+                let read = tokio::task::spawn_blocking(move || store.read_blob(hash, 0, length)).await;
+                match read {
+                    Ok(Ok(Some(bytes))) => Ok(bytes),
+                    Ok(Ok(None)) => Err(format!("blob {} is gone", blob.blake3)),
+                    Ok(Err(error)) => Err(error.to_string()),
+                    Err(error) => Err(error.to_string()),
+                }
+            }
+        }
+    }
+
+    /// Inline where it is small, else a blob that is durable before anything names it.
+    async fn payload(&self, output: Output) -> Result<v1::Payload, String> {
+        let Output { media_type, bytes } = output;
+        if bytes.len() <= INLINE_MAX {
+            return Ok(v1::Payload { media_type, data: Some(Data::Inline(bytes)) });
+        }
+        let size = bytes.len() as u64;
+        let store = Arc::clone(&self.store);
+        let now = Millis((self.clock)());
+        let put = tokio::task::spawn_blocking(move || store.put_blob(&bytes, now)).await;
+        let hash = put.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        let blob = v1::BlobRef { blake3: hash.to_string(), size };
+        Ok(v1::Payload { media_type, data: Some(Data::Blob(blob)) })
+    }
+}
+
+impl Serve for ProcessAgents {
+    fn name(&self) -> &'static str {
+        "capataz-process-host"
+    }
+
+    fn agents(&self) -> Vec<v1::Agent> {
+        self.agents.values().map(|agent| agent.described()).collect()
+    }
+
+    async fn perform(
+        self: Arc<Self>,
+        assignment: v1::Assignment,
+        orders: mpsc::Receiver<Order>,
+        reporter: Reporter,
+    ) -> Answer {
+        self.execute(assignment, orders, reporter).await
+    }
+}
+
+fn text(log: &Bytes) -> String {
+    String::from_utf8_lossy(log).into_owned()
+}

@@ -1,0 +1,195 @@
+//! Drives the protocol of one worker: its connection, its tasks, its heartbeat. It decides nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use capataz_contracts::{Violation, v1};
+use capataz_policy::codes;
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinError, JoinSet};
+use tokio::time::{Interval, MissedTickBehavior};
+
+use crate::number::HostNumber;
+use crate::port::{Connect, Speak};
+use crate::protocol::{Input, Lease, Output, Protocol};
+use crate::serve::{Answer, News, Order, Reporter, Serve};
+
+/// Until a shard says how often it wants to hear something.
+const HEARTBEAT: Duration = Duration::from_secs(2);
+/// Between two connections: a shard that reads itself anew has closed the first one.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Orders that may wait for one piece of work; beyond them the shard revokes the lease when the grace is over.
+const ORDERS: usize = 16;
+
+/// Why a host does not start.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the worker {name} cannot say hello: {}",
+    .violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+)]
+pub struct InvalidHost {
+    pub name: &'static str,
+    pub violations: Vec<Violation>,
+}
+
+/// A worker within the daemon. It serves until it is dropped; then everything that it does ends.
+#[derive(Debug)]
+pub struct Host {
+    task: AbortHandle,
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Host {
+    /// Begins to serve a shard.
+    ///
+    /// # Errors
+    /// The agents cannot be served, because the shard would refuse them.
+    pub fn start<W: Serve>(
+        work: Arc<W>,
+        number: HostNumber,
+        shard: impl Connect,
+    ) -> Result<Self, InvalidHost> {
+        let name = work.name();
+        let protocol = Protocol::new(number.worker_id(name), work.agents(), work.inline_max());
+        let protocol = protocol.map_err(|violations| InvalidHost { name, violations })?;
+        let driver = Driver {
+            work,
+            shard,
+            protocol,
+            running: BTreeMap::new(),
+            tasks: JoinSet::new(),
+            news: Arc::default(),
+            beat: every(HEARTBEAT),
+        };
+        Ok(Self { task: tokio::spawn(driver.run()).abort_handle() })
+    }
+}
+
+struct Driver<W, C> {
+    work: Arc<W>,
+    shard: C,
+    protocol: Protocol,
+    running: BTreeMap<Lease, Running>,
+    tasks: JoinSet<(Lease, Answer)>,
+    news: Arc<News>,
+    beat: Interval,
+}
+
+struct Running {
+    orders: mpsc::Sender<Order>,
+    task: AbortHandle,
+}
+
+/// The shard is gone for good.
+struct Gone;
+
+impl<W: Serve, C: Connect> Driver<W, C> {
+    async fn run(mut self) {
+        let slots = usize::try_from(self.protocol.slots()).unwrap_or(usize::MAX);
+        loop {
+            let (mut frames, speaker) = self.shard.connect(slots).await;
+            if let Err(Gone) = self.converse(&mut frames, &speaker).await {
+                return;
+            }
+            drop(speaker);
+            let _ = self.protocol.handle(Input::Disconnected);
+            if self.protocol.is_over() {
+                return;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// One connection, to its end.
+    async fn converse<S: Speak>(
+        &mut self,
+        frames: &mut mpsc::Receiver<v1::connect_response::Frame>,
+        speaker: &S,
+    ) -> Result<(), Gone> {
+        self.turn(Input::Connected, speaker).await?;
+        loop {
+            // What frees slots goes before what is only nice to know.
+            tokio::select! {
+                biased;
+                frame = frames.recv() => match frame {
+                    Some(frame) => self.turn(Input::Heard(frame), speaker).await?,
+                    None => return Ok(()),
+                },
+                Some(ended) = self.tasks.join_next() => if let Some(input) = self.ended(ended) {
+                    self.turn(input, speaker).await?;
+                },
+                () = self.news.rung() => for (lease, message) in self.news.take() {
+                    self.turn(Input::Progress(lease, message), speaker).await?;
+                },
+                _ = self.beat.tick() => self.turn(Input::Beat, speaker).await?,
+            }
+        }
+    }
+
+    async fn turn<S: Speak>(&mut self, input: Input, speaker: &S) -> Result<(), Gone> {
+        for output in self.protocol.handle(input) {
+            match output {
+                Output::Say(frame) => {
+                    if !speaker.say(frame).await {
+                        return Err(Gone);
+                    }
+                }
+                Output::Begin(lease, assignment) => self.begin(lease, assignment),
+                Output::Order(lease, order) => {
+                    if let Some(running) = self.running.get(&lease) {
+                        let _ = running.orders.try_send(order);
+                    }
+                }
+                Output::Abandon(lease) => {
+                    if let Some(running) = self.running.remove(&lease) {
+                        running.task.abort();
+                    }
+                }
+                Output::BeatEvery(period) => self.beat = every(period),
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, lease: Lease, assignment: v1::Assignment) {
+        let (orders, receiver) = mpsc::channel(ORDERS);
+        let reporter = Reporter::new(lease.clone(), Arc::clone(&self.news));
+        let work = Arc::clone(&self.work).perform(assignment, receiver, reporter);
+        let answered = lease.clone();
+        let task = self.tasks.spawn(async move { (answered, work.await) });
+        self.running.insert(lease, Running { orders, task });
+    }
+
+    fn ended(&mut self, ended: Result<(Lease, Answer), JoinError>) -> Option<Input> {
+        let (lease, answer) = match ended {
+            Ok(ended) => ended,
+            // Abandoned, and taken out of what runs.
+            Err(error) if error.is_cancelled() => return None,
+            Err(error) => {
+                let found = self.running.iter().find(|(_, running)| running.task.id() == error.id());
+                let lease = found.map(|(lease, _)| lease.clone())?;
+                (
+                    lease,
+                    Answer::failed(codes::LOGIC_ERROR, format!("the daemon's own work broke off: {error}")),
+                )
+            }
+        };
+        self.running.remove(&lease);
+        Some(Input::Ended(lease, answer))
+    }
+}
+
+fn every(period: Duration) -> Interval {
+    let mut interval = tokio::time::interval(period);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
+}
+
+#[cfg(test)]
+mod tests;

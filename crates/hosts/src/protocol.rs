@@ -1,0 +1,249 @@
+//! The worker protocol as a worker speaks it, sans-IO: frames and ends of work go in, frames and orders come out.
+//!
+//! Everything that is said depends on what is held, so that after a broken connection it is said again from here. An
+//! answer is held until the shard confirms or refuses it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear};
+use capataz_contracts::validate::{self, PROTOCOL, SLOTS_MAX};
+use capataz_contracts::{Violation, validate::worker_frame};
+
+use crate::serve::{Answer, Order};
+
+/// One worker's right to work on one attempt.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lease {
+    run_id: String,
+    wave: u32,
+    task: u32,
+    token: u64,
+}
+
+impl From<v1::LeaseRef> for Lease {
+    fn from(v1::LeaseRef { run_id, wave, task, lease }: v1::LeaseRef) -> Self {
+        Self { run_id, wave, task, token: lease }
+    }
+}
+
+impl From<Lease> for v1::LeaseRef {
+    fn from(Lease { run_id, wave, task, token }: Lease) -> Self {
+        Self { run_id, wave, task, lease: token }
+    }
+}
+
+/// What the protocol is told.
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// A connection is there, on which nothing was said.
+    Connected,
+    Heard(Hear),
+    /// The work of a lease has ended.
+    Ended(Lease, Answer),
+    Progress(Lease, String),
+    /// The time between two heartbeats is over.
+    Beat,
+    Disconnected,
+}
+
+/// What is to be done, in this order.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Output {
+    Say(Say),
+    Begin(Lease, v1::Assignment),
+    Order(Lease, Order),
+    /// Nobody waits for this work any more.
+    Abandon(Lease),
+    BeatEvery(Duration),
+}
+
+/// One worker.
+#[derive(Debug)]
+pub(crate) struct Protocol {
+    /// The first frame of each connection, but for what is held.
+    hello: v1::Hello,
+    inline_max: usize,
+    held: BTreeMap<Lease, Held>,
+    /// The shard has answered the hello.
+    is_welcome: bool,
+    is_draining: bool,
+}
+
+#[derive(Debug)]
+enum Held {
+    /// With the progress that could not be said yet.
+    Running(Option<String>),
+    /// Until it is confirmed.
+    Answered(Say),
+}
+
+impl Protocol {
+    /// # Errors
+    /// What a shard would refuse of its hello.
+    pub(crate) fn new(
+        worker_id: String,
+        agents: Vec<v1::Agent>,
+        inline_max: usize,
+    ) -> Result<Self, Vec<Violation>> {
+        let slots = agents.iter().fold(0_u32, |sum, agent| sum.saturating_add(agent.max_concurrency.max(1)));
+        let slots = slots.clamp(1, SLOTS_MAX);
+        let hello = v1::Hello { worker_id, agents, slots, held: Vec::new(), protocol: PROTOCOL };
+        let violations = validate::hello(&hello);
+        if !violations.is_empty() {
+            return Err(violations);
+        }
+        Ok(Self { hello, inline_max, held: BTreeMap::new(), is_welcome: false, is_draining: false })
+    }
+
+    pub(crate) fn slots(&self) -> u32 {
+        self.hello.slots
+    }
+
+    /// Whether there is no reason for another connection: the shard gives nothing new, and nothing is held.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_draining && self.held.is_empty()
+    }
+
+    pub(crate) fn handle(&mut self, input: Input) -> Vec<Output> {
+        match input {
+            Input::Connected => {
+                self.is_draining = false;
+                let held = self.held.keys().cloned().map(v1::LeaseRef::from).collect();
+                vec![Output::Say(Say::Hello(v1::Hello { held, ..self.hello.clone() }))]
+            }
+            Input::Heard(frame) => self.heard(frame),
+            Input::Ended(lease, answer) => self.ended(lease, answer),
+            Input::Progress(lease, message) => self.progressed(lease, message),
+            Input::Beat if self.is_welcome => vec![Output::Say(Say::Heartbeat(v1::Heartbeat {}))],
+            Input::Beat => Vec::new(),
+            Input::Disconnected => {
+                self.is_welcome = false;
+                Vec::new()
+            }
+        }
+    }
+
+    fn heard(&mut self, frame: Hear) -> Vec<Output> {
+        match frame {
+            Hear::Welcome(welcome) => self.welcomed(welcome),
+            Hear::Assignment(assignment) => self.assigned(assignment),
+            Hear::Cancel(v1::Cancel { lease, grace_ms, .. }) => {
+                let grace = Duration::from_millis(u64::try_from(grace_ms).unwrap_or(0));
+                self.order(lease, Order::Cancel { grace })
+            }
+            // Work knows no deadline of its own: the shard says when its time is over.
+            Hear::DeadlineExtended(v1::DeadlineExtended { lease, cancel_withdrawn: true, .. }) => {
+                self.order(lease, Order::Withdraw)
+            }
+            Hear::DeadlineExtended(_) => Vec::new(),
+            Hear::LeaseRevoked(v1::LeaseRevoked { lease }) => {
+                let Some(lease) = lease.map(Lease::from) else { return Vec::new() };
+                match self.held.remove(&lease) {
+                    Some(Held::Running(_)) => vec![Output::Abandon(lease)],
+                    Some(Held::Answered(_)) | None => Vec::new(),
+                }
+            }
+            Hear::ResultAccepted(v1::ResultAccepted { lease })
+            | Hear::ResultRefused(v1::ResultRefusedFrame { lease, .. }) => {
+                if let Some(lease) = lease.map(Lease::from)
+                    && matches!(self.held.get(&lease), Some(Held::Answered(_)))
+                {
+                    self.held.remove(&lease);
+                }
+                Vec::new()
+            }
+            // What is held goes on to its end, and what was on its way is begun.
+            Hear::Drain(v1::Drain {}) => {
+                self.is_draining = true;
+                Vec::new()
+            }
+        }
+    }
+
+    /// What the shard no longer knows is dropped; what it may have missed is said again.
+    fn welcomed(&mut self, welcome: v1::Welcome) -> Vec<Output> {
+        self.is_welcome = true;
+        let reattached: Vec<Lease> = welcome.reattached.into_iter().map(Lease::from).collect();
+        let is_lost =
+            |lease: &Lease, held: &mut Held| matches!(held, Held::Running(_)) && !reattached.contains(lease);
+        let lost: Vec<Lease> = self.held.extract_if(.., is_lost).map(|(lease, _)| lease).collect();
+        let mut outputs: Vec<Output> = lost.into_iter().map(Output::Abandon).collect();
+        for (lease, held) in &mut self.held {
+            match held {
+                Held::Answered(answer) => outputs.push(Output::Say(answer.clone())),
+                Held::Running(unsaid) => {
+                    outputs.extend(unsaid.take().map(|message| Output::Say(progress(lease, message))));
+                }
+            }
+        }
+        // Twice in each interval, so that a busy machine is not taken for a dead one.
+        let interval = u64::try_from(welcome.heartbeat_interval_ms).unwrap_or(0);
+        if interval > 1 {
+            outputs.push(Output::BeatEvery(Duration::from_millis(interval / 2)));
+        }
+        outputs
+    }
+
+    fn assigned(&mut self, assignment: v1::Assignment) -> Vec<Output> {
+        let Some(reference) = assignment.lease.clone() else { return Vec::new() };
+        let lease = Lease::from(reference.clone());
+        let ack = Output::Say(Say::Ack(v1::Ack { lease: Some(reference) }));
+        match self.held.get(&lease) {
+            None => {
+                self.held.insert(lease.clone(), Held::Running(None));
+                vec![ack, Output::Begin(lease, assignment)]
+            }
+            Some(Held::Running(_)) => vec![ack],
+            Some(Held::Answered(answer)) => vec![Output::Say(answer.clone())],
+        }
+    }
+
+    fn order(&mut self, lease: Option<v1::LeaseRef>, order: Order) -> Vec<Output> {
+        let running =
+            lease.map(Lease::from).filter(|lease| matches!(self.held.get(lease), Some(Held::Running(_))));
+        running.map(|lease| Output::Order(lease, order)).into_iter().collect()
+    }
+
+    fn ended(&mut self, lease: Lease, answer: Answer) -> Vec<Output> {
+        // It may have been revoked just before.
+        let Some(held @ Held::Running(_)) = self.held.get_mut(&lease) else { return Vec::new() };
+        let frame = worker_frame(said(lease, answer), self.inline_max);
+        *held = Held::Answered(frame.clone());
+        // The answer to a hello makes everything be said that is held.
+        if self.is_welcome { vec![Output::Say(frame)] } else { Vec::new() }
+    }
+
+    fn progressed(&mut self, lease: Lease, message: String) -> Vec<Output> {
+        match self.held.get_mut(&lease) {
+            Some(Held::Running(_)) if self.is_welcome => vec![Output::Say(progress(&lease, message))],
+            Some(Held::Running(unsaid)) => {
+                *unsaid = Some(message);
+                Vec::new()
+            }
+            Some(Held::Answered(_)) | None => Vec::new(),
+        }
+    }
+}
+
+fn progress(lease: &Lease, message: String) -> Say {
+    let lease = Some(lease.clone().into());
+    let frame = v1::Progress { lease, message: Some(message), fraction: None, partial_output: None };
+    worker_frame(Say::Progress(frame), validate::INLINE_MAX)
+}
+
+fn said(lease: Lease, answer: Answer) -> Say {
+    let lease = Some(lease.into());
+    match answer {
+        Answer::Completed { output, log } => {
+            Say::Completed(v1::Completed { lease, output: Some(output), log })
+        }
+        Answer::Failed { error, log } => Say::Failed(v1::Failed { lease, error: Some(*error), log }),
+        Answer::Cancelled { partial_output, log } => {
+            Say::Cancelled(v1::Cancelled { lease, partial_output, log })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
