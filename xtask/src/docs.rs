@@ -23,7 +23,7 @@ const ARCHITECTURE: &str = "ARCHITECTURE.md";
 const ANSWERS: &[&str] = &["crates/daemon/src/status.rs", "crates/daemon/src/services"];
 
 /// Where errors of the contract are made beside the table.
-const MAKERS: &[&str] = &["crates/engine/src", "crates/runtime/src"];
+const MAKERS: &[&str] = &["crates/engine/src", "crates/hosts/src", "crates/runtime/src"];
 
 pub fn run() -> Outcome {
     let root = project_root()?;
