@@ -30,8 +30,8 @@ const ARCHITECTURE_LINES: usize = 250;
 /// Source files in which every upper-case text is a code.
 const ANSWERS: &[&str] = &["crates/daemon/src/status.rs", "crates/daemon/src/services"];
 
-/// Folders with further codes of the contract, outside of the table.
-const MAKERS: &[&str] = &["crates/engine/src", "crates/runtime/src"];
+/// Where errors of the contract are made beside the table.
+const MAKERS: &[&str] = &["crates/engine/src", "crates/hosts/src", "crates/runtime/src"];
 
 pub fn run() -> Outcome {
     let root = project_root()?;

@@ -74,9 +74,22 @@ async fn after_a_kill_no_child_or_grandchild_is_alive_when_the_next_lease_starts
     assert_eq!(journal.iter().filter(|line| *line == "start").count(), 2, "{journal:?}");
     assert!(!journal.iter().any(|line| line.starts_with("alive")), "{journal:?}");
     let view = daemon.client().await;
-    let request = v1::GetRunRequest { run_id: run, ..Default::default() };
-    let run = view.get_run(request).await.unwrap().run.unwrap();
-    assert_eq!(run.waves[0].tasks[0].attempt, 1, "a lost lease is no attempt");
+    let request = v1::GetRunRequest { run_id: run.clone(), ..Default::default() };
+    let view = view.get_run(request).await.unwrap().run.unwrap();
+    assert_eq!(view.waves[0].tasks[0].attempt, 1, "a lost lease is no attempt");
+    let (mut workers, mut losses) = (Vec::new(), Vec::new());
+    let mut events = daemon.client().await.export_run(&run).await.unwrap();
+    while let Some(event) = events.next().await {
+        match event.unwrap().body {
+            Some(v1::event::Body::TaskLeased(leased)) => workers.push(leased.worker),
+            Some(v1::event::Body::TaskLeaseLost(lost)) => losses.push(lost.reason()),
+            _ => {}
+        }
+    }
+    // The host came back under its own id and said that it holds nothing: nobody waited for it.
+    assert_eq!(losses, [v1::LeaseLossReason::Restarted]);
+    let [before, after] = workers.as_slice() else { unreachable!("two leases, not {workers:?}") };
+    assert!(before == after && before.starts_with("capataz-process-host-"), "{workers:?}");
 }
 
 #[tokio::test]
