@@ -1,0 +1,224 @@
+//! What one turn of the core decides for several runs and sessions at once: snapshots, refused asks, sweeps, draining.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::collections::BTreeSet;
+
+use capataz_contracts::v1::{self, connect_request::Frame as Say, event::Body};
+use capataz_engine::{Plan, StartRun, Timestamp, Work};
+use capataz_runtime::core::{
+    Answer, ConnectionId, Core, CoreConfig, Found, Input, Output, Recovered, ReplyId, Request, Route,
+    SESSION_LABEL, StartRequest, session_stream,
+};
+use capataz_runtime::feed;
+use capataz_runtime::shell::load_session;
+use capataz_store::{Append, IdempotencyKey, MemoryStore, RunId, ShardId, ShardWriter, Store};
+use prost::Message;
+use uuid::Uuid;
+
+const SHARD: ShardId = ShardId(0);
+
+/// A router that knows one spec: asks for `sage` wait for its agent, all others end in the turn in which they begin.
+struct Sage;
+
+impl Route for Sage {
+    fn route(&self, ask: &v1::Ask, _: &v1::SessionContext, _: Option<&str>) -> Found {
+        let routing = v1::Routing { spec: "sage".to_owned(), ..v1::Routing::default() };
+        let missing = || v1::Error { code: "SPEC_NOT_AVAILABLE".to_owned(), ..v1::Error::default() };
+        let known = ask.spec.as_deref() == Some("sage");
+        let target = if known { Ok((Box::new(routing), "sage".to_owned())) } else { Err(missing()) };
+        Found { target, default_spec: None }
+    }
+}
+
+/// A core, and a disk that is busy until the test says otherwise.
+struct World {
+    store: MemoryStore,
+    writer: Box<dyn ShardWriter>,
+    core: Core,
+    waiting: Vec<Append>,
+}
+
+impl World {
+    fn new() -> Self {
+        let store = MemoryStore::new();
+        let writer = store.claim(SHARD).unwrap();
+        let config = CoreConfig { snapshot_every: 1, session_snapshot_every: 1, ..CoreConfig::default() };
+        let mut core = Core::new(config);
+        core.set_router(std::sync::Arc::new(Sage));
+        let mut world = Self { store, writer, core, waiting: Vec::new() };
+        let epoch = world.writer.epoch();
+        world.hears(Input::Recovered(Recovered {
+            epoch,
+            runs: Vec::new(),
+            sessions: Vec::new(),
+            agents: Vec::new(),
+        }));
+        world
+    }
+
+    /// Hands over one input, and what is read of sessions at once.
+    fn hears(&mut self, input: Input) -> Vec<Output> {
+        let mut outputs = Vec::new();
+        self.core.handle(Timestamp(1_000), input, &mut outputs);
+        let mut loaded = Vec::new();
+        for output in &outputs {
+            match output {
+                Output::Append { append, .. } => self.waiting.push(append.clone()),
+                Output::PutSnapshot { run, snapshot } => {
+                    let durable = self.store.get_run(*run).unwrap().map_or(0, |row| row.last_seq);
+                    assert!(
+                        snapshot.seq <= durable,
+                        "snapshot at {}, the log ends at {durable}",
+                        snapshot.seq
+                    );
+                }
+                Output::LoadSession { stream } => loaded.push(*stream),
+                Output::Restart => panic!("the log is not what the core believes"),
+                _ => {}
+            }
+        }
+        for stream in loaded {
+            let state = load_session(&self.store, stream).unwrap().map(Box::new);
+            outputs.extend(self.hears(Input::SessionLoaded { stream, state }));
+        }
+        outputs
+    }
+
+    /// The disk takes all that waits into one commit.
+    fn commits(&mut self) -> Vec<Output> {
+        let appends = std::mem::take(&mut self.waiting);
+        let outcomes = self.writer.commit(&appends).unwrap();
+        self.hears(Input::Committed { outcomes })
+    }
+
+    fn commits_all(&mut self) {
+        while !self.waiting.is_empty() {
+            self.commits();
+        }
+    }
+
+    fn starts(&mut self, number: u128, work: Work, key: Option<&str>) -> Vec<Output> {
+        let session = match &work {
+            Work::Ask(ask) => ask.session.clone(),
+            _ => None,
+        };
+        let labels = session.map(|session| (SESSION_LABEL.to_owned(), session)).into_iter().collect();
+        let key = key.map(|key| IdempotencyKey { key: key.to_owned().into(), request: [1; 32] });
+        let request = StartRequest {
+            run: RunId(Uuid::from_u128(number)),
+            start: StartRun { work, labels, parent: None },
+            agents: BTreeSet::new(),
+            commands: Vec::new(),
+            resources: Vec::new(),
+            key,
+            wait: false,
+            blobs: Vec::new(),
+        };
+        let reply = ReplyId(u64::try_from(number).unwrap());
+        self.hears(Input::Request { reply, request: Request::Start(Box::new(request)) })
+    }
+
+    /// An ask of a session, which ends at once.
+    fn asks(&mut self, number: u128, session: &str) -> Vec<Output> {
+        self.starts(number, ask(session, None), Some(&format!("key-{number}")))
+    }
+
+    fn events(&self, stream: RunId) -> Vec<Body> {
+        let rows = self.store.read_run(stream, 0, usize::MAX, usize::MAX).unwrap();
+        let events = rows.iter().flat_map(|row| feed::split(&row.events));
+        events.map(|event| v1::Event::decode(event).unwrap().body.unwrap()).collect()
+    }
+
+    fn turns(&self, session: &str) -> usize {
+        let events = self.events(session_stream(session));
+        events.iter().filter(|body| matches!(body, Body::SessionTurn(_))).count()
+    }
+}
+
+fn ask(session: &str, spec: Option<&str>) -> Work {
+    Work::Ask(v1::Ask {
+        text: "text".to_owned(),
+        session: Some(session.to_owned()),
+        spec: spec.map(str::to_owned),
+        request_id: Some("request".to_owned()),
+        ..v1::Ask::default()
+    })
+}
+
+fn loads(outputs: &[Output], session: &str) -> bool {
+    let is_it = |output: &Output| matches!(output, Output::LoadSession { stream } if *stream == session_stream(session));
+    outputs.iter().any(is_it)
+}
+
+#[test]
+fn a_snapshot_never_runs_ahead_of_the_log() {
+    let mut world = World::new();
+    // The first ask has ended, and its end is on its way to the disk when the second one is accepted.
+    world.asks(1, "a");
+    world.commits();
+    world.asks(2, "a");
+    // The end of the first is durable: the second one begins and ends in the same turn.
+    world.commits();
+    world.commits_all();
+    assert_eq!(world.turns("a"), 2);
+}
+
+#[test]
+fn nobody_begins_on_the_turn_of_an_ask_that_was_refused() {
+    let mut world = World::new();
+    world.starts(1, ask("a", None), Some("key"));
+    world.commits_all();
+    // The same request again, whose end becomes part of the session before anybody knows that the key is taken; and
+    // another one behind it.
+    world.starts(2, ask("a", None), Some("key"));
+    world.asks(3, "a");
+    let outputs = world.commits();
+    let existing = outputs.iter().any(|output| {
+        matches!(output, Output::Reply { answer: Answer::Existing { run }, .. } if run.0 == Uuid::from_u128(1))
+    });
+    assert!(existing, "{outputs:?}");
+    world.commits_all();
+    let begun = world.events(RunId(Uuid::from_u128(3))).into_iter().find_map(|body| match body {
+        Body::AskBegun(begun) => begun.context,
+        _ => None,
+    });
+    assert_eq!(begun.unwrap().message_count, 1, "it begins on what was really said");
+    assert_eq!(world.turns("a"), 2, "and its own turn is not lost");
+}
+
+#[test]
+fn a_sweep_spares_sessions_in_use_and_is_waited_for_by_others() {
+    let mut world = World::new();
+    world.asks(1, "a");
+    world.asks(2, "b");
+    world.commits_all();
+    // The agent of this one never comes: the session stays in use.
+    world.starts(3, ask("a", Some("sage")), None);
+    let outputs = world.hears(Input::Sweep);
+    let [Output::Sweep { keep: Some(keep) }] = outputs.as_slice() else { panic!("{outputs:?}") };
+    assert_eq!(*keep, BTreeSet::from([session_stream("a")]));
+    // The sweep may remove the other one: it is read afterwards.
+    assert!(!loads(&world.asks(4, "b"), "b"));
+    assert!(loads(&world.hears(Input::Swept), "b"));
+}
+
+#[test]
+fn a_daemon_that_drains_leases_nothing() {
+    let mut world = World::new();
+    let task = v1::Task { name: "t".to_owned(), agent: "a".to_owned(), ..v1::Task::default() };
+    let waves = vec![v1::Wave { tasks: vec![task], ..v1::Wave::default() }];
+    let mut plan = v1::Plan { name: "p".to_owned(), waves, ..v1::Plan::default() };
+    Plan::materialise(&mut plan).unwrap();
+    world.starts(1, Work::Plan(plan), None);
+    world.commits_all();
+    world.hears(Input::Drain);
+    let agent = v1::Agent { name: "a".to_owned(), max_concurrency: 1, ..v1::Agent::default() };
+    let hello =
+        v1::Hello { worker_id: "w".to_owned(), agents: vec![agent], slots: 1, ..v1::Hello::default() };
+    world.hears(Input::Frame { connection: ConnectionId(1), frame: Say::Hello(hello) });
+    world.commits_all();
+    let leased =
+        world.events(RunId(Uuid::from_u128(1))).iter().any(|body| matches!(body, Body::TaskLeased(_)));
+    assert!(!leased, "the task waits for the next daemon");
+}
