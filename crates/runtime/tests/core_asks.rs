@@ -151,10 +151,10 @@ impl World {
                     let answer = find(Some(&Waves), ask, context, asked);
                     self.inbox.push_back(Input::Answered { run, query, answer });
                 }
-                Output::LoadSession { stream } => {
+                Output::LoadSession { stream, load } => {
                     self.sessions_read += 1;
                     let state = load_session(&self.store, stream).unwrap().map(Box::new);
-                    self.inbox.push_back(Input::SessionLoaded { stream, state });
+                    self.inbox.push_back(Input::SessionLoaded { stream, load, state });
                 }
                 Output::Frame { frame: Hear::Assignment(assignment), .. } => self.answer(assignment),
                 Output::Reply { reply, answer } => self.replied(usize::try_from(reply.0).unwrap(), answer),

@@ -73,14 +73,14 @@ impl World {
                         snapshot.seq
                     );
                 }
-                Output::LoadSession { stream } => loaded.push(*stream),
+                Output::LoadSession { stream, load } => loaded.push((*stream, *load)),
                 Output::Restart => panic!("the log is not what the core believes"),
                 _ => {}
             }
         }
-        for stream in loaded {
+        for (stream, load) in loaded {
             let state = load_session(&self.store, stream).unwrap().map(Box::new);
-            outputs.extend(self.hears(Input::SessionLoaded { stream, state }));
+            outputs.extend(self.hears(Input::SessionLoaded { stream, load, state }));
         }
         outputs
     }
@@ -147,7 +147,7 @@ fn ask(session: &str, spec: Option<&str>) -> Work {
 }
 
 fn loads(outputs: &[Output], session: &str) -> bool {
-    let is_it = |output: &Output| matches!(output, Output::LoadSession { stream } if *stream == session_stream(session));
+    let is_it = |output: &Output| matches!(output, Output::LoadSession { stream, .. } if *stream == session_stream(session));
     outputs.iter().any(is_it)
 }
 
@@ -201,6 +201,31 @@ fn a_sweep_spares_sessions_in_use_and_is_waited_for_by_others() {
     // The sweep may remove the other one: it is read afterwards.
     assert!(!loads(&world.asks(4, "b"), "b"));
     assert!(loads(&world.hears(Input::Swept), "b"));
+}
+
+#[test]
+fn an_answer_to_an_earlier_question_for_a_session_is_not_believed() {
+    let mut world = World::new();
+    world.asks(1, "a");
+    world.commits_all();
+    let stream = session_stream("a");
+    let old = load_session(&world.store, stream).unwrap().map(Box::new);
+    world.asks(2, "a");
+    world.commits_all();
+    // The session is forgotten and asked for again; what was read before the second turn comes only now.
+    world.hears(Input::Sweep);
+    let mut outputs = Vec::new();
+    world.core.handle(Timestamp(1_000), Input::Swept, &mut outputs);
+    let request = Request::AcceptTransition { session: "a".to_owned(), request_id: "request".to_owned() };
+    world.core.handle(Timestamp(1_000), Input::Request { reply: ReplyId(9), request }, &mut outputs);
+    let [Output::LoadSession { load, .. }] = outputs.as_slice() else { panic!("{outputs:?}") };
+    world.hears(Input::SessionLoaded { stream, load: load - 1, state: old });
+    world.asks(3, "a");
+    world.commits_all();
+    let state = load_session(&world.store, stream).unwrap().map(Box::new);
+    world.hears(Input::SessionLoaded { stream, load: *load, state });
+    world.commits_all();
+    assert_eq!(world.turns("a"), 3);
 }
 
 #[test]

@@ -48,7 +48,6 @@ invariants! {
     Transitions: "What becomes of a transition in an answer follows from the bands, the window and the answer alone.";
     SessionTurns: "Each ask of a session that has ended is one turn of it, durable with its end, and says what was said.";
     SessionContexts: "Asks of a session begin one at a time, each with what the session's stream folds to.";
-    SessionsAreRead: "A session is read once for each time that it is asked for.";
     ScriptInOrder: "The activities of a script follow from one another, and a proposal is performed or the run has ended.";
     ScriptFailures: "Retry, recovery, going on and halting follow from the script's policy and from what was sent to the page.";
     NothingBegunWhileDraining: "A daemon that drains leases nothing.";

@@ -3,7 +3,7 @@
 //! A world has one daemon: the production [`Core`](capataz_runtime::core::Core), the production
 //! [`Ring`](capataz_runtime::feed::Ring) and [`Reader`](capataz_runtime::feed::Reader)s, and the production
 //! [`load`](capataz_runtime::shell::load) over a [`MemoryStore`](capataz_store::MemoryStore). What is simulated lies
-//! around it: the shard's thread and the writer's ([`daemon`], [`disk`]), the workers' streams ([`network`], [`worker`],
+//! around it: the shard's thread and the writer's ([`daemon`], [`disk`], [`faults`]), the workers' streams ([`network`], [`worker`],
 //! [`conduct`], [`host`]), clients ([`client`], [`wishes`]), sessions that are read ([`sessions`]) and subscribers ([`reader`]). None of that decides anything about a
 //! run.
 //!
@@ -23,6 +23,7 @@ mod conduct;
 mod coverage;
 mod daemon;
 mod disk;
+mod faults;
 mod host;
 mod invariant;
 mod model;

@@ -28,10 +28,12 @@ pub enum Action {
     /// Somebody beside the shard's thread reads a session that the core has asked for.
     ReadSession {
         stream: RunId,
+        load: u64,
     },
     /// What was read reaches the shard's thread.
     SessionRead {
         stream: RunId,
+        load: u64,
         state: Option<Box<SessionState>>,
     },
     /// The answer to a query reaches the shard's thread.

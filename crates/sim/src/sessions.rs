@@ -16,12 +16,12 @@ use crate::world::World;
 
 impl World {
     /// The core asks for a session.
-    pub(crate) fn load_session(&mut self, stream: RunId) {
+    pub(crate) fn load_session(&mut self, stream: RunId, load: u64) {
         let delay = self.rng.delay(self.scenario.disk_usual, self.scenario.disk_worst);
-        self.after(delay, Action::ReadSession { stream });
+        self.after(delay, Action::ReadSession { stream, load });
     }
 
-    pub(crate) fn read_session(&mut self, stream: RunId) -> Result<(), Violation> {
+    pub(crate) fn read_session(&mut self, stream: RunId, load: u64) -> Result<(), Violation> {
         if self.strikes(self.scenario.commit_faults / 4) {
             self.line(|| format!("disk: session {stream} cannot be read"));
             return self.deliver(Input::CommitFailed);
@@ -30,7 +30,7 @@ impl World {
         let Ok(state) = state else { return Invariant::LogStays.broken("a session cannot be read") };
         self.check_session(stream, state.as_ref())?;
         let delay = self.rng.delay(self.scenario.disk_usual, self.scenario.disk_worst);
-        self.after(delay, Action::SessionRead { stream, state: state.map(Box::new) });
+        self.after(delay, Action::SessionRead { stream, load, state: state.map(Box::new) });
         Ok(())
     }
 

@@ -154,9 +154,9 @@ impl World {
             Action::Answer { run, query, answer } if alive => {
                 self.deliver(Input::Answered { run, query, answer: *answer })
             }
-            Action::ReadSession { stream } if alive => self.read_session(stream),
-            Action::SessionRead { stream, state } if alive => {
-                self.deliver(Input::SessionLoaded { stream, state })
+            Action::ReadSession { stream, load } if alive => self.read_session(stream, load),
+            Action::SessionRead { stream, load, state } if alive => {
+                self.deliver(Input::SessionLoaded { stream, load, state })
             }
             Action::Wake
             | Action::CarryOut

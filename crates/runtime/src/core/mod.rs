@@ -133,6 +133,7 @@ pub enum Input {
     /// The answer to [`Output::LoadSession`]; `None` where there is no such session.
     SessionLoaded {
         stream: RunId,
+        load: u64,
         state: Option<Box<SessionState>>,
     },
     /// Retention is due: answered with [`Output::Sweep`].
@@ -236,9 +237,11 @@ pub enum Output {
         snapshot: Snapshot,
     },
     PutAgents(Vec<AgentRow>),
-    /// Read a session and answer with [`Input::SessionLoaded`].
+    /// Read a session and answer with [`Input::SessionLoaded`], under the same number. The answer to an older one is
+    /// not believed.
     LoadSession {
         stream: RunId,
+        load: u64,
     },
     /// Let retention sweep, but for these streams, which are in use; `None` where it must not sweep now. In the writer's
     /// order, and answered with [`Input::Swept`].
@@ -378,6 +381,8 @@ pub struct Core {
     sessions: BTreeMap<RunId, SessionSlot>,
     /// Sessions that nobody asks anything, each once, those first that were left first; some may be busy again.
     idle_sessions: BTreeMap<u64, RunId>,
+    /// Sessions that were asked for.
+    loads: u64,
     /// Sweeps that were let go and have not ended.
     sweeps: u32,
     /// Sessions that are read when no sweep is at work any more, for it may remove them.
@@ -422,6 +427,7 @@ impl Core {
             dirty_agents: BTreeSet::new(),
             sessions: BTreeMap::new(),
             idle_sessions: BTreeMap::new(),
+            loads: 0,
             sweeps: 0,
             unread_sessions: BTreeSet::new(),
             gathering_until: Timestamp::default(),
@@ -442,7 +448,7 @@ impl Core {
             Input::Committed { outcomes } => self.committed(outcomes),
             Input::CommitFailed => self.commit_failed(),
             Input::Recovered(recovered) => self.recovered(recovered),
-            Input::SessionLoaded { stream, state } => self.session_loaded(stream, state),
+            Input::SessionLoaded { stream, load, state } => self.session_loaded(stream, load, state),
             Input::Sweep => self.sweep(),
             Input::Swept => self.swept(),
             Input::Answered { run, query, answer } => self.answered(run, query, answer),

@@ -59,6 +59,8 @@ pub(crate) struct SessionSlot {
     commands: Vec<(ReplyId, String)>,
     last_append: AppendId,
     snapshot_seq: u64,
+    /// The number under which it was asked for last.
+    load: u64,
     /// It is to be read again once nothing of it is in flight.
     reread: bool,
     /// Its place in `Core::idle_sessions`.
@@ -122,22 +124,33 @@ impl Core {
         self.next_turn(stream);
     }
 
+    /// Asks for the session to be read.
+    fn load(&mut self, stream: RunId) {
+        self.loads += 1;
+        let load = self.loads;
+        if let Some(slot) = self.sessions.get_mut(&stream) {
+            slot.load = load;
+            self.outputs.push(Output::LoadSession { stream, load });
+        }
+    }
+
     fn session(&mut self, stream: RunId) -> &mut SessionSlot {
-        self.sessions.entry(stream).or_insert_with(|| {
+        if !self.sessions.contains_key(&stream) {
+            self.sessions.insert(stream, SessionSlot::default());
             if self.sweeps > 0 {
                 self.unread_sessions.insert(stream);
             } else {
-                self.outputs.push(Output::LoadSession { stream });
+                self.load(stream);
             }
-            SessionSlot::default()
-        })
+        }
+        self.sessions.entry(stream).or_default()
     }
 
     /// The shell has read a session; `None` where there is none.
-    pub(super) fn session_loaded(&mut self, stream: RunId, state: Option<Box<SessionState>>) {
+    pub(super) fn session_loaded(&mut self, stream: RunId, load: u64, state: Option<Box<SessionState>>) {
         let Some(slot) = self.sessions.get_mut(&stream) else { return };
-        // What was read before a sweep may be gone by now.
-        if !matches!(slot.state, Loaded::Loading) || self.unread_sessions.contains(&stream) {
+        // What was read for an earlier question may be another session by now.
+        if !matches!(slot.state, Loaded::Loading) || slot.load != load {
             return;
         }
         slot.snapshot_seq = state.as_ref().map_or(0, |state| state.seq());
@@ -298,6 +311,7 @@ impl Core {
     pub(super) fn reread_session(&mut self, stream: RunId) {
         let Some(slot) = self.sessions.get_mut(&stream) else { return };
         slot.state = Loaded::Loading;
+        slot.load = 0;
         slot.reread = true;
         self.reread_when_settled(stream);
     }
@@ -306,7 +320,7 @@ impl Core {
         let Some(slot) = self.sessions.get_mut(&stream).filter(|slot| slot.reread) else { return };
         if !self.pending.iter().any(|pending| pending.run == stream) {
             slot.reread = false;
-            self.outputs.push(Output::LoadSession { stream });
+            self.load(stream);
         }
     }
 
@@ -401,9 +415,7 @@ impl Core {
             return;
         }
         for stream in std::mem::take(&mut self.unread_sessions) {
-            if self.sessions.contains_key(&stream) {
-                self.outputs.push(Output::LoadSession { stream });
-            }
+            self.load(stream);
         }
     }
 

@@ -524,7 +524,7 @@ impl Driver {
                     self.give(&mut appends, Work::Snapshot(run, snapshot))
                 }
                 Output::PutAgents(agents) => self.give(&mut appends, Work::Agents(agents)),
-                Output::LoadSession { stream } => self.load_session(stream),
+                Output::LoadSession { stream, load } => self.load_session(stream, load),
                 Output::ScriptOver { run } => {
                     let _ = self.feed.scripts_over.send(Some(run));
                 }
@@ -568,11 +568,11 @@ impl Driver {
     }
 
     /// Reads a session beside the shard's thread.
-    fn load_session(&self, stream: RunId) {
+    fn load_session(&self, stream: RunId, load: u64) {
         let (store, inbox) = (Arc::clone(&self.store), self.inbox.clone());
         tokio::task::spawn_blocking(move || {
             let input = match load_session(&*store, stream) {
-                Ok(state) => Input::SessionLoaded { stream, state: state.map(Box::new) },
+                Ok(state) => Input::SessionLoaded { stream, load, state: state.map(Box::new) },
                 Err(error) => {
                     tracing::error!(%stream, error = &error as &dyn std::error::Error, "a session cannot be read");
                     Input::CommitFailed

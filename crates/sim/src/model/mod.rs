@@ -2,12 +2,13 @@
 //!
 //! It shares no code with the engine but the aggregation policies, whose direct evaluation is what an outcome is
 //! compared with. [`log`] follows the durable events of each run, `ask` and [`script`] those that only an ask or a script
-//! has, and [`session`] those of a session; [`frames`] and [`answers`] hold what leaves the core against them.
+//! has, `page` what was really done to pages, and [`session`] those of a session; [`frames`] and [`answers`] hold what leaves the core against them.
 
 pub mod answers;
 mod ask;
 pub mod frames;
 pub mod log;
+mod page;
 pub mod script;
 pub mod session;
 pub mod settle;

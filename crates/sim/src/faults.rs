@@ -1,0 +1,91 @@
+//! What happens to the daemon's process and its machine: a crash, a clock that is set, a stall; and retention's sweep, which
+//! nobody asks for either.
+
+use std::collections::BTreeSet;
+
+use capataz_runtime::core::Input;
+use capataz_store::{Millis, Retention};
+
+use crate::daemon::Daemon;
+use crate::invariant::Violation;
+use crate::schedule::Action;
+use crate::world::World;
+
+impl World {
+    /// The process is gone with all that it had in memory; another one starts.
+    pub(crate) fn crash(&mut self) {
+        self.lose_memory();
+        self.generation += 1;
+        self.daemon = Daemon::new(self.scenario.ring_bytes);
+        self.cut_all_links();
+        self.nobody_answers();
+        self.cut_all_streams();
+        let downtime = match self.rng.below(10) {
+            0 if !self.is_calm() => self.rng.between(5_000, 40_000),
+            1..=3 => self.rng.between(500, 5_000),
+            _ => self.rng.between(5, 500),
+        };
+        self.stalled_until = 0;
+        self.hosts_die();
+        // The machine's clock may have been set while the daemon was down.
+        self.skew += if self.rng.percent(10) { self.rng.between(-2_000, 2_000) } else { 0 };
+        self.after(downtime, Action::Boot);
+    }
+
+    /// The clock of the daemon's machine is set: a little, forwards by up to 40 days, or back by some minutes.
+    pub(crate) fn set_clock(&mut self) {
+        if self.is_calm() {
+            return;
+        }
+        let by = match self.rng.below(6) {
+            0..=2 => self.rng.between(-3_000, 3_000),
+            // Once: timers stand still until the clock is where it was.
+            3 if !self.was_set_back => {
+                self.was_set_back = true;
+                self.rng.between(-600_000, -10_000)
+            }
+            3 => 0,
+            4 => self.rng.between(10_000, 3_600_000),
+            _ => self.rng.between(3_600_000, 40 * 86_400_000),
+        };
+        self.skew += by;
+        self.line(|| format!("-- the clock is set by {by} ms"));
+        // What the daemon sleeps for, it looks at every second.
+        self.after(1_000, Action::Wake);
+        let next = self.rng.between(10_000, 120_000);
+        self.after(next, Action::SetClock);
+    }
+
+    /// Retention is due, for what has ended some time ago or just now.
+    pub(crate) fn retain(&mut self) -> Result<(), Violation> {
+        if self.daemon.core.is_none() {
+            return Ok(());
+        }
+        let age = if self.rng.percent(40) { 0 } else { self.rng.between(0, 60_000) };
+        self.daemon.sweeps.push_back(Retention {
+            keep: BTreeSet::new(),
+            finished_before: Some(Millis(self.now + self.skew - age)),
+            max_log_bytes: None,
+            keys_before: Millis(i64::MIN),
+            blobs_before: Millis(i64::MIN),
+            batch: if self.rng.percent(50) { 1 + u32::try_from(self.rng.below(3)).unwrap_or(0) } else { 256 },
+        });
+        self.deliver(Input::Sweep)
+    }
+
+    /// The daemon's process stands still: everything that comes meanwhile reaches it at once.
+    pub(crate) fn stall(&mut self) {
+        if self.is_calm() {
+            return;
+        }
+        let length = if self.rng.percent(50) {
+            self.rng.between(20_000, 60_000)
+        } else {
+            self.rng.between(500, 20_000)
+        };
+        self.stalled_until = self.now + length;
+        self.line(|| format!("-- the daemon stands still for {length} ms"));
+        let next = length + self.rng.between(10_000, 120_000);
+        self.after(next, Action::Stall);
+    }
+}
