@@ -20,6 +20,7 @@ pub enum Fault {
     ActionRepeatedAfterUnknownOutcome,
     LeaseGrantedWhileDraining,
     SweepRemovesASessionInUse,
+    RefusedAskLeavesItsTurn,
 }
 
 impl Fault {
@@ -38,6 +39,7 @@ impl Fault {
         Fault::ActionRepeatedAfterUnknownOutcome,
         Fault::LeaseGrantedWhileDraining,
         Fault::SweepRemovesASessionInUse,
+        Fault::RefusedAskLeavesItsTurn,
     ];
 }
 

@@ -214,7 +214,7 @@ fn answer(rng: &mut Rng, request: &Value, key: Key, worker: &str, calm: bool) ->
                 "suggest_spec": spec_name(rng.below(FOREIGN_SPEC + 2)),
                 "reason": "as scripted",
                 "confidence": rng.pick(&CONFIDENCES),
-                "auto_transition": rng.percent(60),
+                "auto_transition": rng.percent(50),
             });
         }
         70..=91 => {

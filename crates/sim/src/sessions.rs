@@ -29,7 +29,8 @@ impl World {
         let state = shell::load_session(&self.disk.store, stream);
         let Ok(state) = state else { return Invariant::LogStays.broken("a session cannot be read") };
         self.check_session(stream, state.as_ref())?;
-        let delay = self.rng.delay(self.scenario.disk_usual, self.scenario.disk_worst);
+        // Whoever reads may be held up for longer than anything else takes.
+        let delay = self.rng.delay(self.scenario.disk_usual, 12_000);
         self.after(delay, Action::SessionRead { stream, load, state: state.map(Box::new) });
         Ok(())
     }

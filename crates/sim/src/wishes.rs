@@ -42,8 +42,8 @@ impl World {
                 self.want(Wish::Check { agents }, false);
             }
             5..=7 => self.change_specs(),
-            8..=13 => self.want_transition(),
-            14..=24 => self.want_browser(),
+            8..=15 => self.want_transition(),
+            16..=24 => self.want_browser(),
             25 => return self.retain(),
             26..=34 => {
                 if let Some(run) = self.any_run() {

@@ -197,6 +197,11 @@ impl Core {
                 {
                     self.creation_refused(pending, run, same_request);
                 }
+                AppendOutcome::KeyTaken { .. }
+                    if planted::is(Fault::RefusedAskLeavesItsTurn) && self.is_loaded(stream) =>
+                {
+                    self.reread_session(stream);
+                }
                 // It was refused with its ask, or rests on one that was: the session is being read again.
                 AppendOutcome::KeyTaken { .. } | AppendOutcome::Conflict
                     if self.sessions.contains_key(&stream) && !self.is_loaded(stream) =>
@@ -261,6 +266,7 @@ impl Core {
         }
         // What the run has said in its session was never said: nobody may begin on it.
         let ended = self.runs.get(&pending.run).filter(|slot| slot.state.is_finished());
+        let ended = ended.filter(|_| !planted::is(Fault::RefusedAskLeavesItsTurn));
         if let Some(session) = ended.and_then(|slot| slot.state.session()) {
             self.reread_session(session_stream(session));
         }

@@ -8,7 +8,7 @@ use clap::Parser;
 /// Lines of the trace that are shown for a violation.
 const TAIL: usize = 60;
 /// Seeds from which on every required combination of crash point and event kind has to be met.
-const SEEDS_FOR_COVERAGE: u64 = 5_000;
+const SEEDS_FOR_COVERAGE: u64 = 20_000;
 /// Seeds within which a planted fault has to be caught.
 #[cfg(feature = "planted-faults")]
 const SEEDS_FOR_FAULT: u64 = 2_000;
