@@ -9581,33 +9581,6 @@ pub struct SpecContextUpdate {
     #[prost(string, optional, tag = "15")]
     pub extra: ::core::option::Option<::prost::alloc::string::String>,
 }
-/// What a piece of work used of models. The daemon keeps it with the task's result and adds nothing up.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Usage {
-    /// Tokens that were read, those from a cache included; absent where nobody counted.
-    #[prost(uint64, optional, tag = "1")]
-    pub input_tokens: ::core::option::Option<u64>,
-    /// Tokens that were written; absent where nobody counted.
-    #[prost(uint64, optional, tag = "2")]
-    pub output_tokens: ::core::option::Option<u64>,
-    /// Those of `input_tokens` that came from a cache; absent where nobody counted.
-    #[prost(uint64, optional, tag = "3")]
-    pub cached_tokens: ::core::option::Option<u64>,
-    /// What it cost; absent where nobody knows. A cost without a valid currency is dropped.
-    #[prost(message, optional, tag = "4")]
-    pub cost: ::core::option::Option<Cost>,
-}
-/// An amount of money. Whole billionths, because sums of them are exact and nobody has to parse them; a millionth would
-/// be too coarse, since single tokens cost less than that.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Cost {
-    /// Billionths of the currency's unit: 1,500,000 is 0.0015.
-    #[prost(uint64, tag = "1")]
-    pub nanos: u64,
-    /// ISO 4217: three upper-case letters, such as `EUR` or `USD`.
-    #[prost(string, tag = "2")]
-    pub currency: ::prost::alloc::string::String,
-}
 /// Which assignment a frame speaks of. Leases are unique within a run.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LeaseRef {
