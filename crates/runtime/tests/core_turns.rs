@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use capataz_contracts::v1::{self, connect_request::Frame as Say, event::Body};
 use capataz_engine::{Plan, StartRun, Timestamp, Work};
 use capataz_runtime::core::{
-    Answer, ConnectionId, Core, CoreConfig, Found, Input, Output, Recovered, ReplyId, Request, Route,
-    SESSION_LABEL, StartRequest, session_stream,
+    Answer, Chosen, ConnectionId, Core, CoreConfig, Input, Output, Recovered, ReplyId, Request, Route,
+    SESSION_LABEL, StartRequest, find, session_stream,
 };
 use capataz_runtime::feed;
 use capataz_runtime::shell::load_session;
@@ -22,12 +22,12 @@ const SHARD: ShardId = ShardId(0);
 struct Sage;
 
 impl Route for Sage {
-    fn route(&self, ask: &v1::Ask, _: &v1::SessionContext, _: Option<&str>) -> Found {
+    fn route(&self, ask: &v1::Ask, _: &v1::SessionContext, _: Option<&str>) -> Chosen {
         let routing = v1::Routing { spec: "sage".to_owned(), ..v1::Routing::default() };
         let missing = || v1::Error { code: "SPEC_NOT_AVAILABLE".to_owned(), ..v1::Error::default() };
         let known = ask.spec.as_deref() == Some("sage");
         let target = if known { Ok((Box::new(routing), "sage".to_owned())) } else { Err(missing()) };
-        Found { target, default_spec: None }
+        Chosen { target, default_spec: None }
     }
 }
 
@@ -44,8 +44,7 @@ impl World {
         let store = MemoryStore::new();
         let writer = store.claim(SHARD).unwrap();
         let config = CoreConfig { snapshot_every: 1, session_snapshot_every: 1, ..CoreConfig::default() };
-        let mut core = Core::new(config);
-        core.set_router(std::sync::Arc::new(Sage));
+        let core = Core::new(config);
         let mut world = Self { store, writer, core, waiting: Vec::new() };
         let epoch = world.writer.epoch();
         world.hears(Input::Recovered(Recovered {
@@ -62,6 +61,7 @@ impl World {
         let mut outputs = Vec::new();
         self.core.handle(Timestamp(1_000), input, &mut outputs);
         let mut loaded = Vec::new();
+        let mut answers = Vec::new();
         for output in &outputs {
             match output {
                 Output::Append { append, .. } => self.waiting.push(append.clone()),
@@ -74,9 +74,17 @@ impl World {
                     );
                 }
                 Output::LoadSession { stream, load } => loaded.push((*stream, *load)),
+                Output::Query { run, query, asked } => {
+                    let Some((ask, context)) = self.core.asks_for(*run) else { continue };
+                    let answer = find(Some(&Sage), ask, context, asked.clone());
+                    answers.push(Input::Answered { run: *run, query: *query, answer });
+                }
                 Output::Restart => panic!("the log is not what the core believes"),
                 _ => {}
             }
+        }
+        for answer in answers {
+            outputs.extend(self.hears(answer));
         }
         for (stream, load) in loaded {
             let state = load_session(&self.store, stream).unwrap().map(Box::new);
@@ -103,11 +111,12 @@ impl World {
             Work::Ask(ask) => ask.session.clone(),
             _ => None,
         };
-        let labels = session.map(|session| (SESSION_LABEL.to_owned(), session)).into_iter().collect();
+        let labels = session.clone().map(|session| (SESSION_LABEL.to_owned(), session)).into_iter().collect();
         let key = key.map(|key| IdempotencyKey { key: key.to_owned().into(), request: [1; 32] });
         let request = StartRequest {
             run: RunId(Uuid::from_u128(number)),
             start: StartRun { work, labels, parent: None },
+            session,
             agents: BTreeSet::new(),
             commands: Vec::new(),
             resources: Vec::new(),

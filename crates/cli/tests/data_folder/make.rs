@@ -23,7 +23,7 @@ struct Maker {
 
 fn plan(name: &str, toml: &str) -> v1::StartRunRequest {
     let plan = plan_file::parse(&format!("name = {name:?}\n{toml}"), plan_file::Format::Toml).unwrap();
-    v1::StartRunRequest { plan: Some(plan), ..Default::default() }
+    v1::StartRunRequest::of_plan(plan)
 }
 
 fn one_task(name: &str, agent: &str, more: &str) -> v1::StartRunRequest {
@@ -42,14 +42,14 @@ fn ask(text: &str, session: &str, spec: Option<&str>) -> v1::StartRunRequest {
         spec: spec.map(str::to_owned),
         ..Default::default()
     };
-    v1::StartRunRequest { ask: Some(ask), ..Default::default() }
+    v1::StartRunRequest::of_ask(ask)
 }
 
 fn script(name: &str, site: &Site, actions: &str) -> v1::StartRunRequest {
     let host = site.host();
     let toml = format!("name = {name:?}\n[policy]\nallowlist = [{host:?}]\n{actions}").replace("HOST", &host);
     let script = script_file::parse(&toml, script_file::Format::Toml).unwrap();
-    v1::StartRunRequest { script: Some(Box::new(script)), ..Default::default() }
+    v1::StartRunRequest::of_script(script)
 }
 
 const READS: &str = r#"
@@ -219,7 +219,7 @@ impl Maker {
 }
 
 fn pausing(mut request: v1::StartRunRequest) -> v1::StartRunRequest {
-    if let Some(plan) = &mut request.plan {
+    if let Some(v1::start_run_request::Work::Plan(plan)) = &mut request.work {
         plan.on_high = Some(v1::OnHigh::Pause as i32);
     }
     request
