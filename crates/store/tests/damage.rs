@@ -151,10 +151,10 @@ fn use_everything(folder: &Path, original: &[capataz_store::LogRow]) -> Result<(
 fn a_newer_format_is_refused() {
     let folder = filled(1);
     execute(folder.path(), "PRAGMA user_version = 1000");
-    check(open(folder.path()), "too new: 1000 > 1");
-    execute(folder.path(), "PRAGMA user_version = 1; UPDATE meta SET value = 7");
-    check(open(folder.path()), "too new: 7 > 1");
-    execute(folder.path(), "UPDATE meta SET value = 1");
+    check(open(folder.path()), "too new: 1000 > 2");
+    execute(folder.path(), "PRAGMA user_version = 2; UPDATE meta SET value = 7");
+    check(open(folder.path()), "too new: 7 > 2");
+    execute(folder.path(), "UPDATE meta SET value = 2");
     open(folder.path()).unwrap();
 }
 

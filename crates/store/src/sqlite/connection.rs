@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::SqliteOptions;
 use super::error::{failed, integer, io_failed};
@@ -69,7 +69,7 @@ fn common(connection: &Connection, options: &SqliteOptions, cache_bytes: u64) ->
 }
 
 fn write_settings(connection: &Connection, options: &SqliteOptions) -> rusqlite::Result<()> {
-    connection.pragma_update(None, "journal_mode", "wal")?;
+    switch_to_wal(connection)?;
     connection.pragma_update(None, "synchronous", FULL)?;
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     connection.pragma_update(None, "journal_size_limit", integer(options.wal_limit_bytes))?;
@@ -79,6 +79,24 @@ fn write_settings(connection: &Connection, options: &SqliteOptions) -> rusqlite:
     }
     Ok(())
 }
+
+/// Switches a new file to the write-ahead log. Where several connections switch at once, SQLite refuses all but one of
+/// them without waiting; a lock that it does wait for tells when that one is done.
+fn switch_to_wal(connection: &Connection) -> rusqlite::Result<()> {
+    for _ in 0..SWITCHES {
+        match connection.pragma_update(None, "journal_mode", "wal") {
+            Err(rusqlite::Error::SqliteFailure(error, _)) if error.code == ErrorCode::DatabaseBusy => {
+                // Whether the lock was given does not matter: the switch is tried again in any case.
+                let _ = connection.execute_batch("BEGIN IMMEDIATE; COMMIT");
+            }
+            switched => return switched,
+        }
+    }
+    connection.pragma_update(None, "journal_mode", "wal")
+}
+
+/// How often a refused switch is tried again.
+const SWITCHES: usize = 64;
 
 /// Checks the settings on which every promise of durability rests, as SQLite reports them.
 fn assert_durable(connection: &Connection) -> Result<(), StoreError> {

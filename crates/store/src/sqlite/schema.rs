@@ -86,7 +86,7 @@ CREATE INDEX blob_refs_hash ON blob_refs (hash);
 ";
 
 /// From here on events of format 2 are written, which a version that reads format 1 alone must not fold.
-const EVENTS_OF_FORMAT_2: &str = "UPDATE meta SET value = 2 WHERE name = 'min_reader';";
+const EVENTS_OF_FORMAT_2: &str = "UPDATE meta SET value = max(value, 2) WHERE name = 'min_reader';";
 
 /// Migrates the database to the format of this version. Each step is one transaction.
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
