@@ -198,3 +198,14 @@ pub fn log_of_an_unavailable_one(seed: u64, before: &Log, decisions: usize) -> L
     run.after(5 * SECOND);
     run.ends(v1::RunOutcome::Failed)
 }
+
+/// Two specs that hand the text to each other.
+pub fn log_of_one_that_is_handed_to_and_fro(seed: u64, before: &Log, decisions: usize) -> Log {
+    let mut run = Run::start(seed, Work::Ask(ask(None)), before, decisions);
+    run.is_routed_to("wave");
+    run.suggests("kiro", 0.9, true);
+    run.is_routed_to("kiro");
+    run.stands_still(SECOND);
+    run.suggests("wave", 0.9, true);
+    run.ends(v1::RunOutcome::Succeeded)
+}

@@ -15,6 +15,8 @@ use capataz_contracts::v1;
 use capataz_engine::{Decision, Input, Report, RunState, StartRun, TaskRef, Timestamp, Work, decide, start};
 use prost::Message;
 
+use super::golden_told::{Facts, facts_of_run};
+
 const START: i64 = 1_700_000_000_000;
 const SECOND: i64 = 1_000;
 const MINUTE: i64 = 60 * SECOND;
@@ -25,6 +27,8 @@ pub struct Log {
     pub events: Vec<v1::Event>,
     /// Number of the last event of each decision.
     pub ends: Vec<u64>,
+    /// What there is to be seen after each decision of this version.
+    pub seen: Vec<Facts>,
 }
 
 /// What tells a log, beginning with so many decisions of the one given.
@@ -33,13 +37,16 @@ pub type Story = fn(seed: u64, before: &Log, decisions: usize) -> Log;
 /// Every story by the name of its log.
 pub const STORIES: &[(&str, Story)] = &[
     ("plan", plan::log),
+    ("plan-given-up", plan::log_of_one_that_is_given_up),
     ("ask", ask::log),
     ("ask-stopped", ask::log_of_a_stopped_one),
     ("ask-unavailable", ask::log_of_an_unavailable_one),
+    ("ask-to-and-fro", ask::log_of_one_that_is_handed_to_and_fro),
     ("session", session::log),
     ("script", script::log),
     ("script-halted", script::log_of_a_halted_one),
     ("script-lost", script::log_of_a_lost_one),
+    ("script-given-up", script::log_of_one_that_is_given_up),
     ("script-interactive", script::log_of_an_interactive_one),
     ("script-idle", script::log_of_an_idle_one),
 ];
@@ -108,6 +115,9 @@ impl<'a> Run<'a> {
             log.ends.push(log.events.len() as u64);
             RunState::fold(seed, log.events.clone()).expect("the beginning can be folded")
         };
+        if decisions == 0 {
+            log.seen.push(facts_of_run(&state));
+        }
         Self { state, now, log, before, decisions }
     }
 
@@ -125,6 +135,14 @@ impl<'a> Run<'a> {
         let now = Timestamp(self.now);
         let Decision { events, .. } = decide(&mut self.state, input, now).expect("nothing is refused");
         self.log.add(&events);
+        self.log.seen.push(facts_of_run(&self.state));
+    }
+
+    /// The input changes nothing, and is no decision.
+    #[track_caller]
+    fn refuses(&self, input: Input) {
+        let now = Timestamp(self.now);
+        decide(&mut self.state.clone(), input, now).expect_err("it is refused");
     }
 
     /// The task that began last.

@@ -104,6 +104,34 @@ pub fn log(seed: u64, before: &Log, decisions: usize) -> Log {
     run.ends(v1::RunOutcome::Cancelled)
 }
 
+/// A task that fails in every attempt, one whose workers are lost one after the other, and one whose late result is
+/// refused, and recorded once.
+pub fn log_of_one_that_is_given_up(seed: u64, before: &Log, decisions: usize) -> Log {
+    let wave = v1::Wave { tasks: vec![task("fails"), task("is-lost"), task("late")], ..v1::Wave::default() };
+    let mut plan = v1::Plan { name: "given up".to_owned(), waves: vec![wave], ..v1::Plan::default() };
+    Plan::materialise(&mut plan).expect("the plan is valid");
+    let mut run = Run::start(seed, Work::Plan(plan), before, decisions);
+    run.does(Input::AgentAbsent { task: run.at("fails") });
+    run.refuses(Input::AgentAbsent { task: run.at("fails") });
+    for _ in 0..3 {
+        let lease = run.lease("fails");
+        run.after(SECOND);
+        run.fails("fails", lease, "NETWORK_ERROR");
+        run.after(2 * SECOND);
+    }
+    for _ in 0..5 {
+        let lease = run.lease("is-lost");
+        run.loses("is-lost", lease);
+    }
+    let lost = run.lease("late");
+    run.loses("late", lost);
+    let lease = run.lease("late");
+    run.completes("late", lost, "1");
+    run.completes("late", lost, "1");
+    run.completes("late", lease, "2");
+    run.ends(v1::RunOutcome::Failed)
+}
+
 /// A retry, a lost lease, a refused result, an unknown outcome, a timeout that is extended, a failure that is run anew.
 fn first_wave(run: &mut Run<'_>) {
     run.does(Input::AgentAbsent { task: run.at("build") });

@@ -284,6 +284,23 @@ pub fn log_of_a_lost_one(seed: u64, before: &Log, decisions: usize) -> Log {
     run.ends(v1::RunOutcome::Failed)
 }
 
+/// Recoveries that do not help, and an activity whose hosts are lost, as are those that are to say so.
+pub fn log_of_one_that_is_given_up(seed: u64, before: &Log, decisions: usize) -> Log {
+    let mut script = script(&["click send", "extract title"]);
+    script.actions[0].on_failure = Some(v1::OnFailure::Continue as i32);
+    let mut run = Run::begins(seed, script, before, decisions);
+    run.opens();
+    for _ in 0..2 {
+        run.fails_with("OVERLAY_BLOCKING", false);
+        run.ends_on("send", "/form");
+    }
+    run.fails_with("OVERLAY_BLOCKING", false);
+    for _ in 0..10 {
+        run.loses_its_host();
+    }
+    run.ends(v1::RunOutcome::Failed)
+}
+
 /// A session: what fails is passed over, a repeated proposal is one, an unknown outcome is a failure, retries are limited,
 /// and it is closed while an action is at work.
 pub fn log_of_an_interactive_one(seed: u64, before: &Log, decisions: usize) -> Log {

@@ -9,6 +9,7 @@ use capataz_engine::{Input, Timestamp, Work};
 use serde_json::json;
 
 use super::{Log, MINUTE, Run, SECOND, START};
+use crate::golden_told::facts_of_session;
 
 struct Session<'a> {
     state: Option<Box<SessionState>>,
@@ -56,6 +57,7 @@ impl Session<'_> {
         if !self.goes_on_as_before() {
             let decision = record(&mut self.state, &run.state, &format!("run of {request}"));
             self.log.add(&decision.expect("the ask adds to its session").events);
+            self.is_seen();
         }
     }
 
@@ -66,7 +68,12 @@ impl Session<'_> {
             let state = self.state.as_mut().expect("the session is open");
             let (_, decision) = state.accept(request, Timestamp(self.now)).expect("it was suggested");
             self.log.add(&decision.map(|decision| decision.events).unwrap_or_default());
+            self.is_seen();
         }
+    }
+
+    fn is_seen(&mut self) {
+        self.log.seen.push(facts_of_session(self.state.as_ref().expect("the session is open")));
     }
 }
 
