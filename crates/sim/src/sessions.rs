@@ -70,7 +70,7 @@ impl World {
     pub(crate) fn answer_query(&mut self, run: RunId, query: QueryId, asked: Query) {
         let Some(core) = &self.daemon.core else { return };
         let Some((ask, context)) = core.asks_for(run) else { return };
-        let answer = find(Some(&self.specs), ask, context, asked);
+        let answer = find(&self.specs, ask, context, asked);
         let repeats = self.strikes(150);
         for _ in 0..1 + usize::from(repeats) {
             let late = self.strikes(200);

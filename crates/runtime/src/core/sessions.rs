@@ -449,15 +449,10 @@ impl Core {
     }
 }
 
-/// Answers a query out of what is known of specs; `None`: none are loaded. Pure: shell, simulator and tests use it alike.
+/// Answers a query out of what is known of specs. Pure: shell, simulator and tests use it alike.
 #[must_use]
-pub fn find(router: Option<&dyn Route>, ask: &v1::Ask, context: &v1::SessionContext, asked: Query) -> Found {
+pub fn find(router: &dyn Route, ask: &v1::Ask, context: &v1::SessionContext, asked: Query) -> Found {
     let Query::Route { spec, reason } = asked;
-    let Some(router) = router else {
-        let error = codes::error(codes::SPEC_NOT_AVAILABLE, "no specs are loaded".to_owned());
-        let spec = spec.unwrap_or_default();
-        return Found { spec, target: Err(error), rerouted: false, default_spec: None };
-    };
     let chosen = router.route(ask, context, spec.as_deref());
     // The spec that the session was with is gone.
     let rerouted = chosen.target.is_err() && reason == v1::CallReason::Continued;

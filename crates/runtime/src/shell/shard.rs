@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use capataz_contracts::v1::{self, connect_request, connect_response};
+use capataz_engine::{Query, QueryId};
 use capataz_store::{Position, Retention, RunId, ShardId, Store, StoreError, Swept};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
@@ -192,6 +193,7 @@ impl Shard {
         let driver = Driver {
             core: Core::new(options.core.clone()),
             router: None,
+            unanswered: Vec::new(),
             written,
             messages,
             work,
@@ -374,6 +376,8 @@ struct Driver {
     core: Core,
     /// What answers queries for specs.
     router: Option<Arc<dyn Route>>,
+    /// Queries that came before there was a router, as after a start.
+    unanswered: Vec<(RunId, QueryId, Query)>,
     written: mpsc::UnboundedReceiver<Written>,
     messages: mpsc::Receiver<Message>,
     work: std::sync::mpsc::Sender<Work>,
@@ -438,10 +442,30 @@ impl Driver {
             next += 1;
             let Output::Query { run, query, asked } = output else { continue };
             let (run, query, asked) = (*run, *query, asked.clone());
-            let Some((ask, context)) = self.core.asks_for(run) else { continue };
-            let answer = find(self.router.as_deref(), ask, context, asked);
-            let answered = Input::Answered { run, query, answer };
-            self.core.handle((self.clock)(), answered, &mut self.outputs);
+            if let Some(answered) = self.answer(run, query, asked) {
+                self.core.handle((self.clock)(), answered, &mut self.outputs);
+            }
+        }
+    }
+
+    /// The answer to a query; `None` where there is nobody to ask yet, or nobody who wants to know any more.
+    fn answer(&mut self, run: RunId, query: QueryId, asked: Query) -> Option<Input> {
+        let Some(router) = self.router.as_deref() else {
+            self.unanswered.push((run, query, asked));
+            return None;
+        };
+        let (ask, context) = self.core.asks_for(run)?;
+        let answer = find(router, ask, context, asked);
+        Some(Input::Answered { run, query, answer })
+    }
+
+    /// The specs are there, or others than before.
+    fn routed_by(&mut self, router: Arc<dyn Route>) {
+        self.router = Some(router);
+        for (run, query, asked) in std::mem::take(&mut self.unanswered) {
+            if let Some(answered) = self.answer(run, query, asked) {
+                self.core(answered);
+            }
         }
     }
 
@@ -464,7 +488,7 @@ impl Driver {
                 self.connections.insert(connection, frames);
             }
             Message::Learn(known) => self.core(Input::Learn(known)),
-            Message::Router(router) => self.router = Some(router),
+            Message::Router(router) => self.routed_by(router),
             Message::Sweep(retention, sweeper) => {
                 self.sweeps.push_back((retention, sweeper));
                 self.core(Input::Sweep);
