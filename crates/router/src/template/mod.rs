@@ -4,13 +4,13 @@
 //! The agent is pure and total: the same spec, request and time give the same answer, and any JSON gets an answer.
 //!
 //! - **Pattern**: `context.suggested_pattern`, else the first of `context.patterns_matched`, else the pattern of the
-//! detected intent, else the spec's `fallback_pattern`, else its first pattern. The first one of these that can answer
-//! is used.
+//!   detected intent, else the spec's `fallback_pattern`, else its first pattern. The first one of these that can answer
+//!   is used.
 //! - **Language**: `user.preferences.language`, else the language of the text's most common words, else that of the
-//! user's previous text, else the spec's first language.
+//!   user's previous text, else the spec's first language.
 //! - **Template**: if there are several, one is chosen by a hash of the request's id.
 //! - **Confidence**: that of routing, because a template adds no evidence; half of it if only the fallback answers. A
-//! refusal has 0.
+//!   refusal has 0.
 
 pub(crate) mod placeholder;
 mod request;

@@ -17,10 +17,10 @@ const APPLICATION: i64 = 0x4350_545A;
 
 /// The cost of writing determines the tables: a run's creation and its end touch each table and index once.
 /// - `log` grows at its end; its only index serves the reading of one run. `appended` is the number of event bytes that
-/// were ever appended, up to and including the row, so that the size of the log is known without a scan.
+///   were ever appended, up to and including the row, so that the size of the log is known without a scan.
 /// - `runs` is a single tree. Ids grow with time, so that rows are inserted at its end. `labels` repeats the content of
-/// `run_labels`, which serves searches, so that a row is read whole. `key` is the run's idempotency key while the key
-/// is valid.
+///   `run_labels`, which serves searches, so that a row is read whole. `key` is the run's idempotency key while the key
+///   is valid.
 /// - `runs_finished` has two ranges, runs with a key and runs without one; retention asks for the oldest of both.
 /// - `retired_keys` contains keys that outlive their runs.
 /// - `blobs.refs` counts the rows of `blob_refs`, so that unreferenced blobs are found without a scan.
