@@ -75,8 +75,6 @@ fn draw(data_dir: &Path, path: &Path) -> io::Result<HostNumber> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
-
     use super::*;
 
     #[test]

@@ -75,7 +75,7 @@ enum Held {
     /// With the progress that could not be said yet.
     Running(Option<String>),
     /// Until it is confirmed.
-    Answered(Say),
+    Answered(Box<Say>),
 }
 
 impl Protocol {
@@ -172,7 +172,7 @@ impl Protocol {
         let mut outputs: Vec<Output> = lost.into_iter().map(Output::Abandon).collect();
         for (lease, held) in &mut self.held {
             match held {
-                Held::Answered(answer) => outputs.push(Output::Say(answer.clone())),
+                Held::Answered(answer) => outputs.push(Output::Say(Say::clone(answer))),
                 Held::Running(unsaid) => {
                     outputs.extend(unsaid.take().map(|message| Output::Say(progress(lease, message))));
                 }
@@ -196,7 +196,7 @@ impl Protocol {
                 vec![ack, Output::Begin(lease, assignment)]
             }
             Some(Held::Running(_)) => vec![ack],
-            Some(Held::Answered(answer)) => vec![Output::Say(answer.clone())],
+            Some(Held::Answered(answer)) => vec![Output::Say(Say::clone(answer))],
         }
     }
 
@@ -210,7 +210,7 @@ impl Protocol {
         // It may have been revoked just before.
         let Some(held @ Held::Running(_)) = self.held.get_mut(&lease) else { return Vec::new() };
         let frame = worker_frame(said(lease, answer), self.inline_max);
-        *held = Held::Answered(frame.clone());
+        *held = Held::Answered(Box::new(frame.clone()));
         // The answer to a hello makes everything be said that is held.
         if self.is_welcome { vec![Output::Say(frame)] } else { Vec::new() }
     }

@@ -1,7 +1,5 @@
 //! The driver over a shard that is played: real tasks, channels and a clock that only moves when everybody waits.
 
-#![expect(clippy::panic, clippy::unwrap_used, reason = "tests")]
-
 use std::sync::{Arc, Mutex};
 
 use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear};

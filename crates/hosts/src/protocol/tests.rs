@@ -1,5 +1,3 @@
-#![expect(clippy::panic, clippy::unwrap_used, reason = "tests")]
-
 use std::time::Duration;
 
 use bytes::Bytes;
