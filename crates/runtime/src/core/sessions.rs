@@ -1,5 +1,6 @@
 //! Sessions: whose turn it is, what an ask finds, what it leaves behind, and which spec it goes to.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
 use capataz_contracts::v1;
@@ -135,8 +136,8 @@ impl Core {
     }
 
     fn session(&mut self, stream: RunId) -> &mut SessionSlot {
-        if !self.sessions.contains_key(&stream) {
-            self.sessions.insert(stream, SessionSlot::default());
+        if let Entry::Vacant(slot) = self.sessions.entry(stream) {
+            slot.insert(SessionSlot::default());
             if self.sweeps > 0 {
                 self.unread_sessions.insert(stream);
             } else {
@@ -202,7 +203,7 @@ impl Core {
         while self.idle_sessions.len() > self.config.max_idle_sessions {
             let Some((_, oldest)) = self.idle_sessions.pop_first() else { return };
             let in_flight = self.pending.front().map_or(self.next_append, |pending| pending.id);
-            let std::collections::btree_map::Entry::Occupied(mut slot) = self.sessions.entry(oldest) else {
+            let Entry::Occupied(mut slot) = self.sessions.entry(oldest) else {
                 continue;
             };
             slot.get_mut().idle = None;
