@@ -1,6 +1,6 @@
 //! Connections that are dead at one end only: the core by itself, in a time that the test moves on.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear};
 use capataz_engine::Timestamp;
