@@ -12,6 +12,7 @@ use std::sync::Arc;
 use bytes::{Buf, Bytes};
 use capataz_contracts::v1::{self, event::Body};
 use capataz_engine::planted::{self, Fault};
+use capataz_policy::executor;
 use capataz_store::{LogRow, Position, RunId, RunRow, ShardId, Store, StoreError};
 use prost::Message;
 
@@ -304,20 +305,76 @@ fn ends_run(events: &Bytes) -> bool {
 /// Severity of an event: the higher of its error's and its task's failure's, else LOW.
 #[must_use]
 pub fn severity_of(event: &v1::Event) -> i32 {
-    let error = match &event.body {
-        Some(Body::TaskAttemptFailed(body)) => body.error.as_ref(),
-        Some(Body::TaskSettled(body)) => body.error.as_ref(),
-        Some(Body::RunCancelRequested(body)) => body.error.as_ref(),
-        Some(Body::RunFinished(body)) => body.error.as_ref(),
-        Some(Body::Notice(body)) => body.notice.as_ref(),
+    let of_error = |error: &Option<v1::Error>| error.as_ref().map_or(0, |error| error.severity);
+    let severity = match &event.body {
+        Some(Body::TaskAttemptFailed(body)) => of_error(&body.error),
+        Some(Body::TaskSettled(body)) => of_error(&body.error).max(body.severity),
+        Some(Body::RunCancelRequested(body)) => of_error(&body.error),
+        Some(Body::RunFinished(body)) => of_error(&body.error),
+        Some(Body::Notice(body)) => of_error(&body.notice),
         Some(Body::QuestionAsked(body)) => {
-            body.question.as_ref().and_then(|question| question.error.as_ref())
+            body.question.as_ref().map_or(0, |question| of_error(&question.error))
         }
-        _ => None,
+        Some(Body::ActionFailed(body)) => body
+            .error
+            .as_ref()
+            .and_then(|error| executor::severity(error.severity()))
+            .map_or(0, |severity| severity.to_proto().into()),
+        Some(
+            Body::RunAccepted(_)
+            | Body::WaveStarted(_)
+            | Body::TaskInputResolved(_)
+            | Body::TaskLeased(_)
+            | Body::TaskLeaseLost(_)
+            | Body::TaskRetryDue(_)
+            | Body::TaskCancelRequested(_)
+            | Body::TaskExtended(_)
+            | Body::TaskReactivated(_)
+            | Body::ResultRefused(_)
+            | Body::WaveDecided(_)
+            | Body::WaveFinished(_)
+            | Body::QuestionAnswered(_)
+            | Body::RunPaused(_)
+            | Body::RunResumed(_)
+            | Body::AskBegun(_)
+            | Body::AskRouted(_)
+            | Body::TransitionConsidered(_)
+            | Body::SessionOpened(_)
+            | Body::SessionTurn(_)
+            | Body::SessionTransitionAccepted(_)
+            | Body::BrowserActivityStarted(_)
+            | Body::BrowserOpened(_)
+            | Body::ActionProposed(_)
+            | Body::StageFinished(_)
+            | Body::ActionFinished(_)
+            | Body::BrowserCloseRequested(_)
+            | Body::BrowserClosed(_),
+        )
+        | None => 0,
     };
-    let of_task = match &event.body {
-        Some(Body::TaskSettled(body)) => body.severity,
-        _ => 0,
-    };
-    error.map_or(0, |error| error.severity).max(of_task).max(v1::Severity::Low as i32)
+    severity.max(v1::Severity::Low.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(severity: v1::ExecutorSeverity) -> v1::Event {
+        let error = v1::ExecutorError { severity: severity.into(), ..v1::ExecutorError::default() };
+        let body = v1::ActionFailed { error: Some(error), ..v1::ActionFailed::default() };
+        v1::Event { body: Some(Body::ActionFailed(body)), ..v1::Event::default() }
+    }
+
+    #[test]
+    fn a_failed_action_is_as_severe_as_its_error() {
+        assert_eq!(severity_of(&failed(v1::ExecutorSeverity::Critical)), v1::Severity::Critical as i32);
+        assert_eq!(severity_of(&failed(v1::ExecutorSeverity::Error)), v1::Severity::High as i32);
+    }
+
+    #[test]
+    fn an_event_without_an_error_is_low() {
+        let started =
+            v1::Event { body: Some(Body::WaveStarted(v1::WaveStarted::default())), ..Default::default() };
+        assert_eq!(severity_of(&started), v1::Severity::Low as i32);
+    }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::input::{QueryAnswer, Routed, RoutedSpec};
-use crate::query::Query;
+use crate::query::{Query, QueryId};
 use crate::session::{self, SessionState};
 
 /// Specs `wave` (the default), `kiro` and `sage`, each served by an agent of its own name; that of `sage` is away.
@@ -230,6 +230,38 @@ fn an_ask_is_routed_answered_and_over() {
     let result = asked.result();
     assert_eq!((result.spec.as_str(), result.request_id.as_str()), ("wave", "req-1"));
     assert!(result.response.is_some() && result.transition.is_none());
+}
+
+/// A spec as the answer to the query of this number.
+fn found_for(query: u64, spec: &str) -> Input {
+    let routed = Routed {
+        spec: String::new(),
+        target: Ok(found(spec)),
+        rerouted: false,
+        default_spec: Some("wave".to_owned()),
+    };
+    Input::Answered { query: QueryId(query), answer: QueryAnswer::Routed(routed) }
+}
+
+#[test]
+fn an_answer_to_another_query_changes_nothing_and_the_right_one_counts_once() {
+    let asked = Asked::begin(v1::Ask::default(), None, START);
+    assert!(asked.bench.state.outstanding().iter().any(|effect| matches!(effect, Effect::Query { .. })));
+    let stale = asked.bench.input(found_for(1, "kiro"));
+    let before = stale.state.seq();
+    assert_eq!(stale.clone_run().expect_refusal(), Refusal::Outdated);
+    let routed = stale.does(found_for(0, "wave"));
+    assert!(routed.state.seq() > before);
+    assert_eq!(routed.input(found_for(0, "kiro")).expect_refusal(), Refusal::Outdated);
+}
+
+#[test]
+fn a_query_outlives_a_pause_and_is_asked_again_after_it() {
+    let paused = Asked::begin(v1::Ask::default(), None, START).bench.pause();
+    assert!(paused.state.open_query().is_some(), "to ask has no effect outside");
+    let routed = paused.does(found_for(0, "wave"));
+    assert_eq!(routed.state.open_query(), None);
+    assert!(!routed.state.may_lease());
 }
 
 #[test]
