@@ -1,6 +1,7 @@
 //! The calls of the daemon's API.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -36,7 +37,7 @@ const BLOB_MAX: usize = 64 * 1024 * 1024;
 /// once, except [`wait_run`](Self::wait_run) and [`put_blob`](Self::put_blob), which can be repeated as they are.
 #[derive(Clone, Debug)]
 pub struct Client {
-    endpoint: Endpoint,
+    endpoint: Arc<Endpoint>,
     channel: Channel,
     pub(crate) retry: RetryOptions,
 }
@@ -49,7 +50,7 @@ impl Client {
     pub async fn connect(endpoint: &str) -> Result<Self, ClientError> {
         let endpoint = transport(endpoint)?;
         let channel = endpoint.connect().await?;
-        Ok(Self { endpoint, channel, retry: RetryOptions::default() })
+        Ok(Self { endpoint: Arc::new(endpoint), channel, retry: RetryOptions::default() })
     }
 
     /// Connects with the first call. Must be called within a Tokio runtime.
@@ -59,7 +60,7 @@ impl Client {
     pub fn lazy(endpoint: &str) -> Result<Self, ClientError> {
         let endpoint = transport(endpoint)?;
         let channel = endpoint.connect_lazy();
-        Ok(Self { endpoint, channel, retry: RetryOptions::default() })
+        Ok(Self { endpoint: Arc::new(endpoint), channel, retry: RetryOptions::default() })
     }
 
     /// The same client over a connection of its own, which is made with the first call.

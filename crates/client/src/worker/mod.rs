@@ -57,7 +57,7 @@ pub struct Worker {
 
 enum Endpoint {
     Address(String),
-    Client(Box<Client>),
+    Client(Client),
 }
 
 impl Worker {
@@ -68,7 +68,7 @@ impl Worker {
 
     /// A worker that shares a client's connection. Where the daemon falls silent on it, the worker makes one of its own.
     pub fn with_client(client: Client) -> Self {
-        Self::of(Endpoint::Client(Box::new(client)))
+        Self::of(Endpoint::Client(client))
     }
 
     fn of(endpoint: Endpoint) -> Self {
@@ -182,7 +182,7 @@ impl Worker {
         }
         let client = match self.endpoint {
             Endpoint::Address(address) => Client::lazy(&address)?,
-            Endpoint::Client(client) => *client,
+            Endpoint::Client(client) => client,
         };
         tokio::select! {
             ended = session::serve(client, hello, self.handlers, stop, self.drain_timeout) => ended,
