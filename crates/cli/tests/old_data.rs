@@ -43,9 +43,8 @@ const SCRIPTS_AT_REST: [&str; 3] = ["script-ended", "script-failed", "script-wai
 /// Runs with something that is overdue, or of which the next daemon knows that it is lost: a delay, a call that nobody
 /// takes, a session that nobody uses, a browser.
 const OVERDUE: [&str; 4] = ["plan-in-backoff", ASK_OVERDUE, "script-at-work", "script-session"];
-/// Its first call is overdue. Where that fails before the daemon has read its specs, the next call finds none ("no specs are
-/// loaded"), though a moment later the default spec would have answered; so only the first call is compared.
-/// FIXME: asks should wait for the specs after a restart.
+/// Its first call is overdue. The version that made the folder failed the next call where the daemon had not read its
+/// specs yet ("no specs are loaded"); this one waits for them. So only the first call is compared.
 const ASK_OVERDUE: &str = "ask-overdue";
 /// What is recorded instead of a time after the last kill: it is that of the test.
 const LATER: &str = "after the kill";
