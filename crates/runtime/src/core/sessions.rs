@@ -300,6 +300,9 @@ impl Core {
             joined: false,
         };
         self.in_flight(id, append, deferred, None);
+        if planted::is(Fault::SessionSnapshotAheadOfTheLog) {
+            self.snapshot_session(stream, id);
+        }
     }
 
     /// Whether the session's state is known.
@@ -330,7 +333,7 @@ impl Core {
         // What this turn has decided for the session is part of its state, and not of the log yet.
         let decided = self.batches.iter().filter_map(|batch| batch.session.as_ref());
         let is_ahead = decided.map(|session| session.stream).any(|ahead| ahead == stream);
-        if is_ahead && !planted::is(Fault::SessionSnapshotAheadOfTheLog) {
+        if is_ahead {
             return;
         }
         let every = self.config.session_snapshot_every;
