@@ -41,9 +41,12 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        Self::with(CoreConfig { snapshot_every: 1, session_snapshot_every: 1, ..CoreConfig::default() })
+    }
+
+    fn with(config: CoreConfig) -> Self {
         let store = MemoryStore::new();
         let writer = store.claim(SHARD).unwrap();
-        let config = CoreConfig { snapshot_every: 1, session_snapshot_every: 1, ..CoreConfig::default() };
         let core = Core::new(config);
         let mut world = Self { store, writer, core, waiting: Vec::new() };
         let epoch = world.writer.epoch();
@@ -155,6 +158,22 @@ fn ask(session: &str, spec: Option<&str>) -> Work {
     })
 }
 
+/// A plan of one task, for the agent `a`.
+fn one_task() -> Work {
+    let task = v1::Task { name: "t".to_owned(), agent: "a".to_owned(), ..v1::Task::default() };
+    let waves = vec![v1::Wave { tasks: vec![task], ..v1::Wave::default() }];
+    let mut plan = v1::Plan { name: "p".to_owned(), waves, ..v1::Plan::default() };
+    Plan::materialise(&mut plan).unwrap();
+    Work::Plan(plan)
+}
+
+/// The worker `w` comes, or comes back without what it had.
+fn hello(connection: u64, slots: u32) -> Input {
+    let agent = v1::Agent { name: "a".to_owned(), max_concurrency: slots, ..v1::Agent::default() };
+    let hello = v1::Hello { worker_id: "w".to_owned(), agents: vec![agent], slots, ..v1::Hello::default() };
+    Input::Frame { connection: ConnectionId(connection), frame: Say::Hello(hello) }
+}
+
 fn loads(outputs: &[Output], session: &str) -> bool {
     let is_it = |output: &Output| matches!(output, Output::LoadSession { stream, .. } if *stream == session_stream(session));
     outputs.iter().any(is_it)
@@ -240,19 +259,39 @@ fn an_answer_to_an_earlier_question_for_a_session_is_not_believed() {
 #[test]
 fn a_daemon_that_drains_leases_nothing() {
     let mut world = World::new();
-    let task = v1::Task { name: "t".to_owned(), agent: "a".to_owned(), ..v1::Task::default() };
-    let waves = vec![v1::Wave { tasks: vec![task], ..v1::Wave::default() }];
-    let mut plan = v1::Plan { name: "p".to_owned(), waves, ..v1::Plan::default() };
-    Plan::materialise(&mut plan).unwrap();
-    world.starts(1, Work::Plan(plan), None);
+    world.starts(1, one_task(), None);
     world.commits_all();
     world.hears(Input::Drain);
-    let agent = v1::Agent { name: "a".to_owned(), max_concurrency: 1, ..v1::Agent::default() };
-    let hello =
-        v1::Hello { worker_id: "w".to_owned(), agents: vec![agent], slots: 1, ..v1::Hello::default() };
-    world.hears(Input::Frame { connection: ConnectionId(1), frame: Say::Hello(hello) });
+    world.hears(hello(1, 1));
     world.commits_all();
     let leased =
         world.events(RunId(Uuid::from_u128(1))).iter().any(|body| matches!(body, Body::TaskLeased(_)));
     assert!(!leased, "the task waits for the next daemon");
+}
+
+/// A daemon that died between the two appends would take the run for finished, and never go on with it.
+#[test]
+fn the_run_list_is_never_ahead_of_its_log() {
+    // Accepted, a wave, nobody is there, leased, lost: the sixth event of a run is one too many.
+    let mut world = World::with(CoreConfig { max_events_per_run: 6, ..CoreConfig::default() });
+    world.starts(1, one_task(), None);
+    world.starts(2, one_task(), None);
+    world.hears(hello(1, 2));
+    world.commits_all();
+    world.hears(Input::Disconnected { connection: ConnectionId(1) });
+    // Both leases are lost; then both tasks are leased again, which ends their runs in the same turn.
+    let outputs = world.hears(hello(2, 2));
+    let run = RunId(Uuid::from_u128(1));
+    let ends: Vec<(u64, bool)> = outputs
+        .iter()
+        .filter_map(|output| match output {
+            Output::Append { append, .. } if append.run == run => Some(append),
+            _ => None,
+        })
+        .map(|append| {
+            let ended = append.summary.as_ref().is_some_and(|summary| summary.finished_at.is_some());
+            (append.first_seq, ended)
+        })
+        .collect();
+    assert_eq!(ends, [(5, false), (6, true)]);
 }

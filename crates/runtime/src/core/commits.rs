@@ -22,7 +22,13 @@ pub(crate) struct Batch {
     pub(super) waiting_creator: Option<ReplyId>,
     /// What becomes durable together with the run's last event.
     pub(super) session: Option<SessionAppend>,
+    /// What the run list is told with this append, where another one of this turn follows for the same run: it must not
+    /// be ahead of its log.
+    listed: Option<(Projected, Summary)>,
 }
+
+/// What the run list was told: the status, and the settled tasks in steps.
+pub(crate) type Projected = (v1::RunStatus, usize);
 
 /// An append in flight, and what leaves when it is durable.
 pub(crate) struct Pending {
@@ -64,6 +70,7 @@ impl Batch {
             blobs: Vec::new(),
             waiting_creator: None,
             session: None,
+            listed: None,
         }
     }
 }
@@ -86,7 +93,10 @@ impl Core {
         }
         let batch = match self.batches[index].count {
             0 => self.batches.remove(index),
-            _ => Batch::new(run),
+            _ => {
+                self.batches[index].listed = self.runs.get(&run).map(|slot| listed(&slot.state));
+                Batch::new(run)
+            }
         };
         self.batches.push(batch);
     }
@@ -113,9 +123,8 @@ impl Core {
         let id = self.next_append;
         self.next_append = AppendId(id.0 + 1);
         slot.last_append = id;
-        let wave = slot.state.progress().0 as usize;
-        let projected = (slot.state.status(), wave / 256);
-        let summary = (projected != slot.projected).then(|| summary_of(&slot.state));
+        let (projected, summary) = batch.listed.unwrap_or_else(|| listed(&slot.state));
+        let summary = (projected != slot.projected).then_some(summary);
         slot.projected = projected;
         let events = join(batch.events);
         // The mark binds the next append, whatever that is: without the session's there must be no mark.
@@ -449,16 +458,19 @@ fn replies_of(deferred: &[Deferred]) -> Vec<ReplyId> {
     deferred.iter().filter_map(reply).collect()
 }
 
-fn summary_of(state: &engine::RunState) -> Summary {
+/// What the run list says of this state.
+fn listed(state: &engine::RunState) -> (Projected, Summary) {
     let (settled, total) = state.progress();
-    Summary {
+    let projected = (state.status(), settled as usize / 256);
+    let summary = Summary {
         status: state.status() as i32,
         outcome: state.outcome().map_or(0, |outcome| outcome as i32),
         updated_at: Millis(state.updated_at_ms()),
         finished_at: state.finished_at_ms().map(Millis),
         tasks_total: total,
         tasks_settled: settled,
-    }
+    };
+    (projected, summary)
 }
 
 fn join(mut chunks: Vec<Bytes>) -> Bytes {

@@ -32,7 +32,7 @@ use capataz_store::{
 
 use agents::{AgentId, Agents};
 pub use agents::{AgentSnapshot, Known, KnownAgent};
-use commits::{Batch, Pending};
+use commits::{Batch, Pending, Projected};
 use leases::Held;
 pub use recovery::blob_hash;
 use sessions::SessionSlot;
@@ -338,7 +338,7 @@ pub(crate) struct RunSlot {
     /// The newest append of this run that is in flight or done.
     last_append: AppendId,
     /// What the run list was told last: status and wave.
-    projected: (v1::RunStatus, usize),
+    projected: Projected,
     waiters: Vec<ReplyId>,
     wake_at: Option<Timestamp>,
     /// Timers stand still until then, after a restart.
