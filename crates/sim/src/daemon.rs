@@ -26,7 +26,7 @@ pub struct Daemon {
     pub ready: bool,
     pub draining: bool,
     /// Something failed, and the shard was not read again since.
-    unknown: bool,
+    pub unknown: bool,
     carrying: bool,
     /// Sweeps that wait for the core's word.
     pub sweeps: VecDeque<Retention>,
