@@ -8,12 +8,16 @@ use capataz_contracts::duration;
 use capataz_hosts::browsers::BrowserConfig;
 use capataz_hosts::commands::{ProcessAgent, ShimCommand};
 use figment::Figment;
-use figment::providers::{Env, Format, Serialized, Toml};
+use figment::providers::{Format as _, Serialized};
 use serde::{Deserialize, Deserializer};
 
 use crate::DaemonError;
 use crate::clock::Clock;
 use crate::specs::{Source, TEMPLATE_AGENT};
+
+mod layers;
+
+use layers::{Environment, Toml};
 
 /// The file that is read from the working folder where no other is named.
 const FILE: &str = "capataz.toml";
@@ -133,7 +137,7 @@ impl Config {
             .merge(Serialized::default("listen", "127.0.0.1:7411"))
             .merge(Serialized::default("data_dir", default_data_dir()))
             .merge(Toml::file(file.unwrap_or(Path::new(FILE))))
-            .merge(Env::prefixed("CAPATAZ_").only(&["listen", "data_dir", "specs_dir"]));
+            .merge(Environment::of_this_process());
         let flags = overrides.clone();
         if let Some(listen) = overrides.listen {
             figment = figment.merge(Serialized::global("listen", listen));
@@ -307,8 +311,8 @@ fn origins(figment: &Figment, config: &Config, flags: &Overrides) -> Vec<(String
             };
             let origin = match figment.find_metadata(key) {
                 _ if flag => "flag".to_owned(),
-                Some(metadata) if metadata.name.contains("environment") => "environment".to_owned(),
-                Some(metadata) if metadata.name.contains("TOML") => {
+                Some(metadata) if metadata.name == layers::ENVIRONMENT => "environment".to_owned(),
+                Some(metadata) if metadata.name.contains(Toml::NAME) => {
                     metadata.source.as_ref().map_or_else(|| FILE.to_owned(), ToString::to_string)
                 }
                 _ => "default".to_owned(),

@@ -3,7 +3,10 @@
 use capataz_daemon::{Config, Daemon, Overrides};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::Outcome;
 use crate::args::{LogFormat, ServeArgs};
@@ -70,15 +73,24 @@ fn check(config: &Config, out: &mut Output) -> Exit {
 
 /// Starts the log on stderr. Answers go to stdout.
 fn start_log(args: &ServeArgs) -> Result<(), Failure> {
-    let filter = EnvFilter::try_new(&args.log)
+    let filter = filter(&args.log)
         .map_err(|error| Failure::invalid(fill(words().serve.bad_filter, &[&chain(&error)])))?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    // Only the first subscriber of a process counts, and only this function sets one.
+    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    // Only the first subscriber of a process counts, and this is the only place that sets one.
     let _ = match args.log_format {
-        LogFormat::Text => log.try_init(),
-        LogFormat::Json => log.json().try_init(),
+        LogFormat::Text => tracing_subscriber::registry().with(layer.with_filter(filter)).try_init(),
+        LogFormat::Json => tracing_subscriber::registry().with(layer.json().with_filter(filter)).try_init(),
     };
     Ok(())
+}
+
+/// A level, or levels by module: `capataz=debug,info`. Where nothing is said, errors are logged.
+fn filter(text: &str) -> Result<Targets, ParseError> {
+    let directives: Vec<&str> = text.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
+    if directives.is_empty() {
+        return Ok(Targets::new().with_default(LevelFilter::ERROR));
+    }
+    directives.join(",").parse()
 }
 
 /// Returns at the first SIGINT or SIGTERM. A second signal ends the process at once.
@@ -101,5 +113,31 @@ async fn next_signal() {
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::Level;
+
+    use super::filter;
+
+    #[test]
+    fn a_filter_is_a_level_or_levels_by_module() {
+        let plain = filter("info").unwrap();
+        assert!(plain.would_enable("capataz_daemon::services", &Level::INFO));
+        assert!(!plain.would_enable("capataz_daemon::services", &Level::DEBUG));
+        let by_module = filter("capataz_daemon=debug, warn,").unwrap();
+        assert!(by_module.would_enable("capataz_daemon::services", &Level::DEBUG));
+        assert!(by_module.would_enable("h2", &Level::WARN));
+        assert!(!by_module.would_enable("h2", &Level::INFO));
+    }
+
+    #[test]
+    fn an_empty_filter_leaves_errors_and_a_wrong_one_is_refused() {
+        let empty = filter("").unwrap();
+        assert!(empty.would_enable("h2", &Level::ERROR));
+        assert!(!empty.would_enable("h2", &Level::WARN));
+        assert!(filter("capataz=loud").is_err());
     }
 }
