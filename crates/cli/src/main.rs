@@ -17,6 +17,7 @@ mod script;
 mod text;
 mod watch;
 
+use std::pin::Pin;
 use std::process::ExitCode;
 
 use args::{Cli, Command, RouterCommand};
@@ -74,7 +75,9 @@ fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
     let runtime = tokio::runtime::Runtime::new().map_err(|error| {
         Failure::failed(text::fill(text::words().serve.no_runtime, &[&error.to_string()]))
     })?;
-    let outcome = runtime.block_on(async {
+    // Boxed, and without its type: the runtime has several copies of what it drives, and with the type each of them
+    // would hold every command again.
+    let work: Pin<Box<dyn Future<Output = commands::Outcome> + '_>> = Box::pin(async {
         match command {
             Command::Serve(args) => commands::serve::serve(args, out).await,
             Command::Demo(args) => commands::demo::demo(args, out).await,
@@ -88,6 +91,7 @@ fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
             Command::Contract(_) | Command::Completions { .. } => Ok(Exit::Ok),
         }
     });
+    let outcome = runtime.block_on(work);
     // A thread that still reads a line from the standard input does not hold up the exit.
     runtime.shutdown_background();
     outcome

@@ -17,6 +17,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,6 +90,9 @@ pub enum DaemonError {
     Server(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
+/// A daemon that is being started; to be awaited.
+pub type Starting = Pin<Box<dyn Future<Output = Result<Daemon, DaemonError>> + Send>>;
+
 /// A running daemon.
 #[derive(Debug)]
 pub struct Daemon {
@@ -108,7 +112,12 @@ impl Daemon {
     ///
     /// # Errors
     /// Another daemon has the data folder; the database cannot be read; the address cannot be listened on.
-    pub async fn start(config: Config) -> Result<Self, DaemonError> {
+    pub fn start(config: Config) -> Starting {
+        // The server and everything behind it are compiled where this future's type is known, so it stays here.
+        Box::pin(Self::start_here(config))
+    }
+
+    async fn start_here(config: Config) -> Result<Self, DaemonError> {
         let address = config.socket_address()?;
         let lock = lock::DataLock::take(&config.data_dir)?;
         let source = config.spec_source();

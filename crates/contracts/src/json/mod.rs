@@ -86,8 +86,7 @@ fn parse_from<M: Message + Default>(
     if !violations.is_empty() {
         return Err(violations);
     }
-    M::decode(bytes.as_slice())
-        .map_err(|error| internal(format!("the value does not fit {full_name}: {error}")))
+    decode(bytes).map_err(|error| internal(format!("the value does not fit {full_name}: {error}")))
 }
 
 /// Reads as much of the message `full_name` as its violations leave, so that further rules can be checked in the same
@@ -103,12 +102,17 @@ pub(crate) fn parse_partly<M: Message + Default>(
         reader.message(shape, value, &Path::Root, 0, &mut bytes);
     }
     let mut violations = reader.into_violations();
-    let message = M::decode(bytes.as_slice()).unwrap_or_else(|error| {
+    let message = decode(bytes).unwrap_or_else(|error| {
         let message = format!("the value does not fit {full_name}: {error}");
         violations.push(&Path::Root, "internal", message);
         M::default()
     });
     (message, violations)
+}
+
+/// Events are decoded from `Bytes`; from another kind of buffer, every message would be compiled once more.
+fn decode<M: Message + Default>(bytes: Vec<u8>) -> Result<M, prost::DecodeError> {
+    M::decode(bytes::Bytes::from(bytes))
 }
 
 /// Whether the message `full_name` has a field with this key.
