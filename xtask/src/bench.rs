@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::Outcome;
 use crate::codegen::project_root;
+use crate::{Outcome, size};
 
 /// The benchmarks.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -48,6 +48,9 @@ pub fn run(benchmark: Benchmark, arguments: &[String]) -> Outcome {
         return Err("the programs could not be built".into());
     }
     let target = target_folder(&cargo, &root)?;
+    if benchmark.packages().contains(&"capataz-cli") {
+        size::check(&target)?;
+    }
     let program = target.join("release").join(format!("bench{}", std::env::consts::EXE_SUFFIX));
     let mut bench = Command::new(program);
     bench.arg(benchmark.name());

@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-use crate::Outcome;
 use crate::bench::target_folder;
 use crate::codegen::project_root;
+use crate::{Outcome, size};
 
 /// Runs the program with these arguments.
 pub fn run(arguments: &[String]) -> Outcome {
@@ -17,6 +17,7 @@ pub fn run(arguments: &[String]) -> Outcome {
         return Err("the programs could not be built".into());
     }
     let target = target_folder(&cargo, &root)?;
+    size::check(&target)?;
     let program = target.join("release").join(format!("chaos{}", std::env::consts::EXE_SUFFIX));
     let mut chaos = Command::new(program);
     if !arguments.iter().any(|argument| argument == "--dir" || argument.starts_with("--dir=")) {

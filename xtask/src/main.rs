@@ -17,6 +17,7 @@ mod docs;
 mod engine_rules;
 mod layers;
 mod simulate;
+mod size;
 mod test;
 
 use std::collections::BTreeSet;
@@ -62,6 +63,8 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Build the released program, and fail if it is larger than 40 MB
+    Size,
     /// Install what tests need beside Rust, or bring it up to date: a Chromium, by the packages of Debian
     Setup,
     /// Formatting, codegen, layers, docs, clippy, all tests, doctests: what CI runs
@@ -92,6 +95,7 @@ fn main() -> ExitCode {
         Task::Layers => layers::run(),
         Task::Docs => docs::run(),
         Task::Simulate { arguments } => simulate::run(&arguments),
+        Task::Size => size::run(),
         Task::Setup => chromium::setup(),
         Task::Test { install, package } => test::run(install, &package),
     };
