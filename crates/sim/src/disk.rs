@@ -98,7 +98,7 @@ impl World {
     }
 
     fn tell(&mut self, news: News) {
-        let at = (self.now + self.rng.delay(4, 200)).max(self.disk.news_at);
+        let at = (self.now + self.rng.delay(self.scenario.news_usual, 400)).max(self.disk.news_at);
         self.disk.news_at = at;
         self.disk.news.push_back(news);
         self.at(at, Action::Written);

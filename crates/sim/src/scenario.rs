@@ -49,6 +49,8 @@ pub struct Scenario {
     pub network_worst: i64,
     pub disk_usual: i64,
     pub disk_worst: i64,
+    /// How long the shard's thread is usually busy with other things when the writer has news.
+    pub news_usual: i64,
     /// Mean time between two acts of the clients.
     pub client_pause: i64,
 }
@@ -111,6 +113,7 @@ impl Scenario {
             network_worst: 9_000,
             disk_usual: if slow_disk { 300 } else { 15 },
             disk_worst: 2_500,
+            news_usual: if rng.percent(20) { 250 } else { 4 },
             client_pause: 200 + rng.between(0, 2_500),
         }
     }

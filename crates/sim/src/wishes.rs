@@ -35,6 +35,11 @@ impl World {
         if self.rng.per_mille(8) && self.daemon.ready && !self.daemon.draining {
             return self.drain();
         }
+        let suggests = self.model.sessions().any(|session| session.suggestions().next().is_some());
+        if suggests && self.rng.percent(20) {
+            self.want_transition();
+            return Ok(());
+        }
         match self.rng.below(100) {
             0..=2 => self.want(Wish::List, false),
             3..=4 => {
@@ -93,6 +98,13 @@ impl World {
         });
         let open: Vec<(String, String)> = open.collect();
         let any = self.rng.pick(&open).cloned().filter(|_| !self.rng.percent(10));
+        if let Some((session, _)) = any.as_ref().filter(|_| self.rng.percent(50)) {
+            // Somebody goes through all of them: one is on its way to the disk when the next one comes.
+            for (session, request_id) in open.iter().filter(|(of, _)| of == session) {
+                self.want(Wish::Accept { session: session.clone(), request_id: request_id.clone() }, false);
+            }
+            return;
+        }
         let (session, request_id) = any
             .unwrap_or_else(|| (format!("talk-{}", self.rng.below(4)), format!("ask-{}", self.rng.below(8))));
         self.want(Wish::Accept { session, request_id }, false);
