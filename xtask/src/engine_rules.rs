@@ -26,6 +26,7 @@ const PROGRAM: &[&str] = &[
     "cli",
     "client",
     "contracts",
+    "crew",
     "daemon",
     "engine",
     "executor",
@@ -33,6 +34,7 @@ const PROGRAM: &[&str] = &[
     "policy",
     "router",
     "runtime",
+    "shard",
     "store",
 ];
 
@@ -193,9 +195,9 @@ mod tests {
     #[test]
     fn a_test_of_the_kind_outside_the_list_is_found() {
         check(
-            "crates/runtime/src/core/commits.rs",
+            "crates/shard/src/commits.rs",
             "// Machine::Plan in a comment is not code.\nif kind == v1::RunKind::Script {",
-            &["crates/runtime/src/core/commits.rs:2 asks of which kind a run is (RunKind::Script)"],
+            &["crates/shard/src/commits.rs:2 asks of which kind a run is (RunKind::Script)"],
         );
         check(
             "crates/engine/src/machine/ask/mod.rs",

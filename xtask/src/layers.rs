@@ -16,7 +16,14 @@ use crate::engine_rules;
 const ALLOWED: &str = "xtask/layers.txt";
 
 /// The pure crates, which decide and have no effects.
-const PURE: &[&str] = &["capataz-contracts", "capataz-policy", "capataz-engine", "capataz-router"];
+const PURE: &[&str] = &[
+    "capataz-contracts",
+    "capataz-policy",
+    "capataz-engine",
+    "capataz-router",
+    "capataz-crew",
+    "capataz-shard",
+];
 
 /// The packages that no pure crate may depend on, directly or indirectly.
 const IMPURE: &[&str] = &["tokio", "mio", "rusqlite", "libsqlite3-sys", "hyper", "axum", "reqwest"];
@@ -38,11 +45,7 @@ pub fn run() -> Outcome {
         problems.push(format!("only in {ALLOWED}: {line}"));
     }
     for pure in PURE {
-        for reached in graph.reachable(pure) {
-            if IMPURE.contains(&reached.as_str()) {
-                problems.push(format!("{pure} is pure, and reaches {reached}"));
-            }
-        }
+        problems.extend(impurities(pure, &tree(pure)?));
     }
     problems.extend(graph.without_lints()?);
     let sources = engine_rules::sources(&root)?;
@@ -59,6 +62,24 @@ pub fn run() -> Outcome {
         return Ok(());
     }
     Err(problems.join("\n       ").into())
+}
+
+/// The whole dependency tree of a package, with the features that it asks for itself: one package a line, its name
+/// first.
+fn tree(package: &str) -> Result<String, Box<dyn std::error::Error>> {
+    let arguments = ["tree", "--package", package, "--edges", "normal,build", "--prefix", "none", "--locked"];
+    let output = Command::new(env!("CARGO")).args(arguments).output()?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// What a pure crate must not reach, out of its dependency tree.
+fn impurities(pure: &str, tree: &str) -> BTreeSet<String> {
+    let reached = tree.lines().filter_map(|line| line.split(' ').next());
+    let impure = reached.filter(|name| IMPURE.contains(name));
+    impure.map(|name| format!("{pure} is pure, and reaches {name}")).collect()
 }
 
 /// The packages and their dependencies.
@@ -136,19 +157,6 @@ impl Graph {
         lines
     }
 
-    fn reachable(&self, from: &str) -> BTreeSet<String> {
-        let mut reached = BTreeSet::new();
-        let mut open = vec![from.to_owned()];
-        while let Some(name) = open.pop() {
-            for target in self.edges.get(&name).into_iter().flatten() {
-                if reached.insert(target.clone()) {
-                    open.push(target.clone());
-                }
-            }
-        }
-        reached
-    }
-
     /// Finds crates that do not inherit the workspace's lints.
     fn without_lints(&self) -> Result<Vec<String>, std::io::Error> {
         let mut problems = Vec::new();
@@ -158,5 +166,28 @@ impl Graph {
             }
         }
         Ok(problems)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{impurities, tree};
+
+    /// A store with its database, as the shard would reach it with one feature more.
+    const PLANTED: &str = "capataz-shard v0.1.0 (crates/shard)\nbytes v1.11.0\ncapataz-store v0.1.0 (crates/store)\n\
+        rusqlite v0.38.0\nlibsqlite3-sys v0.36.0\ntokio-util v0.7.0\ntokio v1.48.0\nbytes v1.11.0 (*)\n";
+
+    #[test]
+    fn a_runtime_and_a_database_in_a_pure_tree_are_found() {
+        let found: Vec<String> = impurities("capataz-shard", PLANTED).into_iter().collect();
+        let expected = ["libsqlite3-sys", "rusqlite", "tokio"];
+        assert_eq!(found, expected.map(|name| format!("capataz-shard is pure, and reaches {name}")));
+    }
+
+    #[test]
+    fn the_tree_of_a_crate_that_has_effects_is_not_pure() {
+        let tree = tree("capataz-runtime").unwrap();
+        assert!(tree.starts_with("capataz-runtime "), "{tree}");
+        assert_eq!(impurities("capataz-runtime", &tree).len(), 2, "tokio, and mio beneath it");
     }
 }

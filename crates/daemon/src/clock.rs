@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use capataz_engine::Timestamp;
-use capataz_runtime::shell;
 
 /// Where a daemon has its time from: the system, or the program that embeds it.
 ///
 /// A daemon that was given a time of its own looks at it at least once a second.
 #[derive(Clone)]
-pub struct Clock(shell::Clock);
+pub struct Clock(capataz_runtime::Clock);
 
 impl Clock {
     /// `now` says Unix milliseconds. It is asked often, and from several threads.
@@ -17,14 +16,14 @@ impl Clock {
         Self(Arc::new(move || Timestamp(now())))
     }
 
-    pub(crate) fn of_shard(&self) -> shell::Clock {
+    pub(crate) fn of_shards(&self) -> capataz_runtime::Clock {
         Arc::clone(&self.0)
     }
 }
 
 impl Default for Clock {
     fn default() -> Self {
-        Self(Arc::new(shell::now))
+        Self(Arc::new(capataz_runtime::now))
     }
 }
 

@@ -9,7 +9,7 @@ use capataz_hosts::browsers::{Browsers, Surroundings};
 use capataz_hosts::commands::{ProcessAgents, ProcessContext};
 use capataz_hosts::port::{Clock, Connect, SecretResolver, Speak};
 use capataz_hosts::{Host, HostNumber};
-use capataz_runtime::shell::{Shard, WorkerSender};
+use capataz_runtime::{Runtime, WorkerSender};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
@@ -20,7 +20,7 @@ use crate::{Config, DaemonError, secrets};
 #[derive(Debug)]
 pub(crate) struct Hosts {
     number: HostNumber,
-    shard: Shard,
+    runtime: Runtime,
     running: Vec<Host>,
     tidying: AbortHandle,
 }
@@ -37,27 +37,27 @@ impl Hosts {
         config: &Config,
         number: HostNumber,
         shims_folder: PathBuf,
-        shard: &Shard,
+        runtime: &Runtime,
     ) -> Result<(Self, Arc<Browsers>), DaemonError> {
-        let clock = clock(shard);
+        let clock = clock(runtime);
         let shim = config.shim.clone().unwrap_or_default();
         let secrets: Arc<dyn SecretResolver> = Arc::new(secrets::Secrets::new(config.secrets_dir.clone()));
         let browsers = Browsers::new(Surroundings {
             config: config.browser.clone(),
             data_dir: config.data_dir.clone(),
-            store: Arc::clone(shard.store()),
+            store: Arc::clone(runtime.store()),
             clock: Arc::clone(&clock),
             shim: ShimOptions { command: shim.clone(), locks_folder: shims_folder.clone() },
             secrets: Arc::clone(&secrets),
         })?;
         // No script ends unseen between the first browser and the one who closes it.
-        let scripts_over = shard.scripts_over();
+        let scripts_over = runtime.scripts_over();
         let tidying = tokio::spawn(Arc::clone(&browsers).tidy(scripts_over)).abort_handle();
-        let mut hosts = Self { number, shard: shard.clone(), running: Vec::new(), tidying };
+        let mut hosts = Self { number, runtime: runtime.clone(), running: Vec::new(), tidying };
         hosts.add(Arc::clone(&browsers))?;
         if !config.agents.is_empty() {
             let context = ProcessContext { shim, shims_folder, secrets };
-            let store = Arc::clone(shard.store());
+            let store = Arc::clone(runtime.store());
             hosts.add(ProcessAgents::new(config.agents.clone(), context, store, clock))?;
         }
         Ok((hosts, browsers))
@@ -65,26 +65,26 @@ impl Hosts {
 
     /// Serves the built-in agent, where there can be specs.
     pub(crate) fn serve_templates(&mut self, specs: &Specs) -> Result<(), DaemonError> {
-        match specs.templates(clock(&self.shard)) {
+        match specs.templates(clock(&self.runtime)) {
             Some(templates) => self.add(templates),
             None => Ok(()),
         }
     }
 
     fn add<W: capataz_hosts::Serve>(&mut self, work: Arc<W>) -> Result<(), DaemonError> {
-        self.running.push(Host::start(work, self.number, Port(self.shard.clone()))?);
+        self.running.push(Host::start(work, self.number, Port(self.runtime.clone()))?);
         Ok(())
     }
 }
 
 /// The shard's time, as hosts ask for it.
-fn clock(shard: &Shard) -> Clock {
-    let shard = shard.clone();
-    Arc::new(move || shard.now().0)
+fn clock(runtime: &Runtime) -> Clock {
+    let runtime = runtime.clone();
+    Arc::new(move || runtime.now().0)
 }
 
 /// The shard, as hosts reach it.
-struct Port(Shard);
+struct Port(Runtime);
 
 struct Speaker(WorkerSender);
 

@@ -23,11 +23,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use capataz_contracts::{Violation, v1};
+use capataz_crew::{Known, KnownAgent};
 use capataz_hosts::browsers::{Browsers, BrowsersError, browser_agent};
 use capataz_hosts::commands::await_orphans;
 use capataz_hosts::{HostNumber, HostNumberError, InvalidHost};
-use capataz_runtime::core::{Known, KnownAgent};
-use capataz_runtime::shell::{Shard, ShardOptions, StartError};
+use capataz_runtime::{Options, Runtime, StartError};
 use capataz_store::{Millis, Retention, ShardId, SqliteOptions, SqliteStore, Store, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -42,7 +42,7 @@ pub use lock::LockError;
 pub use specs::SpecsError;
 
 /// SQLite has one shard.
-const SHARD: ShardId = ShardId(0);
+pub(crate) const SHARD: ShardId = ShardId(0);
 
 /// Where the demonstration's form is, where [`Config::demo_page`] asks for it.
 pub const DEMO_PATH: &str = services::DEMO_PATH;
@@ -64,7 +64,7 @@ pub enum DaemonError {
         #[source]
         source: StoreError,
     },
-    #[error("the shard did not start")]
+    #[error("the shards did not start")]
     Shard(#[from] StartError),
     #[error("cannot listen on {address}")]
     Listen {
@@ -98,7 +98,7 @@ pub type Starting = Pin<Box<dyn Future<Output = Result<Daemon, DaemonError>> + S
 pub struct Daemon {
     address: SocketAddr,
     data_dir: PathBuf,
-    shard: Shard,
+    runtime: Runtime,
     hosts: Hosts,
     reloading: Option<specs::Reloading>,
     stop: watch::Sender<bool>,
@@ -130,22 +130,28 @@ impl Daemon {
         let store = open_store(config.data_dir.clone()).await?;
         let shims_folder = config.data_dir.join("shims");
         wait_for_orphans(shims_folder.clone()).await?;
-        let options = ShardOptions { clock: config.clock.of_shard(), ..ShardOptions::default() };
-        let shard = Shard::start(SHARD, Arc::clone(&store), known(&config), options).await?;
-        let (mut hosts, browsers) = Hosts::start(&config, number, shims_folder, &shard)?;
+        let options = Options { clock: config.clock.of_shards(), ..Options::default() };
+        let runtime = Runtime::start(vec![SHARD], Arc::clone(&store), known(&config), options).await?;
+        let (mut hosts, browsers) = Hosts::start(&config, number, shims_folder, &runtime)?;
         let (stop, stopped) = watch::channel(false);
-        let specs = specs::Specs::start(source, router, shard.clone()).await;
+        let specs = specs::Specs::start(source, router, runtime.clone()).await;
         hosts.serve_templates(&specs)?;
         let reloading = specs.watch();
-        let (address, server) =
-            services::serve(address, shard.clone(), specs, Arc::clone(&browsers), config.demo_page, stopped)
-                .await?;
-        let sweeper = tokio::spawn(sweep(shard.clone(), config.retention.clone(), browsers));
+        let (address, server) = services::serve(
+            address,
+            runtime.clone(),
+            specs,
+            Arc::clone(&browsers),
+            config.demo_page,
+            stopped,
+        )
+        .await?;
+        let sweeper = tokio::spawn(sweep(runtime.clone(), config.retention.clone(), browsers));
         tracing::info!(%address, data_dir = %config.data_dir.display(), "the daemon is ready");
         Ok(Self {
             address,
             data_dir: config.data_dir,
-            shard,
+            runtime,
             hosts,
             reloading,
             stop,
@@ -170,7 +176,7 @@ impl Daemon {
     pub async fn wait(mut self, shutdown: impl Future<Output = ()>) {
         tokio::select! {
             () = shutdown => {}
-            () = self.shard.fenced() => {}
+            () = self.runtime.fenced() => {}
             ended = &mut self.server => {
                 if let Ok(Err(error)) = ended {
                     tracing::error!(%error, "the server failed");
@@ -184,7 +190,7 @@ impl Daemon {
     pub async fn shutdown(self) {
         self.sweeper.abort();
         drop(self.reloading);
-        self.shard.stop(DRAIN).await;
+        self.runtime.stop(DRAIN).await;
         drop(self.hosts);
         self.stop.send_replace(true);
         let _ = tokio::time::timeout(Duration::from_secs(2), self.server).await;
@@ -267,12 +273,12 @@ fn known(config: &Config) -> Known {
 }
 
 /// Removes what is over its time, a little at a time.
-async fn sweep(shard: Shard, retention: RetentionConfig, browsers: Arc<Browsers>) {
+async fn sweep(runtime: Runtime, retention: RetentionConfig, browsers: Arc<Browsers>) {
     let mut pulse = tokio::time::interval(Duration::from_secs(60));
     pulse.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         pulse.tick().await;
-        let now = shard.now().0;
+        let now = runtime.now().0;
         let before =
             |age: Duration| Millis(now.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX)));
         let rule = Retention {
@@ -284,7 +290,7 @@ async fn sweep(shard: Shard, retention: RetentionConfig, browsers: Arc<Browsers>
             blobs_before: before(retention.unused_blobs),
             batch: 256,
         };
-        match shard.sweep(rule).await {
+        match runtime.sweep(SHARD, rule).await {
             Ok(swept) if swept != capataz_store::Swept::default() => {
                 tracing::info!(
                     runs = swept.runs,

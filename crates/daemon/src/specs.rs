@@ -9,8 +9,8 @@ use capataz_hosts::{Computed, port};
 use capataz_policy::codes;
 use capataz_router::explain::TermKind;
 use capataz_router::{Catalogue, Decision, Message, Query, Role, Router, Spec, SpecFileError, template};
-use capataz_runtime::core::{Chosen, Route};
-use capataz_runtime::shell::Shard;
+use capataz_runtime::Runtime;
+use capataz_shard::{Chosen, Route};
 use notify::{RecursiveMode, Watcher};
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::AbortHandle;
@@ -60,7 +60,7 @@ pub(crate) struct Specs {
 struct Inner {
     source: Source,
     current: watch::Sender<Arc<Router>>,
-    shard: Shard,
+    runtime: Runtime,
     /// One reload at a time, so that the last one to be read is the one that counts.
     reloading: Mutex<()>,
 }
@@ -130,11 +130,11 @@ impl Source {
 
 impl Specs {
     /// Hands the first router to the shard.
-    pub(crate) async fn start(source: Source, router: Router, shard: Shard) -> Self {
+    pub(crate) async fn start(source: Source, router: Router, runtime: Runtime) -> Self {
         let router = Arc::new(router);
-        shard.set_router(Arc::new(SpecRouter(Arc::clone(&router)))).await;
+        runtime.set_router(Arc::new(SpecRouter(Arc::clone(&router)))).await;
         let current = watch::Sender::new(router);
-        Self { inner: Arc::new(Inner { source, current, shard, reloading: Mutex::new(()) }) }
+        Self { inner: Arc::new(Inner { source, current, runtime, reloading: Mutex::new(()) }) }
     }
 
     pub(crate) fn current(&self) -> Arc<Router> {
@@ -154,7 +154,7 @@ impl Specs {
             }
         };
         let count = router.catalogue().specs().len();
-        self.inner.shard.set_router(Arc::new(SpecRouter(Arc::clone(&router)))).await;
+        self.inner.runtime.set_router(Arc::new(SpecRouter(Arc::clone(&router)))).await;
         self.inner.current.send_replace(router);
         Ok(count)
     }

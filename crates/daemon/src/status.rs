@@ -8,7 +8,7 @@ use std::time::Duration;
 use capataz_contracts::{Violation, v1};
 use capataz_engine::Refusal;
 use capataz_policy::codes;
-use capataz_runtime::core::Answer;
+use capataz_shard::{CommandReply, Declined, StartReply, TransitionReply};
 use capataz_store::StoreError;
 
 use crate::specs::SpecsError;
@@ -178,33 +178,59 @@ pub(crate) fn contract(grpc: Code, error: &v1::Error) -> Status {
     with_details(grpc, &error.code, error.message.clone(), details, metadata)
 }
 
-/// Every answer that is no success.
-pub(crate) fn answer(answer: &Answer) -> Status {
-    match answer {
-        Answer::Overloaded { retry_after_ms } => overloaded(*retry_after_ms),
-        Answer::KeyReused { run } => status(
+/// Why the daemon did nothing, or cannot say whether it did.
+pub(crate) fn declined(declined: &Declined) -> Status {
+    match declined {
+        Declined::Overloaded { retry_after_ms } => overloaded(*retry_after_ms),
+        Declined::Draining => status(Code::Unavailable, "DRAINING", "the daemon is shutting down"),
+        Declined::Unavailable => unavailable(),
+    }
+}
+
+/// Why a start has started nothing.
+pub(crate) fn start(reply: &StartReply) -> Status {
+    match reply {
+        StartReply::KeyReused { run } => status(
             Code::AlreadyExists,
             "IDEMPOTENCY_KEY_REUSED",
             format!("the idempotency key belongs to another request, that of run {run}"),
         ),
-        Answer::NotActive { run } => {
+        StartReply::UnknownAgents(error) => contract(Code::NotFound, error),
+        StartReply::Refused(refusal) => refused(refusal),
+        StartReply::Started { .. } | StartReply::Finished { .. } | StartReply::Existing { .. } => {
+            unavailable()
+        }
+    }
+}
+
+/// Why a command was not carried out.
+pub(crate) fn command(reply: &CommandReply) -> Status {
+    match reply {
+        CommandReply::NotActive { run } => {
             status(Code::FailedPrecondition, "RUN_FINISHED", format!("run {run} has finished"))
         }
-        Answer::SeqMismatch { actual } => status(
+        CommandReply::SeqMismatch { actual } => status(
             Code::Aborted,
             "SEQ_MISMATCH",
             format!("the run is at event {actual}, not at the one that the request expects"),
         ),
-        Answer::UnknownAgents(error) => contract(Code::NotFound, error),
-        Answer::Refused(refusal) => refused(refusal),
-        Answer::SessionNotFound => status(Code::NotFound, "SESSION_NOT_FOUND", "there is no such session"),
-        Answer::TransitionNotFound => status(
+        CommandReply::Refused(refusal) => refused(refusal),
+        CommandReply::Done { .. } => unavailable(),
+    }
+}
+
+/// Why a session was not moved.
+pub(crate) fn transition(reply: &TransitionReply) -> Status {
+    match reply {
+        TransitionReply::SessionNotFound => {
+            status(Code::NotFound, "SESSION_NOT_FOUND", "there is no such session")
+        }
+        TransitionReply::TransitionNotFound => status(
             Code::NotFound,
             "TRANSITION_NOT_FOUND",
             "no answer to that request suggests a transition that is still open",
         ),
-        Answer::Draining => status(Code::Unavailable, "DRAINING", "the daemon is shutting down"),
-        _ => unavailable(),
+        TransitionReply::Accepted(_) => unavailable(),
     }
 }
 

@@ -24,13 +24,13 @@ mod input;
 mod machine;
 mod outstanding;
 pub mod plan;
-pub mod planted;
 mod query;
 pub mod session;
 mod snapshot;
 mod view;
 
 pub use capataz_contracts::browser::{BROWSER_AGENT, BROWSER_MEDIA_TYPE};
+pub use capataz_policy::planted;
 pub use decide::{Decision, Refusal, StartRun, Work, decide, start};
 pub use effect::Effect;
 pub use fold::EVENT_FORMAT;

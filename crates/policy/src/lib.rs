@@ -11,6 +11,7 @@ pub mod aggregation;
 pub mod codes;
 pub mod executor;
 pub mod lifecycle;
+pub mod planted;
 pub mod registry;
 pub mod retry;
 pub mod severity;

@@ -1,11 +1,18 @@
-//! The shard's sans-IO core and its tokio shell.
+//! The tokio shell around a daemon's shards and its crew: threads, channels, the clock. It decides nothing.
 //!
-//! - [`core`] decides who works on what and what leaves when; it does no I/O and reads no clock.
-//! - [`feed`] streams events without gaps.
-//! - [`shell`] is what connects them to threads, channels and the clock.
+//! Three threads do the work: that of the shards (the driver and its timers), the writer's (group commit), and the
+//! caller's runtime (sockets). Between them go bounded channels; where one is full, callers are told to come back. While
+//! nothing else waits, the shards' thread commits by itself: then a lone caller does not pay for handing over and back.
 //!
-//! Begin reading with [`core::Core`].
+//! Begin reading with [`Runtime`], then `turning.rs`.
 
-pub mod core;
-pub mod feed;
-pub mod shell;
+mod clock;
+mod runtime;
+mod shared;
+mod subscription;
+mod turning;
+mod writer;
+
+pub use clock::{Clock, now};
+pub use runtime::{Options, Runtime, StartError, WorkerLink, WorkerSender};
+pub use subscription::{CursorError, Item, Subscription};

@@ -1,7 +1,7 @@
 //! Asks, and the specs that they are routed to.
 
 use capataz_contracts::v1;
-use capataz_runtime::core::{Chosen, Route};
+use capataz_shard::{Chosen, Route};
 
 use crate::rng::Rng;
 use crate::scenario::{FOREIGN_SPEC, Scenario, spec_agent};

@@ -3,10 +3,10 @@
 use std::rc::Rc;
 
 use capataz_engine::{Input as Command, Work};
-use capataz_runtime::core::{Answer, Input, ReplyId, Request, StartRequest, session_stream};
+use capataz_shard::{Answer, Declined, Input, ReplyId, Request, StartRequest, session_stream};
 use capataz_store::{IdempotencyKey, RunId};
 
-use crate::daemon::answer_number;
+use crate::daemon::{answer_number, home};
 use crate::invariant::{Invariant, Violation};
 use crate::model::answers::request_id;
 use crate::plans::Template;
@@ -103,7 +103,10 @@ impl World {
             return Ok(());
         }
         let id = self.draw_id();
-        let created = matches!(wish, Wish::Start { .. }).then(|| self.run_id(id));
+        let created = match &wish {
+            Wish::Start { template, .. } => Some(self.run_id(id, template.session().as_deref())),
+            _ => None,
+        };
         let reply = ReplyId(id);
         let known = match &wish {
             Wish::Accept { session, request_id } => {
@@ -126,7 +129,7 @@ impl World {
                 blobs: Vec::new(),
             })),
             Wish::Wait { run } => Request::Wait { run },
-            Wish::Command { run, if_seq, input } => Request::Command { run, if_seq, input: *input },
+            Wish::Command { run, if_seq, input } => Request::Command { run, if_seq, input },
             Wish::Accept { session, request_id } => Request::AcceptTransition { session, request_id },
             Wish::List => Request::ListAgents,
             Wish::Check { agents } => {
@@ -136,11 +139,19 @@ impl World {
         self.deliver(Input::Request { reply, request })
     }
 
-    /// UUIDv7: the time, then what makes it unique.
-    fn run_id(&mut self, number: u64) -> RunId {
+    /// UUIDv7: the time, then what makes it unique. A run of a session is at home in the session's shard.
+    fn run_id(&mut self, number: u64, session: Option<&str>) -> RunId {
+        let shards = self.scenario.shards();
         let time = u128::from((self.now + self.skew).unsigned_abs()) << 80;
-        let random = u128::from(self.rng.draw()) & 0x3FFF_FFFF_FFFF_0000 | u128::from(number & 0xFFFF);
-        RunId(uuid::Uuid::from_u128(time | 0x7 << 76 | 0x8 << 60 | random))
+        loop {
+            let random =
+                u128::from(self.rng.draw()) & 0x3FFF_0000_0000_FFFF | u128::from(number & 0xFFFF_FFFF) << 16;
+            let run = RunId(uuid::Uuid::from_u128(time | 0x7 << 76 | 0x8 << 60 | random));
+            let wanted = session.map(|session| home(session_stream(session), &shards));
+            if wanted.is_none_or(|wanted| wanted == home(run, &shards)) {
+                return run;
+            }
+        }
     }
 
     /// An answer leaves the daemon.
@@ -153,10 +164,17 @@ impl World {
         };
         let Some(op) = self.ops.get(asked.op) else { return Ok(()) };
         self.model.check_answer(&op.wish, &asked, &answer)?;
-        let mut verdict = match answer {
-            Answer::Unavailable => Verdict::Unknown,
-            Answer::Overloaded { .. } | Answer::Draining => Verdict::Later,
-            _ => Verdict::Done,
+        let declined = match &answer {
+            Answer::Start(reply) => reply.as_ref().err(),
+            Answer::Wait(reply) => reply.as_ref().err(),
+            Answer::Command(reply) => reply.as_ref().err(),
+            Answer::Transition(reply) => reply.as_ref().err(),
+            Answer::Checked(_) | Answer::Agents(_) => None,
+        };
+        let mut verdict = match declined {
+            Some(Declined::Unavailable) => Verdict::Unknown,
+            Some(Declined::Overloaded { .. } | Declined::Draining) => Verdict::Later,
+            None => Verdict::Done,
         };
         if self.strikes(self.scenario.lost_answers) {
             verdict = Verdict::Unknown;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use bytes::{Buf, Bytes};
-use capataz_runtime::feed;
+use capataz_shard::feed;
 
 macro_rules! crash_points {
     ($($name:ident $label:literal: $sentence:literal;)*) => {

@@ -1,35 +1,44 @@
-//! The shard's thread: hands inputs to the core and carries its outputs out, as the tokio shell does.
+//! The shards' thread: hands inputs to the driver and carries its outputs out, in the order in which the tokio shell does.
+//! Between the shards and the crew messages come late, twice, or never.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use capataz_contracts::v1;
+use capataz_crew::protocol;
 use capataz_engine::Timestamp;
-use capataz_runtime::core::{Answer, Core, Input, Output, Recovered};
-use capataz_runtime::feed::{self, Ring};
-use capataz_store::{Position, Retention, RunId, Snapshot};
+use capataz_shard::driver::{Carried, Wire};
+use capataz_shard::feed::{self, Ring};
+use capataz_shard::journal::{Errand, Work, errands};
+use capataz_shard::{
+    Answer, CommandReply, Declined, Driver, Input, Output, Recovered, StartReply, TransitionReply, WaitReply,
+};
+use capataz_store::{Position, RunId, ShardId, Snapshot};
 use prost::Message;
 
 use crate::coverage::CrashPoint;
-use crate::disk::Work;
 use crate::invariant::{Invariant, Violation};
+use crate::rng::Rng;
+use crate::scenario::Scenario;
 use crate::schedule::Action;
 use crate::trace::Fact;
 use crate::world::World;
 
 pub struct Daemon {
     /// `None` while no daemon runs.
-    pub core: Option<Core>,
+    pub core: Option<Driver>,
     outputs: Vec<Output>,
-    pub ring: Ring,
-    /// It has recovered for the first time: subscribers are served.
+    pub rings: BTreeMap<ShardId, Ring>,
+    /// The shards that were never read yet; subscribers are served when there are none.
+    unread: BTreeSet<ShardId>,
     pub ready: bool,
     pub draining: bool,
     /// Something failed, and the shard was not read again since.
-    pub unknown: bool,
+    pub unknown: BTreeSet<ShardId>,
     carrying: bool,
-    /// Sweeps that wait for the core's word.
-    pub sweeps: VecDeque<Retention>,
+    /// Messages between shards and the crew that are on their way, and when the last one of each direction arrives.
+    pub on_the_way: usize,
+    arrives_at: BTreeMap<(ShardId, bool), i64>,
     wake_at: Option<i64>,
     /// The time that was due after the last input all the same.
     still_due: Option<Timestamp>,
@@ -38,16 +47,19 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    pub fn new(ring_bytes: usize) -> Self {
+    pub fn new(scenario: &Scenario) -> Self {
+        let ring = |shard| (shard, Ring::new(Position(0), scenario.ring_bytes));
         Self {
             core: None,
             outputs: Vec::new(),
-            ring: Ring::new(Position(0), ring_bytes),
+            rings: scenario.shards().into_iter().map(ring).collect(),
+            unread: scenario.shards().into_iter().collect(),
             ready: false,
             draining: false,
-            unknown: false,
+            unknown: BTreeSet::new(),
             carrying: false,
-            sweeps: VecDeque::new(),
+            on_the_way: 0,
+            arrives_at: BTreeMap::new(),
             wake_at: None,
             still_due: None,
             acknowledged: Vec::new(),
@@ -55,7 +67,45 @@ impl Daemon {
     }
 
     pub fn is_idle(&self) -> bool {
-        self.outputs.is_empty() && self.core.as_ref().is_some_and(|core| core.pending_appends() == 0)
+        let settled = self.core.as_ref().is_some_and(|core| core.pending_appends() == 0);
+        settled && self.outputs.is_empty() && self.on_the_way == 0 && self.unread.is_empty()
+    }
+}
+
+/// The shard of a run or of a session's stream.
+pub(crate) fn home(stream: RunId, shards: &[ShardId]) -> ShardId {
+    protocol::home(stream, shards).unwrap_or(ShardId(0))
+}
+
+/// What joins the shards and the crew.
+struct Unreliable<'a> {
+    rng: &'a mut Rng,
+    faults: u32,
+    usual: i64,
+    /// With the delays of messages that do not arrive at once; and whether they may overtake others.
+    kept: Vec<(i64, bool, Carried)>,
+}
+
+impl Wire for Unreliable<'_> {
+    fn carry(&mut self, carried: Carried) -> Option<Carried> {
+        if self.faults == 0 && self.usual == 0 {
+            return Some(carried);
+        }
+        let strikes = self.rng.per_mille(self.faults);
+        match if strikes { self.rng.below(3) } else { usize::MAX } {
+            0 => return None,
+            1 => self.kept.push((self.rng.delay(self.usual, 3_000), true, carried.clone())),
+            2 => {
+                self.kept.push((self.rng.delay(self.usual, 3_000), true, carried));
+                return None;
+            }
+            _ => {}
+        }
+        if self.usual == 0 {
+            return Some(carried);
+        }
+        self.kept.push((self.rng.delay(self.usual, 400), false, carried));
+        None
     }
 }
 
@@ -70,11 +120,11 @@ impl World {
             return Ok(());
         }
         self.line(|| "daemon: starts".to_owned());
-        let mut core = Core::new(self.scenario.core.clone());
-        let known = Input::Learn(self.scenario.known());
-        core.handle(Timestamp(self.now + self.skew), known, &mut self.daemon.outputs);
-        self.daemon.core = Some(core);
-        self.give(Work::Reopen);
+        self.daemon.core = Some(Driver::new(&self.scenario.core, self.scenario.shards()));
+        self.handle(Timestamp(self.now + self.skew), Input::Learn(self.scenario.known()));
+        for shard in self.scenario.shards() {
+            self.give(Work::Claim(shard));
+        }
         Ok(())
     }
 
@@ -91,36 +141,43 @@ impl World {
             let text = shorten(&input);
             self.line(|| format!("<- {text}"));
         }
-        let Some(core) = &mut self.daemon.core else { return Ok(()) };
-        let failed = matches!(input, Input::CommitFailed);
         let woken = matches!(input, Input::Wake);
-        match input {
-            Input::Recovered(_) => self.daemon.unknown = false,
-            Input::CommitFailed => self.daemon.unknown = true,
+        let mut failed = None;
+        match &input {
+            Input::Recovered { shard, .. } => {
+                self.daemon.unknown.remove(shard);
+            }
+            Input::CommitFailed { shard } => {
+                self.daemon.unknown.insert(*shard);
+                failed = Some(*shard);
+            }
             _ => {}
         }
         let before = self.daemon.outputs.len();
-        core.handle(now, input, &mut self.daemon.outputs);
-        let mut unknown = self.daemon.unknown;
+        self.handle(now, input);
+        let mut unknown = self.daemon.unknown.clone();
         for output in self.daemon.outputs.iter().skip(before) {
             match output {
-                Output::Append { id, append } => {
-                    Invariant::NoAppendAfterUnknown.check(!unknown, || format!("{id:?} is appended"))?;
+                Output::Append { shard, id, append } => {
+                    Invariant::NoAppendAfterUnknown
+                        .check(!unknown.contains(shard), || format!("{id:?} is appended"))?;
                     let begun = self.daemon.draining && leases(&append.events);
                     Invariant::NothingBegunWhileDraining
                         .check(!begun, || format!("{id:?} leases a task of run {}", append.run))?;
                 }
-                Output::Restart => {
+                Output::Restart { shard } => {
                     Invariant::RestartHasCause
-                        .check(failed, || "the core reads the shard again".to_owned())?;
-                    unknown = true;
+                        .check(failed == Some(*shard), || "the core reads the shard again".to_owned())?;
+                    unknown.insert(*shard);
                 }
-                Output::Fenced => return Invariant::RestartHasCause.broken("the core believes to be fenced"),
+                Output::Fenced { .. } => {
+                    return Invariant::RestartHasCause.broken("the core believes to be fenced");
+                }
                 _ => {}
             }
         }
         self.daemon.unknown = unknown;
-        let due = core.next_wake().filter(|due| *due <= now);
+        let due = self.daemon.core.as_ref().and_then(Driver::next_wake).filter(|due| *due <= now);
         let again = woken && due.is_some() && due == self.daemon.still_due;
         Invariant::TimersFire.check(!again, || format!("{due:?} is due at {now:?} and does not go away"))?;
         self.daemon.still_due = due;
@@ -137,8 +194,46 @@ impl World {
         Ok(())
     }
 
+    /// One turn of the driver, over a wire that need not be true.
+    fn handle(&mut self, now: Timestamp, input: Input) {
+        let calm = self.is_calm();
+        let Some(core) = &mut self.daemon.core else { return };
+        let faults = if calm { 0 } else { self.scenario.wire_faults };
+        let mut wire =
+            Unreliable { rng: &mut self.rng, faults, usual: self.scenario.wire_usual, kept: Vec::new() };
+        core.handle_over(now, input, &mut wire, &mut self.daemon.outputs);
+        for (delay, overtakes, carried) in wire.kept {
+            let direction = match &carried {
+                Carried::ToCrew { shard, .. } => (*shard, true),
+                Carried::ToShard { shard, .. } => (*shard, false),
+            };
+            let mut at = self.now + delay;
+            if !overtakes {
+                let last = self.daemon.arrives_at.entry(direction).or_default();
+                at = at.max(*last);
+                *last = at;
+            }
+            self.daemon.on_the_way += 1;
+            self.at(at, Action::Carried(Box::new(carried)));
+        }
+    }
+
+    /// A message between a shard and the crew arrives.
+    pub(crate) fn carried(&mut self, carried: Box<Carried>) -> Result<(), Violation> {
+        self.daemon.on_the_way = self.daemon.on_the_way.saturating_sub(1);
+        self.deliver(Input::Carried(carried))
+    }
+
+    /// A shard was claimed and read: what is published of it lies after `newest`.
+    pub(crate) fn recovered(&mut self, shard: ShardId, newest: Position) {
+        self.daemon.rings.insert(shard, Ring::new(newest, self.scenario.ring_bytes));
+        self.model.recovered(shard, newest);
+        self.daemon.unread.remove(&shard);
+        self.daemon.ready = self.daemon.unread.is_empty();
+    }
+
     fn rearm(&mut self) {
-        let Some(due) = self.daemon.core.as_ref().and_then(Core::next_wake) else { return };
+        let Some(due) = self.daemon.core.as_ref().and_then(Driver::next_wake) else { return };
         let due = due.0 - self.skew;
         if self.daemon.wake_at.is_none_or(|at| due < at) {
             self.daemon.wake_at = Some(due);
@@ -149,7 +244,7 @@ impl World {
 
     pub(crate) fn wake(&mut self) -> Result<(), Violation> {
         self.daemon.wake_at = None;
-        let due = self.daemon.core.as_ref().and_then(Core::next_wake);
+        let due = self.daemon.core.as_ref().and_then(Driver::next_wake);
         if due.is_some_and(|due| due.0 - self.skew <= self.now) {
             return self.deliver(Input::Wake);
         }
@@ -181,41 +276,65 @@ impl World {
         if dies_at != usize::MAX {
             kinds.extend(outputs.iter().filter_map(|output| match output {
                 Output::Append { append, .. } => Some(append.events.clone()),
-                Output::Publish(published) => Some(published.events.clone()),
+                Output::Publish { published, .. } => Some(published.events.clone()),
                 _ => None,
             }));
         }
-        // Appends reach the writer when the turn is over, or before other work of the writer's.
-        let mut appends = Vec::new();
-        for (index, output) in outputs.into_iter().enumerate() {
+        for (index, errand) in errands(outputs.into_iter()).enumerate() {
             if index == dies_at {
                 self.die(CrashPoint::MidOutputs, &kinds);
                 return Ok(());
             }
-            self.leave(output, &mut appends)?;
+            if self.trace.is_verbose() {
+                let text = shorten(&errand);
+                self.line(|| format!("   -> {text}"));
+            }
+            match errand {
+                Errand::Write(work) => self.write_down(work)?,
+                Errand::Leave(output) => self.leave(output)?,
+            }
         }
-        self.hand_over(&mut appends);
         Ok(())
     }
 
-    fn hand_over(&mut self, appends: &mut Vec<Work>) {
-        for append in appends.drain(..) {
-            self.give(append);
+    /// Something goes to the writer.
+    fn write_down(&mut self, work: Work) -> Result<(), Violation> {
+        match &work {
+            Work::Append(appends) => {
+                for (shard, append) in appends {
+                    self.trace.fact(Fact::Append, u64::from(shard.0), append.first_seq);
+                    self.trace.bytes(&append.events);
+                }
+            }
+            Work::Snapshot { run, snapshot, .. } => {
+                self.trace.fact(Fact::Snapshot, snapshot.seq, snapshot.state.len() as u64);
+                self.check_snapshot(*run, snapshot)?;
+            }
+            Work::Agents(agents) => self.trace.fact(Fact::Agents, agents.len() as u64, 0),
+            Work::Sweep { retention, .. } => {
+                self.trace.fact(Fact::Sweep, retention.keep.len() as u64, 0);
+            }
+            Work::Claim(shard) => self.trace.fact(Fact::Restart, u64::from(shard.0), 0),
         }
+        self.give(work);
+        Ok(())
     }
 
-    fn leave(&mut self, output: Output, appends: &mut Vec<Work>) -> Result<(), Violation> {
-        if self.trace.is_verbose() {
-            let text = shorten(&output);
-            self.line(|| format!("   -> {text}"));
+    /// A snapshot tells of what is durable.
+    fn check_snapshot(&self, run: RunId, snapshot: &Snapshot) -> Result<(), Violation> {
+        if self.model.session(run).is_some() {
+            return self.check_session_snapshot(run, snapshot);
         }
+        let state = capataz_engine::RunState::from_snapshot(&snapshot.state);
+        let Ok(state) = state else { return Invariant::SnapshotFaithful.broken("it cannot be read") };
+        let durable = self.model.run(run).is_some_and(|run| snapshot.seq <= run.seq());
+        Invariant::NoEffectBeforeCommit
+            .check(durable, || format!("a snapshot of run {run} at event {}", snapshot.seq))?;
+        self.check_faithful(run, &state, snapshot.seq)
+    }
+
+    fn leave(&mut self, output: Output) -> Result<(), Violation> {
         match output {
-            Output::Append { id, append } => {
-                self.trace.fact(Fact::Append, id.0, append.first_seq);
-                self.trace.bytes(&append.events);
-                appends.push(Work::Append(append));
-                Ok(())
-            }
             Output::Frame { connection, frame } => self.send_down(connection, frame),
             Output::Close { connection, reason } => {
                 self.trace.fact(Fact::Close, connection.0, reason as u64);
@@ -223,38 +342,16 @@ impl World {
                 Ok(())
             }
             Output::Reply { reply, answer } => self.answered(reply, answer),
-            Output::Publish(published) => {
+            Output::Publish { shard, published } => {
                 self.trace.fact(Fact::Publish, published.position.0, published.first_seq);
-                self.model.check_published(&published)?;
-                self.daemon.ring.push(published);
+                self.model.check_published(shard, &published)?;
+                if let Some(ring) = self.daemon.rings.get_mut(&shard) {
+                    ring.push(published);
+                }
                 Ok(())
             }
             Output::Progress(progress) => {
                 self.trace.fact(Fact::Progress, u64::from(progress.task), u64::from(progress.health_checks));
-                Ok(())
-            }
-            Output::PutSnapshot { run, snapshot } => {
-                self.trace.fact(Fact::Snapshot, snapshot.seq, snapshot.state.len() as u64);
-                if self.model.session(run).is_some() {
-                    self.check_session_snapshot(run, &snapshot)?;
-                    self.hand_over(appends);
-                    self.give(Work::Snapshot(run, snapshot));
-                    return Ok(());
-                }
-                let state = capataz_engine::RunState::from_snapshot(&snapshot.state);
-                let Ok(state) = state else { return Invariant::SnapshotFaithful.broken("it cannot be read") };
-                let durable = self.model.run(run).is_some_and(|run| snapshot.seq <= run.seq());
-                Invariant::NoEffectBeforeCommit
-                    .check(durable, || format!("a snapshot of run {run} at event {}", snapshot.seq))?;
-                self.check_faithful(run, &state, snapshot.seq)?;
-                self.hand_over(appends);
-                self.give(Work::Snapshot(run, snapshot));
-                Ok(())
-            }
-            Output::PutAgents(agents) => {
-                self.trace.fact(Fact::Agents, agents.len() as u64, 0);
-                self.hand_over(appends);
-                self.give(Work::Agents(agents));
                 Ok(())
             }
             Output::ScriptOver { run } => {
@@ -262,15 +359,6 @@ impl World {
                 self.close_pages(run);
                 let over = self.model.run(run).is_some_and(|run| run.finished.is_some());
                 Invariant::NoEffectBeforeCommit.check(over, || format!("script {run} is said to be over"))
-            }
-            Output::Sweep { keep } => {
-                self.trace.fact(Fact::Sweep, keep.as_ref().map_or(0, |keep| keep.len() as u64), 0);
-                let retention = self.daemon.sweeps.pop_front();
-                if let (Some(retention), Some(keep)) = (retention, keep) {
-                    self.hand_over(appends);
-                    self.give(Work::Sweep(Box::new(Retention { keep, ..retention })));
-                }
-                Ok(())
             }
             Output::Query { run, query, asked } => {
                 self.trace.fact(Fact::Query, run.0.as_u64_pair().1, query.0);
@@ -282,13 +370,14 @@ impl World {
                 self.load_session(stream, load);
                 Ok(())
             }
-            Output::Restart => {
-                self.trace.fact(Fact::Restart, 0, 0);
-                self.hand_over(appends);
-                self.give(Work::Reopen);
-                Ok(())
-            }
-            Output::Fenced => Invariant::RestartHasCause.broken("the core believes to be fenced"),
+            // The shard is being read again, and nothing is swept.
+            Output::Sweep { .. } => Ok(()),
+            // Written.
+            Output::Append { .. }
+            | Output::PutSnapshot { .. }
+            | Output::PutAgents(_)
+            | Output::Restart { .. } => Invariant::NoEffectBeforeCommit.broken("what is written leaves"),
+            Output::Fenced { .. } => Invariant::RestartHasCause.broken("the core believes to be fenced"),
         }
     }
 
@@ -306,13 +395,23 @@ impl World {
     /// The core holds no lease that its state does not have.
     fn check_slots(&self) -> Result<(), Violation> {
         let Some(core) = &self.daemon.core else { return Ok(()) };
-        for (run, task, token, worker) in core.attached() {
-            let live = core.run(run).and_then(|state| state.lease_of(task));
-            Invariant::SlotsMatchLeases.check(live == Some((token, worker)), || {
-                format!("run {run} {task}: the core holds lease {token} of {worker}, live is {live:?}")
+        let mut offers = BTreeSet::new();
+        for held in core.attached() {
+            let live = core.run(held.run).and_then(|state| state.lease_of(held.task));
+            Invariant::SlotsMatchLeases.check(live == Some((held.token, held.worker)), || {
+                format!("{held:?} is held, live is {live:?}")
             })?;
+            Invariant::SlotsMatchLeases
+                .check(offers.insert(held.offer), || format!("{held:?} has a slot that another lease has"))?;
         }
-        Ok(())
+        // With nothing on its way, and nothing that waits for a commit, every slot in use is that of a lease.
+        let whole = self.daemon.unknown.is_empty() && self.scenario.wire_faults == 0;
+        if !whole || !self.daemon.is_idle() {
+            return Ok(());
+        }
+        let in_use: BTreeSet<_> = core.crew().slots().map(|(offer, ..)| offer).collect();
+        Invariant::SlotsMatchLeases
+            .check(in_use == offers, || format!("the crew has {in_use:?} in use, leases have {offers:?}"))
     }
 
     /// With nothing in flight, the core works on exactly the unfinished runs, and knows of them what the log says.
@@ -321,8 +420,11 @@ impl World {
         if core.pending_appends() > 0 || !self.daemon.outputs.is_empty() {
             return Ok(());
         }
+        let shards = self.scenario.shards();
+        let is_read =
+            |shard: &ShardId| !self.daemon.unread.contains(shard) && !self.daemon.unknown.contains(shard);
         let mut unfinished = 0;
-        for model in self.model.unfinished() {
+        for model in self.model.unfinished().filter(|run| is_read(&home(run.run, &shards))) {
             unfinished += 1;
             let state = core.run(model.run).cloned().map(|mut state| {
                 state.loaded();
@@ -353,12 +455,16 @@ fn fact_of(input: &Input) -> (Fact, u64) {
         Input::Forget { reply, .. } => (Fact::Forget, reply.0),
         Input::Frame { connection, .. } => (Fact::Frame, connection.0),
         Input::Disconnected { connection } => (Fact::Disconnected, connection.0),
-        Input::Committed { outcomes } => (Fact::Committed, outcomes.len() as u64),
-        Input::CommitFailed => (Fact::CommitFailed, 0),
-        Input::Recovered(Recovered { epoch, .. }) => (Fact::Recovered, epoch.0),
+        Input::Committed { outcomes, .. } => (Fact::Committed, outcomes.len() as u64),
+        Input::CommitFailed { shard } => (Fact::CommitFailed, u64::from(shard.0)),
+        Input::Recovered { recovered: Recovered { epoch, .. }, .. } => (Fact::Recovered, epoch.0),
         Input::SessionLoaded { stream, .. } => (Fact::SessionLoaded, stream.0.as_u64_pair().1),
-        Input::Sweep => (Fact::Sweep, 0),
-        Input::Swept => (Fact::Swept, 0),
+        Input::Sweep { shard, .. } => (Fact::Sweep, u64::from(shard.0)),
+        Input::Swept { shard } => (Fact::Swept, u64::from(shard.0)),
+        Input::Carried(carried) => match &**carried {
+            Carried::ToCrew { shard, packet } => (Fact::ToCrew, u64::from(shard.0) << 32 | packet.number),
+            Carried::ToShard { shard, packet } => (Fact::ToShard, u64::from(shard.0) << 32 | packet.number),
+        },
         Input::Answered { run, .. } => (Fact::Answered, run.0.as_u64_pair().1),
         Input::Learn(_) => (Fact::Learn, 0),
         Input::Wake => (Fact::Wake, 0),
@@ -368,24 +474,39 @@ fn fact_of(input: &Input) -> (Fact, u64) {
 
 /// The number of an answer in the trace.
 pub(crate) fn answer_number(answer: &Answer) -> u64 {
+    let declined = |declined: &Declined| match declined {
+        Declined::Overloaded { .. } => 11,
+        Declined::Unavailable => 12,
+        Declined::Draining => 13,
+    };
     match answer {
-        Answer::Started { .. } => 1,
-        Answer::Existing { .. } => 2,
-        Answer::KeyReused { .. } => 3,
-        Answer::Finished { .. } => 4,
-        Answer::NotActive { .. } => 5,
-        Answer::Done { seq, .. } => 100 + seq,
-        Answer::Refused(_) => 6,
-        Answer::SeqMismatch { .. } => 7,
-        Answer::UnknownAgents(_) => 8,
+        Answer::Start(Ok(reply)) => match reply {
+            StartReply::Started { .. } => 1,
+            StartReply::Existing { .. } => 2,
+            StartReply::KeyReused { .. } => 3,
+            StartReply::Finished { .. } => 4,
+            StartReply::Refused(_) => 6,
+            StartReply::UnknownAgents(_) => 8,
+        },
+        Answer::Wait(Ok(WaitReply::Finished { .. })) => 4,
+        Answer::Wait(Ok(WaitReply::NotActive { .. })) => 5,
+        Answer::Command(Ok(reply)) => match reply {
+            CommandReply::Done { seq, .. } => 100 + seq,
+            CommandReply::NotActive { .. } => 5,
+            CommandReply::Refused(_) => 6,
+            CommandReply::SeqMismatch { .. } => 7,
+        },
+        Answer::Transition(Ok(reply)) => match reply {
+            TransitionReply::Accepted(_) => 14,
+            TransitionReply::SessionNotFound => 15,
+            TransitionReply::TransitionNotFound => 16,
+        },
         Answer::Agents(_) => 9,
         Answer::Checked(_) => 10,
-        Answer::Overloaded { .. } => 11,
-        Answer::Unavailable => 12,
-        Answer::Draining => 13,
-        Answer::Accepted(_) => 14,
-        Answer::SessionNotFound => 15,
-        Answer::TransitionNotFound => 16,
+        Answer::Start(Err(why))
+        | Answer::Wait(Err(why))
+        | Answer::Command(Err(why))
+        | Answer::Transition(Err(why)) => declined(why),
     }
 }
 

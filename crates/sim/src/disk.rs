@@ -1,21 +1,21 @@
-//! The writer's thread over a store whose commits fail, get lost, or outlive the process.
+//! The writer's thread over a store whose commits fail, get lost, or outlive the process. What it writes, and in which
+//! order, the shard's own code says ([`Queue`], [`Scribe`]).
 //!
 //! What a reader can see is durable, as in a database that syncs its log before it shows a transaction: a crash before
 //! the commit's sync leaves nothing of it, a crash after it everything. Snapshots and agents are caches that are synced
 //! with the next commit, and may or may not outlive a crash.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use capataz_contracts::v1;
 use capataz_engine::{RunState, Timestamp};
-use capataz_runtime::core::{Input, KnownAgent, Output, Recovered, session_stream};
-use capataz_runtime::feed::Ring;
-use capataz_runtime::shell;
+use capataz_shard::journal::{Job, MAX_BATCH, Queue, Scribe, Told, Work};
+use capataz_shard::{Answer, Declined, Input, Output};
 use capataz_store::memory::Fault;
 use capataz_store::{
-    AgentRow, Append, AppendOutcome, MemoryStore, Position, Retention, RunId, ShardId, ShardWriter, Snapshot,
-    Store, StoreError,
+    Append, AppendOutcome, MemoryStore, Position, Retention, RunId, ShardId, Store, StoreError,
 };
 use prost::Message;
 
@@ -25,34 +25,17 @@ use crate::schedule::Action;
 use crate::trace::Fact;
 use crate::world::World;
 
-/// The only shard.
-pub const SHARD: ShardId = ShardId(0);
-
-/// What waits for the writer.
+/// What the writer has to tell the shards, and the events of a commit that it tells of.
 #[derive(Debug)]
-pub enum Work {
-    Append(Append),
-    Snapshot(RunId, Snapshot),
-    Agents(Vec<AgentRow>),
-    Sweep(Box<Retention>),
-    Reopen,
+struct News {
+    told: Told,
+    events: Vec<Bytes>,
 }
 
-/// What the writer has to tell the shard.
-#[derive(Debug)]
-enum News {
-    Committed(Vec<AppendOutcome>, Vec<Bytes>),
-    Failed,
-    Swept,
-    Recovered(Recovered, Position),
-}
-
-#[derive(Default)]
 pub struct Disk {
     pub store: MemoryStore,
-    /// `None` after a failed commit, until the shard is claimed again.
-    writer: Option<Box<dyn ShardWriter>>,
-    queue: VecDeque<Work>,
+    scribe: Scribe,
+    queue: Queue,
     unsynced: Vec<Work>,
     news: VecDeque<News>,
     news_at: i64,
@@ -60,22 +43,39 @@ pub struct Disk {
     reopening: bool,
 }
 
+impl std::fmt::Debug for Disk {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Disk").field("scribe", &self.scribe).finish_non_exhaustive()
+    }
+}
+
 impl Disk {
+    pub fn new() -> Self {
+        let store = MemoryStore::new();
+        Self {
+            scribe: Scribe::new(Arc::new(store.clone())),
+            store,
+            queue: Queue::default(),
+            unsynced: Vec::new(),
+            news: VecDeque::new(),
+            news_at: 0,
+            busy: false,
+            reopening: false,
+        }
+    }
+
     pub fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.news.is_empty() && !self.reopening
     }
 
-    /// Events of all appends that wait or are not known to the core yet.
+    /// Events of all appends that wait or are not known to their shards yet.
     fn in_flight(&self) -> Vec<Bytes> {
-        let told = self.news.iter().filter_map(|news| match news {
-            News::Committed(_, events) => Some(events.clone()),
-            _ => None,
-        });
+        let told = self.news.iter().flat_map(|news| news.events.clone());
         let waiting = self.queue.iter().filter_map(|work| match work {
-            Work::Append(append) => Some(append.events.clone()),
+            Work::Append(appends) => Some(appends.iter().map(|(_, append)| append.events.clone())),
             _ => None,
         });
-        told.flatten().chain(waiting).collect()
+        told.chain(waiting.flatten()).collect()
     }
 }
 
@@ -83,9 +83,13 @@ fn store_failed(error: &StoreError) -> Violation {
     Violation { invariant: Invariant::LogStays, detail: error.to_string() }
 }
 
+fn events_of(group: &[(ShardId, Append)]) -> Vec<Bytes> {
+    group.iter().map(|(_, append)| append.events.clone()).collect()
+}
+
 impl World {
     pub(crate) fn give(&mut self, work: Work) {
-        self.disk.queue.push_back(work);
+        self.disk.queue.push(work);
         self.keep_writing();
     }
 
@@ -97,41 +101,34 @@ impl World {
         }
     }
 
-    fn tell(&mut self, news: News) {
+    fn tell(&mut self, told: Told, events: Vec<Bytes>) {
         let at = (self.now + self.rng.delay(self.scenario.news_usual, 400)).max(self.disk.news_at);
         self.disk.news_at = at;
-        self.disk.news.push_back(news);
+        self.disk.news.push_back(News { told, events });
         self.at(at, Action::Written);
     }
 
-    /// The writer takes all appends that wait into one commit, then what came after them.
+    /// The writer does what waits for it, up to a claim.
     pub(crate) fn write(&mut self) -> Result<(), Violation> {
         self.disk.busy = false;
-        let mut group = Vec::new();
-        while let Some(Work::Append(..)) = self.disk.queue.front()
-            && let Some(Work::Append(append)) = self.disk.queue.pop_front()
-        {
-            let joined = append.joined;
-            group.push(append);
-            // What is joined reaches the writer in one piece.
-            if !joined && self.rng.percent(4) {
-                break;
-            }
-        }
-        if !group.is_empty() && self.commit(&group)? {
-            return Ok(());
-        }
-        while !matches!(self.disk.queue.front(), None | Some(Work::Append(..))) {
-            match self.disk.queue.pop_front() {
-                Some(Work::Reopen) => {
-                    self.disk.reopening = true;
-                    let delay = self.rng.between(5, 400);
-                    self.after(delay, Action::Reopened);
+        // Now and then it takes fewer appends than there are.
+        let most = if self.rng.percent(10) { 1 } else { MAX_BATCH };
+        while let Some(job) = self.disk.queue.next(most) {
+            match job {
+                Job::Commit(group) => {
+                    if self.commit(group)? {
+                        return Ok(());
+                    }
                     break;
                 }
-                Some(Work::Sweep(retention)) => self.sweep(&retention)?,
-                Some(work) => self.disk.unsynced.push(work),
-                None => break,
+                Job::Other(Work::Claim(shard)) => {
+                    self.disk.reopening = true;
+                    let delay = self.rng.between(5, 400);
+                    self.after(delay, Action::Reopened { shard });
+                    return Ok(());
+                }
+                Job::Other(Work::Sweep { shard, retention }) => self.sweep(shard, retention)?,
+                Job::Other(cache) => self.disk.unsynced.push(cache),
             }
         }
         self.keep_writing();
@@ -139,22 +136,23 @@ impl World {
     }
 
     /// Commits a group, or does not. Whether the process died of it.
-    fn commit(&mut self, group: &[Append]) -> Result<bool, Violation> {
-        if self.disk.writer.is_none() {
+    fn commit(&mut self, mut group: Vec<(ShardId, Append)>) -> Result<bool, Violation> {
+        // What comes for a shard that is to be claimed is void.
+        group.retain(|(shard, _)| self.disk.scribe.has_claimed(*shard));
+        if group.is_empty() {
             return Ok(false);
         }
-        let events = || group.iter().map(|append| append.events.clone()).collect::<Vec<_>>();
         if self.strikes(self.scenario.crashes) {
             let point =
                 [CrashPoint::BeforeCommit, CrashPoint::AfterCommit, CrashPoint::TakenOver][self.rng.below(3)];
             match point {
                 CrashPoint::BeforeCommit => {}
                 CrashPoint::AfterCommit => {
-                    self.commit_now(group)?;
+                    self.commit_now(group.clone())?;
                 }
-                _ => return self.taken_over(group).map(|()| true),
+                _ => return self.taken_over(&group).map(|()| true),
             }
-            self.die(point, &events());
+            self.die(point, &events_of(&group));
             return Ok(true);
         }
         if self.strikes(self.scenario.commit_faults) {
@@ -165,50 +163,71 @@ impl World {
                 (Fault::Kept, CrashPoint::ReplyLost)
             };
             self.sync();
+            // One shard's commit fails, and those of others do not.
             self.disk.store.fail_next_commit(fault);
-            if let Some(mut writer) = self.disk.writer.take() {
-                let _ = writer.commit(group);
+            let told = self.commit_now(group.clone())?;
+            for told in told {
+                let Told::Failed { shard, .. } = &told else {
+                    let events = events_of_shard(&group, &told);
+                    self.tell(told, events);
+                    continue;
+                };
+                let failed = *shard;
+                let events = group.iter().filter(|(shard, _)| *shard == failed);
+                for events in events.map(|(_, append)| append.events.clone()).collect::<Vec<_>>() {
+                    self.coverage.count(point, &events);
+                }
+                self.line(|| format!("disk: {} for {failed:?}", point.name()));
+                self.tell(told, Vec::new());
             }
-            self.observe()?;
-            for events in events() {
-                self.coverage.count(point, &events);
-            }
-            self.line(|| format!("disk: {} for {} appends", point.name(), group.len()));
-            self.tell(News::Failed);
             return Ok(false);
         }
-        let outcomes = self.commit_now(group)?;
-        self.tell(News::Committed(outcomes, events()));
+        for told in self.commit_now(group.clone())? {
+            let events = events_of_shard(&group, &told);
+            self.tell(told, events);
+        }
         Ok(false)
     }
 
     /// Retention removes what is due, durably.
-    fn sweep(&mut self, retention: &Retention) -> Result<(), Violation> {
+    fn sweep(&mut self, shard: ShardId, retention: Box<Retention>) -> Result<(), Violation> {
         self.sync();
-        if let Some(writer) = &mut self.disk.writer {
-            let swept = writer.sweep(retention).map_err(|error| store_failed(&error))?;
-            self.line(|| format!("disk: swept {swept:?}"));
-            let rows = self.disk.store.read_log(SHARD, Position(0), usize::MAX, usize::MAX);
-            let rows = rows.map_err(|error| store_failed(&error))?;
-            self.model.swept(rows, retention.finished_before.map_or(i64::MIN, |before| before.0))?;
+        let before = retention.finished_before.map_or(i64::MIN, |before| before.0);
+        let mut told = Vec::new();
+        let claimed = self.disk.scribe.has_claimed(shard);
+        self.disk.scribe.carry_out(Job::Other(Work::Sweep { shard, retention }), &mut told);
+        for told in told {
+            if let Told::Swept { swept, .. } = &told
+                && claimed
+            {
+                let swept = swept.as_ref().map_err(store_failed)?;
+                self.line(|| format!("disk: swept {swept:?} of {shard:?}"));
+                let rows = self.disk.store.read_log(shard, Position(0), usize::MAX, usize::MAX);
+                self.model.swept(shard, rows.map_err(|error| store_failed(&error))?, before)?;
+            }
+            self.tell(told, Vec::new());
         }
-        self.tell(News::Swept);
         Ok(())
     }
 
-    fn commit_now(&mut self, group: &[Append]) -> Result<Vec<AppendOutcome>, Violation> {
+    fn commit_now(&mut self, group: Vec<(ShardId, Append)>) -> Result<Vec<Told>, Violation> {
         self.sync();
-        let Some(writer) = &mut self.disk.writer else { return Ok(Vec::new()) };
-        let outcomes = writer.commit(group).map_err(|error| store_failed(&error))?;
-        self.line(|| format!("disk: commits {} appends: {outcomes:?}", group.len()));
+        let count = group.len();
+        let mut told = Vec::new();
+        self.disk.scribe.carry_out(Job::Commit(group), &mut told);
+        self.line(|| format!("disk: commits {count} appends: {told:?}"));
         self.observe()?;
-        Ok(outcomes)
+        Ok(told)
     }
 
     /// What the model has to know: the rows that have become durable.
     fn observe(&mut self) -> Result<(), Violation> {
-        let rows = self.disk.store.read_log(SHARD, self.model.newest(), usize::MAX, usize::MAX);
-        self.model.observe(rows.map_err(|error| store_failed(&error))?)
+        for shard in self.scenario.shards() {
+            let newest = self.model.newest(shard);
+            let rows = self.disk.store.read_log(shard, newest, usize::MAX, usize::MAX);
+            self.model.observe(shard, rows.map_err(|error| store_failed(&error))?)?;
+        }
+        Ok(())
     }
 
     /// Writes the caches that wait for the next commit.
@@ -219,13 +238,7 @@ impl World {
     }
 
     fn write_cache(&mut self, work: Work) {
-        let Some(writer) = &mut self.disk.writer else { return };
-        // A cache that cannot be written is one that is not there.
-        let _ = match work {
-            Work::Snapshot(run, snapshot) => writer.put_snapshot(run, &snapshot),
-            Work::Agents(agents) => writer.put_agents(&agents),
-            Work::Append(..) | Work::Sweep(_) | Work::Reopen => Ok(()),
-        };
+        self.disk.scribe.carry_out(Job::Other(work), &mut Vec::new());
     }
 
     /// The process is gone: what it had in memory goes with it, and caches may have reached the disk.
@@ -235,129 +248,163 @@ impl World {
                 self.write_cache(work);
             }
         }
-        self.disk.writer = None;
+        self.disk.scribe = Scribe::new(Arc::new(self.disk.store.clone()));
         self.disk.queue.clear();
         self.disk.news.clear();
         self.disk.busy = false;
         self.disk.reopening = false;
     }
 
-    /// Another daemon claims the shard: what the old one still appends is refused, and it falls silent.
-    fn taken_over(&mut self, group: &[Append]) -> Result<(), Violation> {
-        self.line(|| "disk: another daemon takes the shard over".to_owned());
-        let mut in_flight: Vec<Bytes> = group.iter().map(|append| append.events.clone()).collect();
+    /// Another daemon claims all shards: what the old one still appends is refused, and it falls silent.
+    fn taken_over(&mut self, group: &[(ShardId, Append)]) -> Result<(), Violation> {
+        self.line(|| "disk: another daemon takes the shards over".to_owned());
+        let mut in_flight = events_of(group);
         in_flight.extend(self.disk.in_flight());
         let generation = self.generation;
-        self.disk.store.claim(SHARD).map_err(|error| store_failed(&error))?;
+        for shard in self.scenario.shards() {
+            self.disk.store.claim(shard).map_err(|error| store_failed(&error))?;
+        }
         while let Some(news) = self.disk.news.pop_front() {
-            if let News::Committed(outcomes, _) = news {
-                self.deliver(Input::Committed { outcomes })?;
+            if let Told::Committed { shard, outcomes } = news.told {
+                self.deliver(Input::Committed { shard, outcomes })?;
             }
         }
         self.carry_out_unharmed()?;
         if self.generation != generation {
             return Ok(());
         }
-        let outstanding = self.disk.queue.iter().filter(|work| matches!(work, Work::Append(..))).count();
-        let Some(mut writer) = self.disk.writer.take() else { return Ok(()) };
-        let mut outcomes = writer.commit(group).map_err(|error| store_failed(&error))?;
-        outcomes.resize(group.len() + outstanding, AppendOutcome::Fenced);
-        self.fence(outcomes)?;
+        let mut told = Vec::new();
+        self.disk.scribe.carry_out(Job::Commit(group.to_vec()), &mut told);
+        let mut refused: BTreeMap<ShardId, Vec<AppendOutcome>> = BTreeMap::new();
+        for told in told {
+            if let Told::Committed { shard, outcomes } = told {
+                refused.insert(shard, outcomes);
+            }
+        }
+        for work in self.disk.queue.iter() {
+            let Work::Append(appends) = work else { continue };
+            for (shard, _) in appends {
+                if let Some(outcomes) = refused.get_mut(shard) {
+                    outcomes.push(AppendOutcome::Fenced);
+                }
+            }
+        }
+        self.fence(refused)?;
         self.die(CrashPoint::TakenOver, &in_flight);
         Ok(())
     }
 
-    /// The old daemon learns that it lost the shard.
-    fn fence(&mut self, outcomes: Vec<AppendOutcome>) -> Result<(), Violation> {
+    /// The old daemon learns that it lost these shards.
+    fn fence(&mut self, refused: BTreeMap<ShardId, Vec<AppendOutcome>>) -> Result<(), Violation> {
         let now = Timestamp(self.now + self.skew);
-        let unknown = self.daemon.unknown;
         let Some(core) = &mut self.daemon.core else { return Ok(()) };
         let mut outputs = Vec::new();
-        core.handle(now, Input::Committed { outcomes }, &mut outputs);
+        let shards: Vec<ShardId> = refused.keys().copied().collect();
+        for (shard, outcomes) in refused {
+            core.handle(now, Input::Committed { shard, outcomes }, &mut outputs);
+        }
         core.handle(Timestamp(now.0 + 60_000), Input::Wake, &mut outputs);
-        // One that reads the shard again has nothing in flight, and has fallen silent already.
-        let fenced = unknown || outputs.iter().any(|output| matches!(output, Output::Fenced));
-        Invariant::FencedIsSilent.check(fenced, || "the core does not say that it is fenced".to_owned())?;
+        for shard in &shards {
+            // One that reads the shard again has nothing in flight, and has fallen silent already.
+            let fenced = self.daemon.unknown.contains(shard)
+                || outputs.iter().any(|output| matches!(output, Output::Fenced { shard: of } if of == shard));
+            Invariant::FencedIsSilent
+                .check(fenced, || format!("{shard:?} does not say that it is fenced"))?;
+        }
+        let all = shards.len() == self.scenario.shards;
         for output in &outputs {
-            let silent = matches!(
-                output,
-                Output::Fenced
-                    | Output::Close { .. }
-                    | Output::Reply { answer: capataz_runtime::core::Answer::Unavailable, .. }
-            );
+            let silent = match output {
+                Output::Append { shard, .. }
+                | Output::Publish { shard, .. }
+                | Output::PutSnapshot { shard, .. }
+                | Output::Sweep { shard, .. }
+                | Output::Restart { shard } => !shards.contains(shard),
+                Output::Reply { answer, .. } => {
+                    !all || matches!(
+                        answer,
+                        Answer::Start(Err(Declined::Unavailable))
+                            | Answer::Wait(Err(Declined::Unavailable))
+                            | Answer::Command(Err(Declined::Unavailable))
+                            | Answer::Transition(Err(Declined::Unavailable))
+                    )
+                }
+                // A word to whoever is connected says nothing of a run.
+                Output::Frame { frame, .. } => {
+                    !all || matches!(frame, v1::connect_response::Frame::Heartbeat(_))
+                }
+                Output::Close { .. } | Output::Fenced { .. } => true,
+                Output::Progress(_)
+                | Output::PutAgents(_)
+                | Output::LoadSession { .. }
+                | Output::Query { .. }
+                | Output::ScriptOver { .. } => !all,
+            };
             Invariant::FencedIsSilent.check(silent, || format!("{output:?}"))?;
         }
         Ok(())
     }
 
-    /// The oldest news reaches the shard's thread.
+    /// The oldest news reaches the shards' thread.
     pub(crate) fn written(&mut self) -> Result<(), Violation> {
-        match self.disk.news.pop_front() {
-            None => Ok(()),
-            Some(News::Committed(outcomes, events)) => {
+        let Some(News { told, events }) = self.disk.news.pop_front() else { return Ok(()) };
+        match told {
+            Told::Committed { shard, outcomes } => {
                 self.daemon.acknowledged.extend(events);
-                self.deliver(Input::Committed { outcomes })
+                self.deliver(Input::Committed { shard, outcomes })
             }
-            Some(News::Swept) => self.deliver(Input::Swept),
-            Some(News::Failed) => self.deliver(Input::CommitFailed),
-            Some(News::Recovered(recovered, newest)) => {
-                self.daemon.ring = Ring::new(newest, self.scenario.ring_bytes);
-                self.model.recovered(newest);
-                self.daemon.ready = true;
-                self.deliver(Input::Recovered(recovered))?;
+            Told::Swept { shard, .. } => self.deliver(Input::Swept { shard }),
+            Told::Failed { shard, .. } => self.deliver(Input::CommitFailed { shard }),
+            Told::Claimed { shard, recovered, newest } => {
+                self.recovered(shard, newest);
+                self.deliver(Input::Recovered { shard, recovered })?;
                 self.check_state()
             }
+            Told::Unreadable { error, .. } => Err(store_failed(&error)),
         }
     }
 
-    /// The shard is claimed and read, by the code that the tokio shell reads it with.
-    pub(crate) fn reopened(&mut self) -> Result<(), Violation> {
+    /// A shard is claimed and read.
+    pub(crate) fn reopened(&mut self, shard: ShardId) -> Result<(), Violation> {
         self.sync();
         self.disk.reopening = false;
-        let (recovered, newest) = self.claim().map_err(|error| store_failed(&error))?;
+        let mut told = Vec::new();
+        self.disk.scribe.carry_out(Job::Other(Work::Claim(shard)), &mut told);
         self.check_store()?;
-        for (run, state) in &recovered.runs {
-            self.check_faithful(*run, state, state.seq())?;
+        for told in told {
+            let Told::Claimed { recovered, .. } = &told else {
+                return Invariant::LogStays.broken(format!("{told:?}"));
+            };
+            for (run, state) in &recovered.runs {
+                self.check_faithful(*run, state, state.seq())?;
+            }
+            for (stream, state) in &recovered.sessions {
+                self.check_session(*stream, state.as_ref())?;
+            }
+            if self.strikes(self.scenario.crashes.saturating_mul(4)) {
+                let runs = recovered.runs.iter().filter_map(|(run, _)| self.model.run(*run));
+                let runs = runs.map(|run| run.newest.clone());
+                let sessions = recovered.sessions.iter();
+                let sessions = sessions.filter_map(|(stream, _)| self.model.session(*stream));
+                let newest = runs.chain(sessions.map(|session| session.newest.clone()));
+                let newest: Vec<Bytes> = newest.collect();
+                self.die(CrashPoint::DuringRecovery, &newest);
+                return Ok(());
+            }
+            self.line(|| {
+                format!("disk: {shard:?} claimed by {:?}, {} runs", recovered.epoch, recovered.runs.len())
+            });
+            self.tell(told, Vec::new());
         }
-        for (stream, state) in &recovered.sessions {
-            self.check_session(*stream, state.as_ref())?;
-        }
-        if self.strikes(self.scenario.crashes.saturating_mul(4)) {
-            let newest = self.model.unfinished().map(|run| run.newest.clone());
-            let sessions = recovered.sessions.iter().filter_map(|(stream, _)| self.model.session(*stream));
-            let newest: Vec<Bytes> = newest.chain(sessions.map(|session| session.newest.clone())).collect();
-            self.die(CrashPoint::DuringRecovery, &newest);
-            return Ok(());
-        }
-        self.line(|| format!("disk: claimed by {:?}, {} runs", recovered.epoch, recovered.runs.len()));
-        self.tell(News::Recovered(recovered, newest));
         self.keep_writing();
         Ok(())
     }
 
-    fn claim(&mut self) -> Result<(Recovered, Position), StoreError> {
-        let store = self.disk.store.clone();
-        let writer = store.claim(SHARD)?;
-        let mut runs = Vec::new();
-        for run in store.unfinished(SHARD, None, usize::MAX)? {
-            runs.push((run, shell::load(&store, run)?));
-        }
-        let streams = runs.iter().filter_map(|(_, state)| state.session().map(session_stream));
-        let streams: BTreeSet<RunId> = streams.collect();
-        let sessions = streams.into_iter().map(|stream| Ok((stream, shell::load_session(&store, stream)?)));
-        let sessions = sessions.collect::<Result<Vec<_>, StoreError>>()?;
-        let agents = store.agents()?.into_iter().filter_map(|row| {
-            let agent = v1::Agent::decode(row.agent).ok()?;
-            Some(KnownAgent { agent, source: v1::AgentSource::Worker, last_seen: Some(row.last_seen) })
-        });
-        let recovered = Recovered { epoch: writer.epoch(), runs, sessions, agents: agents.collect() };
-        self.disk.writer = Some(writer);
-        Ok((recovered, store.bounds(SHARD)?.newest))
-    }
-
     pub(crate) fn check_store(&self) -> Result<(), Violation> {
-        let rows = self.disk.store.read_log(SHARD, Position(0), usize::MAX, usize::MAX);
-        self.model.check_log(&rows.map_err(|error| store_failed(&error))?)
+        for shard in self.scenario.shards() {
+            let rows = self.disk.store.read_log(shard, Position(0), usize::MAX, usize::MAX);
+            self.model.check_log(shard, &rows.map_err(|error| store_failed(&error))?)?;
+        }
+        Ok(())
     }
 
     /// A state, from a snapshot or not, is the fold of the run's log up to `seq`.
@@ -392,4 +439,11 @@ impl World {
         self.line(|| format!("-- crash {} with {} appends", point.name(), events.len()));
         self.crash();
     }
+}
+
+/// The events that a commit's news tells of.
+fn events_of_shard(group: &[(ShardId, Append)], told: &Told) -> Vec<Bytes> {
+    let Told::Committed { shard, .. } = told else { return Vec::new() };
+    let of_it = group.iter().filter(|(of, _)| of == shard);
+    of_it.map(|(_, append)| append.events.clone()).collect()
 }

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use capataz_runtime::core::Input;
-use capataz_store::{Millis, Retention};
+use capataz_shard::Input;
+use capataz_store::{Millis, Retention, ShardId};
 
 use crate::daemon::Daemon;
 use crate::invariant::Violation;
@@ -16,7 +16,7 @@ impl World {
     pub(crate) fn crash(&mut self) {
         self.lose_memory();
         self.generation += 1;
-        self.daemon = Daemon::new(self.scenario.ring_bytes);
+        self.daemon = Daemon::new(&self.scenario);
         self.cut_all_links();
         self.nobody_answers();
         self.cut_all_streams();
@@ -62,7 +62,8 @@ impl World {
             return Ok(());
         }
         let age = if self.rng.percent(40) { 0 } else { self.rng.between(0, 60_000) };
-        self.daemon.sweeps.push_back(Retention {
+        let shard = ShardId(u32::try_from(self.rng.below(self.scenario.shards)).unwrap_or(0));
+        let retention = Box::new(Retention {
             keep: BTreeSet::new(),
             finished_before: Some(Millis(self.now + self.skew - age)),
             max_log_bytes: None,
@@ -70,7 +71,7 @@ impl World {
             blobs_before: Millis(i64::MIN),
             batch: if self.rng.percent(50) { 1 + u32::try_from(self.rng.below(3)).unwrap_or(0) } else { 256 },
         });
-        self.deliver(Input::Sweep)
+        self.deliver(Input::Sweep { shard, retention })
     }
 
     /// The daemon's process stands still: everything that comes meanwhile reaches it at once.

@@ -1,9 +1,9 @@
 //! The simulator: many worlds in virtual time, each from one seed, each run twice.
 //!
-//! A world has one daemon: the production [`Core`](capataz_runtime::core::Core), the production
-//! [`Ring`](capataz_runtime::feed::Ring) and [`Reader`](capataz_runtime::feed::Reader)s, and the production
-//! [`load`](capataz_runtime::shell::load) over a [`MemoryStore`](capataz_store::MemoryStore). What is simulated lies
-//! around it: the shard's thread and the writer's ([`daemon`], [`disk`], [`faults`]), the workers' streams ([`network`], [`worker`],
+//! A world has one daemon, of 1, 2 or 8 shards: the production [`Driver`](capataz_shard::Driver) with its shards and its
+//! crew, the production [`journal`](capataz_shard::journal), [`Ring`](capataz_shard::feed::Ring)s and
+//! [`Reader`](capataz_shard::feed::Reader)s over a [`MemoryStore`](capataz_store::MemoryStore). What is simulated lies
+//! around it: the shards' thread and the writer's ([`daemon`], [`disk`], [`faults`]), the workers' streams ([`network`], [`worker`],
 //! [`conduct`], [`host`]), clients ([`client`], [`wishes`]), sessions that are read ([`sessions`]) and subscribers ([`reader`]). None of that decides anything about a
 //! run.
 //!

@@ -1,7 +1,8 @@
 //! Workers' streams: first in, first out in both directions, with delays, and cut with a lost tail.
 
 use capataz_contracts::v1::{connect_request::Frame as Said, connect_response::Frame as Told};
-use capataz_runtime::core::{ConnectionId, Input};
+use capataz_crew::ConnectionId;
+use capataz_shard::Input;
 
 use crate::invariant::Violation;
 use crate::schedule::Action;
@@ -92,7 +93,8 @@ impl World {
         let Some(link) = self.links.get_mut(&id).filter(|link| !link.closed) else { return Ok(()) };
         let worker = link.worker;
         if let Some(worker) = self.workers.get(worker) {
-            self.model.check_frame(&worker.id, &frame)?;
+            let is_late = self.scenario.wire_usual > 0 || self.scenario.wire_faults > 0;
+            self.model.check_frame(&worker.id, &frame, is_late)?;
         }
         self.trace.fact(Fact::SentFrame, id.0, u64::from(number_of(&frame)));
         if link.cut {

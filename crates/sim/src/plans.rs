@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use capataz_contracts::v1;
 use capataz_engine::{BROWSER_AGENT, Plan, StartRun, Work};
-use capataz_runtime::core::SESSION_LABEL;
+use capataz_shard::SESSION_LABEL;
 use capataz_store::RunId;
 
 use crate::rng::Rng;

@@ -1,10 +1,10 @@
 //! Subscribers: they read history and live events at any moment, are cut after any event, and resume by cursor.
 
 use capataz_contracts::v1;
-use capataz_runtime::feed::{Cursor, Filter, Reader, Step};
-use capataz_store::{Bounds, Position, RunId, Store};
+use capataz_shard::feed::{Cursor, Filter, Reader, Step};
+use capataz_store::{Position, RunId, ShardId, Store};
 
-use crate::disk::SHARD;
+use crate::daemon::home;
 use crate::invariant::{Invariant, Violation};
 use crate::model::{Entry, Model};
 use crate::rng::Rng;
@@ -26,6 +26,8 @@ enum Taste {
 
 #[derive(Debug)]
 pub struct Subscriber {
+    /// The shard whose events it reads; that of the run, where it reads one.
+    shard: ShardId,
     taste: Taste,
     max_batch: usize,
     reader: Option<Reader>,
@@ -42,7 +44,8 @@ pub struct Subscriber {
 }
 
 impl Subscriber {
-    pub fn draw(rng: &mut Rng) -> Self {
+    pub fn draw(rng: &mut Rng, shards: &[ShardId]) -> Self {
+        let shard = rng.pick(shards).copied().unwrap_or(ShardId(0));
         let taste = match rng.below(8) {
             0..=2 => Taste::Everything,
             3 => Taste::Severe(if rng.percent(50) {
@@ -55,6 +58,7 @@ impl Subscriber {
         };
         let max_batch = if rng.percent(60) { 1 + rng.below(6) } else { 256 };
         Self {
+            shard,
             taste,
             max_batch,
             reader: None,
@@ -69,9 +73,9 @@ impl Subscriber {
 
     fn wants(&self, entry: &Entry) -> bool {
         match self.taste {
-            Taste::Everything => true,
-            Taste::Severe(least) => entry.severity >= least,
-            Taste::Red => entry.team == 1,
+            Taste::Everything => entry.shard == self.shard,
+            Taste::Severe(least) => entry.shard == self.shard && entry.severity >= least,
+            Taste::Red => entry.shard == self.shard && entry.team == 1,
             Taste::OneRun(run) => run == Some(entry.run),
         }
     }
@@ -105,27 +109,37 @@ impl Subscriber {
     }
 
     /// Chooses where to begin, or goes on after its cursor.
-    fn begin(&mut self, model: &Model, bounds: Bounds, rng: &mut Rng) -> Result<(), Violation> {
+    fn begin(
+        &mut self,
+        model: &Model,
+        shards: &[ShardId],
+        store: &dyn Store,
+        rng: &mut Rng,
+    ) -> Result<(), Violation> {
         if let Taste::OneRun(None) = self.taste {
             let unread =
                 model.runs().find(|run| !run.removed && !self.read.contains(&run.run)).map(|run| run.run);
-            if unread.is_none() {
-                return Ok(());
-            }
+            let Some(run) = unread else { return Ok(()) };
+            self.shard = home(run, shards);
             self.taste = Taste::OneRun(unread);
             self.cursor = Cursor::default();
             self.next = 0;
         }
+        let bounds = store.bounds(self.shard).unwrap_or_default();
         let future = self.cursor.position > bounds.newest || self.cursor.partial > bounds.newest;
         Invariant::ExactlyOnce
             .check(!future, || format!("the cursor {:?} lies after {:?}", self.cursor, bounds.newest))?;
         if !self.begun && !matches!(self.taste, Taste::OneRun(_)) && rng.percent(30) {
             // From what comes next.
             self.cursor = Cursor::behind(bounds.newest);
-            self.next = model.entries().partition_point(|entry| entry.position <= bounds.newest);
+            self.next = model
+                .entries()
+                .iter()
+                .rposition(|entry| entry.shard == self.shard && entry.position <= bounds.newest)
+                .map_or(0, |last| last + 1);
         }
         self.begun = true;
-        self.reader = Some(Reader::new(SHARD, self.filter(), self.cursor, self.max_batch));
+        self.reader = Some(Reader::new(self.shard, self.filter(), self.cursor, self.max_batch));
         Ok(())
     }
 
@@ -172,16 +186,18 @@ impl World {
             return self.read_later(index, 400);
         }
         if subscriber.reader.is_none() {
-            let bounds = self.disk.store.bounds(SHARD).unwrap_or_default();
-            subscriber.begin(&self.model, bounds, &mut self.rng)?;
+            subscriber.begin(&self.model, &self.scenario.shards(), &self.disk.store, &mut self.rng)?;
         }
+        let Some(ring) = self.daemon.rings.get(&subscriber.shard) else {
+            return self.read_later(index, 400);
+        };
         let Some(reader) = &mut subscriber.reader else { return self.read_later(index, 900) };
         // The ring is asked at one moment and the log, where it has to be, at a later one.
         let step = match subscriber.log_next.take() {
-            None => match reader.read_ring(&self.daemon.ring) {
+            None => match reader.read_ring(ring) {
                 Some(step) => step,
                 None => {
-                    subscriber.log_next = Some(self.daemon.ring.newest());
+                    subscriber.log_next = Some(ring.newest());
                     return self.read_later(index, 15);
                 }
             },

@@ -1,8 +1,11 @@
 //! What a world is made of: sizes, delays and how often things go wrong. Drawn from the seed.
 
 use capataz_contracts::v1;
+use capataz_crew::{Known, KnownAgent};
 use capataz_engine::BROWSER_AGENT;
-use capataz_runtime::core::{CoreConfig, Known, KnownAgent};
+use capataz_shard::shard::Config;
+
+use capataz_store::ShardId;
 
 use crate::rng::Rng;
 
@@ -16,7 +19,13 @@ pub const CALM_MS: i64 = 3_600_000;
 
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    pub core: CoreConfig,
+    pub core: Config,
+    /// Shards of the daemon.
+    pub shards: usize,
+    /// How often, of a thousand, a message between a shard and the crew is lost, comes twice, or out of order.
+    pub wire_faults: u32,
+    /// How long such a message usually takes; with 0 it arrives within its turn. Milliseconds.
+    pub wire_usual: i64,
     pub ring_bytes: usize,
     /// Agents are named by their index; worker 0 serves all of them, and those of the specs.
     pub agents: usize,
@@ -93,6 +102,9 @@ impl Scenario {
         let slow_disk = rng.percent(15);
         Self {
             core: core_config(rng),
+            shards: [1, 1, 2, 8][rng.below(4)],
+            wire_faults: if rng.percent(60) { 0 } else { 1 + u32::try_from(rng.below(12)).unwrap_or(0) },
+            wire_usual: if rng.percent(60) { 0 } else { rng.between(1, 40) },
             ring_bytes: if rng.percent(50) { 64 + rng.below(4_000) } else { 1 << 20 },
             agents,
             sessions: 1 + rng.below(3),
@@ -118,6 +130,11 @@ impl Scenario {
         }
     }
 
+    #[must_use]
+    pub fn shards(&self) -> Vec<ShardId> {
+        (0..self.shards).filter_map(|shard| u32::try_from(shard).ok()).map(ShardId).collect()
+    }
+
     /// What the configuration names: every agent of the world is declared.
     #[must_use]
     pub fn known(&self) -> Known {
@@ -130,8 +147,8 @@ impl Scenario {
     }
 }
 
-fn core_config(rng: &mut Rng) -> CoreConfig {
-    CoreConfig {
+fn core_config(rng: &mut Rng) -> Config {
+    Config {
         heartbeat_ms: 2_000 + rng.between(0, 4_000),
         ack_timeout_ms: 3_000 + rng.between(0, 7_000),
         reattach_ms: 3_000 + rng.between(0, 12_000),
@@ -142,7 +159,7 @@ fn core_config(rng: &mut Rng) -> CoreConfig {
         max_idle_sessions: if rng.percent(50) { rng.below(3) } else { 1_024 },
         max_waiting_per_session: if rng.percent(10) { 2 } else { 256 },
         max_events_per_run: if rng.percent(10) { 15 + rng.draw() % 40 } else { 1_000_000 },
-        ..CoreConfig::default()
+        ..Config::default()
     }
 }
 

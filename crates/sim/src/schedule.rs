@@ -4,10 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use capataz_contracts::v1::{connect_request::Frame as Said, connect_response::Frame as Told};
+use capataz_crew::ConnectionId;
 use capataz_engine::QueryId;
 use capataz_engine::session::SessionState;
-use capataz_runtime::core::{ConnectionId, Found};
-use capataz_store::RunId;
+use capataz_shard::Found;
+use capataz_shard::driver::Carried;
+use capataz_store::{RunId, ShardId};
 
 use crate::client::Verdict;
 use crate::worker::Job;
@@ -23,8 +25,12 @@ pub enum Action {
     Write,
     /// The writer's oldest news reaches the shard's thread.
     Written,
-    /// The writer's thread has claimed the shard.
-    Reopened,
+    /// The writer's thread claims a shard.
+    Reopened {
+        shard: ShardId,
+    },
+    /// A message between a shard and the crew arrives.
+    Carried(Box<Carried>),
     /// Somebody beside the shard's thread reads a session that the core has asked for.
     ReadSession {
         stream: RunId,
@@ -106,7 +112,8 @@ impl Action {
                 | Self::CarryOut
                 | Self::Write
                 | Self::Written
-                | Self::Reopened
+                | Self::Reopened { .. }
+                | Self::Carried(_)
                 | Self::ReadSession { .. }
                 | Self::SessionRead { .. }
                 | Self::Up { .. }

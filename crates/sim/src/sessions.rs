@@ -4,12 +4,13 @@
 use capataz_contracts::v1;
 use capataz_engine::session::SessionState;
 use capataz_engine::{Query, QueryId};
-use capataz_runtime::core::{Input, find};
-use capataz_runtime::shell;
+use capataz_shard::journal::load_session;
+use capataz_shard::{Input, find};
 use capataz_store::RunId;
 use prost::Message;
 
 use crate::asks::Catalogue;
+use crate::daemon::home;
 use crate::invariant::{Invariant, Violation};
 use crate::schedule::Action;
 use crate::world::World;
@@ -24,9 +25,10 @@ impl World {
     pub(crate) fn read_session(&mut self, stream: RunId, load: u64) -> Result<(), Violation> {
         if self.strikes(self.scenario.commit_faults / 4) {
             self.line(|| format!("disk: session {stream} cannot be read"));
-            return self.deliver(Input::CommitFailed);
+            let shard = home(stream, &self.scenario.shards());
+            return self.deliver(Input::CommitFailed { shard });
         }
-        let state = shell::load_session(&self.disk.store, stream);
+        let state = load_session(&self.disk.store, stream);
         let Ok(state) = state else { return Invariant::LogStays.broken("a session cannot be read") };
         self.check_session(stream, state.as_ref())?;
         // Whoever reads may be held up for longer than anything else takes.

@@ -34,6 +34,8 @@ pub enum Fact {
     SessionLoaded,
     Sweep,
     Swept,
+    ToCrew,
+    ToShard,
 }
 
 /// The trace of one run of a world.

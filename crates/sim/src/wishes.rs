@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use capataz_engine::Input as Command;
-use capataz_runtime::core::Input;
+use capataz_shard::Input;
 use capataz_store::RunId;
 
 use crate::client::Wish;

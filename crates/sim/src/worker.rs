@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use capataz_contracts::v1::{
     self, connect_request::Frame as Said, connect_response::Frame as Told, payload::Data,
 };
+use capataz_crew::ConnectionId;
 use capataz_engine::TaskRef;
-use capataz_runtime::core::ConnectionId;
 use capataz_store::RunId;
 
 use crate::conduct::Conduct;

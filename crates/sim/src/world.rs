@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use capataz_crew::ConnectionId;
 use capataz_engine::TaskRef;
-use capataz_runtime::core::{ConnectionId, Input, ReplyId};
+use capataz_shard::{Input, ReplyId};
 use capataz_store::RunId;
 
 use crate::asks::Catalogue;
@@ -67,8 +68,9 @@ impl World {
         let workers =
             scenario.workers.iter().enumerate().map(|(index, shape)| Worker::new(index, shape.clone()));
         let workers: Vec<Worker> = workers.collect();
-        let daemon = Daemon::new(scenario.ring_bytes);
-        let subscribers = (0..scenario.readers).map(|_| Subscriber::draw(&mut rng)).collect();
+        let daemon = Daemon::new(&scenario);
+        let subscribers =
+            (0..scenario.readers).map(|_| Subscriber::draw(&mut rng, &scenario.shards())).collect();
         let mut world = Self {
             rng,
             scenario,
@@ -80,7 +82,7 @@ impl World {
             schedule: Schedule::default(),
             generation: 0,
             daemon,
-            disk: Disk::default(),
+            disk: Disk::new(),
             links: BTreeMap::new(),
             workers,
             ops: Vec::new(),
@@ -150,7 +152,7 @@ impl World {
             Action::CarryOut if alive => self.carry_out(),
             Action::Write if alive => self.write(),
             Action::Written if alive => self.written(),
-            Action::Reopened if alive => self.reopened(),
+            Action::Reopened { shard } if alive => self.reopened(shard),
             Action::Answer { run, query, answer } if alive => {
                 self.deliver(Input::Answered { run, query, answer: *answer })
             }
@@ -158,11 +160,13 @@ impl World {
             Action::SessionRead { stream, load, state } if alive => {
                 self.deliver(Input::SessionLoaded { stream, load, state })
             }
+            Action::Carried(carried) if alive => self.carried(carried),
             Action::Wake
+            | Action::Carried(_)
             | Action::CarryOut
             | Action::Write
             | Action::Written
-            | Action::Reopened
+            | Action::Reopened { .. }
             | Action::Answer { .. }
             | Action::ReadSession { .. }
             | Action::SessionRead { .. } => Ok(()),

@@ -10,8 +10,10 @@ pub mod conformance;
 pub mod memory;
 mod page;
 pub mod port;
+#[cfg(feature = "sqlite")]
 pub mod sqlite;
 
 pub use memory::MemoryStore;
 pub use port::*;
+#[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteOptions, SqliteStore};

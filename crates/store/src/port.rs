@@ -305,6 +305,12 @@ pub trait Store: Send + Sync + 'static {
     /// Claims the shard: returns its writer under a new, greater epoch. From then on, older writers are fenced.
     fn claim(&self, shard: ShardId) -> Result<Box<dyn ShardWriter>, StoreError>;
 
+    /// Commits appends of several shards at once. Every shard has an outcome of its own, as from its
+    /// [`ShardWriter::commit`]: one that is fenced, or whose outcome is unknown, leaves the others unaffected.
+    fn commit(&self, batches: &mut [ShardBatch<'_>]) -> Vec<Result<Vec<AppendOutcome>, StoreError>> {
+        batches.iter_mut().map(|batch| batch.writer.commit(batch.appends)).collect()
+    }
+
     /// Reads rows after `after`, in order, at most `max_rows` and, after the first row, `max_bytes` of events.
     fn read_log(
         &self,
@@ -352,6 +358,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// The blob's size in bytes; `None` if the blob does not exist.
     fn blob_size(&self, blob: BlobHash) -> Result<Option<u64>, StoreError>;
+}
+
+/// The appends of one shard in a commit for several.
+#[expect(missing_debug_implementations, reason = "a writer has none")]
+pub struct ShardBatch<'a> {
+    pub writer: &'a mut dyn ShardWriter,
+    pub appends: &'a [Append],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

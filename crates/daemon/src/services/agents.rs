@@ -2,8 +2,7 @@
 
 use capataz_contracts::v1;
 use capataz_contracts::v1::agent_service_server::AgentService;
-use capataz_runtime::core::{Answer, Request as Ask};
-use capataz_runtime::shell::Shard;
+use capataz_runtime::Runtime;
 use tonic::{Request, Response, Status};
 
 use crate::status;
@@ -12,12 +11,12 @@ use crate::status;
 const MAX_NAMES: usize = 10_000;
 
 pub(super) struct Agents {
-    shard: Shard,
+    runtime: Runtime,
 }
 
 impl Agents {
-    pub(super) fn new(shard: Shard) -> Self {
-        Self { shard }
+    pub(super) fn new(runtime: Runtime) -> Self {
+        Self { runtime }
     }
 }
 
@@ -27,8 +26,8 @@ impl AgentService for Agents {
         &self,
         _: Request<v1::ListAgentsRequest>,
     ) -> Result<Response<v1::ListAgentsResponse>, Status> {
-        match self.shard.request(Ask::ListAgents).await {
-            Answer::Agents(agents) => {
+        match self.runtime.agents().await {
+            Ok(agents) => {
                 let agents = agents.into_iter().map(|agent| v1::AgentStatus {
                     agent: Some(agent.known.agent),
                     source: agent.known.source as i32,
@@ -39,7 +38,7 @@ impl AgentService for Agents {
                 });
                 Ok(Response::new(v1::ListAgentsResponse { agents: agents.collect() }))
             }
-            answer => Err(status::answer(&answer)),
+            Err(declined) => Err(status::declined(&declined)),
         }
     }
 
@@ -55,9 +54,9 @@ impl AgentService for Agents {
                 format!("at most {MAX_NAMES} names in all"),
             ));
         }
-        match self.shard.request(Ask::CheckAgents { agents, commands, resources }).await {
-            Answer::Checked(batch) => Ok(Response::new(batch.to_proto())),
-            answer => Err(status::answer(&answer)),
+        match self.runtime.check_agents(agents, commands, resources).await {
+            Ok(batch) => Ok(Response::new(batch.to_proto())),
+            Err(declined) => Err(status::declined(&declined)),
         }
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use capataz_contracts::v1;
 use capataz_contracts::v1::blob_service_server::BlobService;
-use capataz_runtime::core::blob_hash;
-use capataz_runtime::shell::Shard;
+use capataz_runtime::Runtime;
+use capataz_shard::blob_hash;
 use capataz_store::Millis;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
@@ -22,13 +22,13 @@ const CHUNK: usize = 256 * 1024;
 const UPLOADS: usize = 4;
 
 pub(super) struct Blobs {
-    shard: Shard,
+    runtime: Runtime,
     uploads: Semaphore,
 }
 
 impl Blobs {
-    pub(super) fn new(shard: Shard) -> Self {
-        Self { shard, uploads: Semaphore::new(UPLOADS) }
+    pub(super) fn new(runtime: Runtime) -> Self {
+        Self { runtime, uploads: Semaphore::new(UPLOADS) }
     }
 }
 
@@ -53,8 +53,8 @@ impl BlobService for Blobs {
         }
         let content = content.freeze();
         let size = content.len() as u64;
-        let store = Arc::clone(self.shard.store());
-        let now = Millis(self.shard.now().0);
+        let store = Arc::clone(self.runtime.store());
+        let now = Millis(self.runtime.now().0);
         let put = tokio::task::spawn_blocking(move || store.put_blob(&content, now)).await;
         let hash = put.map_err(|_| status::unavailable())?.map_err(|error| status::store(&error))?;
         Ok(Response::new(v1::PutBlobResponse { blob: Some(v1::BlobRef { blake3: hash.to_string(), size }) }))
@@ -71,7 +71,7 @@ impl BlobService for Blobs {
         let Some(hash) = blob_hash(&reference) else {
             return Err(status::invalid_field("blake3", "hash", "64 hexadecimal characters"));
         };
-        let store = Arc::clone(self.shard.store());
+        let store = Arc::clone(self.runtime.store());
         let size = {
             let store = Arc::clone(&store);
             let size = tokio::task::spawn_blocking(move || store.blob_size(hash)).await;

@@ -1,11 +1,12 @@
 //! EventService: cursors and filters in, stored bytes out.
 
+use crate::SHARD;
 use bytes::Bytes;
 use capataz_contracts::v1::event_service_server::EventService;
 use capataz_contracts::{v1, validate};
-use capataz_runtime::core::SESSION_LABEL;
-use capataz_runtime::feed::{Cursor, Filter};
-use capataz_runtime::shell::{CursorError, Item, Shard, Subscription};
+use capataz_runtime::{CursorError, Item, Runtime, Subscription};
+use capataz_shard::SESSION_LABEL;
+use capataz_shard::feed::{Cursor, Filter};
 use capataz_store::Position;
 use prost::Message;
 use tokio::sync::mpsc;
@@ -19,12 +20,12 @@ const MAX_BATCH: u32 = 256;
 const AHEAD: usize = 2;
 
 pub(super) struct Events {
-    shard: Shard,
+    runtime: Runtime,
 }
 
 impl Events {
-    pub(super) fn new(shard: Shard) -> Self {
-        Self { shard }
+    pub(super) fn new(runtime: Runtime) -> Self {
+        Self { runtime }
     }
 }
 
@@ -37,7 +38,7 @@ impl EventService for Events {
         request: Request<v1::SubscribeRequest>,
     ) -> Result<Response<Self::SubscribeStream>, Status> {
         let request = request.into_inner();
-        let shard = self.shard.id().0;
+        let shard = SHARD.0;
         let cursor = cursor_of(&request, shard)?;
         let filter = filter_of(request.filter.unwrap_or_default())?;
         if request.until_finished && filter.run.is_none() {
@@ -48,7 +49,7 @@ impl EventService for Events {
             ));
         }
         if let Some(run) = filter.run {
-            let store = std::sync::Arc::clone(self.shard.store());
+            let store = std::sync::Arc::clone(self.runtime.store());
             let known = tokio::task::spawn_blocking(move || store.get_run(run)).await;
             match known {
                 Ok(Ok(Some(_))) => {}
@@ -63,12 +64,12 @@ impl EventService for Events {
         };
         let run = filter.run;
         let subscription =
-            Subscription::begin(&self.shard, filter, cursor, max_batch as usize, request.progress)
+            Subscription::begin(&self.runtime, SHARD, filter, cursor, max_batch as usize, request.progress)
                 .await
                 .map_err(|error| refused(&error, shard))?;
         let (sender, receiver) = mpsc::channel(AHEAD);
         let until = request.until_finished.then_some(run).flatten();
-        tokio::spawn(deliver(subscription, self.shard.clone(), until, sender));
+        tokio::spawn(deliver(subscription, self.runtime.clone(), until, sender));
         Ok(Response::new(ReceiverStream::new(receiver)))
     }
 }
@@ -76,11 +77,11 @@ impl EventService for Events {
 /// Delivers until the subscriber is gone, or the run that it waits for has ended.
 async fn deliver(
     mut subscription: Subscription,
-    shard: Shard,
+    runtime: Runtime,
     until: Option<capataz_store::RunId>,
     sender: mpsc::Sender<Result<v1::SubscribeResponse, Status>>,
 ) {
-    let id = shard.id().0;
+    let id = SHARD.0;
     let mut caught_up = false;
     loop {
         let item = tokio::select! {
@@ -101,7 +102,7 @@ async fn deliver(
                 let mut ends = step.finished && until.is_some();
                 if first_time && !ends && until.is_some() {
                     // Resumed behind the run's last event.
-                    ends = is_over(&shard, until, &step).await;
+                    ends = is_over(&runtime, until, &step).await;
                 }
                 let events = step.events.into_iter().map(|event| v1::DeliveredEvent {
                     run_id: event.run.to_string(),
@@ -125,15 +126,15 @@ async fn deliver(
 
 /// Whether the run had ended before this step, whose events are all that was left of it.
 async fn is_over(
-    shard: &Shard,
+    runtime: &Runtime,
     run: Option<capataz_store::RunId>,
-    step: &capataz_runtime::feed::Step,
+    step: &capataz_shard::feed::Step,
 ) -> bool {
     let Some(run) = run else { return false };
     if !step.events.is_empty() {
         return false;
     }
-    let store = std::sync::Arc::clone(shard.store());
+    let store = std::sync::Arc::clone(runtime.store());
     let row = tokio::task::spawn_blocking(move || store.get_run(run)).await;
     matches!(row, Ok(Ok(Some(row))) if row.summary.finished_at.is_some())
 }

@@ -12,7 +12,7 @@ use capataz_contracts::validate;
 use capataz_engine::Input;
 use capataz_executor::dsl;
 use capataz_hosts::browsers::{Browsers, Handle, StateError};
-use capataz_runtime::shell::Shard;
+use capataz_runtime::Runtime;
 use capataz_store::RunId;
 use tonic::{Code, Request, Response, Status};
 
@@ -25,14 +25,14 @@ const OUTLINE: u32 = 20_000;
 const OUTLINE_MAX: u32 = 200_000;
 
 pub(super) struct Executor {
-    shard: Shard,
+    runtime: Runtime,
     runs: Arc<Runs>,
     browsers: Arc<Browsers>,
 }
 
 impl Executor {
-    pub(super) fn new(shard: Shard, runs: Arc<Runs>, browsers: Arc<Browsers>) -> Self {
-        Self { shard, runs, browsers }
+    pub(super) fn new(runtime: Runtime, runs: Arc<Runs>, browsers: Arc<Browsers>) -> Self {
+        Self { runtime, runs, browsers }
     }
 
     /// The open browser of a run.
@@ -116,7 +116,7 @@ impl ExecutorService for Executor {
             ..v1::StartRunRequest::of_script(script)
         };
         let (run, _) = self.runs.start(start).await?;
-        let opened = follow(&self.shard, run, 0, |event| match event.body? {
+        let opened = follow(&self.runtime, run, 0, |event| match event.body? {
             Body::BrowserOpened(opened) => Some(Ok(opened.browser)),
             Body::ActionFailed(failed) => Some(Err(failed.error.unwrap_or_default())),
             _ => None,
@@ -173,7 +173,7 @@ impl ExecutorService for Executor {
             self.runs.command(&request.run_id, &request.request_id, request.if_seq, input).await?;
         // The proposal's own event says which step it became.
         let mut step = None;
-        let outcome = follow(&self.shard, run, seq.saturating_sub(1), |event| {
+        let outcome = follow(&self.runtime, run, seq.saturating_sub(1), |event| {
             if let (true, Some(Body::ActionProposed(proposed))) = (event.seq == seq, &event.body) {
                 step = Some(proposed.step_index);
             }

@@ -3,10 +3,11 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use crate::SHARD;
 use bytes::Bytes;
 use capataz_contracts::v1;
-use capataz_runtime::feed::{self, Filter};
-use capataz_runtime::shell::{Item, Shard, Subscription};
+use capataz_runtime::{Item, Runtime, Subscription};
+use capataz_shard::feed::{self, Filter};
 use capataz_store::RunId;
 use prost::Message;
 use tonic::Status;
@@ -19,14 +20,14 @@ const BATCH: usize = 64;
 /// Gives the run's events after number `after` to `pick`, those that are there and then those that come, until it takes one.
 /// `None` where the run ends before that.
 pub(super) async fn follow<T: Send + 'static>(
-    shard: &Shard,
+    runtime: &Runtime,
     run: RunId,
     after: u64,
     mut pick: impl FnMut(v1::Event) -> Option<T> + Send,
 ) -> Result<Option<T>, Status> {
     let filter = Filter { run: Some(run), ..Filter::default() };
     // What comes from now on is heard before what is there is read: nothing falls between the two.
-    let begun = Subscription::begin(shard, filter, None, BATCH, false).await;
+    let begun = Subscription::begin(runtime, SHARD, filter, None, BATCH, false).await;
     let mut subscription = begun.map_err(|error| {
         tracing::error!(error = &error as &dyn std::error::Error, "a run's events cannot be followed");
         status::unavailable()
@@ -46,7 +47,7 @@ pub(super) async fn follow<T: Send + 'static>(
         })
     };
     loop {
-        let store = Arc::clone(shard.store());
+        let store = Arc::clone(runtime.store());
         let page = blocking(move || {
             store.read_run(run, seen, 256, 1024 * 1024).map_err(|error| status::store(&error))
         });

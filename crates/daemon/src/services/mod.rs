@@ -25,7 +25,7 @@ use capataz_contracts::v1::run_service_server::RunServiceServer;
 use capataz_contracts::v1::session_service_server::SessionServiceServer;
 use capataz_contracts::v1::worker_service_server::WorkerServiceServer;
 use capataz_hosts::browsers::Browsers;
-use capataz_runtime::shell::Shard;
+use capataz_runtime::Runtime;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -42,7 +42,7 @@ pub(crate) use runs::check_plan;
 /// Listens and serves until `stopped` turns true.
 pub(crate) async fn serve(
     address: SocketAddr,
-    shard: Shard,
+    runtime: Runtime,
     specs: Specs,
     browsers: Arc<Browsers>,
     with_demo: bool,
@@ -69,17 +69,17 @@ pub(crate) async fn serve(
     health.set_serving::<RouterServiceServer<router::Routing>>().await;
     health.set_serving::<ExecutorServiceServer<executor::Executor>>().await;
 
-    let runs = Arc::new(runs::Runs::new(shard.clone(), specs.clone(), Arc::clone(&browsers)));
+    let runs = Arc::new(runs::Runs::new(runtime.clone(), specs.clone(), Arc::clone(&browsers)));
     let mut routes = RoutesBuilder::default();
     routes
         .add_service(RunServiceServer::from_arc(Arc::clone(&runs)))
-        .add_service(ExecutorServiceServer::new(executor::Executor::new(shard.clone(), runs, browsers)))
-        .add_service(RouterServiceServer::new(router::Routing::new(shard.clone(), specs)))
-        .add_service(SessionServiceServer::new(sessions::Sessions::new(shard.clone())))
-        .add_service(EventServiceServer::new(events::Events::new(shard.clone())))
-        .add_service(WorkerServiceServer::new(workers::Workers::new(shard.clone())))
-        .add_service(AgentServiceServer::new(agents::Agents::new(shard.clone())))
-        .add_service(BlobServiceServer::new(blobs::Blobs::new(shard)))
+        .add_service(ExecutorServiceServer::new(executor::Executor::new(runtime.clone(), runs, browsers)))
+        .add_service(RouterServiceServer::new(router::Routing::new(runtime.clone(), specs)))
+        .add_service(SessionServiceServer::new(sessions::Sessions::new(runtime.clone())))
+        .add_service(EventServiceServer::new(events::Events::new(runtime.clone())))
+        .add_service(WorkerServiceServer::new(workers::Workers::new(runtime.clone())))
+        .add_service(AgentServiceServer::new(agents::Agents::new(runtime.clone())))
+        .add_service(BlobServiceServer::new(blobs::Blobs::new(runtime)))
         .add_service(health_service)
         .add_service(reflection_v1)
         .add_service(reflection_v1alpha);

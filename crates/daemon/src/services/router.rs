@@ -6,8 +6,8 @@ use std::sync::Arc;
 use capataz_contracts::v1::router_service_server::RouterService;
 use capataz_contracts::{v1, validate};
 use capataz_router::{Router, Spec};
-use capataz_runtime::core::{Answer, Request as Ask};
-use capataz_runtime::shell::Shard;
+use capataz_runtime::Runtime;
+use capataz_shard::TransitionReply;
 use tonic::{Request, Response, Status};
 
 use super::sessions;
@@ -15,7 +15,7 @@ use crate::specs::{self, Specs};
 use crate::status;
 
 pub(super) struct Routing {
-    shard: Shard,
+    runtime: Runtime,
     specs: Specs,
 }
 
@@ -27,8 +27,8 @@ struct Question {
 }
 
 impl Routing {
-    pub(super) fn new(shard: Shard, specs: Specs) -> Self {
-        Self { shard, specs }
+    pub(super) fn new(runtime: Runtime, specs: Specs) -> Self {
+        Self { runtime, specs }
     }
 
     /// The conversation that counts as context; none where the session is not there yet.
@@ -44,8 +44,8 @@ impl Routing {
             return Err(status::invalid(&violations));
         }
         let Some(session) = &question.session else { return Ok(v1::SessionContext::default()) };
-        let state = sessions::load(&self.shard, session).await?;
-        Ok(state.map(|state| state.context(self.shard.now())).unwrap_or_default())
+        let state = sessions::load(&self.runtime, session).await?;
+        Ok(state.map(|state| state.context(self.runtime.now())).unwrap_or_default())
     }
 
     fn router(&self) -> Result<Arc<Router>, Status> {
@@ -113,13 +113,14 @@ impl RouterService for Routing {
         if !violations.is_empty() {
             return Err(status::invalid(&violations));
         }
-        match self.shard.request(Ask::AcceptTransition { session, request_id }).await {
-            Answer::Accepted(accepted) => Ok(Response::new(v1::AcceptTransitionResponse {
+        match self.runtime.accept_transition(session, request_id).await {
+            Ok(TransitionReply::Accepted(accepted)) => Ok(Response::new(v1::AcceptTransitionResponse {
                 from: accepted.from,
                 to: accepted.to,
                 seq: accepted.seq,
             })),
-            answer => Err(status::answer(&answer)),
+            Ok(refused) => Err(status::transition(&refused)),
+            Err(declined) => Err(status::declined(&declined)),
         }
     }
 

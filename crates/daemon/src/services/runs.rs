@@ -10,9 +10,10 @@ use capataz_contracts::validate::{self, PlanLimits};
 use capataz_contracts::{Violation, canonical, v1};
 use capataz_engine::{BROWSER_AGENT, Input, Plan, StartRun, ViewOptions, Work};
 use capataz_hosts::browsers::Browsers;
-use capataz_runtime::core::{Answer, Request as Ask, SESSION_LABEL, StartRequest, blob_hash};
-use capataz_runtime::feed;
-use capataz_runtime::shell::{Shard, load};
+use capataz_runtime::Runtime;
+use capataz_shard::feed;
+use capataz_shard::journal::load;
+use capataz_shard::{CommandReply, SESSION_LABEL, StartReply, StartRequest, WaitReply, blob_hash};
 use capataz_store::{IdempotencyKey, RunId, RunQuery, RunRow, Store};
 use prost::Message;
 use tokio::sync::mpsc;
@@ -38,14 +39,14 @@ const MAX_PAGE: u32 = 500;
 const MAX_ANSWER_BYTES: usize = 3 * 1024 * 1024;
 
 pub(super) struct Runs {
-    shard: Shard,
+    runtime: Runtime,
     specs: Specs,
     browsers: Arc<Browsers>,
 }
 
 impl Runs {
-    pub(super) fn new(shard: Shard, specs: Specs, browsers: Arc<Browsers>) -> Self {
-        Self { shard, specs, browsers }
+    pub(super) fn new(runtime: Runtime, specs: Specs, browsers: Arc<Browsers>) -> Self {
+        Self { runtime, specs, browsers }
     }
 
     /// Validates a start and fills its defaults in. Nothing is stored where it is refused.
@@ -73,10 +74,11 @@ impl Runs {
     pub(super) async fn start(&self, request: v1::StartRunRequest) -> Result<(RunId, bool), Status> {
         let start = self.prepare(request, false).await?;
         let run = start.run;
-        match self.shard.request(Ask::Start(Box::new(start))).await {
-            Answer::Started { .. } => Ok((run, true)),
-            Answer::Existing { run } => Ok((run, false)),
-            answer => Err(status::answer(&answer)),
+        match self.runtime.start_run(start).await {
+            Ok(StartReply::Started { .. }) => Ok((run, true)),
+            Ok(StartReply::Existing { run }) => Ok((run, false)),
+            Ok(refused) => Err(status::start(&refused)),
+            Err(declined) => Err(status::declined(&declined)),
         }
     }
 
@@ -84,16 +86,16 @@ impl Runs {
     async fn wait(&self, run: RunId, limit: Duration) -> Result<Option<v1::RunResult>, Status> {
         let deadline = tokio::time::Instant::now() + limit;
         loop {
-            let asked = tokio::time::timeout_at(deadline, self.shard.request(Ask::Wait { run })).await;
+            let asked = tokio::time::timeout_at(deadline, self.runtime.wait(run)).await;
             let Ok(answer) = asked else { return Ok(None) };
             match answer {
-                Answer::Finished { result, .. } => return Ok(Some(*result)),
-                Answer::NotActive { .. } => match self.finished(run).await? {
+                Ok(WaitReply::Finished { result, .. }) => return Ok(Some(*result)),
+                Ok(WaitReply::NotActive { .. }) => match self.finished(run).await? {
                     Some(result) => return Ok(Some(result)),
                     // It is neither in work nor finished: the shard is being read again.
                     None => tokio::time::sleep(Duration::from_millis(20)).await,
                 },
-                answer => return Err(status::answer(&answer)),
+                Err(declined) => return Err(status::declined(&declined)),
             }
             if tokio::time::Instant::now() >= deadline {
                 return Ok(None);
@@ -102,7 +104,7 @@ impl Runs {
     }
 
     async fn finished(&self, run: RunId) -> Result<Option<v1::RunResult>, Status> {
-        let store = Arc::clone(self.shard.store());
+        let store = Arc::clone(self.runtime.store());
         blocking(move || {
             let row = row_of(&*store, run)?;
             if row.summary.finished_at.is_none() {
@@ -115,7 +117,7 @@ impl Runs {
     }
 
     pub(super) async fn row(&self, run: RunId) -> Result<RunRow, Status> {
-        let store = Arc::clone(self.shard.store());
+        let store = Arc::clone(self.runtime.store());
         blocking(move || row_of(&*store, run)).await
     }
 
@@ -135,23 +137,24 @@ impl Runs {
                 "1 to 256 bytes; choose a new one for each request",
             ));
         }
-        match self.shard.request(Ask::Command { run, if_seq, input }).await {
-            Answer::Done { seq, deadline_ms, activation } => Ok((seq, deadline_ms, activation)),
-            answer @ Answer::NotActive { .. } => {
+        match self.runtime.command(run, if_seq, input).await {
+            Ok(CommandReply::Done { seq, deadline_ms, activation }) => Ok((seq, deadline_ms, activation)),
+            Ok(answer @ CommandReply::NotActive { .. }) => {
                 // Finished, or never there.
                 let row = self.row(run).await?;
                 if row.summary.finished_at.is_none() {
                     return Err(status::unavailable());
                 }
-                self.repeated(run, request_id).await?.ok_or_else(|| status::answer(&answer))
+                self.repeated(run, request_id).await?.ok_or_else(|| status::command(&answer))
             }
-            answer => Err(status::answer(&answer)),
+            Ok(refused) => Err(status::command(&refused)),
+            Err(declined) => Err(status::declined(&declined)),
         }
     }
 
     /// A request that was carried out before the run's end has the answer that it had then.
     async fn repeated(&self, run: RunId, request_id: &str) -> Result<Option<(u64, i64, u32)>, Status> {
-        let store = Arc::clone(self.shard.store());
+        let store = Arc::clone(self.runtime.store());
         let request_id = request_id.to_owned();
         blocking(move || {
             let state = load(&*store, run).map_err(|error| status::store(&error))?;
@@ -370,13 +373,14 @@ impl RunService for Runs {
         let start = self.prepare(start, true).await?;
         let run = start.run;
         let began = tokio::time::Instant::now();
-        let asked = tokio::time::timeout(limit, self.shard.request(Ask::Start(Box::new(start)))).await;
+        let asked = tokio::time::timeout(limit, self.runtime.start_run(start)).await;
         let (run, created, result) = match asked {
-            Ok(Answer::Finished { run, result }) => (run, true, Some(*result)),
-            Ok(Answer::Existing { run }) => {
+            Ok(Ok(StartReply::Finished { run, result })) => (run, true, Some(*result)),
+            Ok(Ok(StartReply::Existing { run })) => {
                 (run, false, self.wait(run, limit.saturating_sub(began.elapsed())).await?)
             }
-            Ok(answer) => return Err(status::answer(&answer)),
+            Ok(Ok(refused)) => return Err(status::start(&refused)),
+            Ok(Err(declined)) => return Err(status::declined(&declined)),
             // Accepted if it is in the store; an answer that says so must not come before that.
             Err(_) => {
                 self.row(run).await.map_err(|_| status::unavailable())?;
@@ -430,7 +434,7 @@ impl RunService for Runs {
             limit => limit.min(MAX_TASK_PAGE),
         };
         self.row(run).await?;
-        let store = Arc::clone(self.shard.store());
+        let store = Arc::clone(self.runtime.store());
         let response = blocking(move || {
             let state = load(&*store, run).map_err(|error| status::store(&error))?;
             let mut limit = wanted as usize;
@@ -483,7 +487,7 @@ impl RunService for Runs {
             before,
             limit: size + 1,
         };
-        let store = Arc::clone(self.shard.store());
+        let store = Arc::clone(self.runtime.store());
         let mut rows =
             blocking(move || store.list_runs(&query).map_err(|error| status::store(&error))).await?;
         let more = rows.len() > size as usize;
@@ -571,7 +575,7 @@ impl RunService for Runs {
     ) -> Result<Response<Self::ExportRunStream>, Status> {
         let run = parse_run(&request.into_inner().run_id)?;
         self.row(run).await?;
-        let store = Arc::clone(self.shard.store());
+        let store = Arc::clone(self.runtime.store());
         let (sender, receiver) = mpsc::channel(1);
         tokio::task::spawn_blocking(move || {
             let mut after = 0;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use capataz_contracts::v1::session_service_server::SessionService;
 use capataz_contracts::{v1, validate};
 use capataz_engine::session::SessionState;
-use capataz_runtime::core::{Answer, session_stream};
-use capataz_runtime::shell::{Shard, load_session};
+use capataz_runtime::Runtime;
+use capataz_shard::journal::load_session;
+use capataz_shard::{TransitionReply, session_stream};
 use capataz_store::{RunId, RunQuery};
 use tonic::{Request, Response, Status};
 
@@ -16,18 +17,18 @@ const DEFAULT_PAGE: u32 = 50;
 const MAX_PAGE: u32 = 500;
 
 pub(super) struct Sessions {
-    shard: Shard,
+    runtime: Runtime,
 }
 
 impl Sessions {
-    pub(super) fn new(shard: Shard) -> Self {
-        Self { shard }
+    pub(super) fn new(runtime: Runtime) -> Self {
+        Self { runtime }
     }
 }
 
 /// A session by its name; `None` where nothing was ever said in it.
-pub(super) async fn load(shard: &Shard, session: &str) -> Result<Option<SessionState>, Status> {
-    let store = Arc::clone(shard.store());
+pub(super) async fn load(runtime: &Runtime, session: &str) -> Result<Option<SessionState>, Status> {
+    let store = Arc::clone(runtime.store());
     let stream = session_stream(session);
     let loaded = tokio::task::spawn_blocking(move || load_session(&*store, stream)).await;
     loaded.map_err(|_| status::unavailable())?.map_err(|error| status::store(&error))
@@ -44,9 +45,9 @@ impl SessionService for Sessions {
         if !violations.is_empty() {
             return Err(status::invalid(&violations));
         }
-        let state = load(&self.shard, &session).await?;
-        let state = state.ok_or_else(|| status::answer(&Answer::SessionNotFound))?;
-        let view = state.view(session_stream(&session).to_string(), self.shard.now());
+        let state = load(&self.runtime, &session).await?;
+        let state = state.ok_or_else(|| status::transition(&TransitionReply::SessionNotFound))?;
+        let view = state.view(session_stream(&session).to_string(), self.runtime.now());
         Ok(Response::new(v1::GetSessionResponse { session: Some(view) }))
     }
 
@@ -66,7 +67,7 @@ impl SessionService for Sessions {
         let size = if page_size == 0 { DEFAULT_PAGE } else { page_size.min(MAX_PAGE) };
         let kind = Some(v1::RunKind::Session as i32);
         let query = RunQuery { kind, before, limit: size + 1, ..RunQuery::default() };
-        let store = Arc::clone(self.shard.store());
+        let store = Arc::clone(self.runtime.store());
         let listed = tokio::task::spawn_blocking(move || store.list_runs(&query)).await;
         let mut rows = listed.map_err(|_| status::unavailable())?.map_err(|error| status::store(&error))?;
         let more = rows.len() > size as usize;

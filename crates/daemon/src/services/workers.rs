@@ -7,7 +7,7 @@ use std::time::Duration;
 use capataz_contracts::v1::worker_service_server::WorkerService;
 use capataz_contracts::v1::{self, connect_request::Frame as Said, connect_response};
 use capataz_contracts::validate::{self, INLINE_MAX};
-use capataz_runtime::shell::{Shard, WorkerSender};
+use capataz_runtime::{Runtime, WorkerSender};
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status, Streaming};
@@ -18,12 +18,12 @@ use crate::status;
 const HELLO: Duration = Duration::from_secs(10);
 
 pub(super) struct Workers {
-    shard: Shard,
+    runtime: Runtime,
 }
 
 impl Workers {
-    pub(super) fn new(shard: Shard) -> Self {
-        Self { shard }
+    pub(super) fn new(runtime: Runtime) -> Self {
+        Self { runtime }
     }
 }
 
@@ -47,7 +47,7 @@ impl WorkerService for Workers {
             return Err(status::invalid(&violations));
         }
         let slots = hello.slots as usize;
-        let (frames, sender) = self.shard.connect(slots).await.split();
+        let (frames, sender) = self.runtime.connect(slots).await.split();
         let (open, closed) = oneshot::channel();
         tokio::spawn(async move {
             if sender.send(Said::Hello(hello)).await {

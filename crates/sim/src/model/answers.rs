@@ -2,7 +2,7 @@
 
 use capataz_contracts::v1::{self, event::Body};
 use capataz_engine::{Input, Refusal};
-use capataz_runtime::core::{Answer, session_stream};
+use capataz_shard::{Answer, CommandReply, Declined, StartReply, TransitionReply, WaitReply, session_stream};
 use capataz_store::RunId;
 use prost::Message;
 
@@ -18,35 +18,48 @@ impl Model {
         let told =
             |holds: bool| Invariant::NoEffectBeforeCommit.check(holds, || format!("{answer:?} to {wish:?}"));
         match (wish, answer) {
-            (_, Answer::Unavailable | Answer::Overloaded { .. }) => Ok(()),
-            (Wish::Start { .. }, Answer::Draining) => Ok(()),
-            (Wish::Start { template, .. }, Answer::Started { run }) => {
+            (Wish::Start { .. }, Answer::Start(Err(_)))
+            | (Wish::Wait { .. }, Answer::Wait(Err(Declined::Overloaded { .. } | Declined::Unavailable)))
+            | (
+                Wish::Command { .. },
+                Answer::Command(Err(Declined::Overloaded { .. } | Declined::Unavailable)),
+            )
+            | (
+                Wish::Accept { .. },
+                Answer::Transition(Err(Declined::Overloaded { .. } | Declined::Unavailable)),
+            ) => Ok(()),
+            (Wish::Start { template, .. }, Answer::Start(Ok(StartReply::Started { run }))) => {
                 self.check_key(template.key.as_ref(), *run)?;
                 told(created == Some(*run) && self.run(*run).is_some())
             }
-            (Wish::Start { template, .. }, Answer::Existing { run } | Answer::KeyReused { run }) => {
+            (
+                Wish::Start { template, .. },
+                Answer::Start(Ok(StartReply::Existing { run } | StartReply::KeyReused { run })),
+            ) => {
                 self.check_key(template.key.as_ref(), *run)?;
                 told(self.run(*run).is_some())
             }
-            (Wish::Start { template, .. }, Answer::UnknownAgents(_)) => {
+            (Wish::Start { template, .. }, Answer::Start(Ok(StartReply::UnknownAgents(_)))) => {
                 told(template.agents.iter().any(|agent| agent.contains("unknown")))
             }
-            (Wish::Start { .. } | Wish::Wait { .. }, Answer::Finished { run, result }) => {
+            (Wish::Start { .. }, Answer::Start(Ok(StartReply::Finished { run, result })))
+            | (Wish::Wait { .. }, Answer::Wait(Ok(WaitReply::Finished { run, result }))) => {
                 let told_of = created.or(wish.run());
                 let finished = self.run(*run).and_then(|run| run.finished);
                 told(told_of == Some(*run) && finished == Some(result.outcome))
             }
-            (Wish::Wait { run } | Wish::Command { run, .. }, Answer::NotActive { run: told_of }) => {
+            (Wish::Wait { run }, Answer::Wait(Ok(WaitReply::NotActive { run: told_of })))
+            | (Wish::Command { run, .. }, Answer::Command(Ok(CommandReply::NotActive { run: told_of }))) => {
                 told(run == told_of && self.run(*run).is_none_or(|run| run.finished.is_some()))
             }
             // A session that closes already needs no second request.
-            (Wish::Command { run, input, .. }, Answer::Done { seq, .. })
+            (Wish::Command { run, input, .. }, Answer::Command(Ok(CommandReply::Done { seq, .. })))
                 if matches!(**input, Input::CloseBrowser { .. })
                     && self.run(*run).is_some_and(|run| run.is_closing() && run.seq() >= *seq) =>
             {
                 Ok(())
             }
-            (Wish::Command { run, input, .. }, Answer::Done { seq, .. }) => {
+            (Wish::Command { run, input, .. }, Answer::Command(Ok(CommandReply::Done { seq, .. }))) => {
                 let event = self.run(*run).and_then(|run| run.event(*seq));
                 told(event.is_some_and(|event| carries_out(&event, input)))?;
                 let by_id = self.run(*run).and_then(|run| run.requests.get(request_id(input)).copied());
@@ -54,29 +67,32 @@ impl Model {
                 Invariant::OneEventPerRequest
                     .check(same, || format!("{answer:?} to {wish:?}, event {by_id:?}"))
             }
-            (Wish::Command { run, input, .. }, Answer::SeqMismatch { actual }) => {
+            (Wish::Command { run, input, .. }, Answer::Command(Ok(CommandReply::SeqMismatch { actual }))) => {
                 let repeated = self.run(*run).is_some_and(|run| run.requests.contains_key(request_id(input)));
                 Invariant::OneEventPerRequest
                     .check(!repeated, || format!("{answer:?} to {wish:?}, which was carried out"))?;
                 told(self.run(*run).is_some_and(|run| run.seq() >= *actual))
             }
-            (Wish::Command { run, input, .. }, Answer::Refused(refusal)) => {
+            (Wish::Command { run, input, .. }, Answer::Command(Ok(CommandReply::Refused(refusal)))) => {
                 told(self.run(*run).is_some_and(|run| run.refuses(input, refusal)))
             }
-            (Wish::Accept { session, request_id, .. }, Answer::Accepted(accepted)) => {
+            (
+                Wish::Accept { session, request_id, .. },
+                Answer::Transition(Ok(TransitionReply::Accepted(accepted))),
+            ) => {
                 let session = self.session(session_stream(session));
                 told(session.is_none_or(|session| {
                     session.accepted.get(request_id) == Some(&accepted.seq) && accepted.seq <= session.seq()
                 }))
             }
-            (Wish::Accept { session, .. }, Answer::SessionNotFound) => {
+            (Wish::Accept { session, .. }, Answer::Transition(Ok(TransitionReply::SessionNotFound))) => {
                 told(!asked.knew_session || self.session(session_stream(session)).is_none())
             }
-            (Wish::Accept { session, .. }, Answer::TransitionNotFound) => {
+            (Wish::Accept { session, .. }, Answer::Transition(Ok(TransitionReply::TransitionNotFound))) => {
                 told(!asked.knew_suggestion || self.session(session_stream(session)).is_none())
             }
             (Wish::List, Answer::Agents(_)) | (Wish::Check { .. }, Answer::Checked(_)) => Ok(()),
-            _ => Invariant::EveryRequestAnswered.broken(format!("{answer:?} is no answer to {wish:?}")),
+            _ => Invariant::EveryRequestAnswered.broken(format!("{answer:?} is not an answer to {wish:?}")),
         }
     }
 

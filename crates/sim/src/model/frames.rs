@@ -19,8 +19,8 @@ pub fn parse(lease: Option<&v1::LeaseRef>) -> Option<(RunId, TaskRef, u64)> {
 }
 
 impl Model {
-    /// Holds a frame on its way to `worker` against the log.
-    pub fn check_frame(&self, worker: &str, frame: &Frame) -> Result<(), Violation> {
+    /// Holds a frame on its way to `worker` against the log. `is_late`: what the shard says takes time to reach the crew.
+    pub fn check_frame(&self, worker: &str, frame: &Frame, is_late: bool) -> Result<(), Violation> {
         let told = |holds: bool| {
             Invariant::NoEffectBeforeCommit.check(holds, || format!("{worker} is told {frame:?}"))
         };
@@ -28,7 +28,7 @@ impl Model {
             Frame::Drain(_) | Frame::Heartbeat(_) => Ok(()),
             Frame::Welcome(welcome) => told(welcome.reattached.iter().all(|lease| {
                 self.lease(Some(lease))
-                    .is_some_and(|(_, lease)| lease.end.is_none() && lease.worker == worker)
+                    .is_some_and(|(_, lease)| (is_late || lease.end.is_none()) && lease.worker == worker)
             })),
             Frame::Assignment(assignment) => {
                 told(self.lease(assignment.lease.as_ref()).is_some_and(|(_, lease)| {

@@ -18,9 +18,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use capataz_contracts::v1::{self, event::Body};
-use capataz_runtime::core::{Published, session_stream};
-use capataz_runtime::feed;
-use capataz_store::{LogRow, Position, RunId};
+use capataz_shard::feed;
+use capataz_shard::session_stream;
+use capataz_shard::shard::Published;
+use capataz_store::{LogRow, Position, RunId, ShardId};
 use prost::Message;
 
 use crate::invariant::{Invariant, Violation};
@@ -28,9 +29,10 @@ use crate::plans::KEY_LABEL;
 pub use log::RunModel;
 pub use session::SessionModel;
 
-/// One durable event, in the order of the shard.
+/// One durable event, in the order of its shard.
 #[derive(Clone, Debug)]
 pub struct Entry {
+    pub shard: ShardId,
     pub run: RunId,
     pub event: Bytes,
     pub severity: i32,
@@ -49,19 +51,25 @@ pub struct Model {
     /// The ask whose end is durable, and whose session has to hear of it with the next row.
     owed: Option<RunId>,
     entries: Vec<Entry>,
+    shards: BTreeMap<ShardId, Rows>,
+    keys: BTreeMap<String, RunId>,
+}
+
+/// The log of one shard.
+#[derive(Debug, Default)]
+struct Rows {
     rows: Vec<LogRow>,
     /// Rows that retention has removed.
     gone: Vec<LogRow>,
-    keys: BTreeMap<String, RunId>,
     /// Newest position that was published since the last start.
     published: Position,
 }
 
 impl Model {
     #[must_use]
-    pub fn newest(&self) -> Position {
-        let newest = |rows: &[LogRow]| rows.iter().map(|row| row.position).max().unwrap_or_default();
-        self.rows.last().map_or(Position(0), |row| row.position).max(newest(&self.gone))
+    pub fn newest(&self, shard: ShardId) -> Position {
+        let Some(Rows { rows, gone, .. }) = self.shards.get(&shard) else { return Position(0) };
+        rows.iter().chain(gone).map(|row| row.position).max().unwrap_or_default()
     }
 
     #[must_use]
@@ -92,7 +100,7 @@ impl Model {
     }
 
     /// Takes rows that have become durable.
-    pub fn observe(&mut self, rows: Vec<LogRow>) -> Result<(), Violation> {
+    pub fn observe(&mut self, shard: ShardId, rows: Vec<LogRow>) -> Result<(), Violation> {
         for row in rows {
             let owed = self.owed.take();
             let mut count = 0;
@@ -108,6 +116,7 @@ impl Model {
                 self.event(row.run, event, bytes.clone())?;
                 let team = self.runs.get(&row.run).map_or(0, |run| run.team);
                 self.entries.push(Entry {
+                    shard,
                     run: row.run,
                     event: bytes,
                     severity,
@@ -130,7 +139,7 @@ impl Model {
                 Invariant::SessionTurns
                     .check(paid, || format!("run {run} has ended, and its session does not know"))?;
             }
-            self.rows.push(row);
+            self.shards.entry(shard).or_default().rows.push(row);
         }
         let owed = self.owed;
         Invariant::SessionTurns
@@ -191,22 +200,30 @@ impl Model {
     }
 
     /// What the store holds after a crash is what was durable before it.
-    pub fn check_log(&self, rows: &[LogRow]) -> Result<(), Violation> {
-        Invariant::LogStays.check(rows == self.rows.as_slice(), || {
+    pub fn check_log(&self, shard: ShardId, rows: &[LogRow]) -> Result<(), Violation> {
+        let durable = self.shards.get(&shard).map_or(&[][..], |log| &log.rows);
+        Invariant::LogStays.check(rows == durable, || {
             format!(
-                "the store has {} rows, {} were durable, or their bytes differ",
+                "{shard:?} has {} rows in the store, {} were durable, or their bytes differ",
                 rows.len(),
-                self.rows.len()
+                durable.len()
             )
         })
     }
 
     /// Retention has left these rows: what is missing are whole runs that were over before `finished_before`, and
     /// sessions that no unfinished ask belongs to.
-    pub fn swept(&mut self, rows: Vec<LogRow>, finished_before: i64) -> Result<(), Violation> {
+    pub fn swept(
+        &mut self,
+        shard: ShardId,
+        rows: Vec<LogRow>,
+        finished_before: i64,
+    ) -> Result<(), Violation> {
         let left: BTreeSet<Position> = rows.iter().map(|row| row.position).collect();
         let (kept, gone): (Vec<LogRow>, Vec<LogRow>) =
-            std::mem::take(&mut self.rows).into_iter().partition(|row| left.contains(&row.position));
+            std::mem::take(&mut self.shards.entry(shard).or_default().rows)
+                .into_iter()
+                .partition(|row| left.contains(&row.position));
         let streams: BTreeSet<RunId> = gone.iter().map(|row| row.run).collect();
         for stream in streams {
             let whole = !kept.iter().any(|row| row.run == stream);
@@ -227,17 +244,21 @@ impl Model {
                 .check(whole && allowed, || format!("{stream} is removed, before {finished_before}"))?;
         }
         let removed: BTreeSet<Position> = gone.iter().map(|row| row.position).collect();
-        for entry in self.entries.iter_mut().filter(|entry| removed.contains(&entry.position)) {
+        for entry in
+            self.entries.iter_mut().filter(|entry| entry.shard == shard && removed.contains(&entry.position))
+        {
             entry.removed = true;
         }
-        self.gone.extend(gone);
-        self.rows = kept;
-        self.check_log(&rows)
+        let log = self.shards.entry(shard).or_default();
+        log.gone.extend(gone);
+        log.rows = kept;
+        self.check_log(shard, &rows)
     }
 
     /// Publications tell of durable rows, each once and in order.
-    pub fn check_published(&mut self, published: &Published) -> Result<(), Violation> {
-        let row = self.rows.iter().rev().chain(&self.gone).find(|row| row.position == published.position);
+    pub fn check_published(&mut self, shard: ShardId, published: &Published) -> Result<(), Violation> {
+        let log = self.shards.entry(shard).or_default();
+        let row = log.rows.iter().rev().chain(&log.gone).find(|row| row.position == published.position);
         let same = row.is_some_and(|row| {
             row.run == published.run
                 && row.first_seq == published.first_seq
@@ -246,15 +267,15 @@ impl Model {
         });
         Invariant::NoEffectBeforeCommit
             .check(same, || format!("published {:?} of run {}", published.position, published.run))?;
-        Invariant::ExactlyOnce.check(published.position > self.published, || {
-            format!("published {:?} after {:?}", published.position, self.published)
+        Invariant::ExactlyOnce.check(published.position > log.published, || {
+            format!("published {:?} after {:?}", published.position, log.published)
         })?;
-        self.published = published.position;
+        log.published = published.position;
         Ok(())
     }
 
     /// A daemon has read the shard: what it publishes lies after `newest`.
-    pub fn recovered(&mut self, newest: Position) {
-        self.published = newest;
+    pub fn recovered(&mut self, shard: ShardId, newest: Position) {
+        self.shards.entry(shard).or_default().published = newest;
     }
 }

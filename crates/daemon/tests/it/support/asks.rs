@@ -10,7 +10,7 @@ use capataz_contracts::v1::{
     router_service_client::RouterServiceClient, session_service_client::SessionServiceClient,
 };
 use capataz_daemon::{Clock, Config};
-use capataz_runtime::core::session_stream;
+use capataz_shard::session_stream;
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 use tonic::transport::Channel;

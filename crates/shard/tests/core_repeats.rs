@@ -5,18 +5,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear};
+use capataz_crew::ConnectionId;
 use capataz_engine::{Plan, StartRun, Timestamp, Work};
-use capataz_runtime::core::{
-    Answer, AppendId, ConnectionId, Core, CoreConfig, Input, Output, Recovered, ReplyId, Request,
-    StartRequest,
+use capataz_shard::shard::Config;
+use capataz_shard::{
+    Answer, AppendId, Driver, Input, Output, Recovered, ReplyId, Request, StartReply, StartRequest,
 };
-use capataz_store::{Append, AppendOutcome, Epoch, IdempotencyKey, Position, RunId};
+use capataz_store::{Append, AppendOutcome, Epoch, IdempotencyKey, Position, RunId, ShardId};
 use uuid::Uuid;
 
+const SHARD: ShardId = ShardId(0);
 const WORKER: ConnectionId = ConnectionId(1);
 
 struct Bench {
-    core: Core,
+    core: Driver,
     appends: Vec<(AppendId, Append)>,
     outputs: Vec<Output>,
 }
@@ -24,14 +26,20 @@ struct Bench {
 impl Bench {
     /// A core with nothing in it but a worker that has one slot.
     fn new() -> Self {
-        let mut bench =
-            Self { core: Core::new(CoreConfig::default()), appends: Vec::new(), outputs: Vec::new() };
-        bench.input(Input::Recovered(Recovered {
-            epoch: Epoch(1),
-            runs: Vec::new(),
-            sessions: Vec::new(),
-            agents: Vec::new(),
-        }));
+        let mut bench = Self {
+            core: Driver::new(&Config::default(), vec![SHARD]),
+            appends: Vec::new(),
+            outputs: Vec::new(),
+        };
+        bench.input(Input::Recovered {
+            shard: SHARD,
+            recovered: Recovered {
+                epoch: Epoch(1),
+                runs: Vec::new(),
+                sessions: Vec::new(),
+                agents: Vec::new(),
+            },
+        });
         let agent = v1::Agent { name: "echo".to_owned(), max_concurrency: 1, ..Default::default() };
         let hello =
             v1::Hello { worker_id: "w".to_owned(), agents: vec![agent], slots: 1, ..Default::default() };
@@ -44,7 +52,7 @@ impl Bench {
         self.core.handle(Timestamp(1_000), input, &mut outputs);
         for output in outputs {
             match output {
-                Output::Append { id, append } => self.appends.push((id, append)),
+                Output::Append { id, append, .. } => self.appends.push((id, append)),
                 output => self.outputs.push(output),
             }
         }
@@ -83,7 +91,7 @@ impl Bench {
 
     fn answer(&mut self, outcomes: Vec<AppendOutcome>) {
         self.appends.drain(..outcomes.len());
-        self.input(Input::Committed { outcomes });
+        self.input(Input::Committed { shard: SHARD, outcomes });
     }
 
     /// Leases of the assignments that the worker was sent.
@@ -114,18 +122,20 @@ fn a_repeated_start_whose_copy_was_leased_disturbs_nobody() {
     bench.answer(vec![committed(1)]);
     let lease = bench.assigned().pop();
 
-    bench.start(2, copy, "key");
     bench.say(Say::Completed(v1::Completed { lease, ..Default::default() }));
-    assert_eq!(bench.in_flight(), [copy, first, copy]);
+    bench.start(2, copy, "key");
+    assert_eq!(bench.in_flight(), [first, copy]);
+    bench.answer(vec![committed(2)]);
+    assert_eq!(bench.in_flight(), [copy, copy], "it is leased the slot that is free, durably");
     let taken = AppendOutcome::KeyTaken { run: first, same_request: true };
-    bench.answer(vec![taken, committed(2), AppendOutcome::Conflict]);
+    bench.answer(vec![taken, AppendOutcome::Conflict]);
 
     let existing = bench.outputs.iter().any(|output| {
-        matches!(output, Output::Reply { reply: ReplyId(2), answer: Answer::Existing { run } } if *run == first)
+        matches!(output, Output::Reply { reply: ReplyId(2), answer: Answer::Start(Ok(StartReply::Existing { run })) } if *run == first)
     });
     assert!(existing, "{:?}", bench.outputs);
     let disturbed =
-        bench.outputs.iter().any(|output| matches!(output, Output::Restart | Output::Close { .. }));
+        bench.outputs.iter().any(|output| matches!(output, Output::Restart { .. } | Output::Close { .. }));
     assert!(!disturbed, "{:?}", bench.outputs);
 
     // The slot is free again.

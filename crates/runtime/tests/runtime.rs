@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear};
+use capataz_crew::{Known, KnownAgent};
 use capataz_engine::{Plan, StartRun, Work};
-use capataz_runtime::core::{Answer, Known, KnownAgent, Request, StartRequest};
-use capataz_runtime::shell::{Shard, ShardOptions};
+use capataz_runtime::{Options, Runtime};
+use capataz_shard::{Declined, StartReply, StartRequest, WaitReply};
 use capataz_store::memory::Fault;
 use capataz_store::{IdempotencyKey, MemoryStore, RunId, ShardId, Store};
 use uuid::Uuid;
@@ -20,17 +21,17 @@ fn known(agent: &str) -> Known {
     Known { agents: vec![known], ..Known::default() }
 }
 
-async fn shard(store: &MemoryStore, options: ShardOptions) -> Shard {
+async fn shard(store: &MemoryStore, options: Options) -> Runtime {
     let store: Arc<dyn Store> = Arc::new(store.clone());
-    Shard::start(ShardId(0), store, known("a"), options).await.unwrap()
+    Runtime::start(vec![ShardId(0)], store, known("a"), options).await.unwrap()
 }
 
-fn start(key: &str) -> Request {
+fn start(key: &str) -> StartRequest {
     let task = v1::Task { name: "t".to_owned(), agent: "a".to_owned(), ..Default::default() };
     let wave = v1::Wave { tasks: vec![task], ..Default::default() };
     let mut plan = v1::Plan { name: "p".to_owned(), waves: vec![wave], ..Default::default() };
     Plan::materialise(&mut plan).unwrap();
-    Request::Start(Box::new(StartRequest {
+    StartRequest {
         run: RunId(Uuid::now_v7()),
         start: StartRun { work: Work::Plan(plan), labels: Default::default(), parent: None },
         session: None,
@@ -40,16 +41,16 @@ fn start(key: &str) -> Request {
         key: Some(IdempotencyKey { key: key.to_owned().into(), request: [7; 32] }),
         wait: false,
         blobs: Vec::new(),
-    }))
+    }
 }
 
 /// Asks again while the shard is being read anew, as a client with a key does.
-async fn start_at_last(shard: &Shard, key: &str) -> (RunId, bool) {
+async fn start_at_last(shard: &Runtime, key: &str) -> (RunId, bool) {
     loop {
-        match shard.request(start(key)).await {
-            Answer::Started { run } => return (run, true),
-            Answer::Existing { run } => return (run, false),
-            Answer::Unavailable => tokio::time::sleep(Duration::from_millis(1)).await,
+        match shard.start_run(start(key)).await {
+            Ok(StartReply::Started { run }) => return (run, true),
+            Ok(StartReply::Existing { run }) => return (run, false),
+            Err(Declined::Unavailable) => tokio::time::sleep(Duration::from_millis(1)).await,
             answer => panic!("{answer:?}"),
         }
     }
@@ -58,9 +59,9 @@ async fn start_at_last(shard: &Shard, key: &str) -> (RunId, bool) {
 #[tokio::test]
 async fn a_commit_that_fails_is_told_as_unavailable_and_the_same_key_starts_the_run_once() {
     let store = MemoryStore::new();
-    let shard = shard(&store, ShardOptions::default()).await;
+    let shard = shard(&store, Options::default()).await;
     store.fail_next_commit(Fault::Lost);
-    assert!(matches!(shard.request(start("k")).await, Answer::Unavailable));
+    assert!(matches!(shard.start_run(start("k")).await, Err(Declined::Unavailable)));
     let (run, created) = start_at_last(&shard, "k").await;
     assert!(created);
     assert_eq!(start_at_last(&shard, "k").await, (run, false));
@@ -69,9 +70,9 @@ async fn a_commit_that_fails_is_told_as_unavailable_and_the_same_key_starts_the_
 #[tokio::test]
 async fn a_commit_whose_reply_was_lost_has_happened_and_the_same_key_finds_its_run() {
     let store = MemoryStore::new();
-    let shard = shard(&store, ShardOptions::default()).await;
+    let shard = shard(&store, Options::default()).await;
     store.fail_next_commit(Fault::Kept);
-    assert!(matches!(shard.request(start("k")).await, Answer::Unavailable));
+    assert!(matches!(shard.start_run(start("k")).await, Err(Declined::Unavailable)));
     let (run, created) = start_at_last(&shard, "k").await;
     assert!(!created);
     assert!(store.get_run(run).unwrap().is_some());
@@ -84,7 +85,7 @@ async fn a_commit_whose_reply_was_lost_has_happened_and_the_same_key_finds_its_r
 #[tokio::test]
 async fn a_worker_is_sent_away_when_the_shard_is_read_again_and_gets_its_work_when_it_is_back() {
     let store = MemoryStore::new();
-    let shard = shard(&store, ShardOptions::default()).await;
+    let shard = shard(&store, Options::default()).await;
     let hello = |held| {
         Say::Hello(v1::Hello {
             worker_id: "w1".to_owned(),
@@ -103,7 +104,7 @@ async fn a_worker_is_sent_away_when_the_shard_is_read_again_and_gets_its_work_wh
         }
     };
     store.fail_next_commit(Fault::Lost);
-    assert!(matches!(shard.request(start("other")).await, Answer::Unavailable));
+    assert!(matches!(shard.start_run(start("other")).await, Err(Declined::Unavailable)));
     while frames.recv().await.is_some() {}
     start_at_last(&shard, "other").await;
     let (mut frames, sender) = shard.connect(10).await.split();
@@ -112,15 +113,15 @@ async fn a_worker_is_sent_away_when_the_shard_is_read_again_and_gets_its_work_wh
     assert_eq!(welcome.reattached, std::slice::from_ref(&lease));
     // Who waits is heard before the run ends: a run that has ended is not kept.
     let completed = Say::Completed(v1::Completed { lease: Some(lease), ..Default::default() });
-    let (answer, _) = tokio::join!(shard.request(Request::Wait { run }), sender.send(completed));
-    let Answer::Finished { result, .. } = answer else { panic!("not finished") };
+    let (answer, _) = tokio::join!(shard.wait(run), sender.send(completed));
+    let Ok(WaitReply::Finished { result, .. }) = answer else { panic!("not finished") };
     assert_eq!(result.outcome(), v1::RunOutcome::Succeeded);
 }
 
 #[tokio::test]
 async fn a_run_that_has_ended_is_no_longer_kept_and_then_the_store_has_its_end() {
     let store = MemoryStore::new();
-    let shard = shard(&store, ShardOptions::default()).await;
+    let shard = shard(&store, Options::default()).await;
     let (mut frames, sender) = shard.connect(1).await.split();
     let agents = vec![v1::Agent { name: "a".to_owned(), max_concurrency: 1, ..Default::default() }];
     let hello = v1::Hello { worker_id: "w1".to_owned(), agents, slots: 1, protocol: 1, ..Default::default() };
@@ -135,20 +136,20 @@ async fn a_run_that_has_ended_is_no_longer_kept_and_then_the_store_has_its_end()
             _ => {}
         }
     }
-    let answer = shard.request(Request::Wait { run }).await;
-    assert!(matches!(answer, Answer::NotActive { .. }), "{answer:?}");
+    let answer = shard.wait(run).await;
+    assert!(matches!(answer, Ok(WaitReply::NotActive { .. })), "{answer:?}");
     assert!(store.get_run(run).unwrap().unwrap().summary.finished_at.is_some());
 }
 
 #[tokio::test]
 async fn more_runs_than_the_shard_holds_are_refused_with_a_hint_when_to_come_back() {
     let store = MemoryStore::new();
-    let mut options = ShardOptions::default();
-    options.core.max_unfinished_runs = 2;
+    let mut options = Options::default();
+    options.shard.max_unfinished_runs = 2;
     let shard = shard(&store, options).await;
     start_at_last(&shard, "1").await;
     start_at_last(&shard, "2").await;
-    let Answer::Overloaded { retry_after_ms } = shard.request(start("3")).await else {
+    let Err(Declined::Overloaded { retry_after_ms }) = shard.start_run(start("3")).await else {
         panic!("was accepted")
     };
     assert!(retry_after_ms > 0);
@@ -157,10 +158,10 @@ async fn more_runs_than_the_shard_holds_are_refused_with_a_hint_when_to_come_bac
 #[tokio::test]
 async fn a_shard_that_another_daemon_has_claimed_acknowledges_nothing() {
     let store = MemoryStore::new();
-    let old = shard(&store, ShardOptions::default()).await;
+    let old = shard(&store, Options::default()).await;
     start_at_last(&old, "1").await;
-    let new = shard(&store, ShardOptions::default()).await;
-    assert!(matches!(old.request(start("2")).await, Answer::Unavailable));
+    let new = shard(&store, Options::default()).await;
+    assert!(matches!(old.start_run(start("2")).await, Err(Declined::Unavailable)));
     old.fenced().await;
     assert!(start_at_last(&new, "2").await.1, "the fenced daemon has written nothing");
 }
@@ -168,7 +169,7 @@ async fn a_shard_that_another_daemon_has_claimed_acknowledges_nothing() {
 #[tokio::test]
 async fn a_run_of_a_single_task_costs_exactly_two_commits() {
     let store = MemoryStore::new();
-    let shard = shard(&store, ShardOptions::default()).await;
+    let shard = shard(&store, Options::default()).await;
     let (mut frames, sender) = shard.connect(1).await.split();
     let agents = vec![v1::Agent { name: "a".to_owned(), max_concurrency: 1, ..Default::default() }];
     let hello = v1::Hello { worker_id: "w1".to_owned(), agents, slots: 1, protocol: 1, ..Default::default() };
@@ -180,8 +181,8 @@ async fn a_run_of_a_single_task_costs_exactly_two_commits() {
     sender.send(Say::Heartbeat(v1::Heartbeat {})).await;
     // Who waits is heard before the run ends: a run that has ended is not kept.
     let completed = Say::Completed(v1::Completed { lease: assignment.lease, ..Default::default() });
-    let (answer, _) = tokio::join!(shard.request(Request::Wait { run }), sender.send(completed));
-    let Answer::Finished { .. } = answer else { panic!("not finished") };
+    let (answer, _) = tokio::join!(shard.wait(run), sender.send(completed));
+    let Ok(WaitReply::Finished { .. }) = answer else { panic!("not finished") };
     // Each append was a commit of its own: nothing else was on its way.
     assert_eq!(store.bounds(ShardId(0)).unwrap().newest.0, 2);
 }

@@ -5,14 +5,19 @@
 use std::collections::BTreeSet;
 
 use capataz_contracts::v1::{self, connect_request::Frame as Say, event::Body};
+use capataz_crew::ConnectionId;
 use capataz_engine::{Plan, StartRun, Timestamp, Work};
-use capataz_runtime::core::{
-    Answer, Chosen, ConnectionId, Core, CoreConfig, Input, Output, Recovered, ReplyId, Request, Route,
-    SESSION_LABEL, StartRequest, find, session_stream,
+use capataz_shard::StartReply;
+use capataz_shard::feed;
+use capataz_shard::journal::load_session;
+use capataz_shard::shard::Config;
+use capataz_shard::{
+    Answer, Chosen, Driver, Input, Output, Recovered, ReplyId, Request, Route, SESSION_LABEL, StartRequest,
+    find, session_stream,
 };
-use capataz_runtime::feed;
-use capataz_runtime::shell::load_session;
-use capataz_store::{Append, IdempotencyKey, MemoryStore, RunId, ShardId, ShardWriter, Store};
+use capataz_store::{
+    Append, IdempotencyKey, MemoryStore, Millis, Retention, RunId, ShardId, ShardWriter, Store,
+};
 use prost::Message;
 use uuid::Uuid;
 
@@ -35,27 +40,25 @@ impl Route for Sage {
 struct World {
     store: MemoryStore,
     writer: Box<dyn ShardWriter>,
-    core: Core,
+    core: Driver,
     waiting: Vec<Append>,
 }
 
 impl World {
     fn new() -> Self {
-        Self::with(CoreConfig { snapshot_every: 1, session_snapshot_every: 1, ..CoreConfig::default() })
+        Self::with(Config { snapshot_every: 1, session_snapshot_every: 1, ..Config::default() })
     }
 
-    fn with(config: CoreConfig) -> Self {
+    fn with(config: Config) -> Self {
         let store = MemoryStore::new();
         let writer = store.claim(SHARD).unwrap();
-        let core = Core::new(config);
+        let core = Driver::new(&config, vec![SHARD]);
         let mut world = Self { store, writer, core, waiting: Vec::new() };
         let epoch = world.writer.epoch();
-        world.hears(Input::Recovered(Recovered {
-            epoch,
-            runs: Vec::new(),
-            sessions: Vec::new(),
-            agents: Vec::new(),
-        }));
+        world.hears(Input::Recovered {
+            shard: SHARD,
+            recovered: Recovered { epoch, runs: Vec::new(), sessions: Vec::new(), agents: Vec::new() },
+        });
         world
     }
 
@@ -68,7 +71,7 @@ impl World {
         for output in &outputs {
             match output {
                 Output::Append { append, .. } => self.waiting.push(append.clone()),
-                Output::PutSnapshot { run, snapshot } => {
+                Output::PutSnapshot { run, snapshot, .. } => {
                     let durable = self.store.get_run(*run).unwrap().map_or(0, |row| row.last_seq);
                     assert!(
                         snapshot.seq <= durable,
@@ -82,7 +85,7 @@ impl World {
                     let answer = find(&Sage, ask, context, asked.clone());
                     answers.push(Input::Answered { run: *run, query: *query, answer });
                 }
-                Output::Restart => panic!("the log is not what the core believes"),
+                Output::Restart { .. } => panic!("the log is not what the core believes"),
                 _ => {}
             }
         }
@@ -96,11 +99,24 @@ impl World {
         outputs
     }
 
+    /// Retention is due for everything.
+    fn sweeps(&mut self) -> Vec<Output> {
+        let retention = Retention {
+            keep: BTreeSet::new(),
+            finished_before: None,
+            max_log_bytes: None,
+            keys_before: Millis(i64::MIN),
+            blobs_before: Millis(i64::MIN),
+            batch: 1,
+        };
+        self.hears(Input::Sweep { shard: SHARD, retention: Box::new(retention) })
+    }
+
     /// The disk takes all that waits into one commit.
     fn commits(&mut self) -> Vec<Output> {
         let appends = std::mem::take(&mut self.waiting);
         let outcomes = self.writer.commit(&appends).unwrap();
-        self.hears(Input::Committed { outcomes })
+        self.hears(Input::Committed { shard: SHARD, outcomes })
     }
 
     fn commits_all(&mut self) {
@@ -203,7 +219,7 @@ fn nobody_begins_on_the_turn_of_an_ask_that_was_refused() {
     world.asks(3, "a");
     let outputs = world.commits();
     let existing = outputs.iter().any(|output| {
-        matches!(output, Output::Reply { answer: Answer::Existing { run }, .. } if run.0 == Uuid::from_u128(1))
+        matches!(output, Output::Reply { answer: Answer::Start(Ok(StartReply::Existing { run })), .. } if run.0 == Uuid::from_u128(1))
     });
     assert!(existing, "{outputs:?}");
     world.commits_all();
@@ -223,12 +239,14 @@ fn a_sweep_spares_sessions_in_use_and_is_waited_for_by_others() {
     world.commits_all();
     // The agent of this one never comes: the session stays in use.
     world.starts(3, ask("a", Some("sage")), None);
-    let outputs = world.hears(Input::Sweep);
-    let [Output::Sweep { keep: Some(keep) }] = outputs.as_slice() else { panic!("{outputs:?}") };
-    assert_eq!(*keep, BTreeSet::from([session_stream("a")]));
+    let outputs = world.sweeps();
+    let [Output::Sweep { retention: Some(retention), .. }] = outputs.as_slice() else {
+        panic!("{outputs:?}")
+    };
+    assert_eq!(retention.keep, BTreeSet::from([session_stream("a")]));
     // The sweep may remove the other one: it is read afterwards.
     assert!(!loads(&world.asks(4, "b"), "b"));
-    assert!(loads(&world.hears(Input::Swept), "b"));
+    assert!(loads(&world.hears(Input::Swept { shard: SHARD }), "b"));
 }
 
 #[test]
@@ -241,9 +259,9 @@ fn an_answer_to_an_earlier_question_for_a_session_is_not_believed() {
     world.asks(2, "a");
     world.commits_all();
     // The session is forgotten and asked for again; what was read before the second turn comes only now.
-    world.hears(Input::Sweep);
+    world.sweeps();
     let mut outputs = Vec::new();
-    world.core.handle(Timestamp(1_000), Input::Swept, &mut outputs);
+    world.core.handle(Timestamp(1_000), Input::Swept { shard: SHARD }, &mut outputs);
     let request = Request::AcceptTransition { session: "a".to_owned(), request_id: "request".to_owned() };
     world.core.handle(Timestamp(1_000), Input::Request { reply: ReplyId(9), request }, &mut outputs);
     let [Output::LoadSession { load, .. }] = outputs.as_slice() else { panic!("{outputs:?}") };
@@ -273,7 +291,7 @@ fn a_daemon_that_drains_leases_nothing() {
 #[test]
 fn the_run_list_is_never_ahead_of_its_log() {
     // Accepted, a wave, nobody is there, leased, lost: the sixth event of a run is one too many.
-    let mut world = World::with(CoreConfig { max_events_per_run: 6, ..CoreConfig::default() });
+    let mut world = World::with(Config { max_events_per_run: 6, ..Config::default() });
     world.starts(1, one_task(), None);
     world.starts(2, one_task(), None);
     world.hears(hello(1, 2));
@@ -282,16 +300,16 @@ fn the_run_list_is_never_ahead_of_its_log() {
     // Both leases are lost; then both tasks are leased again, which ends their runs in the same turn.
     let outputs = world.hears(hello(2, 2));
     let run = RunId(Uuid::from_u128(1));
-    let ends: Vec<(u64, bool)> = outputs
-        .iter()
-        .filter_map(|output| match output {
-            Output::Append { append, .. } if append.run == run => Some(append),
-            _ => None,
-        })
-        .map(|append| {
-            let ended = append.summary.as_ref().is_some_and(|summary| summary.finished_at.is_some());
-            (append.first_seq, ended)
-        })
-        .collect();
-    assert_eq!(ends, [(5, false), (6, true)]);
+    let appends = outputs.iter().filter_map(|output| match output {
+        Output::Append { append, .. } if append.run == run => Some(append),
+        _ => None,
+    });
+    // Listed as finished, and with its end among the events of the same append.
+    let ends = appends.map(|append| {
+        let events = feed::split(&append.events).map(|event| v1::Event::decode(event).unwrap());
+        let has_ended = events.last().is_some_and(|event| matches!(event.body, Some(Body::RunFinished(_))));
+        let is_listed = append.summary.as_ref().is_some_and(|summary| summary.finished_at.is_some());
+        (append.first_seq, is_listed, has_ended)
+    });
+    assert_eq!(ends.collect::<Vec<_>>(), [(5, true, true)]);
 }

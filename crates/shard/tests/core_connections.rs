@@ -3,16 +3,19 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear};
+use capataz_crew::{CloseReason, ConnectionId};
 use capataz_engine::Timestamp;
-use capataz_runtime::core::{CloseReason, ConnectionId, Core, CoreConfig, Input, Output, Recovered};
-use capataz_store::Epoch;
+use capataz_shard::shard::Config;
+use capataz_shard::{Driver, Input, Output, Recovered};
+use capataz_store::{Epoch, ShardId};
 
+const SHARD: ShardId = ShardId(0);
 const WORKER: ConnectionId = ConnectionId(1);
 /// Within this time a half-open connection is noticed, at both ends.
 const NOTICED_MS: i64 = 20_000;
 
 struct Bench {
-    core: Core,
+    core: Driver,
     now: i64,
     /// What the core has said, and when.
     outputs: Vec<(i64, Output)>,
@@ -21,14 +24,17 @@ struct Bench {
 impl Bench {
     /// A core that has welcomed a worker.
     fn new() -> Self {
-        let core = Core::new(CoreConfig::default());
+        let core = Driver::new(&Config::default(), vec![SHARD]);
         let mut bench = Self { core, now: 1_000, outputs: Vec::new() };
-        bench.input(Input::Recovered(Recovered {
-            epoch: Epoch(1),
-            runs: Vec::new(),
-            sessions: Vec::new(),
-            agents: Vec::new(),
-        }));
+        bench.input(Input::Recovered {
+            shard: SHARD,
+            recovered: Recovered {
+                epoch: Epoch(1),
+                runs: Vec::new(),
+                sessions: Vec::new(),
+                agents: Vec::new(),
+            },
+        });
         let agent = v1::Agent { name: "echo".to_owned(), max_concurrency: 1, ..Default::default() };
         let hello =
             v1::Hello { worker_id: "w".to_owned(), agents: vec![agent], slots: 1, ..Default::default() };

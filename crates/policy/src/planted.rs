@@ -21,10 +21,12 @@ pub enum Fault {
     LeaseGrantedWhileDraining,
     SweepRemovesASessionInUse,
     RefusedAskLeavesItsTurn,
+    SlotOfferedTwice,
+    ReturnedSlotLost,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 15] = [
+    pub const ALL: [Fault; 17] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -40,6 +42,8 @@ impl Fault {
         Fault::LeaseGrantedWhileDraining,
         Fault::SweepRemovesASessionInUse,
         Fault::RefusedAskLeavesItsTurn,
+        Fault::SlotOfferedTwice,
+        Fault::ReturnedSlotLost,
     ];
 }
 

@@ -7,14 +7,17 @@ use std::collections::{BTreeSet, VecDeque};
 use capataz_contracts::v1::{
     self, connect_request::Frame as Say, connect_response::Frame as Hear, event::Body,
 };
+use capataz_crew::ConnectionId;
 use capataz_engine::session::SessionState;
 use capataz_engine::{StartRun, Timestamp, Work};
-use capataz_runtime::core::{
-    Answer, Chosen, ConnectionId, Core, CoreConfig, Input, Output, Recovered, ReplyId, Request, Route,
-    SESSION_LABEL, StartRequest, find, session_stream,
+use capataz_shard::feed;
+use capataz_shard::journal::{load, load_session};
+use capataz_shard::shard::Config;
+use capataz_shard::{
+    Answer, Chosen, Driver, Input, Output, Recovered, ReplyId, Request, Route, SESSION_LABEL, StartRequest,
+    find, session_stream,
 };
-use capataz_runtime::feed;
-use capataz_runtime::shell::{load, load_session};
+use capataz_shard::{StartReply, WaitReply};
 use capataz_store::{Append, IdempotencyKey, MemoryStore, RunId, RunQuery, ShardId, ShardWriter, Store};
 use prost::Message;
 use serde_json::{Value, json};
@@ -43,7 +46,7 @@ impl Route for Waves {
 struct World {
     store: MemoryStore,
     writer: Box<dyn ShardWriter>,
-    core: Core,
+    core: Driver,
     /// What the core is told next.
     inbox: VecDeque<Input>,
     connection: u64,
@@ -66,7 +69,7 @@ impl World {
         let mut world = Self {
             store,
             writer,
-            core: Core::new(CoreConfig::default()),
+            core: Driver::new(&Config::default(), vec![SHARD]),
             inbox: VecDeque::new(),
             connection: 0,
             open: asks.collect(),
@@ -80,7 +83,7 @@ impl World {
     /// A daemon begins on what the disk holds; its clients and its worker come.
     fn begin(&mut self) {
         self.writer = self.store.claim(SHARD).unwrap();
-        self.core = Core::new(CoreConfig::default());
+        self.core = Driver::new(&Config::default(), vec![SHARD]);
         self.inbox.clear();
         let unfinished = self.store.unfinished(SHARD, None, usize::MAX).unwrap();
         let runs: Vec<_> = unfinished.into_iter().map(|run| (run, load(&self.store, run).unwrap())).collect();
@@ -89,7 +92,10 @@ impl World {
         let sessions = streams.into_iter().map(|stream| (stream, load_session(&self.store, stream).unwrap()));
         let sessions = sessions.collect();
         let epoch = self.writer.epoch();
-        self.inbox.push_back(Input::Recovered(Recovered { epoch, runs, sessions, agents: Vec::new() }));
+        self.inbox.push_back(Input::Recovered {
+            shard: SHARD,
+            recovered: Recovered { epoch, runs, sessions, agents: Vec::new() },
+        });
         self.connection += 1;
         let agents =
             SPECS.map(|name| v1::Agent { name: name.to_owned(), max_concurrency: 4, ..Default::default() });
@@ -158,30 +164,31 @@ impl World {
                 }
                 Output::Frame { frame: Hear::Assignment(assignment), .. } => self.answer(assignment),
                 Output::Reply { reply, answer } => self.replied(usize::try_from(reply.0).unwrap(), answer),
-                Output::Restart => panic!("the log is not what the core believes"),
+                Output::Restart { .. } => panic!("the log is not what the core believes"),
                 _ => {}
             }
         }
         if !appends.is_empty() {
             let outcomes = self.writer.commit(&appends).unwrap();
             // News of the disk go before all else, as they do in the shell.
-            self.inbox.push_front(Input::Committed { outcomes });
+            self.inbox.push_front(Input::Committed { shard: SHARD, outcomes });
         }
         true
     }
 
     fn replied(&mut self, number: usize, answer: Answer) {
         match answer {
-            Answer::Finished { result, .. } => {
+            Answer::Start(Ok(StartReply::Finished { result, .. }))
+            | Answer::Wait(Ok(WaitReply::Finished { result, .. })) => {
                 assert_eq!(result.outcome(), v1::RunOutcome::Succeeded, "{result:?}");
                 self.open.remove(&number);
             }
             // The ask is there already: its client waits for it.
-            Answer::Existing { run } => {
+            Answer::Start(Ok(StartReply::Existing { run })) => {
                 let reply = ReplyId(number as u64);
                 self.inbox.push_back(Input::Request { reply, request: Request::Wait { run } });
             }
-            Answer::NotActive { run } => {
+            Answer::Wait(Ok(WaitReply::NotActive { run })) => {
                 assert!(self.store.get_run(run).unwrap().unwrap().summary.finished_at.is_some());
                 self.open.remove(&number);
             }

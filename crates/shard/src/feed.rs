@@ -16,7 +16,7 @@ use capataz_policy::executor;
 use capataz_store::{LogRow, Position, RunId, RunRow, ShardId, Store, StoreError};
 use prost::Message;
 
-use crate::core::Published;
+use crate::shard::Published;
 
 /// Rows and bytes that one read of the log takes at most.
 const PAGE_ROWS: usize = 512;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use capataz_contracts::v1;
-use capataz_store::StoreError;
+use capataz_shard::feed::{Cursor, Filter, Reader, Step};
+use capataz_store::{ShardId, StoreError};
 use tokio::sync::{broadcast, watch};
 
-use super::shard::{Shard, SharedFeed};
-use crate::feed::{Cursor, Filter, Reader, Step};
+use crate::runtime::Runtime;
 
 /// Why a subscription cannot begin.
 #[derive(Debug, thiserror::Error)]
@@ -26,18 +26,10 @@ pub enum CursorError {
 #[derive(Debug)]
 pub struct Subscription {
     reader: Option<Reader>,
-    shard: Shard,
-    feed: Feed,
+    runtime: Runtime,
+    shard: ShardId,
     newest: watch::Receiver<capataz_store::Position>,
     progress: Option<broadcast::Receiver<v1::ProgressFrame>>,
-}
-
-struct Feed(Arc<SharedFeed>);
-
-impl std::fmt::Debug for Feed {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Feed")
-    }
 }
 
 /// What a subscriber gets next.
@@ -48,21 +40,22 @@ pub enum Item {
 }
 
 impl Subscription {
-    /// Begins after `cursor`; `None` begins with what comes next, `Some` of the default with the oldest event.
+    /// Begins in a shard, after `cursor`; `None` begins with what comes next, `Some` of the default with the oldest event.
     ///
     /// # Errors
     /// The cursor has missed events, or the store cannot be read.
     pub async fn begin(
-        shard: &Shard,
+        runtime: &Runtime,
+        shard: ShardId,
         filter: Filter,
         cursor: Option<Cursor>,
         max_batch: usize,
         progress: bool,
     ) -> Result<Self, CursorError> {
-        let feed = Arc::clone(shard.feed());
-        let store = Arc::clone(shard.store());
-        let id = shard.id();
-        let bounds = blocking(move || store.bounds(id)).await.map_err(CursorError::Store)?;
+        let shared = Arc::clone(runtime.shared());
+        let Some(feed) = shared.feed(shard) else { return Err(CursorError::Store(StoreError::Closed)) };
+        let store = Arc::clone(runtime.store());
+        let bounds = blocking(move || store.bounds(shard)).await.map_err(CursorError::Store)?;
         let oldest = Cursor::behind(bounds.removed);
         let cursor = match cursor {
             None => Cursor::behind(bounds.newest),
@@ -72,11 +65,11 @@ impl Subscription {
             Some(cursor) => cursor,
         };
         Ok(Self {
-            reader: Some(Reader::new(id, filter, cursor, max_batch)),
-            shard: shard.clone(),
+            reader: Some(Reader::new(shard, filter, cursor, max_batch)),
+            runtime: runtime.clone(),
+            shard,
             newest: feed.newest.subscribe(),
-            progress: progress.then(|| feed.progress.subscribe()),
-            feed: Feed(feed),
+            progress: progress.then(|| shared.progress.subscribe()),
         })
     }
 
@@ -113,7 +106,8 @@ impl Subscription {
     async fn step(&mut self) -> Result<(Step, Cursor), StoreError> {
         let Some(mut reader) = self.reader.take() else { return Err(StoreError::Closed) };
         let (from_ring, newest) = {
-            let ring = self.feed.0.ring();
+            let Some(feed) = self.runtime.shared().feed(self.shard) else { return Err(StoreError::Closed) };
+            let ring = feed.ring();
             (reader.read_ring(&ring), ring.newest())
         };
         if let Some(step) = from_ring {
@@ -121,7 +115,7 @@ impl Subscription {
             self.reader = Some(reader);
             return Ok((step, cursor));
         }
-        let store = Arc::clone(self.shard.store());
+        let store = Arc::clone(self.runtime.store());
         let (reader, step) = blocking(move || {
             let step = reader.read_log(&*store, newest);
             Ok((reader, step))

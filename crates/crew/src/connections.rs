@@ -1,0 +1,127 @@
+//! Workers' streams: who is at the other end, what it offers, and how much of that is in use.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use capataz_contracts::v1;
+use capataz_store::{Millis, ShardId};
+
+use crate::{ConnectionId, OfferId};
+
+/// One worker's stream.
+pub(crate) struct Connection {
+    pub(crate) worker: Arc<str>,
+    offers: BTreeMap<Arc<str>, Offer>,
+    slots: usize,
+    in_use: BTreeSet<OfferId>,
+    pub(crate) draining: bool,
+    pub(crate) last_frame: Millis,
+    /// The shards that have not yet said which of the worker's leases go on; it is welcomed after that.
+    pub(crate) awaits: BTreeSet<ShardId>,
+    pub(crate) reattached: Vec<(OfferId, v1::LeaseRef)>,
+    pub(crate) welcomed: bool,
+}
+
+struct Offer {
+    in_use: u32,
+    max_concurrency: u32,
+}
+
+impl Connection {
+    pub(crate) fn new(worker: Arc<str>, slots: usize, now: Millis) -> Self {
+        Self {
+            worker,
+            offers: BTreeMap::new(),
+            slots,
+            in_use: BTreeSet::new(),
+            draining: false,
+            last_frame: now,
+            awaits: BTreeSet::new(),
+            reattached: Vec::new(),
+            welcomed: false,
+        }
+    }
+
+    pub(crate) fn serves(&mut self, agent: Arc<str>, max_concurrency: u32) {
+        self.offers.insert(agent, Offer { in_use: 0, max_concurrency: max_concurrency.max(1) });
+    }
+
+    pub(crate) fn agents(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.offers.keys()
+    }
+
+    /// Each agent, and whether the connection can take a task of it now.
+    pub(crate) fn readiness(&self) -> impl Iterator<Item = (&Arc<str>, bool)> {
+        let has_slot = self.welcomed && !self.draining && self.in_use.len() < self.slots;
+        self.offers
+            .iter()
+            .map(move |(agent, offer)| (agent, has_slot && offer.in_use < offer.max_concurrency))
+    }
+
+    pub(crate) fn occupy(&mut self, offer: OfferId, agent: Option<&str>) {
+        self.in_use.insert(offer);
+        self.count(agent);
+    }
+
+    /// One more slot is used for the agent.
+    pub(crate) fn count(&mut self, agent: Option<&str>) {
+        if let Some(offer) = agent.and_then(|agent| self.offers.get_mut(agent)) {
+            offer.in_use += 1;
+        }
+    }
+
+    pub(crate) fn vacate(&mut self, offer: OfferId, agent: Option<&str>) {
+        if !self.in_use.remove(&offer) {
+            return;
+        }
+        if let Some(offer) = agent.and_then(|agent| self.offers.get_mut(agent)) {
+            offer.in_use = offer.in_use.saturating_sub(1);
+        }
+    }
+
+    pub(crate) fn in_use(&self) -> impl Iterator<Item = OfferId> {
+        self.in_use.iter().copied()
+    }
+}
+
+/// All connections. A worker has one at a time.
+#[derive(Default)]
+pub(crate) struct Connections {
+    connections: BTreeMap<ConnectionId, Connection>,
+    workers: BTreeMap<Arc<str>, ConnectionId>,
+}
+
+impl Connections {
+    pub(crate) fn of_worker(&self, worker: &str) -> Option<ConnectionId> {
+        self.workers.get(worker).copied()
+    }
+
+    pub(crate) fn add(&mut self, id: ConnectionId, connection: Connection) {
+        self.workers.insert(Arc::clone(&connection.worker), id);
+        self.connections.insert(id, connection);
+    }
+
+    pub(crate) fn remove(&mut self, id: ConnectionId) -> Option<Connection> {
+        let connection = self.connections.remove(&id)?;
+        if self.workers.get(&connection.worker) == Some(&id) {
+            self.workers.remove(&connection.worker);
+        }
+        Some(connection)
+    }
+
+    pub(crate) fn get(&self, id: ConnectionId) -> Option<&Connection> {
+        self.connections.get(&id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        self.connections.get_mut(&id)
+    }
+
+    pub(crate) fn ids(&self) -> Vec<ConnectionId> {
+        self.connections.keys().copied().collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.connections.len()
+    }
+}

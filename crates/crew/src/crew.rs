@@ -1,0 +1,294 @@
+//! [`Crew`]: what comes in and what goes out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use capataz_contracts::v1::{self, connect_request::Frame as Heard, connect_response::Frame};
+use capataz_contracts::version::{ContractVersion, negotiate};
+use capataz_policy::codes;
+use capataz_policy::registry::Batch;
+use capataz_store::{AgentRow, Millis, ShardId};
+
+use crate::agents::Agents;
+use crate::connections::Connections;
+use crate::link::{End, Packet};
+use crate::protocol::{ConnectionId, Departure, Lease, OfferId, ToCrew, ToShard, home};
+use crate::queues::Queues;
+use crate::slots::Slots;
+use crate::{AgentSnapshot, Known, KnownAgent};
+
+/// Times. Milliseconds.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// A worker's frame is due at least this often, and so is one of ours to it, and a message to each shard.
+    pub heartbeat_ms: i64,
+    /// Heartbeats that may be missed in a row before either end takes the other for lost (seed 000, contract 3; CONTRACTS §1.3).
+    pub missed_heartbeats: i64,
+    /// Time in which a worker acknowledges an assignment; the shards' rule, told to workers here.
+    pub ack_timeout_ms: i64,
+    /// After a shard was opened, an agent that nobody knows may for so long be one whose worker has not come back yet.
+    pub gather_ms: i64,
+}
+
+impl Config {
+    /// Silence after which either end takes the connection for dead.
+    pub(crate) fn silence_limit_ms(&self) -> i64 {
+        self.heartbeat_ms.saturating_mul(self.missed_heartbeats)
+    }
+}
+
+/// What the crew is told.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// A validated frame of a worker; the first one of a connection is its hello.
+    Frame {
+        connection: ConnectionId,
+        frame: Heard,
+    },
+    Disconnected {
+        connection: ConnectionId,
+    },
+    Packet {
+        shard: ShardId,
+        packet: Packet<ToCrew>,
+    },
+    /// What the configuration names, or the store remembers; beside what is known already.
+    Learn(Known),
+    /// The time of [`Crew::next_wake`] has come.
+    Wake,
+    /// Nothing new is begun from now on, and workers are told.
+    Drain,
+}
+
+/// What the crew wants done. In order.
+#[derive(Clone, Debug)]
+pub enum Output {
+    Frame {
+        connection: ConnectionId,
+        frame: Frame,
+    },
+    Close {
+        connection: ConnectionId,
+        reason: CloseReason,
+    },
+    /// Remember these agents.
+    PutAgents(Vec<AgentRow>),
+    Packet {
+        shard: ShardId,
+        packet: Packet<ToShard>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// The first frame was not a hello, or a second hello came.
+    Protocol,
+    /// Another connection has the same worker id.
+    Replaced,
+    /// No frame for too long.
+    Silent,
+    /// A shard that the worker has to do with is read again from the store.
+    Restarting,
+}
+
+/// One shard, as the crew sees it.
+#[derive(Default)]
+pub(crate) struct Peer {
+    pub(crate) end: End,
+    /// It is at work, and not being read.
+    pub(crate) is_open: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Timer {
+    Connection(ConnectionId),
+    Beat,
+}
+
+/// Workers, agents and slots of one daemon.
+pub struct Crew {
+    pub(crate) config: Config,
+    pub(crate) now: Millis,
+    pub(crate) draining: bool,
+    pub(crate) shards: Vec<ShardId>,
+    pub(crate) peers: BTreeMap<ShardId, Peer>,
+    pub(crate) connections: Connections,
+    pub(crate) agents: Agents,
+    pub(crate) queues: Queues,
+    pub(crate) slots: Slots,
+    /// Agents for which a slot or a task has come.
+    pub(crate) changed: BTreeSet<Arc<str>>,
+    pub(crate) gathering_until: Millis,
+    pub(crate) timers: BTreeSet<(Millis, Timer)>,
+    pub(crate) outputs: Vec<Output>,
+}
+
+impl std::fmt::Debug for Crew {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Crew").field("connections", &self.connections.len()).finish_non_exhaustive()
+    }
+}
+
+impl Crew {
+    /// A crew that serves these shards, none of which has spoken yet.
+    #[must_use]
+    pub fn new(config: Config, shards: Vec<ShardId>) -> Self {
+        Self {
+            config,
+            now: Millis::default(),
+            draining: false,
+            peers: shards.iter().map(|shard| (*shard, Peer::default())).collect(),
+            shards,
+            connections: Connections::default(),
+            agents: Agents::default(),
+            queues: Queues::default(),
+            slots: Slots::default(),
+            changed: BTreeSet::new(),
+            gathering_until: Millis::default(),
+            timers: BTreeSet::new(),
+            outputs: Vec::new(),
+        }
+    }
+
+    /// Handles one input at the given time and appends to `outputs` what is to be done, in order.
+    pub fn handle(&mut self, now: Millis, input: Input, outputs: &mut Vec<Output>) {
+        self.now = self.now.max(now);
+        std::mem::swap(&mut self.outputs, outputs);
+        match input {
+            Input::Frame { connection, frame } => self.frame(connection, frame),
+            Input::Disconnected { connection } => self.leave(connection, Departure::Gone),
+            Input::Packet { shard, packet } => self.packet(shard, packet),
+            Input::Learn(known) => self.learn(known),
+            Input::Wake => {}
+            Input::Drain => self.drain(),
+        }
+        self.fire_timers();
+        self.offer_slots();
+        std::mem::swap(&mut self.outputs, outputs);
+    }
+
+    /// When [`Input::Wake`] is due.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Millis> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// All known agents, by name.
+    #[must_use]
+    pub fn agents(&self) -> Vec<AgentSnapshot> {
+        let snapshot = |(name, known, workers): (&Arc<str>, &KnownAgent, usize)| AgentSnapshot {
+            known: known.clone(),
+            workers: u32::try_from(workers).unwrap_or(u32::MAX),
+            running: self.slots.running(name),
+            queued: self.queues.waiting(name),
+        };
+        self.agents.all().map(snapshot).collect()
+    }
+
+    /// Which of these names are known.
+    #[must_use]
+    pub fn check(&self, agents: &[String], commands: &[String], resources: &[String]) -> Batch {
+        self.agents.registry().check_all(agents, commands, resources)
+    }
+
+    /// Those of the agents that nobody serves now.
+    ///
+    /// # Errors
+    /// AGENT_NOT_FOUND or AGENTS_VALIDATION_FAILED for names that nobody knows.
+    pub fn vet(
+        &self,
+        agents: &BTreeSet<String>,
+        commands: &[String],
+        resources: &[String],
+    ) -> Result<BTreeSet<String>, Box<v1::Error>> {
+        let is_known = |name: &String| self.agents.known(name).is_some();
+        if !commands.is_empty() || !resources.is_empty() || !agents.iter().all(is_known) {
+            let names: Vec<&String> = agents.iter().collect();
+            if let Some(error) = self.agents.registry().check_all(&names, commands, resources).error() {
+                return Err(Box::new(error));
+            }
+        }
+        Ok(agents.iter().filter(|agent| self.agents.is_absent(agent)).cloned().collect())
+    }
+
+    /// Whether nobody serves the agent now.
+    #[must_use]
+    pub fn is_absent(&self, agent: &str) -> bool {
+        self.agents.is_absent(agent)
+    }
+
+    /// Why no worker will ever answer for the spec that the agent serves; `None` where one may.
+    #[must_use]
+    pub fn unavailable(&self, spec: &str, agent: &str) -> Option<v1::Error> {
+        let Some(known) = self.agents.known(agent) else {
+            // After a start its worker may not have come back yet.
+            return (self.now >= self.gathering_until).then(|| {
+                let message = format!("spec {spec:?} is served by {agent:?}, an agent that nobody knows");
+                codes::error(codes::SPEC_NOT_AVAILABLE, message)
+            });
+        };
+        let theirs = known.contract_version.as_str();
+        let ours = capataz_contracts::spec::VERSION;
+        let refused = match theirs.parse::<ContractVersion>() {
+            Ok(theirs) => negotiate(&ours, &theirs).err().map(|violation| violation.message),
+            // Agents of other kinds need not say a version.
+            Err(_) if theirs.is_empty() => None,
+            Err(_) => Some(format!("{theirs:?} is not a version")),
+        };
+        refused.map(|why| {
+            let message = format!("agent {agent:?} of spec {spec:?} speaks another contract: {why}");
+            codes::error(codes::INCOMPATIBLE_VERSION, message)
+        })
+    }
+
+    /// The slots in use, for invariant checks: the connection, the shard, and whether it is taken.
+    pub fn slots(&self) -> impl Iterator<Item = (OfferId, ConnectionId, ShardId, bool)> {
+        self.slots.iter().map(|(offer, slot)| (offer, slot.connection, slot.place.shard, slot.is_taken))
+    }
+
+    fn learn(&mut self, known: Known) {
+        for agent in known.agents {
+            self.agents.learn(agent);
+        }
+        self.agents.learn_names(known.commands, known.resources);
+    }
+
+    fn drain(&mut self) {
+        self.draining = true;
+        for connection in self.connections.ids() {
+            self.send(connection, Frame::Drain(v1::Drain {}));
+        }
+    }
+
+    fn fire_timers(&mut self) {
+        while let Some((at, timer)) = self.timers.first().copied().filter(|(at, _)| *at <= self.now) {
+            self.timers.remove(&(at, timer));
+            match timer {
+                Timer::Connection(connection) => self.look_after(connection),
+                Timer::Beat => self.beat(),
+            }
+        }
+    }
+
+    pub(crate) fn after(&self, milliseconds: i64) -> Millis {
+        Millis(self.now.0.saturating_add(milliseconds))
+    }
+
+    pub(crate) fn send(&mut self, connection: ConnectionId, frame: Frame) {
+        self.outputs.push(Output::Frame { connection, frame });
+    }
+
+    pub(crate) fn tell(&mut self, shard: ShardId, body: ToShard) {
+        let Some(peer) = self.peers.get_mut(&shard).filter(|peer| peer.is_open) else { return };
+        self.outputs.push(Output::Packet { shard, packet: peer.end.pack(body) });
+    }
+
+    /// Whether the shard is at work.
+    pub(crate) fn is_open(&self, shard: ShardId) -> bool {
+        self.peers.get(&shard).is_some_and(|peer| peer.is_open)
+    }
+
+    pub(crate) fn home(&self, lease: &Lease) -> Option<ShardId> {
+        home(lease.run, &self.shards)
+    }
+}

@@ -1,0 +1,112 @@
+//! What a shard and the crew say to each other.
+
+use std::fmt;
+use std::sync::Arc;
+
+use capataz_contracts::v1::{self, connect_response};
+use capataz_store::{RunId, ShardId};
+
+/// The shard of a run, out of a daemon's shards; `None` where it has none.
+#[must_use]
+pub fn home(run: RunId, shards: &[ShardId]) -> Option<ShardId> {
+    let count = u64::try_from(shards.len()).ok()?;
+    let place = run.0.as_u64_pair().1.checked_rem(count)?;
+    shards.get(usize::try_from(place).ok()?).copied()
+}
+
+/// Names a worker's stream; given by the shell, never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(pub u64);
+
+/// Names one slot of a worker from its offer to its return; never used twice by a crew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OfferId(pub u64);
+
+/// A lease as a worker names it, parsed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lease {
+    pub run: RunId,
+    pub wave: u32,
+    pub task: u32,
+    pub token: u64,
+}
+
+impl Lease {
+    /// `None` for a reference that names no run.
+    #[must_use]
+    pub fn parse(lease: &v1::LeaseRef) -> Option<Self> {
+        let run = lease.run_id.parse().ok()?;
+        Some(Self { run, wave: lease.wave, task: lease.task, token: lease.lease })
+    }
+
+    #[must_use]
+    pub fn reference(&self) -> v1::LeaseRef {
+        v1::LeaseRef { run_id: self.run.to_string(), wave: self.wave, task: self.task, lease: self.token }
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} {}.{} #{}", self.run, self.wave, self.task, self.token)
+    }
+}
+
+/// What the crew tells a shard.
+#[derive(Clone, Debug)]
+pub enum ToShard {
+    /// The worker is connected, and says that it still has these leases of the shard; each has the slot that it
+    /// occupies. A lease of the worker that is not among them is gone. Answered with [`ToCrew::Reattached`].
+    Present { connection: ConnectionId, worker: Arc<str>, held: Vec<(Lease, OfferId)> },
+    /// The connection has ended.
+    Left { connection: ConnectionId, departure: Departure },
+    /// A free slot for a waiting task of this run. Answered with [`ToCrew::Taken`] or [`ToCrew::Returned`].
+    Offered { offer: OfferId, connection: ConnectionId, worker: Arc<str>, agent: Arc<str>, run: RunId },
+    /// What a worker said of a lease.
+    Said { connection: ConnectionId, worker: Arc<str>, lease: Lease, said: Box<Said> },
+    /// A heartbeat interval has passed for the connection, which has slots of the shard.
+    Pulse { connection: ConnectionId },
+    /// Nothing; a later message than the last shows whether that one arrived.
+    Beat,
+}
+
+/// How a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Departure {
+    /// The stream is over: the worker may come back with its leases.
+    Gone,
+    /// The worker said nothing for too long.
+    Silent,
+}
+
+/// What a worker said of a lease.
+#[derive(Clone, Debug)]
+pub enum Said {
+    Acknowledged,
+    Progress(v1::Progress),
+    Completed(v1::Completed),
+    Failed(v1::Failed),
+    Cancelled(v1::Cancelled),
+    /// The worker hands the task back, undone.
+    Returned,
+}
+
+/// What a shard tells the crew.
+#[derive(Clone, Debug)]
+pub enum ToCrew {
+    /// The first message of a session: the shard is at work, and knows of no connection and no offer.
+    Opened,
+    /// The first message of a session: the shard is read again, and takes nothing meanwhile.
+    Closed,
+    /// So many tasks of the run wait for the agent, those aside for which a slot was taken.
+    Wanted { agent: Arc<str>, run: RunId, tasks: u32 },
+    /// The slot is used; so many tasks of its run still wait for the agent.
+    Taken { offer: OfferId, tasks: u32 },
+    /// The slot is free again. What had occupied it is over, durably.
+    Returned { offer: OfferId },
+    /// Which of the leases of [`ToShard::Present`] go on, with their agents. The slots of the others are free.
+    Reattached { connection: ConnectionId, leases: Vec<(Lease, OfferId, Arc<str>)> },
+    /// A frame for a worker.
+    Tell { connection: ConnectionId, frame: connect_response::Frame },
+    /// Nothing; see [`ToShard::Beat`].
+    Beat,
+}

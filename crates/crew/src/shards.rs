@@ -1,0 +1,149 @@
+//! What shards say: what they want, take and give back, and that they begin anew.
+
+use std::sync::Arc;
+
+use capataz_policy::planted::{self, Fault};
+use capataz_store::ShardId;
+
+use crate::crew::{CloseReason, Crew, Output, Timer};
+use crate::link::{Arrival, Packet};
+use crate::queues::Place;
+use crate::slots::Slot;
+use crate::{Departure, OfferId, ToCrew, ToShard};
+
+impl Crew {
+    pub(crate) fn packet(&mut self, shard: ShardId, packet: Packet<ToCrew>) {
+        let Some(peer) = self.peers.get_mut(&shard) else { return };
+        match peer.end.arrived_at_crew(&packet) {
+            Arrival::Stale => return,
+            Arrival::Gap => return self.break_off(shard),
+            Arrival::First => self.forget(shard),
+            Arrival::Next => {}
+        }
+        match packet.body {
+            ToCrew::Opened => self.opened(shard),
+            ToCrew::Closed | ToCrew::Beat => {}
+            ToCrew::Wanted { agent, run, tasks } => {
+                self.queues.want(&agent, Place { shard, run }, tasks);
+                self.changed.insert(agent);
+            }
+            ToCrew::Taken { offer, tasks } => self.taken(offer, tasks),
+            ToCrew::Returned { offer } => {
+                if !planted::is(Fault::ReturnedSlotLost) {
+                    self.vacate(offer);
+                }
+            }
+            ToCrew::Reattached { connection, leases } => self.reattached(shard, connection, leases),
+            ToCrew::Tell { connection, frame } => {
+                if self.connections.get(connection).is_some() {
+                    self.send(connection, frame);
+                }
+            }
+        }
+    }
+
+    /// Something that the shard said never came: it has to begin anew.
+    fn break_off(&mut self, shard: ShardId) {
+        self.forget(shard);
+        self.complain(shard);
+    }
+
+    fn complain(&mut self, shard: ShardId) {
+        let Some(peer) = self.peers.get_mut(&shard).filter(|peer| peer.end.is_broken()) else { return };
+        let packet = peer.end.complaint(ToShard::Beat);
+        self.outputs.push(Output::Packet { shard, packet });
+    }
+
+    /// Nothing that the shard said holds any more. Workers that have to do with it come back, and say what they have.
+    fn forget(&mut self, shard: ShardId) {
+        if let Some(peer) = self.peers.get_mut(&shard) {
+            peer.is_open = false;
+        }
+        self.queues.forget(shard);
+        for connection in self.slots.connections_of(shard) {
+            self.leave(connection, Departure::Gone);
+            self.close(connection, CloseReason::Restarting);
+        }
+    }
+
+    /// The shard is at work: it is told who is there.
+    fn opened(&mut self, shard: ShardId) {
+        let Some(peer) = self.peers.get_mut(&shard) else { return };
+        peer.is_open = true;
+        self.gather();
+        for connection in self.connections.ids() {
+            self.present(shard, connection, Vec::new());
+        }
+        if !self.timers.iter().any(|(_, timer)| *timer == Timer::Beat) {
+            let at = self.after(self.config.heartbeat_ms);
+            self.timers.insert((at, Timer::Beat));
+        }
+    }
+
+    /// A word to every shard, so that a message that never came shows.
+    pub(crate) fn beat(&mut self) {
+        for shard in self.shards.clone() {
+            self.tell(shard, ToShard::Beat);
+            self.complain(shard);
+        }
+        let at = self.after(self.config.heartbeat_ms);
+        self.timers.insert((at, Timer::Beat));
+    }
+
+    fn taken(&mut self, offer: OfferId, tasks: u32) {
+        let Some(slot) = self.slots.get_mut(offer).filter(|slot| !slot.is_taken) else { return };
+        slot.is_taken = true;
+        let Some(agent) = slot.agent.clone() else { return };
+        let place = slot.place;
+        self.queues.taken(&agent, place, tasks);
+        self.changed.insert(agent);
+    }
+
+    /// The slot is free.
+    pub(crate) fn vacate(&mut self, offer: OfferId) {
+        let Some(slot) = self.slots.remove(offer) else { return };
+        self.withdraw(&slot);
+        if let Some(connection) = self.connections.get_mut(slot.connection) {
+            connection.vacate(offer, slot.agent.as_deref());
+        }
+        self.refresh_readiness(slot.connection);
+    }
+
+    /// What was on offer is not any more.
+    pub(crate) fn withdraw(&mut self, slot: &Slot) {
+        if let Some(agent) = &slot.agent
+            && !slot.is_taken
+        {
+            self.queues.withdrawn(agent, slot.place);
+            self.changed.insert(Arc::clone(agent));
+        }
+    }
+
+    /// Offers free slots to waiting runs, one run after the other.
+    pub(crate) fn offer_slots(&mut self) {
+        if self.draining {
+            return self.changed.clear();
+        }
+        while let Some(agent) = self.changed.pop_first() {
+            while self.queues.is_wanted(&agent)
+                && let Some(connection) = self.agents.next_ready(&agent)
+                && let Some(place) = self.queues.next(&agent)
+            {
+                let Some(worker) = self.connections.get(connection).map(|taker| Arc::clone(&taker.worker))
+                else {
+                    break;
+                };
+                let slot = Slot { connection, agent: Some(Arc::clone(&agent)), place, is_taken: false };
+                let offer = self.slots.add(slot);
+                if let Some(taker) = self.connections.get_mut(connection)
+                    && !planted::is(Fault::SlotOfferedTwice)
+                {
+                    taker.occupy(offer, Some(&agent));
+                }
+                self.refresh_readiness(connection);
+                let (agent, run) = (Arc::clone(&agent), place.run);
+                self.tell(place.shard, ToShard::Offered { offer, connection, worker, agent, run });
+            }
+        }
+    }
+}

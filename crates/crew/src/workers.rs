@@ -1,0 +1,258 @@
+//! What workers say: hello, frames, silence, departure. A worker is never believed: what it says of a lease counts only
+//! where the lease's shard agrees.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use capataz_contracts::v1::{self, connect_request::Frame as Heard, connect_response::Frame};
+use capataz_store::{AgentRow, Millis, ShardId};
+use prost::Message;
+
+use crate::connections::Connection;
+use crate::crew::{CloseReason, Crew, Output, Timer};
+use crate::queues::Place;
+use crate::slots::Slot;
+use crate::{ConnectionId, Departure, KnownAgent, Lease, OfferId, Said, ToShard};
+
+impl Crew {
+    pub(crate) fn frame(&mut self, id: ConnectionId, frame: Heard) {
+        let frame = match (self.connections.get_mut(id), frame) {
+            (None, Heard::Hello(hello)) => return self.hello(id, hello),
+            (None, _) | (Some(_), Heard::Hello(_)) => {
+                self.leave(id, Departure::Gone);
+                return self.close(id, CloseReason::Protocol);
+            }
+            (Some(connection), frame) => {
+                connection.last_frame = self.now;
+                frame
+            }
+        };
+        match frame {
+            Heard::Hello(_) | Heard::Heartbeat(_) => {}
+            Heard::Ack(ack) => self.said(id, ack.lease, Said::Acknowledged),
+            Heard::Progress(mut progress) => {
+                let lease = progress.lease.take();
+                self.said(id, lease, Said::Progress(progress));
+            }
+            Heard::Completed(completed) => {
+                self.reported(id, completed.lease.clone(), Said::Completed(completed));
+            }
+            Heard::Failed(failed) => self.reported(id, failed.lease.clone(), Said::Failed(failed)),
+            Heard::Cancelled(cancelled) => {
+                self.reported(id, cancelled.lease.clone(), Said::Cancelled(cancelled));
+            }
+            Heard::Returned(returned) => self.said(id, returned.lease, Said::Returned),
+            Heard::Drain(_) => {
+                if let Some(connection) = self.connections.get_mut(id) {
+                    connection.draining = true;
+                }
+                self.refresh_readiness(id);
+            }
+        }
+    }
+
+    /// Passes on what a worker said of a lease.
+    fn said(&mut self, id: ConnectionId, lease: Option<v1::LeaseRef>, said: Said) {
+        let Some(lease) = lease.as_ref().and_then(Lease::parse) else { return };
+        self.pass_on(id, lease, said);
+    }
+
+    /// Passes on a result, which is answered in any case.
+    fn reported(&mut self, id: ConnectionId, reference: Option<v1::LeaseRef>, said: Said) {
+        let Some(reference) = reference else { return };
+        match Lease::parse(&reference) {
+            Some(lease) => self.pass_on(id, lease, said),
+            None => {
+                let reason = v1::RefusalReason::UnknownTask as i32;
+                let refused = v1::ResultRefusedFrame { lease: Some(reference), reason };
+                self.send(id, Frame::ResultRefused(refused));
+            }
+        }
+    }
+
+    fn pass_on(&mut self, connection: ConnectionId, lease: Lease, said: Said) {
+        let Some(shard) = self.home(&lease) else { return };
+        if !self.is_open(shard) {
+            // Nobody can say what the lease is worth: the worker says it again when it has come back.
+            self.leave(connection, Departure::Gone);
+            return self.close(connection, CloseReason::Restarting);
+        }
+        let Some(worker) = self.connections.get(connection).map(|connection| Arc::clone(&connection.worker))
+        else {
+            return;
+        };
+        self.tell(shard, ToShard::Said { connection, worker, lease, said: Box::new(said) });
+    }
+
+    fn hello(&mut self, id: ConnectionId, hello: v1::Hello) {
+        let held: BTreeSet<Lease> = hello.held.iter().filter_map(Lease::parse).collect();
+        let mut by_shard: BTreeMap<ShardId, Vec<Lease>> = BTreeMap::new();
+        for lease in held {
+            if let Some(shard) = self.home(&lease) {
+                by_shard.entry(shard).or_default().push(lease);
+            }
+        }
+        // Without any shard at work there is nothing that a worker could do, and nobody who knows its leases.
+        let closed = by_shard.keys().any(|shard| !self.is_open(*shard));
+        if closed || !self.peers.values().any(|peer| peer.is_open) {
+            return self.close(id, CloseReason::Restarting);
+        }
+        if let Some(before) = self.connections.of_worker(&hello.worker_id) {
+            self.leave(before, Departure::Gone);
+            self.close(before, CloseReason::Replaced);
+        }
+        let mut connection = Connection::new(Arc::from(hello.worker_id), hello.slots as usize, self.now);
+        let mut news = Vec::new();
+        for agent in hello.agents {
+            let name: Arc<str> = Arc::from(agent.name.as_str());
+            connection.serves(Arc::clone(&name), agent.max_concurrency);
+            self.agents.add_worker(&name, id);
+            let row = AgentRow {
+                name: agent.name.clone(),
+                agent: agent.encode_to_vec().into(),
+                last_seen: self.now,
+            };
+            let source = v1::AgentSource::Worker;
+            if self.agents.learn(KnownAgent { agent, source, last_seen: Some(self.now) }) {
+                news.push(row);
+            }
+        }
+        if !news.is_empty() {
+            self.outputs.push(Output::PutAgents(news));
+        }
+        connection.awaits = by_shard.keys().copied().collect();
+        self.connections.add(id, connection);
+        for shard in self.shards.clone() {
+            let leases = by_shard.remove(&shard).unwrap_or_default();
+            self.present(shard, id, leases);
+        }
+        self.welcome_if_known(id);
+        let at = self.after(self.config.heartbeat_ms);
+        self.timers.insert((at, Timer::Connection(id)));
+    }
+
+    /// Tells a shard of a worker, with the leases that it still has.
+    pub(crate) fn present(&mut self, shard: ShardId, id: ConnectionId, leases: Vec<Lease>) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        let worker = Arc::clone(&connection.worker);
+        let mut held = Vec::with_capacity(leases.len());
+        for lease in leases {
+            let place = Place { shard, run: lease.run };
+            let offer = self.slots.add(Slot { connection: id, agent: None, place, is_taken: true });
+            connection.occupy(offer, None);
+            held.push((lease, offer));
+        }
+        self.tell(shard, ToShard::Present { connection: id, worker, held });
+    }
+
+    /// A shard has said which of the worker's leases go on.
+    pub(crate) fn reattached(
+        &mut self,
+        shard: ShardId,
+        id: ConnectionId,
+        leases: Vec<(Lease, OfferId, Arc<str>)>,
+    ) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        let asked = connection.awaits.remove(&shard);
+        let mut kept = BTreeSet::new();
+        for (lease, offer, agent) in leases {
+            let Some(slot) = self.slots.get_mut(offer).filter(|slot| slot.connection == id) else { continue };
+            connection.count(Some(&agent));
+            slot.agent = Some(agent);
+            connection.reattached.push((offer, lease.reference()));
+            kept.insert(offer);
+        }
+        if asked {
+            let unknown = |slot: &Slot| slot.place.shard == shard && slot.agent.is_none();
+            let gone: Vec<OfferId> =
+                connection.in_use().filter(|offer| self.slots.get(*offer).is_some_and(unknown)).collect();
+            for offer in gone {
+                self.vacate(offer);
+            }
+        }
+        self.welcome_if_known(id);
+    }
+
+    /// Welcomes the worker once every shard has spoken of its leases.
+    fn welcome_if_known(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        if connection.welcomed || !connection.awaits.is_empty() {
+            return;
+        }
+        connection.welcomed = true;
+        // What the worker has settled meanwhile is not its any more.
+        let reattached = std::mem::take(&mut connection.reattached).into_iter();
+        let reattached = reattached.filter(|(offer, _)| self.slots.get(*offer).is_some());
+        let reattached = reattached.map(|(_, lease)| lease).collect();
+        self.send(
+            id,
+            Frame::Welcome(v1::Welcome {
+                heartbeat_interval_ms: self.config.heartbeat_ms,
+                ack_timeout_ms: self.config.ack_timeout_ms,
+                reattached,
+                silence_limit_ms: self.config.silence_limit_ms(),
+            }),
+        );
+        if self.draining {
+            self.send(id, Frame::Drain(v1::Drain {}));
+        }
+        self.refresh_readiness(id);
+    }
+
+    /// Every heartbeat interval: is the worker alive? And a word to it, so that it knows the same of the daemon; and to
+    /// the shards whose slots it has.
+    pub(crate) fn look_after(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get(id) else { return };
+        let silent_for = self.now.0.saturating_sub(connection.last_frame.0);
+        if silent_for >= self.config.silence_limit_ms() {
+            self.leave(id, Departure::Silent);
+            return self.close(id, CloseReason::Silent);
+        }
+        let in_use = connection.in_use().filter_map(|offer| self.slots.get(offer));
+        let shards: BTreeSet<ShardId> = in_use.map(|slot| slot.place.shard).collect();
+        for shard in shards {
+            self.tell(shard, ToShard::Pulse { connection: id });
+        }
+        // Sent also where other frames were: then no gap is longer than an interval, and nobody has to keep count.
+        if self.connections.get(id).is_some_and(|connection| connection.welcomed) {
+            self.send(id, Frame::Heartbeat(v1::Heartbeat {}));
+        }
+        let at = self.after(self.config.heartbeat_ms);
+        self.timers.insert((at, Timer::Connection(id)));
+    }
+
+    /// Takes a connection out of all lists, and tells the shards.
+    pub(crate) fn leave(&mut self, id: ConnectionId, departure: Departure) {
+        let Some(connection) = self.connections.remove(id) else { return };
+        for agent in connection.agents() {
+            self.agents.remove_worker(agent, id);
+        }
+        for offer in connection.in_use() {
+            if let Some(slot) = self.slots.remove(offer) {
+                self.withdraw(&slot);
+            }
+        }
+        for shard in self.shards.clone() {
+            self.tell(shard, ToShard::Left { connection: id, departure });
+        }
+    }
+
+    /// Which agents' tasks the connection can take now.
+    pub(crate) fn refresh_readiness(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get(id) else { return };
+        for (agent, ready) in connection.readiness() {
+            if self.agents.set_ready(agent, id, ready) && ready {
+                self.changed.insert(Arc::clone(agent));
+            }
+        }
+    }
+
+    pub(crate) fn close(&mut self, connection: ConnectionId, reason: CloseReason) {
+        self.outputs.push(Output::Close { connection, reason });
+    }
+
+    /// The time by which a shard's first workers have had a chance to come back.
+    pub(crate) fn gather(&mut self) {
+        self.gathering_until = Millis(self.now.0.saturating_add(self.config.gather_ms));
+    }
+}

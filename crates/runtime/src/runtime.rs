@@ -1,0 +1,419 @@
+//! [`Runtime`]: the handle by which everybody reaches the shards and the crew.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use capataz_contracts::v1::{connect_request, connect_response};
+use capataz_crew::{AgentSnapshot, ConnectionId, Known};
+use capataz_engine::Timestamp;
+use capataz_policy::registry::Batch;
+use capataz_shard::shard::Config;
+use capataz_shard::{
+    Answer, CommandReply, Declined, Driver, Input, ReplyId, Request, Route, StartReply, StartRequest,
+    TransitionReply, WaitReply,
+};
+use capataz_store::{Retention, RunId, ShardId, Store, StoreError, Swept};
+use tokio::sync::{broadcast, mpsc, oneshot};
+
+use crate::clock::{self, Clock};
+use crate::shared::Shared;
+use crate::turning::{Memory, Message, Turning};
+use crate::writer::Writer;
+
+/// What a full inbox asks its callers to wait. Milliseconds.
+const RETRY_AFTER_MS: i64 = 250;
+
+/// Sizes of the shell's channels and memory.
+#[derive(Clone)]
+pub struct Options {
+    pub shard: Config,
+    /// Inputs that may wait for the shards; beyond them requests are refused.
+    pub inbox: usize,
+    /// Bytes of newest events in memory, for each shard.
+    pub ring_bytes: usize,
+    /// Frames that may wait for a worker to read them, beside four for each of its slots.
+    pub frames_per_worker: usize,
+    /// Progress frames that a subscriber may lag behind before it misses some.
+    pub progress_backlog: usize,
+    /// The time of everything that the shards decide.
+    pub clock: Clock,
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Options")
+            .field("shard", &self.shard)
+            .field("inbox", &self.inbox)
+            .field("ring_bytes", &self.ring_bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            shard: Config::default(),
+            inbox: 8_192,
+            ring_bytes: 8 * 1024 * 1024,
+            frames_per_worker: 1_024,
+            progress_backlog: 256,
+            clock: Arc::new(clock::now),
+        }
+    }
+}
+
+/// Why the shards did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("a thread could not be started")]
+    Thread(#[source] std::io::Error),
+    #[error("the store could not be opened")]
+    Store(#[source] StoreError),
+    #[error("the shards' thread ended")]
+    Gone,
+}
+
+/// Reaches a daemon's shards and its crew. Cheap to clone.
+#[derive(Clone)]
+pub struct Runtime {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    shards: Vec<ShardId>,
+    store: Arc<dyn Store>,
+    inbox: mpsc::Sender<Message>,
+    next_id: AtomicU64,
+    shared: Arc<Shared>,
+    frames_per_worker: usize,
+    clock: Clock,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl std::fmt::Debug for Runtime {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Runtime").field("shards", &self.inner.shards).finish_non_exhaustive()
+    }
+}
+
+/// One worker's end.
+#[derive(Debug)]
+pub struct WorkerLink {
+    pub frames: mpsc::Receiver<connect_response::Frame>,
+    sender: WorkerSender,
+}
+
+/// Speaks for a worker; says that it is gone when dropped.
+#[derive(Debug)]
+pub struct WorkerSender {
+    connection: ConnectionId,
+    inbox: mpsc::Sender<Message>,
+}
+
+impl WorkerLink {
+    #[must_use]
+    pub fn split(self) -> (mpsc::Receiver<connect_response::Frame>, WorkerSender) {
+        (self.frames, self.sender)
+    }
+}
+
+impl WorkerSender {
+    /// Hands over a validated frame; waits while the shards are busy. Whether they are still there.
+    pub async fn send(&self, frame: connect_request::Frame) -> bool {
+        let input = Input::Frame { connection: self.connection, frame };
+        self.inbox.send(Message::Input(input)).await.is_ok()
+    }
+}
+
+impl Drop for WorkerSender {
+    fn drop(&mut self) {
+        let gone = Message::Input(Input::Disconnected { connection: self.connection });
+        // A full inbox must not lose it: the departure is then told by a task of its own.
+        if let Err(mpsc::error::TrySendError::Full(gone)) = self.inbox.try_send(gone)
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let inbox = self.inbox.clone();
+            runtime.spawn(async move { inbox.send(gone).await });
+        }
+    }
+}
+
+impl Runtime {
+    /// Claims the shards, reads their unfinished runs and starts the threads. `known` is what the configuration names.
+    ///
+    /// # Errors
+    /// The store cannot be read, or a thread cannot be started.
+    pub async fn start(
+        shards: Vec<ShardId>,
+        store: Arc<dyn Store>,
+        known: Known,
+        options: Options,
+    ) -> Result<Self, StartError> {
+        let (inbox, messages) = mpsc::channel(options.inbox);
+        let (told_sender, told) = mpsc::unbounded_channel();
+        let (writer, writing) = Writer::start(Arc::clone(&store), told_sender).map_err(StartError::Thread)?;
+        let shared = Arc::new(Shared::new(&shards, options.ring_bytes, options.progress_backlog));
+        let (ready_sender, ready) = oneshot::channel();
+        let turning = Turning {
+            driver: Driver::new(&options.shard, shards.clone()),
+            store: Arc::clone(&store),
+            clock: Arc::clone(&options.clock),
+            writer,
+            told,
+            messages,
+            inbox: inbox.downgrade(),
+            shared: Arc::clone(&shared),
+            ring_bytes: options.ring_bytes,
+            ready: Some(ready_sender),
+            unread: shards.clone(),
+            memory: Memory::default(),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .map_err(StartError::Thread)?;
+        let turning = std::thread::Builder::new()
+            .name("capataz-shard".to_owned())
+            .spawn(move || runtime.block_on(turning.run()))
+            .map_err(StartError::Thread)?;
+        let inner = Inner {
+            shards,
+            store,
+            inbox,
+            next_id: AtomicU64::new(1),
+            shared,
+            frames_per_worker: options.frames_per_worker,
+            clock: options.clock,
+            threads: Mutex::new(vec![writing, turning]),
+        };
+        let handle = Self { inner: Arc::new(inner) };
+        handle.learn(known).await;
+        ready.await.map_err(|_| StartError::Gone)?.map_err(StartError::Store)?;
+        Ok(handle)
+    }
+
+    /// Makes known what the configuration names.
+    pub async fn learn(&self, known: Known) {
+        let _ = self.inner.inbox.send(Message::Input(Input::Learn(known))).await;
+    }
+
+    /// Makes the specs known that asks are routed to from now on.
+    pub async fn set_router(&self, router: Arc<dyn Route>) {
+        let _ = self.inner.inbox.send(Message::Router(router)).await;
+    }
+
+    #[must_use]
+    pub fn shards(&self) -> &[ShardId] {
+        &self.inner.shards
+    }
+
+    /// The time by which the shards decide.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        (self.inner.clock)()
+    }
+
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.inner.store
+    }
+
+    /// Starts a run. Answered when it is durable or, where the request says so, when it has finished.
+    ///
+    /// # Errors
+    /// Nothing was started, or nobody knows whether it was.
+    pub async fn start_run(&self, request: StartRequest) -> Result<StartReply, Declined> {
+        let run = request.run;
+        match self.ask(Request::Start(Box::new(request)), Some(run)).await? {
+            Answer::Start(reply) => reply,
+            other => unexpected(&other),
+        }
+    }
+
+    /// Waits for the end of a run.
+    ///
+    /// # Errors
+    /// The daemon cannot tell.
+    pub async fn wait(&self, run: RunId) -> Result<WaitReply, Declined> {
+        match self.ask(Request::Wait { run }, Some(run)).await? {
+            Answer::Wait(reply) => reply,
+            other => unexpected(&other),
+        }
+    }
+
+    /// Has a command of a user carried out.
+    ///
+    /// # Errors
+    /// It was not carried out, or nobody knows whether it was.
+    pub async fn command(
+        &self,
+        run: RunId,
+        if_seq: Option<u64>,
+        input: capataz_engine::Input,
+    ) -> Result<CommandReply, Declined> {
+        match self.ask(Request::Command { run, if_seq, input: Box::new(input) }, None).await? {
+            Answer::Command(reply) => reply,
+            other => unexpected(&other),
+        }
+    }
+
+    /// Moves a session to the spec that the answer to an ask has suggested.
+    ///
+    /// # Errors
+    /// It was not moved, or nobody knows whether it was.
+    pub async fn accept_transition(
+        &self,
+        session: String,
+        request_id: String,
+    ) -> Result<TransitionReply, Declined> {
+        match self.ask(Request::AcceptTransition { session, request_id }, None).await? {
+            Answer::Transition(reply) => reply,
+            other => unexpected(&other),
+        }
+    }
+
+    /// Which of these names are known.
+    ///
+    /// # Errors
+    /// The daemon is overloaded or stops.
+    pub async fn check_agents(
+        &self,
+        agents: Vec<String>,
+        commands: Vec<String>,
+        resources: Vec<String>,
+    ) -> Result<Batch, Declined> {
+        match self.ask(Request::CheckAgents { agents, commands, resources }, None).await? {
+            Answer::Checked(batch) => Ok(batch),
+            other => unexpected(&other),
+        }
+    }
+
+    /// All known agents.
+    ///
+    /// # Errors
+    /// The daemon is overloaded or stops.
+    pub async fn agents(&self) -> Result<Vec<AgentSnapshot>, Declined> {
+        match self.ask(Request::ListAgents, None).await? {
+            Answer::Agents(agents) => Ok(agents),
+            other => unexpected(&other),
+        }
+    }
+
+    /// Asks and waits; `run` is the one whose end may be waited for. A full inbox answers at once.
+    async fn ask(&self, request: Request, run: Option<RunId>) -> Result<Answer, Declined> {
+        let reply = ReplyId(self.next_id());
+        let (sender, receiver) = oneshot::channel();
+        match self.inner.inbox.try_send(Message::Request { reply, request, sender }) {
+            Ok(()) => {}
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                return Err(Declined::Overloaded { retry_after_ms: RETRY_AFTER_MS });
+            }
+            Err(mpsc::error::TrySendError::Closed(_)) => return Err(Declined::Unavailable),
+        }
+        let guard = Waiting { inbox: &self.inner.inbox, reply, run, answered: false };
+        let answer = receiver.await.map_err(|_| Declined::Unavailable);
+        guard.answered();
+        answer
+    }
+
+    /// A connection for a worker, whose first frame has to be its hello. `slots` bounds what may wait for it.
+    pub async fn connect(&self, slots: usize) -> WorkerLink {
+        let connection = ConnectionId(self.next_id());
+        let (sender, frames) = mpsc::channel(self.inner.frames_per_worker + slots.saturating_mul(4));
+        let _ = self.inner.inbox.send(Message::Connect { connection, frames: sender }).await;
+        let inbox = self.inner.inbox.clone();
+        WorkerLink { frames, sender: WorkerSender { connection, inbox } }
+    }
+
+    /// Removes finished runs, keys and blobs of a shard that are over their time.
+    ///
+    /// # Errors
+    /// The store failed, or is being reopened.
+    pub async fn sweep(&self, shard: ShardId, retention: Retention) -> Result<Swept, StoreError> {
+        let (sweeper, receiver) = oneshot::channel();
+        let message = Message::Sweep { shard, retention: Box::new(retention), sweeper };
+        self.inner.inbox.send(message).await.map_err(|_| StoreError::Closed)?;
+        receiver.await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    /// Every script that ends from now on. `None`, as lagging behind, says that scripts may have ended unseen: the store
+    /// knows which.
+    #[must_use]
+    pub fn scripts_over(&self) -> broadcast::Receiver<Option<RunId>> {
+        self.inner.shared.scripts_over.subscribe()
+    }
+
+    /// Ends when another daemon has taken a shard over.
+    pub async fn fenced(&self) {
+        let mut fenced = self.inner.shared.fenced.subscribe();
+        let _ = fenced.wait_for(|fenced| *fenced).await;
+    }
+
+    /// No new runs, workers are told; what is in flight is written, then the threads end.
+    pub async fn stop(&self, patience: Duration) {
+        let _ = self.inner.inbox.send(Message::Input(Input::Drain)).await;
+        let _ = tokio::time::timeout(patience, self.idle()).await;
+        let _ = self.inner.inbox.send(Message::Stop).await;
+        let threads = std::mem::take(&mut *self.inner.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        let _ = tokio::task::spawn_blocking(move || {
+            for thread in threads {
+                let _ = thread.join();
+            }
+        })
+        .await;
+    }
+
+    /// Ends when no task runs on any worker.
+    async fn idle(&self) {
+        let mut pulse = tokio::time::interval(Duration::from_millis(50));
+        loop {
+            pulse.tick().await;
+            match self.agents().await {
+                Ok(agents) if agents.iter().any(|agent| agent.running > 0) => {}
+                Err(Declined::Overloaded { .. }) => {}
+                Ok(_) | Err(_) => return,
+            }
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.inner.shared
+    }
+
+    fn next_id(&self) -> u64 {
+        self.inner.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// Each request has an answer of its own kind.
+fn unexpected<T>(answer: &Answer) -> Result<T, Declined> {
+    tracing::error!(?answer, "the answer is to another request");
+    Err(Declined::Unavailable)
+}
+
+/// Tells the shard when a caller no longer waits.
+struct Waiting<'a> {
+    inbox: &'a mpsc::Sender<Message>,
+    reply: ReplyId,
+    run: Option<RunId>,
+    answered: bool,
+}
+
+impl Waiting<'_> {
+    fn answered(mut self) {
+        self.answered = true;
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !self.answered
+            && let Some(run) = self.run
+        {
+            let _ = self.inbox.try_send(Message::Input(Input::Forget { reply: self.reply, run }));
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! What subscribers and others read of the shards' thread: the newest events, and bells.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use capataz_contracts::v1;
+use capataz_shard::feed::Ring;
+use capataz_store::{Position, RunId, ShardId};
+use tokio::sync::{broadcast, watch};
+
+/// Scripts that may have ended before their browsers are seen to; beyond them the store is asked.
+const SCRIPTS_BACKLOG: usize = 1_024;
+
+pub(crate) struct Shared {
+    feeds: BTreeMap<ShardId, Feed>,
+    pub(crate) progress: broadcast::Sender<v1::ProgressFrame>,
+    /// Another daemon owns one of the shards.
+    pub(crate) fenced: watch::Sender<bool>,
+    /// Every script that ends; `None` where some may have ended of which nothing was said.
+    pub(crate) scripts_over: broadcast::Sender<Option<RunId>>,
+}
+
+/// One shard's newest events.
+pub(crate) struct Feed {
+    ring: Mutex<Ring>,
+    pub(crate) newest: watch::Sender<Position>,
+}
+
+impl Feed {
+    pub(crate) fn ring(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(shards: &[ShardId], ring_bytes: usize, progress_backlog: usize) -> Self {
+        let feed = |shard: &ShardId| {
+            let ring = Mutex::new(Ring::new(Position(0), ring_bytes));
+            (*shard, Feed { ring, newest: watch::Sender::new(Position(0)) })
+        };
+        Self {
+            feeds: shards.iter().map(feed).collect(),
+            progress: broadcast::Sender::new(progress_backlog),
+            fenced: watch::Sender::new(false),
+            scripts_over: broadcast::Sender::new(SCRIPTS_BACKLOG),
+        }
+    }
+
+    pub(crate) fn feed(&self, shard: ShardId) -> Option<&Feed> {
+        self.feeds.get(&shard)
+    }
+}

@@ -1,0 +1,386 @@
+//! The shards' thread: hands what comes to the driver, turn by turn, and carries out what it wants.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use capataz_contracts::v1::connect_response;
+use capataz_crew::{CloseReason, ConnectionId};
+use capataz_engine::{Query, QueryId, Timestamp};
+use capataz_shard::feed::Ring;
+use capataz_shard::journal::{Errand, Job, Told, Work, errands, load_session};
+use capataz_shard::{Answer, Driver, Input, Output, ReplyId, Request, Route, find};
+use capataz_store::{Retention, RunId, ShardId, Store, StoreError, Swept};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::clock::Clock;
+use crate::shared::Shared;
+use crate::writer::Writer;
+
+/// Who waits for a sweep.
+pub(crate) type Sweeper = oneshot::Sender<Result<Swept, StoreError>>;
+
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one for each message, moved twice; a box would be an allocation for each frame"
+)]
+pub(crate) enum Message {
+    Input(Input),
+    Request {
+        reply: ReplyId,
+        request: Request,
+        sender: oneshot::Sender<Answer>,
+    },
+    Connect {
+        connection: ConnectionId,
+        frames: mpsc::Sender<connect_response::Frame>,
+    },
+    Router(Arc<dyn Route>),
+    Sweep {
+        shard: ShardId,
+        retention: Box<Retention>,
+        sweeper: Sweeper,
+    },
+    /// The shard could not be read, and some time has passed.
+    Claim(ShardId),
+    Stop,
+}
+
+/// Messages handled before the outputs leave: enough to share a commit, few enough to answer soon.
+const TURN: usize = 256;
+/// Messages of a turn beyond which more are likely to come while a commit lasts: the writer's thread makes it then.
+const ALONE: usize = 2;
+/// How long a shard that cannot be read is left alone, at first and at most.
+const CLAIM_AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+
+/// Sweeps of one shard.
+#[derive(Default)]
+struct Sweeps {
+    /// They wait for the shard's word.
+    asked: VecDeque<Sweeper>,
+    /// They are the writer's.
+    going: VecDeque<Sweeper>,
+}
+
+pub(crate) struct Turning {
+    pub(crate) driver: Driver,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Clock,
+    pub(crate) writer: Writer,
+    pub(crate) told: mpsc::UnboundedReceiver<Told>,
+    pub(crate) messages: mpsc::Receiver<Message>,
+    /// For what was read meanwhile; weak, so that the thread ends when nobody else can reach it.
+    pub(crate) inbox: mpsc::WeakSender<Message>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) ring_bytes: usize,
+    pub(crate) ready: Option<oneshot::Sender<Result<(), StoreError>>>,
+    /// Shards that were never read yet.
+    pub(crate) unread: Vec<ShardId>,
+    pub(crate) memory: Memory,
+}
+
+/// Who waits for what.
+#[derive(Default)]
+pub(crate) struct Memory {
+    /// What answers queries for specs.
+    router: Option<Arc<dyn Route>>,
+    /// Queries that came before there was a router, as after a start.
+    unanswered: Vec<(RunId, QueryId, Query)>,
+    replies: BTreeMap<ReplyId, oneshot::Sender<Answer>>,
+    connections: BTreeMap<ConnectionId, mpsc::Sender<connect_response::Frame>>,
+    sweeps: BTreeMap<ShardId, Sweeps>,
+    /// How long each unreadable shard was left alone last.
+    delays: BTreeMap<ShardId, Duration>,
+    outputs: Vec<Output>,
+}
+
+impl Turning {
+    pub(crate) async fn run(mut self) {
+        for shard in self.unread.clone() {
+            self.writer.give(Work::Claim(shard));
+        }
+        let mut messages = Vec::with_capacity(TURN);
+        loop {
+            let wake = self.driver.next_wake();
+            let mut taken = 0;
+            tokio::select! {
+                biased;
+                told = self.told.recv() => match told {
+                    Some(told) => self.told(told),
+                    None => return,
+                },
+                count = self.messages.recv_many(&mut messages, TURN) => {
+                    if count == 0 {
+                        return self.stop();
+                    }
+                    taken = count;
+                    for message in messages.drain(..) {
+                        if matches!(message, Message::Stop) {
+                            return self.stop();
+                        }
+                        self.message(message);
+                    }
+                }
+                () = sleep_until(wake, (self.clock)()) => self.input(Input::Wake),
+            }
+            self.listen();
+            self.carry_out(taken <= ALONE);
+        }
+    }
+
+    fn stop(&mut self) {
+        self.carry_out(false);
+        self.writer.stop();
+    }
+
+    /// Hears all that the writer has said.
+    fn listen(&mut self) {
+        while let Ok(told) = self.told.try_recv() {
+            self.told(told);
+        }
+    }
+
+    fn input(&mut self, input: Input) {
+        let mut next = self.memory.outputs.len();
+        self.driver.handle((self.clock)(), input, &mut self.memory.outputs);
+        while let Some(output) = self.memory.outputs.get(next) {
+            next += 1;
+            let Output::Query { run, query, asked } = output else { continue };
+            let (run, query, asked) = (*run, *query, asked.clone());
+            if let Some(answered) = self.answer(run, query, asked) {
+                self.driver.handle((self.clock)(), answered, &mut self.memory.outputs);
+            }
+        }
+    }
+
+    /// The answer to a query; `None` where there is nobody to ask yet, or nobody who wants to know any more.
+    fn answer(&mut self, run: RunId, query: QueryId, asked: Query) -> Option<Input> {
+        let Some(router) = self.memory.router.as_deref() else {
+            self.memory.unanswered.push((run, query, asked));
+            return None;
+        };
+        let (ask, context) = self.driver.asks_for(run)?;
+        let answer = find(router, ask, context, asked);
+        Some(Input::Answered { run, query, answer })
+    }
+
+    /// The specs are there, or others than before.
+    fn routed_by(&mut self, router: Arc<dyn Route>) {
+        self.memory.router = Some(router);
+        for (run, query, asked) in std::mem::take(&mut self.memory.unanswered) {
+            if let Some(answered) = self.answer(run, query, asked) {
+                self.input(answered);
+            }
+        }
+    }
+
+    fn message(&mut self, message: Message) {
+        match message {
+            Message::Input(input) => {
+                if let Input::Forget { reply, .. } = &input {
+                    self.memory.replies.remove(reply);
+                }
+                if let Input::Disconnected { connection } = &input {
+                    self.memory.connections.remove(connection);
+                }
+                self.input(input);
+            }
+            Message::Request { reply, request, sender } => {
+                self.memory.replies.insert(reply, sender);
+                self.input(Input::Request { reply, request });
+            }
+            Message::Connect { connection, frames } => {
+                self.memory.connections.insert(connection, frames);
+            }
+            Message::Router(router) => self.routed_by(router),
+            Message::Sweep { shard, retention, sweeper } => {
+                self.memory.sweeps.entry(shard).or_default().asked.push_back(sweeper);
+                self.input(Input::Sweep { shard, retention });
+            }
+            Message::Claim(shard) => self.writer.give(Work::Claim(shard)),
+            Message::Stop => {}
+        }
+    }
+
+    fn told(&mut self, told: Told) {
+        match told {
+            Told::Committed { shard, outcomes } => self.input(Input::Committed { shard, outcomes }),
+            Told::Failed { shard, error } => {
+                let error = &error as &dyn std::error::Error;
+                tracing::error!(shard = shard.0, error, "a commit failed; the shard is read again");
+                self.input(Input::CommitFailed { shard });
+            }
+            Told::Swept { shard, swept } => {
+                self.input(Input::Swept { shard });
+                let going = self.memory.sweeps.entry(shard).or_default().going.pop_front();
+                if let Some(sweeper) = going {
+                    let _ = sweeper.send(swept);
+                }
+            }
+            Told::Claimed { shard, recovered, newest } => {
+                self.memory.delays.remove(&shard);
+                if let Some(feed) = self.shared.feed(shard) {
+                    // What the log holds and nobody was told of lies before the new ring.
+                    *feed.ring() = Ring::new(newest, self.ring_bytes);
+                    feed.newest.send_replace(newest);
+                }
+                self.input(Input::Recovered { shard, recovered });
+                let _ = self.shared.scripts_over.send(None);
+                self.unread.retain(|unread| *unread != shard);
+                if self.unread.is_empty()
+                    && let Some(ready) = self.ready.take()
+                {
+                    let _ = ready.send(Ok(()));
+                }
+            }
+            Told::Unreadable { shard, error } => self.unreadable(shard, error),
+        }
+    }
+
+    /// The disk may be full for a while: the shard is claimed again later.
+    fn unreadable(&mut self, shard: ShardId, error: StoreError) {
+        tracing::error!(
+            shard = shard.0,
+            error = &error as &dyn std::error::Error,
+            "the shard cannot be read"
+        );
+        if let Some(ready) = self.ready.take() {
+            let _ = ready.send(Err(error));
+        }
+        let before = self.memory.delays.get(&shard);
+        let delay = before.map_or(CLAIM_AGAIN.0, |before| before.saturating_mul(2).min(CLAIM_AGAIN.1));
+        self.memory.delays.insert(shard, delay);
+        let inbox = self.inbox.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(delay).await;
+            if let Some(inbox) = inbox.upgrade() {
+                let _ = inbox.send(Message::Claim(shard)).await;
+            }
+        });
+    }
+
+    /// Carries out what is wanted. `alone`: little has come, so that a commit need not be left to the writer's thread,
+    /// unless something comes meanwhile or the writer is at work.
+    fn carry_out(&mut self, alone: bool) {
+        loop {
+            let mut writes = Vec::new();
+            let mut outputs = std::mem::take(&mut self.memory.outputs);
+            for errand in errands(outputs.drain(..)) {
+                match errand {
+                    Errand::Write(work) => {
+                        if let Work::Sweep { shard, .. } = &work {
+                            let sweeps = self.memory.sweeps.entry(*shard).or_default();
+                            sweeps.going.extend(sweeps.asked.pop_front());
+                        }
+                        writes.push(work);
+                    }
+                    Errand::Leave(output) => self.leave(output),
+                }
+            }
+            self.memory.outputs = outputs;
+            for work in writes {
+                match work {
+                    Work::Append(appends) if alone && self.messages.is_empty() && self.writer.is_idle() => {
+                        let told = self.writer.carry_out(Job::Commit(appends));
+                        // An idle writer has said all that it had to say: that comes first.
+                        self.listen();
+                        for told in told {
+                            self.told(told);
+                        }
+                    }
+                    work => self.writer.give(work),
+                }
+            }
+            if self.memory.outputs.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn leave(&mut self, output: Output) {
+        match output {
+            Output::Frame { connection, frame } => self.send_frame(connection, frame),
+            Output::Close { connection, reason } => self.close(connection, reason),
+            Output::Reply { reply, answer } => {
+                if let Some(sender) = self.memory.replies.remove(&reply) {
+                    let _ = sender.send(answer);
+                }
+            }
+            Output::Publish { shard, published } => {
+                if let Some(feed) = self.shared.feed(shard) {
+                    let newest = published.position;
+                    feed.ring().push(published);
+                    feed.newest.send_replace(newest);
+                }
+            }
+            Output::Progress(progress) => {
+                let _ = self.shared.progress.send(progress);
+            }
+            Output::LoadSession { stream, load } => self.load_session(stream, load),
+            Output::ScriptOver { run } => {
+                let _ = self.shared.scripts_over.send(Some(run));
+            }
+            Output::Fenced { shard } => {
+                tracing::error!(shard = shard.0, "another daemon has taken the shard over");
+                self.shared.fenced.send_replace(true);
+            }
+            // The shard is being read again.
+            Output::Sweep { shard, .. } => {
+                let sweeper = self.memory.sweeps.entry(shard).or_default().asked.pop_front();
+                if let Some(sweeper) = sweeper {
+                    let _ = sweeper.send(Err(StoreError::Closed));
+                }
+            }
+            // Answered when it was asked: what follows from it shares the commit.
+            Output::Query { .. } => {}
+            // Written.
+            Output::Append { .. }
+            | Output::PutSnapshot { .. }
+            | Output::PutAgents(_)
+            | Output::Restart { .. } => {}
+        }
+    }
+
+    /// Reads a session beside the shards' thread.
+    fn load_session(&self, stream: RunId, load: u64) {
+        let (store, inbox) = (Arc::clone(&self.store), self.inbox.clone());
+        let Some(shard) = self.driver.home(stream) else { return };
+        tokio::task::spawn_blocking(move || {
+            let input = match load_session(&*store, stream) {
+                Ok(state) => Input::SessionLoaded { stream, load, state: state.map(Box::new) },
+                Err(error) => {
+                    tracing::error!(%stream, error = &error as &dyn std::error::Error, "a session cannot be read");
+                    Input::CommitFailed { shard }
+                }
+            };
+            if let Some(inbox) = inbox.upgrade() {
+                let _ = inbox.blocking_send(Message::Input(input));
+            }
+        });
+    }
+
+    fn send_frame(&mut self, connection: ConnectionId, frame: connect_response::Frame) {
+        let Some(sender) = self.memory.connections.get(&connection) else { return };
+        // A worker that does not read what it is sent is gone for all that matters.
+        if sender.try_send(frame).is_err() {
+            self.close(connection, CloseReason::Silent);
+        }
+    }
+
+    fn close(&mut self, connection: ConnectionId, reason: CloseReason) {
+        if self.memory.connections.remove(&connection).is_some() {
+            tracing::info!(?connection, ?reason, "a worker's connection was closed");
+        }
+    }
+}
+
+/// A clock that is not the system's may be moved on: it is looked at every second at least.
+async fn sleep_until(wake: Option<Timestamp>, now: Timestamp) {
+    match wake {
+        None => std::future::pending().await,
+        Some(at) => {
+            let wait = at.0.saturating_sub(now.0).min(1_000);
+            tokio::time::sleep(Duration::from_millis(u64::try_from(wait).unwrap_or(0))).await;
+        }
+    }
+}

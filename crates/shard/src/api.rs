@@ -1,0 +1,164 @@
+//! What callers ask of a shard, and what they are answered.
+
+use std::collections::BTreeSet;
+
+use capataz_contracts::v1;
+use capataz_crew::AgentSnapshot;
+use capataz_engine::session::Accepted;
+use capataz_engine::{Refusal, StartRun};
+use capataz_policy::registry::Batch;
+use capataz_store::{BlobHash, IdempotencyKey, RunId};
+
+/// What a caller asks for. Already validated. Each has a reply type of its own.
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// Answered with a [`StartReply`].
+    Start(Box<StartRequest>),
+    /// Answered with a [`WaitReply`], when the run has finished.
+    Wait { run: RunId },
+    /// Answered with a [`CommandReply`].
+    Command { run: RunId, if_seq: Option<u64>, input: Box<capataz_engine::Input> },
+    /// Moves a session to the spec that the answer to an ask has suggested. Answered with a [`TransitionReply`].
+    AcceptTransition { session: String, request_id: String },
+    /// Answered with [`Answer::Checked`].
+    CheckAgents { agents: Vec<String>, commands: Vec<String>, resources: Vec<String> },
+    /// Answered with [`Answer::Agents`].
+    ListAgents,
+}
+
+#[derive(Clone, Debug)]
+pub struct StartRequest {
+    pub run: RunId,
+    pub start: StartRun,
+    /// The session that the run belongs to.
+    pub session: Option<String>,
+    /// Every agent that the plan names.
+    pub agents: BTreeSet<String>,
+    pub commands: Vec<String>,
+    pub resources: Vec<String>,
+    pub key: Option<IdempotencyKey>,
+    /// Answer when the run has finished, not when it is accepted.
+    pub wait: bool,
+    /// Blobs that the plan's inputs name.
+    pub blobs: Vec<BlobHash>,
+}
+
+/// Why the daemon did nothing, or cannot say whether it did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Declined {
+    Overloaded {
+        retry_after_ms: i64,
+    },
+    /// The shard is read again: whether the request was carried out shows when it is repeated.
+    Unavailable,
+    Draining,
+}
+
+#[derive(Debug)]
+pub enum StartReply {
+    Started {
+        run: RunId,
+    },
+    /// The caller waited for the end.
+    Finished {
+        run: RunId,
+        result: Box<v1::RunResult>,
+    },
+    /// The idempotency key named this run.
+    Existing {
+        run: RunId,
+    },
+    /// The idempotency key belongs to another request.
+    KeyReused {
+        run: RunId,
+    },
+    Refused(Refusal),
+    /// AGENT_NOT_FOUND or AGENTS_VALIDATION_FAILED.
+    UnknownAgents(Box<v1::Error>),
+}
+
+#[derive(Debug)]
+pub enum WaitReply {
+    Finished {
+        run: RunId,
+        result: Box<v1::RunResult>,
+    },
+    /// The run is not in work: the store knows it, or nobody does.
+    NotActive {
+        run: RunId,
+    },
+}
+
+#[derive(Debug)]
+pub enum CommandReply {
+    Done {
+        seq: u64,
+        deadline_ms: i64,
+        activation: u32,
+    },
+    Refused(Refusal),
+    SeqMismatch {
+        actual: u64,
+    },
+    /// The run is not in work: the store knows it, or nobody does.
+    NotActive {
+        run: RunId,
+    },
+}
+
+#[derive(Debug)]
+pub enum TransitionReply {
+    Accepted(Accepted),
+    SessionNotFound,
+    /// No answer to that request suggests a transition that is still open.
+    TransitionNotFound,
+}
+
+/// The answer to a [`Request`], by its kind.
+#[derive(Debug)]
+pub enum Answer {
+    Start(Result<StartReply, Declined>),
+    Wait(Result<WaitReply, Declined>),
+    Command(Result<CommandReply, Declined>),
+    Transition(Result<TransitionReply, Declined>),
+    Checked(Batch),
+    Agents(Vec<AgentSnapshot>),
+}
+
+impl Answer {
+    /// What the same caller is told instead.
+    #[must_use]
+    pub(crate) fn declined(&self, declined: Declined) -> Option<Self> {
+        match self {
+            Self::Start(_) => Some(Self::Start(Err(declined))),
+            Self::Wait(_) => Some(Self::Wait(Err(declined))),
+            Self::Command(_) => Some(Self::Command(Err(declined))),
+            Self::Transition(_) => Some(Self::Transition(Err(declined))),
+            Self::Checked(_) | Self::Agents(_) => None,
+        }
+    }
+}
+
+impl From<StartReply> for Answer {
+    fn from(reply: StartReply) -> Self {
+        Self::Start(Ok(reply))
+    }
+}
+
+impl From<WaitReply> for Answer {
+    fn from(reply: WaitReply) -> Self {
+        Self::Wait(Ok(reply))
+    }
+}
+
+impl From<CommandReply> for Answer {
+    fn from(reply: CommandReply) -> Self {
+        Self::Command(Ok(reply))
+    }
+}
+
+impl From<TransitionReply> for Answer {
+    fn from(reply: TransitionReply) -> Self {
+        Self::Transition(Ok(reply))
+    }
+}

@@ -1,0 +1,342 @@
+//! Commits: decisions become appends, and what rests on them leaves when they are durable.
+
+use capataz_contracts::v1::{self, connect_response::Frame};
+use capataz_crew::ToCrew;
+use capataz_engine::planted::{self, Fault};
+use capataz_engine::{self as engine, Effect, TaskRef};
+use capataz_store::{Append, AppendOutcome, Position, RunId, Snapshot};
+
+use crate::api::{Answer, Declined, StartReply, WaitReply};
+use crate::outbox::{AppendId, Batch, Deferred, Pending};
+use crate::sessions::session_stream;
+use crate::shard::{Mode, Origin, Output, Published, ReplyId, Shard};
+use crate::timers::Timer;
+
+impl Shard {
+    /// Sends this turn's batches on their way.
+    pub(crate) fn flush(&mut self) {
+        for batch in self.outbox.take_batches() {
+            self.arm(batch.run);
+            if batch.count > 0 {
+                self.append(batch);
+            } else {
+                let last = self.runs.get(batch.run).map_or(AppendId(0), |slot| slot.last_append);
+                self.after_append(batch.run, last, batch.deferred);
+            }
+        }
+    }
+
+    fn append(&mut self, mut batch: Batch) {
+        let events = batch.take_events();
+        let Some(slot) = self.runs.get_mut(batch.run) else { return };
+        let summary = slot.listed();
+        // The mark binds the next append, whatever that is: without the session's there must be no mark.
+        let session = batch.session.filter(|session| self.sessions.is_loaded(session.stream));
+        let append = Append {
+            run: batch.run,
+            first_seq: batch.first_seq,
+            count: batch.count,
+            events,
+            create: batch.create,
+            summary,
+            blobs: batch.blobs,
+            joined: session.is_some() && !planted::is(Fault::JoinedAppendLosesItsMark),
+        };
+        let mut deferred = batch.deferred;
+        if planted::is(Fault::AcknowledgeBeforeCommit) {
+            let early = std::mem::take(&mut deferred);
+            self.release(batch.run, early);
+        }
+        let id = self.send_append(append, deferred, batch.waiting_creator);
+        if let Some(slot) = self.runs.get_mut(batch.run) {
+            slot.last_append = id;
+        }
+        if let Some(session) = session {
+            self.append_session(session, Vec::new());
+        }
+    }
+
+    /// Sends an append on its way, and keeps what leaves when it is durable.
+    pub(crate) fn send_append(
+        &mut self,
+        append: Append,
+        deferred: Vec<Deferred>,
+        waiting_creator: Option<ReplyId>,
+    ) -> AppendId {
+        let id = self.outbox.send(&append, deferred, waiting_creator);
+        self.out(Output::Append { id, append });
+        id
+    }
+
+    /// Lets go what rests on the append `last`, once that is durable.
+    pub(crate) fn after_append(&mut self, run: RunId, last: AppendId, deferred: Vec<Deferred>) {
+        if deferred.is_empty() {
+            return;
+        }
+        if let Some(deferred) = self.outbox.rest_on(last, deferred) {
+            self.release(run, deferred);
+        }
+    }
+
+    pub(crate) fn committed(&mut self, outcomes: Vec<AppendOutcome>) {
+        for outcome in outcomes {
+            let Some(pending) = self.outbox.settle() else { return };
+            let stream = pending.run;
+            match outcome {
+                AppendOutcome::Committed(position) => self.durable(pending, position),
+                AppendOutcome::KeyTaken { run, same_request }
+                    if pending.creates && self.runs.contains(pending.run) =>
+                {
+                    self.creation_refused(pending, run, same_request);
+                }
+                AppendOutcome::KeyTaken { .. }
+                    if planted::is(Fault::RefusedAskLeavesItsTurn) && self.sessions.is_loaded(stream) =>
+                {
+                    self.reread_session(stream);
+                }
+                // It was refused with its ask, or rests on one that was: the session is being read again.
+                AppendOutcome::KeyTaken { .. } | AppendOutcome::Conflict
+                    if self.sessions.contains(stream) && !self.sessions.is_loaded(stream) =>
+                {
+                    self.never_was(pending);
+                }
+                AppendOutcome::Fenced => {
+                    self.outbox.unsettle(pending);
+                    self.abandon();
+                    self.mode = Mode::Fenced;
+                    self.out(Output::Fenced);
+                    return;
+                }
+                // The run's creation was refused before: nothing of it is there, and nobody was told of it.
+                AppendOutcome::Conflict
+                    if !self.runs.contains(pending.run) && !self.sessions.contains(pending.run) =>
+                {
+                    self.never_was(pending);
+                }
+                // The log is not what this shard believes: believe the log.
+                AppendOutcome::Conflict | AppendOutcome::KeyTaken { .. } => {
+                    tracing::error!(run = %pending.run, "an append does not fit the log; the shard is read again");
+                    self.outbox.unsettle(pending);
+                    return self.commit_failed();
+                }
+            }
+            self.reread_when_settled(stream);
+        }
+    }
+
+    fn durable(&mut self, pending: Pending, position: Position) {
+        self.out(Output::Publish(Published {
+            position,
+            run: pending.run,
+            first_seq: pending.first_seq,
+            count: pending.count,
+            events: pending.events,
+        }));
+        self.release(pending.run, pending.deferred);
+        self.snapshot_if_due(pending.run, pending.id);
+        self.snapshot_session(pending.run, pending.id);
+    }
+
+    /// Nothing of it is there. Slots that it would have freed were never used.
+    fn never_was(&mut self, pending: Pending) {
+        for deferred in pending.deferred {
+            match deferred {
+                Deferred::Return(offer) => self.tell(ToCrew::Returned { offer }),
+                other => self.decline(other.into_reply(), &Declined::Unavailable),
+            }
+        }
+    }
+
+    /// The run was there already: this one never was.
+    fn creation_refused(&mut self, pending: Pending, existing: RunId, same_request: bool) {
+        let answer = || match same_request {
+            true => StartReply::Existing { run: existing },
+            false => StartReply::KeyReused { run: existing },
+        };
+        for deferred in pending.deferred {
+            match deferred {
+                Deferred::Reply(reply, Answer::Start(_)) => self.reply(reply, answer()),
+                Deferred::Return(offer) => self.tell(ToCrew::Returned { offer }),
+                other => self.decline(other.into_reply(), &Declined::Unavailable),
+            }
+        }
+        if let Some(reply) = pending.waiting_creator {
+            self.reply(reply, answer());
+        }
+        // What the run has said in its session was never said: nobody may begin on it.
+        let ended = self.runs.get(pending.run).filter(|slot| slot.state.is_finished());
+        let ended = ended.filter(|_| !planted::is(Fault::RefusedAskLeavesItsTurn));
+        if let Some(session) = ended.and_then(|slot| slot.state.session()) {
+            self.reread_session(session_stream(session));
+        }
+        self.forget_run(pending.run);
+    }
+
+    /// Removes a run from memory, with its leases, queues and timers.
+    pub(crate) fn forget_run(&mut self, run: RunId) {
+        let Some(slot) = self.runs.remove(run) else { return };
+        self.timers.cancel(Timer::Run(run));
+        self.queues.drop_run(run);
+        let leases: Vec<(TaskRef, u64)> = slot.state.leases().map(|(task, token, _)| (task, token)).collect();
+        for (task, token) in leases {
+            self.timers.cancel(Timer::Reattach(run, task, token));
+            if let Some(seat) = self.leases.release(run, task, token).and_then(|held| held.seat()) {
+                self.tell(ToCrew::Returned { offer: seat.offer });
+            }
+        }
+        if let Some(session) = slot.state.session() {
+            self.leave_session(run, session);
+        }
+    }
+
+    /// Nobody knows what is durable: all that was not acknowledged is thrown away and read again.
+    pub(crate) fn commit_failed(&mut self) {
+        if self.mode != Mode::Running {
+            return;
+        }
+        if planted::is(Fault::AppendRepeatedAfterUnknown) {
+            for (id, append) in self.outbox.repeated() {
+                self.out(Output::Append { id, append });
+            }
+            return;
+        }
+        self.abandon();
+        self.out(Output::Restart);
+    }
+
+    /// Throws all work away and tells everybody who waits.
+    fn abandon(&mut self) {
+        self.mode = Mode::Recovering;
+        for reply in self.outbox.abandon() {
+            self.decline(Some(reply), &Declined::Unavailable);
+        }
+        for waiter in self.runs.abandon() {
+            let answer = match waiter.started_it {
+                true => Answer::Start(Err(Declined::Unavailable)),
+                false => Answer::Wait(Err(Declined::Unavailable)),
+            };
+            self.reply(waiter.reply, answer);
+        }
+        for reply in self.sessions.abandon() {
+            self.reply(reply, Answer::Transition(Err(Declined::Unavailable)));
+        }
+        self.leases.clear();
+        self.queues.clear();
+        self.timers.clear();
+        self.close();
+    }
+
+    /// The caller hears that nothing was done, or that nobody knows.
+    pub(crate) fn decline(&mut self, reply: Option<(ReplyId, Answer)>, declined: &Declined) {
+        let Some((reply, answer)) = reply else { return };
+        if let Some(answer) = answer.declined(declined.clone()) {
+            self.reply(reply, answer);
+        }
+    }
+
+    /// Lets go what is durable.
+    fn release(&mut self, run: RunId, deferred: Vec<Deferred>) {
+        for deferred in deferred {
+            match deferred {
+                Deferred::Reply(reply, answer) => self.reply(reply, answer),
+                Deferred::Frame(connection, frame) => self.tell(ToCrew::Tell { connection, frame }),
+                Deferred::Assign { task, lease, deadline_ms } => self.assign(run, task, lease, deadline_ms),
+                Deferred::Return(offer) => self.tell(ToCrew::Returned { offer }),
+                Deferred::Finish => self.finish(run),
+            }
+        }
+    }
+
+    fn finish(&mut self, run: RunId) {
+        let Some(slot) = self.runs.get_mut(run) else { return };
+        let waiters = std::mem::take(&mut slot.waiters);
+        let result = if waiters.is_empty() { None } else { slot.state.result(self.config.max_result_bytes) };
+        if slot.state.uses_browser() {
+            self.out(Output::ScriptOver { run });
+        }
+        if let Some(result) = result {
+            let mut result = Some(Box::new(result));
+            let last = waiters.len().saturating_sub(1);
+            for (index, waiter) in waiters.into_iter().enumerate() {
+                let own = if index == last { result.take() } else { result.clone() };
+                let Some(result) = own else { continue };
+                match waiter.started_it {
+                    true => self.reply(waiter.reply, StartReply::Finished { run, result }),
+                    false => self.reply(waiter.reply, WaitReply::Finished { run, result }),
+                }
+            }
+        }
+        self.forget_run(run);
+    }
+
+    /// Caches a long run's state. Only what is wholly durable may be cached.
+    fn snapshot_if_due(&mut self, run: RunId, committed: AppendId) {
+        // What this turn has decided for the run is part of its state, and not of the log yet.
+        if self.outbox.has_decided(run) {
+            return;
+        }
+        let every = self.config.snapshot_every;
+        let Some(slot) = self.runs.get_mut(run) else { return };
+        let seq = slot.state.seq();
+        if slot.last_append != committed || seq < slot.snapshot_seq.saturating_add(every) {
+            return;
+        }
+        match slot.state.snapshot() {
+            Ok(state) => {
+                slot.snapshot_seq = seq;
+                let snapshot = Snapshot { seq, format: engine::SNAPSHOT_FORMAT, state: state.into() };
+                self.out(Output::PutSnapshot { run, snapshot });
+            }
+            Err(error) => tracing::warn!(%run, %error, "the state could not be cached"),
+        }
+    }
+
+    /// Turns an effect into what leaves at the commit, while the lease's connection is known.
+    pub(crate) fn defer(&mut self, run: RunId, effect: Effect, origin: Origin) {
+        let reference = |task: TaskRef, lease: u64| {
+            Some(v1::LeaseRef { run_id: run.to_string(), wave: task.wave, task: task.task, lease })
+        };
+        let (to, frame, over) = match effect {
+            Effect::Assign { task, lease } => {
+                let assignment = self.runs.get(run).and_then(|slot| slot.state.assignment(task));
+                let deadline_ms = assignment.map_or(0, |assignment| assignment.deadline_ms);
+                return self.outbox.batch(run).deferred.push(Deferred::Assign { task, lease, deadline_ms });
+            }
+            Effect::Finish => return self.outbox.batch(run).deferred.push(Deferred::Finish),
+            Effect::Cancel { task, lease, reason, grace_ms } => {
+                let frame = v1::Cancel { lease: reference(task, lease), reason: reason as i32, grace_ms };
+                (self.leases.connection_of(run, task, lease), Frame::Cancel(frame), None)
+            }
+            Effect::Extend { task, lease, deadline_ms, cancel_withdrawn } => {
+                let frame =
+                    v1::DeadlineExtended { lease: reference(task, lease), deadline_ms, cancel_withdrawn };
+                (self.leases.connection_of(run, task, lease), Frame::DeadlineExtended(frame), None)
+            }
+            Effect::Revoke { task, lease } => {
+                let frame = v1::LeaseRevoked { lease: reference(task, lease) };
+                let to = self.leases.connection_of(run, task, lease);
+                (to, Frame::LeaseRevoked(frame), Some((task, lease)))
+            }
+            // Answered to whoever reported.
+            Effect::Accept { task, lease } => {
+                let frame = v1::ResultAccepted { lease: reference(task, lease) };
+                (origin.worker(), Frame::ResultAccepted(frame), Some((task, lease)))
+            }
+            Effect::Refuse { task, lease, reason, .. } => {
+                let frame = v1::ResultRefusedFrame { lease: reference(task, lease), reason: reason as i32 };
+                (origin.worker(), Frame::ResultRefused(frame), None)
+            }
+            Effect::Enqueue { .. }
+            | Effect::Dequeue { .. }
+            | Effect::Hold
+            | Effect::Release
+            | Effect::Query { .. } => return,
+        };
+        if let Some(connection) = to {
+            self.outbox.batch(run).deferred.push(Deferred::Frame(connection, frame));
+        }
+        if let Some((task, lease)) = over {
+            self.let_go(run, task, lease);
+        }
+    }
+}

@@ -1,0 +1,456 @@
+//! [`Driver`]: a daemon's shards and its crew, joined.
+//!
+//! Every change of any of them is one [`Input`], a value. A turn hands it to whom it concerns, carries the messages
+//! between the shards and the crew until there are none, and ends the shards' turns: what one input leads to, at both
+//! ends, shares its commit.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use capataz_contracts::v1::{self, connect_request, connect_response};
+use capataz_crew::link::Packet;
+use capataz_crew::protocol::home;
+use capataz_crew::{self as crew, CloseReason, ConnectionId, Crew, Known, ToCrew, ToShard};
+use capataz_engine::session::SessionState;
+use capataz_engine::{Query, QueryAnswer, QueryId, Routed, RoutedSpec, RunState, Timestamp};
+use capataz_store::{AgentRow, Append, AppendOutcome, Millis, Retention, RunId, ShardId, Snapshot};
+
+use crate::api::{Answer, Request, StartReply};
+use crate::outbox::AppendId;
+use crate::recovery::Recovered;
+use crate::sessions::session_stream;
+use crate::shard::{self, Attached, Config, Published, ReplyId, Shard};
+use crate::turns::Found;
+
+/// What a daemon's shards and its crew are told.
+#[derive(Clone, Debug)]
+pub enum Input {
+    Request {
+        reply: ReplyId,
+        request: Request,
+    },
+    /// The caller no longer waits.
+    Forget {
+        reply: ReplyId,
+        run: RunId,
+    },
+    /// A validated frame of a worker; the first one of a connection is its hello.
+    Frame {
+        connection: ConnectionId,
+        frame: connect_request::Frame,
+    },
+    Disconnected {
+        connection: ConnectionId,
+    },
+    /// The outcomes of the shard's oldest appends in flight, in their order.
+    Committed {
+        shard: ShardId,
+        outcomes: Vec<AppendOutcome>,
+    },
+    /// A commit failed: nobody knows what of the shard is durable.
+    CommitFailed {
+        shard: ShardId,
+    },
+    /// The shard was claimed and its unfinished runs read.
+    Recovered {
+        shard: ShardId,
+        recovered: Recovered,
+    },
+    /// The answer to [`Output::LoadSession`]; `None` where there is no such session.
+    SessionLoaded {
+        stream: RunId,
+        load: u64,
+        state: Option<Box<SessionState>>,
+    },
+    /// Retention is due: answered with [`Output::Sweep`].
+    Sweep {
+        shard: ShardId,
+        retention: Box<Retention>,
+    },
+    /// The sweep that was let go has ended, well or not.
+    Swept {
+        shard: ShardId,
+    },
+    /// The answer to [`Output::Query`].
+    Answered {
+        run: RunId,
+        query: QueryId,
+        answer: Found,
+    },
+    /// What the configuration names; beside what is known already.
+    Learn(Known),
+    /// A message between a shard and the crew, which the wire has kept.
+    Carried(Box<Carried>),
+    /// The time of [`Driver::next_wake`] has come.
+    Wake,
+    /// No new runs from now on, and workers are told.
+    Drain,
+}
+
+/// What is to be done. In order.
+#[derive(Debug)]
+pub enum Output {
+    Append {
+        shard: ShardId,
+        id: AppendId,
+        append: Append,
+    },
+    Frame {
+        connection: ConnectionId,
+        frame: connect_response::Frame,
+    },
+    Close {
+        connection: ConnectionId,
+        reason: CloseReason,
+    },
+    Reply {
+        reply: ReplyId,
+        answer: Answer,
+    },
+    /// These events are durable.
+    Publish {
+        shard: ShardId,
+        published: Published,
+    },
+    /// Not durable; for whoever looks on.
+    Progress(v1::ProgressFrame),
+    PutSnapshot {
+        shard: ShardId,
+        run: RunId,
+        snapshot: Snapshot,
+    },
+    PutAgents(Vec<AgentRow>),
+    /// Read a session and answer with [`Input::SessionLoaded`], under the same number. The answer to an older one is
+    /// not believed.
+    LoadSession {
+        stream: RunId,
+        load: u64,
+    },
+    /// Let retention sweep, but for the streams that are in use; `None` where it must not sweep now. In the writer's
+    /// order, and answered with [`Input::Swept`].
+    Sweep {
+        shard: ShardId,
+        retention: Option<Box<Retention>>,
+    },
+    /// Find this out and answer with [`Input::Answered`]; [`Driver::asks_for`] has what there is to say,
+    /// [`find`](crate::find) does it.
+    Query {
+        run: RunId,
+        query: QueryId,
+        asked: Query,
+    },
+    /// A script has ended: nobody needs its browser any more.
+    ScriptOver {
+        run: RunId,
+    },
+    /// Claim the shard anew, read it, and answer with [`Input::Recovered`]. Every append in flight is void.
+    Restart {
+        shard: ShardId,
+    },
+    /// Another daemon owns the shard.
+    Fenced {
+        shard: ShardId,
+    },
+}
+
+/// A message on its way between a shard and the crew.
+#[derive(Clone, Debug)]
+pub enum Carried {
+    ToCrew { shard: ShardId, packet: Packet<ToCrew> },
+    ToShard { shard: ShardId, packet: Packet<ToShard> },
+}
+
+/// What a message between a shard and the crew meets. Within a process it arrives at once.
+pub trait Wire {
+    /// Whether the message arrives now; `None` where the wire keeps it, to let it arrive later, or twice, or never.
+    fn carry(&mut self, carried: Carried) -> Option<Carried>;
+}
+
+/// The wire within a process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Direct;
+
+impl Wire for Direct {
+    fn carry(&mut self, carried: Carried) -> Option<Carried> {
+        Some(carried)
+    }
+}
+
+/// A daemon's shards and its crew.
+#[derive(Debug)]
+pub struct Driver {
+    ids: Vec<ShardId>,
+    shards: BTreeMap<ShardId, Shard>,
+    crew: Crew,
+    /// Shards whose turns have to be ended.
+    touched: BTreeSet<ShardId>,
+    /// Messages that arrive in this turn, in order.
+    arriving: VecDeque<Carried>,
+    /// Outputs of a shard and of the crew, until they are passed on.
+    of_shard: Vec<shard::Output>,
+    of_crew: Vec<crew::Output>,
+}
+
+impl Driver {
+    /// Shards that wait for their first [`Input::Recovered`], and a crew of nobody.
+    #[must_use]
+    pub fn new(config: &Config, shards: Vec<ShardId>) -> Self {
+        let crew = crew::Config {
+            heartbeat_ms: config.heartbeat_ms,
+            missed_heartbeats: config.missed_heartbeats,
+            ack_timeout_ms: config.ack_timeout_ms,
+            gather_ms: config.reattach_ms,
+        };
+        Self {
+            shards: shards.iter().map(|shard| (*shard, Shard::new(config.clone()))).collect(),
+            crew: Crew::new(crew, shards.clone()),
+            ids: shards,
+            touched: BTreeSet::new(),
+            arriving: VecDeque::new(),
+            of_shard: Vec::new(),
+            of_crew: Vec::new(),
+        }
+    }
+
+    /// Handles one input at the given time (Unix milliseconds), as one turn, and appends to `outputs` what is to be
+    /// done, in order.
+    pub fn handle(&mut self, now: Timestamp, input: Input, outputs: &mut Vec<Output>) {
+        self.handle_over(now, input, &mut Direct, outputs);
+    }
+
+    /// The same over a wire that need not be true.
+    pub fn handle_over(
+        &mut self,
+        now: Timestamp,
+        input: Input,
+        wire: &mut dyn Wire,
+        outputs: &mut Vec<Output>,
+    ) {
+        let mut turn = Turn { driver: self, now, wire, outputs };
+        turn.take(input);
+        turn.end();
+    }
+
+    /// When [`Input::Wake`] is due.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Timestamp> {
+        let shards = self.shards.values().filter_map(Shard::next_wake);
+        let crew = self.crew.next_wake().map(|at| Timestamp(at.0));
+        shards.chain(crew).min()
+    }
+
+    /// The shard of a run or of a session's stream.
+    #[must_use]
+    pub fn home(&self, run: RunId) -> Option<ShardId> {
+        home(run, &self.ids)
+    }
+
+    #[must_use]
+    pub fn shard(&self, shard: ShardId) -> Option<&Shard> {
+        self.shards.get(&shard)
+    }
+
+    #[must_use]
+    pub fn crew(&self) -> &Crew {
+        &self.crew
+    }
+
+    /// The state of a run in work.
+    #[must_use]
+    pub fn run(&self, run: RunId) -> Option<&RunState> {
+        self.shards.get(&self.home(run)?)?.run(run)
+    }
+
+    /// What the run wants to know, with what the router has to be told; `None` where it wants to know nothing.
+    #[must_use]
+    pub fn asks_for(&self, run: RunId) -> Option<(&v1::Ask, &v1::SessionContext)> {
+        self.shards.get(&self.home(run)?)?.asks_for(run)
+    }
+
+    /// Appends of all shards that were not answered yet.
+    #[must_use]
+    pub fn pending_appends(&self) -> usize {
+        self.shards.values().map(Shard::pending_appends).sum()
+    }
+
+    /// Runs in work, of all shards.
+    #[must_use]
+    pub fn run_count(&self) -> usize {
+        self.shards.values().map(Shard::run_count).sum()
+    }
+
+    /// Live leases of all shards whose workers are connected.
+    pub fn attached(&self) -> impl Iterator<Item = Attached<'_>> {
+        self.shards.values().flat_map(Shard::attached)
+    }
+}
+
+/// One turn.
+struct Turn<'a> {
+    driver: &'a mut Driver,
+    now: Timestamp,
+    wire: &'a mut dyn Wire,
+    outputs: &'a mut Vec<Output>,
+}
+
+impl Turn<'_> {
+    fn take(&mut self, input: Input) {
+        match input {
+            Input::Request { reply, request } => self.request(reply, request),
+            Input::Forget { reply, run } => {
+                self.shard_of(run, shard::Input::Forget { reply, run });
+            }
+            Input::Frame { connection, frame } => self.crew(crew::Input::Frame { connection, frame }),
+            Input::Disconnected { connection } => self.crew(crew::Input::Disconnected { connection }),
+            Input::Committed { shard, outcomes } => self.shard(shard, shard::Input::Committed { outcomes }),
+            Input::CommitFailed { shard } => self.shard(shard, shard::Input::CommitFailed),
+            Input::Recovered { shard, mut recovered } => {
+                let agents = std::mem::take(&mut recovered.agents);
+                self.crew(crew::Input::Learn(Known { agents, ..Known::default() }));
+                self.shard(shard, shard::Input::Recovered(recovered));
+            }
+            Input::SessionLoaded { stream, load, state } => {
+                self.shard_of(stream, shard::Input::SessionLoaded { stream, load, state });
+            }
+            Input::Sweep { shard, retention } => self.shard(shard, shard::Input::Sweep(retention)),
+            Input::Swept { shard } => self.shard(shard, shard::Input::Swept),
+            Input::Answered { run, query, answer } => {
+                let answer = self.judged(answer);
+                self.shard_of(run, shard::Input::Answered { run, query, answer });
+            }
+            Input::Learn(known) => self.crew(crew::Input::Learn(known)),
+            Input::Carried(carried) => self.arrive(*carried),
+            Input::Wake => {
+                for shard in self.driver.ids.clone() {
+                    self.shard(shard, shard::Input::Wake);
+                }
+                self.crew(crew::Input::Wake);
+            }
+            Input::Drain => {
+                for shard in self.driver.ids.clone() {
+                    self.shard(shard, shard::Input::Drain);
+                }
+                self.crew(crew::Input::Drain);
+            }
+        }
+    }
+
+    fn request(&mut self, reply: ReplyId, request: Request) {
+        let mut absent = BTreeSet::new();
+        let run = match &request {
+            Request::Start(start) => {
+                match self.driver.crew.vet(&start.agents, &start.commands, &start.resources) {
+                    Ok(nobody_serves) => absent = nobody_serves,
+                    Err(error) => return self.reply(reply, StartReply::UnknownAgents(error)),
+                }
+                start.run
+            }
+            Request::Wait { run } | Request::Command { run, .. } => *run,
+            Request::AcceptTransition { session, .. } => session_stream(session),
+            Request::CheckAgents { agents, commands, resources } => {
+                let batch = self.driver.crew.check(agents, commands, resources);
+                return self.reply(reply, Answer::Checked(batch));
+            }
+            Request::ListAgents => {
+                let agents = self.driver.crew.agents();
+                return self.reply(reply, Answer::Agents(agents));
+            }
+        };
+        self.shard_of(run, shard::Input::Request { reply, request, absent });
+    }
+
+    fn reply(&mut self, reply: ReplyId, answer: impl Into<Answer>) {
+        self.outputs.push(Output::Reply { reply, answer: answer.into() });
+    }
+
+    /// What was found, with what the crew knows of the agent.
+    fn judged(&self, found: Found) -> QueryAnswer {
+        let Found { spec, target, rerouted, default_spec } = found;
+        let crew = &self.driver.crew;
+        let target = target.map(|(routing, agent)| {
+            let unavailable = crew.unavailable(&routing.spec, &agent);
+            RoutedSpec { routing, absent: crew.is_absent(&agent), agent, unavailable }
+        });
+        QueryAnswer::Routed(Routed { spec, target, rerouted, default_spec })
+    }
+
+    fn shard_of(&mut self, run: RunId, input: shard::Input) {
+        if let Some(shard) = self.driver.home(run) {
+            self.shard(shard, input);
+        }
+    }
+
+    fn shard(&mut self, id: ShardId, input: shard::Input) {
+        let Some(shard) = self.driver.shards.get_mut(&id) else { return };
+        self.driver.touched.insert(id);
+        shard.handle(self.now, input, &mut self.driver.of_shard);
+        self.pass_on(id);
+    }
+
+    fn crew(&mut self, input: crew::Input) {
+        self.driver.crew.handle(Millis(self.now.0), input, &mut self.driver.of_crew);
+        let mut outputs = std::mem::take(&mut self.driver.of_crew);
+        for output in outputs.drain(..) {
+            match output {
+                crew::Output::Frame { connection, frame } => {
+                    self.outputs.push(Output::Frame { connection, frame });
+                }
+                crew::Output::Close { connection, reason } => {
+                    self.outputs.push(Output::Close { connection, reason });
+                }
+                crew::Output::PutAgents(agents) => self.outputs.push(Output::PutAgents(agents)),
+                crew::Output::Packet { shard, packet } => {
+                    let arrives = self.wire.carry(Carried::ToShard { shard, packet });
+                    self.driver.arriving.extend(arrives);
+                }
+            }
+        }
+        self.driver.of_crew = outputs;
+    }
+
+    fn arrive(&mut self, carried: Carried) {
+        match carried {
+            Carried::ToCrew { shard, packet } => self.crew(crew::Input::Packet { shard, packet }),
+            Carried::ToShard { shard, packet } => self.shard(shard, shard::Input::Packet(packet)),
+        }
+    }
+
+    /// Passes on what a shard wants done.
+    fn pass_on(&mut self, shard: ShardId) {
+        let mut outputs = std::mem::take(&mut self.driver.of_shard);
+        for output in outputs.drain(..) {
+            let output = match output {
+                shard::Output::Packet(packet) => {
+                    let arrives = self.wire.carry(Carried::ToCrew { shard, packet });
+                    self.driver.arriving.extend(arrives);
+                    continue;
+                }
+                shard::Output::Append { id, append } => Output::Append { shard, id, append },
+                shard::Output::Reply { reply, answer } => Output::Reply { reply, answer },
+                shard::Output::Publish(published) => Output::Publish { shard, published },
+                shard::Output::Progress(progress) => Output::Progress(progress),
+                shard::Output::PutSnapshot { run, snapshot } => Output::PutSnapshot { shard, run, snapshot },
+                shard::Output::LoadSession { stream, load } => Output::LoadSession { stream, load },
+                shard::Output::Sweep { retention } => Output::Sweep { shard, retention },
+                shard::Output::Query { run, query, asked } => Output::Query { run, query, asked },
+                shard::Output::ScriptOver { run } => Output::ScriptOver { run },
+                shard::Output::Restart => Output::Restart { shard },
+                shard::Output::Fenced => Output::Fenced { shard },
+            };
+            self.outputs.push(output);
+        }
+        self.driver.of_shard = outputs;
+    }
+
+    /// Ends the turns of the shards that had one, and those of the shards that this gives one.
+    fn end(&mut self) {
+        loop {
+            while let Some(carried) = self.driver.arriving.pop_front() {
+                self.arrive(carried);
+            }
+            let Some(id) = self.driver.touched.pop_first() else { return };
+            let Some(shard) = self.driver.shards.get_mut(&id) else { continue };
+            shard.end_turn(&mut self.driver.of_shard);
+            self.pass_on(id);
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! The writer's part: what is written together and in which order, and how a shard is claimed and read.
+//!
+//! A turn's outputs become [`Errand`]s: what the writer does, appends gathered as long as nothing else of the writer's
+//! comes between them, and what leaves for elsewhere. [`Queue`] holds what waits for the writer and says what it does
+//! next: everything that waits becomes one commit, for all shards. [`Scribe`] does it. The writer's thread and the
+//! simulator's disk are loops around these.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use capataz_contracts::v1;
+use capataz_crew::KnownAgent;
+use capataz_engine::session::SessionState;
+use capataz_engine::{RunState, SNAPSHOT_FORMAT};
+use capataz_store::{
+    AgentRow, Append, AppendOutcome, Position, Retention, RunId, ShardBatch, ShardId, ShardWriter, Snapshot,
+    Store, StoreError, Swept,
+};
+use prost::Message;
+
+use crate::driver::Output;
+use crate::feed;
+use crate::recovery::Recovered;
+use crate::sessions::{SESSION_SNAPSHOT_FORMAT, session_stream};
+use crate::shard::seed_of;
+
+/// Appends in one transaction at most.
+pub const MAX_BATCH: usize = 1024;
+/// Runs read at a time when a shard is recovered.
+const RECOVERY_PAGE: usize = 1024;
+
+/// What the writer is given.
+#[derive(Clone, Debug)]
+pub enum Work {
+    Append(Vec<(ShardId, Append)>),
+    Snapshot {
+        shard: ShardId,
+        run: RunId,
+        snapshot: Snapshot,
+    },
+    Agents(Vec<AgentRow>),
+    Sweep {
+        shard: ShardId,
+        retention: Box<Retention>,
+    },
+    /// Claim the shard anew and read it.
+    Claim(ShardId),
+}
+
+/// One thing to be done of a turn's outputs.
+#[derive(Debug)]
+pub enum Errand {
+    Write(Work),
+    /// Anything else; never what is written.
+    Leave(Output),
+}
+
+/// Turns outputs into errands, in their order.
+#[derive(Debug)]
+pub struct Errands<I> {
+    outputs: I,
+    appends: Vec<(ShardId, Append)>,
+    /// What comes after the appends.
+    next: Option<Errand>,
+}
+
+/// The errands of a turn's outputs.
+pub fn errands<I: Iterator<Item = Output>>(outputs: I) -> Errands<I> {
+    Errands { outputs, appends: Vec::new(), next: None }
+}
+
+impl<I: Iterator<Item = Output>> Iterator for Errands<I> {
+    type Item = Errand;
+
+    fn next(&mut self) -> Option<Errand> {
+        if let Some(errand) = self.next.take() {
+            return Some(errand);
+        }
+        for output in self.outputs.by_ref() {
+            let work = match output {
+                Output::Append { shard, append, .. } => {
+                    self.appends.push((shard, append));
+                    continue;
+                }
+                Output::PutSnapshot { shard, run, snapshot } => Work::Snapshot { shard, run, snapshot },
+                Output::PutAgents(agents) => Work::Agents(agents),
+                Output::Sweep { shard, retention: Some(retention) } => Work::Sweep { shard, retention },
+                Output::Restart { shard } => Work::Claim(shard),
+                other => return Some(Errand::Leave(other)),
+            };
+            if self.appends.is_empty() {
+                return Some(Errand::Write(work));
+            }
+            self.next = Some(Errand::Write(work));
+            break;
+        }
+        let appends = std::mem::take(&mut self.appends);
+        (!appends.is_empty()).then_some(Errand::Write(Work::Append(appends))).or_else(|| self.next.take())
+    }
+}
+
+/// What waits for the writer, in order.
+#[derive(Debug, Default)]
+pub struct Queue {
+    waiting: VecDeque<Work>,
+}
+
+/// What the writer does next.
+#[derive(Debug)]
+pub enum Job {
+    /// One commit.
+    Commit(Vec<(ShardId, Append)>),
+    /// Never an append.
+    Other(Work),
+}
+
+impl Queue {
+    pub fn push(&mut self, work: Work) {
+        self.waiting.push_back(work);
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub fn clear(&mut self) {
+        self.waiting.clear();
+    }
+
+    /// What waits, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Work> {
+        self.waiting.iter()
+    }
+
+    /// All appends that wait, up to about `most`, or else the one other thing before them. What was given in one piece
+    /// is committed in one piece.
+    pub fn next(&mut self, most: usize) -> Option<Job> {
+        let mut appends = Vec::new();
+        while appends.len() < most
+            && let Some(Work::Append(_)) = self.waiting.front()
+            && let Some(Work::Append(batch)) = self.waiting.pop_front()
+        {
+            appends.extend(batch);
+        }
+        if appends.is_empty() {
+            return self.waiting.pop_front().map(Job::Other);
+        }
+        Some(Job::Commit(appends))
+    }
+}
+
+/// What the writer tells the shards.
+#[derive(Debug)]
+pub enum Told {
+    /// The outcomes of the shard's oldest appends that were not told of.
+    Committed {
+        shard: ShardId,
+        outcomes: Vec<AppendOutcome>,
+    },
+    /// Nobody knows what of the shard's commit is durable. It is claimed before anything else of it is written.
+    Failed {
+        shard: ShardId,
+        error: StoreError,
+    },
+    Swept {
+        shard: ShardId,
+        swept: Result<Swept, StoreError>,
+    },
+    /// The shard was claimed and read; its newest position.
+    Claimed {
+        shard: ShardId,
+        recovered: Recovered,
+        newest: Position,
+    },
+    /// The shard could not be claimed or read.
+    Unreadable {
+        shard: ShardId,
+        error: StoreError,
+    },
+}
+
+/// Writes, for all shards of a daemon.
+pub struct Scribe {
+    store: Arc<dyn Store>,
+    /// None for a shard that was not claimed, or whose last commit failed.
+    writers: BTreeMap<ShardId, Box<dyn ShardWriter>>,
+}
+
+impl std::fmt::Debug for Scribe {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Scribe").field("shards", &self.writers.keys()).finish_non_exhaustive()
+    }
+}
+
+impl Scribe {
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, writers: BTreeMap::new() }
+    }
+
+    /// Whether the shard was claimed, and no commit of it has failed since.
+    #[must_use]
+    pub fn has_claimed(&self, shard: ShardId) -> bool {
+        self.writers.contains_key(&shard)
+    }
+
+    /// Does one thing, and adds what the shards have to be told.
+    pub fn carry_out(&mut self, job: Job, told: &mut Vec<Told>) {
+        match job {
+            Job::Commit(appends) => self.commit(appends, told),
+            Job::Other(Work::Snapshot { shard, run, snapshot }) => {
+                if let Some(writer) = self.writers.get_mut(&shard)
+                    && let Err(error) = writer.put_snapshot(run, &snapshot)
+                {
+                    tracing::warn!(%run, error = &error as &dyn std::error::Error, "a snapshot was not written");
+                }
+            }
+            Job::Other(Work::Agents(agents)) => {
+                if let Some(writer) = self.writers.values_mut().next()
+                    && let Err(error) = writer.put_agents(&agents)
+                {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "agents were not remembered");
+                }
+            }
+            Job::Other(Work::Sweep { shard, retention }) => {
+                let swept = match self.writers.get_mut(&shard) {
+                    Some(writer) => writer.sweep(&retention),
+                    None => Err(StoreError::Closed),
+                };
+                told.push(Told::Swept { shard, swept });
+            }
+            Job::Other(Work::Claim(shard)) => {
+                self.writers.remove(&shard);
+                told.push(match claim(&*self.store, shard) {
+                    Ok((writer, recovered, newest)) => {
+                        self.writers.insert(shard, writer);
+                        Told::Claimed { shard, recovered, newest }
+                    }
+                    Err(error) => Told::Unreadable { shard, error },
+                });
+            }
+            Job::Other(Work::Append(appends)) => self.commit(appends, told),
+        }
+    }
+
+    fn commit(&mut self, appends: Vec<(ShardId, Append)>, told: &mut Vec<Told>) {
+        let mut by_shard: BTreeMap<ShardId, Vec<Append>> = BTreeMap::new();
+        for (shard, append) in appends {
+            by_shard.entry(shard).or_default().push(append);
+        }
+        // What comes for a shard that is being read again is void.
+        let writers = self.writers.iter_mut().filter_map(|(shard, writer)| {
+            Some((*shard, ShardBatch { writer: &mut **writer, appends: by_shard.get(shard)? }))
+        });
+        let (shards, mut batches): (Vec<ShardId>, Vec<ShardBatch<'_>>) = writers.unzip();
+        if batches.is_empty() {
+            return;
+        }
+        let outcomes = self.store.commit(&mut batches);
+        for (shard, outcome) in shards.into_iter().zip(outcomes) {
+            match outcome {
+                Ok(outcomes) => told.push(Told::Committed { shard, outcomes }),
+                Err(error) => {
+                    self.writers.remove(&shard);
+                    told.push(Told::Failed { shard, error });
+                }
+            }
+        }
+    }
+}
+
+/// Claims a shard and reads what is unfinished in it.
+///
+/// # Errors
+/// The store cannot be read, or a log is damaged.
+pub fn claim(
+    store: &dyn Store,
+    shard: ShardId,
+) -> Result<(Box<dyn ShardWriter>, Recovered, Position), StoreError> {
+    let writer = store.claim(shard)?;
+    let epoch = writer.epoch();
+    let mut runs = Vec::new();
+    let mut after = None;
+    loop {
+        let page = store.unfinished(shard, after, RECOVERY_PAGE)?;
+        let Some(last) = page.last() else { break };
+        after = Some(*last);
+        for run in page {
+            runs.push((run, load(store, run)?));
+        }
+    }
+    let mut sessions = BTreeMap::new();
+    for (_, state) in &runs {
+        if let Some(session) = state.session() {
+            let stream = session_stream(session);
+            if let Entry::Vacant(session) = sessions.entry(stream) {
+                session.insert(load_session(store, stream)?);
+            }
+        }
+    }
+    let agents = store.agents()?.into_iter().filter_map(|row| {
+        let agent = v1::Agent::decode(row.agent).ok()?;
+        Some(KnownAgent { agent, source: v1::AgentSource::Worker, last_seen: Some(row.last_seen) })
+    });
+    let recovered =
+        Recovered { epoch, runs, sessions: sessions.into_iter().collect(), agents: agents.collect() };
+    let newest = store.bounds(shard)?.newest;
+    Ok((writer, recovered, newest))
+}
+/// Reads a run: its snapshot, where there is one of this format, and the events after it.
+///
+/// # Errors
+/// The store cannot be read, or the log is damaged.
+pub fn load(store: &dyn Store, run: RunId) -> Result<RunState, StoreError> {
+    let snapshot = store.snapshot(run)?.filter(|snapshot| snapshot.format == SNAPSHOT_FORMAT);
+    let mut state = snapshot.and_then(|snapshot| RunState::from_snapshot(&snapshot.state).ok());
+    let mut after = state.as_ref().map_or(0, RunState::seq);
+    loop {
+        let rows = store.read_run(run, after, 512, 4 * 1024 * 1024)?;
+        let Some(last) = rows.last() else { break };
+        let last_seq = last.first_seq + u64::from(last.count).saturating_sub(1);
+        for row in &rows {
+            for event in feed::split(&row.events) {
+                let event = v1::Event::decode(event).map_err(|error| corrupt(run, &error))?;
+                if event.seq <= after {
+                    continue;
+                }
+                state = Some(match state.take() {
+                    None => RunState::fold(seed_of(run), [event]).map_err(|error| corrupt(run, &error))?,
+                    Some(mut state) => {
+                        state.apply(event).map_err(|error| corrupt(run, &error))?;
+                        state
+                    }
+                });
+            }
+        }
+        after = last_seq;
+    }
+    let mut state =
+        state.ok_or_else(|| StoreError::Corrupt { detail: format!("run {run} has no events") })?;
+    state.loaded();
+    Ok(state)
+}
+
+/// Reads a session by its stream; `None` where nothing was ever said in it.
+///
+/// # Errors
+/// The store cannot be read, or the log is damaged.
+pub fn load_session(store: &dyn Store, stream: RunId) -> Result<Option<SessionState>, StoreError> {
+    let snapshot = store.snapshot(stream)?.filter(|snapshot| snapshot.format == SESSION_SNAPSHOT_FORMAT);
+    let mut state = snapshot.and_then(|snapshot| SessionState::from_snapshot(&snapshot.state).ok());
+    loop {
+        let after = state.as_ref().map_or(0, SessionState::seq);
+        let rows = store.read_run(stream, after, 512, 4 * 1024 * 1024)?;
+        if rows.is_empty() {
+            return Ok(state);
+        }
+        for event in rows.iter().flat_map(|row| feed::split(&row.events)) {
+            let event = v1::Event::decode(event).map_err(|error| corrupt(stream, &error))?;
+            match &mut state {
+                None => state = Some(SessionState::fold([event]).map_err(|error| corrupt(stream, &error))?),
+                Some(state) if event.seq > state.seq() => {
+                    state.apply(event).map_err(|error| corrupt(stream, &error))?;
+                }
+                Some(_) => {}
+            }
+        }
+    }
+}
+
+fn corrupt(run: RunId, error: &dyn std::fmt::Display) -> StoreError {
+    StoreError::Corrupt { detail: format!("run {run}: {error}") }
+}

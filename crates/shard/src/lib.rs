@@ -1,0 +1,43 @@
+//! One shard, sans-IO: its runs, leases, timers and sessions, what leaves when, and how events are read.
+//!
+//! - [`Shard`] decides who works on what and what leaves when. It never blocks, never reads a clock, and knows neither
+//!   sockets nor SQL. Workers are the crew's: the two are joined by messages alone (`capataz_crew::protocol`).
+//! - [`Driver`] joins a daemon's shards and its crew: every change of any of them is one [`driver::Input`].
+//! - [`journal`] is the writer's part: what is committed together, in which order, and how a shard is claimed and read.
+//! - [`feed`] streams events without gaps.
+//!
+//! The tokio shell, the simulator and the tests drive this same code. Its rules:
+//!
+//! - Nothing leaves before it is durable: what a turn wants to send waits for the commit of the turn's append, in order.
+//! - The state runs ahead of the log by the appends in flight. When one of them fails, all of it is thrown away and
+//!   read again from the store.
+//! - Queues, slots, liveness and progress are memory: they are rebuilt from state and from what workers say.
+//!
+//! Begin reading with [`Driver::handle`], then [`Shard::handle`].
+
+mod api;
+mod commits;
+pub mod driver;
+pub mod feed;
+pub mod journal;
+mod leases;
+mod outbox;
+mod queues;
+mod recovery;
+mod requests;
+mod runs;
+mod sessions;
+pub mod shard;
+mod timers;
+mod turns;
+mod workers;
+
+pub use api::{
+    Answer, CommandReply, Declined, Request, StartReply, StartRequest, TransitionReply, WaitReply,
+};
+pub use driver::{Driver, Input, Output};
+pub use outbox::AppendId;
+pub use recovery::{Recovered, blob_hash};
+pub use sessions::{SESSION_LABEL, SESSION_SNAPSHOT_FORMAT, session_stream};
+pub use shard::{Config, Published, ReplyId, Shard};
+pub use turns::{Chosen, Found, Route, find};

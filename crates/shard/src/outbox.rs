@@ -1,0 +1,226 @@
+//! What leaves when: a turn's decisions, by run, become appends, and what they let out waits for their commits.
+
+use std::collections::VecDeque;
+
+use bytes::{Bytes, BytesMut};
+use capataz_contracts::v1::connect_response::Frame;
+use capataz_crew::{ConnectionId, OfferId};
+use capataz_engine::TaskRef;
+use capataz_engine::planted::{self, Fault};
+use capataz_store::{Append, BlobHash, Create, RunId};
+
+use crate::ReplyId;
+use crate::api::Answer;
+use crate::sessions::SessionAppend;
+
+/// Names an append in flight; grows by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct AppendId(pub u64);
+
+/// All that one turn does to one run.
+pub(crate) struct Batch {
+    pub(crate) run: RunId,
+    pub(crate) first_seq: u64,
+    pub(crate) count: u32,
+    events: Vec<Bytes>,
+    pub(crate) deferred: Vec<Deferred>,
+    pub(crate) create: Option<Create>,
+    pub(crate) blobs: Vec<BlobHash>,
+    /// The caller that started the run and waits for its end.
+    pub(crate) waiting_creator: Option<ReplyId>,
+    /// What becomes durable together with the run's last event.
+    pub(crate) session: Option<SessionAppend>,
+}
+
+impl Batch {
+    fn new(run: RunId) -> Self {
+        Self {
+            run,
+            first_seq: 0,
+            count: 0,
+            events: Vec::new(),
+            deferred: Vec::new(),
+            create: None,
+            blobs: Vec::new(),
+            waiting_creator: None,
+            session: None,
+        }
+    }
+
+    /// Adds a decision's events.
+    pub(crate) fn add(&mut self, first_seq: u64, count: u32, events: Bytes) {
+        if count == 0 {
+            return;
+        }
+        if self.count == 0 {
+            self.first_seq = first_seq;
+        }
+        self.count += count;
+        self.events.push(events);
+    }
+
+    /// All events, one after the other.
+    pub(crate) fn take_events(&mut self) -> Bytes {
+        if self.events.len() == 1 {
+            return self.events.swap_remove(0);
+        }
+        let mut joined = BytesMut::with_capacity(self.events.iter().map(Bytes::len).sum());
+        for chunk in self.events.drain(..) {
+            joined.extend_from_slice(&chunk);
+        }
+        joined.freeze()
+    }
+}
+
+/// An append in flight, and what leaves when it is durable.
+pub(crate) struct Pending {
+    pub(crate) id: AppendId,
+    pub(crate) run: RunId,
+    pub(crate) first_seq: u64,
+    pub(crate) count: u32,
+    pub(crate) events: Bytes,
+    pub(crate) creates: bool,
+    pub(crate) deferred: Vec<Deferred>,
+    pub(crate) waiting_creator: Option<ReplyId>,
+    /// Only for a planted fault.
+    append: Option<Append>,
+}
+
+/// Something that leaves the shard.
+#[derive(Debug)]
+pub(crate) enum Deferred {
+    Reply(ReplyId, Answer),
+    Frame(ConnectionId, Frame),
+    /// With the deadline of the time of the decision: a later one may not be durable yet, and is told in its turn.
+    Assign {
+        task: TaskRef,
+        lease: u64,
+        deadline_ms: i64,
+    },
+    /// A worker's slot is free.
+    Return(OfferId),
+    Finish,
+}
+
+impl Deferred {
+    /// The caller that waits for it, and what that was to hear.
+    pub(crate) fn into_reply(self) -> Option<(ReplyId, Answer)> {
+        match self {
+            Self::Reply(reply, answer) => Some((reply, answer)),
+            Self::Frame(..) | Self::Assign { .. } | Self::Return(_) | Self::Finish => None,
+        }
+    }
+}
+
+/// The decisions of this turn, and the appends in flight, oldest first, numbered without gaps.
+pub(crate) struct Outbox {
+    batches: Vec<Batch>,
+    pending: VecDeque<Pending>,
+    next: AppendId,
+}
+
+impl Default for Outbox {
+    fn default() -> Self {
+        Self { batches: Vec::new(), pending: VecDeque::new(), next: AppendId(1) }
+    }
+}
+
+impl Outbox {
+    /// This turn's batch of the run.
+    pub(crate) fn batch(&mut self, run: RunId) -> &mut Batch {
+        let index = self.batches.iter().rposition(|batch| batch.run == run).unwrap_or_else(|| {
+            self.batches.push(Batch::new(run));
+            self.batches.len() - 1
+        });
+        &mut self.batches[index]
+    }
+
+    /// This turn's batches, which are appended next.
+    pub(crate) fn take_batches(&mut self) -> Vec<Batch> {
+        std::mem::take(&mut self.batches)
+    }
+
+    /// Whether this turn has decided something for the run that is not on its way yet.
+    pub(crate) fn has_decided(&self, run: RunId) -> bool {
+        self.batches.iter().any(|batch| batch.run == run && batch.count > 0)
+    }
+
+    /// Whether this turn has decided something for the session that is not on its way yet.
+    pub(crate) fn has_decided_session(&self, stream: RunId) -> bool {
+        let mut sessions = self.batches.iter().filter_map(|batch| batch.session.as_ref());
+        sessions.any(|session| session.stream == stream)
+    }
+
+    /// Keeps what leaves when the append is durable. Its number.
+    pub(crate) fn send(
+        &mut self,
+        append: &Append,
+        deferred: Vec<Deferred>,
+        waiting_creator: Option<ReplyId>,
+    ) -> AppendId {
+        let id = self.next;
+        self.next = AppendId(id.0 + 1);
+        self.pending.push_back(Pending {
+            id,
+            run: append.run,
+            first_seq: append.first_seq,
+            count: append.count,
+            events: append.events.clone(),
+            creates: append.create.is_some(),
+            deferred,
+            waiting_creator,
+            append: planted::is(Fault::AppendRepeatedAfterUnknown).then(|| append.clone()),
+        });
+        id
+    }
+
+    /// Keeps what rests on the append `last`; gives it back where that is durable already.
+    pub(crate) fn rest_on(&mut self, last: AppendId, deferred: Vec<Deferred>) -> Option<Vec<Deferred>> {
+        let oldest = self.pending.front().map_or(self.next, |pending| pending.id);
+        let place = last.0.checked_sub(oldest.0).and_then(|place| usize::try_from(place).ok());
+        match place.and_then(|place| self.pending.get_mut(place)) {
+            Some(pending) => {
+                pending.deferred.extend(deferred);
+                None
+            }
+            None => Some(deferred),
+        }
+    }
+
+    /// The oldest append in flight, whose outcome has come.
+    pub(crate) fn settle(&mut self) -> Option<Pending> {
+        self.pending.pop_front()
+    }
+
+    /// Puts the oldest append back: its outcome says nothing.
+    pub(crate) fn unsettle(&mut self, pending: Pending) {
+        self.pending.push_front(pending);
+    }
+
+    /// The oldest append in flight, or the next one.
+    pub(crate) fn oldest(&self) -> AppendId {
+        self.pending.front().map_or(self.next, |pending| pending.id)
+    }
+
+    /// Whether anything of the stream is in flight.
+    pub(crate) fn is_in_flight(&self, stream: RunId) -> bool {
+        self.pending.iter().any(|pending| pending.run == stream)
+    }
+
+    /// Appends in flight.
+    pub(crate) fn len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Throws everything away. Callers that wait, and what they were to hear.
+    pub(crate) fn abandon(&mut self) -> Vec<(ReplyId, Answer)> {
+        let pending = self.pending.drain(..).flat_map(|pending| pending.deferred);
+        let batches = self.batches.drain(..).flat_map(|batch| batch.deferred);
+        pending.chain(batches).filter_map(Deferred::into_reply).collect()
+    }
+
+    /// All appends in flight once more, for a planted fault.
+    pub(crate) fn repeated(&self) -> Vec<(AppendId, Append)> {
+        self.pending.iter().filter_map(|pending| Some((pending.id, pending.append.clone()?))).collect()
+    }
+}

@@ -1,0 +1,313 @@
+//! What callers ask for.
+
+use std::collections::BTreeSet;
+
+use capataz_contracts::v1;
+use capataz_engine::{self as engine, Effect, Refusal, TaskRef};
+use capataz_store::{Create, RunId};
+
+use crate::api::{Answer, CommandReply, Declined, Request, StartReply, StartRequest, WaitReply};
+use crate::outbox::Deferred;
+use crate::runs::{RunSlot, Waiter};
+use crate::shard::{Mode, Origin, Output, ReplyId, Shard, seed_of};
+use crate::timers::Timer;
+
+/// What an overloaded daemon asks its callers to wait. Milliseconds.
+const RETRY_AFTER_MS: i64 = 250;
+const OVERLOADED: Declined = Declined::Overloaded { retry_after_ms: RETRY_AFTER_MS };
+
+impl Origin {
+    /// The worker that is answered.
+    pub(crate) fn worker(self) -> Option<capataz_crew::ConnectionId> {
+        match self {
+            Self::Worker(connection) => Some(connection),
+            Self::Shard | Self::Caller(_) => None,
+        }
+    }
+
+    fn caller(self) -> Option<ReplyId> {
+        match self {
+            Self::Caller(reply) => Some(reply),
+            Self::Shard | Self::Worker(_) => None,
+        }
+    }
+}
+
+impl Shard {
+    pub(crate) fn request(&mut self, reply: ReplyId, request: Request, absent: &BTreeSet<String>) {
+        let serves = self.mode == Mode::Running;
+        match request {
+            Request::Start(request) => {
+                let started = match serves {
+                    true => self.start(reply, *request, absent),
+                    false => Err(Answer::Start(Err(Declined::Unavailable))),
+                };
+                if let Err(answer) = started {
+                    self.reply(reply, answer);
+                }
+            }
+            Request::Wait { .. } if !serves => self.reply(reply, Answer::Wait(Err(Declined::Unavailable))),
+            Request::Wait { run } => self.wait(reply, run),
+            Request::Command { .. } if !serves => {
+                self.reply(reply, Answer::Command(Err(Declined::Unavailable)));
+            }
+            Request::Command { run, if_seq, input } => self.command(reply, run, if_seq, *input),
+            Request::AcceptTransition { .. } if !serves => {
+                self.reply(reply, Answer::Transition(Err(Declined::Unavailable)));
+            }
+            Request::AcceptTransition { session, request_id } => {
+                self.accept_transition(reply, &session, request_id);
+            }
+            // The crew's; the driver asks it.
+            Request::CheckAgents { .. } | Request::ListAgents => {}
+        }
+    }
+
+    /// # Errors
+    /// What the caller is answered at once, for nothing was started.
+    fn start(
+        &mut self,
+        reply: ReplyId,
+        request: StartRequest,
+        absent: &BTreeSet<String>,
+    ) -> Result<(), Answer> {
+        if self.draining {
+            return Err(Answer::Start(Err(Declined::Draining)));
+        }
+        if self.runs.len() >= self.config.max_unfinished_runs || self.overloaded() {
+            return Err(Answer::Start(Err(OVERLOADED)));
+        }
+        if let Some(declined) = self.session_is_full(request.session.as_deref()) {
+            return Err(Answer::Start(Err(declined)));
+        }
+        let run = request.run;
+        let labels = request.start.labels.clone();
+        let (state, decision) = engine::start(seed_of(run), request.start, self.now)
+            .map_err(|refusal| Answer::from(StartReply::Refused(refusal)))?;
+        let create = Create {
+            kind: state.kind() as i32,
+            name: state.plan().name.clone(),
+            labels,
+            created_at: self.millis(),
+            key: request.key,
+        };
+        let mut slot = RunSlot::new(state);
+        if request.wait {
+            slot.waiters.push(Waiter { reply, started_it: true });
+        }
+        self.runs.insert(run, slot);
+        let batch = self.outbox.batch(run);
+        batch.create = Some(create);
+        batch.blobs = request.blobs;
+        if request.wait {
+            batch.waiting_creator = Some(reply);
+        } else {
+            batch.deferred.push(Deferred::Reply(reply, StartReply::Started { run }.into()));
+        }
+        self.decided(run, decision, None, Origin::Shard);
+        self.join_session(run);
+        for task in self.absent_tasks(run, absent) {
+            self.input(run, engine::Input::AgentAbsent { task }, Origin::Shard);
+        }
+        Ok(())
+    }
+
+    /// One task for each agent of the run's first wave that nobody serves.
+    fn absent_tasks(&self, run: RunId, absent: &BTreeSet<String>) -> Vec<TaskRef> {
+        if absent.is_empty() {
+            return Vec::new();
+        }
+        let Some(slot) = self.runs.get(run) else { return Vec::new() };
+        let agents = slot.state.plan().agents();
+        agents.into_iter().filter(|(agent, _)| absent.contains(*agent)).map(|(_, task)| task).collect()
+    }
+
+    fn overloaded(&self) -> bool {
+        self.outbox.len() >= self.config.max_pending_appends
+    }
+
+    fn wait(&mut self, reply: ReplyId, run: RunId) {
+        let limit = self.config.max_waiters_per_run;
+        let Some(slot) = self.runs.get_mut(run) else {
+            return self.reply(reply, WaitReply::NotActive { run });
+        };
+        if slot.waiters.len() >= limit {
+            return self.reply(reply, Answer::Wait(Err(OVERLOADED)));
+        }
+        slot.waiters.push(Waiter { reply, started_it: false });
+    }
+
+    pub(crate) fn forget(&mut self, reply: ReplyId, run: RunId) {
+        if let Some(slot) = self.runs.get_mut(run) {
+            slot.waiters.retain(|waiter| waiter.reply != reply);
+        }
+    }
+
+    fn command(&mut self, reply: ReplyId, run: RunId, if_seq: Option<u64>, input: engine::Input) {
+        if self.overloaded() {
+            return self.reply(reply, Answer::Command(Err(OVERLOADED)));
+        }
+        let Some(slot) = self.runs.get(run) else {
+            return self.reply(reply, CommandReply::NotActive { run });
+        };
+        let actual = slot.state.seq();
+        // A request that was carried out gets its answer again, whatever has happened since.
+        let repeats = slot.state.request_seq(request_id_of(&input)).is_some();
+        if !repeats && if_seq.is_some_and(|expected| expected != actual) {
+            // The number may be that of an event which is not durable yet.
+            let answer = CommandReply::SeqMismatch { actual }.into();
+            return self.outbox.batch(run).deferred.push(Deferred::Reply(reply, answer));
+        }
+        self.input(run, input, Origin::Caller(reply));
+    }
+
+    /// Lets the engine decide one input of a run. Its origin, where it is a caller or a worker, is answered when that is
+    /// durable.
+    pub(crate) fn input(&mut self, run: RunId, input: engine::Input, origin: Origin) {
+        let Some(slot) = self.runs.get_mut(run) else { return };
+        let task = match &input {
+            engine::Input::Extend { task, .. } | engine::Input::Retry { task, .. } => {
+                slot.state.plan().find(task)
+            }
+            _ => None,
+        };
+        match engine::decide(&mut slot.state, input, self.now) {
+            Ok(decision) => {
+                let answer = origin.caller().map(|reply| {
+                    let assignment = task.and_then(|task| slot.state.assignment(task));
+                    let done = CommandReply::Done {
+                        seq: decision.request_seq.unwrap_or(slot.state.seq()),
+                        deadline_ms: assignment.as_ref().map_or(0, |assignment| assignment.deadline_ms),
+                        activation: assignment.as_ref().map_or(0, |assignment| assignment.activation),
+                    };
+                    Deferred::Reply(reply, done.into())
+                });
+                self.decided(run, decision, answer, origin);
+                self.enforce_limit(run);
+            }
+            Err(Refusal::Corrupt(corrupt)) => {
+                tracing::error!(%run, %corrupt, "the engine wrote an event that it cannot fold");
+                if let Some(reply) = origin.caller() {
+                    self.reply(reply, Answer::Command(Err(Declined::Unavailable)));
+                }
+                self.commit_failed();
+            }
+            Err(refusal) => {
+                if let Some(reply) = origin.caller() {
+                    let answer = CommandReply::Refused(refusal).into();
+                    self.outbox.batch(run).deferred.push(Deferred::Reply(reply, answer));
+                }
+            }
+        }
+    }
+
+    /// Takes a decision into this turn's batch of the run, and its memory-only effects at once.
+    pub(crate) fn decided(
+        &mut self,
+        run: RunId,
+        decision: engine::Decision,
+        answer: Option<Deferred>,
+        origin: Origin,
+    ) {
+        let mut finishes = false;
+        for effect in decision.effects {
+            match effect {
+                Effect::Enqueue { task } => self.enqueue(run, task),
+                Effect::Dequeue { task } => self.dequeue(run, task),
+                Effect::Hold => self.queues.drop_run(run),
+                Effect::Release => self.enqueue_all(run),
+                // Nothing outside changes by it: it need not wait for the commit.
+                Effect::Query { query, asked } => self.out(Output::Query { run, query, asked }),
+                effect => {
+                    finishes |= effect == Effect::Finish;
+                    self.defer(run, effect, origin);
+                }
+            }
+        }
+        let batch = self.outbox.batch(run);
+        batch.add(decision.first_seq, decision.count, decision.events);
+        batch.deferred.extend(answer);
+        if finishes {
+            self.record_in_session(run);
+        }
+    }
+
+    /// The task waits for a slot of its agent. What a held run queues, it queues again when it is released.
+    fn enqueue(&mut self, run: RunId, task: TaskRef) {
+        let Some(slot) = self.runs.get(run).filter(|slot| slot.state.may_lease()) else { return };
+        let Some(declared) = slot.state.plan().task(task) else { return };
+        self.queues.add(run, &declared.agent, task);
+    }
+
+    fn dequeue(&mut self, run: RunId, task: TaskRef) {
+        let declared = self.runs.get(run).and_then(|slot| slot.state.plan().task(task));
+        if let Some(declared) = declared {
+            self.queues.remove(run, &declared.agent, task);
+        }
+    }
+
+    pub(crate) fn enqueue_all(&mut self, run: RunId) {
+        let Some(slot) = self.runs.get(run) else { return };
+        let queued: Vec<TaskRef> = slot.state.queued().collect();
+        for task in queued {
+            self.enqueue(run, task);
+        }
+    }
+
+    /// Ends a run that has outgrown its limit.
+    fn enforce_limit(&mut self, run: RunId) {
+        let limit = self.config.max_events_per_run;
+        let Some(slot) = self.runs.get(run) else { return };
+        if slot.state.seq() < limit
+            || slot.state.status() == v1::RunStatus::Cancelling
+            || slot.state.is_finished()
+        {
+            return;
+        }
+        self.input(run, engine::Input::LimitExceeded { limit }, Origin::Shard);
+    }
+
+    pub(crate) fn tick_run(&mut self, run: RunId) {
+        let Some(slot) = self.runs.get(run) else { return };
+        if slot.quiet_until > self.now {
+            return;
+        }
+        let due = slot.state.due(self.now);
+        let observed = due.filter_map(|task| Some((task, self.leases.of_task(run, task)?.observed())));
+        let observed = observed.collect();
+        self.input(run, engine::Input::Tick { observed }, Origin::Shard);
+        self.outbox.batch(run);
+    }
+
+    /// Keeps the run's timer in step with its state.
+    pub(crate) fn arm(&mut self, run: RunId) {
+        let Some(slot) = self.runs.get(run) else { return };
+        match slot.state.next_deadline().map(|at| at.max(slot.quiet_until)) {
+            Some(due) => self.timers.set(Timer::Run(run), due),
+            None => self.timers.cancel(Timer::Run(run)),
+        }
+    }
+}
+
+/// The id by which a user's request is known again; empty for what is not a user's request.
+fn request_id_of(input: &engine::Input) -> &str {
+    use engine::Input;
+    match input {
+        Input::Cancel { request_id, .. }
+        | Input::Pause { request_id }
+        | Input::Resume { request_id }
+        | Input::Extend { request_id, .. }
+        | Input::Retry { request_id, .. }
+        | Input::Propose { request_id, .. }
+        | Input::CloseBrowser { request_id }
+        | Input::Resolve { request_id, .. } => request_id,
+        Input::Lease { .. }
+        | Input::LeaseLost { .. }
+        | Input::Report { .. }
+        | Input::AgentAbsent { .. }
+        | Input::SessionTurn { .. }
+        | Input::Answered { .. }
+        | Input::LimitExceeded { .. }
+        | Input::Tick { .. } => "",
+    }
+}

@@ -1,0 +1,105 @@
+//! The runs in work.
+
+use std::collections::BTreeMap;
+
+use capataz_contracts::v1;
+use capataz_engine::{RunState, Timestamp};
+use capataz_store::{Millis, RunId, Summary};
+
+use crate::ReplyId;
+use crate::outbox::AppendId;
+
+/// What the run list was told: the status, and the settled tasks in steps.
+pub(crate) type Projected = (v1::RunStatus, usize);
+
+/// A caller that waits for a run's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waiter {
+    pub(crate) reply: ReplyId,
+    /// It has started the run, and is answered as such.
+    pub(crate) started_it: bool,
+}
+
+pub(crate) struct RunSlot {
+    pub(crate) state: RunState,
+    /// The newest append of this run that is in flight or done.
+    pub(crate) last_append: AppendId,
+    /// What the run list was told last: status and wave.
+    pub(crate) projected: Projected,
+    pub(crate) waiters: Vec<Waiter>,
+    /// Timers stand still until then, after a restart.
+    pub(crate) quiet_until: Timestamp,
+    pub(crate) snapshot_seq: u64,
+}
+
+impl RunSlot {
+    pub(crate) fn new(state: RunState) -> Self {
+        Self {
+            state,
+            last_append: AppendId(0),
+            projected: (v1::RunStatus::Unspecified, 0),
+            waiters: Vec::new(),
+            quiet_until: Timestamp::default(),
+            snapshot_seq: 0,
+        }
+    }
+
+    /// What the run list says of the run; `None` where it says so already.
+    pub(crate) fn listed(&mut self) -> Option<Summary> {
+        let (settled, total) = self.state.progress();
+        let projected = (self.state.status(), settled as usize / 256);
+        if projected == self.projected {
+            return None;
+        }
+        self.projected = projected;
+        Some(Summary {
+            status: self.state.status() as i32,
+            outcome: self.state.outcome().map_or(0, |outcome| outcome as i32),
+            updated_at: Millis(self.state.updated_at_ms()),
+            finished_at: self.state.finished_at_ms().map(Millis),
+            tasks_total: total,
+            tasks_settled: settled,
+        })
+    }
+}
+
+/// All runs in work, by their ids.
+#[derive(Default)]
+pub(crate) struct Runs {
+    slots: BTreeMap<RunId, RunSlot>,
+}
+
+impl Runs {
+    pub(crate) fn insert(&mut self, run: RunId, slot: RunSlot) {
+        self.slots.insert(run, slot);
+    }
+
+    pub(crate) fn get(&self, run: RunId) -> Option<&RunSlot> {
+        self.slots.get(&run)
+    }
+
+    pub(crate) fn get_mut(&mut self, run: RunId) -> Option<&mut RunSlot> {
+        self.slots.get_mut(&run)
+    }
+
+    pub(crate) fn remove(&mut self, run: RunId) -> Option<RunSlot> {
+        self.slots.remove(&run)
+    }
+
+    pub(crate) fn contains(&self, run: RunId) -> bool {
+        self.slots.contains_key(&run)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (RunId, &RunSlot)> {
+        self.slots.iter().map(|(run, slot)| (*run, slot))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Throws everything away. Callers that wait.
+    pub(crate) fn abandon(&mut self) -> Vec<Waiter> {
+        std::mem::take(&mut self.slots).into_values().flat_map(|slot| slot.waiters).collect()
+    }
+}

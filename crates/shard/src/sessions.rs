@@ -1,0 +1,371 @@
+//! Sessions in memory: whose turn it is, and which have to be read. It decides nothing about runs.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use capataz_contracts::v1;
+use capataz_engine::planted::{self, Fault};
+use capataz_engine::session::{self, Accepted, SessionDecision, SessionState};
+use capataz_engine::{RunState, Timestamp};
+use capataz_store::{BlobHash, RunId, Snapshot};
+
+use crate::ReplyId;
+use crate::api::TransitionReply;
+use crate::outbox::AppendId;
+
+/// The label by which the runs and the stream of a session are found.
+pub const SESSION_LABEL: &str = "capataz.session";
+
+/// Version of the encoding of a session's snapshot.
+pub const SESSION_SNAPSHOT_FORMAT: u32 = 1;
+
+/// The stream of a session's events: a name has one, on every machine.
+#[must_use]
+pub fn session_stream(session: &str) -> RunId {
+    let hash = BlobHash::of(format!("capataz session {session}").as_bytes());
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(hash.0.first_chunk::<16>().unwrap_or(&[0; 16]));
+    RunId(uuid::Builder::from_custom_bytes(bytes).into_uuid())
+}
+
+/// What an ask adds to its session, with its last event.
+pub(crate) struct SessionAppend {
+    pub(crate) stream: RunId,
+    pub(crate) decision: SessionDecision,
+}
+
+/// A session in memory.
+#[derive(Default)]
+struct Slot {
+    state: Loaded,
+    /// The ask whose turn it is.
+    active: Option<RunId>,
+    waiting: VecDeque<RunId>,
+    /// Accepted transitions that wait for the session to be read.
+    commands: Vec<(ReplyId, String)>,
+    last_append: AppendId,
+    snapshot_seq: u64,
+    /// The number under which it was asked for last.
+    load: u64,
+    /// It is to be read again once nothing of it is in flight.
+    reread: bool,
+    /// Its place among the idle ones.
+    idle: Option<u64>,
+}
+
+#[derive(Default)]
+enum Loaded {
+    /// It was asked for.
+    #[default]
+    Loading,
+    /// `None` where there is no such session yet.
+    Ready(Option<Box<SessionState>>),
+}
+
+impl Slot {
+    fn is_idle(&self) -> bool {
+        self.active.is_none() && self.waiting.is_empty() && self.commands.is_empty()
+    }
+
+    fn state(&self) -> Option<&SessionState> {
+        match &self.state {
+            Loaded::Ready(state) => state.as_deref(),
+            Loaded::Loading => None,
+        }
+    }
+
+    fn is_loaded(&self) -> bool {
+        matches!(self.state, Loaded::Ready(_))
+    }
+}
+
+/// A session that is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Load {
+    pub(crate) stream: RunId,
+    pub(crate) number: u64,
+}
+
+/// What became of a request for a transition.
+pub(crate) enum Transition {
+    Accepted {
+        accepted: Accepted,
+        decision: Option<SessionDecision>,
+        last_append: AppendId,
+    },
+    Refused(TransitionReply),
+    /// It is carried out when the session has been read.
+    Waits,
+    Full,
+}
+
+/// All sessions in memory. A session that an ask works in or waits for is among them.
+#[derive(Default)]
+pub(crate) struct Sessions {
+    slots: BTreeMap<RunId, Slot>,
+    /// Sessions that nobody asks anything, each once, those first that were left first; some may be busy again.
+    idle: BTreeMap<u64, RunId>,
+    /// Sessions that were asked for.
+    loads: u64,
+    wanted: Vec<Load>,
+    /// Sweeps that were let go and have not ended.
+    sweeps: u32,
+    /// Sessions that are read when no sweep is at work any more, for it may remove them.
+    unread: BTreeSet<RunId>,
+}
+
+impl Sessions {
+    /// Asks that wait for their turn.
+    pub(crate) fn waiting(&self, stream: RunId) -> usize {
+        self.slots.get(&stream).map_or(0, |slot| slot.waiting.len())
+    }
+
+    pub(crate) fn contains(&self, stream: RunId) -> bool {
+        self.slots.contains_key(&stream)
+    }
+
+    /// Whether the session's state is known.
+    pub(crate) fn is_loaded(&self, stream: RunId) -> bool {
+        self.slots.get(&stream).is_some_and(Slot::is_loaded)
+    }
+
+    /// Sessions that have to be read now.
+    pub(crate) fn take_wanted(&mut self) -> Vec<Load> {
+        std::mem::take(&mut self.wanted)
+    }
+
+    /// The ask waits for its turn.
+    pub(crate) fn join(&mut self, stream: RunId, run: RunId) {
+        self.slot(stream).waiting.push_back(run);
+    }
+
+    /// The next ask of the session that still awaits its turn, where none is at work; what it finds there.
+    pub(crate) fn next_turn(
+        &mut self,
+        stream: RunId,
+        now: Timestamp,
+        awaits: impl Fn(RunId) -> bool,
+    ) -> Option<(RunId, v1::SessionContext)> {
+        let slot = self.slots.get_mut(&stream)?;
+        let (None, Loaded::Ready(state)) = (slot.active, &slot.state) else { return None };
+        let run = std::iter::from_fn(|| slot.waiting.pop_front()).find(|run| awaits(*run))?;
+        slot.active = Some(run);
+        Some((run, state.as_ref().map(|state| state.context(now)).unwrap_or_default()))
+    }
+
+    /// The ask is over, or never was.
+    pub(crate) fn leave(&mut self, stream: RunId, run: RunId) {
+        let Some(slot) = self.slots.get_mut(&stream) else { return };
+        slot.waiting.retain(|waiting| *waiting != run);
+        if slot.active == Some(run) {
+            slot.active = None;
+        }
+    }
+
+    /// Where nobody asks anything of the session, it may be forgotten when others need the room.
+    pub(crate) fn rest(&mut self, stream: RunId, oldest_in_flight: AppendId, most: usize) {
+        let Some(slot) = self.slots.get_mut(&stream) else { return };
+        if !slot.is_loaded() || slot.active.is_some() {
+            return;
+        }
+        // It was used just now: whatever place it had among those to forget is no longer its own.
+        if let Some(place) = slot.idle.take() {
+            self.idle.remove(&place);
+        }
+        let place = self.idle.last_key_value().map_or(0, |(last, _)| last + 1);
+        slot.idle = Some(place);
+        self.idle.insert(place, stream);
+        while self.idle.len() > most {
+            let Some((_, oldest)) = self.idle.pop_first() else { return };
+            let Entry::Occupied(mut slot) = self.slots.entry(oldest) else { continue };
+            slot.get_mut().idle = None;
+            if slot.get().is_idle() && slot.get().last_append < oldest_in_flight {
+                slot.remove();
+            }
+        }
+    }
+
+    /// A session was read; `None` where there is none. Transitions that waited for it; `None` where the answer is old.
+    pub(crate) fn loaded(
+        &mut self,
+        load: Load,
+        state: Option<Box<SessionState>>,
+    ) -> Option<Vec<(ReplyId, String)>> {
+        let slot = self.slots.get_mut(&load.stream)?;
+        // What was read for an earlier question may be another session by now.
+        if slot.is_loaded() || slot.load != load.number {
+            return None;
+        }
+        slot.snapshot_seq = state.as_ref().map_or(0, |state| state.seq());
+        slot.state = Loaded::Ready(state);
+        Some(std::mem::take(&mut slot.commands))
+    }
+
+    /// What the ask that has just ended adds to its session.
+    pub(crate) fn record(&mut self, stream: RunId, run: RunId, ask: &RunState) -> Option<SessionDecision> {
+        let slot = self.slots.get_mut(&stream)?;
+        let Loaded::Ready(state) = &mut slot.state else { return None };
+        if slot.active != Some(run) {
+            return None;
+        }
+        session::record(state, ask, &run.to_string())
+    }
+
+    /// Somebody accepts a transition of the session.
+    pub(crate) fn ask_transition(
+        &mut self,
+        stream: RunId,
+        reply: ReplyId,
+        request_id: String,
+        now: Timestamp,
+        most_waiting: usize,
+    ) -> Transition {
+        let slot = self.slot(stream);
+        if slot.is_loaded() {
+            return self.accept(stream, &request_id, now);
+        }
+        if slot.commands.len() >= most_waiting {
+            return Transition::Full;
+        }
+        slot.commands.push((reply, request_id));
+        Transition::Waits
+    }
+
+    /// Carries out a transition of a session that was read.
+    pub(crate) fn accept(&mut self, stream: RunId, request_id: &str, now: Timestamp) -> Transition {
+        let slot = self.slots.get_mut(&stream);
+        let last_append = slot.as_ref().map_or(AppendId(0), |slot| slot.last_append);
+        let Some(Slot { state: Loaded::Ready(Some(state)), .. }) = slot else {
+            return Transition::Refused(TransitionReply::SessionNotFound);
+        };
+        match state.accept(request_id, now) {
+            Err(_) => Transition::Refused(TransitionReply::TransitionNotFound),
+            Ok((accepted, decision)) => Transition::Accepted { accepted, decision, last_append },
+        }
+    }
+
+    /// The state of a session that exists and was read.
+    pub(crate) fn state(&self, stream: RunId) -> Option<&SessionState> {
+        self.slots.get(&stream)?.state()
+    }
+
+    /// The newest append of the session.
+    pub(crate) fn appended(&mut self, stream: RunId, append: AppendId) {
+        if let Some(slot) = self.slots.get_mut(&stream) {
+            slot.last_append = append;
+        }
+    }
+
+    /// What was decided for the session will never be stored: it is read again, once nothing of it is in flight.
+    pub(crate) fn doubt(&mut self, stream: RunId) {
+        let Some(slot) = self.slots.get_mut(&stream) else { return };
+        slot.state = Loaded::Loading;
+        slot.load = 0;
+        slot.reread = true;
+    }
+
+    /// Reads the session again where it is in doubt; nothing of it is in flight.
+    pub(crate) fn settled(&mut self, stream: RunId) {
+        let Some(slot) = self.slots.get_mut(&stream).filter(|slot| slot.reread) else { return };
+        slot.reread = false;
+        self.load(stream);
+    }
+
+    /// Whether the session waits for its appends in flight before it is read again.
+    pub(crate) fn is_in_doubt(&self, stream: RunId) -> bool {
+        self.slots.get(&stream).is_some_and(|slot| slot.reread)
+    }
+
+    /// The snapshot of a long session, where one is due and this was its newest append.
+    pub(crate) fn snapshot_due(
+        &mut self,
+        stream: RunId,
+        committed: AppendId,
+        every: u64,
+    ) -> Option<Snapshot> {
+        let slot = self.slots.get_mut(&stream)?;
+        let Loaded::Ready(Some(state)) = &slot.state else { return None };
+        let seq = state.seq();
+        if slot.last_append != committed || seq < slot.snapshot_seq.saturating_add(every) {
+            return None;
+        }
+        slot.snapshot_seq = seq;
+        match state.snapshot() {
+            Ok(state) => Some(Snapshot { seq, format: SESSION_SNAPSHOT_FORMAT, state: state.into() }),
+            Err(error) => {
+                tracing::warn!(session = %stream, %error, "the state could not be cached");
+                None
+            }
+        }
+    }
+
+    /// A session that was read with the shard.
+    pub(crate) fn recover(&mut self, stream: RunId, state: Option<SessionState>) {
+        let snapshot_seq = state.as_ref().map_or(0, SessionState::seq);
+        let slot = Slot { state: Loaded::Ready(state.map(Box::new)), snapshot_seq, ..Slot::default() };
+        self.slots.insert(stream, slot);
+    }
+
+    /// An ask that was read with the shard had its turn.
+    pub(crate) fn resume(&mut self, stream: RunId, run: RunId) {
+        if let Some(slot) = self.slots.get_mut(&stream) {
+            slot.active = Some(run);
+        }
+    }
+
+    pub(crate) fn streams(&self) -> Vec<RunId> {
+        self.slots.keys().copied().collect()
+    }
+
+    /// Retention is let go. The sessions that it must keep, because somebody is in the middle of them.
+    pub(crate) fn sweep(&mut self, oldest_in_flight: AppendId) -> BTreeSet<RunId> {
+        self.slots.retain(|_, slot| {
+            slot.idle = None;
+            !slot.is_idle() || slot.last_append >= oldest_in_flight
+        });
+        self.idle.clear();
+        self.sweeps += 1;
+        let in_use = self.slots.keys().filter(|_| !planted::is(Fault::SweepRemovesASessionInUse));
+        in_use.copied().collect()
+    }
+
+    /// A sweep has ended: what it may have removed is read now.
+    pub(crate) fn swept(&mut self) {
+        self.sweeps = self.sweeps.saturating_sub(1);
+        if self.sweeps > 0 {
+            return;
+        }
+        for stream in std::mem::take(&mut self.unread) {
+            self.load(stream);
+        }
+    }
+
+    /// Throws everything away. Callers that wait for a transition.
+    pub(crate) fn abandon(&mut self) -> Vec<ReplyId> {
+        let loads = self.loads;
+        let sessions = std::mem::take(self);
+        self.loads = loads;
+        let commands = sessions.slots.into_values().flat_map(|slot| slot.commands);
+        commands.map(|(reply, _)| reply).collect()
+    }
+
+    fn slot(&mut self, stream: RunId) -> &mut Slot {
+        if let Entry::Vacant(slot) = self.slots.entry(stream) {
+            slot.insert(Slot::default());
+            if self.sweeps > 0 {
+                self.unread.insert(stream);
+            } else {
+                self.load(stream);
+            }
+        }
+        self.slots.entry(stream).or_default()
+    }
+
+    /// Asks for the session to be read.
+    fn load(&mut self, stream: RunId) {
+        let Some(slot) = self.slots.get_mut(&stream) else { return };
+        self.loads += 1;
+        slot.load = self.loads;
+        self.wanted.push(Load { stream, number: self.loads });
+    }
+}

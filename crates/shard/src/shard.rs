@@ -1,0 +1,349 @@
+//! [`Shard`]: what comes in and what goes out.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use capataz_contracts::v1;
+use capataz_crew::link::{End, Packet};
+use capataz_crew::{ConnectionId, ToCrew, ToShard};
+use capataz_engine::session::SessionState;
+use capataz_engine::{Query, QueryAnswer, QueryId, RunState, TaskRef, Timestamp};
+use capataz_store::{Append, AppendOutcome, Millis, Position, Retention, RunId, Snapshot};
+
+use crate::api::{Answer, Request};
+use crate::leases::Leases;
+use crate::outbox::{AppendId, Outbox};
+use crate::queues::Queues;
+use crate::recovery::Recovered;
+use crate::runs::Runs;
+use crate::sessions::{Load, Sessions};
+use crate::timers::{Timer, Timers};
+
+/// Names a caller that waits for an answer; given by the shell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReplyId(pub u64);
+
+/// Limits and times of a shard, and the times that it shares with the crew. Milliseconds unless the name says otherwise.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// A worker's frame is due at least this often, and so is one of ours to it.
+    pub heartbeat_ms: i64,
+    /// Heartbeats that may be missed in a row before either end takes the other for lost (seed 000, contract 3; CONTRACTS §1.3).
+    pub missed_heartbeats: i64,
+    /// Time in which a worker acknowledges an assignment.
+    pub ack_timeout_ms: i64,
+    /// How long a lease waits for its worker to come back.
+    pub reattach_ms: i64,
+    /// Unfinished runs beyond which new ones are refused.
+    pub max_unfinished_runs: usize,
+    /// Appends in flight beyond which new requests are refused.
+    pub max_pending_appends: usize,
+    /// Callers that may wait for one run.
+    pub max_waiters_per_run: usize,
+    /// Events after which a run's state is cached in the store.
+    pub snapshot_every: u64,
+    /// Events after which a session's state is cached in the store.
+    pub session_snapshot_every: u64,
+    /// Sessions that nobody asks anything, kept in memory.
+    pub max_idle_sessions: usize,
+    /// Asks of one session that may wait for their turn.
+    pub max_waiting_per_session: usize,
+    /// Events after which a run is ended with RUN_LIMIT_EXCEEDED.
+    pub max_events_per_run: u64,
+    /// Bytes of outputs in the answer to a caller that waits.
+    pub max_result_bytes: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            heartbeat_ms: 5_000,
+            missed_heartbeats: 3,
+            ack_timeout_ms: 10_000,
+            reattach_ms: 15_000,
+            max_unfinished_runs: 200_000,
+            max_pending_appends: 8_192,
+            max_waiters_per_run: 1_024,
+            snapshot_every: 2_000,
+            session_snapshot_every: 64,
+            max_idle_sessions: 1_024,
+            max_waiting_per_session: 256,
+            max_events_per_run: 1_000_000,
+            max_result_bytes: 1024 * 1024,
+        }
+    }
+}
+
+/// What a shard is told.
+#[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "one for each input, moved once")]
+pub enum Input {
+    /// `absent` are those of a start's agents that nobody serves now.
+    Request { reply: ReplyId, request: Request, absent: BTreeSet<String> },
+    /// The caller no longer waits.
+    Forget { reply: ReplyId, run: RunId },
+    /// A message of the crew.
+    Packet(Packet<ToShard>),
+    /// The outcomes of the oldest appends in flight, in their order.
+    Committed { outcomes: Vec<AppendOutcome> },
+    /// A commit failed: nobody knows what is durable.
+    CommitFailed,
+    /// The shard was claimed and its unfinished runs read.
+    Recovered(Recovered),
+    /// The answer to [`Output::LoadSession`]; `None` where there is no such session.
+    SessionLoaded { stream: RunId, load: u64, state: Option<Box<SessionState>> },
+    /// Retention is due: answered with [`Output::Sweep`].
+    Sweep(Box<Retention>),
+    /// The sweep that was let go has ended, well or not.
+    Swept,
+    /// The answer to [`Output::Query`].
+    Answered { run: RunId, query: QueryId, answer: QueryAnswer },
+    /// The time of [`Shard::next_wake`] has come.
+    Wake,
+    /// No new runs from now on.
+    Drain,
+}
+
+/// What a shard wants done. In order.
+#[derive(Debug)]
+pub enum Output {
+    Append {
+        id: AppendId,
+        append: Append,
+    },
+    /// A message to the crew.
+    Packet(Packet<ToCrew>),
+    Reply {
+        reply: ReplyId,
+        answer: Answer,
+    },
+    /// These events are durable.
+    Publish(Published),
+    /// Not durable; for whoever looks on.
+    Progress(v1::ProgressFrame),
+    PutSnapshot {
+        run: RunId,
+        snapshot: Snapshot,
+    },
+    /// Read a session and answer with [`Input::SessionLoaded`], under the same number. The answer to an older one is
+    /// not believed.
+    LoadSession {
+        stream: RunId,
+        load: u64,
+    },
+    /// Let retention sweep, but for the streams that are in use; `None` where it must not sweep now. In the writer's
+    /// order, and answered with [`Input::Swept`].
+    Sweep {
+        retention: Option<Box<Retention>>,
+    },
+    /// Find this out and answer with [`Input::Answered`].
+    Query {
+        run: RunId,
+        query: QueryId,
+        asked: Query,
+    },
+    /// A script has ended: nobody needs its browser any more.
+    ScriptOver {
+        run: RunId,
+    },
+    /// Claim the shard anew, read it, and answer with [`Input::Recovered`]. Every append in flight is void.
+    Restart,
+    /// Another daemon owns the shard.
+    Fenced,
+}
+
+/// Events of one append, durable.
+#[derive(Clone, Debug)]
+pub struct Published {
+    pub position: Position,
+    pub run: RunId,
+    pub first_seq: u64,
+    pub count: u32,
+    /// Each with a varint length before it.
+    pub events: Bytes,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Running,
+    /// Waits for [`Input::Recovered`].
+    Recovering,
+    Fenced,
+}
+
+/// Who wants an input of a run, and is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The shard's own.
+    Shard,
+    Caller(ReplyId),
+    /// A worker that reports.
+    Worker(ConnectionId),
+}
+
+/// All runs of one shard.
+///
+/// Its parts own what they hold, and none of them knows another; what follows from one for another is said here.
+pub struct Shard {
+    pub(crate) config: Config,
+    pub(crate) mode: Mode,
+    pub(crate) draining: bool,
+    pub(crate) now: Timestamp,
+    pub(crate) runs: Runs,
+    pub(crate) leases: Leases,
+    pub(crate) queues: Queues,
+    pub(crate) sessions: Sessions,
+    pub(crate) timers: Timers,
+    pub(crate) outbox: Outbox,
+    /// This end of what joins the shard and the crew.
+    link: End,
+    outputs: Vec<Output>,
+}
+
+impl std::fmt::Debug for Shard {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Shard")
+            .field("mode", &self.mode)
+            .field("runs", &self.runs.len())
+            .field("pending", &self.outbox.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shard {
+    /// A shard that waits for its first [`Input::Recovered`].
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            mode: Mode::Recovering,
+            draining: false,
+            now: Timestamp::default(),
+            runs: Runs::default(),
+            leases: Leases::default(),
+            queues: Queues::default(),
+            sessions: Sessions::default(),
+            timers: Timers::default(),
+            outbox: Outbox::default(),
+            link: End::default(),
+            outputs: Vec::new(),
+        }
+    }
+
+    /// Handles one input at the given time (Unix milliseconds) and appends to `outputs` what is to be done, in order.
+    /// What it decides is appended at the end of the turn ([`Shard::end_turn`]).
+    pub fn handle(&mut self, now: Timestamp, input: Input, outputs: &mut Vec<Output>) {
+        self.now = self.now.max(now);
+        std::mem::swap(&mut self.outputs, outputs);
+        match input {
+            Input::Request { reply, request, absent } => self.request(reply, request, &absent),
+            Input::Forget { reply, run } => self.forget(reply, run),
+            Input::Packet(packet) => self.packet(packet),
+            Input::Committed { outcomes } => self.committed(outcomes),
+            Input::CommitFailed => self.commit_failed(),
+            Input::Recovered(recovered) => self.recovered(recovered),
+            Input::SessionLoaded { stream, load, state } => {
+                self.session_loaded(Load { stream, number: load }, state);
+            }
+            Input::Sweep(retention) => self.sweep(retention),
+            Input::Swept => self.swept(),
+            Input::Answered { run, query, answer } => self.answered(run, query, answer),
+            Input::Wake => {}
+            Input::Drain => self.draining = true,
+        }
+        self.fire_timers();
+        self.say_wants();
+        std::mem::swap(&mut self.outputs, outputs);
+    }
+
+    /// Ends a turn of one or more inputs: what they have decided is appended, with one append for each run.
+    pub fn end_turn(&mut self, outputs: &mut Vec<Output>) {
+        std::mem::swap(&mut self.outputs, outputs);
+        self.flush();
+        self.say_wants();
+        std::mem::swap(&mut self.outputs, outputs);
+    }
+
+    /// When [`Input::Wake`] is due.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Timestamp> {
+        self.timers.next()
+    }
+
+    /// Runs in work.
+    #[must_use]
+    pub fn run_count(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Appends that were not answered yet.
+    #[must_use]
+    pub fn pending_appends(&self) -> usize {
+        self.outbox.len()
+    }
+
+    /// The state of a run in work, for invariant checks.
+    #[must_use]
+    pub fn run(&self, run: RunId) -> Option<&RunState> {
+        self.runs.get(run).map(|slot| &slot.state)
+    }
+
+    /// Live leases whose workers are connected, for invariant checks.
+    pub fn attached(&self) -> impl Iterator<Item = Attached<'_>> {
+        self.leases.seated().filter_map(|(run, task, held)| {
+            let seat = held.seat()?;
+            let (token, worker) = (held.token, &*held.worker);
+            Some(Attached { run, task, token, worker, offer: seat.offer })
+        })
+    }
+
+    fn fire_timers(&mut self) {
+        while self.mode == Mode::Running
+            && let Some(timer) = self.timers.fire(self.now)
+        {
+            match timer {
+                Timer::Run(run) => self.tick_run(run),
+                Timer::Reattach(run, task, token) => self.reattach_expired(run, task, token),
+                Timer::Beat => self.beat(),
+            }
+        }
+    }
+
+    pub(crate) fn out(&mut self, output: Output) {
+        self.outputs.push(output);
+    }
+
+    pub(crate) fn reply(&mut self, reply: ReplyId, answer: impl Into<Answer>) {
+        self.outputs.push(Output::Reply { reply, answer: answer.into() });
+    }
+
+    pub(crate) fn tell(&mut self, body: ToCrew) {
+        let packet = self.link.pack(body);
+        self.outputs.push(Output::Packet(packet));
+    }
+
+    pub(crate) fn link(&mut self) -> &mut End {
+        &mut self.link
+    }
+
+    pub(crate) fn millis(&self) -> Millis {
+        Millis(self.now.0)
+    }
+}
+
+/// A live lease whose worker is connected.
+#[derive(Clone, Copy, Debug)]
+pub struct Attached<'a> {
+    pub run: RunId,
+    pub task: TaskRef,
+    pub token: u64,
+    pub worker: &'a str,
+    /// The slot that it has.
+    pub offer: capataz_crew::OfferId,
+}
+
+/// What tells a run's jitter from that of others.
+pub(crate) fn seed_of(run: RunId) -> u64 {
+    run.0.as_u64_pair().1
+}

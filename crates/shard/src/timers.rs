@@ -1,0 +1,58 @@
+//! What is due when. Each timer has one time at most.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use capataz_engine::{TaskRef, Timestamp};
+use capataz_store::RunId;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Timer {
+    /// The run's next deadline.
+    Run(RunId),
+    /// The end of the time in which a lease's worker may come back.
+    Reattach(RunId, TaskRef, u64),
+    /// A word to the crew.
+    Beat,
+}
+
+#[derive(Default)]
+pub(crate) struct Timers {
+    queue: BTreeSet<(Timestamp, Timer)>,
+    due: BTreeMap<Timer, Timestamp>,
+}
+
+impl Timers {
+    /// The timer is due then, and not at the time that was set before.
+    pub(crate) fn set(&mut self, timer: Timer, at: Timestamp) {
+        if let Some(before) = self.due.insert(timer, at) {
+            self.queue.remove(&(before, timer));
+        }
+        self.queue.insert((at, timer));
+    }
+
+    pub(crate) fn cancel(&mut self, timer: Timer) {
+        if let Some(at) = self.due.remove(&timer) {
+            self.queue.remove(&(at, timer));
+        }
+    }
+
+    pub(crate) fn is_set(&self, timer: Timer) -> bool {
+        self.due.contains_key(&timer)
+    }
+
+    pub(crate) fn next(&self) -> Option<Timestamp> {
+        self.queue.first().map(|(at, _)| *at)
+    }
+
+    /// The timer that is due first, where one is due by now. It is set no more.
+    pub(crate) fn fire(&mut self, now: Timestamp) -> Option<Timer> {
+        let (at, timer) = self.queue.first().copied().filter(|(at, _)| *at <= now)?;
+        self.queue.remove(&(at, timer));
+        self.due.remove(&timer);
+        Some(timer)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}

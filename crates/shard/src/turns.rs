@@ -1,0 +1,256 @@
+//! Asks in their sessions: whose turn it is, which spec an ask goes to, what it leaves behind.
+
+use std::collections::BTreeMap;
+
+use capataz_contracts::v1;
+use capataz_engine::planted::{self, Fault};
+use capataz_engine::session::SessionState;
+use capataz_engine::{self as engine, Query, QueryAnswer, QueryId};
+use capataz_store::{Append, Create, Millis, Retention, RunId, Summary};
+
+use crate::api::{Answer, Declined, TransitionReply};
+use crate::outbox::{AppendId, Deferred};
+use crate::sessions::{Load, SESSION_LABEL, SessionAppend, Transition, session_stream};
+use crate::shard::{Mode, Origin, Output, ReplyId, Shard};
+
+/// What a full session asks its callers to wait. Milliseconds.
+const RETRY_AFTER_MS: i64 = 1_000;
+
+/// Finds the spec for an ask, out of those that the daemon knows. Pure: the same question has the same answer.
+pub trait Route: Send + Sync {
+    /// `spec` is the one that is asked for; without it the router chooses.
+    fn route(&self, ask: &v1::Ask, context: &v1::SessionContext, spec: Option<&str>) -> Chosen;
+}
+
+/// What a router chose.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chosen {
+    /// The spec and the agent that serves it, or why there is none.
+    pub target: Result<(Box<v1::Routing>, String), v1::Error>,
+    pub default_spec: Option<String>,
+}
+
+/// The answer to a query for a spec.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// The spec that was asked for by name; empty where the router was to choose.
+    pub spec: String,
+    /// The spec and the agent that serves it, or why there is none.
+    pub target: Result<(Box<v1::Routing>, String), v1::Error>,
+    /// The session's spec is gone, and the router chose another one.
+    pub rerouted: bool,
+    pub default_spec: Option<String>,
+}
+
+impl Shard {
+    /// Whether one more ask may wait for its turn.
+    pub(crate) fn session_is_full(&self, session: Option<&str>) -> Option<Declined> {
+        let waiting = self.sessions.waiting(session_stream(session?));
+        let full = waiting >= self.config.max_waiting_per_session;
+        full.then_some(Declined::Overloaded { retry_after_ms: RETRY_AFTER_MS })
+    }
+
+    /// The ask waits for its turn in its session, if it has one.
+    pub(crate) fn join_session(&mut self, run: RunId) {
+        let Some(slot) = self.runs.get(run) else { return };
+        let Some(session) = slot.state.awaited_session() else { return };
+        let stream = session_stream(session);
+        self.sessions.join(stream, run);
+        self.load_sessions();
+        self.next_turn(stream);
+    }
+
+    pub(crate) fn load_sessions(&mut self) {
+        for Load { stream, number } in self.sessions.take_wanted() {
+            self.out(Output::LoadSession { stream, load: number });
+        }
+    }
+
+    /// The shell has read a session; `None` where there is none.
+    pub(crate) fn session_loaded(&mut self, load: Load, state: Option<Box<SessionState>>) {
+        let stream = load.stream;
+        let Some(commands) = self.sessions.loaded(load, state) else { return };
+        for (reply, request_id) in commands {
+            let transition = self.sessions.accept(stream, &request_id, self.now);
+            self.transition(reply, stream, transition);
+        }
+        self.next_turn(stream);
+    }
+
+    /// Lets the next ask of the session begin, where none is at work.
+    pub(crate) fn next_turn(&mut self, stream: RunId) {
+        let runs = &self.runs;
+        let awaits = |run| runs.get(run).is_some_and(|slot| slot.state.awaited_session().is_some());
+        match self.sessions.next_turn(stream, self.now, awaits) {
+            Some((run, context)) => self.input(run, engine::Input::SessionTurn { context }, Origin::Shard),
+            None => self.sessions.rest(stream, self.outbox.oldest(), self.config.max_idle_sessions),
+        }
+    }
+
+    /// The ask is over, or never was: the next one has its turn.
+    pub(crate) fn leave_session(&mut self, run: RunId, session: &str) {
+        let stream = session_stream(session);
+        self.sessions.leave(stream, run);
+        self.next_turn(stream);
+    }
+
+    /// What the ask that has just ended adds to its session.
+    pub(crate) fn record_in_session(&mut self, run: RunId) {
+        let Some(slot) = self.runs.get(run) else { return };
+        let Some(name) = slot.state.session() else { return };
+        let stream = session_stream(name);
+        if let Some(decision) = self.sessions.record(stream, run, &slot.state) {
+            self.outbox.batch(run).session = Some(SessionAppend { stream, decision });
+        }
+    }
+
+    /// The user accepts a suggested transition.
+    pub(crate) fn accept_transition(&mut self, reply: ReplyId, session: &str, request_id: String) {
+        let stream = session_stream(session);
+        let most = self.config.max_waiting_per_session;
+        let transition = self.sessions.ask_transition(stream, reply, request_id, self.now, most);
+        self.load_sessions();
+        self.transition(reply, stream, transition);
+        self.next_turn(stream);
+    }
+
+    fn transition(&mut self, reply: ReplyId, stream: RunId, transition: Transition) {
+        match transition {
+            Transition::Waits => {}
+            Transition::Full => {
+                let declined = Declined::Overloaded { retry_after_ms: RETRY_AFTER_MS };
+                self.reply(reply, Answer::Transition(Err(declined)));
+            }
+            Transition::Refused(refused) => self.reply(reply, refused),
+            Transition::Accepted { accepted, decision, last_append } => {
+                let answer = Deferred::Reply(reply, TransitionReply::Accepted(accepted).into());
+                match decision {
+                    Some(decision) => self.append_session(SessionAppend { stream, decision }, vec![answer]),
+                    None => self.after_append(stream, last_append, vec![answer]),
+                }
+            }
+        }
+    }
+
+    /// Sends a session's events on their way.
+    pub(crate) fn append_session(&mut self, session: SessionAppend, deferred: Vec<Deferred>) {
+        let SessionAppend { stream, decision } = session;
+        let Some(state) = self.sessions.state(stream) else { return };
+        let now = Millis(state.updated_at_ms());
+        let create = (decision.first_seq == 1).then(|| Create {
+            kind: v1::RunKind::Session as i32,
+            name: state.name().to_owned(),
+            labels: BTreeMap::from([(SESSION_LABEL.to_owned(), state.name().to_owned())]),
+            created_at: now,
+            key: None,
+        });
+        // A session is never unfinished: nothing of it has to be taken up after a restart, and retention counts from
+        // its last event.
+        let summary = Summary {
+            status: v1::RunStatus::Finished as i32,
+            updated_at: now,
+            finished_at: Some(now),
+            ..Summary::default()
+        };
+        let append = Append {
+            run: stream,
+            first_seq: decision.first_seq,
+            count: decision.count,
+            events: decision.events,
+            create,
+            summary: Some(summary),
+            blobs: Vec::new(),
+            joined: false,
+        };
+        let id = self.send_append(append, deferred, None);
+        self.sessions.appended(stream, id);
+        if planted::is(Fault::SessionSnapshotAheadOfTheLog) {
+            self.snapshot_session(stream, id);
+        }
+    }
+
+    /// What was decided for the session will never be stored, for its ask is refused: the session is read again, once
+    /// nothing of it is in flight any more.
+    pub(crate) fn reread_session(&mut self, stream: RunId) {
+        self.sessions.doubt(stream);
+        self.reread_when_settled(stream);
+    }
+
+    pub(crate) fn reread_when_settled(&mut self, stream: RunId) {
+        if self.sessions.is_in_doubt(stream) && !self.outbox.is_in_flight(stream) {
+            self.sessions.settled(stream);
+            self.load_sessions();
+        }
+    }
+
+    /// Caches a long session's state.
+    pub(crate) fn snapshot_session(&mut self, stream: RunId, committed: AppendId) {
+        // What this turn has decided for the session is part of its state, and not of the log yet.
+        if self.outbox.has_decided_session(stream) {
+            return;
+        }
+        let every = self.config.session_snapshot_every;
+        if let Some(snapshot) = self.sessions.snapshot_due(stream, committed, every) {
+            self.out(Output::PutSnapshot { run: stream, snapshot });
+        }
+    }
+
+    /// Takes the sessions up that unfinished asks belong to.
+    pub(crate) fn recover_sessions(&mut self, sessions: Vec<(RunId, Option<SessionState>)>) {
+        for (stream, state) in sessions {
+            self.sessions.recover(stream, state);
+        }
+        for (run, slot) in self.runs.iter() {
+            let Some(stream) = slot.state.session().map(session_stream) else { continue };
+            if !self.sessions.contains(stream) {
+                continue;
+            }
+            match slot.state.awaited_session() {
+                Some(_) => self.sessions.join(stream, run),
+                None => self.sessions.resume(stream, run),
+            }
+        }
+        for stream in self.sessions.streams() {
+            self.next_turn(stream);
+        }
+    }
+
+    /// Retention is due. What nobody is in the middle of may go, and is read again when it is needed.
+    pub(crate) fn sweep(&mut self, mut retention: Box<Retention>) {
+        if self.mode != Mode::Running {
+            return self.out(Output::Sweep { retention: None });
+        }
+        retention.keep.extend(self.sessions.sweep(self.outbox.oldest()));
+        self.out(Output::Sweep { retention: Some(retention) });
+    }
+
+    pub(crate) fn swept(&mut self) {
+        self.sessions.swept();
+        self.load_sessions();
+    }
+
+    /// The answer to a query of a run. Whether it still is what the run wants to know, the engine says.
+    pub(crate) fn answered(&mut self, run: RunId, query: QueryId, answer: QueryAnswer) {
+        if self.mode == Mode::Running {
+            self.input(run, engine::Input::Answered { query, answer }, Origin::Shard);
+        }
+    }
+
+    /// What the run wants to know, with what the router has to be told; `None` where it wants to know nothing.
+    #[must_use]
+    pub fn asks_for(&self, run: RunId) -> Option<(&v1::Ask, &v1::SessionContext)> {
+        self.runs.get(run)?.state.ask_query()
+    }
+}
+
+/// Answers a query out of what is known of specs. Pure: shell, simulator and tests use it alike.
+#[must_use]
+pub fn find(router: &dyn Route, ask: &v1::Ask, context: &v1::SessionContext, asked: Query) -> Found {
+    let Query::Route { spec, reason } = asked;
+    let chosen = router.route(ask, context, spec.as_deref());
+    // The spec that the session was with is gone.
+    let rerouted = chosen.target.is_err() && reason == v1::CallReason::Continued;
+    let chosen = if rerouted { router.route(ask, context, None) } else { chosen };
+    let spec = if rerouted { String::new() } else { spec.unwrap_or_default() };
+    Found { spec, target: chosen.target, rerouted, default_spec: chosen.default_spec }
+}

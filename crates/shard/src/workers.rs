@@ -1,0 +1,344 @@
+//! What the crew says: who is there, which slots are free, and what workers say of leases. A worker is never believed:
+//! what it says of a lease counts only where the engine agrees.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use capataz_contracts::v1::{self, connect_response::Frame};
+use capataz_crew::link::{Arrival, Packet};
+use capataz_crew::{ConnectionId, Departure, Lease, OfferId, Said, ToCrew, ToShard};
+use capataz_engine::planted::{self, Fault};
+use capataz_engine::{self as engine, Effect, Report, TaskRef};
+use capataz_store::RunId;
+
+use crate::leases::Seat;
+use crate::outbox::Deferred;
+use crate::recovery::blob_hash;
+use crate::shard::{Mode, Origin, Output, Shard};
+use crate::timers::Timer;
+
+impl Shard {
+    pub(crate) fn packet(&mut self, packet: Packet<ToShard>) {
+        if self.mode != Mode::Running {
+            return;
+        }
+        match self.link().arrived_at_shard(&packet) {
+            Arrival::Stale => return,
+            Arrival::Gap => return self.open(),
+            Arrival::First | Arrival::Next => {}
+        }
+        match packet.body {
+            ToShard::Present { connection, worker, held } => self.present(connection, &worker, held),
+            ToShard::Left { connection, departure } => self.left(connection, departure),
+            ToShard::Offered { offer, connection, worker, agent, run } => {
+                self.offered(Seat { connection, offer }, worker, &agent, run);
+            }
+            ToShard::Said { connection, worker, lease, said } => {
+                self.said(connection, &worker, lease, *said);
+            }
+            ToShard::Pulse { connection } => self.pulse(connection),
+            ToShard::Beat => {}
+        }
+    }
+
+    /// Begins a session with the crew, which knows of nothing then: all workers are away, and what waits is said again.
+    pub(crate) fn open(&mut self) {
+        self.link().begin();
+        for (run, task) in self.leases.seated().map(|(run, task, _)| (run, task)).collect::<Vec<_>>() {
+            self.detach(run, task);
+        }
+        self.tell(ToCrew::Opened);
+        self.queues.say_all();
+        if !self.timers.is_set(Timer::Beat) {
+            self.beat();
+        }
+    }
+
+    /// The shard is read again: the crew is to leave it alone.
+    pub(crate) fn close(&mut self) {
+        self.link().begin();
+        self.tell(ToCrew::Closed);
+    }
+
+    /// A word to the crew, so that a message that never came shows.
+    pub(crate) fn beat(&mut self) {
+        self.tell(ToCrew::Beat);
+        self.timers.set(Timer::Beat, self.now.plus(self.config.heartbeat_ms));
+    }
+
+    /// Tells the crew how many tasks wait, where that has changed.
+    pub(crate) fn say_wants(&mut self) {
+        for (run, agent) in self.queues.take_changed() {
+            let tasks = self.queues.length(run, &agent);
+            self.tell(ToCrew::Wanted { agent, run, tasks });
+        }
+    }
+
+    /// A worker is there, with leases that it still has, or has come back without them.
+    fn present(&mut self, connection: ConnectionId, worker: &Arc<str>, held: Vec<(Lease, OfferId)>) {
+        let mut runs = BTreeSet::new();
+        let mut kept = Vec::new();
+        let asked = !held.is_empty();
+        for (lease, offer) in held {
+            runs.insert(lease.run);
+            let task = task_of(&lease);
+            let seat = Seat { connection, offer };
+            if self.leases.reattach((lease.run, task, lease.token), worker, seat, self.now) {
+                self.timers.cancel(Timer::Reattach(lease.run, task, lease.token));
+                kept.push((lease, offer, self.agent_of(lease.run, task)));
+            }
+        }
+        if asked {
+            self.tell(ToCrew::Reattached { connection, leases: kept });
+        }
+        // A lease of this worker that it does not speak of is gone: the worker restarted, or never got it.
+        for (run, task, lease) in self.leases.away_of(worker) {
+            runs.insert(run);
+            self.lose(run, task, lease, v1::LeaseLossReason::Restarted);
+        }
+        for run in runs {
+            self.resend(connection, run);
+            self.end_quiet(run);
+        }
+    }
+
+    fn left(&mut self, connection: ConnectionId, departure: Departure) {
+        for (run, task, lease) in self.leases.seated_at(connection) {
+            match departure {
+                Departure::Gone => self.detach(run, task),
+                Departure::Silent => self.lose(run, task, lease, v1::LeaseLossReason::Silent),
+            }
+        }
+    }
+
+    /// A slot for a task of the run. Only what really waits takes it; what was cancelled meanwhile does not.
+    fn offered(&mut self, seat: Seat, worker: Arc<str>, agent: &Arc<str>, run: RunId) {
+        let drains = self.draining && !planted::is(Fault::LeaseGrantedWhileDraining);
+        let may_lease = !drains && self.runs.get(run).is_some_and(|slot| slot.state.may_lease());
+        if !may_lease {
+            // A held run queues its tasks again when it is released.
+            self.queues.drop_agent(run, agent);
+        }
+        while let Some(task) = self.queues.next(run, agent) {
+            let waits = self.runs.get(run).is_some_and(|slot| slot.state.is_queued(task));
+            if !waits {
+                continue;
+            }
+            self.input(run, engine::Input::Lease { task, worker: worker.to_string() }, Origin::Shard);
+            let token = self.runs.get(run).and_then(|slot| slot.state.lease_of(task)).map(|(token, _)| token);
+            let Some(token) = token else { continue };
+            self.leases.grant(run, task, token, worker, seat);
+            let tasks = self.queues.length(run, agent);
+            return self.tell(ToCrew::Taken { offer: seat.offer, tasks });
+        }
+        // The crew has to know that nothing waits before it has a slot to offer again.
+        self.tell(ToCrew::Wanted { agent: Arc::clone(agent), run, tasks: 0 });
+        self.tell(ToCrew::Returned { offer: seat.offer });
+    }
+
+    fn said(&mut self, connection: ConnectionId, worker: &str, lease: Lease, said: Said) {
+        let task = task_of(&lease);
+        match said {
+            Said::Acknowledged => self.leases.heard(connection, (lease.run, task, lease.token), self.now),
+            Said::Progress(progress) => {
+                let key = (lease.run, task, lease.token);
+                self.leases.heard(connection, key, self.now);
+                if let Some(held) = self.leases.at(connection, key) {
+                    held.progress = Some(progress);
+                    self.show_progress(lease.run, task);
+                }
+            }
+            Said::Completed(completed) => {
+                let report = Report::Completed(completed.output.unwrap_or_else(null));
+                self.report(connection, worker, lease, report, completed.log, completed.usage);
+            }
+            Said::Failed(failed) => {
+                let report = Report::Failed(failed.error.unwrap_or_default());
+                self.report(connection, worker, lease, report, failed.log, None);
+            }
+            Said::Cancelled(cancelled) => {
+                let report = Report::Cancelled(cancelled.partial_output);
+                self.report(connection, worker, lease, report, cancelled.log, None);
+            }
+            Said::Returned => {
+                if self.leases.connection_of(lease.run, task, lease.token) == Some(connection) {
+                    self.lose(lease.run, task, lease.token, v1::LeaseLossReason::Returned);
+                }
+            }
+        }
+    }
+
+    fn report(
+        &mut self,
+        connection: ConnectionId,
+        worker: &str,
+        lease: Lease,
+        report: Report,
+        log: String,
+        usage: Option<v1::Usage>,
+    ) {
+        let task = task_of(&lease);
+        let refused = |reason: v1::RefusalReason| ToCrew::Tell {
+            connection,
+            frame: Frame::ResultRefused(v1::ResultRefusedFrame {
+                lease: Some(lease.reference()),
+                reason: reason as i32,
+            }),
+        };
+        let Some(slot) = self.runs.get(lease.run) else {
+            // Nothing of a run that is over changes any more, and its log stays as it is.
+            return self.tell(refused(v1::RefusalReason::AlreadySettled));
+        };
+        if slot.state.plan().task(task).is_none() {
+            return self.tell(refused(v1::RefusalReason::UnknownTask));
+        }
+        if let Report::Completed(output) | Report::Cancelled(Some(output)) = &report {
+            let named = slot.state.blobs_of(output);
+            self.outbox.batch(lease.run).blobs.extend(named.iter().filter_map(blob_hash));
+        }
+        let worker = worker.to_owned();
+        let input = engine::Input::Report { task, lease: lease.token, worker, report, log, usage };
+        self.input(lease.run, input, Origin::Worker(connection));
+    }
+
+    /// A heartbeat interval has passed: did the worker acknowledge what it was given?
+    fn pulse(&mut self, connection: ConnectionId) {
+        for (run, task, lease) in self.leases.seated_at(connection) {
+            if self.leases.check(run, task, self.now) {
+                self.lose(run, task, lease, v1::LeaseLossReason::NotAcknowledged);
+            } else {
+                self.show_progress(run, task);
+            }
+        }
+    }
+
+    fn show_progress(&mut self, run: RunId, task: TaskRef) {
+        let Some(held) = self.leases.of_task(run, task) else { return };
+        let Some(slot) = self.runs.get(run) else { return };
+        let Some((started, deadline)) = slot.state.running_times(task) else { return };
+        let progress = v1::ProgressFrame {
+            run_id: run.to_string(),
+            wave: task.wave,
+            task: task.task,
+            at_ms: self.now.0,
+            elapsed_ms: self.now.0.saturating_sub(started),
+            remaining_ms: deadline.saturating_sub(self.now.0),
+            health_checks: held.health_checks,
+            fraction: held.progress.as_ref().and_then(|progress| progress.fraction),
+            message: held.progress.as_ref().and_then(|progress| progress.message.clone()),
+        };
+        self.out(Output::Progress(progress));
+    }
+
+    /// Sends an assignment whose lease is durable, where its holder is still there.
+    pub(crate) fn assign(&mut self, run: RunId, task: TaskRef, token: u64, deadline_ms: i64) {
+        let Some(connection) = self.leases.connection_of(run, task, token) else { return };
+        let Some(slot) = self.runs.get(run) else { return };
+        let Some(assignment) = slot.state.assignment(task) else { return };
+        let run_id = run.to_string();
+        let frame = v1::Assignment {
+            idempotency_key: format!("{run_id}/{}/{}", assignment.name, assignment.activation),
+            lease: Some(v1::LeaseRef { run_id, wave: task.wave, task: task.task, lease: token }),
+            agent: assignment.agent.to_owned(),
+            task_name: assignment.name.to_owned(),
+            activation: assignment.activation,
+            attempt: assignment.attempt,
+            input: assignment.input.cloned(),
+            deadline_ms,
+        };
+        self.leases.assigned(run, task, self.now.plus(self.config.ack_timeout_ms));
+        self.tell(ToCrew::Tell { connection, frame: Frame::Assignment(frame) });
+    }
+
+    /// The lease is over: its slot is free when that is durable.
+    pub(crate) fn let_go(&mut self, run: RunId, task: TaskRef, token: u64) {
+        let Some(held) = self.leases.release(run, task, token) else { return };
+        self.timers.cancel(Timer::Reattach(run, task, token));
+        if let Some(seat) = held.seat() {
+            self.outbox.batch(run).deferred.push(Deferred::Return(seat.offer));
+        }
+    }
+
+    pub(crate) fn lose(&mut self, run: RunId, task: TaskRef, lease: u64, reason: v1::LeaseLossReason) {
+        self.input(run, engine::Input::LeaseLost { task, lease, reason }, Origin::Shard);
+        // Where the engine no longer knew the lease, the slot is free all the same.
+        self.let_go(run, task, lease);
+    }
+
+    /// The lease's worker is away: the lease waits for it to come back.
+    pub(crate) fn detach(&mut self, run: RunId, task: TaskRef) {
+        self.leases.detach(run, task);
+        let Some(held) = self.leases.of_task(run, task) else { return };
+        let timer = Timer::Reattach(run, task, held.token);
+        if !self.timers.is_set(timer) {
+            self.timers.set(timer, self.now.plus(self.config.reattach_ms));
+        }
+    }
+
+    pub(crate) fn reattach_expired(&mut self, run: RunId, task: TaskRef, lease: u64) {
+        if self.leases.get(run, task, lease).is_some_and(|held| held.seat().is_none()) {
+            self.lose(run, task, lease, v1::LeaseLossReason::Disconnected);
+        }
+    }
+
+    /// Once every lease of a recovered run is accounted for, its deadlines count again.
+    fn end_quiet(&mut self, run: RunId) {
+        if self.leases.waits_for_worker(run) || planted::is(Fault::TimerNotRearmed) {
+            return;
+        }
+        if let Some(slot) = self.runs.get_mut(run)
+            && slot.quiet_until > self.now
+        {
+            slot.quiet_until = self.now;
+            self.outbox.batch(run);
+        }
+    }
+
+    /// Tells a worker that came back what it may have missed about its leases in this run.
+    fn resend(&mut self, connection: ConnectionId, run: RunId) {
+        let Some(slot) = self.runs.get(run) else { return };
+        let mut missed = Vec::new();
+        for effect in slot.state.outstanding() {
+            match effect {
+                Effect::Assign { task, lease }
+                    if self.leases.connection_of(run, task, lease) == Some(connection) =>
+                {
+                    missed.extend(extension_of(&slot.state, task, lease));
+                }
+                Effect::Cancel { task, lease, .. }
+                    if self.leases.connection_of(run, task, lease) == Some(connection) =>
+                {
+                    missed.push(effect);
+                }
+                _ => {}
+            }
+        }
+        for effect in missed {
+            self.defer(run, effect, Origin::Shard);
+        }
+    }
+
+    fn agent_of(&self, run: RunId, task: TaskRef) -> Arc<str> {
+        let declared = self.runs.get(run).and_then(|slot| slot.state.plan().task(task));
+        Arc::from(declared.map_or("", |task| task.agent.as_str()))
+    }
+}
+
+fn task_of(lease: &Lease) -> TaskRef {
+    TaskRef { wave: lease.wave, task: lease.task }
+}
+
+fn null() -> v1::Payload {
+    v1::Payload {
+        media_type: "application/json".to_owned(),
+        data: Some(v1::payload::Data::Inline(bytes::Bytes::from_static(b"null"))),
+    }
+}
+
+/// The deadline of a task that was ever extended, and that a cancel before it is withdrawn; one that is open follows.
+fn extension_of(state: &engine::RunState, task: TaskRef, lease: u64) -> Option<Effect> {
+    let (started, deadline_ms) = state.running_times(task)?;
+    let timeout = i64::try_from(state.plan().timeouts_of(task).timeout().as_millis()).unwrap_or(i64::MAX);
+    let extended = deadline_ms != started.saturating_add(timeout);
+    extended.then_some(Effect::Extend { task, lease, deadline_ms, cancel_withdrawn: true })
+}
