@@ -13,6 +13,7 @@ use std::path::Path;
 use capataz_client::Client;
 use capataz_contracts::json;
 use capataz_contracts::v1::{self, event::Body};
+use capataz_daemon::{Clock, Config, Overrides, ShimCommand};
 use serde_json::{Map, Value};
 
 use data_folder::{
@@ -48,6 +49,9 @@ const OVERDUE: [&str; 4] = ["plan-in-backoff", ASK_OVERDUE, "script-at-work", "s
 const ASK_OVERDUE: &str = "ask-overdue";
 /// What is recorded instead of a time after the last kill: it is that of the test.
 const LATER: &str = "after the kill";
+/// Time between the kill and the restart, as when the runs were recorded: a moved session has settled by then, and no
+/// deadline of what was at work has passed. Milliseconds.
+const RESTARTED_AFTER_MS: i64 = 600_000;
 const SESSIONS: [&str; 4] = ["talk", "moved", "long", "held"];
 
 /// What the version that made the folder says of it, after a restart.
@@ -99,8 +103,47 @@ fn without_time(value: Value, killed_at: i64) -> Value {
 struct Folder {
     made: Made,
     recorded: Recorded,
-    daemon: Daemon,
+    daemon: Opened,
     client: Client,
+}
+
+/// The daemon over the copied folder.
+enum Opened {
+    /// This version's. It takes it to be just after the kill, for the deadlines of what was at work pass otherwise.
+    Own(Box<capataz_daemon::Daemon>),
+    /// The program of another version, which has no other time than the system's.
+    Program(Daemon),
+}
+
+impl Opened {
+    async fn start(folder: &Path, killed_at: i64) -> Self {
+        if asked_for("CAPATAZ_DATA_FORMAT_PROGRAM").is_some() {
+            return Self::Program(Daemon::start(folder));
+        }
+        let overrides = Overrides {
+            listen: Some("127.0.0.1:0".to_owned()),
+            data_dir: Some(folder.join("data")),
+            specs_dir: None,
+        };
+        let settings = folder.join("capataz.toml");
+        fs::write(&settings, data_folder::config()).unwrap();
+        let mut config = Config::load(Some(&settings), overrides).unwrap();
+        let began = tokio::time::Instant::now();
+        config.clock = Clock::new(move || {
+            let since = i64::try_from(began.elapsed().as_millis()).unwrap();
+            killed_at + RESTARTED_AFTER_MS + since
+        });
+        config.shim =
+            Some(ShimCommand { program: env!("CARGO_BIN_EXE_capataz").into(), args: vec!["__shim".into()] });
+        Self::Own(Box::new(capataz_daemon::Daemon::start(config).await.unwrap()))
+    }
+
+    fn url(&self) -> String {
+        match self {
+            Self::Own(daemon) => format!("http://{}", daemon.address()),
+            Self::Program(daemon) => daemon.url(),
+        }
+    }
 }
 
 impl Folder {
@@ -113,9 +156,10 @@ impl Folder {
                 Recorded(serde_json::from_str(&text).unwrap())
             }
         };
-        let daemon = Daemon::start(folder);
-        let client = daemon.client().await;
-        Self { made: Made::read(), recorded, daemon, client }
+        let made = Made::read();
+        let daemon = Opened::start(folder, made.killed_at).await;
+        let client = Client::connect(&daemon.url()).await.unwrap();
+        Self { made, recorded, daemon, client }
     }
 
     #[track_caller]

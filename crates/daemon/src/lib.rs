@@ -35,7 +35,7 @@ use tokio::task::JoinHandle;
 use hosts::Hosts;
 
 pub use capataz_hosts::browsers::BrowserConfig;
-pub use capataz_hosts::commands::{OutputFormat, ProcessAgent};
+pub use capataz_hosts::commands::{OutputFormat, ProcessAgent, ShimCommand};
 pub use clock::Clock;
 pub use config::{Config, ConfigError, DeclaredAgent, Overrides, RetentionConfig};
 pub use lock::LockError;

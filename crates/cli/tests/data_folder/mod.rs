@@ -31,7 +31,7 @@ pub fn asked_for(variable: &str) -> Option<String> {
 }
 
 /// What the folder needs of its daemon. Nothing may go by its age: how old it is depends on when the tests run.
-fn config() -> String {
+pub fn config() -> String {
     let specs = fixture().join("specs");
     let agents = ["crew", "flaky", "broken", "slow", "once", "home"];
     let declared: String =
