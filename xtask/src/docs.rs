@@ -31,7 +31,7 @@ const ARCHITECTURE_LINES: usize = 250;
 const ANSWERS: &[&str] = &["crates/daemon/src/status.rs", "crates/daemon/src/services"];
 
 /// Where errors of the contract are made beside the table.
-const MAKERS: &[&str] = &["crates/engine/src", "crates/hosts/src", "crates/runtime/src"];
+const MAKERS: &[&str] = &["crates/engine/src", "crates/hosts/src", "crates/shard/src"];
 
 pub fn run() -> Outcome {
     let root = project_root()?;
