@@ -121,7 +121,7 @@ impl Crew {
 
     /// Offers free slots to waiting runs, one run after the other.
     pub(crate) fn offer_slots(&mut self) {
-        if self.draining {
+        if self.draining && !planted::is(Fault::LeaseGrantedWhileDraining) {
             return self.changed.clear();
         }
         while let Some(agent) = self.changed.pop_first() {

@@ -39,6 +39,8 @@ pub struct Daemon {
     /// Messages between shards and the crew that are on their way, and when the last one of each direction arrives.
     pub on_the_way: usize,
     arrives_at: BTreeMap<(ShardId, bool), i64>,
+    /// The newest session between a shard and the crew, and the newest of which a message was lost.
+    sessions: BTreeMap<ShardId, (u64, u64)>,
     wake_at: Option<i64>,
     /// The time that was due after the last input all the same.
     still_due: Option<Timestamp>,
@@ -60,6 +62,7 @@ impl Daemon {
             carrying: false,
             on_the_way: 0,
             arrives_at: BTreeMap::new(),
+            sessions: BTreeMap::new(),
             wake_at: None,
             still_due: None,
             acknowledged: Vec::new(),
@@ -69,6 +72,13 @@ impl Daemon {
     pub fn is_idle(&self) -> bool {
         let settled = self.core.as_ref().is_some_and(|core| core.pending_appends() == 0);
         settled && self.outputs.is_empty() && self.on_the_way == 0 && self.unread.is_empty()
+    }
+}
+
+impl Daemon {
+    /// A message between a shard and the crew was lost, and neither has noticed.
+    pub fn misses_a_message(&self) -> bool {
+        self.sessions.values().any(|(newest, lost)| newest == lost)
     }
 }
 
@@ -84,6 +94,7 @@ struct Unreliable<'a> {
     usual: i64,
     /// With the delays of messages that do not arrive at once; and whether they may overtake others.
     kept: Vec<(i64, bool, Carried)>,
+    sessions: &'a mut BTreeMap<ShardId, (u64, u64)>,
 }
 
 impl Wire for Unreliable<'_> {
@@ -91,9 +102,18 @@ impl Wire for Unreliable<'_> {
         if self.faults == 0 && self.usual == 0 {
             return Some(carried);
         }
+        let (shard, session) = match &carried {
+            Carried::ToCrew { shard, packet } => (*shard, packet.session),
+            Carried::ToShard { shard, packet } => (*shard, packet.session),
+        };
+        let (newest, lost) = self.sessions.entry(shard).or_default();
+        *newest = session.max(*newest);
         let strikes = self.rng.per_mille(self.faults);
         match if strikes { self.rng.below(3) } else { usize::MAX } {
-            0 => return None,
+            0 => {
+                *lost = session;
+                return None;
+            }
             1 => self.kept.push((self.rng.delay(self.usual, 3_000), true, carried.clone())),
             2 => {
                 self.kept.push((self.rng.delay(self.usual, 3_000), true, carried));
@@ -199,8 +219,13 @@ impl World {
         let calm = self.is_calm();
         let Some(core) = &mut self.daemon.core else { return };
         let faults = if calm { 0 } else { self.scenario.wire_faults };
-        let mut wire =
-            Unreliable { rng: &mut self.rng, faults, usual: self.scenario.wire_usual, kept: Vec::new() };
+        let mut wire = Unreliable {
+            rng: &mut self.rng,
+            faults,
+            usual: self.scenario.wire_usual,
+            kept: Vec::new(),
+            sessions: &mut self.daemon.sessions,
+        };
         core.handle_over(now, input, &mut wire, &mut self.daemon.outputs);
         for (delay, overtakes, carried) in wire.kept {
             let direction = match &carried {
@@ -405,7 +430,7 @@ impl World {
                 .check(offers.insert(held.offer), || format!("{held:?} has a slot that another lease has"))?;
         }
         // With nothing on its way, and nothing that waits for a commit, every slot in use is that of a lease.
-        let whole = self.daemon.unknown.is_empty() && self.scenario.wire_faults == 0;
+        let whole = self.daemon.unknown.is_empty() && !self.daemon.misses_a_message();
         if !whole || !self.daemon.is_idle() {
             return Ok(());
         }

@@ -70,7 +70,7 @@ impl World {
         let Some(link) = self.links.get(&id) else { return false };
         let open = link.generation == self.generation && !link.cut && !link.closed;
         let delivered = link.down.sent > 0 && link.down.delivered == link.down.sent;
-        open && delivered && self.daemon.is_idle() && self.disk.is_idle()
+        open && delivered && self.daemon.is_idle() && self.disk.is_idle() && !self.daemon.misses_a_message()
     }
 
     pub(crate) fn send_up(&mut self, id: ConnectionId, frame: Said) {
