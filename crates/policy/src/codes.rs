@@ -235,7 +235,7 @@ mod tests {
             // A notice is never the failure of an attempt.
             if entry.code != TIMEOUT_IMMINENT {
                 assert_eq!(
-                    RetryPolicy::default().is_retryable(entry.code),
+                    RetryPolicy::default().refusal(entry.code).is_none(),
                     entry.retryable,
                     "{}",
                     entry.code
@@ -248,9 +248,8 @@ mod tests {
     fn failures_of_specs_are_retried_where_time_helps_and_serious_where_it_does_not() {
         #[track_caller]
         fn check(code: &str, severity: Severity, retryable: bool) {
-            let classified = crate::severity::classify(code, "no pattern is in here");
-            assert_eq!((classified.severity, classified.known), (severity, true), "{code}");
-            assert_eq!(RetryPolicy::default().is_retryable(code), retryable, "{code}");
+            assert_eq!(crate::severity::known(code, "no pattern is in here"), Some(severity), "{code}");
+            assert_eq!(RetryPolicy::default().refusal(code).is_none(), retryable, "{code}");
         }
         check("PROCESSING_TIMEOUT", Severity::Medium, true);
         check("TEMPORARY_ERROR", Severity::Medium, true);
@@ -258,10 +257,10 @@ mod tests {
         for code in ["INVALID_REQUEST", "SPEC_NOT_AVAILABLE", "CAPABILITY_NOT_SUPPORTED", "FATAL_ERROR"] {
             check(code, Severity::High, false);
         }
-        assert!(RetryPolicy::default().is_retryable("RATE_LIMIT"));
-        assert!(!RetryPolicy::default().is_retryable("VALIDATION_ERROR"));
+        assert!(RetryPolicy::default().refusal("RATE_LIMIT").is_none());
+        assert!(RetryPolicy::default().refusal("VALIDATION_ERROR").is_some());
         // The list of final codes takes precedence.
-        assert!(!RetryPolicy::default().is_retryable("TEMPORARY_ERROR_OF_VALIDATION_ERROR"));
+        assert!(RetryPolicy::default().refusal("TEMPORARY_ERROR_OF_VALIDATION_ERROR").is_some());
     }
 
     #[test]

@@ -1,10 +1,9 @@
 //! The states of a task, and the permitted transitions between them (seed 000, contract 2).
 #![expect(clippy::result_large_err, reason = "a refusal is the contract's own error, and rare")]
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
 
 use capataz_contracts::v1;
 use serde::{Deserialize, Serialize};
@@ -218,12 +217,6 @@ impl History {
         self.transitions.last().map_or(TaskState::Init, |transition| transition.to)
     }
 
-    /// The transitions. The first one leads from nothing to INIT.
-    #[must_use]
-    pub fn transitions(&self) -> &[Transition] {
-        &self.transitions
-    }
-
     /// Records a transition.
     ///
     /// # Errors
@@ -233,18 +226,6 @@ impl History {
         transition(from, to)?;
         self.transitions.push(Transition { from: Some(from), to, at_ms });
         Ok(to)
-    }
-
-    /// The time from the first transition to the last.
-    #[must_use]
-    pub fn duration(&self) -> Duration {
-        match (self.transitions.first(), self.transitions.last()) {
-            (Some(first), Some(last)) => {
-                let milliseconds = last.at_ms.saturating_sub(first.at_ms);
-                Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0))
-            }
-            _ => Duration::ZERO,
-        }
     }
 
     /// Checks that a finished task was active.
@@ -268,42 +249,6 @@ impl History {
             )
         })
     }
-
-    /// The history as the contract's messages.
-    #[must_use]
-    pub fn to_proto(&self) -> Vec<v1::Transition> {
-        let transitions = self.transitions.iter().map(|transition| v1::Transition {
-            from: transition.from.map(|state| state.to_proto() as i32),
-            to: transition.to.to_proto() as i32,
-            at_ms: transition.at_ms,
-        });
-        transitions.collect()
-    }
-}
-
-/// The number of tasks in each state, and the names of those that matter first.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StatusCounts {
-    pub total: u32,
-    /// The counts; states without tasks are absent.
-    pub by_state: BTreeMap<TaskState, u32>,
-    pub active: Vec<String>,
-    pub failed: Vec<String>,
-}
-
-/// Counts named tasks by state.
-pub fn status_counts<'a>(tasks: impl IntoIterator<Item = (&'a str, TaskState)>) -> StatusCounts {
-    let mut counts = StatusCounts::default();
-    for (name, state) in tasks {
-        counts.total += 1;
-        *counts.by_state.entry(state).or_default() += 1;
-        match state {
-            TaskState::Active => counts.active.push(name.to_owned()),
-            TaskState::Failed => counts.failed.push(name.to_owned()),
-            _ => {}
-        }
-    }
-    counts
 }
 
 /// The error for an unknown task name (CRITICAL). It suggests the nearest known names, by the rule for agents.
@@ -384,17 +329,9 @@ mod tests {
         assert_eq!(history.record(Active, 2_000).ok(), Some(Active));
         assert_eq!(history.record(Complete, 4_500).ok(), Some(Complete));
         assert_eq!(history.state(), Complete);
-        assert_eq!(history.duration(), Duration::from_millis(3_500));
         assert!(history.validate("build").is_ok());
-        let steps: Vec<_> = history.to_proto().iter().map(|step| (step.from, step.to, step.at_ms)).collect();
-        assert_eq!(steps, [(None, 1, 1_000), (Some(1), 2, 2_000), (Some(2), 3, 4_500)]);
-    }
-
-    #[test]
-    fn a_clock_that_goes_back_gives_no_negative_duration() {
-        let mut history = History::new(1_000);
-        assert!(history.record(Active, 10).is_ok());
-        assert_eq!(history.duration(), Duration::ZERO);
+        let steps: Vec<_> = history.transitions.iter().map(|step| (step.from, step.to, step.at_ms)).collect();
+        assert_eq!(steps, [(None, Init, 1_000), (Some(Init), Active, 2_000), (Some(Active), Complete, 4_500)]);
     }
 
     #[test]
@@ -414,17 +351,6 @@ mod tests {
         );
         assert!(history.record(Deleted, 2).is_ok());
         assert!(history.validate("build").is_ok());
-    }
-
-    #[test]
-    fn tasks_are_counted_by_state() {
-        let counts = status_counts([("a", Active), ("b", Failed), ("c", Active), ("d", Init)]);
-        assert_eq!(counts.total, 4);
-        assert_eq!(counts.by_state, BTreeMap::from([(Active, 2), (Failed, 1), (Init, 1)]));
-        assert_eq!(
-            (counts.active.as_slice(), counts.failed.as_slice()),
-            (&["a".into(), "c".into()][..], &["b".into()][..])
-        );
     }
 
     #[test]
@@ -465,7 +391,7 @@ mod tests {
                 let before = history.state();
                 prop_assert_eq!(history.record(to, at_ms).is_ok(), before.allowed().contains(&to));
             }
-            for pair in history.transitions().windows(2) {
+            for pair in history.transitions.windows(2) {
                 let [one, next] = pair else { continue };
                 prop_assert_eq!(next.from, Some(one.to));
                 prop_assert!(one.to.allowed().contains(&next.to));

@@ -1,5 +1,4 @@
 //! Checks that the names in a plan exist (seed 000, contract 1). A run starts only if all of them do.
-#![expect(clippy::result_large_err, reason = "a refusal is the contract's own error, and rare")]
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -68,31 +67,6 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Returns the agent's category.
-    ///
-    /// # Errors
-    /// AGENT_NOT_FOUND (CRITICAL) with the nearest names.
-    pub fn check_agent(&self, name: &str) -> Result<&str, v1::Error> {
-        self.find_agent(name).ok_or_else(|| agent_not_found(name, suggest_agents(name, self.agents.keys())))
-    }
-
-    /// Returns the command's name without its prefix.
-    ///
-    /// # Errors
-    /// COMMAND_NOT_FOUND (CRITICAL) with the nearest names.
-    pub fn check_command<'a>(&self, name: &'a str) -> Result<&'a str, v1::Error> {
-        self.find_command(name).ok_or_else(|| command_not_found(name, suggest_commands(name, &self.commands)))
-    }
-
-    /// Returns the resource's name.
-    ///
-    /// # Errors
-    /// RESOURCE_NOT_FOUND (CRITICAL) with the nearest names.
-    pub fn check_resource<'a>(&self, name: &'a str) -> Result<&'a str, v1::Error> {
-        self.find_resource(name)
-            .ok_or_else(|| resource_not_found(name, suggest_agents(name, &self.resources)))
-    }
-
     /// Checks all names of a plan. A name that occurs several times counts once.
     pub fn check_all(
         &self,
@@ -303,10 +277,8 @@ mod tests {
     #[test]
     fn one_name_is_checked_with_its_own_code() {
         let registry = registry();
-        assert_eq!(registry.check_agent("Plan").ok(), Some("implementation"));
-        assert_eq!(registry.check_command("/elsabro:plan").ok(), Some("plan"));
-        assert_eq!(registry.check_command("plan").ok(), Some("plan"));
-        assert_eq!(registry.check_resource("profile-balanced").ok(), Some("profile-balanced"));
+        let known = registry.check_all(["Plan"], ["/elsabro:plan", "plan"], ["profile-balanced"]);
+        assert_eq!(known.error(), None);
 
         #[track_caller]
         fn check(error: Option<v1::Error>, code: &str, message: &str, suggestions: &[&str]) {
@@ -315,11 +287,11 @@ mod tests {
             assert_eq!(error.suggestions, suggestions);
             assert_eq!((error.severity, error.can_continue), (v1::Severity::Critical as i32, Some(false)));
         }
-        let agent = registry.check_agent("plan").err();
+        let agent = registry.check_all(["plan"], NOTHING, NOTHING).error();
         check(agent, "AGENT_NOT_FOUND", "there is no agent \"plan\"", &["Plan", "Explore"]);
-        let command = registry.check_command("/elsabro:verfy").err();
+        let command = registry.check_all(NOTHING, ["/elsabro:verfy"], NOTHING).error();
         check(command, "COMMAND_NOT_FOUND", "there is no command \"/elsabro:verfy\"", &["verify"]);
-        let resource = registry.check_resource("profile-balance").err();
+        let resource = registry.check_all(NOTHING, NOTHING, ["profile-balance"]).error();
         check(
             resource,
             "RESOURCE_NOT_FOUND",
@@ -387,14 +359,14 @@ mod tests {
         }
 
         #[test]
-        fn a_batch_agrees_with_the_single_checks(
+        fn a_batch_agrees_with_checks_of_single_names(
             agents in proptest::collection::btree_set("[a-c]{1,2}", 0..6),
             known in proptest::collection::btree_set("[a-c]{1,2}", 0..6),
         ) {
             let known = known.into_iter().map(|name| (name, "utility".to_owned())).collect();
             let registry = Registry { agents: known, ..Registry::default() };
             let batch = registry.check_all(&agents, NOTHING, NOTHING);
-            let errors: Vec<_> = agents.iter().filter_map(|name| registry.check_agent(name).err()).collect();
+            let errors: Vec<_> = agents.iter().filter_map(|name| registry.check_all([name], NOTHING, NOTHING).error()).collect();
             prop_assert_eq!(&batch.details, &errors);
             prop_assert_eq!(batch.total, batch.valid + batch.invalid);
             prop_assert_eq!(batch.can_proceed, batch.error().is_none());

@@ -1,6 +1,5 @@
 //! The severity of failures (seed 000, contract 6).
 
-use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::LazyLock;
@@ -45,17 +44,6 @@ impl Severity {
     pub const UNKNOWN: Self = Self::High;
     /// All severities, the mildest first.
     pub const ALL: [Self; 4] = [Self::Low, Self::Medium, Self::High, Self::Critical];
-
-    /// The level, from 1 for LOW to 4 for CRITICAL.
-    #[must_use]
-    pub const fn level(self) -> u8 {
-        match self {
-            Self::Low => 1,
-            Self::Medium => 2,
-            Self::High => 3,
-            Self::Critical => 4,
-        }
-    }
 
     /// The four flags of the severity.
     #[must_use]
@@ -155,16 +143,6 @@ impl TryFrom<v1::Severity> for Severity {
     }
 }
 
-/// A severity and its origin.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Classified {
-    pub code: String,
-    pub message: String,
-    pub severity: Severity,
-    /// False when neither the code nor the message was known, so that the severity is a guess and deserves a warning.
-    pub known: bool,
-}
-
 /// Patterns for messages. The first pattern that matches decides.
 const PATTERNS: [(&str, Severity); 4] = [
     ("corrupt|invalid.*state|missing.*critical", Severity::Critical),
@@ -190,53 +168,10 @@ fn by_message(message: &str) -> Option<Severity> {
     PATTERNS.get(first).map(|(_, severity)| *severity)
 }
 
-fn known_severity(code: &str, message: &str) -> Option<Severity> {
+/// The severity by the table of codes, else by the first pattern that matches the message; `None` if neither knows it.
+#[must_use]
+pub fn known(code: &str, message: &str) -> Option<Severity> {
     by_code(code).or_else(|| by_message(message))
-}
-
-/// The severity by the table of codes; else by the first pattern that matches the message; else HIGH, marked as
-/// unknown.
-#[must_use]
-pub fn classify(code: &str, message: &str) -> Classified {
-    let severity = known_severity(code, message);
-    let code = if code.trim().is_empty() { codes::UNKNOWN_ERROR } else { code };
-    Classified {
-        code: code.to_owned(),
-        message: message.to_owned(),
-        severity: severity.unwrap_or(Severity::UNKNOWN),
-        known: severity.is_some(),
-    }
-}
-
-/// The severity of a bare text. Its code is the text in upper case with underscores for white space.
-#[must_use]
-pub fn classify_text(text: &str) -> Classified {
-    if text.trim().is_empty() {
-        return classify("", text);
-    }
-    let mut code = String::with_capacity(text.len());
-    for character in text.chars() {
-        if !character.is_whitespace() {
-            code.extend(character.to_uppercase());
-        } else if !code.ends_with(GAP) {
-            code.push(GAP);
-        }
-    }
-    classify(&code.replace(GAP, "_"), text)
-}
-
-/// The placeholder for white space while the code is built. It keeps the text's own underscores apart.
-const GAP: char = ' ';
-
-/// The order for a list, the most severe first.
-#[must_use]
-pub fn compare(one: Severity, other: Severity) -> Ordering {
-    other.cmp(&one)
-}
-
-/// The highest of the severities; LOW if there are none.
-pub fn highest(severities: impl IntoIterator<Item = Severity>) -> Severity {
-    severities.into_iter().max().unwrap_or(Severity::Low)
 }
 
 /// The severity of a failed task: the one that the plan declares; else the one by code or pattern of the original
@@ -250,7 +185,7 @@ pub fn of_failed_task(
     critical_agent: bool,
 ) -> Severity {
     declared
-        .or_else(|| known_severity(original_code, message))
+        .or_else(|| known(original_code, message))
         .unwrap_or_else(|| aggregators_rule(timed_out, critical_agent))
 }
 
@@ -268,7 +203,7 @@ pub(crate) fn aggregators_rule(timed_out: bool, critical_agent: bool) -> Severit
 /// does not end the run: it acts only through `critical_path`.
 #[must_use]
 pub fn aborts_run(code: &str, message: &str) -> bool {
-    known_severity(code, message) == Some(Severity::Critical)
+    known(code, message) == Some(Severity::Critical)
 }
 
 #[cfg(test)]
@@ -283,44 +218,22 @@ mod tests {
     #[test]
     fn the_code_decides_before_the_message_and_the_first_pattern_before_later_ones() {
         #[track_caller]
-        fn check(code: &str, message: &str, severity: Severity, known: bool) {
-            let classified = classify(code, message);
-            assert_eq!((classified.severity, classified.known), (severity, known), "{code}: {message}");
+        fn check(code: &str, message: &str, severity: Option<Severity>) {
+            assert_eq!(known(code, message), severity, "{code}: {message}");
         }
-        check("LINT_WARNINGS", "state corrupt", Severity::Medium, true);
-        check("E1", "The file is CORRUPT, see the hint", Severity::Critical, true);
-        check("E1", "Invalid session State", Severity::Critical, true);
-        check("E1", "missing a critical part", Severity::Critical, true);
-        check("E1", "2 tests failed with a warning", Severity::High, true);
-        check("E1", "timeout", Severity::High, true);
-        check("E1", "a slow disk", Severity::Medium, true);
-        check("E1", "hint: use fewer", Severity::Low, true);
-        check("E1", "exit code 1", Severity::High, false);
-        check("NETWORK_ERROR", "slow network", Severity::Medium, true);
-        check("RESOURCE_NOT_FOUND", "no such page", Severity::High, false);
-        check("lint_warnings", "", Severity::High, false);
-    }
-
-    #[test]
-    fn a_bare_text_is_its_own_code() {
-        #[track_caller]
-        fn check(text: &str, code: &str, severity: Severity) {
-            let classified = classify_text(text);
-            assert_eq!((classified.code.as_str(), classified.severity), (code, severity));
-            assert_eq!(classified.message, text);
-        }
-        check("tests failed", "TESTS_FAILED", Severity::High);
-        check("quorum \t\n not met", "QUORUM_NOT_MET", Severity::High);
-        check("git_ conflicts", "GIT__CONFLICTS", Severity::High);
-        check("", "UNKNOWN_ERROR", Severity::High);
-        check("  ", "UNKNOWN_ERROR", Severity::High);
-    }
-
-    #[test]
-    fn nothing_at_all_is_an_unknown_error() {
-        let classified = classify("", "");
-        assert_eq!(classified.code, "UNKNOWN_ERROR");
-        assert_eq!((classified.severity, classified.known), (Severity::High, false));
+        check("LINT_WARNINGS", "state corrupt", Some(Severity::Medium));
+        check("E1", "The file is CORRUPT, see the hint", Some(Severity::Critical));
+        check("E1", "Invalid session State", Some(Severity::Critical));
+        check("E1", "missing a critical part", Some(Severity::Critical));
+        check("E1", "2 tests failed with a warning", Some(Severity::High));
+        check("E1", "timeout", Some(Severity::High));
+        check("E1", "a slow disk", Some(Severity::Medium));
+        check("E1", "hint: use fewer", Some(Severity::Low));
+        check("E1", "exit code 1", None);
+        check("NETWORK_ERROR", "slow network", Some(Severity::Medium));
+        check("RESOURCE_NOT_FOUND", "no such page", None);
+        check("lint_warnings", "", None);
+        check("", "", None);
     }
 
     #[test]
@@ -354,15 +267,6 @@ mod tests {
         assert!(!aborts_run("E1", "exit code 1"));
         assert!(!aborts_run("CRITICAL_AGENT_FAILED", "corrupt"));
         assert!(!aborts_run("COMMAND_NOT_FOUND", "exit code 127"));
-    }
-
-    #[test]
-    fn severities_are_ordered_by_level() {
-        let mut all = [Severity::Low, Severity::Critical, Severity::Medium, Severity::High];
-        all.sort_by(|one, other| compare(*one, *other));
-        assert_eq!(all.map(Severity::level), [4, 3, 2, 1]);
-        assert_eq!(highest(all), Severity::Critical);
-        assert_eq!(highest([]), Severity::Low);
     }
 
     #[test]

@@ -9,11 +9,6 @@ use crate::check::{Fields, LONGEST_LIMIT, MILLISECOND, milliseconds, recorded_du
 use crate::codes::{self, owned};
 use crate::text;
 
-/// The interval between two health checks of an active task.
-pub const HEALTH_CHECK_INTERVAL: Duration = Duration::from_secs(5);
-/// The number of missed health checks in a row after which a worker's lease is lost. A health check is missed if the
-/// worker sends no frame.
-pub const MISSED_HEALTH_CHECKS: u32 = 3;
 /// The remaining time below which TIMEOUT_IMMINENT is given.
 pub const IMMINENT: Duration = Duration::from_secs(60);
 /// The time that one answer "extend" adds.

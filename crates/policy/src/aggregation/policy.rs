@@ -166,11 +166,6 @@ impl AggregationPolicy {
         (self.kind == AggregationKind::Quorum).then_some(self.threshold)
     }
 
-    #[must_use]
-    pub fn stop_when_decided(&self) -> bool {
-        self.stop_when_decided
-    }
-
     /// Evaluates these results.
     pub fn evaluate<'a>(&self, results: impl Iterator<Item = TaskOutcome<'a>>) -> v1::Evaluation {
         results.collect::<Tally>().evaluation(self)

@@ -35,29 +35,6 @@ impl ErrorSummary {
         }
         self.critical_tasks += u32::from(critical_task);
     }
-
-    /// Adds the failures of another wave.
-    pub fn merge(&mut self, other: &Self) {
-        self.total += other.total;
-        self.critical += other.critical;
-        self.high += other.high;
-        self.medium += other.medium;
-        self.low += other.low;
-        self.critical_tasks += other.critical_tasks;
-    }
-
-    /// The summary as the contract's message.
-    #[must_use]
-    pub fn to_proto(&self) -> v1::ErrorSummary {
-        v1::ErrorSummary {
-            total: self.total,
-            critical: self.critical,
-            high: self.high,
-            medium: self.medium,
-            low: self.low,
-            critical_tasks: self.critical_tasks,
-        }
-    }
 }
 
 /// The results of a wave so far. Adding a result takes constant time. Results are never removed: when a task begins
@@ -79,12 +56,6 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// A tally without results.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Counts another result.
     pub fn add(&mut self, outcome: &TaskOutcome<'_>) {
         match outcome.status {
@@ -117,16 +88,6 @@ impl Tally {
     #[must_use]
     pub fn failures(&self) -> u32 {
         self.errors + self.timeouts
-    }
-
-    #[must_use]
-    pub fn timeouts(&self) -> u32 {
-        self.timeouts
-    }
-
-    #[must_use]
-    pub fn cancelled(&self) -> u32 {
-        self.cancelled
     }
 
     /// The number of results of any kind.

@@ -58,8 +58,6 @@ const DEFAULT_ATTEMPTS: u32 = 3;
 const DEFAULT_BASE_DELAY: Duration = Duration::from_secs(1);
 const DEFAULT_MULTIPLIER: f64 = 2.0;
 const DEFAULT_MAX_DELAY: Duration = Duration::from_secs(30);
-const SEED_TIMEOUT_PER_ATTEMPT: Duration = Duration::from_secs(30);
-const SEED_TOTAL_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The number of attempts, their delays, and the codes that are retried. The values are checked: there is at least one
 /// attempt, and no delay is longer than [`LONGEST_DELAY`].
@@ -91,8 +89,8 @@ pub enum RetryDecision {
 }
 
 impl Default for RetryPolicy {
-    /// The default: three attempts, with delays of 1 s and 2 s. The time limits are the task's (for the seed's own see
-    /// [`Self::seed`]).
+    /// The default: three attempts, with delays of 1 s and 2 s. The time limits are the task's; the seed's own, 30 s for
+    /// an attempt and 120 s for all, apply only where a plan writes them.
     fn default() -> Self {
         Self {
             max_attempts: DEFAULT_ATTEMPTS,
@@ -110,22 +108,6 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// A policy with a single attempt.
-    #[must_use]
-    pub fn once() -> Self {
-        Self { max_attempts: 1, ..Self::default() }
-    }
-
-    /// The seed's full default, with 30 s for each attempt and 120 s for all.
-    #[must_use]
-    pub fn seed() -> Self {
-        Self {
-            timeout_per_attempt: Some(SEED_TIMEOUT_PER_ATTEMPT),
-            total_timeout: Some(SEED_TOTAL_TIMEOUT),
-            ..Self::default()
-        }
-    }
-
     /// Reads a policy. An absent or invalid field gets its default; `path` is the policy's place in its document.
     ///
     /// A table of delays without `max_attempts` allows one attempt more than it has entries; a larger `max_attempts` is
@@ -241,12 +223,6 @@ impl RetryPolicy {
         }
     }
 
-    /// Returns whether an attempt that failed with `code` may be repeated.
-    #[must_use]
-    pub fn is_retryable(&self, code: &str) -> bool {
-        self.refusal(code).is_none()
-    }
-
     /// The consequence of attempt number `attempt`, which failed with `code` at `elapsed` after the start of the first
     /// attempt. The `retry_after` of the failing side lengthens the delay, up to [`LONGEST_DELAY`]; it never shortens
     /// the delay.
@@ -286,7 +262,7 @@ impl RetryPolicy {
     }
 
     /// The reason why `code` is not retried; `None` if it is.
-    fn refusal(&self, code: &str) -> Option<String> {
+    pub(crate) fn refusal(&self, code: &str) -> Option<String> {
         if NEVER_RETRIED.contains(&code) {
             return Some(format!("{code} already ends all attempts"));
         }

@@ -22,16 +22,27 @@ fn an_absent_policy_is_the_default_without_limits_of_time() {
     assert_eq!(read(&v1::RetryPolicy::default()), RetryPolicy::default());
     assert_eq!(RetryPolicy::default().timeout_per_attempt(), None);
     assert_eq!(RetryPolicy::default().total_timeout(), None);
-    assert_eq!(RetryPolicy::seed().timeout_per_attempt(), Some(ms(30_000)));
-    assert_eq!(RetryPolicy::seed().total_timeout(), Some(ms(120_000)));
+}
+
+/// The seed's full default, as a plan writes it.
+fn seed() -> RetryPolicy {
+    read(&v1::RetryPolicy {
+        timeout_per_attempt_ms: Some(30_000),
+        total_timeout_ms: Some(120_000),
+        ..v1::RetryPolicy::default()
+    })
+}
+
+fn once() -> RetryPolicy {
+    read(&v1::RetryPolicy { max_attempts: Some(1), ..v1::RetryPolicy::default() })
 }
 
 #[test]
 fn what_is_written_out_reads_back() {
     for policy in [
         RetryPolicy::default(),
-        RetryPolicy::once(),
-        RetryPolicy::seed(),
+        once(),
+        seed(),
         read(&table(&[500, 1_500, 3_000])),
         read(&v1::RetryPolicy { max_attempts: Some(9), jitter: Some(true), ..table(&[7]) }),
     ] {
@@ -141,7 +152,7 @@ fn the_maximum_must_not_be_shorter_than_the_base() {
 fn codes_decide_before_counts_and_counts_before_limits() {
     #[track_caller]
     fn check(code: &str, attempt: u32, elapsed: Duration, expected: Option<RetryDecision>) {
-        let decision = RetryPolicy::seed().decide(code, attempt, elapsed, None, None);
+        let decision = seed().decide(code, attempt, elapsed, None, None);
         match expected {
             Some(expected) => assert_eq!(decision, expected, "{code}"),
             None => assert!(matches!(decision, RetryDecision::NonRetryable { .. }), "{code}: {decision:?}"),
@@ -170,11 +181,11 @@ fn a_policys_own_codes_are_added_to_the_lists() {
         non_retryable: vec!["RATE_LIMIT_DAILY".to_owned()],
         ..v1::RetryPolicy::default()
     });
-    assert!(policy.is_retryable("E_BUSY_NOW"));
-    assert!(policy.is_retryable("RATE_LIMIT"));
-    assert!(!policy.is_retryable("RATE_LIMIT_DAILY"));
-    assert!(!policy.is_retryable("PERMISSION_DENIED"));
-    assert!(!policy.is_retryable("TASK_TIMEOUT"));
+    assert!(policy.refusal("E_BUSY_NOW").is_none());
+    assert!(policy.refusal("RATE_LIMIT").is_none());
+    assert!(policy.refusal("RATE_LIMIT_DAILY").is_some());
+    assert!(policy.refusal("PERMISSION_DENIED").is_some());
+    assert!(policy.refusal("TASK_TIMEOUT").is_some());
 }
 
 #[test]
@@ -191,7 +202,7 @@ fn the_failing_side_can_ask_for_a_longer_wait_but_not_for_a_shorter_one() {
 
 #[test]
 fn once_is_exhausted_by_its_first_failure() {
-    assert_eq!(RetryPolicy::once().decide("TIMEOUT", 1, ms(0), None, None), RetryDecision::Exhausted);
+    assert_eq!(once().decide("TIMEOUT", 1, ms(0), None, None), RetryDecision::Exhausted);
 }
 
 #[test]
@@ -236,11 +247,9 @@ fn a_failed_attempt_without_a_code_is_named_by_its_message() {
 fn an_attempts_timeout_is_retried_and_high() {
     let error = attempt_timeout_error(ms(30_000));
     assert_eq!(error.message, "the attempt exceeded its timeout of 30s");
-    assert!(RetryPolicy::default().is_retryable(&error.code));
-    assert_eq!(
-        crate::severity::classify(&error.code, &error.message).severity,
-        crate::severity::Severity::High
-    );
+    assert!(RetryPolicy::default().refusal(&error.code).is_none());
+    let severity = crate::severity::known(&error.code, &error.message);
+    assert_eq!(severity, Some(crate::severity::Severity::High));
 }
 
 #[test]
