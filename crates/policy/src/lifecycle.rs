@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
-use std::str::FromStr;
 
 use capataz_contracts::v1;
 use serde::{Deserialize, Serialize};
@@ -26,11 +25,6 @@ pub enum TaskState {
     /// The task will never run (again): it was cancelled before its start, or given up.
     Deleted,
 }
-
-/// The text is not the name of a state.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown task state {0:?}: must be INIT, ACTIVE, COMPLETE, FAILED, ROLLED_BACK or DELETED")]
-pub struct UnknownTaskState(pub String);
 
 impl TaskState {
     pub const ALL: [Self; 6] =
@@ -78,7 +72,7 @@ impl TaskState {
     /// The state with the contract's number; `None` for the unspecified one and for numbers that it does not have.
     #[must_use]
     pub fn from_proto(number: i32) -> Option<Self> {
-        v1::TaskState::try_from(number).ok().and_then(|state| Self::try_from(state).ok())
+        Self::ALL.into_iter().find(|state| state.to_proto() as i32 == number)
     }
 }
 
@@ -88,45 +82,9 @@ impl fmt::Display for TaskState {
     }
 }
 
-impl FromStr for TaskState {
-    type Err = UnknownTaskState;
-
-    /// Parses a name in upper or lower case. The words of the seed's prose count as well: `in_progress`, `completed`,
-    /// `error`.
-    fn from_str(name: &str) -> Result<Self, UnknownTaskState> {
-        const ALIASES: [(&str, TaskState); 3] = [
-            ("in_progress", TaskState::Active),
-            ("completed", TaskState::Complete),
-            ("error", TaskState::Failed),
-        ];
-        let names = TaskState::ALL.into_iter().map(|state| (state.as_str(), state));
-        names
-            .chain(ALIASES)
-            .find(|(known, _)| known.eq_ignore_ascii_case(name))
-            .map(|(_, state)| state)
-            .ok_or_else(|| UnknownTaskState(name.to_owned()))
-    }
-}
-
 impl From<TaskState> for v1::TaskState {
     fn from(state: TaskState) -> Self {
         state.to_proto()
-    }
-}
-
-impl TryFrom<v1::TaskState> for TaskState {
-    type Error = UnknownTaskState;
-
-    fn try_from(state: v1::TaskState) -> Result<Self, UnknownTaskState> {
-        match state {
-            v1::TaskState::Unspecified => Err(UnknownTaskState(String::new())),
-            v1::TaskState::Init => Ok(Self::Init),
-            v1::TaskState::Active => Ok(Self::Active),
-            v1::TaskState::Complete => Ok(Self::Complete),
-            v1::TaskState::Failed => Ok(Self::Failed),
-            v1::TaskState::RolledBack => Ok(Self::RolledBack),
-            v1::TaskState::Deleted => Ok(Self::Deleted),
-        }
     }
 }
 
@@ -296,25 +254,8 @@ mod tests {
     }
 
     #[test]
-    fn the_prose_names_are_accepted_as_aliases() {
-        #[track_caller]
-        fn check(name: &str, expected: Option<TaskState>) {
-            assert_eq!(name.parse().ok(), expected, "{name}");
-        }
-        check("init", Some(Init));
-        check("In_Progress", Some(Active));
-        check("completed", Some(Complete));
-        check("COMPLETE", Some(Complete));
-        check("error", Some(Failed));
-        check("rolled_back", Some(RolledBack));
-        check("done", None);
-        check("", None);
-    }
-
-    #[test]
     fn names_and_contract_numbers_read_back() {
         for state in TaskState::ALL {
-            assert_eq!(state.to_string().parse(), Ok(state));
             assert_eq!(TaskState::from_proto(state.to_proto() as i32), Some(state));
             assert_eq!(serde_json::to_value(state).ok(), Some(state.as_str().into()));
         }
@@ -331,7 +272,10 @@ mod tests {
         assert_eq!(history.state(), Complete);
         assert!(history.validate("build").is_ok());
         let steps: Vec<_> = history.transitions.iter().map(|step| (step.from, step.to, step.at_ms)).collect();
-        assert_eq!(steps, [(None, Init, 1_000), (Some(Init), Active, 2_000), (Some(Active), Complete, 4_500)]);
+        assert_eq!(
+            steps,
+            [(None, Init, 1_000), (Some(Init), Active, 2_000), (Some(Active), Complete, 4_500)]
+        );
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! The severity of failures (seed 000, contract 6).
 
 use std::fmt;
-use std::str::FromStr;
 use std::sync::LazyLock;
 
 use capataz_contracts::v1;
@@ -33,11 +32,6 @@ pub struct Flags {
     /// The first word of a display: ERROR, WARNING or INFO.
     pub icon: &'static str,
 }
-
-/// The name is not LOW, MEDIUM, HIGH or CRITICAL.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown severity {0:?}: must be LOW, MEDIUM, HIGH or CRITICAL")]
-pub struct UnknownSeverity(pub String);
 
 impl Severity {
     /// The severity of an unknown error, which counts as serious (seed 000, contract 6: fail-safe).
@@ -101,7 +95,7 @@ impl Severity {
     /// The severity with the contract's number; `None` for the unspecified one and for numbers that it does not have.
     #[must_use]
     pub fn from_proto(number: i32) -> Option<Self> {
-        v1::Severity::try_from(number).ok().and_then(|severity| Self::try_from(severity).ok())
+        Self::ALL.into_iter().find(|severity| severity.to_proto() as i32 == number)
     }
 }
 
@@ -111,35 +105,9 @@ impl fmt::Display for Severity {
     }
 }
 
-impl FromStr for Severity {
-    type Err = UnknownSeverity;
-
-    /// Parses a name in upper or lower case.
-    fn from_str(name: &str) -> Result<Self, UnknownSeverity> {
-        Self::ALL
-            .into_iter()
-            .find(|severity| severity.as_str().eq_ignore_ascii_case(name))
-            .ok_or_else(|| UnknownSeverity(name.to_owned()))
-    }
-}
-
 impl From<Severity> for v1::Severity {
     fn from(severity: Severity) -> Self {
         severity.to_proto()
-    }
-}
-
-impl TryFrom<v1::Severity> for Severity {
-    type Error = UnknownSeverity;
-
-    fn try_from(severity: v1::Severity) -> Result<Self, UnknownSeverity> {
-        match severity {
-            v1::Severity::Unspecified => Err(UnknownSeverity(String::new())),
-            v1::Severity::Low => Ok(Self::Low),
-            v1::Severity::Medium => Ok(Self::Medium),
-            v1::Severity::High => Ok(Self::High),
-            v1::Severity::Critical => Ok(Self::Critical),
-        }
     }
 }
 
@@ -272,11 +240,8 @@ mod tests {
     #[test]
     fn names_and_contract_numbers_read_back() {
         for severity in Severity::ALL {
-            assert_eq!(severity.to_string().parse(), Ok(severity));
-            assert_eq!(severity.as_str().to_lowercase().parse(), Ok(severity));
             assert_eq!(Severity::from_proto(severity.to_proto() as i32), Some(severity));
         }
-        assert!("severe".parse::<Severity>().is_err());
         assert_eq!(Severity::from_proto(0), None);
         assert_eq!(Severity::from_proto(99), None);
     }

@@ -45,6 +45,10 @@ fn milliseconds(value: &Value) -> Duration {
     Duration::from_millis(value.as_u64().expect("a number of milliseconds"))
 }
 
+fn severity(name: &str) -> Severity {
+    Severity::ALL.into_iter().find(|severity| severity.as_str() == name).expect("a severity")
+}
+
 #[test]
 fn severities_have_the_flags_and_the_codes_of_the_table() {
     each_copy("severity.json", |facts| {
@@ -61,7 +65,7 @@ fn severities_have_the_flags_and_the_codes_of_the_table() {
         }
         let mut critical = BTreeSet::new();
         for (name, codes) in facts["codes"].as_object().expect("codes") {
-            let severity: Severity = name.parse().expect("a severity");
+            let severity = severity(name);
             for code in words(codes) {
                 assert_eq!(known(code, "no pattern is in here"), Some(severity), "{code}");
                 assert_eq!(codes::lookup(code).map(|entry| entry.severity), Some(severity), "{code}");
@@ -84,7 +88,7 @@ fn severities_have_the_flags_and_the_codes_of_the_table() {
 fn patterns_match_the_message_in_their_order() {
     each_copy("severity.json", |facts| {
         for pattern in facts["patterns"].as_array().into_iter().flatten() {
-            let severity: Severity = pattern[1].as_str().expect("a name").parse().expect("a severity");
+            let severity = severity(pattern[1].as_str().expect("a name"));
             for alternative in pattern[0].as_str().expect("a pattern").split('|') {
                 let message = alternative.replace(".*", " the ").to_uppercase();
                 assert_eq!(known("E1", &message), Some(severity), "{message}");

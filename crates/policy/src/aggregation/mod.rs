@@ -58,19 +58,6 @@ impl From<ResultStatus> for v1::ResultStatus {
     }
 }
 
-/// The contract leaves the status unspecified.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the result's status is unspecified")]
-pub struct UnspecifiedStatus;
-
-impl TryFrom<v1::ResultStatus> for ResultStatus {
-    type Error = UnspecifiedStatus;
-
-    fn try_from(status: v1::ResultStatus) -> Result<Self, UnspecifiedStatus> {
-        Self::from_proto(status as i32).ok_or(UnspecifiedStatus)
-    }
-}
-
 /// The facts about an ended task that the policy needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskOutcome<'a> {
