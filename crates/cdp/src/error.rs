@@ -44,13 +44,6 @@ pub enum CallError {
     Result { method: &'static str, source: serde_json::Error },
 }
 
-impl CallError {
-    /// True if no later command on the same connection can succeed.
-    pub fn is_lost(&self) -> bool {
-        matches!(self, Self::Lost { .. })
-    }
-}
-
 /// Why a document did not come.
 #[derive(Debug, Error)]
 pub enum NavigateError {

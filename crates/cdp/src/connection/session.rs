@@ -72,10 +72,6 @@ impl Session {
         self.id.as_ref()
     }
 
-    pub fn connection(&self) -> &Connection {
-        &self.connection
-    }
-
     /// The events of these methods, of this session only, from now on. An empty list means every event.
     ///
     /// To be made before the command that causes the events. Once a call has returned, every event that the browser sent

@@ -99,7 +99,7 @@ async fn a_browser_that_dies_ends_every_waiting_call_at_once() {
     assert_eq!(events.next().await, Err(EventError::Lost(Loss::BrowserGone)));
     assert_eq!(page.subscribe(&[]).next().await, Err(EventError::Lost(Loss::BrowserGone)));
     let error = page.call::<Done>("Page.enable", ()).await.unwrap_err();
-    assert!(error.is_lost(), "{error}");
+    assert!(matches!(error, CallError::Lost { .. }), "{error}");
 
     let ended = browser.ended().await;
     assert_eq!(ended.status.unwrap().signal(), Some(9));

@@ -78,7 +78,7 @@ impl ChromiumPage {
     pub(super) async fn function<R: DeserializeOwned>(
         &self,
         document: &DocumentId,
-        declaration: &'static str,
+        declaration: &str,
         arguments: Value,
         limit: Duration,
     ) -> Result<R, Failure> {
@@ -93,7 +93,7 @@ impl ChromiumPage {
         &self,
         session: &Session,
         object: &str,
-        declaration: &'static str,
+        declaration: &str,
         limit: Duration,
     ) -> Result<R, Failure> {
         let params = json!({ "functionDeclaration": declaration, "objectId": object, "returnByValue": true });

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::ChromiumPage;
 use super::call::{Failure, READ_LIMIT};
 use super::protocol::CreatedObject;
-use super::script::function;
+use super::script::{self, function};
 use crate::page::{Description, Element, Facts, Look, Node, PageError, Query, Rect};
 
 /// A function that gives the content box of a frame's element, in the viewport around the frame.
@@ -238,9 +238,8 @@ impl ChromiumPage {
         let params = json!({ "backendNodeId": backend, "executionContextId": number });
         let resolved: CreatedObject = self.command(&session, "DOM.resolveNode", params, READ_LIMIT).await?;
         let Some(object) = resolved.object.object_id else { return Err(Failure::Gone) };
-        let handle = self
-            .on_object(&session, &object, "function() { return capataz.handle(this); }", READ_LIMIT)
-            .await?;
+        let ask = format!("function() {{ return {}.{}(this); }}", script::OBJECT, function::HANDLE);
+        let handle = self.on_object(&session, &object, &ask, READ_LIMIT).await?;
         super::tabs::send(&session, "Runtime.releaseObject", json!({ "objectId": object }));
         Ok(Some(Node { frame: parent, handle }))
     }

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::ChromiumPage;
 use super::call::{Failure, READ_LIMIT};
+use super::script::function;
 use crate::page::{Locator, Outline, PageError, Query};
 
 /// Least room for a frame's outline, in characters. With less it is left out.
@@ -69,7 +70,7 @@ impl ChromiumPage {
             let prefix = self.references.prefix(&document);
             let arguments = json!([{ "max": room, "prefix": prefix, "redaction": self.redaction }]);
             let outlined: Result<Outlined, Failure> =
-                self.script(&document, "outline", arguments, READ_LIMIT).await;
+                self.script(&document, function::OUTLINE, arguments, READ_LIMIT).await;
             let outlined = match outlined {
                 Ok(outlined) => outlined,
                 // The document went away while it was read. Its successor is read the next time.

@@ -50,8 +50,6 @@ pub mod function {
     pub const LOOK: &str = "look";
     /// `(handle, attributes, redaction)` → `Facts`.
     pub const FACTS: &str = "facts";
-    /// `(handle, redaction)` → `Description`.
-    pub const DESCRIBE: &str = "describe";
     /// `(handle)` → the element itself, or null; not to be asked for by value.
     pub const NODE: &str = "node";
     /// `(element)` → its handle.
@@ -82,8 +80,6 @@ pub mod function {
     pub const SELECT_OPTIONS: &str = "selectOptions";
     /// `(handle, redaction)` → `{ok}` or `{reason}`, with `fields` that are invalid, described.
     pub const SUBMIT: &str = "submit";
-    /// `(handle)` → `{ok}`.
-    pub const SCROLL_TO: &str = "scrollTo";
     /// `(redaction)` → `Skeleton`.
     pub const SKELETON: &str = "skeleton";
     /// `(handles, redaction)` → object.

@@ -150,11 +150,3 @@ fn focus_goes_to_what_takes_it() {
     assert_eq!(page.run("focus", &json!([page.handle("#b")])), json!({ "reason": "takes no focus" }));
     assert_eq!(page.run("focus", &json!([page.handle("#c")])), json!({ "ok": true }));
 }
-
-#[test]
-fn scrolling_brings_an_element_into_view() {
-    let page = page_with("<div style='height:4000px'></div><p id=a>x</p><div style='height:4000px'></div>");
-    assert_eq!(page.facts("#a")["inViewport"], false);
-    assert_eq!(page.run("scrollTo", &json!([page.handle("#a")])), json!({ "ok": true }));
-    assert_eq!(page.facts("#a")["inViewport"], true);
-}

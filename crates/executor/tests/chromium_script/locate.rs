@@ -226,7 +226,6 @@ fn a_page_can_neither_see_the_script_nor_change_what_it_does() {
     let rich = page.handle("[contenteditable]");
     assert_eq!(page.run("clear", &json!([rich])), json!({ "ok": true }));
     let form = page.handle("form");
-    assert_eq!(page.run("describe", &json!([form]))["path"], "form#form");
     for function in ["skeleton", "html", "pageText", "outline"] {
         assert_ne!(page.run(function, &json!([])), Value::Null, "{function}");
     }
@@ -247,7 +246,6 @@ fn handles_stay_with_their_element_and_tell_when_it_is_gone() {
     assert_ne!(second, first);
     for (function, arguments) in [
         ("facts", json!([first])),
-        ("describe", json!([first])),
         ("settle", json!([first, 1000])),
         ("focus", json!([first])),
         ("readyToFill", json!([first, ["beforeinput"]])),
@@ -255,7 +253,6 @@ fn handles_stay_with_their_element_and_tell_when_it_is_gone() {
         ("setValue", json!([first, "x"])),
         ("selectOptions", json!([first, ["x"]])),
         ("submit", json!([first])),
-        ("scrollTo", json!([first])),
         ("table", json!([first])),
         ("hit", json!([first, 1, 1])),
     ] {

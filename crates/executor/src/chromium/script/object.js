@@ -18,7 +18,6 @@ const capataz = Object.freeze({
   look,
   facts: (handle, attributes = [], redaction = null) =>
     withElement(handle, (element) => factsOf(element, attributes, maskOf(redaction))),
-  describe: (handle, redaction = null) => withElement(handle, (element) => descriptionOf(element, maskOf(redaction))),
   node: elementOf,
   handle: handleOf,
   settle,
@@ -32,7 +31,6 @@ const capataz = Object.freeze({
   setValue,
   selectOptions,
   submit,
-  scrollTo,
   skeleton,
   snapshot,
   state,

@@ -94,17 +94,6 @@ const hit = (handle, x, y, redaction = null) =>
     return { ok: false, coveredBy: found === null ? null : coverOf(found, element, maskOf(redaction)) };
   });
 
-/** Scrolls the element to the middle of what shows it, if it is not in view. */
-const scrollTo = (handle) =>
-  withElement(handle, (element) => {
-    const box = boxOf(element);
-    const whole = box.top >= 0 && box.left >= 0 && box.bottom <= window.innerHeight && box.right <= window.innerWidth;
-    if (!whole || hittable(element).rect === undefined) {
-      scrollIntoView(element, { block: "center", inline: "center", behavior: "instant" });
-    }
-    return { ok: true };
-  });
-
 const SIGNS = [
   "input", "change", "scroll", "scrollend", "resize", "focusin", "focusout", "toggle", "transitionend", "transitioncancel",
   "animationend", "animationcancel", "load", "error", "hashchange", "popstate", "readystatechange", "fullscreenchange",
