@@ -1,6 +1,8 @@
 //! A run as its readers see it.
 
 use capataz_contracts::v1;
+use capataz_policy::lifecycle::TaskState;
+use capataz_policy::severity::Severity;
 
 use crate::fold::activity::{Activity, Step};
 use crate::fold::state::{Phase, RunState};
@@ -99,10 +101,10 @@ impl RunState {
         };
         v1::Run {
             run_id,
-            kind: self.kind() as i32,
+            kind: self.kind().into(),
             name: self.plan.name.clone(),
-            status: self.status() as i32,
-            outcome: self.outcome().map(|outcome| outcome as i32),
+            status: self.status().into(),
+            outcome: self.outcome().map(Into::into),
             labels: self.labels.clone(),
             created_at_ms: self.created_at.0,
             updated_at_ms: self.last_at.0,
@@ -139,7 +141,7 @@ impl RunState {
             }
             views.push(v1::WaveView {
                 name: wave.name.clone(),
-                policy: v1::AggregationKind::from(policy.kind()) as i32,
+                policy: policy.kind().to_proto().into(),
                 tasks,
                 evaluation: state.and_then(|state| {
                     let counted = state.tally.total() > 0;
@@ -184,8 +186,8 @@ impl RunState {
             }
             v1::TaskResult {
                 name: task.name.clone(),
-                state: activity.map_or(v1::TaskState::Init, |activity| activity.state.into()) as i32,
-                status: end.map_or(0, |end| v1::ResultStatus::from(end.status) as i32),
+                state: activity.map_or(TaskState::Init, |activity| activity.state).to_proto().into(),
+                status: end.map_or(v1::ResultStatus::Unspecified, |end| end.status.to_proto()).into(),
                 output: output.filter(|_| fits).cloned(),
                 error: error.filter(|_| fits).cloned(),
                 output_omitted: !fits,
@@ -213,13 +215,13 @@ fn task_view(
     let mut view = v1::TaskView {
         name: task.name.clone(),
         agent: task.agent.clone(),
-        state: v1::TaskState::Init as i32,
+        state: v1::TaskState::Init.into(),
         max_attempts: plan.retry_of(place).max_attempts(),
         critical: task.critical,
         ..v1::TaskView::default()
     };
     let Some(activity) = activity else { return view };
-    view.state = v1::TaskState::from(activity.state) as i32;
+    view.state = activity.state.to_proto().into();
     view.attempt = activity.attempt;
     view.activation = activity.activation;
     view.started_at_ms = activity.started_at.map(|at| at.0);
@@ -230,15 +232,15 @@ fn task_view(
     }
     let mut from = None;
     for step in &activity.history {
-        let to = v1::TaskState::from(step.to) as i32;
+        let to = step.to.to_proto().into();
         view.history.push(v1::Transition { from, to, at_ms: step.at.0 });
         from = Some(to);
     }
     if let Some(end) = &activity.end {
-        view.status = Some(v1::ResultStatus::from(end.status) as i32);
+        view.status = Some(end.status.to_proto().into());
         view.settled_at_ms = Some(end.at.0);
         view.error.clone_from(&end.error);
-        view.severity = end.severity.map_or(0, |severity| severity.to_proto() as i32);
+        view.severity = end.severity.map_or(v1::Severity::Unspecified, Severity::to_proto).into();
         view.output = end.output.clone().filter(|_| outputs);
         view.usage.clone_from(&end.usage);
     }

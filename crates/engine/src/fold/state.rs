@@ -132,11 +132,6 @@ impl RunState {
     }
 
     #[must_use]
-    pub fn labels(&self) -> &BTreeMap<String, String> {
-        &self.labels
-    }
-
-    #[must_use]
     pub fn created_at(&self) -> Timestamp {
         self.created_at
     }
