@@ -49,13 +49,3 @@ pub struct ExportRunResponse {
     #[prost(bytes = "bytes", repeated, tag = "1")]
     pub events: Vec<Bytes>,
 }
-
-impl ExportRunResponse {
-    /// Decodes the events.
-    ///
-    /// # Errors
-    /// The stored bytes are not events: the log is damaged.
-    pub fn decode_events(&self) -> Result<Vec<Event>, prost::DecodeError> {
-        self.events.iter().map(|event| Event::decode(event.clone())).collect()
-    }
-}

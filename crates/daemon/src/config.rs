@@ -60,7 +60,7 @@ pub struct Config {
     /// How process agents' shims are started; for programs that embed the daemon.
     #[serde(skip)]
     pub shim: Option<ShimCommand>,
-    /// A form for the demonstration is served under [`DEMO_PATH`](crate::DEMO_PATH); for programs that embed the daemon.
+    /// A form for the demonstration is served under `/demo`; for programs that embed the daemon.
     #[serde(skip)]
     pub demo_page: bool,
     /// Where the time comes from; for programs that embed the daemon.

@@ -44,9 +44,6 @@ pub use specs::SpecsError;
 /// SQLite has one shard.
 pub(crate) const SHARD: ShardId = ShardId(0);
 
-/// Where the demonstration's form is, where [`Config::demo_page`] asks for it.
-pub const DEMO_PATH: &str = services::DEMO_PATH;
-
 /// How long a draining daemon waits for running tasks.
 const DRAIN: Duration = Duration::from_secs(30);
 

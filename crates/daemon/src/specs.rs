@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use capataz_contracts::v1;
+use capataz_contracts::{json, spec, v1};
 use capataz_hosts::{Computed, port};
 use capataz_policy::codes;
 use capataz_router::explain::TermKind;
@@ -227,14 +227,16 @@ fn answer(router: &Router, assignment: &v1::Assignment, now_ms: i64) -> Result<v
     else {
         return Err(invalid("the template agent answers SpecRequests of at most 32 KiB".to_owned()));
     };
-    let request: serde_json::Value =
-        serde_json::from_slice(input).map_err(|error| invalid(format!("no SpecRequest: {error}")))?;
-    let id = request.get("spec").and_then(serde_json::Value::as_str).unwrap_or_default();
+    let request = spec::parse_request(input).map_err(|violations| {
+        let violations: Vec<_> = violations.iter().map(ToString::to_string).collect();
+        invalid(format!("the input is not a SpecRequest: {}", violations.join("; ")))
+    })?;
+    let id = request.spec.as_deref().unwrap_or_default();
     let Some(spec) = router.catalogue().find(id) else {
         let message = format!("there is no spec {id:?} any more");
         return Err(Box::new(codes::error(codes::SPEC_NOT_AVAILABLE, message)));
     };
-    let response = template::answer(spec, &request, now_ms);
+    let response = template::answer(spec, &json::print(spec::REQUEST, &request), now_ms);
     Ok(v1::Payload {
         media_type: "application/json".to_owned(),
         data: Some(v1::payload::Data::Inline(response.to_string().into())),

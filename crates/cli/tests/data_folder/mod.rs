@@ -216,7 +216,7 @@ impl Made {
         let value: Value = serde_json::from_str(&text).unwrap();
         let case = |value: &Value| {
             let request = value.get("request").map(|request| {
-                let request = capataz_contracts::json::parse_printed("capataz.v1.StartRunRequest", request);
+                let request = capataz_contracts::json::parse("capataz.v1.StartRunRequest", request);
                 request.expect("a request can be read")
             });
             Case { run: value["run"].as_str().unwrap().to_owned(), request }

@@ -40,8 +40,8 @@ pub use text::{from_slice, from_str};
 use crate::path::Path;
 use crate::violation::Violations;
 use crate::{FILE_DESCRIPTOR_SET, Violation};
+use read::Reader;
 pub(crate) use read::Unknown;
-use read::{Reader, Sender};
 use schema::Schema;
 
 /// How deep messages, lists and payload values may be nested. No contract of ours comes near it.
@@ -59,27 +59,11 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
 /// All violations of the JSON form, with their paths. Rules: `unknown_key`, `duplicate_key`, `type`, `enum`, `range`,
 /// `oneof`, `output_only`, `duration`, `base64`, `payload`, `depth`, and `internal` where `M` is not `full_name`.
 pub fn parse<M: Message + Default>(full_name: &str, value: &Value) -> Result<M, Vec<Violation>> {
-    parse_from(Sender::Client, full_name, value)
-}
-
-/// Reads a message that [`print()`] printed: as [`parse`], but fields that only the daemon sets are accepted.
-///
-/// # Errors
-/// As [`parse`].
-pub fn parse_printed<M: Message + Default>(full_name: &str, value: &Value) -> Result<M, Vec<Violation>> {
-    parse_from(Sender::Daemon, full_name, value)
-}
-
-fn parse_from<M: Message + Default>(
-    sender: Sender,
-    full_name: &str,
-    value: &Value,
-) -> Result<M, Vec<Violation>> {
     let internal = |message: String| vec![Violation::new("", "internal", message)];
     let Some(shape) = SCHEMA.message(full_name) else {
         return Err(internal(format!("there is no message {full_name}")));
     };
-    let mut reader = Reader::new(&SCHEMA, sender, Unknown::Refused);
+    let mut reader = Reader::new(&SCHEMA, Unknown::Refused);
     let mut bytes = Vec::new();
     reader.message(shape, value, &Path::Root, 0, &mut bytes);
     let violations = reader.into_violations().into_vec();
@@ -96,7 +80,7 @@ pub(crate) fn parse_partly<M: Message + Default>(
     value: &Value,
     unknown: Unknown,
 ) -> (M, Violations) {
-    let mut reader = Reader::new(&SCHEMA, Sender::Client, unknown);
+    let mut reader = Reader::new(&SCHEMA, unknown);
     let mut bytes = Vec::new();
     if let Some(shape) = SCHEMA.message(full_name) {
         reader.message(shape, value, &Path::Root, 0, &mut bytes);
@@ -113,11 +97,6 @@ pub(crate) fn parse_partly<M: Message + Default>(
 /// Events are decoded from `Bytes`; from another kind of buffer, every message would be compiled once more.
 fn decode<M: Message + Default>(bytes: Vec<u8>) -> Result<M, prost::DecodeError> {
     M::decode(bytes::Bytes::from(bytes))
-}
-
-/// Whether the message `full_name` has a field with this key.
-pub(crate) fn is_key(full_name: &str, key: &str) -> bool {
-    SCHEMA.message(full_name).is_some_and(|shape| shape.keys.contains_key(key))
 }
 
 /// `message`, whose name is `full_name`, as JSON.
@@ -139,14 +118,6 @@ pub fn print_bytes(full_name: &str, bytes: &[u8]) -> Result<Value, Violation> {
     let message = DynamicMessage::decode(shape.descriptor.clone(), bytes)
         .map_err(|error| Violation::new("", "encoding", format!("not a {full_name}: {error}")))?;
     Ok(print::message(&SCHEMA, shape, &message))
-}
-
-/// An event, as stored and streamed, as JSON.
-///
-/// # Errors
-/// The bytes are not an event: the log is damaged.
-pub fn print_event_bytes(event: &[u8]) -> Result<Value, Violation> {
-    print_bytes("capataz.v1.Event", event)
 }
 
 /// What a value is, for a message.

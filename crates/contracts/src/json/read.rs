@@ -14,14 +14,6 @@ use crate::duration;
 use crate::path::{Path, shown};
 use crate::violation::Violations;
 
-/// Who wrote the document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sender {
-    /// May not send fields that are output only.
-    Client,
-    Daemon,
-}
-
 /// What becomes of keys that a message does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unknown {
@@ -37,13 +29,12 @@ const MAP_VALUE: u32 = 2;
 pub struct Reader<'s> {
     pub(super) schema: &'s Schema,
     pub(super) violations: Violations,
-    sender: Sender,
     unknown: Unknown,
 }
 
 impl<'s> Reader<'s> {
-    pub fn new(schema: &'s Schema, sender: Sender, unknown: Unknown) -> Self {
-        Self { schema, violations: Violations::default(), sender, unknown }
+    pub fn new(schema: &'s Schema, unknown: Unknown) -> Self {
+        Self { schema, violations: Violations::default(), unknown }
     }
 
     pub fn into_violations(self) -> Violations {
@@ -111,7 +102,7 @@ impl<'s> Reader<'s> {
                 self.violations.push(path, "duplicate_key", message);
                 continue;
             }
-            if field.output_only && self.sender == Sender::Client {
+            if field.output_only {
                 self.violations.push(path, "output_only", "only the daemon sets this field");
                 continue;
             }

@@ -74,10 +74,11 @@ impl Entropy {
         let mut message = DynamicMessage::new(descriptor.clone());
         let shape = SCHEMA.message(descriptor.full_name()).expect("the message is in the schema");
         for field in descriptor.fields() {
-            if self.below(3) == 0 || depth > 6 {
+            let known = shape.fields.iter().find(|known| known.descriptor.number() == field.number());
+            // What only the daemon sets is printed, and never read.
+            if self.below(3) == 0 || depth > 6 || known.is_some_and(|known| known.output_only) {
                 continue;
             }
-            let known = shape.fields.iter().find(|known| known.descriptor.number() == field.number());
             let value = if shape.rest == Some(field.number()) {
                 // Printed in place, sorted as a map is.
                 Field::String(serde_json::json!({ "$later": self.json(0), "~": null }).to_string())
@@ -131,7 +132,7 @@ fn contract_messages() -> Vec<MessageDescriptor> {
 
 fn read_back(name: &str, document: &Value) -> DynamicMessage {
     let shape = SCHEMA.message(name).expect("the message is in the schema");
-    let mut reader = Reader::new(&SCHEMA, Sender::Daemon, Unknown::Kept);
+    let mut reader = Reader::new(&SCHEMA, Unknown::Kept);
     let mut bytes = Vec::new();
     reader.message(shape, document, &Path::Root, 0, &mut bytes);
     let violations = reader.into_violations().into_vec();

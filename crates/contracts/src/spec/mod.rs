@@ -1,9 +1,8 @@
 //! The spec contract 1.0.0 (seed 001): what the router hands to a spec, and what a spec answers.
 //!
-//! [`parse_request`] and [`parse_response`] read a document, and find everything that is wrong with it in one pass;
-//! [`print_request`] and [`print_response`] write it again. What was read is printed as the same JSON value: an explicit
-//! `null` counts as absent; `""`, 0, `false`, `[]` and `{}` are kept. Numbers are integers of up to 64 bits or doubles;
-//! an integer that neither holds is refused. Messages that came by another way than JSON are checked by [`request`] and [`response`].
+//! [`parse_request`] and [`parse_response`] read a document, and find everything that is wrong with it in one pass.
+//! [`json::print`] prints what was read as the same JSON value: an explicit `null` counts as absent; `""`, 0, `false`,
+//! `[]` and `{}` are kept. Numbers are integers of up to 64 bits or doubles; an integer that neither holds is refused.
 //!
 //! The guide with every rule is `docs/spec-contract.md`. Begin reading with `proto/capataz/v1/spec.proto`.
 
@@ -35,7 +34,8 @@ pub const MAX_DEPTH: usize = json::MAX_DEPTH;
 /// The most items of any list that the contract declares: alternatives, keywords, patterns, messages.
 pub const MAX_ITEMS: usize = 1_000;
 
-const REQUEST: &str = "capataz.v1.SpecRequest";
+/// The full name of the request's message.
+pub const REQUEST: &str = "capataz.v1.SpecRequest";
 const RESPONSE: &str = "capataz.v1.SpecResponse";
 
 /// Reads a request and checks it.
@@ -54,30 +54,6 @@ pub fn parse_request(document: &[u8]) -> Result<v1::SpecRequest, Vec<Violation>>
 /// As [`parse_request`], and the rule `unexpected`: a `response` without success, or an `error` with it.
 pub fn parse_response(document: &[u8]) -> Result<v1::SpecResponse, Vec<Violation>> {
     parse(RESPONSE, document, responses::check)
-}
-
-/// The request as JSON.
-#[must_use]
-pub fn print_request(request: &v1::SpecRequest) -> Value {
-    json::print(REQUEST, request)
-}
-
-/// The response as JSON.
-#[must_use]
-pub fn print_response(response: &v1::SpecResponse) -> Value {
-    json::print(RESPONSE, response)
-}
-
-/// Checks a request that did not come as JSON. One without violations can be printed, and what is printed be read.
-#[must_use]
-pub fn request(request: &v1::SpecRequest) -> Vec<Violation> {
-    check_message(request, print_request, requests::check)
-}
-
-/// Checks a response that did not come as JSON. One without violations can be printed, and what is printed be read.
-#[must_use]
-pub fn response(response: &v1::SpecResponse) -> Vec<Violation> {
-    check_message(response, print_response, responses::check)
 }
 
 fn parse<M: Message + Default>(
@@ -99,20 +75,6 @@ fn parse<M: Message + Default>(
     check(&message, &mut broken);
     violations.add_unexplained(broken);
     if violations.is_empty() { Ok(message) } else { Err(violations.into_vec()) }
-}
-
-fn check_message<M>(message: &M, print: fn(&M) -> Value, check: fn(&M, &mut Violations)) -> Vec<Violation> {
-    let mut violations = Violations::default();
-    check(message, &mut violations);
-    if violations.is_empty() {
-        let value = print(message);
-        for refused in [check_size(value.to_string().len()), check_depth(&value)] {
-            if let Err(violation) = refused {
-                violations.push(&Path::Root, violation.rule, violation.message);
-            }
-        }
-    }
-    violations.into_vec()
 }
 
 fn check_size(bytes: usize) -> Result<(), Violation> {

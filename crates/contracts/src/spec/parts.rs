@@ -1,26 +1,22 @@
 //! Rules that parts of requests and responses share.
 
-use serde_json::Value;
-
-use super::{MAX_ITEMS, VERSION, integers};
+use super::MAX_ITEMS;
 use crate::json;
 use crate::path::{Path, shown};
-use crate::version::{ContractVersion, negotiate};
+use crate::version::ContractVersion;
 use crate::violation::Violations;
 
 /// Checks one object of a document: the path that it has, and where its violations go.
 pub struct Checker<'c> {
     pub path: &'c Path<'c>,
     pub violations: &'c mut Violations,
-    /// Whether the document's version may have keys that this one does not know.
-    pub is_newer: bool,
 }
 
 impl Checker<'_> {
     /// Checks the object under `key`.
     pub fn within(&mut self, key: &str, check: impl FnOnce(&mut Checker<'_>)) {
         let path = &self.path.key(key);
-        check(&mut Checker { path, violations: self.violations, is_newer: self.is_newer });
+        check(&mut Checker { path, violations: self.violations });
     }
 
     /// Checks the objects in the list under `key`.
@@ -29,7 +25,7 @@ impl Checker<'_> {
         let path = &self.path.key(key);
         for (index, item) in items.iter().take(MAX_ITEMS).enumerate() {
             let path = &path.index(index);
-            check(item, &mut Checker { path, violations: self.violations, is_newer: self.is_newer });
+            check(item, &mut Checker { path, violations: self.violations });
         }
     }
 
@@ -55,7 +51,7 @@ impl Checker<'_> {
         self.id(key, id);
     }
 
-    /// A finite number between 0 and 1. Numbers that are not finite do not come from JSON, and come from elsewhere.
+    /// A number between 0 and 1.
     pub fn confidence(&mut self, key: &str, confidence: Option<f64>) {
         if let Some(confidence) = confidence
             && !(0.0..=1.0).contains(&confidence)
@@ -97,46 +93,12 @@ impl Checker<'_> {
         }
     }
 
-    /// The text of a JSON value. From a JSON document it always is one.
-    pub fn value(&mut self, key: &str, text: Option<&String>) {
-        let Some(text) = text else { return };
-        match json::from_str(text) {
-            Ok(_) => integers::check(text, &self.path.key(key), self.violations),
-            Err(violation) => {
-                let message = format!("not the text of a JSON value: {}", violation.message);
-                self.violation(key, "json", message);
-            }
-        }
-    }
-
-    /// The text of a JSON object.
+    /// A free part, the text of a JSON value: it must be an object.
     pub fn object(&mut self, key: &str, text: Option<&String>) {
-        self.value(key, text);
         if let Some(Ok(other)) = text.map(|text| json::from_str(text))
             && !other.is_object()
         {
             self.violation(key, "type", format!("expected an object, found {}", json::describe(&other)));
-        }
-    }
-
-    /// The keys that this version does not know, of an object of the message `name`. From a JSON document they always
-    /// are what they should be.
-    pub fn extra(&mut self, name: &str, text: Option<&String>) {
-        let Some(text) = text else { return };
-        let full_name = format!("capataz.v1.{name}");
-        match json::from_str(text) {
-            Ok(Value::Object(object)) => {
-                integers::check(text, self.path, self.violations);
-                for key in object.keys() {
-                    if json::is_key(&full_name, key) {
-                        self.violation(key, "duplicate_key", "the contract has this key; it is no extra one");
-                    } else if !self.is_newer {
-                        let message = format!("there is no key `{}` here in version {VERSION}", shown(key));
-                        self.violation(key, "unknown_key", message);
-                    }
-                }
-            }
-            _ => self.violations.push(self.path, "json", "the extra keys are not the text of a JSON object"),
         }
     }
 }
@@ -148,13 +110,10 @@ pub fn document(
     check: impl FnOnce(&mut Checker<'_>),
 ) {
     let path = &Path::Root;
-    let mut checker = Checker { path, violations, is_newer: false };
-    if let Some(declared) = declared {
-        let version = declared.parse::<ContractVersion>();
-        match version.and_then(|theirs| negotiate(&VERSION, &theirs).map(|_| theirs)) {
-            Ok(theirs) => checker.is_newer = theirs.may_add_to(&VERSION),
-            Err(violation) => checker.violation("contract_version", violation.rule, violation.message),
-        }
+    let mut checker = Checker { path, violations };
+    // Another major version was refused before anything else was read.
+    if let Some(Err(violation)) = declared.map(|declared| declared.parse::<ContractVersion>()) {
+        checker.violation("contract_version", violation.rule, violation.message);
     }
     check(&mut checker);
 }

@@ -28,19 +28,14 @@ pub fn check(request: &v1::SpecRequest, violations: &mut Violations) {
             at.within("conversation", |at| self::conversation(conversation, at));
         }
         if let Some(user) = &request.user {
-            at.within("user", |at| {
-                at.object("preferences", user.preferences.as_ref());
-                at.extra("SpecUser", user.extra.as_ref());
-            });
+            at.within("user", |at| at.object("preferences", user.preferences.as_ref()));
         }
         if let Some(metadata) = &request.metadata {
             at.within("metadata", |at| {
                 at.id("session_id", metadata.session_id.as_ref());
                 at.object("custom", metadata.custom.as_ref());
-                at.extra("SpecRequestMetadata", metadata.extra.as_ref());
             });
         }
-        at.extra("SpecRequest", request.extra.as_ref());
     });
 }
 
@@ -51,10 +46,8 @@ fn routing(routing: &v1::SpecRouting, at: &mut Checker<'_>) {
         at.each("alternatives", &alternatives.items, |alternative, at| {
             at.required_id("spec", alternative.spec.as_ref());
             at.required_confidence("confidence", alternative.confidence);
-            at.extra("SpecAlternative", alternative.extra.as_ref());
         });
     }
-    at.extra("SpecRouting", routing.extra.as_ref());
 }
 
 fn context(context: &v1::SpecContext, at: &mut Checker<'_>) {
@@ -69,10 +62,8 @@ fn context(context: &v1::SpecContext, at: &mut Checker<'_>) {
             at.confidence("keyword", breakdown.keyword);
             at.confidence("intent", breakdown.intent);
             at.confidence("context", breakdown.context);
-            at.extra("SpecConfidenceBreakdown", breakdown.extra.as_ref());
         });
     }
-    at.extra("SpecContext", context.extra.as_ref());
 }
 
 fn conversation(conversation: &v1::SpecConversation, at: &mut Checker<'_>) {
@@ -84,8 +75,6 @@ fn conversation(conversation: &v1::SpecConversation, at: &mut Checker<'_>) {
             at.required("text", message.text.as_ref());
             at.id("spec", message.spec.as_ref());
             at.timestamp("timestamp", message.timestamp);
-            at.extra("SpecMessage", message.extra.as_ref());
         });
     }
-    at.extra("SpecConversation", conversation.extra.as_ref());
 }

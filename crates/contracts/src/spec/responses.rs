@@ -47,12 +47,8 @@ pub fn check(response: &v1::SpecResponse, violations: &mut Violations) {
             at.within("error", |at| self::error(error, at));
         }
         if let Some(update) = &response.context_update {
-            at.within("context_update", |at| {
-                at.object("custom", update.custom.as_ref());
-                at.extra("SpecContextUpdate", update.extra.as_ref());
-            });
+            at.within("context_update", |at| at.object("custom", update.custom.as_ref()));
         }
-        at.extra("SpecResponse", response.extra.as_ref());
     });
 }
 
@@ -78,14 +74,11 @@ fn answer(answer: &v1::SpecAnswer, at: &mut Checker<'_>) {
     at.required("text", answer.text.as_ref());
     at.required("format", answer.format.as_ref());
     at.one_of("format", answer.format.as_ref(), FORMATS);
-    at.value("structured", answer.structured.as_ref());
-    at.extra("SpecAnswer", answer.extra.as_ref());
 }
 
 fn metadata(metadata: &v1::SpecResponseMetadata, at: &mut Checker<'_>) {
     at.required("processing_time_ms", metadata.processing_time_ms.as_ref());
     at.required_confidence("confidence", metadata.confidence);
-    at.extra("SpecResponseMetadata", metadata.extra.as_ref());
 }
 
 fn transition(transition: &v1::SpecTransition, at: &mut Checker<'_>) {
@@ -93,7 +86,6 @@ fn transition(transition: &v1::SpecTransition, at: &mut Checker<'_>) {
     at.required("reason", transition.reason.as_ref());
     at.required_confidence("confidence", transition.confidence);
     at.required("auto_transition", transition.auto_transition.as_ref());
-    at.extra("SpecTransition", transition.extra.as_ref());
 }
 
 fn error(error: &v1::SpecError, at: &mut Checker<'_>) {
@@ -101,5 +93,4 @@ fn error(error: &v1::SpecError, at: &mut Checker<'_>) {
     at.required("message", error.message.as_ref());
     at.required("recoverable", error.recoverable.as_ref());
     at.id("fallback_spec", error.fallback_spec.as_ref());
-    at.extra("SpecError", error.extra.as_ref());
 }

@@ -159,6 +159,6 @@ proptest! {
     fn any_bytes_are_answered(bytes in vec(any::<u8>(), 0..200)) {
         let _ = plan_file::parse_bytes(&bytes, Format::Toml);
         let _ = plan_file::parse_bytes(&bytes, Format::Json);
-        let _ = json::print_event_bytes(&bytes);
+        let _ = json::print_bytes("capataz.v1.Event", &bytes);
     }
 }

@@ -5,12 +5,11 @@ mod answers;
 mod corruptions;
 mod documents;
 mod identity;
-mod messages;
 mod versions;
 
 use std::path::{Path, PathBuf};
 
-use capataz_contracts::{Violation, spec};
+use capataz_contracts::{Violation, json, spec};
 use serde_json::Value;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +22,11 @@ impl Kind {
     /// Reads the document and prints it again.
     fn print_again(self, document: &[u8]) -> Result<Value, Vec<Violation>> {
         match self {
-            Self::Request => spec::parse_request(document).map(|request| spec::print_request(&request)),
-            Self::Response => spec::parse_response(document).map(|response| spec::print_response(&response)),
+            Self::Request => {
+                spec::parse_request(document).map(|request| json::print("capataz.v1.SpecRequest", &request))
+            }
+            Self::Response => spec::parse_response(document)
+                .map(|response| json::print("capataz.v1.SpecResponse", &response)),
         }
     }
 

@@ -7,7 +7,7 @@ use axum::routing::get;
 use serde::Deserialize;
 
 /// Where the form is.
-pub(crate) const PATH: &str = "/demo";
+const PATH: &str = "/demo";
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:34rem;margin:3rem auto;padding:0 1rem}\
     label{display:block;margin:.75rem 0}input,select{font:inherit;padding:.25rem .5rem}\

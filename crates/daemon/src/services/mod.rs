@@ -36,7 +36,6 @@ use tonic::transport::server::TcpIncoming;
 use crate::specs::Specs;
 use crate::{DaemonError, guard};
 
-pub(crate) use demo::PATH as DEMO_PATH;
 pub(crate) use runs::check_plan;
 
 /// Listens and serves until `stopped` turns true.

@@ -103,7 +103,9 @@ impl Bench {
         let mut stream = self.runs.clone().export_run(request).await.unwrap().into_inner();
         let mut events = Vec::new();
         while let Some(page) = stream.message().await.unwrap() {
-            events.extend(page.decode_events().unwrap());
+            events.extend(
+                page.events.into_iter().map(|event| <v1::Event as prost::Message>::decode(event).unwrap()),
+            );
         }
         events
     }
