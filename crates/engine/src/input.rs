@@ -61,7 +61,7 @@ pub enum Input {
     Tick {
         observed: BTreeMap<TaskRef, Observed>,
     },
-    /// The run has more events than it may have.
+    /// The run has more events than it may have; where it has fewer than `limit`, its state has too many bytes.
     LimitExceeded {
         limit: u64,
     },

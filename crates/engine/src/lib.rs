@@ -34,6 +34,7 @@ pub use capataz_policy::planted;
 pub use decide::{Decision, Refusal, StartRun, Work, decide, start};
 pub use effect::Effect;
 pub use fold::EVENT_FORMAT;
+pub use fold::bytes::{MAX_RUN_BYTES, RunLimits};
 pub use fold::state::{CorruptLog, Phase, RunState, Timestamp};
 pub use input::{Input, Observed, QueryAnswer, Report, Routed, RoutedSpec, TaskRef};
 pub use plan::Plan;

@@ -12,7 +12,7 @@ use crate::plan::Plan;
 use crate::planted::{self, Fault};
 
 /// Grows with every change of the state's encoding; a snapshot of another format is discarded.
-pub const SNAPSHOT_FORMAT: u32 = 5;
+pub const SNAPSHOT_FORMAT: u32 = 6;
 
 /// The bytes are no snapshot of this format; the caller folds the log instead.
 #[derive(Debug, thiserror::Error)]
@@ -87,7 +87,7 @@ impl RunState {
     pub fn from_snapshot(bytes: &[u8]) -> Result<Self, SnapshotError> {
         let encoded: Encoded = postcard::from_bytes(bytes)?;
         let plan = Plan::recorded(encoded.plan).ok_or(postcard::Error::SerdeDeCustom)?;
-        Ok(Self {
+        let mut state = Self {
             seed: encoded.seed,
             seq: encoded.seq,
             created_at: encoded.created_at,
@@ -109,8 +109,11 @@ impl RunState {
             refused: encoded.refused,
             requests: encoded.requests,
             settled: encoded.settled,
+            bytes: Default::default(),
             leases_since_load: 0,
-        })
+        };
+        state.bytes = state.counted();
+        Ok(state)
     }
 }
 

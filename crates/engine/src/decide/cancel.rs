@@ -48,7 +48,11 @@ pub(super) fn limit_exceeded(turn: &mut Turn<'_>, limit: u64) -> Result<(), Refu
     if !matches!(turn.state.phase, Phase::Running) {
         return Err(Refusal::Outdated);
     }
-    let message = format!("the run has more than {limit} events");
+    let message = if turn.state.seq < limit {
+        format!("the state of the run has {} bytes, which is too much", turn.state.bytes())
+    } else {
+        format!("the run has more than {limit} events")
+    };
     let error = codes::error(codes::RUN_LIMIT_EXCEEDED, message);
     turn.emit(Body::RunCancelRequested(v1::RunCancelRequested {
         reason: error.code.clone(),

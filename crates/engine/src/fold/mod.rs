@@ -3,6 +3,7 @@
 //! table is added by [`upcast`], which is frozen and stands before the fold.
 
 pub mod activity;
+pub(crate) mod bytes;
 pub(crate) mod digest;
 pub mod session;
 pub(crate) mod state;
@@ -61,7 +62,7 @@ impl RunState {
         let work = accepted.work.ok_or(corrupt("no work was accepted"))?;
         let (machine, plan) =
             Machine::accepted(work).ok_or(corrupt("the accepted plan lacks what it was to decide by"))?;
-        Ok(Self {
+        let mut state = Self {
             seed,
             seq,
             created_at: at,
@@ -83,8 +84,11 @@ impl RunState {
             refused: Default::default(),
             requests: Default::default(),
             settled: 0,
+            bytes: Default::default(),
             leases_since_load: 0,
-        })
+        };
+        state.bytes = state.counted();
+        Ok(state)
     }
 
     /// Folds one more event.
@@ -123,7 +127,7 @@ impl RunState {
             Body::RunAccepted(_) => return None,
             Body::WaveStarted(event) => self.begin_wave(event.wave, at)?,
             Body::TaskInputResolved(event) => {
-                self.activity_mut(task(event.wave, event.task))?.input = event.input;
+                self.change(task(event.wave, event.task), |activity| activity.input = event.input)?;
             }
             Body::TaskLeased(event) => self.lease(event, at)?,
             Body::TaskLeaseLost(event) => {
@@ -157,11 +161,13 @@ impl RunState {
             Body::TaskSettled(event) => self.settle(event, at)?,
             Body::TaskReactivated(event) => self.reactivate(event, at)?,
             Body::ResultRefused(event) => {
-                self.refused.insert(event.lease);
+                if self.refused.insert(event.lease) {
+                    self.bytes.add(bytes::ENTRY);
+                }
             }
             Body::WaveDecided(event) => self.waves.get_mut(event.wave as usize)?.stopping = true,
             Body::WaveFinished(event) => {
-                self.waves.get_mut(event.wave as usize)?.evaluation = event.evaluation;
+                self.change_wave(event.wave, |wave| wave.evaluation = event.evaluation)?;
             }
             Body::QuestionAsked(event) => {
                 let task = event.wave.zip(event.task).map(|(wave, index)| task(wave, index));
@@ -174,13 +180,18 @@ impl RunState {
                 }
                 let question = event.question?;
                 self.unanswered.insert(question.question_id.clone(), self.questions.len());
-                self.questions.push(AskedQuestion { task, question });
+                let asked = AskedQuestion { task, question };
+                self.bytes.add(asked.bytes());
+                self.questions.push(asked);
                 self.update_hold(at);
             }
             Body::QuestionAnswered(event) => {
                 let place = self.unanswered.remove(&event.question_id)?;
                 let digest = digest::resolve(&event.question_id, &event.answer);
-                self.questions.get_mut(place)?.question.answer = Some(event.answer);
+                let asked = self.questions.get_mut(place)?;
+                let before = asked.bytes();
+                asked.question.answer = Some(event.answer);
+                self.bytes.replace(before, asked.bytes());
                 self.remember_request(event.request_id, digest);
                 self.update_hold(at);
             }
@@ -195,11 +206,12 @@ impl RunState {
                 self.update_hold(at);
             }
             Body::RunCancelRequested(event) => {
-                self.phase = Phase::Ending { error: event.error };
+                self.enter(Phase::Ending { error: event.error });
                 self.remember_request(event.request_id, digest::CANCEL.to_owned());
             }
             Body::RunFinished(event) => {
-                self.phase = Phase::Finished { outcome: event.outcome(), error: event.error, at };
+                self.forget_inputs();
+                self.enter(Phase::Finished { outcome: event.outcome(), error: event.error, at });
                 self.timers.clear();
                 self.held_timers.clear();
             }
@@ -218,7 +230,10 @@ impl RunState {
             | Body::ActionFailed(_)
             | Body::BrowserCloseRequested(_)
             | Body::BrowserClosed(_)) => {
+                let before = self.machine.changing_bytes();
                 let applied = self.machine.apply(body, at)?;
+                self.bytes.replace(before, self.machine.changing_bytes());
+                self.bytes.replace(applied.removed_bytes, applied.added_bytes);
                 self.applied(applied, at)?;
             }
         }
@@ -228,8 +243,8 @@ impl RunState {
     /// What an event of one kind means for every kind: a wave that begins, a request that was carried out.
     fn applied(&mut self, applied: Applied, at: Timestamp) -> Option<()> {
         if let Some((number, wave)) = applied.wave {
-            self.forget_inputs();
             self.plan.push(wave)?;
+            self.bytes.add(self.plan.waves.last()?.bytes());
             self.begin_wave(number, at)?;
         }
         if let Some((request_id, digest)) = applied.request {
@@ -238,12 +253,31 @@ impl RunState {
         Some(())
     }
 
-    /// Waves that a machine begins one by one are never begun again: what their tasks were given is in the log.
+    /// No task of the wave in work is leased again: what its tasks were given is in the log.
     fn forget_inputs(&mut self) {
-        let Some(state) = self.waves.last_mut() else { return };
-        state.tasks.iter_mut().for_each(|activity| activity.input = None);
-        let last = self.waves.len().saturating_sub(1);
-        self.plan.forget_inputs(last);
+        let Some(last) = self.waves.len().checked_sub(1) else { return };
+        let (Some(state), Some(wave)) = (self.waves.get_mut(last), self.plan.waves.get_mut(last)) else {
+            return;
+        };
+        for (activity, declared) in state.tasks.iter_mut().zip(&mut wave.tasks) {
+            for input in [activity.input.take(), declared.input.take()] {
+                self.bytes.replace(bytes::optional(input.as_ref()), 0);
+            }
+        }
+    }
+
+    fn enter(&mut self, phase: Phase) {
+        self.bytes.replace(self.phase.bytes(), phase.bytes());
+        self.phase = phase;
+    }
+
+    /// Edits what a wave has beside its tasks.
+    fn change_wave(&mut self, wave: u32, edit: impl FnOnce(&mut WaveState)) -> Option<()> {
+        let wave = self.waves.get_mut(wave as usize)?;
+        let before = wave.bytes();
+        edit(wave);
+        self.bytes.replace(before, wave.bytes());
+        Some(())
     }
 
     fn noticed(&mut self, event: &v1::Notice) -> Option<()> {
@@ -264,12 +298,16 @@ impl RunState {
             return None;
         }
         let tasks = self.plan.wave(wave)?.tasks.len();
-        self.waves.push(WaveState {
+        self.forget_inputs();
+        let state = WaveState {
             tasks: (0..tasks).map(|_| Activity::scheduled(at, 1)).collect(),
             tally: Tally::default(),
             stopping: false,
             evaluation: None,
-        });
+        };
+        self.bytes.add(state.bytes());
+        self.bytes.add(state.tasks.iter().map(Activity::bytes).sum());
+        self.waves.push(state);
         for index in 0..u32::try_from(tasks).ok()? {
             let task = TaskRef { wave, task: index };
             if self.plan.timeouts_of(task).schedule_to_start().is_some() {
@@ -343,20 +381,21 @@ impl RunState {
             critical: declared.critical,
             severity: severity.or(UNTOLD),
         };
-        self.waves.get_mut(task.wave as usize)?.tally.add(&outcome);
+        let wave = self.waves.get_mut(task.wave as usize)?;
+        let before = wave.bytes();
+        wave.tally.add(&outcome);
+        self.bytes.replace(before, wave.bytes());
         Some(())
     }
 
     fn reactivate(&mut self, event: v1::TaskReactivated, at: Timestamp) -> Option<()> {
         let task = task(event.wave, event.task);
-        let mut history = std::mem::take(&mut self.activity_mut(task)?.history);
         self.change(task, |activity| {
-            let input = activity.input.take();
             let mut fresh = Activity::scheduled(at, event.activation);
             // FAILED -> ACTIVE: a retry goes on where the task failed.
             fresh.state = TaskState::Failed;
-            fresh.history = std::mem::take(&mut history);
-            fresh.input = input;
+            fresh.history = std::mem::take(&mut activity.history);
+            fresh.input = activity.input.take();
             fresh.enter(TaskState::Active, at);
             *activity = fresh;
         })?;
@@ -371,6 +410,7 @@ impl RunState {
     fn recount(&mut self, wave: u32) -> Option<()> {
         let declared = &self.plan.wave(wave)?.tasks;
         let state = self.waves.get_mut(wave as usize)?;
+        let before = state.bytes();
         state.tally = Tally::default();
         for (activity, declared) in state.tasks.iter().zip(declared) {
             if let Some(end) = &activity.end {
@@ -383,12 +423,18 @@ impl RunState {
                 });
             }
         }
+        self.bytes.replace(before, state.bytes());
         Some(())
     }
 
     /// Remembers that the run's last event carried a user's request out.
     fn remember_request(&mut self, request_id: String, digest: String) {
         if !request_id.is_empty() {
+            self.bytes.add(bytes::request(&request_id, &digest));
+            // The last of several requests with one id counts.
+            if let Some((before, _)) = self.requests.get(&request_id) {
+                self.bytes.replace(bytes::request(&request_id, before), 0);
+            }
             self.requests.insert(request_id, (digest, self.seq));
         }
     }

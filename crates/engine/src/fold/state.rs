@@ -6,6 +6,7 @@ use capataz_contracts::v1;
 use capataz_policy::aggregation::Tally;
 
 use super::activity::{Activity, Step};
+use super::bytes::Count;
 use crate::input::TaskRef;
 use crate::machine::Machine;
 use crate::plan::Plan;
@@ -86,6 +87,8 @@ pub struct RunState {
     /// Requests that were carried out: what they asked for, and the number of the event that records it.
     pub(crate) requests: BTreeMap<String, (String, u64)>,
     pub(crate) settled: u32,
+    /// What all of this holds; follows from the rest, and is not part of a snapshot.
+    pub(crate) bytes: Count,
     /// Leases given by this process; only a planted fault reads it.
     pub(crate) leases_since_load: u64,
 }
@@ -201,10 +204,6 @@ impl RunState {
 
     pub(crate) fn activity(&self, task: TaskRef) -> Option<&Activity> {
         self.waves.get(task.wave as usize)?.tasks.get(task.task as usize)
-    }
-
-    pub(crate) fn activity_mut(&mut self, task: TaskRef) -> Option<&mut Activity> {
-        self.waves.get_mut(task.wave as usize)?.tasks.get_mut(task.task as usize)
     }
 
     /// Activities of the wave in work; those of earlier waves have all settled.

@@ -29,7 +29,9 @@ impl RunState {
             let timers = if held { &mut self.held_timers } else { &mut self.timers };
             timers.remove(&(at, task, timer));
         }
+        let before = activity.bytes();
         edit(activity);
+        self.bytes.replace(before, activity.bytes());
         for (held, at, timer) in timers_of(activity).into_iter().flatten() {
             let timers = if held { &mut self.held_timers } else { &mut self.timers };
             timers.insert((at, task, timer));

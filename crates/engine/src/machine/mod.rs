@@ -211,6 +211,24 @@ impl Machine {
         }
     }
 
+    /// What the machine holds, in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Self::Plan(_) => 0,
+            Self::Ask(ask) => ask.bytes(),
+            Self::Script(script) => script.bytes(),
+        }
+    }
+
+    /// The part of [`Machine::bytes`] that an event may replace, and that is small enough to be counted with each event.
+    pub(crate) fn changing_bytes(&self) -> u64 {
+        match self {
+            Self::Plan(_) => 0,
+            Self::Ask(ask) => ask.bytes(),
+            Self::Script(script) => script.changing_bytes(),
+        }
+    }
+
     /// When the machine's own time is over, while no activity is in work.
     pub(crate) fn due_at(&self) -> Option<Timestamp> {
         match self {
@@ -227,6 +245,9 @@ pub(crate) struct Applied {
     pub(crate) wave: Option<(u32, v1::Wave)>,
     /// A user's request that was carried out, by its id, and what it asked for.
     pub(crate) request: Option<(String, String)>,
+    /// Bytes that were added to the machine's lists, beside its `changing_bytes`.
+    pub(crate) added_bytes: u64,
+    pub(crate) removed_bytes: u64,
 }
 
 impl RunState {

@@ -11,6 +11,7 @@ use capataz_policy::retry::RetryPolicy;
 use capataz_policy::severity::Severity;
 use capataz_policy::timeout::TimeoutPolicy;
 
+use crate::fold::bytes;
 use crate::input::TaskRef;
 
 /// Ordered waves of parallel tasks.
@@ -130,12 +131,6 @@ impl Plan {
         Some(())
     }
 
-    /// Forgets what the tasks of a wave were given.
-    pub(crate) fn forget_inputs(&mut self, wave: usize) {
-        let tasks = self.waves.get_mut(wave).into_iter().flat_map(|wave| &mut wave.tasks);
-        tasks.for_each(|task| task.input = None);
-    }
-
     /// Where the task of this name is.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<TaskRef> {
@@ -188,6 +183,13 @@ impl Wave {
 }
 
 impl Task {
+    /// The length of its own policies, where it has any.
+    pub(crate) fn policies_bytes(&self) -> u64 {
+        let timeouts = self.timeouts.as_ref().map(TimeoutPolicy::to_proto);
+        let retry = self.retry.as_ref().map(RetryPolicy::to_proto);
+        bytes::optional(timeouts.as_ref()).saturating_add(bytes::optional(retry.as_ref()))
+    }
+
     fn recorded(task: v1::Task) -> Option<Self> {
         let at_most_once = task.effect() == v1::Effect::AtMostOnce;
         let timeouts = match task.timeouts {

@@ -102,6 +102,12 @@ impl Tally {
         self.summary
     }
 
+    /// The names that it lists, at most [`MOST_NAMES`] of each kind.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let lists = [&self.failed_agents, &self.critical_failures, &self.optional_failures];
+        lists.into_iter().flatten().map(String::as_str)
+    }
+
     /// Returns whether a critical task ended without success.
     #[must_use]
     pub fn is_critical_path_broken(&self) -> bool {

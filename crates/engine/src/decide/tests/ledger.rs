@@ -55,6 +55,9 @@ pub(super) fn events_of(decision: &Decision) -> Vec<v1::Event> {
     events
 }
 
+/// A state weighs at most so many times what its snapshot has.
+const HEAVIEST: u64 = 12;
+
 impl Ledger {
     #[track_caller]
     pub(super) fn observe(&mut self, state: &RunState, decision: &Decision) {
@@ -85,6 +88,11 @@ impl Ledger {
         assert_eq!(snapshot(&read), bytes, "a snapshot reads back");
         assert_eq!(read.outstanding(), state.outstanding());
         assert_eq!(read.next_deadline(), state.next_deadline());
+        assert_eq!(state.bytes, state.counted(), "the count of bytes goes along");
+        assert_eq!((folded.bytes, read.bytes), (state.bytes, state.bytes));
+        let length = bytes.len() as u64;
+        let allowed = length..=HEAVIEST * length;
+        assert!(allowed.contains(&state.bytes()), "{} bytes, and a snapshot of {length}", state.bytes());
     }
 
     #[track_caller]

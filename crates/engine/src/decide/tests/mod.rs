@@ -4,6 +4,7 @@
 mod any;
 mod asks;
 mod bench;
+mod bytes;
 mod inputs;
 mod leases;
 mod ledger;

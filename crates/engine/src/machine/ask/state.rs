@@ -2,6 +2,7 @@
 
 use capataz_contracts::v1::{self, event::Body};
 
+use crate::fold::bytes;
 use crate::fold::state::Timestamp;
 use crate::machine::Applied;
 use crate::snapshot::{as_bytes, number};
@@ -49,6 +50,23 @@ impl AskState {
             considered: None,
             taken: Vec::new(),
         }
+    }
+
+    /// What it holds, in bytes: few calls of bounded size, and a bounded context.
+    pub(crate) fn bytes(&self) -> u64 {
+        let calls = self
+            .calls
+            .iter()
+            .map(|call| bytes::text(&call.spec) + bytes::ENTRY + bytes::optional(call.routing.as_ref()));
+        let parts = [
+            bytes::message(&self.ask),
+            bytes::message(&self.context),
+            calls.sum(),
+            self.default_spec.as_deref().map_or(0, bytes::text),
+            bytes::optional(self.considered.as_ref()),
+            bytes::messages(&self.taken),
+        ];
+        parts.iter().sum()
     }
 
     pub(crate) fn apply(&mut self, body: Body, at: Timestamp) -> Option<Applied> {

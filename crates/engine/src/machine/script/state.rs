@@ -4,14 +4,18 @@
 use std::collections::BTreeMap;
 
 use capataz_contracts::v1::{self, AfterFailure, BrowserActivity, event::Body};
+use prost::encoding::message;
 
-use crate::fold::digest;
 use crate::fold::state::Timestamp;
+use crate::fold::{bytes, digest};
 use crate::machine::Applied;
 use crate::snapshot::{as_bytes, number};
 
 /// Evidence of a state that is named again where the browser cannot be asked any more.
 const LASTING_EVIDENCE: &[&str] = &["dom_snapshot_partial", "state_signature"];
+
+/// The number of the field `actions` in a script.
+const ACTIONS: u32 = 2;
 
 /// What only a script has.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -80,22 +84,51 @@ impl ScriptState {
         }
     }
 
+    /// What it holds, in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        let actions = bytes::length(message::encoded_len_repeated(ACTIONS, &self.script.actions));
+        let outputs = self.outputs.iter().map(|(name, value)| bytes::text(name) + bytes::text(value));
+        let parts = [
+            bytes::message(&self.script).saturating_sub(actions),
+            bytes::messages(&self.script.actions),
+            bytes::length(self.activities.len()).saturating_mul(bytes::ENTRY),
+            outputs.sum(),
+            self.arrivals.keys().map(|state| bytes::text(state)).sum(),
+            self.changing_bytes(),
+        ];
+        parts.iter().sum()
+    }
+
+    /// What its events replace, in bytes.
+    pub(crate) fn changing_bytes(&self) -> u64 {
+        let parts = [
+            bytes::optional(self.last_state.as_ref()),
+            bytes::messages(&self.last_evidence),
+            bytes::text(&self.recovering_from),
+            bytes::optional(self.error.as_ref()),
+        ];
+        parts.iter().sum()
+    }
+
     pub(crate) fn apply(&mut self, body: Body) -> Option<Applied> {
         let mut applied = Applied::default();
         match body {
             Body::BrowserActivityStarted(event) => {
                 self.idle_at = None;
                 self.activity_begun(&event);
+                applied.added_bytes = bytes::ENTRY;
                 applied.wave = Some((event.number, event.wave?));
             }
             Body::BrowserOpened(event) => self.idle_at = event.idle_at_ms.map(Timestamp),
             Body::ActionProposed(event) => {
                 self.idle_at = None;
-                self.script.actions.push(event.action?);
+                let action = event.action?;
+                applied.added_bytes = bytes::message(&action);
+                self.script.actions.push(action);
                 applied.request = Some((event.request_id, digest::propose(event.step_index)));
             }
-            Body::ActionFinished(event) => self.action_finished(event),
-            Body::ActionFailed(event) => self.action_failed(event)?,
+            Body::ActionFinished(event) => self.action_finished(event, &mut applied),
+            Body::ActionFailed(event) => self.action_failed(event, &mut applied)?,
             Body::BrowserCloseRequested(event) => {
                 self.idle_at = None;
                 self.closing = true;
@@ -129,19 +162,24 @@ impl ScriptState {
         actions.next().is_some_and(|work| work.step == step)
     }
 
-    fn action_finished(&mut self, event: v1::ActionFinished) {
+    fn action_finished(&mut self, event: v1::ActionFinished, applied: &mut Applied) {
         let is_action = event.activity() == BrowserActivity::Action;
         if is_action {
             self.succeeded = self.succeeded.saturating_add(1);
         }
         if let Some(output) = event.output {
+            applied.added_bytes += bytes::text(&output.name) + bytes::text(&output.value);
+            if let Some(before) = self.outputs.get(&output.name) {
+                applied.removed_bytes += bytes::text(&output.name) + bytes::text(before);
+            }
             self.outputs.insert(output.name, output.value);
         }
         self.idle_at = event.idle_at_ms.map(Timestamp);
-        self.see(event.state_before, event.state_after, &event.evidence, is_action);
+        applied.added_bytes += self.arrive(event.state_after.as_ref(), is_action);
+        self.see(event.state_before, event.state_after, &event.evidence);
     }
 
-    fn action_failed(&mut self, event: v1::ActionFailed) -> Option<()> {
+    fn action_failed(&mut self, event: v1::ActionFailed, applied: &mut Applied) -> Option<()> {
         let (next, activity) = (event.next(), event.activity());
         let error = event.error?;
         let is_action = activity == BrowserActivity::Action;
@@ -153,7 +191,8 @@ impl ScriptState {
             work.after_failure = next;
         }
         self.idle_at = event.idle_at_ms.map(Timestamp);
-        self.see(error.state_before.clone(), error.state_after.clone(), &error.evidence_refs, is_action);
+        applied.added_bytes += self.arrive(error.state_after.as_ref(), is_action);
+        self.see(error.state_before.clone(), error.state_after.clone(), &error.evidence_refs);
         match next {
             AfterFailure::Retry if is_action => self.retries = self.retries.saturating_add(1),
             AfterFailure::Recover => {
@@ -166,19 +205,24 @@ impl ScriptState {
         Some(())
     }
 
+    /// Counts how often the browser comes into a state. Returns the bytes that were added.
+    fn arrive(&mut self, after: Option<&v1::StateSignature>, is_action: bool) -> u64 {
+        let changes = is_action && self.activities.last().is_some_and(|work| work.changes);
+        let Some(after) = after.filter(|_| changes) else { return 0 };
+        let state = state_key(after);
+        let added = if self.arrivals.contains_key(&state) { 0 } else { bytes::text(&state) };
+        let arrivals = self.arrivals.entry(state).or_default();
+        *arrivals = arrivals.saturating_add(1);
+        added
+    }
+
     /// What is known of the page from now on.
     fn see(
         &mut self,
         before: Option<v1::StateSignature>,
         after: Option<v1::StateSignature>,
         evidence: &[v1::EvidenceRef],
-        is_action: bool,
     ) {
-        let changes = is_action && self.activities.last().is_some_and(|work| work.changes);
-        if let (Some(after), true) = (&after, changes) {
-            let arrivals = self.arrivals.entry(state_key(after)).or_default();
-            *arrivals = arrivals.saturating_add(1);
-        }
         self.last_state = after.or(before).or(self.last_state.take());
         let lasting: Vec<v1::EvidenceRef> = evidence
             .iter()
