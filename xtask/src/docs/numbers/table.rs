@@ -165,6 +165,7 @@ pub(super) const NUMBERS: &[Number] = &[
         "max_waiters_per_run",
     ),
     number("docs/limits.md", "events of one run | {1,000,000}", "crates/shard/src", "max_events_per_run"),
+    number("docs/limits.md", "errors, questions | {256 MiB} ", "crates/engine/src", "MAX_RUN_BYTES"),
     number(
         "docs/limits.md",
         "in one response of Subscribe | {256},",
