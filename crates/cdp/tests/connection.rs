@@ -143,7 +143,7 @@ async fn a_backlog_is_cleared_when_the_subscriber_asks_for_the_event_after() {
     assert!(!is_cleared().await, "it waits for its subscriber");
     assert!(events.try_next().unwrap().is_some());
     assert!(!is_cleared().await, "the subscriber may still be at it");
-    // What comes later is none of what was waited for.
+    // What comes later is not what was waited for.
     peer.say(&json!({ "method": "A.a", "params": 2 })).await;
     peer.settle(&connection).await;
     assert!(events.try_next().unwrap().is_some());

@@ -76,7 +76,7 @@ async fn after_a_kill_no_child_or_grandchild_is_alive_when_the_next_lease_starts
     let view = daemon.client().await;
     let request = v1::GetRunRequest { run_id: run.clone(), ..Default::default() };
     let view = view.get_run(request).await.unwrap().run.unwrap();
-    assert_eq!(view.waves[0].tasks[0].attempt, 1, "a lost lease is no attempt");
+    assert_eq!(view.waves[0].tasks[0].attempt, 1, "a lost lease is not an attempt");
     let (mut workers, mut losses) = (Vec::new(), Vec::new());
     let mut events = daemon.client().await.export_run(&run).await.unwrap();
     while let Some(event) = events.next().await {
@@ -276,7 +276,7 @@ async fn a_command_that_dies_with_its_daemon_answers_the_same_ask_anew() {
     for run in [&first, &second] {
         let result = client.wait_run(run, Some(PATIENCE)).await.unwrap().expect("it ends");
         assert_eq!(result.outcome(), v1::RunOutcome::Succeeded, "{result:?}");
-        assert_eq!(result.ask().unwrap().calls[0].attempts, 1, "a lost lease is no attempt");
+        assert_eq!(result.ask().unwrap().calls[0].attempts, 1, "a lost lease is not an attempt");
         check_whole(&client, run).await;
     }
     assert_eq!(said_in(&client, "s").await, ["one", "from a command", "two", "from a command"]);

@@ -239,7 +239,7 @@ impl Client {
     /// Answers a run's question.
     ///
     /// # Errors
-    /// The question was answered before, the answer is none of its options, or the daemon is not reached.
+    /// The question was answered before, the answer is not one of its options, or the daemon is not reached.
     pub async fn resolve(&self, mut request: v1::ResolveRequest) -> Result<v1::ResolveResponse, ClientError> {
         fill(&mut request.request_id);
         self.run_call(true, request, |mut runs, request| async move { runs.resolve(request).await }).await
@@ -521,7 +521,7 @@ struct Patience(Option<Instant>);
 
 impl Patience {
     fn new(timeout: Option<Duration>) -> Self {
-        // What is beyond the clock's range is as good as no limit.
+        // A time beyond the clock's range is as good as no limit.
         Self(timeout.and_then(|timeout| Instant::now().checked_add(timeout)))
     }
 

@@ -40,10 +40,10 @@ impl Client {
     }
 
     /// Performs one action in a session. With its `request_id`, which is made up where there is none, it is performed once
-    /// however often the call is repeated. That the action failed is no error of the call: it is in the response.
+    /// however often the call is repeated. A failure of the action is not an error of the call; the response contains it.
     ///
     /// # Errors
-    /// The run is no session, an action is being performed in it, it has ended, or the daemon is not reached.
+    /// The run is not an interactive session, an action is being performed in it, it has ended, or the daemon is not reached.
     pub async fn propose(&self, mut request: v1::ProposeRequest) -> Result<v1::ProposeResponse, ClientError> {
         fill(&mut request.request_id);
         let call = |request| async move { self.executor().propose(request).await };
@@ -54,7 +54,7 @@ impl Client {
     /// Closes a session's browser, which ends its run.
     ///
     /// # Errors
-    /// The run is no session, or the daemon is not reached.
+    /// The run is not an interactive session, or the daemon is not reached.
     pub async fn close_browser(
         &self,
         mut request: v1::CloseBrowserRequest,

@@ -1,7 +1,7 @@
 //! Refuses calls that a web page could make.
 //!
 //! Process agents are commands: a daemon that answers any page in a browser would let that page run them. So even on
-//! loopback, a request with an `Origin` and one whose `Host` is no loopback name are refused (DNS rebinding).
+//! loopback, a request with an `Origin` and one whose `Host` is not a loopback name are refused (DNS rebinding).
 
 use http::{HeaderMap, Request, Uri, header};
 use tonic::{Code, Status};
@@ -15,7 +15,7 @@ pub(crate) fn check<B>(request: &Request<B>) -> Result<(), Status> {
     }
     match host(request.uri(), request.headers()) {
         Some(host) if !is_loopback(host) => {
-            Err(outside(&format!("the host {host:?} is no loopback address")))
+            Err(outside(&format!("the host {host:?} is not a loopback address")))
         }
         _ => Ok(()),
     }

@@ -188,7 +188,9 @@ impl Specs {
                 }
                 match specs.reload().await {
                     Ok(count) => tracing::info!(specs = count, "the specs were read again"),
-                    Err(error) => tracing::error!(%error, "the specs are as they were: a file is invalid"),
+                    Err(error) => {
+                        tracing::error!(%error, "the specs stay unchanged: a file is invalid")
+                    }
                 }
             }
         });

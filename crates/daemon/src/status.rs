@@ -126,7 +126,7 @@ pub(crate) fn specs(error: &SpecsError) -> Status {
         }
     }
     let first = error.to_string().lines().next().unwrap_or_default().to_owned();
-    let message = format!("the specs are as they were: {first}");
+    let message = format!("the specs stay unchanged: {first}");
     with_details(Code::FailedPrecondition, codes::SPEC_FILE_INVALID, message, details, HashMap::new())
 }
 

@@ -14,7 +14,7 @@ use crate::planted::{self, Fault};
 /// Grows with every change of the state's encoding; a snapshot of another format is discarded.
 pub const SNAPSHOT_FORMAT: u32 = 6;
 
-/// The bytes are no snapshot of this format; the caller folds the log instead.
+/// The bytes are not a snapshot of this format; the caller folds the log instead.
 #[derive(Debug, thiserror::Error)]
 #[error("the snapshot cannot be read")]
 pub struct SnapshotError(#[from] postcard::Error);

@@ -189,7 +189,7 @@ pub(crate) fn redacted_action(
     redactor: &Redactor,
 ) -> v1::Action {
     let mut action = action.clone();
-    capataz_contracts::script::each_text(&mut action, &mut |path, _, text| {
+    capataz_contracts::placeholder::each_text(&mut action, &mut |path, _, text| {
         if target_is_secret && path == "value" && !is_reference(text) {
             MASK.clone_into(text);
         } else if !is_reference(text) {
@@ -204,7 +204,7 @@ pub(crate) fn redacted_action(
 
 /// True if the text consists of references to secrets only.
 fn is_reference(text: &str) -> bool {
-    use capataz_contracts::script::{Placeholder, Segment, placeholders};
+    use capataz_contracts::placeholder::{Placeholder, Segment, placeholders};
     placeholders(text).is_ok_and(|segments| {
         let only = |segment: &Segment<'_>| matches!(segment, Segment::Placeholder(Placeholder::Secret(_)));
         !segments.is_empty() && segments.iter().all(only)

@@ -31,7 +31,7 @@ pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 /// Asked just before a secret is used, on the thread that uses it: answers come from memory or a small file. Every
 /// `Fn(&str) -> Option<String>` is one.
 pub trait SecretResolver: Send + Sync {
-    /// The value of the secret; nothing where there is none of that name.
+    /// The value of the secret; nothing where no secret has that name.
     fn resolve(&self, name: &str) -> Option<String>;
 }
 

@@ -74,7 +74,7 @@ impl Bench {
         program
     }
 
-    /// A program that is no browser is started as one, and waited for as long.
+    /// A program that is not a browser is started as one, and waited for as long.
     pub async fn launch_script(&self, text: &str, under: Under, answer_limit: Duration) -> LaunchError {
         let mut options = self.options(self.script(text).await, under);
         options.answer_limit = answer_limit;

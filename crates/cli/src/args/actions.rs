@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use capataz_contracts::script::is_placeholder_name;
+use capataz_contracts::placeholder::is_placeholder_name;
 use clap::{Args, Subcommand};
 
 use super::{Patience, PlanFormat, label, parse_duration};

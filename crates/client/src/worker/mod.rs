@@ -141,7 +141,7 @@ impl Worker {
     /// drops what it runs.
     ///
     /// # Errors
-    /// The worker is not described correctly, or the daemon refuses it for good. Broken connections are no errors.
+    /// The worker is not described correctly, or the daemon refuses it for good. Broken connections are not errors.
     pub async fn run(self) -> Result<(), ClientError> {
         self.serve(told_to_stop(), async {
             told_to_stop().await;
@@ -154,7 +154,7 @@ impl Worker {
     /// runs is dropped at once.
     ///
     /// # Errors
-    /// The worker is not described correctly, or the daemon refuses it for good. Broken connections are no errors.
+    /// The worker is not described correctly, or the daemon refuses it for good. Broken connections are not errors.
     pub async fn run_until(self, stop: impl Future<Output = ()>) -> Result<(), ClientError> {
         self.serve(stop, std::future::pending()).await
     }

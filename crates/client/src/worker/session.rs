@@ -174,7 +174,7 @@ impl Connector {
         let mut inbound = service.connect(outbox).await?.into_inner();
         match inbound.message().await?.and_then(|response| response.frame) {
             Some(Frame::Welcome(welcome)) => Ok((inbound, welcome)),
-            Some(_) => Err(ClientError::new(Code::Internal, "the daemon's first frame is no welcome")),
+            Some(_) => Err(ClientError::new(Code::Internal, "the daemon's first frame is not a welcome")),
             None => Err(closed()),
         }
     }

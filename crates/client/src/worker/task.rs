@@ -62,7 +62,7 @@ impl Task {
         &self.0.assignment.agent
     }
 
-    /// 1 for the first attempt. A lost connection is no attempt.
+    /// 1 for the first attempt. A lost connection is not an attempt.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.0.assignment.attempt

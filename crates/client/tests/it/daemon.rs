@@ -167,7 +167,7 @@ impl Drop for Daemon {
 }
 
 impl Connection {
-    /// The next frame; a heartbeat is no news.
+    /// The next frame; a heartbeat is skipped.
     #[track_caller]
     pub fn frame(&mut self) -> impl Future<Output = v1::connect_request::Frame> {
         soon(async {

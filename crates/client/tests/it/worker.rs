@@ -85,7 +85,7 @@ impl Connection {
         self.send(Frame::Assignment(assignment)).await;
     }
 
-    /// The next frame that is no acknowledgement: a result that is quick enough needs none.
+    /// The next frame that is not an acknowledgement: a result that is quick enough needs none.
     async fn answer(&mut self) -> Said {
         loop {
             let frame = self.frame().await;

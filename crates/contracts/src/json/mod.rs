@@ -110,7 +110,7 @@ pub fn print<M: Message>(full_name: &str, message: &M) -> Value {
 /// The encoded message `full_name` as JSON.
 ///
 /// # Errors
-/// The bytes are not such a message, or there is none of that name.
+/// The bytes are not such a message, or no message has that name.
 pub fn print_bytes(full_name: &str, bytes: &[u8]) -> Result<Value, Violation> {
     let Some(shape) = SCHEMA.message(full_name) else {
         return Err(Violation::new("", "internal", format!("there is no message {full_name}")));

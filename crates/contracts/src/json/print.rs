@@ -63,7 +63,7 @@ fn one(schema: &Schema, shape: &Shape, value: &Field) -> Value {
         Field::U32(value) => (*value).into(),
         Field::U64(value) => (*value).into(),
         Field::F64(value) => Number::from_f64(*value).map_or(Value::Null, Value::Number),
-        // A text that is no JSON does not come from a document.
+        // A text that is not JSON does not come from a document.
         Field::String(text) if *shape == Shape::Json => serde_json::from_str(text).unwrap_or_default(),
         Field::String(text) => Value::String(text.clone()),
         Field::Bytes(bytes) => Value::String(STANDARD.encode(bytes)),

@@ -252,7 +252,7 @@ impl<'s> Reader<'s> {
         }
         let allowed: Vec<&str> =
             values.iter().filter(|(_, number)| *number != 0).map(|(name, _)| name.as_str()).collect();
-        self.violations.push(path, "enum", format!("{:?} is none of {}", shown(text), allowed.join(", ")));
+        self.violations.push(path, "enum", format!("{:?} is not one of {}", shown(text), allowed.join(", ")));
         0
     }
 

@@ -92,8 +92,8 @@ fn check_depth(value: &Value) -> Result<(), Violation> {
     Err(Violation::new("", "depth", format!("nested deeper than {MAX_DEPTH} levels")))
 }
 
-/// What becomes of unknown keys in a document that declares this version. What is no version at all is reported with the
-/// other violations.
+/// What becomes of unknown keys in a document that declares this version. A text that is not a version is reported with
+/// the other violations.
 fn unknown_keys(declared: Option<&Value>) -> Result<Unknown, Violation> {
     let Some(theirs) = declared.and_then(Value::as_str).and_then(|text| text.parse().ok()) else {
         return Ok(Unknown::Refused);

@@ -82,7 +82,7 @@ impl Checker<'_> {
         if let Some(value) = value
             && !allowed.contains(&value.as_str())
         {
-            let message = format!("{:?} is none of {}", shown(value), allowed.join(", "));
+            let message = format!("{:?} is not one of {}", shown(value), allowed.join(", "));
             self.violation(key, "enum", message);
         }
     }

@@ -72,9 +72,9 @@ fn an_unknown_key_suggests_the_nearest_one() {
 
 #[test]
 fn an_enum_names_what_is_allowed() {
-    assert_eq!(message(json!({"on_high": "stop"})), "\"stop\" is none of continue, pause");
+    assert_eq!(message(json!({"on_high": "stop"})), "\"stop\" is not one of continue, pause");
     let severity = |text: &str| json!({"waves": [{"tasks": [{"severity": text}]}]});
-    assert_eq!(message(severity("fatal")), "\"fatal\" is none of LOW, MEDIUM, HIGH, CRITICAL");
+    assert_eq!(message(severity("fatal")), "\"fatal\" is not one of LOW, MEDIUM, HIGH, CRITICAL");
     check(severity("HIGH"), &[]);
     check(severity("high"), &[]);
     check(json!({"on_high": "Pause"}), &[]);

@@ -157,7 +157,7 @@ fn cursor_of(request: &v1::SubscribeRequest, shard: u32) -> Result<Option<Cursor
     if request.from_now {
         return Err(status::invalid_field("from_now", "only_with", "not together with a cursor"));
     }
-    let wrong = || status::invalid_field("cursor", "cursor", "is no cursor of this daemon");
+    let wrong = || status::invalid_field("cursor", "cursor", "is not a cursor of this daemon");
     let state = v1::CursorState::decode(request.cursor.clone()).map_err(|_| wrong())?;
     match state.positions.as_slice() {
         [position] if position.shard == shard => Ok(Some(Cursor {
@@ -183,13 +183,12 @@ fn filter_of(filter: v1::EventFilter) -> Result<Filter, Status> {
         }
         labels.insert(SESSION_LABEL.to_owned(), session);
     }
-    let run =
-        match filter.run_id {
-            None => None,
-            Some(id) => Some(id.parse().map_err(|_| {
-                status::invalid_field("filter.run_id", "uuid", format!("{id:?} is no run id"))
-            })?),
-        };
+    let run = match filter.run_id {
+        None => None,
+        Some(id) => Some(id.parse().map_err(|_| {
+            status::invalid_field("filter.run_id", "uuid", format!("{id:?} is not a run id"))
+        })?),
+    };
     Ok(Filter { run, labels, kind: filter.kind, min_severity: filter.min_severity.unwrap_or(0) })
 }
 

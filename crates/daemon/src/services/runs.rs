@@ -164,7 +164,7 @@ impl Runs {
     }
 }
 
-/// The row of a run. The stream of a session has one, too, and is no run.
+/// The row of a run. The stream of a session has one, too, and is not a run.
 fn row_of(store: &dyn Store, run: RunId) -> Result<RunRow, Status> {
     store
         .get_run(run)
@@ -315,7 +315,7 @@ fn materialise(plan: &mut v1::Plan) -> Vec<Violation> {
 }
 
 pub(super) fn parse_run(run_id: &str) -> Result<RunId, Status> {
-    run_id.parse().map_err(|_| status::invalid_field("run_id", "uuid", format!("{run_id:?} is no run id")))
+    run_id.parse().map_err(|_| status::invalid_field("run_id", "uuid", format!("{run_id:?} is not a run id")))
 }
 
 fn limit(timeout_ms: Option<i64>) -> Result<Duration, Status> {
@@ -474,7 +474,7 @@ impl RunService for Runs {
             token => Some(
                 token
                     .parse()
-                    .map_err(|_| status::invalid_field("page_token", "token", "is no page token"))?,
+                    .map_err(|_| status::invalid_field("page_token", "token", "is not a page token"))?,
             ),
         };
         let size = if request.page_size == 0 { DEFAULT_PAGE } else { request.page_size.min(MAX_PAGE) };

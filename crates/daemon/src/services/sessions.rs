@@ -61,7 +61,7 @@ impl SessionService for Sessions {
             token => Some(
                 token
                     .parse()
-                    .map_err(|_| status::invalid_field("page_token", "token", "is no page token"))?,
+                    .map_err(|_| status::invalid_field("page_token", "token", "is not a page token"))?,
             ),
         };
         let size = if page_size == 0 { DEFAULT_PAGE } else { page_size.min(MAX_PAGE) };

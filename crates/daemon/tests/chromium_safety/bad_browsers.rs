@@ -1,4 +1,4 @@
-//! Programs that are no browser, or none that can be used.
+//! Programs that are not a browser, or not one that can be used.
 
 use std::path::Path;
 

@@ -110,7 +110,7 @@ async fn what_a_worker_says_that_its_work_used_is_shown_with_the_task() {
     }
     let result = harness.wait(&run).await;
     let of_result: Vec<_> = result.tasks.into_iter().map(|task| task.usage).collect();
-    // A price in no currency is none, and the work that it is for is done all the same.
+    // A price without a currency is dropped, and the work that it is for is done all the same.
     let unpriced = v1::Usage { cost: None, ..priced("") };
     assert_eq!(of_result, [Some(priced("EUR")), Some(unpriced)]);
     let shown = harness.get(&run).await.waves.remove(0).tasks;

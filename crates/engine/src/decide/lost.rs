@@ -1,4 +1,4 @@
-//! The holder of a lease is gone. That is no attempt of the task, but it may not go on for ever.
+//! The holder of a lease is gone. A lost lease does not count as an attempt of the task, but a task can lose only so many.
 
 use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::aggregation::ResultStatus;

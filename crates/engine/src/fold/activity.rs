@@ -133,7 +133,7 @@ impl Activity {
         matches!(self.step, Step::Settled)
     }
 
-    /// Number of the next attempt. A lost lease is none.
+    /// Number of the next attempt. A lost lease is not an attempt.
     pub(crate) fn next_attempt(&self) -> u32 {
         u32::try_from(self.attempts.len()).unwrap_or(u32::MAX).saturating_add(1)
     }

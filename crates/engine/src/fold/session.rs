@@ -93,7 +93,7 @@ impl SessionState {
     /// Folds one more event.
     ///
     /// # Errors
-    /// It does not follow the one before, or is no event of a session.
+    /// The event does not follow the one before, or is not an event of a session.
     pub fn apply(&mut self, event: v1::Event) -> Result<(), CorruptLog> {
         let seq = event.seq;
         if seq != self.seq + 1 {
@@ -108,7 +108,7 @@ impl SessionState {
                 self.turn(turn, at);
             }
             Some(Body::SessionTransitionAccepted(accepted)) => self.accepted(accepted, at, seq),
-            _ => return Err(CorruptLog { seq, detail: "it is no event of a session" }),
+            _ => return Err(CorruptLog { seq, detail: "it is not an event of a session" }),
         }
         self.seq = seq;
         self.last_at = self.last_at.max(at);

@@ -138,7 +138,7 @@ impl<'a> Run<'a> {
         self.log.seen.push(facts_of_run(&self.state));
     }
 
-    /// The input changes nothing, and is no decision.
+    /// The input changes nothing, and is not a decision.
     #[track_caller]
     fn refuses(&self, input: Input) {
         let now = Timestamp(self.now);

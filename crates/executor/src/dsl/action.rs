@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use capataz_contracts::script::{Place, is_placeholder_name};
+use capataz_contracts::placeholder::{Place, is_placeholder_name};
 use capataz_contracts::v1;
 use capataz_contracts::v1::{ActionKind, Criticality, ExtractKind, WaitUntil};
 use capataz_policy::executor::{

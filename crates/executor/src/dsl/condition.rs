@@ -1,6 +1,6 @@
 //! Conditions: what they ask, and which of them prove something (rule U5).
 
-use capataz_contracts::script::{Place, is_pattern};
+use capataz_contracts::placeholder::{Place, is_pattern};
 use capataz_contracts::v1;
 use capataz_contracts::v1::ConditionKind as Kind;
 use regex::Regex;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use capataz_contracts::script::{Place, Placeholder, Segment, TEXT_MAX_BYTES, insert, placeholders};
+use capataz_contracts::placeholder::{Place, Placeholder, Segment, TEXT_MAX_BYTES, insert, placeholders};
 use regex::{Regex, RegexBuilder};
 
 use super::findings::Findings;

@@ -1,6 +1,6 @@
 //! Targets: which locators they have, in the order in which they are tried (rules U2, U3, U4).
 
-use capataz_contracts::script::Place;
+use capataz_contracts::placeholder::Place;
 use capataz_contracts::v1;
 
 use super::reader::Reader;

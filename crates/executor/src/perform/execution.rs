@@ -1,6 +1,6 @@
 //! Stages `execution` and `postcondition`: the action is done once, and its expected effect is waited for.
 
-use capataz_contracts::script::{Placeholder, Segment, placeholders};
+use capataz_contracts::placeholder::{Placeholder, Segment, placeholders};
 use capataz_contracts::v1::{ActionKind, DialogAnswer, WaitUntil};
 use capataz_policy::executor::code;
 use serde_json::{Value, json};

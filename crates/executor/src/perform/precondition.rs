@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use capataz_contracts::script::{Placeholder, Segment, placeholders};
+use capataz_contracts::placeholder::{Placeholder, Segment, placeholders};
 use capataz_contracts::v1::ActionKind;
 use capataz_contracts::{json as contract, v1};
 use capataz_policy::executor::code;

@@ -1,6 +1,6 @@
 //! Stage `proposal_validation`: an action that breaks a rule sends nothing to the page.
 
-use capataz_contracts::script::{Placeholder, Segment, placeholders};
+use capataz_contracts::placeholder::{Placeholder, Segment, placeholders};
 use capataz_contracts::v1::{ActionKind, ScriptViolation};
 
 use super::step::{Step, read_failed};

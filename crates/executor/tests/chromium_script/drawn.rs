@@ -146,7 +146,7 @@ fn the_caret_is_hidden_while_its_field_has_the_focus_and_nobody_is_told() {
     page.run("focus", &json!([page.handle("#a")]));
     assert_eq!(colours(), json!([hidden, shown]));
     let settled = page.run("settle", &json!([page.handle("#a"), 1000]));
-    assert_eq!(settled["rested"], true, "what hides the caret is no movement of the page: {settled}");
+    assert_eq!(settled["rested"], true, "hiding the caret is not a movement of the page: {settled}");
     // The page itself gives the focus to another field.
     page.page("b.focus()");
     page.run("beforePicture", &json!([null]));

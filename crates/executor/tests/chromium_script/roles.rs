@@ -81,7 +81,7 @@ const CASES: &[(&str, &str, &str)] = &[
     ("<select size=2><option id=x>Opt</select>", "option", "Opt"),
     ("<select size=3><optgroup id=x label=Og><option>a</optgroup></select>", "group", "Og"),
     ("<textarea id=x placeholder=P></textarea>", "textbox", "P"),
-    // The browser has names of its own for these, which are no ARIA roles.
+    // The browser has names of its own for these, which are not ARIA roles.
     ("<input id=x type=date>", "textbox", ""),
     ("<div id=x contenteditable>e</div>", "textbox", ""),
     ("<details><summary id=x>More</summary>t</details>", "button", "More"),

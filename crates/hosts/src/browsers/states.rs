@@ -154,7 +154,7 @@ impl States {
         Ok(states)
     }
 
-    /// False where there is none of this name.
+    /// False where no state has this name.
     pub fn delete(&self, name: &str) -> io::Result<bool> {
         match fs::remove_file(self.path(name)) {
             Ok(()) => Ok(true),

@@ -218,7 +218,7 @@ enum ReportedSeverity {
 }
 
 impl ReportedSeverity {
-    /// Unspecified for what is no severity: the policy then decides by the code.
+    /// Unspecified for a name that is not a severity: the policy then decides by the code.
     fn known(&self) -> v1::Severity {
         match self {
             Self::Name(name) => {

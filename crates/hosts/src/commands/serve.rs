@@ -88,7 +88,7 @@ impl ProcessAgents {
             Some(Data::Inline(bytes)) => Ok(bytes),
             Some(Data::Blob(blob)) => {
                 let hash: BlobHash =
-                    blob.blake3.parse().map_err(|_| "the input's blob reference is no hash".to_owned())?;
+                    blob.blake3.parse().map_err(|_| "the input's blob reference is not a hash".to_owned())?;
                 let store = Arc::clone(&self.store);
                 let length = usize::try_from(blob.size).unwrap_or(usize::MAX);
                 let read = tokio::task::spawn_blocking(move || store.read_blob(hash, 0, length)).await;

@@ -17,7 +17,7 @@ struct Link {
 }
 
 impl Link {
-    /// The next frame that is no heartbeat.
+    /// The next frame that is not a heartbeat.
     async fn hear(&mut self) -> Say {
         loop {
             match self.hears.recv().await.unwrap() {

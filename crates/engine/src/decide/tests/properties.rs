@@ -111,7 +111,7 @@ impl Bench {
         })
     }
 
-    /// A token that was given, or a number that is none.
+    /// A token that was given, or a number that is not a token.
     fn some_token(&self, choice: u8) -> u64 {
         let given = self.ledger.events.iter().filter_map(|event| match event.body.as_ref()? {
             Body::TaskLeased(leased) => Some(leased.lease),

@@ -94,7 +94,7 @@ fn a_users_retry_is_a_new_activation_with_its_own_attempts_and_time() {
     let expected = [v1::TaskState::Init, v1::TaskState::Active, v1::TaskState::Failed, v1::TaskState::Active];
     assert_eq!(states, expected.map(|state| state as i32));
     let bench = bench.completes("a").completes("b").expect_outcome(v1::RunOutcome::Succeeded);
-    assert_eq!(bench.run().summary.unwrap().total, 0, "what was made good is no failure of the run");
+    assert_eq!(bench.run().summary.unwrap().total, 0, "a failure that was made good is not one of the run");
     assert_eq!(bench.notices("RETRY_SUCCESS").len(), 0, "that is for automatic attempts");
 }
 

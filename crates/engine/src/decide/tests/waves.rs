@@ -184,7 +184,7 @@ fn the_end_says_how_many_tasks_were_never_started() {
     let bench = Bench::plan("fail_fast: a b | c d").lease("a", "w1").fails("a", "BAD").expect_outcome(Failed);
     let Some(Body::RunFinished(finished)) = &bench.ledger.events.last().unwrap().body else { panic!() };
     assert_eq!(finished.not_started, 3, "b was deleted, c and d had no wave");
-    assert_eq!(finished.summary.as_ref().unwrap().total, 1, "cancelled tasks are no failures");
+    assert_eq!(finished.summary.as_ref().unwrap().total, 1, "cancelled tasks are not failures");
 }
 
 #[test]

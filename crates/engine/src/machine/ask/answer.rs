@@ -149,7 +149,7 @@ struct SpecFailure {
     recoverable: bool,
 }
 
-/// Why an answer is none, in words; every violation of the contract is named.
+/// Why an answer cannot be used, in words; every violation of the contract is named.
 fn read_response(output: &v1::Payload, spec: &str, request_id: &str) -> Result<Response, String> {
     let Some(v1::payload::Data::Inline(bytes)) = &output.data else {
         return Err(format!("the answer of {spec:?} is too large: at most {MAX_REQUEST} bytes"));

@@ -148,7 +148,7 @@ impl Kind for AskState {
         (ResultStatus::Error, answer::not_taken(run, task))
     }
 
-    /// A spec's words are no verdict on the run, for another spec may answer.
+    /// A spec's words do not decide about the run, for another spec may answer.
     fn aborts_when_critical(&self) -> bool {
         false
     }

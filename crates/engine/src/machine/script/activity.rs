@@ -1,7 +1,7 @@
 //! What the browser's host is given to do: each activity of a script is a wave of one task.
 
 use capataz_contracts::browser::{BROWSER_AGENT, BROWSER_MEDIA_TYPE};
-use capataz_contracts::script;
+use capataz_contracts::placeholder;
 use capataz_contracts::v1::{self, BrowserActivity, event::Body};
 use capataz_policy::executor::kind_traits;
 use prost::Message;
@@ -99,7 +99,7 @@ impl ScriptState {
     fn filled_in(&self, action: &v1::Action) -> v1::Action {
         let read = |(name, text): (&String, &String)| Some((name.clone(), serde_json::from_str(text).ok()?));
         let outputs = self.outputs.iter().filter_map(read).collect();
-        script::substitute(action, &self.script.variables, &outputs).unwrap_or_else(|_| action.clone())
+        placeholder::substitute(action, &self.script.variables, &outputs).unwrap_or_else(|_| action.clone())
     }
 
     /// What is done before the action is tried again, as an action.

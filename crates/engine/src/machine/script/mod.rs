@@ -49,7 +49,7 @@ impl ScriptState {
         };
         let succeeded = end.status == ResultStatus::Success;
         match work.activity {
-            // A recovery is no verdict on the action, whatever became of it.
+            // A recovery does not decide about the action, whatever became of it.
             BrowserActivity::Recovery => Next::Act { step: work.step },
             BrowserActivity::Open if succeeded => self.go_on(0),
             BrowserActivity::Action if succeeded => self.go_on(work.step.saturating_add(1)),

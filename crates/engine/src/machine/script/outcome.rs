@@ -163,7 +163,7 @@ fn what_follows(
     // A script does not outlive its browser, nor what the engine has decided.
     let lost = code == codes::code::BROWSER_LOST || work.decided;
     if work.activity == BrowserActivity::Recovery && !lost {
-        // A recovery that failed is no verdict on the action: that is tried again, and fails with its own error.
+        // A recovery that failed does not decide about the action: the action is tried again, and fails with its own error.
         return (AfterFailure::Retry, None);
     }
     // What was sent to the page is sent again only where that does no harm.

@@ -470,7 +470,7 @@ proptest! {
         let variables = BTreeMap::from([("who".to_owned(), "Ana ${secret:n}".to_owned())]);
         let violations = check_action(&action, true, &variables, &BTreeSet::new());
         if violations.is_empty() {
-            let substituted = capataz_contracts::script::substitute(&action, &variables, &BTreeMap::new()).unwrap();
+            let substituted = capataz_contracts::placeholder::substitute(&action, &variables, &BTreeMap::new()).unwrap();
             let read = read_action(&substituted, true);
             // Characters that look like an output are taken for one that has no value.
             prop_assume!(!format!("{substituted:?}").contains("${output:"));
