@@ -215,7 +215,7 @@ impl Report {
         Self::of_machine(machine, !options.json)
     }
 
-    /// Of a benchmark that measures no daemon.
+    /// The report of a benchmark that measures no daemon.
     pub(crate) fn of_machine(machine: Vec<(&'static str, String)>, print: bool) -> Self {
         if print {
             for (name, value) in &machine {

@@ -22,7 +22,7 @@ pub(crate) struct Stored {
     pub(crate) event_bytes: u64,
     pub(crate) runs: u64,
     pub(crate) keys: u64,
-    /// Of the file and of its write-ahead log.
+    /// The bytes of the file and of its write-ahead log.
     pub(crate) file_bytes: u64,
 }
 

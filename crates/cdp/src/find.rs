@@ -67,7 +67,8 @@ pub struct Found {
 /// The error that no usable Chromium was found. Its text names every program that was considered, and how to get one.
 #[derive(Debug, Error)]
 pub struct FindError {
-    /// In the order in which they were considered; those that do not exist are left out unless asked for by path.
+    /// The programs in the order in which they were considered. Programs that do not exist are left out unless they were
+    /// named by path.
     pub rejected: Vec<Rejected>,
 }
 

@@ -74,7 +74,7 @@ impl ClientError {
         self.0.metadata.get(key).map(String::as_str)
     }
 
-    /// Whether the same call may succeed later: the daemon is away or has too much to do.
+    /// Returns whether the same call may succeed later: the daemon is away or has too much to do.
     ///
     /// It does not say that repeating is safe; only a call with a key is.
     #[must_use]
@@ -82,7 +82,7 @@ impl ClientError {
         matches!(self.0.grpc_code, Code::Unavailable | Code::ResourceExhausted)
     }
 
-    /// Whether the same stream would be refused again.
+    /// Returns whether the same stream would be refused again.
     pub(crate) fn is_permanent(&self) -> bool {
         matches!(
             self.0.grpc_code,

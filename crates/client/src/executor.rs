@@ -72,7 +72,7 @@ impl Client {
         Ok(self.executor().list_browsers(v1::ListBrowsersRequest {}).await?.into_inner())
     }
 
-    /// Which browser the daemon would start, or why none.
+    /// The browser that the daemon would start, or the reason why it would start none.
     ///
     /// # Errors
     /// The daemon is not reached. That there is no browser is not an error: the response says so.

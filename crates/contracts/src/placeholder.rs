@@ -103,7 +103,7 @@ pub enum Place {
 
 /// Puts the values in their places.
 ///
-/// Of [`Place::Fill`] the result is again a text with placeholders, all of them secrets.
+/// For [`Place::Fill`], the result is again a text with placeholders, all of them secrets.
 ///
 /// # Errors
 /// What is wrong, with the word for its rule: `placeholder` (malformed, or in a place that takes none), `variable` and
@@ -211,7 +211,7 @@ fn escape_pattern(text: &str) -> String {
     escaped
 }
 
-/// Whether a condition's `value` is a regular expression.
+/// Returns whether a condition's `value` is a regular expression.
 #[must_use]
 pub fn is_pattern(kind: v1::ConditionKind) -> bool {
     use v1::ConditionKind as Kind;

@@ -94,7 +94,7 @@ pub(crate) fn is_task_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
 }
 
-/// Whether [`resolve`] would change the value: it holds a reference, an escape, or a malformed reference.
+/// Returns whether [`resolve`] would change the value: it holds a reference, an escape, or a malformed reference.
 pub fn needs_resolving(template: &Value) -> bool {
     let mut open = vec![template];
     while let Some(value) = open.pop() {

@@ -30,7 +30,7 @@ impl ContractVersion {
         self.0.minor
     }
 
-    /// Whether a document of this version may have optional fields that `ours` does not know.
+    /// Returns whether a document of this version may have optional fields that `ours` does not know.
     #[must_use]
     pub fn may_add_to(&self, ours: &Self) -> bool {
         self.major() == ours.major() && self.minor() > ours.minor()

@@ -60,7 +60,7 @@ impl Violations {
         }
     }
 
-    /// Whether a further violation would only be counted, so that nobody need work out its message.
+    /// Returns whether a further violation would only be counted, so that nobody need work out its message.
     pub fn is_full(&self) -> bool {
         self.reported.len() >= REPORTED
     }

@@ -8,7 +8,7 @@ use tonic::{Code, Status};
 
 use crate::status;
 
-/// Whether the request may come in.
+/// Returns whether the request may come in.
 pub(crate) fn check<B>(request: &Request<B>) -> Result<(), Status> {
     if request.headers().contains_key(header::ORIGIN) {
         return Err(outside("requests with an Origin are refused"));

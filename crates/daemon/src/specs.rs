@@ -122,7 +122,7 @@ pub(crate) fn read_folder(folder: &Path) -> Result<Vec<(String, Vec<u8>)>, Specs
 }
 
 impl Source {
-    /// Whether there may ever be a spec.
+    /// Returns whether there may ever be a spec.
     pub(crate) fn is_some(&self) -> bool {
         !matches!(self, Self::None)
     }

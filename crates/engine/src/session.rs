@@ -125,7 +125,7 @@ pub fn record(
     Some(events.decision(state.seq))
 }
 
-/// Whether what is to be kept has room beside what is kept.
+/// Returns whether what is to be kept has room beside what is kept.
 fn fits(kept: &[u8], news: &[u8]) -> bool {
     let mut custom: Map<String, Value> = serde_json::from_slice(kept).unwrap_or_default();
     custom.extend(serde_json::from_slice::<Map<String, Value>>(news).unwrap_or_default());

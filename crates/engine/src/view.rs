@@ -9,7 +9,7 @@ use crate::fold::state::{Phase, RunState};
 use crate::input::TaskRef;
 use crate::plan::{Plan, Task};
 
-/// Which parts of a run a reader wants.
+/// The parts of a run that a reader wants.
 #[derive(Clone, Copy, Debug)]
 pub struct ViewOptions {
     pub tasks: bool,

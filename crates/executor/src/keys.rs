@@ -83,7 +83,7 @@ impl Modifier {
         }
     }
 
-    /// In the protocol's set of modifiers.
+    /// The key's bit in the protocol's set of modifiers.
     pub(crate) fn bit(self) -> u8 {
         match self {
             Self::Alt => 1,

@@ -255,7 +255,7 @@ pub struct Outline {
 /// An element that rests where it can receive events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settled {
-    /// In the outermost viewport; its centre is the point that receives them.
+    /// The box in the outermost viewport; its centre is the point that receives events.
     pub rect: Rect,
     /// The page, seen while the element was watched. Only where it rested from the beginning: what else was to be waited
     /// for changed what the page looks like.
@@ -275,7 +275,7 @@ pub type SecretsIn<'a> = dyn Fn(&str) -> Vec<Range<usize>> + Sync + 'a;
 
 /// A page in a browser, and the tabs that it opens.
 pub trait Page: Send {
-    /// Which of these selectors and expressions cannot be read, and why; the others are not looked at.
+    /// For each locator, the reason why its selector or expression cannot be read, or `None`. Only CSS and XPath are examined.
     fn unreadable(
         &mut self,
         locators: &[&Locator],

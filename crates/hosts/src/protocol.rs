@@ -100,7 +100,7 @@ impl Protocol {
         self.hello.slots
     }
 
-    /// Whether there is no reason for another connection: the shard gives nothing new, and nothing is held.
+    /// Returns whether there is no reason for another connection: the shard gives nothing new, and nothing is held.
     pub(crate) fn is_over(&self) -> bool {
         self.is_draining && self.held.is_empty()
     }

@@ -56,14 +56,14 @@ pub fn plant(fault: Option<Fault>) {
     ACTIVE.store(fault.map_or(0, |fault| fault as u8), std::sync::atomic::Ordering::SeqCst);
 }
 
-/// Whether this fault is planted.
+/// Returns whether this fault is planted.
 #[cfg(feature = "planted-faults")]
 #[must_use]
 pub fn is(fault: Fault) -> bool {
     ACTIVE.load(std::sync::atomic::Ordering::Relaxed) == fault as u8
 }
 
-/// Whether this fault is planted: never.
+/// Returns whether this fault is planted: never.
 #[cfg(not(feature = "planted-faults"))]
 #[must_use]
 #[inline(always)]

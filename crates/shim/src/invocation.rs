@@ -25,7 +25,7 @@ pub struct Invocation {
     /// A folder that is removed with all its content when everything that the command started has ended, whoever ended
     /// it. It is the command's own: whoever names it here gives it away.
     pub remove: Option<PathBuf>,
-    /// Whether the command gets the descriptors [`FIRST_PIPE`] and [`SECOND_PIPE`], which the shim inherited.
+    /// True when the command gets the descriptors [`FIRST_PIPE`] and [`SECOND_PIPE`], which the shim inherited.
     pub pipes: bool,
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 /// Requests that are kept whole. Those beyond are counted.
 const KEPT: usize = 10_000;
 
-/// Which of the two hosts was asked.
+/// The one of the two hosts that was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Host {
     /// `http://127.0.0.1:PORT`, where tests begin.

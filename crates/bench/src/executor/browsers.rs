@@ -15,7 +15,7 @@ use super::ExecutorOptions;
 use super::raw::RawPage;
 use crate::Outcome;
 
-/// Of the viewport, CSS pixels.
+/// The size of the viewport in CSS pixels.
 pub(super) const WIDTH: u32 = 1280;
 pub(super) const HEIGHT: u32 = 720;
 

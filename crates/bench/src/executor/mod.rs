@@ -119,7 +119,7 @@ pub async fn executor(options: &ExecutorOptions) -> Outcome<()> {
     Ok(())
 }
 
-/// Of the last minute, five and fifteen minutes.
+/// The load of the last minute, and of the last five and fifteen minutes.
 fn load_average() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').take(3).collect::<Vec<_>>().join(" ")

@@ -8,7 +8,7 @@ use super::times::Times;
 use crate::Outcome;
 use crate::report::{Cell, Section, Table};
 
-/// Of the raw call.
+/// The aim, as a multiple of the raw call's time.
 const AIM_RATIO: f64 = 1.3;
 /// Milliseconds, by role and name: the protocol's own call for it waits for a frame.
 const AIM_ROLE: f64 = 1.0;

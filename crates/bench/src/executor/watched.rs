@@ -52,7 +52,7 @@ impl Parts {
 pub(super) struct Watched<'a> {
     pub(super) page: &'a mut ChromiumPage,
     pub(super) parts: &'a mut Parts,
-    /// Whether pictures are taken; if not, they are empty.
+    /// True when pictures are taken; if not, they are empty.
     pub(super) pictured: bool,
 }
 

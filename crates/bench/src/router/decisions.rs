@@ -48,7 +48,7 @@ struct Trained {
     /// Milliseconds.
     median: f64,
     slowest: f64,
-    /// Of all threads, for the median.
+    /// The time of all threads, for the median.
     cpu: f64,
 }
 

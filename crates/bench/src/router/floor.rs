@@ -50,7 +50,7 @@ impl Hasher {
         }
     }
 
-    /// Of all hashes, so that none of them can be left out.
+    /// The sum of all hashes, so that none of them can be left out.
     pub(super) fn sum(&mut self, text: &str) -> u64 {
         let mut sum = 0_u64;
         self.visit(text, |hash| sum = sum.wrapping_add(hash));

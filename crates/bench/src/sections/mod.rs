@@ -32,12 +32,12 @@ use crate::{Outcome, disk, process};
 #[derive(Clone, Copy, Debug)]
 struct Used {
     at: Instant,
-    /// By the daemon.
+    /// The time that the daemon used.
     cpu: Duration,
     worker: Duration,
-    /// By the load generator.
+    /// The time that the load generator used.
     callers: Duration,
-    /// By all processes of the machine.
+    /// The time that all processes of the machine used.
     machine: Duration,
     transactions: u32,
     written: u64,

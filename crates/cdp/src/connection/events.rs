@@ -122,7 +122,7 @@ impl Events {
         }
     }
 
-    /// For whoever has to know that this subscriber has done with what came before.
+    /// The events that this subscriber has still to take, for a caller that waits until it has taken all.
     pub fn backlog(&self) -> Backlog {
         Backlog(Arc::clone(&self.queue))
     }

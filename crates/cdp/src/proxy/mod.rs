@@ -89,7 +89,7 @@ impl Floor {
         Ok(Self { address, refused, serving })
     }
 
-    /// For [`LaunchOptions::proxy`](crate::LaunchOptions::proxy).
+    /// The address of the proxy, for [`LaunchOptions::proxy`](crate::LaunchOptions::proxy).
     pub fn address(&self) -> SocketAddr {
         self.address
     }

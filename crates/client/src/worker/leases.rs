@@ -349,7 +349,7 @@ impl Leases {
         self.lock().is_daemon_draining = true;
     }
 
-    /// Whether the connection has to be closed, because somebody shuts down and nothing is held any more.
+    /// Returns whether the connection has to be closed, because somebody shuts down and nothing is held any more.
     pub(super) fn must_close(&self) -> bool {
         self.update(|state| {
             let is_draining = state.is_stopping || state.is_daemon_draining;

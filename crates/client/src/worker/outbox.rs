@@ -16,7 +16,7 @@ pub(super) struct Outbox {
     leases: Arc<Leases>,
     session: u64,
     timer: Pin<Box<Sleep>>,
-    /// Whether the timer still wakes this stream.
+    /// True when the timer still wakes this stream.
     is_armed: bool,
 }
 
@@ -26,7 +26,7 @@ impl Outbox {
         Self { leases, session, timer, is_armed: false }
     }
 
-    /// Whether the moment has come. A timer that goes off too early costs less than setting it for each frame.
+    /// Returns whether the moment has come. A timer that goes off too early costs less than setting it for each frame.
     fn is_due(&mut self, at: Instant, context: &mut Context<'_>) -> bool {
         if !self.is_armed || self.timer.deadline() > at {
             self.timer.as_mut().reset(at);

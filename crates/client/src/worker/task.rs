@@ -153,7 +153,7 @@ impl Task {
         Ok(())
     }
 
-    /// Whether the daemon has told the task to stop. A user who gives it more time withdraws that.
+    /// Returns whether the daemon has told the task to stop. A user who gives it more time withdraws that.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.control().cancel.is_some()

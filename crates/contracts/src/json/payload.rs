@@ -27,13 +27,14 @@ const BASE64: &str = "$base64";
 const TEXT: &str = "$text";
 pub(crate) const BLOB: &str = "$blob";
 
-/// Whether payloads of `media_type` are JSON: `application/json` in any letter case, with or without parameters.
+/// Returns whether payloads of `media_type` are JSON: `application/json` in any letter case, with or without
+/// parameters.
 pub fn is_json(media_type: &str) -> bool {
     let essence = media_type.split(';').next().unwrap_or_default().trim();
     essence.eq_ignore_ascii_case(JSON_MEDIA_TYPE)
 }
 
-/// Whether no value in `value` is nested deeper than `limit` levels. Walks without recursion.
+/// Returns whether no value in `value` is nested deeper than `limit` levels. Walks without recursion.
 pub(crate) fn depth_is_within(value: &Value, limit: usize) -> bool {
     let mut open = vec![(value, 1)];
     while let Some((value, depth)) = open.pop() {

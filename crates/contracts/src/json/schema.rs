@@ -20,7 +20,7 @@ pub struct MessageShape {
     pub keys: BTreeMap<String, (usize, Form)>,
     /// The number of the field that takes the keys that are not known.
     pub rest: Option<u32>,
-    /// Whether the message is its one repeated field, in JSON a list.
+    /// True when the message is its one repeated field, in JSON a list.
     pub is_list: bool,
 }
 
@@ -69,9 +69,9 @@ pub enum Shape {
     Json,
     /// Values as printed, with their numbers. The number 0 is the unspecified one.
     Enum(Vec<(String, i32)>),
-    /// By its full name.
+    /// The message with this full name.
     Message(String),
-    /// The contract has none: floats, and integers in their less common encodings.
+    /// A type that the contract does not use: floats, and integers in their less common encodings.
     Unsupported,
 }
 

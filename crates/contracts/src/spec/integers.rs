@@ -98,7 +98,7 @@ impl<'t> Scanner<'t> {
     }
 }
 
-/// Whether the token is an integer that is printed with other digits.
+/// Returns whether the token is an integer that is printed with other digits.
 fn is_altered(token: &str) -> bool {
     let is_integer = token.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
         && token.bytes().any(|byte| byte.is_ascii_digit());

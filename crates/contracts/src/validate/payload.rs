@@ -50,7 +50,7 @@ pub fn check(payload: &v1::Payload, inline_max: usize, path: &Path<'_>, violatio
 /// What is wrong with a text that [`is_hash`] refuses.
 pub const NO_HASH: &str = "a BLAKE3 hash has 64 lower-case hexadecimal digits";
 
-/// Whether the text is a BLAKE3 hash as the contract writes it.
+/// Returns whether the text is a BLAKE3 hash as the contract writes it.
 pub fn is_hash(text: &str) -> bool {
     text.len() == HASH_DIGITS && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

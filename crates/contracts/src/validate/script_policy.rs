@@ -9,9 +9,9 @@ use crate::v1;
 use crate::violation::Violations;
 
 const ALLOWLIST_MAX: usize = 256;
-/// Of each other list of a policy.
+/// The maximum number of items of each other list of a policy.
 const ITEMS_MAX: usize = 64;
-/// Bytes of an item of a list. A host has 253 at most, a path 4,096.
+/// The maximum length of an item of a list. A host has at most 253 bytes, a path 4,096.
 const ITEM_BYTES_MAX: usize = 4 * 1024;
 /// Steps, and how often a state is seen.
 const STEPS_MAX: u32 = 10_000;

@@ -124,7 +124,7 @@ async fn deliver(
     }
 }
 
-/// Whether the run had ended before this step, whose events are all that was left of it.
+/// Returns whether the run had ended before this step, whose events are all that was left of it.
 async fn is_over(
     runtime: &Runtime,
     run: Option<capataz_store::RunId>,

@@ -544,3 +544,24 @@ async fn a_session_that_is_full_says_when_to_come_back_and_others_are_served() {
     worker.assignment().await;
     harness.begin(text("one more").within("s")).await;
 }
+
+#[tokio::test]
+async fn the_template_agent_names_every_rule_that_its_input_breaks() {
+    let harness = Harness::start_with(|config| config.specs_dir = Some(shipped_specs())).await;
+    let fails = async |input: Value| {
+        let mut plan = one_wave(&["template"]);
+        plan.waves[0].tasks[0].input = Some(payload(input));
+        let run = harness.start_run(plan).await;
+        let error = harness.wait(&run).await.tasks.remove(0).error.unwrap();
+        let cause = error.cause.as_deref().cloned().unwrap_or(error);
+        (cause.code, cause.message)
+    };
+    let (code, message) = fails(json!({ "id": "", "mood": 1, "text": "hello" })).await;
+    assert_eq!(code, "INVALID_REQUEST");
+    for place in ["id", "timestamp", "spec", "routing", "context", "mood"] {
+        assert!(message.contains(&format!("{place}: ")), "{place} is missing in: {message}");
+    }
+    let (code, message) = fails(json!([])).await;
+    assert_eq!(code, "INVALID_REQUEST");
+    assert!(message.starts_with("the input is not a SpecRequest: "), "{message}");
+}

@@ -40,7 +40,7 @@ pub(super) fn complete(
     settle(turn, task, ending)
 }
 
-/// Whether a failure may become a question.
+/// The condition under which a failure becomes a question.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ask {
     /// Where it is HIGH and the plan wants that.
@@ -230,7 +230,7 @@ pub(crate) struct Ending {
     pub(crate) status: ResultStatus,
     pub(crate) output: Option<v1::Payload>,
     pub(crate) error: Option<v1::Error>,
-    /// Of the failure, for the policy and the summary.
+    /// The severity of the failure, for the policy and the summary.
     pub(crate) severity: Option<Severity>,
     /// The lease whose answer this is.
     pub(crate) lease: Option<u64>,

@@ -112,7 +112,7 @@ impl<'a> Turn<'a> {
         }));
     }
 
-    /// Whether this user's request was carried out before.
+    /// Returns whether this user's request was carried out before.
     pub(crate) fn repeats(&mut self, request_id: &str, digest: &str) -> Result<bool, Refusal> {
         let Some((before, seq)) = self.state.requests.get(request_id) else { return Ok(false) };
         if before != digest {
@@ -138,7 +138,7 @@ impl<'a> Turn<'a> {
         if self.state.is_finished() { Err(Refusal::RunFinished) } else { Ok(()) }
     }
 
-    /// Whether the engine wrote an event that it cannot fold; nothing is emitted after it.
+    /// Returns whether the engine wrote an event that it cannot fold; nothing is emitted after it.
     pub(crate) fn is_broken(&self) -> bool {
         self.fault.is_some()
     }

@@ -84,7 +84,7 @@ pub struct End {
     pub(crate) output: Option<v1::Payload>,
     #[serde(with = "as_bytes::option")]
     pub(crate) error: Option<v1::Error>,
-    /// Of the failure, for the policy and the summary.
+    /// The severity of the failure, for the policy and the summary.
     pub(crate) severity: Option<Severity>,
     pub(crate) at: Timestamp,
     /// The lease whose answer this is, and its holder.
@@ -138,7 +138,7 @@ impl Activity {
         u32::try_from(self.attempts.len()).unwrap_or(u32::MAX).saturating_add(1)
     }
 
-    /// Whether it was ever at work, in this activation or an earlier one.
+    /// Returns whether it was ever at work, in this activation or an earlier one.
     pub(crate) fn was_active(&self) -> bool {
         self.history.iter().any(|step| step.to == TaskState::Active)
     }

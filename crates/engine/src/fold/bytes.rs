@@ -85,7 +85,8 @@ impl RunState {
         self.bytes.0
     }
 
-    /// Whether the run has outgrown one of the limits, so that [`Input::LimitExceeded`](crate::Input::LimitExceeded) is due.
+    /// Returns whether the run has outgrown one of the limits, so that
+    /// [`Input::LimitExceeded`](crate::Input::LimitExceeded) is due.
     #[must_use]
     pub fn exceeds(&self, limits: RunLimits) -> bool {
         self.seq >= limits.events || self.bytes() >= limits.bytes

@@ -144,7 +144,7 @@ impl RunState {
         matches!(self.phase, Phase::Finished { .. })
     }
 
-    /// Whether a task of this run may be leased now.
+    /// Returns whether a task of this run may be leased now.
     #[must_use]
     pub fn may_lease(&self) -> bool {
         matches!(self.phase, Phase::Running) && self.held_since.is_none()
@@ -169,7 +169,7 @@ impl RunState {
         self.timers.iter().take_while(move |(at, ..)| *at <= now).map(|(_, task, _)| *task)
     }
 
-    /// Whether the task waits for a slot of its agent.
+    /// Returns whether the task waits for a slot of its agent.
     #[must_use]
     pub fn is_queued(&self, task: TaskRef) -> bool {
         self.activity(task).is_some_and(|activity| matches!(activity.step, Step::Queued { .. }))
@@ -230,7 +230,7 @@ impl RunState {
         }
     }
 
-    /// Whether the machine is asked what comes next: the run neither waits for a person nor ends.
+    /// Returns whether the machine is asked what comes next: the run neither waits for a person nor ends.
     pub(crate) fn goes_on(&self) -> bool {
         matches!(self.phase, Phase::Running) && !self.is_waiting()
     }

@@ -117,13 +117,13 @@ pub(crate) trait Kind {
     /// With what a task fails that no worker took in its time.
     fn not_taken(&self, run: &RunState, task: TaskRef) -> (ResultStatus, v1::Error);
 
-    /// Whether a CRITICAL failure of a task aborts the run at once.
+    /// Returns whether a CRITICAL failure of a task aborts the run at once.
     fn aborts_when_critical(&self) -> bool;
 
-    /// Whether a HIGH failure of a task becomes a question.
+    /// Returns whether a HIGH failure of a task becomes a question.
     fn asks_when_high(&self) -> bool;
 
-    /// Whether a person may let a failed task of this name run again.
+    /// Returns whether a person may let a failed task of this name run again.
     ///
     /// # Errors
     /// Why not.
@@ -159,13 +159,13 @@ pub(crate) trait Kind {
     /// The session that the run belongs to.
     fn session(&self) -> Option<&str>;
 
-    /// Whether the run waits for its turn in its session.
+    /// Returns whether the run waits for its turn in its session.
     fn awaits_turn(&self) -> bool;
 
     /// What the ended run adds to its session.
     fn session_turn(&self, run: &RunState, run_id: &str) -> Option<v1::SessionTurn>;
 
-    /// Whether something outside has to be let go when the run has ended: its browser.
+    /// Returns whether something outside has to be let go when the run has ended: its browser.
     fn uses_browser(&self) -> bool;
 
     /// Blobs that an answer names beside its payload.
@@ -255,7 +255,7 @@ impl RunState {
         self.machine.kind()
     }
 
-    /// Of which kind the run is, for whoever shows it.
+    /// The kind of the run, for whoever shows it.
     #[must_use]
     pub fn kind(&self) -> v1::RunKind {
         self.rules().run_kind()
@@ -273,7 +273,7 @@ impl RunState {
         self.session().filter(|_| self.rules().awaits_turn() && self.goes_on())
     }
 
-    /// Whether its browser has to be let go when the run has ended.
+    /// Returns whether its browser has to be let go when the run has ended.
     #[must_use]
     pub fn uses_browser(&self) -> bool {
         self.rules().uses_browser()

@@ -41,7 +41,7 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    /// For calls that are not repeated.
+    /// The error of a call that is not repeated.
     pub(super) fn or_detached(self) -> PageError {
         match self {
             Self::Gone => PageError::Detached,

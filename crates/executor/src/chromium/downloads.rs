@@ -20,7 +20,7 @@ const NAME_LIMIT: usize = 255;
 pub(super) struct Downloads {
     /// Where Chromium writes them, each under its own id.
     folder: PathBuf,
-    /// In the order in which they began.
+    /// The downloads in the order in which they began.
     order: Vec<String>,
     known: BTreeMap<String, Download>,
     begun: usize,

@@ -27,9 +27,9 @@ const DEPTH_LIMIT: usize = 32;
 /// The place where an element can be hit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Place {
-    /// In the outermost viewport; its centre is the point.
+    /// The box in the outermost viewport; its centre is the point to hit.
     pub rect: Rect,
-    /// Nothing was to be waited for but the frame in which that is seen.
+    /// True when the element rested from the beginning, so that only one frame was waited for.
     pub rested: bool,
 }
 

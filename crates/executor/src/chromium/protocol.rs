@@ -163,10 +163,10 @@ pub(super) struct RequestPaused {
     #[serde(default)]
     pub frame_id: String,
     pub resource_type: String,
-    /// That of the network, and for a document that of its loader.
+    /// The request's id in the network domain; for a document, the id of its loader.
     #[serde(default)]
     pub network_id: Option<String>,
-    /// These two where the request was paused at its answer.
+    /// This field and the next one are there if the request was paused at its answer.
     #[serde(default)]
     pub response_error_reason: Option<String>,
     #[serde(default)]

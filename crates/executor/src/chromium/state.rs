@@ -122,7 +122,7 @@ pub(super) struct Attachment {
 pub(super) struct State {
     /// Why nothing can be done any more.
     pub lost: Option<String>,
-    /// In the order in which they were opened; the last one is where actions happen.
+    /// The tabs in the order in which they were opened; actions happen in the last one.
     pub tabs: Vec<Tab>,
     pub sessions: BTreeMap<String, Attachment>,
     pub dialogs: v1::DialogAnswer,
@@ -399,7 +399,7 @@ impl Shared {
         Self { state: Arc::new(Mutex::new(state)), version: watch::Sender::new(0) }
     }
 
-    /// For reading; who changes something uses [`Shared::change`].
+    /// The state, for reading; changes go through [`Shared::change`].
     pub(super) fn read(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

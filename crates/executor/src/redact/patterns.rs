@@ -18,7 +18,7 @@ pub(super) struct Rule {
     pub(super) only: Only,
 }
 
-/// Which of a pattern's matches are meant: the words for keys and tokens are words of plain text too.
+/// The matches of a pattern that count: the words for keys and tokens are words of plain text, too.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Only {
     All,

@@ -85,7 +85,7 @@ impl Environment {
     /// The agent's environment out of the daemon's (`inherited` answers for one name) and its own variables.
     ///
     /// # Errors
-    /// Which variable cannot be given, and why; never a value.
+    /// The variable that cannot be given, and the reason; never a value.
     pub(super) fn of_agent(
         agent: &ProcessAgent,
         inherited: impl Fn(&str) -> Option<OsString>,

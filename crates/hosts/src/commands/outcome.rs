@@ -51,7 +51,7 @@ pub struct Output {
 /// All that was seen of one run of a command.
 #[derive(Debug, Default)]
 pub(super) struct Observation {
-    /// Whether the command ran at all.
+    /// True when the command ran at all.
     pub(super) started: bool,
     pub(super) ending: Option<Ending>,
     /// At most the agent's `max_output`.
@@ -209,7 +209,7 @@ struct ReportedError {
     retry_after_ms: Option<i64>,
 }
 
-/// By name, in any case, or by number from 1 (LOW) to 4 (CRITICAL).
+/// A severity by its name, in any case, or by its number from 1 (LOW) to 4 (CRITICAL).
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum ReportedSeverity {

@@ -15,7 +15,7 @@ const LINE_LIMIT: usize = 1024;
 pub(super) struct StderrReader {
     secrets: Redactor,
     tail: Vec<u8>,
-    /// Whether the tail lacks something in front.
+    /// True when something in front of the tail was dropped.
     cut: bool,
     line: Vec<u8>,
     latest: Option<Vec<u8>>,

@@ -9,7 +9,7 @@ pub(super) struct Bench {
     pub(super) now: Timestamp,
     /// What the last input did.
     pub(super) last: Result<Decision, Refusal>,
-    /// Whether each step is compared with the fold of the log.
+    /// True when each step is compared with the fold of the log.
     pub(super) small: bool,
 }
 

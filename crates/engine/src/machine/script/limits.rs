@@ -42,7 +42,7 @@ impl<'a> Limits<'a> {
         self.policy.and_then(|policy| policy.recovery_limit).unwrap_or(defaults::RECOVERY_LIMIT)
     }
 
-    /// Whether an action is tried again after this code.
+    /// Returns whether an action is tried again after this code.
     pub(super) fn is_retried(&self, action: &v1::Action, code: &str) -> bool {
         let listed = |codes: &[String]| codes.iter().any(|listed| listed == code);
         match &action.retry {

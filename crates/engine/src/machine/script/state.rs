@@ -155,7 +155,7 @@ impl ScriptState {
         });
     }
 
-    /// Whether the action of this number is the one that began last.
+    /// Returns whether the action of this number is the one that began last.
     pub(super) fn has_begun(&self, step: u32) -> bool {
         let mut actions =
             self.activities.iter().rev().filter(|work| work.activity == BrowserActivity::Action);
