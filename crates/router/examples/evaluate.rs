@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let parameters = Parameters::default();
     let part = |name: &str| rows.iter().filter(|row| row.split == name).cloned().collect::<Vec<_>>();
     let (train, valid, test) = (part(&split), part("valid"), part("test"));
-    let report = if valid.is_empty() {
+    let evaluation = if valid.is_empty() {
         eval::cross_validate(&train, parts, &parameters, &clock).ok_or("no rows")?
     } else {
         eval::evaluate(&Options {
@@ -32,6 +32,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             clock: &clock,
         })
     };
-    print!("{report}");
+    print!("{evaluation}");
     Ok(())
 }

@@ -110,7 +110,7 @@ struct Findings {
 impl Findings {
     fn to_json(&self) -> Value {
         let (user_id, root) = browsers::user();
-        let mut report = json!({
+        let mut document = json!({
             "found": true,
             "program": self.found.program.display().to_string(),
             "version": self.found.version,
@@ -127,10 +127,10 @@ impl Findings {
             }),
             Err(error) => json!({ "problem": chain(error) }),
         };
-        if let (Some(report), Value::Object(more)) = (report.as_object_mut(), more) {
-            report.extend(more);
+        if let (Some(document), Value::Object(more)) = (document.as_object_mut(), more) {
+            document.extend(more);
         }
-        report
+        document
     }
 
     fn tell(&self, out: &mut Output) {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use capataz_contracts::{json, v1};
-use capataz_router::eval::{self, Report, Row};
+use capataz_router::eval::{self, Evaluation, Row};
 use capataz_router::lint::{self, Severity};
 use capataz_router::model::Parameters;
 use capataz_router::{Catalogue, Router};
@@ -99,20 +99,21 @@ pub fn eval(args: &EvalArgs, out: &mut Output) -> Outcome {
     #[expect(clippy::disallowed_methods, reason = "what is measured here is time")]
     let begun = Instant::now();
     let clock = move || begun.elapsed();
-    let report = match &args.specs {
+    let evaluation = match &args.specs {
         Some(folder) => of_specs(folder, args, &clock)?,
         None => of_rows(args, &clock, out)?,
     };
     if out.json {
-        let document = serde_json::to_value(&report).map_err(|error| Failure::failed(error.to_string()))?;
+        let document =
+            serde_json::to_value(&evaluation).map_err(|error| Failure::failed(error.to_string()))?;
         out.document(&document);
     } else {
-        out.line(&report.to_string());
+        out.line(&evaluation.to_string());
     }
     Ok(Exit::Ok)
 }
 
-fn of_specs(folder: &Path, args: &EvalArgs, clock: &dyn Fn() -> Duration) -> Result<Report, Failure> {
+fn of_specs(folder: &Path, args: &EvalArgs, clock: &dyn Fn() -> Duration) -> Result<Evaluation, Failure> {
     let catalogue = catalogue(folder)?;
     let begun = clock();
     let router = Router::train(&catalogue);
@@ -129,7 +130,7 @@ fn of_specs(folder: &Path, args: &EvalArgs, clock: &dyn Fn() -> Duration) -> Res
     Ok(eval::evaluate_router(&router, &valid, &test, training, clock))
 }
 
-fn of_rows(args: &EvalArgs, clock: &dyn Fn() -> Duration, out: &Output) -> Result<Report, Failure> {
+fn of_rows(args: &EvalArgs, clock: &dyn Fn() -> Duration, out: &Output) -> Result<Evaluation, Failure> {
     let Some(file) = &args.train else { return Err(Failure::invalid("--train or --specs is needed")) };
     // Sets of few examples name their splits after the number of examples.
     let few = args.shots.map(|shots| format!("train_{shots}"));
@@ -144,8 +145,8 @@ fn of_rows(args: &EvalArgs, clock: &dyn Fn() -> Duration, out: &Output) -> Resul
         out.note(&fill(words().router.training, &[&rows, &specs]));
     }
     if let Some(folds) = args.folds {
-        let report = eval::cross_validate(&train, folds as usize, &parameters, clock);
-        return report.ok_or_else(|| no_rows(file));
+        let evaluation = eval::cross_validate(&train, folds as usize, &parameters, clock);
+        return evaluation.ok_or_else(|| no_rows(file));
     }
     let Some(valid) = &args.valid else {
         return Err(Failure::invalid("--valid is needed: thresholds are chosen on its rows; or --folds"));

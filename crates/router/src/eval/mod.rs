@@ -3,12 +3,12 @@
 //! Rows are tab-separated: text, label, split. Each label stands for a spec with one intent. The label [`OUT_OF_SCOPE`]
 //! marks texts of no spec, which are never trained on. The clock is an argument.
 
+mod evaluation;
 mod measure;
-mod report;
 mod rows;
 
+pub use evaluation::{Confusion, Evaluation, Thresholded};
 pub use measure::{Rule, Scored, auroc, calibration_error, choose_threshold};
-pub use report::{Confusion, Report, Thresholded};
 pub use rows::{OUT_OF_SCOPE, Row, RowError, catalogue, first_shots, folds, halves, read_tsv};
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use crate::decision::Query;
 use crate::model::Parameters;
 use crate::route::{Router, Scratch};
 
-/// The number of label pairs that a report lists.
+/// The number of label pairs that an evaluation lists.
 const WORST: usize = 10;
 
 /// The input of an evaluation.
@@ -47,9 +47,9 @@ impl std::fmt::Debug for Options<'_> {
     }
 }
 
-/// Trains a router, decides every row, and reports.
+/// Trains a router, decides every row, and measures the decisions.
 #[must_use]
-pub fn evaluate(options: &Options<'_>) -> Report {
+pub fn evaluate(options: &Options<'_>) -> Evaluation {
     let train = match options.shots {
         Some(shots) => first_shots(options.train, shots),
         None => options.train.to_vec(),
@@ -73,13 +73,13 @@ pub fn evaluate_router(
     test: &[Row],
     training: Duration,
     clock: &dyn Fn() -> Duration,
-) -> Report {
+) -> Evaluation {
     let (chosen_on, _) = decide(router, valid, clock);
     let (scored, latencies) = decide(router, test, clock);
-    Report::new(&chosen_on, &scored, latencies, training, router)
+    Evaluation::new(&chosen_on, &scored, latencies, training, router)
 }
 
-/// Cross-validates: each row is decided by a router that was trained on the other folds, and one report covers all
+/// Cross-validates: each row is decided by a router that was trained on the other folds, and one evaluation covers all
 /// rows. Thresholds are chosen on the same rows on which they are measured, so those figures are the best possible ones
 /// and not unbiased.
 #[must_use]
@@ -88,7 +88,7 @@ pub fn cross_validate(
     parts: usize,
     parameters: &Parameters,
     clock: &dyn Fn() -> Duration,
-) -> Option<Report> {
+) -> Option<Evaluation> {
     let mut scored = Vec::new();
     let mut latencies = Vec::new();
     let mut training = Duration::ZERO;
@@ -102,7 +102,7 @@ pub fn cross_validate(
         latencies.extend(times);
         last = Some(router);
     }
-    last.map(|router| Report::new(&scored, &scored, latencies, training, &router))
+    last.map(|router| Evaluation::new(&scored, &scored, latencies, training, &router))
 }
 
 fn decide(router: &Router, rows: &[Row], clock: &dyn Fn() -> Duration) -> (Vec<Scored>, Vec<Duration>) {

@@ -9,9 +9,9 @@ use serde::Serialize;
 use super::measure::{Rule, Scored, auroc, calibration_error, choose_threshold};
 use crate::route::Router;
 
-/// The report. All shares are from 0 to 1.
+/// The figures of an evaluation. All shares are from 0 to 1.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Report {
+pub struct Evaluation {
     pub specs: usize,
     pub rows: usize,
     pub rows_out_of_scope: usize,
@@ -48,7 +48,7 @@ pub struct Confusion {
     pub rows: usize,
 }
 
-impl Report {
+impl Evaluation {
     pub(super) fn new(
         chosen_on: &[Scored],
         scored: &[Scored],
@@ -116,7 +116,7 @@ fn macro_f1(scored: &[Scored]) -> f64 {
     if labels.is_empty() { 0.0 } else { sum / labels.len() as f64 }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for Evaluation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = |value: f64| format!("{:.1} %", value * 100.0);
         let mut line = |name: &str, value: String| writeln!(formatter, "{name:<34}{value:>14}");
