@@ -1,4 +1,4 @@
-//! What the daemon is told: defaults, then `capataz.toml`, then `CAPATAZ_*`, then flags.
+//! The configuration of the daemon: defaults, then `capataz.toml`, then `CAPATAZ_*`, then flags.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -19,16 +19,16 @@ mod layers;
 
 use layers::{Environment, Toml};
 
-/// The file that is read from the working folder where no other is named.
+/// The file that is read from the working folder if no other is named.
 const FILE: &str = "capataz.toml";
-/// The folder of spec files where no other is named.
+/// The folder of spec files if no other is named.
 const SPECS: &str = "specs";
 
 /// The daemon's configuration. Unknown keys are errors.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Address and port; port 0 takes a free one. Only loopback addresses.
+    /// The address and port to listen on. Only loopback addresses are allowed; port 0 takes a free port.
     pub listen: String,
     /// Folder of the database, blobs and locks.
     pub data_dir: PathBuf,
@@ -79,19 +79,19 @@ pub struct DeclaredAgent {
     pub category: String,
 }
 
-/// When things go. Durations are strings with units, such as "30d".
+/// The rules by which old data is removed. Durations are strings with units, such as "30d".
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RetentionConfig {
-    /// Finished runs, with all of their events. Absent: never.
+    /// The time for which finished runs are kept, with all of their events; absent: for ever.
     #[serde(deserialize_with = "optional_duration")]
     pub finished_runs: Option<Duration>,
-    /// Bytes of events beyond which the runs that finished first go.
+    /// The bytes of events beyond which finished runs are removed, the oldest first.
     pub max_log_bytes: Option<u64>,
-    /// Idempotency keys, counted from their run's end.
+    /// The time for which idempotency keys are kept after their run's end.
     #[serde(deserialize_with = "required_duration")]
     pub idempotency_keys: Duration,
-    /// Blobs that no run names.
+    /// The time for which blobs are kept that no run names.
     #[serde(deserialize_with = "required_duration")]
     pub unused_blobs: Duration,
 }

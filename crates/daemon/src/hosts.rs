@@ -1,4 +1,4 @@
-//! What the daemon does itself: which hosts there are, and how they reach the shard.
+//! The work that the daemon does itself: its hosts, and their connections to the shard.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl Hosts {
         Ok((hosts, browsers))
     }
 
-    /// Serves the built-in agent, where there can be specs.
+    /// Serves the built-in agent, if there can be specs.
     pub(crate) fn serve_templates(&mut self, specs: &Specs) -> Result<(), DaemonError> {
         match specs.templates(clock(&self.runtime)) {
             Some(templates) => self.add(templates),

@@ -194,8 +194,8 @@ impl Daemon {
     }
 }
 
-/// Everything that is wrong with a plan by itself, with paths from the plan: what a start would be refused for, but for
-/// the names of agents.
+/// All violations of a plan by itself, with paths from the plan: the reasons for which a start would be refused, except
+/// unknown names of agents.
 #[must_use]
 pub fn check_plan(plan: &v1::Plan) -> Vec<Violation> {
     services::check_plan(plan)

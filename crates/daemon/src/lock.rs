@@ -46,7 +46,7 @@ impl DataLock {
             }
             Err(TryLockError::Error(error)) => return Err(io(error)),
         }
-        // Who has it is a help for people; a folder that cannot be written to fails when the database is opened.
+        // The name of the holder only helps people. A folder that is not writable fails when the database is opened.
         let _ = file
             .set_len(0)
             .and_then(|()| file.rewind())

@@ -20,7 +20,7 @@ pub(crate) const TEMPLATE_AGENT: &str = "template";
 const TEMPLATE_WORKER: &str = "capataz-template-host";
 /// Answers that the template agent computes at once.
 const TEMPLATE_SLOTS: u32 = 256;
-/// How long the files are to be left alone before they are read again: editors write in several steps.
+/// The time without a change after which the files are read again, because editors write in several steps.
 const SETTLED: Duration = Duration::from_millis(150);
 /// Files in one folder.
 const MOST_FILES: usize = 10_000;
@@ -96,7 +96,7 @@ pub(crate) fn load(source: &Source) -> Result<Router, SpecsError> {
     Ok(Router::train(&catalogue))
 }
 
-/// The `*.toml` of a folder, by name. Names are told with the folder, as a person would open them.
+/// The `*.toml` files of a folder, by name. Each name includes the folder, so that a person can open the file.
 pub(crate) fn read_folder(folder: &Path) -> Result<Vec<(String, Vec<u8>)>, SpecsError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
@@ -141,7 +141,7 @@ impl Specs {
         Arc::clone(&self.inner.current.borrow())
     }
 
-    /// Reads the files again. Where any of them is invalid nothing changes. How many specs there are.
+    /// Reads the files again. If any of them is invalid, nothing changes. Returns the number of specs.
     pub(crate) async fn reload(&self) -> Result<usize, SpecsError> {
         let _one = self.inner.reloading.lock().await;
         let source = self.inner.source.clone();
@@ -159,10 +159,10 @@ impl Specs {
         Ok(count)
     }
 
-    /// Reloads whenever a file of the folder changes; nothing where the specs are in no folder.
+    /// Reloads the specs whenever a file of the folder changes; `None` if the specs do not come from a folder.
     pub(crate) fn watch(&self) -> Option<Reloading> {
         let Source::Folder(folder) = &self.inner.source else { return None };
-        // One signal is as good as many.
+        // Further signals would cause no further reload.
         let (changed, mut changes) = mpsc::channel(1);
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             if event.is_ok_and(|event| !event.kind.is_access()) {
@@ -197,7 +197,7 @@ impl Specs {
         Some(Reloading { task: task.abort_handle(), _watcher: watcher })
     }
 
-    /// The built-in agent's work, where there can be specs.
+    /// The host of the built-in agent; `None` if there can be no specs.
     pub(crate) fn templates(&self, clock: port::Clock) -> Option<Arc<Computed>> {
         if !self.inner.source.is_some() {
             return None;
@@ -268,7 +268,7 @@ impl Route for SpecRouter {
     }
 }
 
-/// What the router says of a text: of the named spec, or of the one that it chooses.
+/// The router's decision about a text: for the named spec, or for the one that it chooses.
 pub(crate) fn decide(
     router: &Router,
     text: &str,
@@ -314,7 +314,7 @@ pub(crate) fn query<'a>(
     }
 }
 
-/// A decision in the contract's words, with what the spec says of itself.
+/// A decision as the contract's message, with the spec's own description.
 pub(crate) fn routing(decision: &Decision, spec: &Spec) -> v1::Routing {
     v1::Routing {
         spec: decision.spec.clone(),

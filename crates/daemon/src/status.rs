@@ -1,4 +1,4 @@
-//! The daemon's answers in gRPC's words: `google.rpc.Status` with `ErrorInfo`, `BadRequest` and `RetryInfo`.
+//! The daemon's errors as gRPC statuses: `google.rpc.Status` with `ErrorInfo`, `BadRequest` and `RetryInfo`.
 
 #![expect(clippy::disallowed_types, reason = "the metadata of tonic-types is a HashMap")]
 

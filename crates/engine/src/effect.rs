@@ -28,8 +28,8 @@ pub enum Effect {
     Refuse { task: TaskRef, lease: u64, worker: String, reason: v1::RefusalReason },
     /// The worker is no longer waited for: end the work by force.
     Revoke { task: TaskRef, lease: u64 },
-    /// Find this out, and say it with [`Input::Answered`](crate::Input::Answered). Nothing outside changes by it: it
-    /// need not wait for the commit.
+    /// Find the answer to this query, and pass it on with [`Input::Answered`](crate::Input::Answered). A query changes
+    /// nothing outside, and need not wait for the commit.
     Query { query: QueryId, asked: Query },
     /// The run has ended: answer those who wait for it.
     Finish,

@@ -109,11 +109,11 @@ pub enum QueryAnswer {
 /// The spec that was looked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Routed {
-    /// As it was asked for; empty where the router was to choose.
+    /// The spec that was asked for; empty if the router was to choose.
     pub spec: String,
     /// What was found; an error where there is no such spec.
     pub target: Result<RoutedSpec, v1::Error>,
-    /// The session's spec is gone, and the router chose another one.
+    /// True when the session's spec no longer exists, so that the router chose another one.
     pub rerouted: bool,
     pub default_spec: Option<String>,
 }

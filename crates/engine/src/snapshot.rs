@@ -83,7 +83,7 @@ impl RunState {
     /// Reads a snapshot of this format.
     ///
     /// # Errors
-    /// The bytes are something else.
+    /// The bytes are not a snapshot of this format.
     pub fn from_snapshot(bytes: &[u8]) -> Result<Self, SnapshotError> {
         let encoded: Encoded = postcard::from_bytes(bytes)?;
         let plan = Plan::recorded(encoded.plan).ok_or(postcard::Error::SerdeDeCustom)?;

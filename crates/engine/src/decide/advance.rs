@@ -1,4 +1,4 @@
-//! What comes next in a run: its machine says it, step by step, and this carries it out.
+//! What comes next in a run: its machine names the steps, and this module carries them out.
 
 use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::aggregation::ResultStatus;
@@ -10,7 +10,7 @@ use crate::fold::state::Phase;
 use crate::input::TaskRef;
 use crate::machine::Step;
 
-/// Goes on as far as that leads, after something in the wave in work has settled or begun anew.
+/// Asks the machine what comes next, and carries its steps out, until something is waited for.
 pub(super) fn advance(turn: &mut Turn<'_>) -> Result<(), Refusal> {
     loop {
         if turn.is_broken() || turn.state.is_finished() || turn.state.is_waiting() {
@@ -37,7 +37,7 @@ fn end(turn: &mut Turn<'_>, error: Option<v1::Error>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Carries steps out, in order. Whether the machine is to be asked again at once.
+/// Carries steps out, in order. Returns whether the machine is to be asked again at once.
 pub(super) fn carry_out(turn: &mut Turn<'_>, steps: Vec<Step>) -> Result<bool, Refusal> {
     let mut goes_on = false;
     for step in steps {
@@ -75,8 +75,8 @@ pub(super) fn carry_out(turn: &mut Turn<'_>, steps: Vec<Step>) -> Result<bool, R
     Ok(goes_on)
 }
 
-/// Begins a wave: every task waits for a slot, its references resolved. Whether the wave has ended with that, the
-/// machine tells when it is asked next.
+/// Begins a wave: the references of every task are resolved, and every task waits for a slot. A wave whose tasks all
+/// failed at this has ended; the machine notices that when it is asked next.
 fn begin_wave(turn: &mut Turn<'_>, wave: u32) -> Result<(), Refusal> {
     turn.emit(Body::WaveStarted(v1::WaveStarted { wave }));
     let tasks = turn.state.plan.wave(wave).map_or(0, |declared| declared.tasks.len());
@@ -88,7 +88,7 @@ fn begin_wave(turn: &mut Turn<'_>, wave: u32) -> Result<(), Refusal> {
             unresolved.push((task, message));
         }
     }
-    // They fail alone; what that means, the policy decides when all of them are known.
+    // Each of these tasks fails alone. The policy decides about the wave when all of them are known.
     for (task, message) in unresolved {
         settle::fail_unresolved(turn, task, message)?;
     }
@@ -96,7 +96,7 @@ fn begin_wave(turn: &mut Turn<'_>, wave: u32) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Lets every task that waits wait in its agent's queue.
+/// Puts every waiting task into the queue of its agent.
 fn enqueue_all(turn: &mut Turn<'_>) {
     if turn.state.may_lease() {
         let queued: Vec<TaskRef> = turn.state.queued().collect();

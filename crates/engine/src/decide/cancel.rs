@@ -1,4 +1,4 @@
-//! The run is told to end, ends itself, or a wave no longer needs its rest.
+//! The end before the work is done: a user cancels the run, the run aborts itself, or a wave stops its remaining tasks.
 
 use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::codes;
@@ -42,7 +42,7 @@ pub(super) fn abort(turn: &mut Turn<'_>, error: v1::Error) -> Result<(), Refusal
     end_tasks(turn, v1::CancelReason::Aborted, false)
 }
 
-/// The run has outgrown its limit and fails, without waiting for anybody: each event more is one too many.
+/// The run has outgrown its limit and fails. No worker is waited for, because every further event makes the run larger.
 pub(super) fn limit_exceeded(turn: &mut Turn<'_>, limit: u64) -> Result<(), Refusal> {
     turn.refuse_finished()?;
     if !matches!(turn.state.phase, Phase::Running) {
@@ -63,7 +63,7 @@ pub(super) fn limit_exceeded(turn: &mut Turn<'_>, limit: u64) -> Result<(), Refu
 }
 
 fn end_tasks(turn: &mut Turn<'_>, reason: v1::CancelReason, force: bool) -> Result<(), Refusal> {
-    // Nobody needs an answer any more.
+    // No question of a run that ends needs an answer.
     let open: Vec<String> =
         turn.state.open_questions().map(|asked| asked.question.question_id.clone()).collect();
     for question_id in open {
@@ -78,7 +78,7 @@ fn end_tasks(turn: &mut Turn<'_>, reason: v1::CancelReason, force: bool) -> Resu
     advance::advance(turn)
 }
 
-/// The answer of a question that the run's end has made idle.
+/// The recorded answer of a question that the end of its run has made superfluous.
 const WITHDRAWN: &str = "withdrawn";
 
 /// The policy has decided: the rest of the wave stops.

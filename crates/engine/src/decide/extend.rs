@@ -23,7 +23,7 @@ pub(super) fn handle(turn: &mut Turn<'_>, name: &str, by_ms: i64, request_id: St
         })
     };
     let (Some(activity), Some(deadline)) = (activity, deadline) else { return Err(refused()) };
-    // It is told to stop, or will be as soon as somebody holds it: more time would keep the run from its end.
+    // The task is told to stop, or will be as soon as a worker holds it: more time would delay the end of the run.
     if turn.state.stop_reason().is_some() {
         return Err(refused());
     }
@@ -31,7 +31,7 @@ pub(super) fn handle(turn: &mut Turn<'_>, name: &str, by_ms: i64, request_id: St
     let withdrawn = match cancel.map(|cancel| cancel.reason) {
         None => false,
         Some(v1::CancelReason::Timeout) => true,
-        // Stopped for another reason than its deadline: more time would change nothing.
+        // The task was stopped for another reason than its deadline, so that more time would change nothing.
         Some(_) => return Err(refused()),
     };
     let deadline = deadline.plus(by_ms).max(turn.now.plus(1));

@@ -41,7 +41,7 @@ pub(super) fn handle(turn: &mut Turn<'_>, task: TaskRef, worker: String) -> Resu
     Ok(())
 }
 
-/// Says once for each task that it waits for a worker that is not there.
+/// Gives the notice that a task waits for an agent without a connected worker, once for each task.
 pub(super) fn absent(turn: &mut Turn<'_>, task: TaskRef) -> Result<(), Refusal> {
     let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
     if activity.absence_given || !matches!(activity.step, Step::Queued { .. }) {

@@ -24,7 +24,7 @@ pub(super) fn handle(
         return Err(Refusal::Outdated);
     };
     let (cancel, worker) = (held.cancel, held.worker.clone());
-    // A task that was given back unbegun has had no effect, and its worker is not lost.
+    // A worker that gives a task back before it has begun is not lost, and the task has had no effect.
     let unbegun = reason == v1::LeaseLossReason::Returned;
     let losses = activity.losses.saturating_add(u32::from(!unbegun));
     if let Some(cancel) = cancel {

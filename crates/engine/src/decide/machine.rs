@@ -8,7 +8,7 @@ use crate::input::QueryAnswer;
 use crate::machine::Command;
 use crate::query::QueryId;
 
-/// It is the run's turn in its session.
+/// Handles the input that the run's turn in its session has come.
 pub(super) fn begin(turn: &mut Turn<'_>, context: v1::SessionContext) -> Result<(), Refusal> {
     turn.refuse_finished()?;
     if !turn.state.goes_on() {
@@ -19,7 +19,7 @@ pub(super) fn begin(turn: &mut Turn<'_>, context: v1::SessionContext) -> Result<
     advance::advance(turn)
 }
 
-/// The answer to a query. One that is not asked, or not asked any more, changes nothing.
+/// Handles the answer to a query. An answer to a query that is not open changes nothing.
 pub(super) fn answered(turn: &mut Turn<'_>, query: QueryId, answer: QueryAnswer) -> Result<(), Refusal> {
     turn.refuse_finished()?;
     let open = turn.state.open_query().map(|(open, _)| open);

@@ -50,7 +50,8 @@ pub enum Refusal {
     /// The request id was used for another request.
     #[error("request id {request_id:?} was used for another request")]
     RequestReused { request_id: String },
-    /// The world moved on before the input arrived; only inputs of the runtime have this.
+    /// The state has changed since the input was made, so that the input no longer applies. Only inputs of the runtime
+    /// get this refusal.
     #[error("the input no longer applies")]
     Outdated,
     /// The engine wrote an event that it cannot fold: a defect.
@@ -61,7 +62,7 @@ pub enum Refusal {
 impl Refusal {
     /// The task's lifecycle does not allow this step, or its wave is over.
     ///
-    /// `why` is said where the states would follow each other and something else stands against it.
+    /// `why` gives the reason if the lifecycle allows the step, but another rule forbids it.
     fn transition(from: TaskState, to: TaskState, why: impl FnOnce() -> String) -> Self {
         let mut error = lifecycle::refused(from, to);
         if from.allowed().contains(&to) {

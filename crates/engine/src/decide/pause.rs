@@ -27,7 +27,7 @@ pub(super) fn resume(turn: &mut Turn<'_>, request_id: String) -> Result<(), Refu
     Ok(())
 }
 
-/// Lets queued tasks be leased again, where nothing else holds the run.
+/// Lets queued tasks be leased again, if nothing else holds the run.
 pub(super) fn release(turn: &mut Turn<'_>) {
     if turn.state.may_lease() {
         turn.effect(Effect::Release);

@@ -12,7 +12,7 @@ use crate::input::TaskRef;
 const MAX_INLINE: usize = 32 * 1024;
 const MAX_RESOLVED: usize = 16 * 1024 * 1024;
 
-/// Records the task's input with its references resolved, where it holds any.
+/// Records the task's input with its references resolved, if it contains any.
 pub(super) fn resolve(turn: &mut Turn<'_>, task: TaskRef, resolved_bytes: &mut usize) -> Result<(), String> {
     if let Some(input) = resolve_input(turn, task, resolved_bytes)? {
         let (wave, task) = (task.wave, task.task);
@@ -21,7 +21,7 @@ pub(super) fn resolve(turn: &mut Turn<'_>, task: TaskRef, resolved_bytes: &mut u
     Ok(())
 }
 
-/// The input with its references resolved; `None` where it holds none.
+/// The input with its references resolved; `None` if it contains no reference.
 fn resolve_input(
     turn: &Turn<'_>,
     task: TaskRef,
@@ -38,7 +38,7 @@ fn resolve_input(
     if !reference::needs_resolving(&template) {
         return Ok(None);
     }
-    // The whole input is one whole output: it is passed on as it is, a blob included.
+    // The whole input refers to one whole output, which is passed on unchanged, even if it is a blob.
     if let Some(name) = whole_output(&template) {
         let output = output_of(turn, name).ok_or_else(|| no_output(name))?;
         if let Some(v1::payload::Data::Inline(bytes)) = &output.data {
@@ -98,7 +98,7 @@ fn no_output(name: &str) -> String {
     format!("task {name:?} has no output")
 }
 
-/// The output of a task that succeeded. What a task left behind that failed or was cancelled is not its output.
+/// The output of a task that succeeded. The partial output of a failed or cancelled task does not count.
 fn output_of<'a>(turn: &'a Turn<'_>, name: &str) -> Option<&'a v1::Payload> {
     let task = turn.state.plan.find(name)?;
     let end = turn.state.activity(task)?.end.as_ref()?;

@@ -49,7 +49,7 @@ pub(super) fn handle(
     let cancel = held.cancel.filter(|_| !planted::is(Fault::LateResultAfterCancelAccepted));
     turn.effect(Effect::Accept { task, lease });
     match (cancel, report) {
-        // Done, if late for its attempt: another attempt would do it a second time.
+        // The work is done, though too late for its attempt; another attempt would do the work a second time.
         (Some(cancel), Report::Completed(output))
             if cancel.reason == v1::CancelReason::AttemptTimeout
                 && turn.state.stop_reason().is_none()
@@ -111,7 +111,7 @@ fn refuse(
     worker: String,
     reason: v1::RefusalReason,
 ) -> Result<(), Refusal> {
-    // A lease that the run never gave is nothing to record: a lying worker must not make the log grow.
+    // A lease that the run never gave is not recorded, so that a lying worker cannot make the log grow.
     let given = turn.state.activity(task).is_some() && lease > 0 && lease <= turn.state.seq;
     // Nothing follows a run's last event.
     if given
@@ -158,7 +158,7 @@ pub(super) fn attempt_failed(
     attempt_failed_as(turn, task, error, lease, None, None)
 }
 
-/// The same, with what the attempt left behind, and where whoever failed knows whether it may pass.
+/// As [`attempt_failed`], with a partial output, and with `may_pass` if the failing side knows whether a retry helps.
 pub(super) fn attempt_failed_as(
     turn: &mut Turn<'_>,
     task: TaskRef,
@@ -252,7 +252,7 @@ pub(super) fn stopped(
     match reason {
         v1::CancelReason::Timeout => settle::time_out(turn, task, observed, lease),
         v1::CancelReason::AttemptTimeout => {
-            // Nobody knows what a worker that did not answer has done.
+            // The effects of a worker that did not answer are unknown.
             if lease.is_none() && turn.declared(task)?.at_most_once {
                 return resolve::ask_outcome(turn, task);
             }

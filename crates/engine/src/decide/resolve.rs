@@ -20,7 +20,7 @@ const ABORT: &str = "abort";
 const SUCCEEDED: &str = "succeeded";
 const FAILED: &str = "failed";
 const OUTCOME_OPTIONS: &[&str] = &["retry", SUCCEEDED, FAILED, ABORT];
-/// What can still be done once the outcome is known to be a failure.
+/// The answers that remain once the outcome is known to be a failure.
 const FAILED_OPTIONS: &[&str] = &["retry", "skip", ABORT];
 
 /// Asks what to do about a HIGH failure (seed 000, contract 6).
@@ -39,7 +39,7 @@ pub(super) fn ask_failure(turn: &mut Turn<'_>, task: TaskRef, error: v1::Error) 
     ask(turn, task, format!("Task {name:?} failed with {}. What now?", error.code), options, error);
 }
 
-/// Asks what became of a lease whose holder is gone, where the work must not be repeated by itself.
+/// Asks a person what became of a lost lease of a task that must not be repeated automatically.
 pub(super) fn ask_outcome(turn: &mut Turn<'_>, task: TaskRef) -> Result<(), Refusal> {
     if let Some(reason) = turn.state.stop_reason() {
         return settle::cancel(turn, task, reason, None, None);

@@ -42,7 +42,7 @@ pub(super) fn handle(turn: &mut Turn<'_>, name: &str, request_id: String) -> Res
     advance::advance(turn)
 }
 
-/// Begins the task anew. Whether its wave is over all the same, the next [`advance::advance`] tells.
+/// Begins the task anew. The next [`advance::advance`] decides whether its wave is over nevertheless.
 pub(super) fn reactivate(turn: &mut Turn<'_>, task: TaskRef, request_id: String) -> Result<(), Refusal> {
     let activation = turn.state.activity(task).map_or(1, |activity| activity.activation).saturating_add(1);
     turn.emit_request(Body::TaskReactivated(v1::TaskReactivated {
@@ -51,7 +51,7 @@ pub(super) fn reactivate(turn: &mut Turn<'_>, task: TaskRef, request_id: String)
         activation,
         request_id,
     }));
-    // What an earlier wave did not give before it does not give now; but the template must never reach an agent.
+    // A reference that could not be resolved before cannot be resolved now. The template must never reach an agent.
     if turn.state.activity(task).is_some_and(|activity| activity.input.is_none())
         && let Err(message) = references::resolve(turn, task, &mut 0)
     {

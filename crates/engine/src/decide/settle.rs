@@ -43,9 +43,9 @@ pub(super) fn complete(
 /// The condition under which a failure becomes a question.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ask {
-    /// Where it is HIGH and the plan wants that.
+    /// A HIGH failure becomes one if the plan says so.
     WhenHigh,
-    /// A person has just said that it failed.
+    /// No failure becomes one: a person has just declared it.
     Never,
 }
 
@@ -60,7 +60,7 @@ pub(super) fn fail(
     fail_with_output(turn, task, status, error, lease, None)
 }
 
-/// The same, with what the task left behind.
+/// As [`fail`], with a partial output.
 pub(super) fn fail_with_output(
     turn: &mut Turn<'_>,
     task: TaskRef,
@@ -73,7 +73,7 @@ pub(super) fn fail_with_output(
     advance::advance(turn)
 }
 
-/// The same, where the caller looks at the wave afterwards.
+/// As [`fail`], for callers that look at the wave themselves afterwards.
 pub(super) fn fail_without_advance(
     turn: &mut Turn<'_>,
     task: TaskRef,
@@ -85,7 +85,7 @@ pub(super) fn fail_without_advance(
     settle_failure(turn, task, status, error, lease, None, ask)
 }
 
-/// The error's severity is decided here.
+/// Settles a failed task, and decides the severity of its error.
 fn settle_failure(
     turn: &mut Turn<'_>,
     task: TaskRef,
@@ -106,7 +106,8 @@ fn settle_failure(
     );
     let aborts =
         turn.state.rules().aborts_when_critical() && severity::aborts_run(&original.code, &original.message);
-    // The error is as bad as its own code says, or as the failure beneath it, unless the plan has said how bad it is.
+    // The error has the severity of its own code or of the failure beneath it, whichever is higher, unless the plan
+    // declares one.
     let own = declared_severity(&error).filter(|_| declared.severity.is_none());
     error.severity = own.map_or(severity, |own| own.max(severity)).to_proto().into();
     if aborts {
@@ -143,13 +144,13 @@ fn settle_failure(
     Ok(())
 }
 
-/// What the task's input refers to is not there.
+/// Fails a task whose input refers to an output that does not exist.
 pub(super) fn fail_unresolved(turn: &mut Turn<'_>, task: TaskRef, message: String) -> Result<(), Refusal> {
     let error = v1::Error { code: INPUT_UNRESOLVED.to_owned(), message, ..v1::Error::default() };
     fail_without_advance(turn, task, ResultStatus::Error, error, None, Ask::WhenHigh)
 }
 
-/// INCOMPLETE_LIFECYCLE, where a task fails that never was at work (seed 000, contract 2).
+/// The notice INCOMPLETE_LIFECYCLE, if the failing task was never ACTIVE (seed 000, contract 2).
 fn never_active(turn: &Turn<'_>, task: TaskRef, name: &str) -> Option<v1::Error> {
     let activity = turn.state.activity(task).filter(|activity| !activity.was_active())?;
     let mut history = History::new(activity.history.first().map_or(turn.now.0, |step| step.at.0));

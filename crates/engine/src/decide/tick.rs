@@ -17,7 +17,7 @@ pub(super) fn handle(turn: &mut Turn<'_>, mut observed: BTreeMap<TaskRef, Observ
     turn.refuse_finished()?;
     let mut before = None;
     while let Some(next) = due(turn) {
-        // A timer that is still there after it has fired would fire for ever.
+        // A timer that stays after it has fired would fire for ever.
         if turn.is_broken() || before == Some(next) {
             return Err(Refusal::Outdated);
         }
@@ -60,7 +60,7 @@ fn fire(
         Timer::Imminent => {
             let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
             let remaining = activity.deadline.map_or(0, |deadline| deadline.0.saturating_sub(turn.now.0));
-            // Nobody looked in time: there is nothing left to warn of.
+            // The deadline has passed meanwhile, so that a warning would be pointless.
             if remaining <= 0 {
                 return fire(turn, task, Timer::Deadline, observed);
             }
@@ -93,7 +93,7 @@ fn fire(
     }
 }
 
-/// No worker took the task in the time that its plan gives.
+/// Settles a task that no worker took within its limit for the wait.
 pub(crate) fn schedule_to_start_error(run: &RunState, task: TaskRef) -> v1::Error {
     let waited = run.plan.timeouts_of(task).schedule_to_start().unwrap_or_default();
     let agent = run.plan.task(task).map(|declared| declared.agent.as_str()).unwrap_or_default();

@@ -28,9 +28,9 @@ pub struct Decision {
 pub(crate) struct Turn<'a> {
     pub(crate) state: &'a mut RunState,
     pub(crate) now: Timestamp,
-    /// What came with the report of this turn; goes into the event that records the report.
+    /// The log that came with the report of this turn; goes into the event that records the report.
     pub(crate) log: String,
-    /// The same of what the work used.
+    /// The usage that came with the report; goes into the same event.
     pub(crate) usage: Option<v1::Usage>,
     buffer: BytesMut,
     first_seq: u64,
@@ -148,7 +148,7 @@ impl<'a> Turn<'a> {
             return Err(fault.into());
         }
         match handled {
-            // The state has gone on without the log.
+            // The state has changed, but the log has not.
             Err(_) if self.count > 0 => {
                 let detail = "a decision was refused after its first event";
                 return Err(CorruptLog { seq: self.state.seq, detail }.into());

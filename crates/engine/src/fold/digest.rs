@@ -7,7 +7,7 @@ pub(crate) const PAUSE: &str = "pause";
 pub(crate) const RESUME: &str = "resume";
 pub(crate) const CLOSE: &str = "close";
 
-/// What is proposed is the script's action of this number.
+/// The digest of a proposal, which becomes the script's action of this number.
 pub(crate) fn propose(step: u32) -> String {
     format!("propose {step}")
 }

@@ -111,7 +111,7 @@ impl RunState {
         let mut body = body.ok_or(CorruptLog { seq, detail: "an event of an unknown kind" })?;
         match &mut self.upcaster {
             Some(upcaster) if format < EVENT_FORMAT => upcaster.raise(&mut body, at),
-            // What comes now was written by this version, and so is all that follows.
+            // This version wrote this event and all that follow.
             Some(_) => self.upcaster = None,
             None => {}
         }
@@ -453,7 +453,7 @@ impl RunState {
                         if let (Step::Queued { start_by: Some(start_by) }, Some(wait)) =
                             (&mut activity.step, wait)
                         {
-                            // A task that began to wait meanwhile has only stood still since then.
+                            // The wait of a task that was queued meanwhile has stood still only since then.
                             let still_since = since.max(start_by.plus(wait.saturating_neg()));
                             *start_by = start_by.plus(at.0.saturating_sub(still_since.0));
                         }
@@ -465,7 +465,7 @@ impl RunState {
     }
 }
 
-/// What a failure counts as whose event does not say how bad it is.
+/// The severity of a failure whose event does not name one.
 const UNTOLD: Option<Severity> = Some(Severity::High);
 
 fn milliseconds(duration: Duration) -> i64 {

@@ -32,7 +32,7 @@ pub struct SessionState {
     pub(crate) emotional_state: Option<String>,
     pub(crate) engagement_level: Option<String>,
     pub(crate) preferences: BTreeMap<String, String>,
-    /// JSON object; empty bytes for an empty one.
+    /// A JSON object; no bytes if it is empty.
     pub(crate) custom: Vec<u8>,
     /// Newest last.
     #[serde(with = "as_bytes::list")]
@@ -206,7 +206,7 @@ impl SessionState {
     /// Reads a snapshot.
     ///
     /// # Errors
-    /// The bytes are something else.
+    /// The bytes are not a snapshot of this format.
     pub fn from_snapshot(bytes: &[u8]) -> Result<Self, SnapshotError> {
         Ok(postcard::from_bytes(bytes)?)
     }

@@ -71,7 +71,7 @@ pub struct RunState {
     pub(crate) parent: Option<v1::ParentRef>,
     pub(crate) phase: Phase,
     pub(crate) paused: bool,
-    /// Since when no task is leased: paused by a user or by a question.
+    /// The time since which no task is leased, because a user paused the run or a question is open.
     pub(crate) held_since: Option<Timestamp>,
     /// The waves that have begun, in order; the last one is in work until the run ends.
     pub(crate) waves: Vec<WaveState>,
@@ -87,7 +87,7 @@ pub struct RunState {
     /// Requests that were carried out: what they asked for, and the number of the event that records it.
     pub(crate) requests: BTreeMap<String, (String, u64)>,
     pub(crate) settled: u32,
-    /// What all of this holds; follows from the rest, and is not part of a snapshot.
+    /// The bytes that all of this holds. They follow from the other fields, and are not part of a snapshot.
     pub(crate) bytes: Count,
     /// Leases given by this process; only a planted fault reads it.
     pub(crate) leases_since_load: u64,
@@ -164,7 +164,8 @@ impl RunState {
         }
     }
 
-    /// Tasks of which a deadline has passed that runs on while the run is held; among them every lease whose time is over.
+    /// The tasks with a passed deadline, of those deadlines that run on while the run is held. Every lease whose time
+    /// is over is among them.
     pub fn due(&self, now: Timestamp) -> impl Iterator<Item = TaskRef> {
         self.timers.iter().take_while(move |(at, ..)| *at <= now).map(|(_, task, _)| *task)
     }
@@ -218,7 +219,7 @@ impl RunState {
         u32::try_from(self.waves.len().saturating_sub(1)).unwrap_or(u32::MAX)
     }
 
-    /// Why nothing of the wave in work begins anew; `None` while it may.
+    /// The reason why no task of the wave in work begins anew; `None` while tasks may.
     pub(crate) fn stop_reason(&self) -> Option<v1::CancelReason> {
         match &self.phase {
             Phase::Ending { error: Some(_) } => Some(v1::CancelReason::Aborted),

@@ -2,7 +2,7 @@
 //!
 //! The activity machine ([`decide`](mod@crate::decide)) asks a machine what comes next and what a settled, failed,
 //! refused or timed-out activity means ([`Kind`]), and carries the answer out. A machine reads the state and changes
-//! nothing. Nobody else asks of which kind a run is: `cargo xtask layers` knows the files that may.
+//! nothing. No other code asks for the kind of a run: `cargo xtask layers` knows the files that may.
 //!
 //! Each variant has a folder of its own, with the part of the state that only it has in `state.rs`, which belongs to the
 //! fold and calls no rule.
@@ -41,7 +41,7 @@ pub(crate) enum Step {
     RecordRequest(Body),
     /// The user's request was carried out before, with the run's newest event at the latest.
     AsBefore,
-    /// Say something that changes nothing.
+    /// Record a notice, which changes nothing.
     Notice(v1::NoticeKind, v1::Error),
     /// Begin a wave that the plan declares.
     BeginWave(u32),
@@ -101,20 +101,20 @@ pub(crate) enum Command {
 pub(crate) trait Kind {
     fn run_kind(&self) -> v1::RunKind;
 
-    /// What comes next, where the run neither waits for a person nor ends. A list that ends with a wait, a query or the
-    /// end is all there is to do now.
+    /// The next steps of a run that neither waits for a person nor ends. If the list ends with a wait, a query or the
+    /// end of the run, nothing more is to be done now.
     fn next(&self, run: &RunState, now: Timestamp) -> Vec<Step>;
 
-    /// What it means that the holder of the task's lease says that the work is done.
+    /// The meaning of an answer by which the holder of the task's lease says that the work is done.
     fn completed(&self, run: &RunState, task: TaskRef, output: v1::Payload, now: Timestamp) -> Verdict;
 
-    /// What it means that the holder of the task's lease says that the work has failed.
+    /// The meaning of an answer by which the holder of the task's lease says that the work has failed.
     fn failed(&self, run: &RunState, task: TaskRef, error: v1::Error) -> Verdict;
 
-    /// With what an attempt fails that was not answered in its time.
+    /// The error of an attempt that was not answered in time.
     fn attempt_too_late(&self, run: &RunState, task: TaskRef) -> v1::Error;
 
-    /// With what a task fails that no worker took in its time.
+    /// The status and the error of a task that no worker took in time.
     fn not_taken(&self, run: &RunState, task: TaskRef) -> (ResultStatus, v1::Error);
 
     /// Returns whether a CRITICAL failure of a task aborts the run at once.
@@ -135,7 +135,7 @@ pub(crate) trait Kind {
     /// What follows from the answer to the open query.
     ///
     /// # Errors
-    /// [`Refusal::Outdated`] where that was not asked.
+    /// [`Refusal::Outdated`] if that query is not open.
     fn answered(&self, run: &RunState, answer: QueryAnswer, now: Timestamp) -> Result<Vec<Step>, Refusal>;
 
     /// What a command asks for, to tell a repeated request from another one with the same id.
@@ -144,16 +144,16 @@ pub(crate) trait Kind {
     /// What follows from a user's command, which was not carried out before.
     ///
     /// # Errors
-    /// Why it cannot be carried out.
+    /// The reason why the command cannot be carried out.
     fn command(&self, run: &RunState, command: Command, request_id: String) -> Result<Vec<Step>, Refusal>;
 
-    /// The machine's own time has come.
+    /// The steps that follow when the machine's own deadline has passed.
     fn overdue(&self) -> Vec<Step>;
 
-    /// The turn of the run in its session has come.
+    /// The steps that follow when the run's turn in its session has come.
     ///
     /// # Errors
-    /// [`Refusal::Outdated`] where it does not wait for one.
+    /// [`Refusal::Outdated`] if the run does not wait for its turn.
     fn turn_has_come(&self, run: &RunState, context: v1::SessionContext) -> Result<Vec<Step>, Refusal>;
 
     /// The session that the run belongs to.
@@ -165,13 +165,13 @@ pub(crate) trait Kind {
     /// What the ended run adds to its session.
     fn session_turn(&self, run: &RunState, run_id: &str) -> Option<v1::SessionTurn>;
 
-    /// Returns whether something outside has to be let go when the run has ended: its browser.
+    /// Returns whether the run has a browser that must be released after the run's end.
     fn uses_browser(&self) -> bool;
 
     /// Blobs that an answer names beside its payload.
     fn blobs_of(&self, output: &v1::Payload) -> Vec<v1::BlobRef>;
 
-    /// What the run has come to, beside the results of its tasks.
+    /// The result of the run, beside the results of its tasks.
     fn result(&self, run: &RunState) -> Option<run_result::Work>;
 }
 
@@ -211,7 +211,7 @@ impl Machine {
         }
     }
 
-    /// What the machine holds, in bytes.
+    /// The bytes that the machine holds.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::Plan(_) => 0,
@@ -238,7 +238,7 @@ impl Machine {
     }
 }
 
-/// What the fold has to do beside the machine's own part of the state.
+/// The consequences of an event for the state outside of the machine's own part.
 #[derive(Debug, Default)]
 pub(crate) struct Applied {
     /// A wave that begins, and its number.
@@ -273,7 +273,7 @@ impl RunState {
         self.session().filter(|_| self.rules().awaits_turn() && self.goes_on())
     }
 
-    /// Returns whether its browser has to be let go when the run has ended.
+    /// Returns whether the run has a browser that must be released after the run's end.
     #[must_use]
     pub fn uses_browser(&self) -> bool {
         self.rules().uses_browser()

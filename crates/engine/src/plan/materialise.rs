@@ -17,7 +17,7 @@ impl Plan {
         let policy = plan.policy.take().unwrap_or_default();
         plan.policy = Some(AggregationPolicy::from_proto(&policy, "policy", &mut violations).to_proto());
         let timeouts = plan.timeouts.take().unwrap_or_default();
-        // Tasks take the plan's values as they were read: what is wrong with those is said once.
+        // Tasks take the plan's parsed values, so that a violation in these is reported once.
         let timeouts = TimeoutPolicy::from_proto(&timeouts, "timeouts", &mut violations).to_proto();
         plan.timeouts = Some(timeouts);
         let retry = plan.retry.take().unwrap_or_default();
@@ -49,7 +49,7 @@ impl Plan {
         if violations.is_empty() { Ok(()) } else { Err(violations) }
     }
 
-    /// Fills the defaults of what the tasks' own policies leave open in.
+    /// Fills in the defaults that the tasks' own policies leave open.
     pub(crate) fn fill_policies(wave: &mut v1::Wave) {
         let mut none = Vec::new();
         for task in &mut wave.tasks {
@@ -61,7 +61,7 @@ impl Plan {
     }
 }
 
-/// The task's own values, and the plan's where it has none.
+/// The task's own values, with the plan's values in place of missing ones.
 fn merge_timeouts(own: &v1::TimeoutPolicy, plan: &v1::TimeoutPolicy) -> v1::TimeoutPolicy {
     v1::TimeoutPolicy {
         timeout_ms: own.timeout_ms.or(plan.timeout_ms),

@@ -1,5 +1,5 @@
-//! The waves of a run: those that a plan declares, or those that a machine has begun. Part of the fold: it reads what
-//! events record; what defaults there are is filled in by [`materialise`](mod@materialise) before.
+//! The waves of a run: those that a plan declares, or those that a machine has begun. Part of the fold: it reads the
+//! plans that events record, in which [`materialise`](mod@materialise) has filled in all defaults before.
 
 mod materialise;
 

@@ -13,7 +13,7 @@ use crate::input::{Routed, RoutedSpec, TaskRef};
 use crate::machine::{Meaning, Step, Verdict};
 use crate::plan::Plan;
 
-/// How long a call waits for a worker of its agent, where none is there. Milliseconds.
+/// The time that a call waits for a worker of its agent if none is connected. Milliseconds.
 const UNAVAILABLE_AFTER_MS: i64 = 5_000;
 
 /// The router has found the spec that was asked for, or not.
@@ -108,7 +108,7 @@ fn call_policies(absent: bool) -> (v1::TimeoutPolicy, v1::RetryPolicy) {
     (timeouts, retry)
 }
 
-/// An agent says that the call is done: is its answer a valid one, and what does it say?
+/// The meaning of an answer: whether it is valid, and what follows from it.
 pub(super) fn completed(ask: &AskState, output: v1::Payload) -> Verdict {
     let spec = ask.calls.last().map(|call| call.spec.as_str()).unwrap_or_default();
     let response = match read_response(&output, spec, ask.request_id()) {
@@ -121,12 +121,12 @@ pub(super) fn completed(ask: &AskState, output: v1::Payload) -> Verdict {
     attempt_failed(error, Some(output), Some(recoverable))
 }
 
-/// The agent says that it has failed, or what it said was refused at the door.
+/// The meaning of a failure that the agent reports, or of an answer that was refused before it reached the engine.
 pub(super) fn failed(ask: &AskState, error: v1::Error) -> Verdict {
     if !matches!(error.code.as_str(), codes::INVALID_OUTPUT | codes::OUTPUT_TOO_LARGE) {
         return Verdict::attempt_failed(error);
     }
-    // An answer that cannot even be stored breaks the contract as one does that can be read.
+    // An answer that is too large to be stored breaks the contract, as an invalid one does.
     let spec = ask.calls.last().map_or("", |call| call.spec.as_str());
     breaks_the_contract(format!("the answer of {spec:?} breaks the contract: {}", error.message))
 }

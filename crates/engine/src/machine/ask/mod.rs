@@ -26,13 +26,13 @@ use transition::Considered;
 
 /// What an ask does next.
 enum Next {
-    /// Its turn in its session has not come.
+    /// The ask waits for its turn in its session.
     AwaitTurn,
     /// A spec is to be found and called: the named one, or the one that the router chooses.
     Route { spec: Option<String>, reason: v1::CallReason },
     /// A spec works on it.
     Wait,
-    /// It is over; `transition` is what came of the one in the last answer.
+    /// The ask is over; `transition` is what became of the transition in the last answer.
     Finish { transition: Option<v1::AskTransition> },
 }
 
@@ -41,7 +41,7 @@ impl AskState {
         self.ask.request_id.as_deref().unwrap_or_default()
     }
 
-    /// The number of the query for the next call: that of the call.
+    /// The number of the query for the next call, which is the number of that call.
     fn query_id(&self) -> QueryId {
         QueryId(self.calls.len() as u64)
     }
@@ -55,7 +55,7 @@ impl AskState {
             return Next::Wait;
         };
         if self.considered.is_some() {
-            // What was made of the answer's transition is recorded: nothing but the end is left.
+            // The decision about the answer's transition is recorded, so that only the end is left.
             return Next::Finish { transition: None };
         }
         match end.status {
@@ -68,7 +68,7 @@ impl AskState {
         }
     }
 
-    /// An explicit choice goes before the session's spec, and that before the router's choice.
+    /// An explicit choice takes precedence over the session's spec, and the session's spec over the router's choice.
     fn first_call(&self) -> Next {
         use v1::CallReason::{Continued, Explicit, Routed};
         let (spec, reason) = match (&self.ask.spec, &self.context.current_spec) {
@@ -99,7 +99,7 @@ fn last_end(run: &RunState) -> Option<&End> {
     run.waves.last()?.tasks.first()?.end.as_ref()
 }
 
-/// The response that a call has ended with; it was validated when it came.
+/// The response with which a call has ended. It was validated on arrival.
 fn response_of(end: &End) -> Option<Value> {
     match end.output.as_ref()?.data.as_ref()? {
         v1::payload::Data::Inline(bytes) => serde_json::from_slice(bytes).ok(),

@@ -13,7 +13,7 @@ pub(super) const MAX_REQUEST: usize = 32 * 1024;
 
 /// The SpecRequest of the next call.
 pub(super) fn spec_request(ask: &AskState, run: &RunState, routing: &v1::Routing, now_ms: i64) -> Vec<u8> {
-    // What earlier calls of this ask have asked to be kept, too.
+    // The updates of earlier calls of this ask count, too.
     let mut context = ask.context.clone();
     for update in context_updates(run) {
         update.apply_to(&mut context);
@@ -29,7 +29,7 @@ pub(super) fn spec_request(ask: &AskState, run: &RunState, routing: &v1::Routing
     }
 }
 
-/// What the answers so far ask to be kept, in their order.
+/// The values that the answers so far asked to be kept, in the order of the answers.
 pub(super) fn context_updates(run: &RunState) -> impl Iterator<Item = ContextUpdate> {
     let ends = run.waves.iter().filter_map(|wave| wave.tasks.first()?.end.as_ref());
     ends.filter_map(|end| ContextUpdate::read(&response_of(end)?))
@@ -150,7 +150,7 @@ fn request_with(
     request
 }
 
-/// What specs asked to be kept, and what came with the ask, which goes before it.
+/// The values that specs asked to be kept, and those of the ask, which take precedence.
 fn custom(ask: &v1::Ask, context: &v1::SessionContext) -> Value {
     let mut custom: serde_json::Map<String, Value> =
         serde_json::from_slice(&context.custom).unwrap_or_default();

@@ -7,12 +7,12 @@ use crate::fold::state::Timestamp;
 use crate::machine::Applied;
 use crate::snapshot::{as_bytes, number};
 
-/// What only an ask has. What may be cut off later is an append-only list: `calls`, `taken`.
+/// The state that only asks have. The parts that may be cut off later are append-only lists: `calls`, `taken`.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct AskState {
     #[serde(with = "as_bytes::one")]
     pub(crate) ask: v1::Ask,
-    /// Its turn in its session has come. An ask without a session has begun when it was accepted.
+    /// True when the ask's turn in its session has come. An ask without a session begins when it is accepted.
     pub(super) begun: bool,
     #[serde(with = "as_bytes::one")]
     pub(crate) context: v1::SessionContext,
@@ -20,7 +20,7 @@ pub(crate) struct AskState {
     pub(super) calls: Vec<Call>,
     /// The catalogue's default spec, as the last call found it.
     pub(super) default_spec: Option<String>,
-    /// What was made of the transition in the answer that came last.
+    /// The decision about the transition in the last answer.
     #[serde(with = "as_bytes::option")]
     pub(super) considered: Option<v1::AskTransition>,
     /// Transitions that this ask has taken by itself.
@@ -52,7 +52,7 @@ impl AskState {
         }
     }
 
-    /// What it holds, in bytes: few calls of bounded size, and a bounded context.
+    /// The bytes that it holds: few calls of bounded size, and a bounded context.
     pub(crate) fn bytes(&self) -> u64 {
         let calls = self
             .calls

@@ -1,4 +1,4 @@
-//! What is made of the transition in an answer (seed 001; CONTRACTS §2, "Transitions" and "Ping-pong").
+//! The decision about the transition in an answer (seed 001; CONTRACTS §2, "Transitions" and "Ping-pong").
 
 use capataz_contracts::v1;
 use capataz_policy::transition::{self, Band};
@@ -15,13 +15,13 @@ const MAX_AUTOMATIC: usize = 5;
 pub(super) enum Considered {
     /// It holds no transition.
     Nothing,
-    /// The transition is told, and nothing is done.
+    /// The transition is recorded, and has no consequence.
     Told(v1::AskTransition),
     /// The text goes to another spec.
     Acts { to: String },
 }
 
-/// The spec has answered: is the text to go to another one, or is this the answer?
+/// Decides whether the text goes to another spec, or the answer stands.
 pub(super) fn after_answer(ask: &AskState, end: &End) -> Considered {
     let Some(from) = ask.calls.last().map(|call| call.spec.as_str()) else { return Considered::Nothing };
     let Some(proposed) = response_of(end).as_ref().and_then(Proposed::read) else {

@@ -12,7 +12,7 @@ use crate::fold::state::{RunState, WaveState};
 /// Bytes of one message that a session keeps.
 const MESSAGE_BYTES: usize = 4 * 1024;
 
-/// Nothing where the ask was cancelled before a spec answered.
+/// The turn that the ask adds; `None` if it was cancelled before a spec answered.
 pub(super) fn of(ask: &AskState, run: &RunState, run_id: &str) -> Option<v1::SessionTurn> {
     let end = last_end(run).filter(|_| run.outcome() != Some(v1::RunOutcome::Cancelled))?;
     let response = response_of(end);
@@ -63,7 +63,7 @@ fn moved_to(ask: &AskState, run: &RunState) -> Option<String> {
     };
     let (call, _) = match ask.context.current_spec {
         Some(_) => led.rfind(|(_, wave)| answered(wave))?,
-        // A session begins with the spec that it was meant for, though that failed and another one answered.
+        // A new session begins with the spec that was chosen for it, even if that spec failed and another one answered.
         None => {
             let there: Vec<_> = led.filter(|(call, _)| call.routing.is_some()).collect();
             there.iter().rev().find(|(_, wave)| answered(wave)).or(there.first()).copied()?

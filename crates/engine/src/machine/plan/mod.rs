@@ -1,5 +1,5 @@
-//! A plan: ordered waves of parallel tasks under an aggregation policy (seed 000). After each settled task: does the wave
-//! go on, has it ended, what comes next?
+//! A plan: ordered waves of parallel tasks under an aggregation policy (seed 000). It decides, after each
+//! settled task, whether the wave goes on or has ended, and what comes next.
 
 pub(crate) mod state;
 

@@ -1,4 +1,4 @@
-//! What the browser's host is given to do: each activity of a script is a wave of one task.
+//! The work that the browser's host is given. Each activity of a script is a wave of one task.
 
 use capataz_contracts::browser::{BROWSER_AGENT, BROWSER_MEDIA_TYPE};
 use capataz_contracts::placeholder;
@@ -11,12 +11,12 @@ use super::state::ScriptState;
 use crate::machine::Step;
 use crate::plan::Plan;
 
-/// Opening may have to wait for a browser that is in use. Milliseconds.
+/// The limit for opening, which may have to wait until another browser is closed. Milliseconds.
 const OPEN_TIMEOUT_MS: i64 = 5 * 60_000;
-/// What a host may need beyond an action's own limits. Milliseconds.
+/// The time that a host may need beyond an action's own limits. Milliseconds.
 const HOST_SLACK_MS: i64 = 60_000;
 
-/// True where the action is of a kind that is meant to change the page, or what is behind it.
+/// Returns whether actions of this kind are meant to change the page or the application behind it.
 pub(super) fn changes_something(action: Option<&v1::Action>) -> bool {
     action.and_then(|action| kind_traits(action.kind())).is_some_and(|traits| traits.changes)
 }
@@ -51,7 +51,7 @@ impl ScriptState {
             failure: failure.clone(),
         };
         let effect = match failure {
-            // To say so has no effect.
+            // Reporting a decided failure has no effect.
             Some(_) => v1::Effect::AtLeastOnce,
             None => effect_of(activity, action.as_ref()),
         };
@@ -94,15 +94,15 @@ impl ScriptState {
         }
     }
 
-    /// The action with variables and outputs in their places. What has no value stays as it is: the executor refuses it,
-    /// with the state of the page as evidence.
+    /// The action with variables and outputs in their places. A placeholder without a value stays as it
+    /// is: the executor refuses it, with the state of the page as evidence.
     fn filled_in(&self, action: &v1::Action) -> v1::Action {
         let read = |(name, text): (&String, &String)| Some((name.clone(), serde_json::from_str(text).ok()?));
         let outputs = self.outputs.iter().filter_map(read).collect();
         placeholder::substitute(action, &self.script.variables, &outputs).unwrap_or_else(|_| action.clone())
     }
 
-    /// What is done before the action is tried again, as an action.
+    /// The recovery before the next try of the action, as an action.
     fn recovery_for(&self, step: u32) -> Option<v1::Action> {
         let rule = Limits::of(self).recovery_for(&self.recovering_from)?;
         let kind = match rule.r#do() {
@@ -151,7 +151,7 @@ fn effect_of(activity: BrowserActivity, action: Option<&v1::Action>) -> v1::Effe
     }
 }
 
-/// True where an action that was performed may be performed again.
+/// Returns whether an action that was performed may be performed again.
 pub(super) fn may_repeat(action: &v1::Action) -> bool {
     let by_nature = || kind_traits(action.kind()).is_some_and(|traits| traits.repeatable);
     action.criticality() != v1::Criticality::Critical && action.repeatable.unwrap_or_else(by_nature)

@@ -13,7 +13,7 @@ use crate::fold::state::Timestamp;
 /// The limits that stop a script before another action begins (CONTRACTS §3, policies). `changes`: the action is meant
 /// to change the page, or what is behind it.
 pub(super) fn halt_before(script: &ScriptState, step: u32, changes: bool) -> Option<v1::DecidedFailure> {
-    // They were looked at when the action began for the first time.
+    // The limits were checked when the action began for the first time.
     if script.has_begun(step) {
         return None;
     }
@@ -81,7 +81,7 @@ fn halt_details(script: &ScriptState, reason: &str, observed: u32, last_error: O
     })
 }
 
-/// What an activity fails with that has ended without a word of the host: nobody knows what became of it.
+/// The error of an activity that has ended without a report of the host, so that its outcome is unknown.
 pub(super) fn unexplained(end: &End) -> v1::DecidedFailure {
     let (code, message) =
         end.error.as_ref().map_or_else(Default::default, |error| (error.code.clone(), error.message.clone()));
@@ -116,5 +116,5 @@ pub(super) fn name_activity(
     });
 }
 
-/// What a browser shows before the first action, and when nothing of it is left.
+/// The state of a page before the first action, and after the browser is lost.
 const EMPTY_PAGE: &str = "about:blank";

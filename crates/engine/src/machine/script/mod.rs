@@ -66,7 +66,7 @@ impl ScriptState {
             AfterFailure::Recover => Next::Recover { step: work.step },
             AfterFailure::Continue => self.go_on(work.step.saturating_add(1)),
             AfterFailure::Halt => Next::Finish,
-            // The host was asked already.
+            // The host has been asked already.
             AfterFailure::Unspecified | AfterFailure::Retry if work.decided => Next::Finish,
             AfterFailure::Unspecified | AfterFailure::Retry => Next::Explain,
         }
@@ -83,7 +83,7 @@ impl ScriptState {
         }
     }
 
-    /// When the session is closed that waits for a proposal once this action, or the opening, has ended.
+    /// The time at which an idle session is closed, if it waits for a proposal after this action or after the opening.
     fn idle_after(&self, next_step: u32, now: Timestamp) -> Option<i64> {
         let waits = self.go_on(next_step) == Next::AwaitProposal;
         waits.then(|| now.plus(self.idle_timeout_ms()).0)
@@ -138,7 +138,7 @@ impl Kind for ScriptState {
         (ResultStatus::Timeout, schedule_to_start_error(run, task))
     }
 
-    /// A script's policy is its own.
+    /// Returns false, because a script has its own policy for failures.
     fn aborts_when_critical(&self) -> bool {
         false
     }
@@ -147,7 +147,7 @@ impl Kind for ScriptState {
         false
     }
 
-    /// Nothing of a script is run again by a person: an action that has ended is history.
+    /// Refuses: no person can run an ended action of a script again.
     fn may_run_again(&self, name: &str) -> Result<(), Refusal> {
         let mut error = lifecycle::refused(TaskState::Failed, TaskState::Active);
         error.message =
@@ -176,7 +176,7 @@ impl Kind for ScriptState {
         }
     }
 
-    /// Nobody has proposed anything for too long.
+    /// Closes a session to which nobody has proposed anything for too long.
     fn overdue(&self) -> Vec<Step> {
         vec![Step::Record(Body::BrowserCloseRequested(v1::BrowserCloseRequested {
             request_id: String::new(),

@@ -17,7 +17,7 @@ use crate::decide::Ending;
 use crate::fold::state::{RunState, Timestamp};
 use crate::machine::{Meaning, Step, Verdict};
 
-/// The browser's host says what became of the activity in work.
+/// The meaning of the host's report on the activity in work.
 pub(super) fn reported(
     script: &ScriptState,
     run: &RunState,
@@ -56,7 +56,7 @@ fn invalid(record: Vec<Body>, message: &str) -> Verdict {
     Verdict { record, meaning: Meaning::Failed(error) }
 }
 
-/// The blobs that an outcome names: its evidence, and what was downloaded. None where it is not an outcome.
+/// The blobs that an outcome names: its evidence and downloads. Empty if the payload is not an outcome.
 pub(super) fn evidence_blobs(output: &v1::Payload) -> Vec<v1::BlobRef> {
     let Some(v1::payload::Data::Inline(bytes)) = &output.data else { return Vec::new() };
     let Ok(outcome) = v1::BrowserOutcome::decode(bytes.clone()) else { return Vec::new() };
@@ -150,7 +150,7 @@ fn failed(
     Verdict { record, meaning: Meaning::Settled(Box::new(ending)) }
 }
 
-/// What follows from a failure with this code; and the limit that stands in the way of more, with what was counted.
+/// The consequence of a failure with this code; and the limit that prevents another try, with the count.
 fn what_follows(
     script: &ScriptState,
     work: BrowserWork,
@@ -160,13 +160,13 @@ fn what_follows(
     let limits = Limits::of(script);
     let declared = script.action(work.step).cloned().unwrap_or_default();
     let is_action = work.activity == BrowserActivity::Action;
-    // A script does not outlive its browser, nor what the engine has decided.
+    // The loss of the browser ends the script, and so does a failure that the engine has decided.
     let lost = code == codes::code::BROWSER_LOST || work.decided;
     if work.activity == BrowserActivity::Recovery && !lost {
         // A recovery that failed does not decide about the action: the action is tried again, and fails with its own error.
         return (AfterFailure::Retry, None);
     }
-    // What was sent to the page is sent again only where that does no harm.
+    // Input that was sent to the page is sent again only if that does no harm.
     let again = is_action && !lost && (!touched || may_repeat(&declared));
     let recovers = again && limits.recovery_for(code).is_some();
     let retries = again && !recovers && limits.is_retried(&declared, code);
@@ -187,7 +187,7 @@ fn what_follows(
     (if passes { AfterFailure::Continue } else { AfterFailure::Halt }, exceeded)
 }
 
-/// The same failure in the words of every task.
+/// The same failure as the error of a task.
 fn settled_error(error: &v1::ExecutorError) -> v1::Error {
     let severity = codes::severity(error.severity()).unwrap_or(Severity::High);
     v1::Error {

@@ -1,4 +1,4 @@
-//! What people do with an interactive session: propose an action, close it.
+//! The commands for an interactive session: propose an action, close the browser.
 
 use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::codes;
@@ -20,7 +20,7 @@ pub(super) fn digest(script: &ScriptState, run: &RunState, request_id: &str, com
     same.map(|_| before.to_owned()).unwrap_or_default()
 }
 
-/// Somebody proposes an action to an interactive session.
+/// Carries out the proposal of an action to an interactive session.
 pub(super) fn propose(
     script: &ScriptState,
     run: &RunState,
@@ -39,7 +39,7 @@ pub(super) fn propose(
     Ok(vec![Step::RecordRequest(Body::ActionProposed(proposed))])
 }
 
-/// Somebody closes an interactive session.
+/// Carries out the closing of an interactive session.
 pub(super) fn close(script: &ScriptState, request_id: String) -> Result<Vec<Step>, Refusal> {
     if !script.script.interactive {
         return Err(not_a_session(&Command::CloseBrowser));

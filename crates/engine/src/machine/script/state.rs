@@ -11,7 +11,7 @@ use crate::fold::{bytes, digest};
 use crate::machine::Applied;
 use crate::snapshot::{as_bytes, number};
 
-/// Evidence of a state that is named again where the browser cannot be asked any more.
+/// The kinds of evidence that are named again when the browser can no longer be asked.
 const LASTING_EVIDENCE: &[&str] = &["dom_snapshot_partial", "state_signature"];
 
 /// The number of the field `actions` in a script.
@@ -60,7 +60,7 @@ pub(super) struct BrowserWork {
     /// What follows from its failure; unspecified before it has failed.
     #[serde(with = "number")]
     pub(super) after_failure: AfterFailure,
-    /// Nothing is performed: it fails as the engine has decided.
+    /// True when nothing is performed, because the engine has decided that the activity fails.
     pub(super) decided: bool,
 }
 
@@ -84,7 +84,7 @@ impl ScriptState {
         }
     }
 
-    /// What it holds, in bytes.
+    /// The bytes that it holds.
     pub(crate) fn bytes(&self) -> u64 {
         let actions = bytes::length(message::encoded_len_repeated(ACTIONS, &self.script.actions));
         let outputs = self.outputs.iter().map(|(name, value)| bytes::text(name) + bytes::text(value));
@@ -99,7 +99,7 @@ impl ScriptState {
         parts.iter().sum()
     }
 
-    /// What its events replace, in bytes.
+    /// The bytes of the parts that its events replace.
     pub(crate) fn changing_bytes(&self) -> u64 {
         let parts = [
             bytes::optional(self.last_state.as_ref()),
@@ -216,7 +216,7 @@ impl ScriptState {
         added
     }
 
-    /// What is known of the page from now on.
+    /// Records the last known state of the page, and its evidence.
     fn see(
         &mut self,
         before: Option<v1::StateSignature>,
@@ -245,7 +245,7 @@ impl ScriptState {
     }
 }
 
-/// What two signatures have in common where they are of one state (CONTRACTS §3): not the picture.
+/// The parts that the signatures of one state have in common (CONTRACTS §3), so without the picture.
 fn state_key(state: &v1::StateSignature) -> String {
     format!("{} {} {} {}", state.url, state.dom_hash, state.anchors_hash, state.inputs_hash)
 }
