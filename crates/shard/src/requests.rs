@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use capataz_contracts::v1;
-use capataz_engine::{self as engine, Effect, Refusal, TaskRef};
+use capataz_engine::{self as engine, Effect, Refusal, RunLimits, TaskRef};
 use capataz_store::{Create, RunId};
 
 use crate::api::{Answer, CommandReply, Declined, Request, StartReply, StartRequest, WaitReply};
@@ -254,11 +254,12 @@ impl Shard {
         }
     }
 
-    /// Ends a run that has outgrown its limit.
+    /// Ends a run that has outgrown one of its limits.
     fn enforce_limit(&mut self, run: RunId) {
         let limit = self.config.max_events_per_run;
+        let limits = RunLimits { events: limit, bytes: self.config.max_bytes_per_run };
         let Some(slot) = self.runs.get(run) else { return };
-        if slot.state.seq() < limit
+        if !slot.state.exceeds(limits)
             || slot.state.status() == v1::RunStatus::Cancelling
             || slot.state.is_finished()
         {

@@ -7,7 +7,7 @@ use capataz_contracts::v1;
 use capataz_crew::link::{End, Packet};
 use capataz_crew::{ConnectionId, ToCrew, ToShard};
 use capataz_engine::session::SessionState;
-use capataz_engine::{Query, QueryAnswer, QueryId, RunState, TaskRef, Timestamp};
+use capataz_engine::{MAX_RUN_BYTES, Query, QueryAnswer, QueryId, RunState, TaskRef, Timestamp};
 use capataz_store::{Append, AppendOutcome, Millis, Position, Retention, RunId, Snapshot};
 
 use crate::api::{Answer, Request};
@@ -50,6 +50,8 @@ pub struct Config {
     pub max_waiting_per_session: usize,
     /// Events after which a run is ended with RUN_LIMIT_EXCEEDED.
     pub max_events_per_run: u64,
+    /// Bytes of a run's state after which it is ended with RUN_LIMIT_EXCEEDED.
+    pub max_bytes_per_run: u64,
     /// Bytes of outputs in the answer to a caller that waits.
     pub max_result_bytes: usize,
 }
@@ -69,6 +71,7 @@ impl Default for Config {
             max_idle_sessions: 1_024,
             max_waiting_per_session: 256,
             max_events_per_run: 1_000_000,
+            max_bytes_per_run: MAX_RUN_BYTES,
             max_result_bytes: 1024 * 1024,
         }
     }
