@@ -1,16 +1,25 @@
-//! Commands that steer a run.
+//! Commands that steer a run or a session.
 
 use capataz_client::{Client, ClientError, v1};
 
-use crate::records::Call;
+use crate::journal::now_us;
+use crate::records::{Call, ClientRecord};
 
-/// A call that changes a run.
+/// A call that changes a run, or a session.
 pub(crate) enum Command {
     Pause,
     Resume,
     Cancel,
     Extend,
-    Resolve { question_id: String, answer: &'static str },
+    Resolve {
+        question_id: String,
+        answer: &'static str,
+    },
+    /// Accept what the answer to this request has suggested for the session.
+    Accept {
+        session: String,
+        request_id: String,
+    },
 }
 
 impl Command {
@@ -21,6 +30,19 @@ impl Command {
             Self::Cancel => Call::Cancel,
             Self::Extend => Call::Extend,
             Self::Resolve { .. } => Call::Resolve,
+            Self::Accept { .. } => Call::Accept,
+        }
+    }
+
+    /// What is written down of an acknowledgement.
+    pub(crate) fn done(&self, key: String, run: String, seq: u64) -> ClientRecord {
+        let at = now_us();
+        match self {
+            Self::Accept { session, request_id } => {
+                let (session, request) = (session.clone(), request_id.clone());
+                ClientRecord::Accepted { at, key, session, request, seq }
+            }
+            _ => ClientRecord::Done { at, key, run, seq },
         }
     }
 
@@ -54,6 +76,9 @@ impl Command {
                 let (question_id, answer) = (question_id.clone(), (*answer).to_owned());
                 let request = v1::ResolveRequest { run_id, question_id, answer, request_id, if_seq: None };
                 client.resolve(request).await.map(|response| response.seq)
+            }
+            Self::Accept { session, request_id } => {
+                client.accept_transition(session, request_id).await.map(|response| response.seq)
             }
         }
     }

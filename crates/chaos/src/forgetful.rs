@@ -19,9 +19,9 @@ use tonic::transport::Endpoint;
 
 use crate::Outcome;
 use crate::journal::{Journal, now_us};
-use crate::plans::{self, TaskInput, TaskOutput};
 use crate::records::{Work, WorkerRecord};
 use crate::worker::WorkerOptions;
+use crate::workloads::{AGENT, TaskInput, TaskOutput};
 
 /// How long it keeps a connection.
 const LIFE_MS: std::ops::Range<u64> = 700..4_000;
@@ -62,7 +62,7 @@ impl Forgetful<'_> {
     async fn connect(&self) -> Outcome<(mpsc::Sender<v1::ConnectRequest>, Streaming<v1::ConnectResponse>)> {
         let (said, frames) = mpsc::channel(256);
         let agent = v1::Agent {
-            name: plans::AGENT.to_owned(),
+            name: AGENT.to_owned(),
             kind: v1::AgentKind::Task as i32,
             max_concurrency: self.options.slots,
             ..v1::Agent::default()

@@ -1,16 +1,19 @@
 //! Chaos: the real daemon and real workers, killed, cut off and silenced while clients work with them.
 //!
 //! The parent ([`run`]) starts the shipped daemon, workers, clients and subscribers as processes of their own, kills the
-//! daemon with SIGKILL again and again, and does the same to the others. Each process writes down what it was told, and
-//! has it on disk before it goes on. When the storm is over, the [`verdict`] takes these journals and the daemon's public
-//! API and says what was lost, doubled, left out or repeated; the daemon's folder is never looked into.
+//! daemon with SIGKILL again and again, and does the same to the others. The runs are of every kind ([`workloads`]): plans,
+//! asks in sessions, and scripts in a real Chromium on a site of the parent. Each process writes down what it was told,
+//! and has it on disk before it goes on. When the storm is over, these journals and what the daemon's public API says are
+//! collected, and the [`verdict`] says of them what was lost, doubled, left out or repeated; the daemon's folder is never
+//! looked into.
 //!
 //! This is the counterpart of the simulator: it cannot be repeated to the letter, but nothing in it is simulated.
 //!
 //! Nothing of this crate is shipped, and no other crate depends on it. It reaches the daemon through its program and its
 //! public API alone, and links none of the server.
 //!
-//! Begin reading with [`run`], then [`storm`] for what goes wrong and [`verdict`] for what is asked afterwards.
+//! Begin reading with [`run`], then [`storm`] for what goes wrong, [`workloads`] for what is at work meanwhile, and
+//! [`verdict`] for what is asked afterwards.
 
 #![allow(
     clippy::disallowed_methods,
@@ -23,14 +26,15 @@ mod client;
 mod commands;
 mod forgetful;
 mod journal;
-mod plans;
 mod proxy;
 mod records;
+mod site;
 mod storm;
 mod subscriber;
 mod verdict;
 mod watch;
 mod worker;
+mod workloads;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -38,19 +42,22 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use capataz_client::Client;
+use capataz_testsite::Site;
 
 use children::{Daemon, Programs};
 use journal::Journal;
 use proxy::Proxy;
 use records::SubscriberRecord;
 use storm::Storm;
-use verdict::Demands;
+use verdict::{Demands, Facts};
 use watch::Watch;
+use workloads::{Kind, Mix, SESSIONS};
 
 pub use children::become_bound;
 pub use client::{ClientOptions, client};
 pub use subscriber::{SubscriberOptions, subscriber};
-pub use worker::{WorkerOptions, command, worker};
+pub use worker::{WorkerOptions, worker};
+pub use workloads::command;
 
 /// What went wrong, for the terminal.
 pub type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -69,16 +76,20 @@ pub struct Options {
     /// Draws moments and victims; default: another one each time
     #[arg(long)]
     seed: Option<u64>,
-    /// Plans of three tasks, at least
+    /// Runs, at least
     #[arg(long)]
-    plans: Option<u64>,
+    runs: Option<u64>,
+    /// Kinds of runs that take part: plans, asks, scripts; default: all. Where no Chromium starts, scripts are skipped,
+    /// unless `CI` is set
+    #[arg(long, value_delimiter = ',')]
+    kinds: Vec<Kind>,
     /// Kills of the daemon, at least
     #[arg(long)]
     kills: Option<u64>,
     /// Client processes
     #[arg(long, default_value_t = 4)]
     clients: u64,
-    /// A fifth of the plans and of the kills: half a minute
+    /// A fifth of the runs and of the kills: half a minute
     #[arg(long)]
     quick: bool,
     /// Folder for the data, journals and logs, on a disk
@@ -97,8 +108,8 @@ impl Options {
         self.seed.unwrap_or_default()
     }
 
-    fn plans(&self) -> u64 {
-        self.plans.unwrap_or(if self.quick { 60 } else { 300 })
+    fn runs(&self) -> u64 {
+        self.runs.unwrap_or(if self.quick { 60 } else { 300 })
     }
 
     fn kills(&self) -> u64 {
@@ -120,9 +131,9 @@ impl Options {
         2_400
     }
 
-    fn demands(&self) -> Demands {
+    fn kills_in_flight(&self) -> u64 {
         let kills = self.kills();
-        Demands { plans: self.plans(), kills, kills_in_flight: (kills * 3).div_ceil(5).min(kills) }
+        (kills * 3).div_ceil(5).min(kills)
     }
 }
 
@@ -135,10 +146,12 @@ struct Names {
 }
 
 impl Names {
-    fn new(options: &Options) -> Self {
+    fn new(options: &Options, kinds: &[Kind]) -> Self {
         let clients: Vec<String> = (0..options.clients).map(|number| format!("client-{number}")).collect();
         let workers = ["worker-0", "worker-1", "worker-2", "forgetful-0"];
-        let subscribers = clients.iter().cloned().chain([EVERYTHING.to_owned()]).collect();
+        let sessions = if kinds.contains(&Kind::Asks) { SESSIONS.as_slice() } else { &[] };
+        let sessions = sessions.iter().map(ToString::to_string);
+        let subscribers = clients.iter().cloned().chain(sessions).chain([EVERYTHING.to_owned()]).collect();
         Self { clients, workers: workers.map(str::to_owned).to_vec(), subscribers }
     }
 }
@@ -150,6 +163,11 @@ fn journal_path(folder: &Path, role: &str, id: &str) -> PathBuf {
 /// Where the process agent's commands write.
 fn commands_path(folder: &Path) -> PathBuf {
     folder.join("commands.journal")
+}
+
+/// What the site saw of scripts.
+fn site_path(folder: &Path) -> PathBuf {
+    folder.join("site.journal")
 }
 
 /// Runs the test and prints the verdict.
@@ -187,37 +205,49 @@ async fn storm_and_verdict(options: &Options, folder: &Path) -> Outcome<Vec<Stri
         None => std::env::current_exe()?.with_file_name("capataz"),
     };
     let programs = Programs::copy(folder, &daemon)?;
-    fs::write(folder.join("capataz.toml"), configuration(&programs))?;
-    let names = Names::new(options);
-    let mut storm = start(options, &programs, &names).await?;
+    fs::write(folder.join("capataz.toml"), configuration(&programs)?)?;
+    let (mut storm, names) = start(options, &programs).await?;
     storm.rage().await?;
     println!("  the storm is over after {:.0} s", began.elapsed().as_secs_f64());
     calm(&mut storm).await?;
     let client = Client::connect(&storm.daemon.url()).await?;
     deliver(&mut storm, &client, &names).await?;
+    if let Some(site) = &storm.site {
+        site::record(site, &site_path(folder)).await?;
+    }
     // What is judged is what the disk holds, not what a daemon remembers.
     storm.subscribers.clear();
     storm.daemon.kill()?;
     storm.daemon.start(&programs)?;
     storm.daemon.ready().await?;
     let client = Client::connect(&storm.daemon.url()).await?;
-    let verdict = verdict::judge(&client, folder, &names).await?;
+    let verdict = verdict::judge(&Facts::collect(&client, folder, &names).await?);
     println!("{verdict}  {:.0} s in all", began.elapsed().as_secs_f64());
-    Ok(verdict.problems(options.demands()))
+    if let Some(skipped) = &storm.skipped {
+        println!("  {skipped}");
+    }
+    let kinds = storm.mix.kinds.clone();
+    let (runs, kills, kills_in_flight) = (options.runs(), options.kills(), options.kills_in_flight());
+    Ok(verdict.problems(&Demands { runs, kills, kills_in_flight, kinds }))
 }
 
-/// The daemon's configuration: one agent that it serves itself.
-fn configuration(programs: &Programs) -> String {
-    let journal = commands_path(&programs.folder);
-    let command = serde_json::json!([programs.chaos, "command", "--journal", journal]);
-    let name = plans::PROCESS_AGENT;
-    format!("[[agents]]\nname = \"{name}\"\ncommand = {command}\nmax_concurrency = 4\n")
+/// The daemon's configuration: what each kind of work needs.
+fn configuration(programs: &Programs) -> Outcome<String> {
+    Kind::ALL.into_iter().map(|kind| kind.workload().configuration(programs)).collect()
 }
 
-async fn start<'a>(options: &'a Options, programs: &'a Programs, names: &Names) -> Outcome<Storm<'a>> {
+async fn start<'a>(options: &'a Options, programs: &'a Programs) -> Outcome<(Storm<'a>, Names)> {
     let mut daemon = Daemon::new()?;
     daemon.start(programs)?;
     daemon.ready().await?;
+    let client = Client::connect(&daemon.url()).await?;
+    let wanted = if options.kinds.is_empty() { Kind::ALL.to_vec() } else { options.kinds.clone() };
+    let (kinds, skipped) = site::present(wanted, &client).await?;
+    if kinds.is_empty() {
+        return Err(skipped.unwrap_or_default().into());
+    }
+    let site = if kinds.contains(&Kind::Scripts) { Some(Site::start().await?) } else { None };
+    let names = Names::new(options, &kinds);
     let proxy = Proxy::start(daemon.address).await?;
     let watch = Watch::start(&daemon.url())?;
     let mut storm = Storm {
@@ -228,6 +258,9 @@ async fn start<'a>(options: &'a Options, programs: &'a Programs, names: &Names) 
         daemon,
         proxy,
         watch,
+        mix: Mix { kinds, site: site.as_ref().map(Site::host).unwrap_or_default() },
+        site,
+        skipped,
         workers: BTreeMap::new(),
         clients: BTreeMap::new(),
         subscribers: BTreeMap::new(),
@@ -243,7 +276,7 @@ async fn start<'a>(options: &'a Options, programs: &'a Programs, names: &Names) 
     for id in &names.clients {
         storm.start_client(id)?;
     }
-    Ok(storm)
+    Ok((storm, names))
 }
 
 /// No more faults: clients finish what they have begun.

@@ -17,6 +17,8 @@ pub(crate) enum Call {
     Extend,
     /// The answer to a question.
     Resolve,
+    /// The acceptance of a suggestion.
+    Accept,
 }
 
 /// A client's journal. `key` is the idempotency key of a start, the request id of anything else.
@@ -31,6 +33,8 @@ pub(crate) enum ClientRecord {
     Started { at: u64, key: String, attempt: u32, run: String, created: bool },
     /// A command's acknowledgement.
     Done { at: u64, key: String, run: String, seq: u64 },
+    /// The acknowledgement of a suggestion's acceptance; `request` is that of the ask whose answer suggested it.
+    Accepted { at: u64, key: String, session: String, request: String, seq: u64 },
     /// The daemon's final word on a call that it did not carry out; `run` where that may be so.
     Refused { at: u64, key: String, run: Option<String>, code: String },
     /// The end of a run, as the daemon told it.
@@ -82,6 +86,13 @@ pub(crate) enum WorkerRecord {
 pub(crate) enum CommandRecord {
     Began { at: u64, process: u32, key: String, task: String },
     Ended { at: u64, process: u32, key: String, task: String },
+}
+
+/// What the site saw of a script: one performance of one of its actions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SiteRecord {
+    pub(crate) key: String,
+    pub(crate) action: String,
 }
 
 /// A subscriber's journal.

@@ -5,15 +5,16 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use capataz_client::{Client, v1};
+use capataz_testsite::Site;
 use rustix::process::Signal;
 
 use crate::children::{Daemon, PATIENCE, Process, Programs};
 use crate::journal::{Journal, now_us};
-use crate::plans::AGENT;
 use crate::proxy::Proxy;
 use crate::records::Fault;
 use crate::watch::Watch;
-use crate::{Options, Outcome, verdict};
+use crate::workloads::{AGENT, Kind, Mix, SESSIONS};
+use crate::{Options, Outcome, site, verdict};
 
 /// How long a silent worker may take to lose its leases: three heartbeats of 5 s, looked at every 5 s, on a busy machine.
 const SILENCE: Duration = Duration::from_secs(40);
@@ -23,6 +24,8 @@ const SLOTS: &str = "32";
 const FORGETFUL_SLOTS: &str = "3";
 /// How long a kill waits for a call that has no answer.
 const IN_FLIGHT: Duration = Duration::from_secs(3);
+/// How long a kill waits for a click or a form: as long as a browser takes to open and to get there.
+const ACT: Duration = Duration::from_secs(8);
 
 /// All processes and what happens to them.
 pub(crate) struct Storm<'a> {
@@ -33,6 +36,11 @@ pub(crate) struct Storm<'a> {
     pub(crate) daemon: Daemon,
     pub(crate) proxy: Proxy,
     pub(crate) watch: Watch,
+    pub(crate) mix: Mix,
+    /// Where scripts take part.
+    pub(crate) site: Option<Site>,
+    /// The kind that does not take part, and why.
+    pub(crate) skipped: Option<String>,
     pub(crate) workers: BTreeMap<String, Process>,
     pub(crate) clients: BTreeMap<String, Process>,
     pub(crate) subscribers: BTreeMap<String, Process>,
@@ -59,12 +67,15 @@ impl Storm<'_> {
         let options = self.options;
         // Half of them are reached by cuts.
         let direct = id.ends_with(['0', '2', '4', '6', '8']);
+        let kinds: Vec<String> = self.mix.kinds.iter().map(ToString::to_string).collect();
         let mut arguments = vec!["client".to_owned()];
         arguments.extend(flags([
             ("--addr", if direct { self.daemon.url() } else { self.proxy.url() }),
             ("--id", id.to_owned()),
             ("--journal", self.journal("client", id)),
-            ("--plans", options.plans().div_ceil(options.clients).to_string()),
+            ("--runs", options.runs().div_ceil(options.clients).to_string()),
+            ("--kinds", kinds.join(",")),
+            ("--site", self.mix.site.clone()),
             ("--seed", options.seed().to_string()),
             ("--lanes", "3".to_owned()),
             ("--pause-ms", options.pause_ms().to_string()),
@@ -81,7 +92,9 @@ impl Storm<'_> {
             ("--journal", self.journal("subscriber", id)),
             ("--life-ms", "4000".to_owned()),
         ]));
-        if id != super::EVERYTHING {
+        if SESSIONS.contains(&id) {
+            arguments.extend(flags([("--session", id.to_owned())]));
+        } else if id != super::EVERYTHING {
             arguments.extend(flags([("--client", id.to_owned())]));
         }
         let process = self.spawn(&arguments, &format!("subscriber-{id}"))?;
@@ -103,7 +116,7 @@ impl Storm<'_> {
         let kills = self.options.kills();
         let silences = self.options.silences();
         for kill in 1..=kills {
-            self.strike().await?;
+            self.strike(true).await?;
             match kill {
                 // Whatever the seed draws, each kind of fault comes.
                 1 => self.kill_worker("worker-0").await?,
@@ -120,14 +133,15 @@ impl Storm<'_> {
         }
         // Some kills came a moment too late for the calls that they were meant for.
         for _ in 0..kills {
-            if self.kills_in_flight()? >= self.options.demands().kills_in_flight {
+            if self.kills_in_flight()? >= self.options.kills_in_flight() {
                 break;
             }
-            self.strike().await?;
+            self.strike(false).await?;
         }
         // A worker that forgets what it holds comes back every few seconds.
         let until = Instant::now() + PATIENCE;
-        while self.watch.refused() == 0 && Instant::now() < until {
+        let is_served = self.mix.kinds.contains(&Kind::Plans);
+        while is_served && self.watch.refused() == 0 && Instant::now() < until {
             self.unrest().await?;
         }
         Ok(())
@@ -153,11 +167,14 @@ impl Storm<'_> {
     }
 
     /// One kill of the daemon, and what comes before it.
-    async fn strike(&mut self) -> Outcome<()> {
+    async fn strike(&mut self, may_await_act: bool) -> Outcome<()> {
         self.unrest().await?;
-        // Some kills hit whatever the daemon does; most of them hit it while somebody waits for an answer.
-        if self.rng.u32(0..100) < 85 {
-            self.await_unanswered().await;
+        // Some kills hit whatever the daemon does, and some the moment after a browser has done what cannot be taken
+        // back; most of them hit it while somebody waits for an answer.
+        match self.rng.u32(0..100) {
+            0..25 if may_await_act && self.site.is_some() => self.await_act().await,
+            0..85 => self.await_unanswered().await,
+            _ => {}
         }
         self.kill_daemon().await?;
         if self.rng.u32(0..100) < 10 {
@@ -239,6 +256,16 @@ impl Storm<'_> {
         process.kill()?;
         self.faults.write(&Fault::SubscriberKilled { at: now_us(), subscriber: id.to_owned() }).await?;
         self.start_subscriber(id)
+    }
+
+    /// Waits for a moment at which the site has just seen a click or a form, and a little longer.
+    async fn await_act(&mut self) {
+        if let Some(site) = &self.site
+            && site::await_act(site, ACT).await
+        {
+            // From before the page has its answer until after the outcome is durable.
+            self.pause(0..120).await;
+        }
     }
 
     /// Waits for a moment at which a start or a command has no answer yet, and a little longer.

@@ -10,8 +10,8 @@ use prost::Message;
 
 use crate::Outcome;
 use crate::journal::{self, Journal};
-use crate::plans::CLIENT_LABEL;
 use crate::records::SubscriberRecord;
+use crate::workloads::CLIENT_LABEL;
 
 /// What a subscriber is told to do.
 #[derive(Clone, Debug, clap::Args)]
@@ -20,9 +20,12 @@ pub struct SubscriberOptions {
     addr: String,
     #[arg(long)]
     journal: PathBuf,
-    /// Only the runs of this client; absent: all runs
+    /// Only the runs of this client
     #[arg(long)]
     client: Option<String>,
+    /// Only this session and its asks
+    #[arg(long)]
+    session: Option<String>,
     /// Longest life of one stream
     #[arg(long)]
     life_ms: u64,
@@ -52,11 +55,12 @@ pub async fn subscriber(options: SubscriberOptions) -> Outcome<()> {
     loop {
         let labels: BTreeMap<String, String> =
             options.client.iter().map(|client| (CLIENT_LABEL.to_owned(), client.clone())).collect();
-        let filter = v1::EventFilter { labels, ..v1::EventFilter::default() };
+        let session = options.session.clone();
+        let filter = v1::EventFilter { labels, session, ..v1::EventFilter::default() };
         let request = v1::SubscribeRequest {
             cursor: cursor.clone(),
             filter: Some(filter),
-            progress: options.client.is_none(),
+            progress: options.client.is_none() && options.session.is_none(),
             max_batch: fastrand::u32(0..32),
             ..v1::SubscribeRequest::default()
         };

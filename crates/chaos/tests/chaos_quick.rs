@@ -1,33 +1,8 @@
-//! A small share of what `cargo xtask chaos` does, with the programs of this build.
+//! A few kills under plans and asks.
 
-#![expect(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "it starts a program, and where it runs decides whether a missing one is a failure"
-)]
-
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-/// The daemon's program beside the chaos program, or one of another profile.
-fn daemon() -> Option<PathBuf> {
-    let profile = Path::new(env!("CARGO_BIN_EXE_chaos")).parent()?;
-    let target = profile.parent()?;
-    let found = [profile.to_owned(), target.join("debug"), target.join("release")];
-    let name = format!("capataz{}", std::env::consts::EXE_SUFFIX);
-    found.into_iter().map(|folder| folder.join(&name)).find(|program| program.is_file())
-}
+mod quick;
 
 #[test]
-fn nothing_is_lost_or_doubled_over_a_few_kills() {
-    let Some(daemon) = daemon() else {
-        assert!(std::env::var_os("CI").is_none(), "the program `capataz` is missing: build it first");
-        eprintln!("skipped: nothing_is_lost_or_doubled_over_a_few_kills: the program `capataz` is not built");
-        return;
-    };
-    let mut chaos = Command::new(env!("CARGO_BIN_EXE_chaos"));
-    chaos.arg("--quick").arg("--dir").arg(Path::new(env!("CARGO_TARGET_TMPDIR")).join("chaos"));
-    let output = chaos.arg("--daemon").arg(daemon).output().unwrap();
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{out}\n{err}");
+fn nothing_is_lost_or_doubled_over_a_few_kills() -> std::io::Result<()> {
+    quick::nothing_is_lost_or_doubled("nothing_is_lost_or_doubled_over_a_few_kills", "plans,asks")
 }

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use capataz_client::v1;
+
 use super::Verdict;
 use super::logs::Log;
 use super::runs::request_of;
@@ -33,6 +35,8 @@ pub(super) fn judge(
                 runs.insert(run);
             }
             ClientRecord::Done { key, run, seq, .. } => done(key, run, *seq, logs, verdict),
+            // Of a session: it is judged there.
+            ClientRecord::Accepted { .. } => verdict.commands += 1,
             ClientRecord::Refused { key, run, code, .. } => {
                 refused(key, run.as_deref(), code, logs, verdict);
             }
@@ -69,14 +73,24 @@ pub(super) fn judge(
                 Some(log) if log.key() != key => {
                     verdict.wrong.push(format!("run {run} is not that of key {key}"))
                 }
-                Some(log) if !log.is_finished() => {
-                    verdict
-                        .lost
-                        .push(format!("run {run} of key {key} does not finish: {:?}", log.view.status()));
-                }
-                Some(_) => verdict.acknowledged_finished += 1,
+                Some(log) => acknowledged(key, run, log, verdict),
             }
         }
+    }
+}
+
+/// A run that was acknowledged finishes.
+fn acknowledged(key: &str, run: &str, log: &Log, verdict: &mut Verdict) {
+    if let Some(tally) = verdict.tally(log.kind()) {
+        tally.accepted += 1;
+        tally.finished += u64::from(log.is_finished());
+        tally.succeeded += u64::from(log.view.outcome == Some(v1::RunOutcome::Succeeded as i32));
+    }
+    if log.is_finished() {
+        verdict.acknowledged_finished += 1;
+    } else {
+        let status = log.view.status();
+        verdict.lost.push(format!("run {run} of key {key} does not finish: {status:?}"));
     }
 }
 

@@ -7,8 +7,9 @@ use capataz_contracts::v1::event::Body;
 use super::Verdict;
 use super::logs::Log;
 use crate::records::CommandRecord;
+use crate::workloads::Kind;
 
-pub(super) fn judge(journal: &[CommandRecord], logs: &BTreeMap<String, Log>, verdict: &mut Verdict) {
+pub(crate) fn judge(journal: &[CommandRecord], logs: &BTreeMap<String, Log>, verdict: &mut Verdict) {
     let by_key: BTreeMap<&str, &Log> = logs.values().map(|log| (log.key(), log)).collect();
     let mut executions: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     // Which execution of a task each command is.
@@ -17,6 +18,9 @@ pub(super) fn judge(journal: &[CommandRecord], logs: &BTreeMap<String, Log>, ver
         match record {
             CommandRecord::Began { process, key, task, .. } => {
                 verdict.commands_run += 1;
+                if let Some(tally) = verdict.tally(Some(Kind::Plans)) {
+                    tally.executions += 1;
+                }
                 let number = executions.entry((key, task)).or_default();
                 *number += 1;
                 numbers.insert(*process, *number);
@@ -42,7 +46,7 @@ pub(super) fn judge(journal: &[CommandRecord], logs: &BTreeMap<String, Log>, ver
         let leases = leases.count() as u64;
         if began > leases {
             let text = format!("key {key}, task {task}: {began} commands under {leases} leases");
-            verdict.unexplained.push(text);
+            verdict.is_unexplained(Some(Kind::Plans), text);
         }
     }
 }

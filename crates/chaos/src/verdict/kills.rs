@@ -3,7 +3,7 @@
 use super::Verdict;
 use crate::records::{Call, ClientRecord, Fault};
 
-pub(super) fn judge(faults: &[Fault], journals: &[Vec<ClientRecord>], verdict: &mut Verdict) {
+pub(super) fn judge(faults: &[Fault], journals: &[&[ClientRecord]], verdict: &mut Verdict) {
     let unanswered: Vec<(u64, u64)> = journals.iter().flat_map(|journal| unanswered(journal)).collect();
     for fault in faults {
         match fault {
@@ -40,6 +40,7 @@ fn unanswered(journal: &[ClientRecord]) -> Vec<(u64, u64)> {
             }
             ClientRecord::Started { key, .. }
             | ClientRecord::Done { key, .. }
+            | ClientRecord::Accepted { key, .. }
             | ClientRecord::Refused { key, .. } => {
                 open.retain(|(other, ..)| other != key);
             }

@@ -1,26 +1,33 @@
-//! Everything that the public API says of every run.
+//! Everything that the public API says of every run and of every session.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use capataz_client::{Client, ClientError, v1};
+use capataz_client::{Client, ClientError, Delivery, v1};
 use capataz_contracts::v1::event::Body;
 
 use crate::Outcome;
-use crate::plans::{CLIENT_LABEL, KEY_LABEL};
+use crate::workloads::{CLIENT_LABEL, KEY_LABEL, Kind};
 
 /// How long a call is repeated.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One run, as it was exported and as it is shown.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(crate) struct Log {
     pub(super) view: v1::Run,
     pub(super) events: Vec<v1::Event>,
 }
 
+/// One session, as its own stream was exported and as it is shown.
+#[derive(Debug)]
+pub(crate) struct SessionLog {
+    pub(super) view: v1::Session,
+    pub(super) events: Vec<v1::Event>,
+}
+
 impl Log {
-    pub(super) fn key(&self) -> &str {
+    pub(crate) fn key(&self) -> &str {
         self.view.labels.get(KEY_LABEL).map_or("", String::as_str)
     }
 
@@ -32,18 +39,44 @@ impl Log {
         self.view.status == v1::RunStatus::Finished as i32
     }
 
-    /// Whether the plan says so.
+    pub(super) fn bodies(&self) -> impl Iterator<Item = &Body> {
+        self.events.iter().filter_map(|event| event.body.as_ref())
+    }
+
+    fn accepted(&self) -> Option<&v1::RunAccepted> {
+        match self.bodies().next() {
+            Some(Body::RunAccepted(body)) => Some(body),
+            _ => None,
+        }
+    }
+
+    pub(super) fn kind(&self) -> Option<Kind> {
+        Kind::of(self.accepted()?)
+    }
+
+    pub(super) fn ask(&self) -> Option<&v1::Ask> {
+        self.accepted()?.ask()
+    }
+
+    /// The session of an ask.
+    pub(super) fn session(&self) -> Option<&str> {
+        self.ask()?.session.as_deref()
+    }
+
+    /// Whether the task's declaration says so: in the plan, or in the wave that an ask or a script has begun.
     pub(super) fn runs_at_most_once(&self, name: &str) -> bool {
-        let accepted = self.events.first().and_then(|event| match &event.body {
-            Some(Body::RunAccepted(body)) => body.plan(),
+        let plan = self.accepted().and_then(v1::RunAccepted::plan);
+        let begun = self.bodies().filter_map(|body| match body {
+            Body::AskRouted(body) => body.wave.as_ref(),
+            Body::BrowserActivityStarted(body) => body.wave.as_ref(),
             _ => None,
         });
-        let mut tasks = accepted.iter().flat_map(|plan| &plan.waves).flat_map(|wave| &wave.tasks);
+        let mut tasks = plan.iter().flat_map(|plan| &plan.waves).chain(begun).flat_map(|wave| &wave.tasks);
         tasks.any(|task| task.name == name && task.effect == Some(v1::Effect::AtMostOnce as i32))
     }
 
-    /// The name of a task of the plan.
-    pub(super) fn task_name(&self, wave: u32, task: u32) -> &str {
+    /// The name of a task of the run.
+    pub(crate) fn task_name(&self, wave: u32, task: u32) -> &str {
         let wave = usize::try_from(wave).ok().and_then(|wave| self.view.waves.get(wave));
         let task = usize::try_from(task).ok().and_then(|task| wave?.tasks.get(task));
         task.map_or("", |task| task.name.as_str())
@@ -71,6 +104,25 @@ pub(super) async fn read(client: &Client) -> Outcome<BTreeMap<String, Log>> {
     }
 }
 
+/// All sessions, by the ids of their streams.
+pub(super) async fn read_sessions(client: &Client) -> Outcome<BTreeMap<String, SessionLog>> {
+    let mut sessions = BTreeMap::new();
+    let mut page_token = String::new();
+    loop {
+        let page = client.list_sessions(v1::ListSessionsRequest { page_size: 500, page_token }).await?;
+        for listed in page.sessions {
+            let log = patiently(|| session_log(client, &listed)).await?;
+            if sessions.insert(listed.stream_id, log).is_some() {
+                return Err(format!("session {} is listed twice", listed.session).into());
+            }
+        }
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            return Ok(sessions);
+        }
+    }
+}
+
 async fn log(client: &Client, listed: &v1::Run) -> Result<Log, ClientError> {
     let request = v1::GetRunRequest {
         run_id: listed.run_id.clone(),
@@ -84,6 +136,23 @@ async fn log(client: &Client, listed: &v1::Run) -> Result<Log, ClientError> {
         events.push(event?);
     }
     Ok(Log { view, events })
+}
+
+async fn session_log(client: &Client, listed: &v1::Session) -> Result<SessionLog, ClientError> {
+    let view = client.get_session(&listed.session).await?;
+    // Only runs are exported: a session's own events are those that a subscription to its stream begins with.
+    let filter = v1::EventFilter { run_id: Some(listed.stream_id.clone()), ..v1::EventFilter::default() };
+    let request = v1::SubscribeRequest { filter: Some(filter), ..v1::SubscribeRequest::default() };
+    let mut history = client.subscribe(request);
+    let mut events = Vec::new();
+    while let Some(delivery) = history.next().await {
+        match delivery? {
+            Delivery::Event { event, .. } => events.push(event),
+            Delivery::CaughtUp => break,
+            Delivery::Progress(_) | Delivery::Reconnecting { .. } => {}
+        }
+    }
+    Ok(SessionLog { view, events })
 }
 
 async fn patiently<T, F: Future<Output = Result<T, ClientError>>>(call: impl Fn() -> F) -> Outcome<T> {

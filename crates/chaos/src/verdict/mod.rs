@@ -1,11 +1,14 @@
-//! The verdict: journals and the public API, and nothing else.
+//! The verdict: a pure function of the facts, which are journals and what the public API says, and nothing else.
 
+pub(crate) mod acts;
 mod clients;
-mod commands;
+pub(crate) mod commands;
+mod facts;
 mod kills;
 mod logs;
 mod report;
 mod runs;
+pub(crate) mod sessions;
 mod streams;
 #[cfg(test)]
 mod tests;
@@ -14,10 +17,13 @@ mod work;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use capataz_client::Client;
+use capataz_client::{Client, v1};
 
-use crate::records::{ClientRecord, CommandRecord, Fault, SubscriberRecord, WorkerRecord};
+use crate::records::{ClientRecord, Fault};
+use crate::workloads::Kind;
 use crate::{Names, Outcome, journal, journal_path, storm};
+pub(crate) use facts::Facts;
+pub(crate) use logs::Log;
 use work::Repetition;
 
 /// What was found.
@@ -52,6 +58,15 @@ pub(crate) struct Verdict {
     killed_subscribers: u64,
     silenced_workers: u64,
     cut_connections: u64,
+    sessions: u64,
+    /// Asks of sessions that have ended.
+    turns: u64,
+    /// Transitions in sessions: automatic ones, and those that users have accepted.
+    transitions: u64,
+    accepted_transitions: u64,
+    kinds: BTreeMap<Kind, Tally>,
+    /// Actions that the site saw, and of which nobody else knew what became.
+    unknown_acts: u64,
     repetitions: Vec<Repetition>,
     /// Executions without a lost lease.
     unexplained: Vec<String>,
@@ -63,39 +78,61 @@ pub(crate) struct Verdict {
     wrong: Vec<String>,
 }
 
-/// How much must have happened for the verdict to mean anything.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Demands {
-    pub(crate) plans: u64,
-    pub(crate) kills: u64,
-    pub(crate) kills_in_flight: u64,
+/// What became of the runs of one kind.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    /// Starts that had an answer.
+    accepted: u64,
+    finished: u64,
+    succeeded: u64,
+    /// Questions about tasks of unknown outcome.
+    questions: u64,
+    /// At the other end: by workers, by commands, by the site.
+    executions: u64,
+    /// Executions that the log does not explain.
+    unexplained: u64,
 }
 
-/// Reads the journals in `folder` and asks the daemon.
-pub(crate) async fn judge(client: &Client, folder: &Path, names: &Names) -> Outcome<Verdict> {
+/// How much must have happened for the verdict to mean anything.
+#[derive(Clone, Debug)]
+pub(crate) struct Demands {
+    pub(crate) runs: u64,
+    pub(crate) kills: u64,
+    pub(crate) kills_in_flight: u64,
+    pub(crate) kinds: Vec<Kind>,
+}
+
+impl Verdict {
+    fn tally(&mut self, kind: Option<Kind>) -> Option<&mut Tally> {
+        Some(self.kinds.entry(kind?).or_default())
+    }
+
+    /// An execution that nothing in the log explains.
+    fn is_unexplained(&mut self, kind: Option<Kind>, text: String) {
+        if let Some(tally) = self.tally(kind) {
+            tally.unexplained += 1;
+        }
+        self.unexplained.push(text);
+    }
+}
+
+/// What the facts say. It reads nothing and asks nobody.
+pub(crate) fn judge(facts: &Facts) -> Verdict {
     let mut verdict = Verdict::default();
-    let logs = logs::read(client).await?;
-    runs::judge(&logs, &mut verdict);
-    let mut journals = Vec::new();
-    for id in &names.clients {
-        let journal: Vec<ClientRecord> = journal::read(&journal_path(folder, "client", id))?;
-        clients::judge(id, &journal, &logs, &mut verdict);
-        journals.push(journal);
+    runs::judge(&facts.logs, &mut verdict);
+    for (id, journal) in &facts.clients {
+        clients::judge(id, journal, &facts.logs, &mut verdict);
     }
-    for id in &names.subscribers {
-        let journal: Vec<SubscriberRecord> = journal::read(&journal_path(folder, "subscriber", id))?;
-        streams::judge(id, &journal, &logs, &mut verdict);
+    for (id, journal) in &facts.subscribers {
+        streams::judge(id, journal, &facts.logs, &facts.sessions, &mut verdict);
     }
-    let mut executions: Vec<WorkerRecord> = Vec::new();
-    for id in &names.workers {
-        executions.extend(journal::read::<WorkerRecord>(&journal_path(folder, "worker", id))?);
+    work::judge(&facts.workers, &facts.logs, &mut verdict);
+    for kind in Kind::ALL {
+        kind.workload().judge(facts, &mut verdict);
     }
-    work::judge(&executions, &logs, &mut verdict);
-    let commands: Vec<CommandRecord> = journal::read(&super::commands_path(folder))?;
-    commands::judge(&commands, &logs, &mut verdict);
-    let faults: Vec<Fault> = journal::read(&storm::faults_path(folder))?;
-    kills::judge(&faults, &journals, &mut verdict);
-    Ok(verdict)
+    let journals: Vec<&[ClientRecord]> = facts.clients.values().map(Vec::as_slice).collect();
+    kills::judge(&facts.faults, &journals, &mut verdict);
+    verdict
 }
 
 /// Kills of the daemon so far that a start or command did not survive.
@@ -103,18 +140,28 @@ pub(crate) fn kills_in_flight(folder: &Path, clients: &[&str]) -> Outcome<u64> {
     let mut verdict = Verdict::default();
     let journals: Outcome<Vec<Vec<ClientRecord>>> =
         clients.iter().map(|id| journal::read(&journal_path(folder, "client", id))).collect();
+    let journals = journals?;
+    let journals: Vec<&[ClientRecord]> = journals.iter().map(Vec::as_slice).collect();
     let faults: Vec<Fault> = journal::read(&storm::faults_path(folder))?;
-    kills::judge(&faults, &journals?, &mut verdict);
+    kills::judge(&faults, &journals, &mut verdict);
     Ok(verdict.kills_in_flight)
 }
 
 /// Events that each subscription has to deliver in all.
 pub(crate) async fn expected_events(client: &Client, names: &Names) -> Outcome<BTreeMap<String, u64>> {
-    let logs = logs::read(client).await?;
+    let (logs, sessions) = (logs::read(client).await?, logs::read_sessions(client).await?);
     let mut expected = BTreeMap::new();
     for name in &names.subscribers {
-        let of_name = logs.values().filter(|log| name == super::EVERYTHING || log.client() == name);
-        expected.insert(name.clone(), of_name.map(|log| log.events.len() as u64).sum());
+        let streams = streams::wanted(name, &logs, &sessions);
+        expected.insert(name.clone(), streams.values().map(|events| events.len() as u64).sum());
     }
     Ok(expected)
+}
+
+/// The bytes of an output.
+pub(crate) fn inline(settled: &v1::TaskSettled) -> &[u8] {
+    match settled.output.as_ref().and_then(|output| output.data.as_ref()) {
+        Some(v1::payload::Data::Inline(inline)) => inline.as_ref(),
+        _ => b"",
+    }
 }

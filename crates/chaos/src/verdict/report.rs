@@ -3,13 +3,14 @@
 use std::fmt;
 
 use super::{Demands, Verdict};
+use crate::workloads::Kind;
 
 /// Lines that are printed of each kind of finding.
 const SHOWN: usize = 12;
 
 impl Verdict {
     /// Everything that speaks against the daemon, or against the test itself.
-    pub(crate) fn problems(&self, demands: Demands) -> Vec<String> {
+    pub(crate) fn problems(&self, demands: &Demands) -> Vec<String> {
         let mut problems = Vec::new();
         let findings = [
             ("lost", &self.lost),
@@ -30,10 +31,19 @@ impl Verdict {
                 problems.push(format!("not enough happened: {found} {what}, at least {least} are needed"));
             }
         };
-        demand("acknowledged plans", self.acknowledged, demands.plans);
+        demand("acknowledged runs", self.acknowledged, demands.runs);
+        for kind in &demands.kinds {
+            let tally = self.kinds.get(kind).copied().unwrap_or_default();
+            demand(&format!("{kind} that have succeeded"), tally.succeeded, 1);
+            demand(&format!("executions of {kind}"), tally.executions, 1);
+        }
+        if demands.kinds.contains(&Kind::Asks) {
+            demand("asks in sessions", self.turns, 1);
+        }
         demand("kills of the daemon", self.kills, demands.kills);
         demand("kills with a start or command unanswered", self.kills_in_flight, demands.kills_in_flight);
-        demand("stale results refused", self.stale_refused, 1);
+        // The forgetful worker serves plans.
+        demand("stale results refused", self.stale_refused, u64::from(demands.kinds.contains(&Kind::Plans)));
         demand("killed workers", self.killed_workers, 1);
         demand("cut streams", self.cut_connections + self.dropped_streams, 1);
         problems
@@ -72,12 +82,37 @@ impl fmt::Display for Verdict {
         row("  commands", self.commands, format!("and {} refused: the run was over", self.refused_commands))?;
         row("  ends and results", self.told_ends + self.accepted_results, String::new())?;
         row("finished", self.acknowledged_finished, format!("of {} runs in the log", self.runs))?;
+        for (kind, tally) in &self.kinds {
+            row(
+                &format!("  {kind}"),
+                tally.finished,
+                format!(
+                    "of {} accepted, {} succeeded; {} questions; {} executions, {} unexplained",
+                    tally.accepted, tally.succeeded, tally.questions, tally.executions, tally.unexplained
+                ),
+            )?;
+        }
+        if self.kinds.contains_key(&Kind::Scripts) {
+            let note = "actions that the site saw, and whose outcome somebody was asked for";
+            row("unknown outcomes", self.unknown_acts, note.to_owned())?;
+        }
+        row(
+            "sessions",
+            self.sessions,
+            format!(
+                "with {} asks, {} automatic transitions and {} accepted ones",
+                self.turns, self.transitions, self.accepted_transitions
+            ),
+        )?;
         row("lost", self.lost.len() as u64, String::new())?;
         row("doubled", self.doubled.len() as u64, String::new())?;
         row(
             "gaps",
             self.gaps.len() as u64,
-            format!("in {} logs and {} subscriptions", self.runs, self.subscriptions),
+            format!(
+                "in {} logs, {} sessions and {} subscriptions",
+                self.runs, self.sessions, self.subscriptions
+            ),
         )?;
         row("repeats", self.repeats.len() as u64, format!("in {} delivered events", self.delivered))?;
         row(

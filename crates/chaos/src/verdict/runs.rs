@@ -7,7 +7,6 @@ use capataz_contracts::v1::event::Body;
 
 use super::Verdict;
 use super::logs::Log;
-use crate::plans::TaskOutput;
 
 pub(super) fn judge(logs: &BTreeMap<String, Log>, verdict: &mut Verdict) {
     let mut runs_of_key: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -136,6 +135,9 @@ fn leases(run: &str, log: &Log, verdict: &mut Verdict) {
                 if let (Some(wave), Some(task)) = (body.wave, body.task) {
                     live.remove(&(wave, task));
                     verdict.questions += 1;
+                    if let Some(tally) = verdict.tally(log.kind()) {
+                        tally.questions += 1;
+                    }
                 }
             }
             Some(Body::TaskAttemptFailed(body)) => _ = live.remove(&(body.wave, body.task)),
@@ -168,24 +170,17 @@ pub(super) fn reason(reason: v1::LeaseLossReason) -> String {
 
 /// A task's output is what was answered under the lease that settled it, for this run and this task.
 fn outputs(run: &str, log: &Log, verdict: &mut Verdict) {
-    for event in &log.events {
-        let Some(Body::TaskSettled(body)) = &event.body else { continue };
+    let Some(kind) = log.kind() else {
+        return verdict.wrong.push(format!("run {run}: it does not begin with what it is to do"));
+    };
+    for body in log.bodies() {
+        let Body::TaskSettled(body) = body else { continue };
         // Without a lease, a person has said that the task has succeeded.
         if body.status != v1::ResultStatus::Success as i32 || body.lease.is_none() {
             continue;
         }
-        let name = log.task_name(body.wave, body.task);
-        let inline = match body.output.as_ref().and_then(|output| output.data.as_ref()) {
-            Some(v1::payload::Data::Inline(inline)) => inline.as_ref(),
-            _ => b"",
-        };
-        let output: Result<TaskOutput, _> = serde_json::from_slice(inline);
-        let is_own = output.is_ok_and(|output| {
-            output.key == log.key()
-                && output.task == name
-                && output.lease.is_none_or(|lease| body.lease == Some(lease))
-        });
-        if !is_own {
+        if !kind.workload().is_own_output(log, body) {
+            let name = log.task_name(body.wave, body.task);
             verdict.wrong.push(format!("run {run}, task {name}: its output is not what its lease answered"));
         }
     }

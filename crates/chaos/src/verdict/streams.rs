@@ -2,19 +2,37 @@
 
 use std::collections::BTreeMap;
 
+use capataz_client::v1;
+
 use super::Verdict;
-use super::logs::Log;
+use super::logs::{Log, SessionLog};
 use crate::records::SubscriberRecord;
 use crate::subscriber::hash;
 
-/// `name` is a client's, whose runs alone were subscribed to, or that of the subscription to everything.
+/// The streams that a subscription has to deliver, by their ids: runs and sessions. `name` is that of a client or of a
+/// session, which alone was subscribed to, or that of the subscription to everything.
+pub(super) fn wanted<'a>(
+    name: &str,
+    logs: &'a BTreeMap<String, Log>,
+    sessions: &'a BTreeMap<String, SessionLog>,
+) -> BTreeMap<&'a str, &'a [v1::Event]> {
+    let everything = name == crate::EVERYTHING;
+    let runs =
+        logs.iter().filter(|(_, log)| everything || log.client() == name || log.session() == Some(name));
+    let sessions = sessions.iter().filter(|(_, session)| everything || session.view.session == name);
+    let runs = runs.map(|(id, log)| (id.as_str(), log.events.as_slice()));
+    runs.chain(sessions.map(|(id, session)| (id.as_str(), session.events.as_slice()))).collect()
+}
+
 pub(super) fn judge(
     name: &str,
     journal: &[SubscriberRecord],
     logs: &BTreeMap<String, Log>,
+    sessions: &BTreeMap<String, SessionLog>,
     verdict: &mut Verdict,
 ) {
     verdict.subscriptions += 1;
+    let wanted = wanted(name, logs, sessions);
     let mut delivered: BTreeMap<&str, u64> = BTreeMap::new();
     for record in journal {
         let SubscriberRecord::Event { run, seq, hash: given, .. } = record else {
@@ -23,7 +41,7 @@ pub(super) fn judge(
         };
         verdict.delivered += 1;
         let newest = delivered.entry(run).or_default();
-        let place = || format!("subscription {name}, run {run}");
+        let place = || format!("subscription {name}, stream {run}");
         if *seq <= *newest {
             verdict.repeats.push(format!("{}: event {seq} again, after {newest}", place()));
             continue;
@@ -33,24 +51,21 @@ pub(super) fn judge(
         }
         *newest = *seq;
         let index = usize::try_from(seq.saturating_sub(1)).unwrap_or(usize::MAX);
-        match logs.get(run).and_then(|log| log.events.get(index)) {
+        let Some(events) = wanted.get(run.as_str()) else {
+            verdict.wrong.push(format!("{}: it is not this subscription's", place()));
+            continue;
+        };
+        match events.get(index) {
             Some(event) if hash(event) == *given => {}
             Some(_) => verdict.wrong.push(format!("{}: event {seq} is not the stored one", place())),
             None => verdict.wrong.push(format!("{}: event {seq} is not in the log", place())),
         }
-        if logs.get(run).is_some_and(|log| !is_wanted(name, log)) {
-            verdict.wrong.push(format!("{}: is not this subscription's", place()));
-        }
     }
-    for (run, log) in logs.iter().filter(|(_, log)| is_wanted(name, log)) {
-        let given = delivered.get(run.as_str()).copied().unwrap_or_default();
-        let last = log.events.len() as u64;
+    for (stream, events) in wanted {
+        let given = delivered.get(stream).copied().unwrap_or_default();
+        let last = events.len() as u64;
         if given < last {
-            verdict.gaps.push(format!("subscription {name}, run {run}: {given} of {last} events"));
+            verdict.gaps.push(format!("subscription {name}, stream {stream}: {given} of {last} events"));
         }
     }
-}
-
-fn is_wanted(name: &str, log: &Log) -> bool {
-    name == crate::EVERYTHING || log.client() == name
 }

@@ -9,8 +9,8 @@ use capataz_contracts::v1::event::Body;
 use super::Verdict;
 use super::logs::Log;
 use super::runs::reason;
-use crate::plans::RETRY;
 use crate::records::WorkerRecord;
+use crate::workloads::RETRY;
 
 /// An execution that was not the first of its attempt, and what became of the lease before it.
 #[derive(Clone, Debug)]
@@ -30,6 +30,9 @@ pub(super) fn judge(journals: &[WorkerRecord], logs: &BTreeMap<String, Log>, ver
         match record {
             WorkerRecord::Began { work, .. } => {
                 verdict.executions += 1;
+                if let Some(tally) = verdict.tally(logs.get(&work.run).and_then(Log::kind)) {
+                    tally.executions += 1;
+                }
                 let attempt = (work.run.as_str(), work.task.as_str(), work.activation, work.attempt);
                 executions.entry(attempt).or_default().push(work.lease);
             }
@@ -48,7 +51,8 @@ pub(super) fn judge(journals: &[WorkerRecord], logs: &BTreeMap<String, Log>, ver
             let &[before, after] = pair else { continue };
             let place = format!("run {run}, task {task}, attempt {attempt}");
             if before == after {
-                verdict.unexplained.push(format!("{place}: executed twice under lease {before}"));
+                let text = format!("{place}: executed twice under lease {before}");
+                verdict.is_unexplained(log.kind(), text);
                 continue;
             }
             match loss(log, task, before) {
@@ -63,7 +67,7 @@ pub(super) fn judge(journals: &[WorkerRecord], logs: &BTreeMap<String, Log>, ver
                 None => {
                     let text =
                         format!("{place}: executed under lease {after}, and lease {before} was not lost");
-                    verdict.unexplained.push(text);
+                    verdict.is_unexplained(log.kind(), text);
                 }
             }
         }
@@ -71,7 +75,7 @@ pub(super) fn judge(journals: &[WorkerRecord], logs: &BTreeMap<String, Log>, ver
 }
 
 /// How the log says that a lease was lost, if that allows the task to be done again.
-fn loss(log: &Log, task: &str, lease: u64) -> Option<String> {
+pub(super) fn loss(log: &Log, task: &str, lease: u64) -> Option<String> {
     let mut later = log.events.iter().skip_while(|event| match &event.body {
         Some(Body::TaskLeased(body)) => body.lease != lease,
         _ => true,

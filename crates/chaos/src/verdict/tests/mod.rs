@@ -1,14 +1,18 @@
 //! The verdict sees what it is there for: each test breaks one thing.
 
+mod asks;
+mod scripts;
+mod world;
+
 use capataz_client::v1::{self, event::Body};
 
 use super::logs::Log;
 use super::*;
 use crate::EVERYTHING;
 use crate::journal::now_us;
-use crate::plans::{CLIENT_LABEL, KEY_LABEL};
-use crate::records::{Call, Work};
+use crate::records::{Call, CommandRecord, SubscriberRecord, Work, WorkerRecord};
 use crate::subscriber::hash;
+use crate::workloads::{CLIENT_LABEL, KEY_LABEL};
 
 const RUN: &str = "r1";
 const KEY: &str = "k1";
@@ -231,7 +235,7 @@ fn check_stream(seqs: &[u64], expected: [usize; 6]) {
     };
     let journal: Vec<SubscriberRecord> = seqs.iter().map(record).collect();
     let mut verdict = Verdict::default();
-    streams::judge(CLIENT, &journal, &logs, &mut verdict);
+    streams::judge(CLIENT, &journal, &logs, &BTreeMap::new(), &mut verdict);
     check(&verdict, expected);
 }
 
@@ -248,7 +252,7 @@ fn a_stream_has_every_event_once_and_in_order() {
 fn an_event_that_is_not_the_stored_one() {
     let record = SubscriberRecord::Event { run: RUN.to_owned(), seq: 1, hash: 7, cursor: Vec::new() };
     let mut verdict = Verdict::default();
-    streams::judge(EVERYTHING, &[record], &good(), &mut verdict);
+    streams::judge(EVERYTHING, &[record], &good(), &BTreeMap::new(), &mut verdict);
     check(&verdict, [0, 0, 1, 0, 0, 1]);
 }
 
@@ -327,7 +331,7 @@ fn a_kill_counts_where_a_call_was_sent_before_it_and_broke_after_it() {
     let broken = |at| ClientRecord::Broken { at, key: KEY.to_owned(), attempt: 1, error: String::new() };
     let hits = |call, end: ClientRecord| {
         let mut verdict = Verdict::default();
-        kills::judge(&[Fault::DaemonKilled { at: 5 }], &[vec![sent(call, KEY), end]], &mut verdict);
+        kills::judge(&[Fault::DaemonKilled { at: 5 }], &[&[sent(call, KEY), end]], &mut verdict);
         verdict.kills_in_flight
     };
     assert_eq!(hits(Call::Start, broken(6)), 1);

@@ -3,6 +3,8 @@
 //! It may be killed at any moment. Its successor reads the journal, repeats what nobody answered under the same key, and
 //! goes on.
 
+mod memory;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,9 +19,10 @@ use tonic::Code;
 use crate::Outcome;
 use crate::children::{Unanswered, told_on_stdin};
 use crate::commands::Command;
-use crate::journal::{self, Journal, now_us};
-use crate::plans::{self, Piece, Steering};
+use crate::journal::{Journal, now_us};
 use crate::records::{Call, ClientRecord};
+use crate::workloads::{Kind, Mix, Piece, RETRY, Steering};
+use memory::{Known, remember};
 
 /// What a client is told to do.
 #[derive(Clone, Debug, clap::Args)]
@@ -32,7 +35,13 @@ pub struct ClientOptions {
     journal: PathBuf,
     /// Runs to start at least; more of them until the parent says that it is calm
     #[arg(long)]
-    plans: u64,
+    runs: u64,
+    /// Kinds of the runs
+    #[arg(long, value_delimiter = ',')]
+    kinds: Vec<Kind>,
+    /// Host and port of the site that scripts work on
+    #[arg(long, default_value_t)]
+    site: String,
     #[arg(long)]
     seed: u64,
     /// Callers at the same time
@@ -52,21 +61,12 @@ const WAIT: Duration = Duration::from_secs(2);
 
 struct Context {
     options: ClientOptions,
+    mix: Mix,
     client: Client,
     journal: Journal,
     next: AtomicU64,
     calm: watch::Receiver<bool>,
     known: BTreeMap<u64, Known>,
-}
-
-/// What the journal says of one run.
-#[derive(Clone, Debug, Default)]
-struct Known {
-    run: Option<String>,
-    ended: bool,
-    /// Request ids that have their answer.
-    answered: Vec<String>,
-    attempts: u32,
 }
 
 /// Starts runs until enough are started and the parent has said `calm` on the standard input; returns when all of them
@@ -75,13 +75,15 @@ struct Known {
 /// # Errors
 /// The journal cannot be used, or the daemon refuses what it must accept.
 pub async fn client(options: ClientOptions) -> Outcome<()> {
-    let known = remember(&options)?;
+    let known = remember(&options.journal)?;
     let journal = Journal::open(&options.journal)?;
     let client = Client::lazy(&options.addr)?.with_retry(RetryOptions::never());
     let first = known.last_key_value().map_or(0, |(index, _)| index + 1);
     let calm = told_on_stdin("calm")?;
     let lanes = options.lanes;
-    let context = Arc::new(Context { options, client, journal, next: AtomicU64::new(first), calm, known });
+    let mix = Mix { kinds: options.kinds.clone(), site: options.site.clone() };
+    let next = AtomicU64::new(first);
+    let context = Arc::new(Context { options, mix, client, journal, next, calm, known });
     let mut tasks = JoinSet::new();
     let unfinished = context.known.iter().filter(|(_, known)| !known.ended).map(|(index, _)| *index);
     for index in unfinished.collect::<Vec<_>>() {
@@ -98,35 +100,9 @@ pub async fn client(options: ClientOptions) -> Outcome<()> {
     Ok(())
 }
 
-fn remember(options: &ClientOptions) -> Outcome<BTreeMap<u64, Known>> {
-    let mut known: BTreeMap<u64, Known> = BTreeMap::new();
-    let mut of_key: BTreeMap<String, u64> = BTreeMap::new();
-    for record in journal::read::<ClientRecord>(&options.journal)? {
-        match record {
-            ClientRecord::Sent { index, key, .. } => {
-                of_key.insert(key, index);
-                known.entry(index).or_default().attempts += 1;
-            }
-            ClientRecord::Started { key, run, .. } => {
-                if let Some(index) = of_key.get(&key) {
-                    known.entry(*index).or_default().run = Some(run);
-                }
-            }
-            ClientRecord::Done { key, .. } | ClientRecord::Refused { key, .. } => {
-                if let Some(index) = of_key.get(&key) {
-                    known.entry(*index).or_default().answered.push(key);
-                }
-            }
-            ClientRecord::Ended { index, .. } => known.entry(index).or_default().ended = true,
-            ClientRecord::Broken { .. } => {}
-        }
-    }
-    Ok(known)
-}
-
 impl Context {
-    fn piece(&self, index: u64) -> Piece {
-        plans::piece(self.options.seed, &self.options.id, index)
+    fn piece(&self, index: u64) -> Outcome<Piece> {
+        self.mix.piece(self.options.seed, &self.options.id, index)
     }
 
     /// One caller: starts a run, or a few at once, pauses, and goes on.
@@ -137,7 +113,7 @@ impl Context {
         loop {
             let count = if rng.u32(0..100) < 10 { BATCH } else { 1 };
             let first = self.next.fetch_add(count, Ordering::Relaxed);
-            let is_enough = first >= self.options.plans && *self.calm.borrow();
+            let is_enough = first >= self.options.runs && *self.calm.borrow();
             if is_enough || first >= MAX_RUNS {
                 break;
             }
@@ -146,7 +122,7 @@ impl Context {
             if count > 1 {
                 self.start_batch(&mut started).await?;
             } else {
-                let piece = self.piece(first);
+                let piece = self.piece(first)?;
                 if !piece.executes {
                     started.insert(first, self.start(&piece, 0).await?);
                 }
@@ -166,7 +142,7 @@ impl Context {
 
     /// Takes a run to its end from wherever it stands.
     async fn carry(&self, index: u64, run: Option<String>) -> Outcome<()> {
-        let piece = self.piece(index);
+        let piece = self.piece(index)?;
         let known = self.known.get(&index).cloned().unwrap_or_default();
         let run = match run.or_else(|| known.run.clone()) {
             Some(run) => Some(run),
@@ -175,7 +151,9 @@ impl Context {
         };
         let Some(run) = run else { return Ok(()) };
         self.steer(&piece, &run, &known).await?;
-        let Some(outcome) = self.wait(&piece, &run, &known).await? else { return Ok(()) };
+        let Some(result) = self.wait(&piece, &run, &known).await? else { return Ok(()) };
+        self.accept_suggestion(&piece, &run, &result, &known).await?;
+        let outcome = result.outcome;
         self.journal.write(&ClientRecord::Ended { at: now_us(), index, run, outcome }).await
     }
 
@@ -209,7 +187,8 @@ impl Context {
 
     /// Starts all of them with one request, as often as it takes.
     async fn start_batch(&self, runs: &mut BTreeMap<u64, Option<String>>) -> Outcome<()> {
-        let mut missing: Vec<Piece> = runs.keys().map(|index| self.piece(*index)).collect();
+        let missing: Outcome<Vec<Piece>> = runs.keys().map(|index| self.piece(*index)).collect();
+        let mut missing = missing?;
         let mut attempt = 0;
         while !missing.is_empty() {
             attempt += 1;
@@ -304,10 +283,7 @@ impl Context {
                 command.send(&self.client, run.to_owned(), key.clone()).await
             };
             match answer {
-                Ok(seq) => {
-                    let (at, run) = (now_us(), run.to_owned());
-                    return self.journal.write(&ClientRecord::Done { at, key, run, seq }).await;
-                }
+                Ok(seq) => return self.journal.write(&command.done(key, run.to_owned(), seq)).await,
                 // The run or the task was over before.
                 Err(error) if error.grpc_code() == Code::FailedPrecondition => {
                     let code = error.code().unwrap_or_default().to_owned();
@@ -320,11 +296,11 @@ impl Context {
         }
     }
 
-    /// Waits for a run's end, however often the connection breaks, and answers what it asks; its outcome.
-    async fn wait(&self, piece: &Piece, run: &str, known: &Known) -> Outcome<Option<i32>> {
+    /// Waits for a run's end, however often the connection breaks, and answers what it asks.
+    async fn wait(&self, piece: &Piece, run: &str, known: &Known) -> Outcome<Option<v1::RunResult>> {
         loop {
             match self.client.wait_run(run, Some(WAIT)).await {
-                Ok(Some(result)) => return Ok(Some(result.outcome)),
+                Ok(Some(result)) => return Ok(Some(result)),
                 Ok(None) => self.answer_questions(piece, run, known).await?,
                 Err(error) if !may_pass(&error) => {
                     let (at, key, code) = (now_us(), format!("wait/{run}"), error.to_string());
@@ -347,13 +323,31 @@ impl Context {
             let answer = match salt % 10 {
                 0 => "succeeded",
                 1 => "failed",
-                _ => plans::RETRY,
+                _ => RETRY,
             };
             let key = format!("{}/{id}", piece.key);
             let command = Command::Resolve { question_id: id, answer };
             self.command(&command, piece.index, run, key, known).await?;
         }
         Ok(())
+    }
+
+    /// Accepts the transition that an answer has suggested for its session.
+    async fn accept_suggestion(
+        &self,
+        piece: &Piece,
+        run: &str,
+        result: &v1::RunResult,
+        known: &Known,
+    ) -> Outcome<()> {
+        let (Some(session), Some(ask)) = (piece.session(), result.ask()) else { return Ok(()) };
+        let suggested = v1::TransitionVerdict::Suggested;
+        if ask.transition.as_ref().is_none_or(|transition| transition.verdict() != suggested) {
+            return Ok(());
+        }
+        let (session, request_id) = (session.to_owned(), ask.request_id.clone());
+        let command = Command::Accept { session, request_id };
+        self.command(&command, piece.index, run, format!("{}/accept", piece.key), known).await
     }
 
     async fn sent(&self, call: Call, index: u64, key: &str, attempt: u32) -> Outcome<()> {
