@@ -5,6 +5,7 @@
 
 mod clock;
 mod config;
+mod folds;
 mod guard;
 mod hosts;
 mod lock;

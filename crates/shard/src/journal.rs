@@ -315,7 +315,15 @@ pub fn claim(
 /// The store cannot be read, or the log is damaged.
 pub fn load(store: &dyn Store, run: RunId) -> Result<RunState, StoreError> {
     let snapshot = store.snapshot(run)?.filter(|snapshot| snapshot.format == SNAPSHOT_FORMAT);
-    let mut state = snapshot.and_then(|snapshot| RunState::from_snapshot(&snapshot.state).ok());
+    go_on(store, run, snapshot.and_then(|snapshot| RunState::from_snapshot(&snapshot.state).ok()))
+}
+
+/// Reads on from a state of the run; `None` begins with its first event.
+///
+/// # Errors
+/// The store cannot be read, or the log is damaged.
+pub fn go_on(store: &dyn Store, run: RunId, state: Option<RunState>) -> Result<RunState, StoreError> {
+    let mut state = state;
     let mut after = state.as_ref().map_or(0, RunState::seq);
     loop {
         let rows = store.read_run(run, after, 512, 4 * 1024 * 1024)?;

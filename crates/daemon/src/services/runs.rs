@@ -12,7 +12,6 @@ use capataz_engine::{BROWSER_AGENT, Input, Plan, StartRun, ViewOptions, Work};
 use capataz_hosts::browsers::Browsers;
 use capataz_runtime::Runtime;
 use capataz_shard::feed;
-use capataz_shard::journal::load;
 use capataz_shard::{CommandReply, SESSION_LABEL, StartReply, StartRequest, WaitReply, blob_hash};
 use capataz_store::{IdempotencyKey, RunId, RunQuery, RunRow, Store};
 use prost::Message;
@@ -21,6 +20,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Response, Status};
 
 use super::executor;
+use crate::folds::Folds;
 use crate::specs::Specs;
 use crate::status;
 
@@ -42,11 +42,13 @@ pub(super) struct Runs {
     runtime: Runtime,
     specs: Specs,
     browsers: Arc<Browsers>,
+    folds: Arc<Folds>,
 }
 
 impl Runs {
     pub(super) fn new(runtime: Runtime, specs: Specs, browsers: Arc<Browsers>) -> Self {
-        Self { runtime, specs, browsers }
+        let folds = Arc::new(Folds::new(Arc::clone(runtime.store())));
+        Self { runtime, specs, browsers, folds }
     }
 
     /// Validates a start and fills its defaults in. Nothing is stored where it is refused.
@@ -104,13 +106,13 @@ impl Runs {
     }
 
     async fn finished(&self, run: RunId) -> Result<Option<v1::RunResult>, Status> {
-        let store = Arc::clone(self.runtime.store());
+        let (store, folds) = (Arc::clone(self.runtime.store()), Arc::clone(&self.folds));
         blocking(move || {
             let row = row_of(&*store, run)?;
             if row.summary.finished_at.is_none() {
                 return Ok(None);
             }
-            let state = load(&*store, run).map_err(|error| status::store(&error))?;
+            let state = folds.get(run).map_err(|error| status::store(&error))?;
             Ok(state.result(1024 * 1024))
         })
         .await
@@ -154,10 +156,10 @@ impl Runs {
 
     /// A request that was carried out before the run's end has the answer that it had then.
     async fn repeated(&self, run: RunId, request_id: &str) -> Result<Option<(u64, i64, u32)>, Status> {
-        let store = Arc::clone(self.runtime.store());
+        let folds = Arc::clone(&self.folds);
         let request_id = request_id.to_owned();
         blocking(move || {
-            let state = load(&*store, run).map_err(|error| status::store(&error))?;
+            let state = folds.get(run).map_err(|error| status::store(&error))?;
             Ok(state.request_seq(&request_id).map(|seq| (seq, 0, 0)))
         })
         .await
@@ -434,9 +436,9 @@ impl RunService for Runs {
             limit => limit.min(MAX_TASK_PAGE),
         };
         self.row(run).await?;
-        let store = Arc::clone(self.runtime.store());
+        let folds = Arc::clone(&self.folds);
         let response = blocking(move || {
-            let state = load(&*store, run).map_err(|error| status::store(&error))?;
+            let state = folds.get(run).map_err(|error| status::store(&error))?;
             let mut limit = wanted as usize;
             loop {
                 let options = ViewOptions {
