@@ -173,7 +173,12 @@ pub(super) const NUMBERS: &[Number] = &[
         "MAX_BATCH",
     ),
     number("docs/limits.md", "in one response of Subscribe | 256, and {1 MiB}", "crates", "BATCH_BYTES"),
-    number("docs/limits.md", "folded for readers, in memory | {32 MiB}", "crates/daemon/src", "MAX_BYTES"),
+    number(
+        "docs/limits.md",
+        "folded for readers, in memory | {32 MiB}",
+        "crates/daemon/src/folds.rs",
+        "MAX_BYTES",
+    ),
     number("docs/limits.md", "newest events in memory | {8 MiB}", "crates/runtime/src", "ring_bytes"),
     number("docs/limits.md", "a subscriber lags behind | {256}", "crates/runtime/src", "progress_backlog"),
     number("docs/limits.md", "draining at shutdown | {30 s}", "crates/daemon/src", "DRAIN"),
