@@ -16,9 +16,8 @@ use capataz_store::{AgentRow, Append, AppendOutcome, Millis, Retention, RunId, S
 
 use crate::api::{Answer, Request, StartReply};
 use crate::outbox::AppendId;
-use crate::recovery::Recovered;
 use crate::sessions::session_stream;
-use crate::shard::{self, Attached, Config, Published, ReplyId, Shard};
+use crate::shard::{self, Attached, Config, Published, Recovered, ReplyId, Shard};
 use crate::turns::Found;
 
 /// What a daemon's shards and its crew are told.

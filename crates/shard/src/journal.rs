@@ -21,9 +21,8 @@ use prost::Message;
 
 use crate::driver::Output;
 use crate::feed;
-use crate::recovery::Recovered;
 use crate::sessions::{SESSION_SNAPSHOT_FORMAT, session_stream};
-use crate::shard::seed_of;
+use crate::shard::{Recovered, seed_of};
 
 /// Appends in one transaction at most.
 pub const MAX_BATCH: usize = 1024;

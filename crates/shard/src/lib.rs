@@ -37,7 +37,7 @@ pub use api::{
 };
 pub use driver::{Driver, Input, Output};
 pub use outbox::AppendId;
-pub use recovery::{Recovered, blob_hash};
+pub use recovery::blob_hash;
 pub use sessions::{SESSION_LABEL, SESSION_SNAPSHOT_FORMAT, session_stream};
-pub use shard::{Config, Published, ReplyId, Shard};
+pub use shard::{Config, Published, Recovered, ReplyId, Shard};
 pub use turns::{Chosen, Found, Route, find};

@@ -7,15 +7,21 @@ use capataz_contracts::v1::connect_response::Frame;
 use capataz_crew::{ConnectionId, OfferId};
 use capataz_engine::TaskRef;
 use capataz_engine::planted::{self, Fault};
+use capataz_engine::session::SessionDecision;
 use capataz_store::{Append, BlobHash, Create, RunId};
 
 use crate::ReplyId;
 use crate::api::Answer;
-use crate::sessions::SessionAppend;
 
 /// Names an append in flight; grows by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct AppendId(pub u64);
+
+/// What an ask adds to its session, with its last event.
+pub(crate) struct SessionAppend {
+    pub(crate) stream: RunId,
+    pub(crate) decision: SessionDecision,
+}
 
 /// All that one turn does to one run.
 pub(crate) struct Batch {

@@ -1,25 +1,12 @@
 //! After a start, or after a commit whose outcome is unknown: memory is rebuilt from what the store holds.
 
 use capataz_contracts::v1;
-use capataz_crew::KnownAgent;
 use capataz_engine::planted::{self, Fault};
-use capataz_engine::session::SessionState;
 use capataz_engine::{RunState, TaskRef, Timestamp};
-use capataz_store::{BlobHash, Epoch, RunId};
+use capataz_store::{BlobHash, RunId};
 
 use crate::runs::RunSlot;
-use crate::shard::{Mode, Output, Shard};
-
-/// What a claim of the shard found.
-#[derive(Clone, Debug)]
-pub struct Recovered {
-    pub epoch: Epoch,
-    pub runs: Vec<(RunId, RunState)>,
-    /// Those of unfinished asks, by their streams; `None` where nothing was said in it yet.
-    pub sessions: Vec<(RunId, Option<SessionState>)>,
-    /// The agents that the store remembers.
-    pub agents: Vec<KnownAgent>,
-}
+use crate::shard::{Mode, Output, Recovered, Shard};
 
 impl Shard {
     pub(crate) fn recovered(&mut self, recovered: Recovered) {

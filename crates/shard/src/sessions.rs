@@ -28,12 +28,6 @@ pub fn session_stream(session: &str) -> RunId {
     RunId(uuid::Builder::from_custom_bytes(bytes).into_uuid())
 }
 
-/// What an ask adds to its session, with its last event.
-pub(crate) struct SessionAppend {
-    pub(crate) stream: RunId,
-    pub(crate) decision: SessionDecision,
-}
-
 /// A session in memory.
 #[derive(Default)]
 struct Slot {

@@ -5,16 +5,15 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use capataz_contracts::v1;
 use capataz_crew::link::{End, Packet};
-use capataz_crew::{ConnectionId, ToCrew, ToShard};
+use capataz_crew::{ConnectionId, KnownAgent, ToCrew, ToShard};
 use capataz_engine::session::SessionState;
 use capataz_engine::{MAX_RUN_BYTES, Query, QueryAnswer, QueryId, RunState, TaskRef, Timestamp};
-use capataz_store::{Append, AppendOutcome, Millis, Position, Retention, RunId, Snapshot};
+use capataz_store::{Append, AppendOutcome, Epoch, Millis, Position, Retention, RunId, Snapshot};
 
 use crate::api::{Answer, Request};
 use crate::leases::Leases;
 use crate::outbox::{AppendId, Outbox};
 use crate::queues::Queues;
-use crate::recovery::Recovered;
 use crate::runs::Runs;
 use crate::sessions::{Load, Sessions};
 use crate::timers::{Timer, Timers};
@@ -105,6 +104,17 @@ pub enum Input {
     Wake,
     /// No new runs from now on.
     Drain,
+}
+
+/// What a claim of the shard found.
+#[derive(Clone, Debug)]
+pub struct Recovered {
+    pub epoch: Epoch,
+    pub runs: Vec<(RunId, RunState)>,
+    /// Those of unfinished asks, by their streams; `None` where nothing was said in it yet.
+    pub sessions: Vec<(RunId, Option<SessionState>)>,
+    /// The agents that the store remembers.
+    pub agents: Vec<KnownAgent>,
 }
 
 /// What a shard wants done. In order.

@@ -9,8 +9,8 @@ use capataz_engine::{self as engine, Query, QueryAnswer, QueryId};
 use capataz_store::{Append, Create, Millis, Retention, RunId, Summary};
 
 use crate::api::{Answer, Declined, TransitionReply};
-use crate::outbox::{AppendId, Deferred};
-use crate::sessions::{Load, SESSION_LABEL, SessionAppend, Transition, session_stream};
+use crate::outbox::{AppendId, Deferred, SessionAppend};
+use crate::sessions::{Load, SESSION_LABEL, Transition, session_stream};
 use crate::shard::{Mode, Origin, Output, ReplyId, Shard};
 
 /// What a full session asks its callers to wait. Milliseconds.
