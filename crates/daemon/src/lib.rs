@@ -270,7 +270,7 @@ fn known(config: &Config) -> Known {
     }
 }
 
-/// Removes what is over its time, a little at a time.
+/// Removes old data by the retention rules, a little at a time.
 async fn sweep(runtime: Runtime, retention: RetentionConfig, browsers: Arc<Browsers>) {
     let mut pulse = tokio::time::interval(Duration::from_secs(60));
     pulse.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
