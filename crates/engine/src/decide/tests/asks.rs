@@ -671,3 +671,112 @@ fn a_lost_worker_is_no_attempt_of_a_spec() {
     let asked = asked.answers(|_| ()).expect(v1::RunOutcome::Succeeded, &["wave"]);
     assert_eq!(asked.result().calls[0].attempts, 1);
 }
+
+/// One thing that may happen to an ask.
+#[derive(Clone, Debug)]
+enum Happening {
+    Answers,
+    /// With a code, whether it may be tried again, and a spec that may be called instead.
+    Fails(u8, bool, Option<u8>),
+    Suggests(u8, u8, bool),
+    /// The answer is not one.
+    Babbles,
+    IsLost,
+    TimePasses(u16),
+    IsPaused,
+    IsResumed,
+    IsCancelled,
+}
+
+fn happening() -> impl proptest::strategy::Strategy<Value = Happening> {
+    use proptest::prelude::*;
+    prop_oneof![
+        2 => Just(Happening::Answers),
+        6 => (any::<u8>(), any::<bool>(), any::<Option<u8>>())
+            .prop_map(|(code, recoverable, fallback)| Happening::Fails(code, recoverable, fallback)),
+        1 => (any::<u8>(), 0u8..=100, any::<bool>())
+            .prop_map(|(spec, confidence, automatic)| Happening::Suggests(spec, confidence, automatic)),
+        1 => Just(Happening::Babbles),
+        2 => Just(Happening::IsLost),
+        3 => any::<u16>().prop_map(Happening::TimePasses),
+        1 => Just(Happening::IsPaused),
+        2 => Just(Happening::IsResumed),
+        1 => Just(Happening::IsCancelled),
+    ]
+}
+
+impl Asked {
+    #[track_caller]
+    fn does(mut self, input: Input) -> Self {
+        self.bench = self.bench.input(input);
+        self.route()
+    }
+
+    fn happens(mut self, happening: &Happening, number: usize) -> Self {
+        const CODES: [&str; 4] =
+            ["PROCESSING_TIMEOUT", "SPEC_NOT_AVAILABLE", "INVALID_REQUEST", "FATAL_ERROR"];
+        let fallbacks = ["wave", "kiro", "sage", "nobody"];
+        let pick = |list: &[&'static str], index: u8| list[usize::from(index) % list.len()];
+        let state = &self.bench.state;
+        let task = self.call();
+        let in_work = state.may_lease() && !state.is_finished() && state.is_queued(task);
+        match *happening {
+            Happening::Answers if in_work => self.answers(|_| ()),
+            Happening::Fails(code, recoverable, fallback) if in_work => {
+                let fallback = fallback.map(|index| pick(&fallbacks, index));
+                self.fails(pick(&CODES, code), recoverable, fallback)
+            }
+            Happening::Suggests(spec, confidence, automatic) if in_work => {
+                self.suggests(pick(&SPECS, spec), f64::from(confidence) / 100.0, automatic)
+            }
+            Happening::Babbles if in_work => self.says(&json!({ "success": "perhaps" })),
+            Happening::IsLost if in_work => {
+                let asked = self.does(Input::Lease { task, worker: "w".to_owned() });
+                let Some((lease, _)) = asked.bench.state.lease_of(task) else { return asked };
+                asked.does(Input::LeaseLost { task, lease, reason: v1::LeaseLossReason::Silent })
+            }
+            Happening::TimePasses(seconds) => {
+                self.bench.now = self.bench.now.plus(i64::from(seconds) * 100);
+                self.does(Input::Tick { observed: BTreeMap::new() })
+            }
+            Happening::IsPaused => self.does(Input::Pause { request_id: format!("request {number}") }),
+            Happening::IsResumed => self.does(Input::Resume { request_id: format!("request {number}") }),
+            Happening::IsCancelled => {
+                self.bench = self.bench.cancel();
+                self
+            }
+            _ => self,
+        }
+    }
+}
+
+proptest::proptest! {
+    /// Each step is compared with the fold of the log, and so is what a restart would find outstanding.
+    #[test]
+    fn whatever_happens_an_ask_ends_and_its_log_says_the_same(
+        happenings in proptest::collection::vec(happening(), 0..30),
+    ) {
+        let mut asked = Asked::new();
+        for (number, happening) in happenings.iter().enumerate() {
+            if !asked.bench.state.is_finished() {
+                asked = asked.happens(happening, number);
+            }
+        }
+        // Everything goes well from now on.
+        for number in 1_000..1_100 {
+            if asked.bench.state.is_finished() {
+                break;
+            }
+            asked = asked.happens(&Happening::IsResumed, number).happens(&Happening::Answers, number);
+            asked = asked.happens(&Happening::TimePasses(600), number);
+        }
+        proptest::prop_assert!(asked.bench.state.is_finished(), "{:?}", asked.bench.state.status());
+        proptest::prop_assert_eq!(asked.bench.state.outstanding(), [Effect::Finish], "nothing else is left to do");
+        // A spec is called once at most: what was tried before is not tried again.
+        let called = asked.called();
+        let distinct: std::collections::BTreeSet<&String> = called.iter().collect();
+        proptest::prop_assert_eq!(distinct.len(), called.len(), "{:?}", called);
+        let succeeded = asked.bench.state.outcome() == Some(v1::RunOutcome::Succeeded);
+        proptest::prop_assert!(!succeeded || asked.result().response.is_some());
+    }
+}
