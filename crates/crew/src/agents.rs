@@ -57,8 +57,18 @@ pub(crate) struct Agents {
 impl Agents {
     /// Makes an agent known. Whether that is news.
     pub(crate) fn learn(&mut self, mut known: KnownAgent) -> bool {
+        let name: Arc<str> = Arc::from(known.agent.name.as_str());
+        // What the store remembers of a worker is older than what the worker has said since.
+        let is_older = |before: &KnownAgent| {
+            known.source == v1::AgentSource::Worker
+                && before.source == v1::AgentSource::Worker
+                && known.last_seen < before.last_seen
+        };
+        if self.entry(&name).known.as_ref().is_some_and(is_older) {
+            return false;
+        }
         self.registry.agents.insert(known.agent.name.clone(), known.agent.category.clone());
-        let entry = self.entry(&Arc::from(known.agent.name.as_str()));
+        let entry = self.entry(&name);
         let news = entry.known.as_ref().is_none_or(|before| before.agent != known.agent);
         // What the configuration names stays its own, whoever serves it.
         if let Some(before) = entry.known.as_ref().filter(|before| before.source != v1::AgentSource::Worker) {

@@ -20,6 +20,8 @@ pub(crate) struct Connection {
     pub(crate) awaits: BTreeSet<ShardId>,
     pub(crate) reattached: Vec<(OfferId, v1::LeaseRef)>,
     pub(crate) welcomed: bool,
+    /// Results that were passed on to a shard and have no answer yet.
+    owed: BTreeMap<ShardId, u32>,
 }
 
 struct Offer {
@@ -39,6 +41,7 @@ impl Connection {
             awaits: BTreeSet::new(),
             reattached: Vec::new(),
             welcomed: false,
+            owed: BTreeMap::new(),
         }
     }
 
@@ -79,6 +82,22 @@ impl Connection {
         }
     }
 
+    /// The shard owes the worker an answer to a result.
+    pub(crate) fn is_owed(&mut self, shard: ShardId) {
+        let owed = self.owed.entry(shard).or_default();
+        *owed = owed.saturating_add(1);
+    }
+
+    pub(crate) fn is_answered(&mut self, shard: ShardId) {
+        if let Some(owed) = self.owed.get_mut(&shard) {
+            *owed = owed.saturating_sub(1);
+        }
+    }
+
+    fn waits_for(&self, shard: ShardId) -> bool {
+        self.owed.get(&shard).is_some_and(|owed| *owed > 0)
+    }
+
     pub(crate) fn in_use(&self) -> impl Iterator<Item = OfferId> {
         self.in_use.iter().copied()
     }
@@ -115,6 +134,19 @@ impl Connections {
 
     pub(crate) fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
         self.connections.get_mut(&id)
+    }
+
+    /// Connections whose workers wait for an answer of the shard.
+    pub(crate) fn waiting_for(&self, shard: ShardId) -> Vec<ConnectionId> {
+        let waiting = self.connections.iter().filter(|(_, connection)| connection.waits_for(shard));
+        waiting.map(|(id, _)| *id).collect()
+    }
+
+    /// Nobody was listened to for so long: it is not their silence.
+    pub(crate) fn forgive(&mut self, milliseconds: i64) {
+        for connection in self.connections.values_mut() {
+            connection.last_frame = Millis(connection.last_frame.0.saturating_add(milliseconds));
+        }
     }
 
     pub(crate) fn ids(&self) -> Vec<ConnectionId> {

@@ -116,6 +116,8 @@ pub struct Crew {
     pub(crate) agents: Agents,
     pub(crate) queues: Queues,
     pub(crate) slots: Slots,
+    /// Connections that were closed and whose ends have not been seen yet.
+    pub(crate) closed: BTreeSet<ConnectionId>,
     /// Agents for which a slot or a task has come.
     pub(crate) changed: BTreeSet<Arc<str>>,
     pub(crate) gathering_until: Millis,
@@ -143,6 +145,7 @@ impl Crew {
             agents: Agents::default(),
             queues: Queues::default(),
             slots: Slots::default(),
+            closed: BTreeSet::new(),
             changed: BTreeSet::new(),
             gathering_until: Millis::default(),
             timers: BTreeSet::new(),
@@ -152,11 +155,15 @@ impl Crew {
 
     /// Handles one input at the given time and appends to `outputs` what is to be done, in order.
     pub fn handle(&mut self, now: Millis, input: Input, outputs: &mut Vec<Output>) {
+        self.forgive_our_own_stall(now);
         self.now = self.now.max(now);
         std::mem::swap(&mut self.outputs, outputs);
         match input {
             Input::Frame { connection, frame } => self.frame(connection, frame),
-            Input::Disconnected { connection } => self.leave(connection, Departure::Gone),
+            Input::Disconnected { connection } => {
+                self.closed.remove(&connection);
+                self.leave(connection, Departure::Gone);
+            }
             Input::Packet { shard, packet } => self.packet(shard, packet),
             Input::Learn(known) => self.learn(known),
             Input::Wake => {}
@@ -165,6 +172,15 @@ impl Crew {
         self.fire_timers();
         self.offer_slots();
         std::mem::swap(&mut self.outputs, outputs);
+    }
+
+    /// A crew is told something every heartbeat interval at least: where much more time has passed, it stood still, and
+    /// what workers said meanwhile is still to come.
+    fn forgive_our_own_stall(&mut self, now: Millis) {
+        let passed = now.0.saturating_sub(self.now.0);
+        if passed > self.config.heartbeat_ms.saturating_mul(2) {
+            self.connections.forgive(passed.saturating_sub(self.config.heartbeat_ms));
+        }
     }
 
     /// When [`Input::Wake`] is due.
@@ -176,10 +192,11 @@ impl Crew {
     /// All known agents, by name.
     #[must_use]
     pub fn agents(&self) -> Vec<AgentSnapshot> {
+        let running = self.slots.running();
         let snapshot = |(name, known, workers): (&Arc<str>, &KnownAgent, usize)| AgentSnapshot {
             known: known.clone(),
             workers: u32::try_from(workers).unwrap_or(u32::MAX),
-            running: self.slots.running(name),
+            running: running.get(name).copied().unwrap_or(0),
             queued: self.queues.waiting(name),
         };
         self.agents.all().map(snapshot).collect()
@@ -219,10 +236,10 @@ impl Crew {
 
     /// Why no worker will ever answer for the spec that the agent serves; `None` where one may.
     #[must_use]
-    pub fn unavailable(&self, spec: &str, agent: &str) -> Option<v1::Error> {
+    pub fn unavailable(&self, now: Millis, spec: &str, agent: &str) -> Option<v1::Error> {
         let Some(known) = self.agents.known(agent) else {
             // After a start its worker may not have come back yet.
-            return (self.now >= self.gathering_until).then(|| {
+            return (now >= self.gathering_until).then(|| {
                 let message = format!("spec {spec:?} is served by {agent:?}, an agent that nobody knows");
                 codes::error(codes::SPEC_NOT_AVAILABLE, message)
             });

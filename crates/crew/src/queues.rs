@@ -1,6 +1,6 @@
 //! Which runs wait for a slot of which agent, and whose turn it is.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capataz_store::{RunId, ShardId};
@@ -18,8 +18,8 @@ struct Demand {
     tasks: u32,
     /// Slots that were offered to the run and are neither taken nor returned.
     offered: u32,
-    /// It has its place among the turns.
-    in_turn: bool,
+    /// Its place among the turns, while it has one.
+    turn: Option<u64>,
 }
 
 impl Demand {
@@ -28,10 +28,11 @@ impl Demand {
     }
 }
 
-/// One agent's queue. A run has a turn exactly while it wants more slots than it was offered.
+/// One agent's queue. A run has a turn exactly while it wants more slots than it was offered, and is forgotten when it
+/// wants none and was offered none.
 #[derive(Default)]
 struct Queue {
-    turns: VecDeque<Place>,
+    turns: BTreeMap<u64, Place>,
     waiting: BTreeMap<Place, Demand>,
 }
 
@@ -39,12 +40,19 @@ impl Queue {
     fn change(&mut self, place: Place, change: impl FnOnce(&mut Demand)) {
         let demand = self.waiting.entry(place).or_default();
         change(demand);
-        if demand.is_hungry() && !demand.in_turn {
-            demand.in_turn = true;
-            self.turns.push_back(place);
+        match (demand.is_hungry(), demand.turn) {
+            (true, None) => {
+                let turn = self.turns.last_key_value().map_or(0, |(last, _)| last + 1);
+                demand.turn = Some(turn);
+                self.turns.insert(turn, place);
+            }
+            (false, Some(turn)) => {
+                demand.turn = None;
+                self.turns.remove(&turn);
+            }
+            (true, Some(_)) | (false, None) => {}
         }
-        // What has a turn is removed when the turn comes.
-        if demand.tasks == 0 && demand.offered == 0 && !demand.in_turn {
+        if demand.tasks == 0 && demand.offered == 0 {
             self.waiting.remove(&place);
         }
     }
@@ -65,16 +73,12 @@ impl Queues {
     /// The run whose turn it is; it has one slot more on offer.
     pub(crate) fn next(&mut self, agent: &str) -> Option<Place> {
         let queue = self.agents.get_mut(agent)?;
-        while let Some(place) = queue.turns.pop_front() {
-            let Some(demand) = queue.waiting.get_mut(&place) else { continue };
-            demand.in_turn = false;
-            let hungry = demand.is_hungry();
-            queue.change(place, |demand| demand.offered += u32::from(hungry));
-            if hungry {
-                return Some(place);
-            }
-        }
-        None
+        let (_, place) = queue.turns.pop_first()?;
+        queue.change(place, |demand| {
+            demand.turn = None;
+            demand.offered = demand.offered.saturating_add(1);
+        });
+        Some(place)
     }
 
     /// An offer to the run was taken: so many of its tasks still wait.
@@ -105,7 +109,7 @@ impl Queues {
     /// Nothing of the shard waits any more.
     pub(crate) fn forget(&mut self, shard: ShardId) {
         for queue in self.agents.values_mut() {
-            queue.turns.retain(|place| place.shard != shard);
+            queue.turns.retain(|_, place| place.shard != shard);
             queue.waiting.retain(|place, _| place.shard != shard);
         }
     }
@@ -162,5 +166,7 @@ mod tests {
         queues.want(&agent, place(1, 2), 1);
         queues.forget(ShardId(1));
         assert_eq!(queues.next(&agent), None);
+        let queue = queues.agents.get(&agent).unwrap();
+        assert!(queue.turns.is_empty() && queue.waiting.is_empty(), "it takes no memory either");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use capataz_contracts::v1::connect_response::Frame;
 use capataz_policy::planted::{self, Fault};
 use capataz_store::ShardId;
 
@@ -35,9 +36,11 @@ impl Crew {
             }
             ToCrew::Reattached { connection, leases } => self.reattached(shard, connection, leases),
             ToCrew::Tell { connection, frame } => {
-                if self.connections.get(connection).is_some() {
-                    self.send(connection, frame);
+                let Some(hearer) = self.connections.get_mut(connection) else { return };
+                if matches!(frame, Frame::ResultAccepted(_) | Frame::ResultRefused(_)) {
+                    hearer.is_answered(shard);
                 }
+                self.send(connection, frame);
             }
         }
     }
@@ -60,7 +63,13 @@ impl Crew {
             peer.is_open = false;
         }
         self.queues.forget(shard);
-        for connection in self.slots.connections_of(shard) {
+        let mut concerned = self.slots.connections_of(shard);
+        // The answer to a result may be lost as well.
+        concerned.extend(self.connections.waiting_for(shard));
+        for connection in concerned {
+            if self.connections.get(connection).is_none() {
+                continue;
+            }
             self.leave(connection, Departure::Gone);
             self.close(connection, CloseReason::Restarting);
         }

@@ -59,10 +59,13 @@ impl Slots {
         connections
     }
 
-    /// Tasks of the agent that are at work.
-    pub(crate) fn running(&self, agent: &str) -> u32 {
-        let running =
-            self.slots.values().filter(|slot| slot.is_taken && slot.agent.as_deref() == Some(agent));
-        u32::try_from(running.count()).unwrap_or(u32::MAX)
+    /// Tasks at work, by agent.
+    pub(crate) fn running(&self) -> BTreeMap<Arc<str>, u32> {
+        let mut running = BTreeMap::new();
+        for agent in self.slots.values().filter(|slot| slot.is_taken).filter_map(|slot| slot.agent.as_ref()) {
+            let count: &mut u32 = running.entry(Arc::clone(agent)).or_default();
+            *count = count.saturating_add(1);
+        }
+        running
     }
 }

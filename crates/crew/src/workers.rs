@@ -16,6 +16,10 @@ use crate::{ConnectionId, Departure, KnownAgent, Lease, OfferId, Said, ToShard};
 
 impl Crew {
     pub(crate) fn frame(&mut self, id: ConnectionId, frame: Heard) {
+        // What comes on a connection that was closed counts for nothing.
+        if self.closed.contains(&id) {
+            return;
+        }
         let frame = match (self.connections.get_mut(id), frame) {
             (None, Heard::Hello(hello)) => return self.hello(id, hello),
             (None, _) | (Some(_), Heard::Hello(_)) => {
@@ -77,10 +81,11 @@ impl Crew {
             self.leave(connection, Departure::Gone);
             return self.close(connection, CloseReason::Restarting);
         }
-        let Some(worker) = self.connections.get(connection).map(|connection| Arc::clone(&connection.worker))
-        else {
-            return;
-        };
+        let Some(speaker) = self.connections.get_mut(connection) else { return };
+        let worker = Arc::clone(&speaker.worker);
+        if matches!(said, Said::Completed(_) | Said::Failed(_) | Said::Cancelled(_)) {
+            speaker.is_owed(shard);
+        }
         self.tell(shard, ToShard::Said { connection, worker, lease, said: Box::new(said) });
     }
 
@@ -248,6 +253,7 @@ impl Crew {
     }
 
     pub(crate) fn close(&mut self, connection: ConnectionId, reason: CloseReason) {
+        self.closed.insert(connection);
         self.outputs.push(Output::Close { connection, reason });
     }
 

@@ -2,11 +2,13 @@
 //!
 //! Three threads do the work: that of the shards (the driver and its timers), the writer's (group commit), and the
 //! caller's runtime (sockets). Between them go bounded channels; where one is full, callers are told to come back. While
-//! nothing else waits, the shards' thread commits by itself: then a lone caller does not pay for handing over and back.
+//! nothing else waits, a message is handled where it comes from, its commit included (`desk.rs`): a lone caller does not
+//! pay for handing over and back.
 //!
 //! Begin reading with [`Runtime`], then `turning.rs`.
 
 mod clock;
+mod desk;
 mod runtime;
 mod shared;
 mod subscription;

@@ -18,8 +18,9 @@ use capataz_store::{Retention, RunId, ShardId, Store, StoreError, Swept};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::clock::{self, Clock};
+use crate::desk::{Desk, Inbox, Load};
 use crate::shared::Shared;
-use crate::turning::{Memory, Message, Turning};
+use crate::turning::{self, Coming, Memory, Message, Turning};
 use crate::writer::Writer;
 
 /// What a full inbox asks its callers to wait. Milliseconds.
@@ -85,7 +86,8 @@ pub struct Runtime {
 struct Inner {
     shards: Vec<ShardId>,
     store: Arc<dyn Store>,
-    inbox: mpsc::Sender<Message>,
+    inbox: Inbox,
+    desk: Arc<Desk>,
     next_id: AtomicU64,
     shared: Arc<Shared>,
     frames_per_worker: usize,
@@ -110,7 +112,8 @@ pub struct WorkerLink {
 #[derive(Debug)]
 pub struct WorkerSender {
     connection: ConnectionId,
-    inbox: mpsc::Sender<Message>,
+    inbox: Inbox,
+    desk: Arc<Desk>,
 }
 
 impl WorkerLink {
@@ -123,8 +126,11 @@ impl WorkerLink {
 impl WorkerSender {
     /// Hands over a validated frame; waits while the shards are busy. Whether they are still there.
     pub async fn send(&self, frame: connect_request::Frame) -> bool {
-        let input = Input::Frame { connection: self.connection, frame };
-        self.inbox.send(Message::Input(input)).await.is_ok()
+        let message = Message::Input(Input::Frame { connection: self.connection, frame });
+        match self.desk.take(message) {
+            Ok(()) => true,
+            Err(message) => self.inbox.send(message).await,
+        }
     }
 }
 
@@ -152,37 +158,45 @@ impl Runtime {
         known: Known,
         options: Options,
     ) -> Result<Self, StartError> {
-        let (inbox, messages) = mpsc::channel(options.inbox);
+        let (messages_sender, messages) = mpsc::channel(options.inbox);
         let (told_sender, told) = mpsc::unbounded_channel();
-        let (writer, writing) = Writer::start(Arc::clone(&store), told_sender).map_err(StartError::Thread)?;
+        let load = Load::default();
+        let inbox = Inbox::new(messages_sender, load.clone());
+        let (writer, writing) =
+            Writer::start(Arc::clone(&store), told_sender, load.clone()).map_err(StartError::Thread)?;
         let shared = Arc::new(Shared::new(&shards, options.ring_bytes, options.progress_backlog));
         let (ready_sender, ready) = oneshot::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .map_err(StartError::Thread)?;
         let turning = Turning {
             driver: Driver::new(&options.shard, shards.clone()),
             store: Arc::clone(&store),
             clock: Arc::clone(&options.clock),
             writer,
-            told,
-            messages,
+            load: load.clone(),
             inbox: inbox.downgrade(),
+            tasks: runtime.handle().clone(),
             shared: Arc::clone(&shared),
             ring_bytes: options.ring_bytes,
             ready: Some(ready_sender),
             unread: shards.clone(),
             memory: Memory::default(),
         };
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .build()
-            .map_err(StartError::Thread)?;
+        // With one thread for everything, whoever blocks it holds up all others.
+        let may_block = tokio::runtime::Handle::current().metrics().num_workers() > 1;
+        let desk = Arc::new(Desk::new(turning, load, may_block));
+        let (own_desk, coming) = (Arc::clone(&desk), Coming { told, messages });
         let turning = std::thread::Builder::new()
             .name("capataz-shard".to_owned())
-            .spawn(move || runtime.block_on(turning.run()))
+            .spawn(move || runtime.block_on(turning::run(own_desk, coming)))
             .map_err(StartError::Thread)?;
         let inner = Inner {
             shards,
             store,
             inbox,
+            desk,
             next_id: AtomicU64::new(1),
             shared,
             frames_per_worker: options.frames_per_worker,
@@ -306,7 +320,11 @@ impl Runtime {
     async fn ask(&self, request: Request, run: Option<RunId>) -> Result<Answer, Declined> {
         let reply = ReplyId(self.next_id());
         let (sender, receiver) = oneshot::channel();
-        match self.inner.inbox.try_send(Message::Request { reply, request, sender }) {
+        let sent = match self.inner.desk.take(Message::Request { reply, request, sender }) {
+            Ok(()) => Ok(()),
+            Err(message) => self.inner.inbox.try_send(message),
+        };
+        match sent {
             Ok(()) => {}
             Err(mpsc::error::TrySendError::Full(_)) => {
                 return Err(Declined::Overloaded { retry_after_ms: RETRY_AFTER_MS });
@@ -324,8 +342,8 @@ impl Runtime {
         let connection = ConnectionId(self.next_id());
         let (sender, frames) = mpsc::channel(self.inner.frames_per_worker + slots.saturating_mul(4));
         let _ = self.inner.inbox.send(Message::Connect { connection, frames: sender }).await;
-        let inbox = self.inner.inbox.clone();
-        WorkerLink { frames, sender: WorkerSender { connection, inbox } }
+        let (inbox, desk) = (self.inner.inbox.clone(), Arc::clone(&self.inner.desk));
+        WorkerLink { frames, sender: WorkerSender { connection, inbox, desk } }
     }
 
     /// Removes finished runs, keys and blobs of a shard that are over their time.
@@ -335,7 +353,9 @@ impl Runtime {
     pub async fn sweep(&self, shard: ShardId, retention: Retention) -> Result<Swept, StoreError> {
         let (sweeper, receiver) = oneshot::channel();
         let message = Message::Sweep { shard, retention: Box::new(retention), sweeper };
-        self.inner.inbox.send(message).await.map_err(|_| StoreError::Closed)?;
+        if !self.inner.inbox.send(message).await {
+            return Err(StoreError::Closed);
+        }
         receiver.await.unwrap_or(Err(StoreError::Closed))
     }
 
@@ -396,7 +416,7 @@ fn unexpected<T>(answer: &Answer) -> Result<T, Declined> {
 
 /// Tells the shard when a caller no longer waits.
 struct Waiting<'a> {
-    inbox: &'a mpsc::Sender<Message>,
+    inbox: &'a Inbox,
     reply: ReplyId,
     run: Option<RunId>,
     answered: bool,

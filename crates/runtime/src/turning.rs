@@ -1,4 +1,5 @@
-//! The shards' thread: hands what comes to the driver, turn by turn, and carries out what it wants.
+//! Turns: hands what comes to the driver, turn by turn, and carries out what it wants; and the shards' thread, which does
+//! so for all that is not handled at once where it comes from.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -11,9 +12,11 @@ use capataz_shard::feed::Ring;
 use capataz_shard::journal::{Errand, Job, Told, Work, errands, load_session};
 use capataz_shard::{Answer, Driver, Input, Output, ReplyId, Request, Route, find};
 use capataz_store::{Retention, RunId, ShardId, Store, StoreError, Swept};
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clock::Clock;
+use crate::desk::{Desk, Load, WeakInbox};
 use crate::shared::Shared;
 use crate::writer::Writer;
 
@@ -67,16 +70,23 @@ pub(crate) struct Turning {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Clock,
     pub(crate) writer: Writer,
-    pub(crate) told: mpsc::UnboundedReceiver<Told>,
-    pub(crate) messages: mpsc::Receiver<Message>,
+    pub(crate) load: Load,
     /// For what was read meanwhile; weak, so that the thread ends when nobody else can reach it.
-    pub(crate) inbox: mpsc::WeakSender<Message>,
+    pub(crate) inbox: WeakInbox,
+    /// The shards' thread, whose tasks end with it.
+    pub(crate) tasks: Handle,
     pub(crate) shared: Arc<Shared>,
     pub(crate) ring_bytes: usize,
     pub(crate) ready: Option<oneshot::Sender<Result<(), StoreError>>>,
     /// Shards that were never read yet.
     pub(crate) unread: Vec<ShardId>,
     pub(crate) memory: Memory,
+}
+
+/// What comes to the shards' thread.
+pub(crate) struct Coming {
+    pub(crate) told: mpsc::UnboundedReceiver<Told>,
+    pub(crate) messages: mpsc::Receiver<Message>,
 }
 
 /// Who waits for what.
@@ -92,52 +102,117 @@ pub(crate) struct Memory {
     /// How long each unreadable shard was left alone last.
     delays: BTreeMap<ShardId, Duration>,
     outputs: Vec<Output>,
+    /// When the shards' thread looks at what is due, of itself.
+    wakes_at: Option<Timestamp>,
+    stopped: bool,
+}
+
+/// The shards' thread. Nobody waits for it in vain, however it ends.
+pub(crate) async fn run(desk: Arc<Desk>, coming: Coming) {
+    let closing = Closing(Arc::clone(&desk));
+    take_turns(&desk, coming).await;
+    drop(closing);
+}
+
+struct Closing(Arc<Desk>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// Takes turns until it is stopped, or nobody can reach it any more, or a turn has panicked.
+async fn take_turns(desk: &Desk, mut coming: Coming) {
+    let Some(()) = desk.lock().map(|turning| turning.begin()) else { return };
+    let mut messages = Vec::with_capacity(TURN);
+    loop {
+        let Some((wake, now)) = desk.lock().map(|mut turning| turning.sleeps()) else { return };
+        let mut news = None;
+        let mut woken = false;
+        tokio::select! {
+            biased;
+            told = coming.told.recv() => match told {
+                Some(told) => news = Some(told),
+                None => return,
+            },
+            count = coming.messages.recv_many(&mut messages, TURN) => {
+                if count == 0 {
+                    return desk.lock().map_or((), |mut turning| turning.stop());
+                }
+            }
+            () = desk.sooner.notified() => {}
+            () = sleep_until(wake, now) => woken = true,
+        }
+        let Some(mut turning) = desk.lock() else { return };
+        if woken {
+            turning.input(Input::Wake);
+        }
+        let taken = messages.len();
+        for message in messages.drain(..) {
+            if matches!(message, Message::Stop) {
+                return turning.stop();
+            }
+            turning.message(message);
+        }
+        let mut heard = 0;
+        while let Some(told) = news.take().or_else(|| coming.told.try_recv().ok()) {
+            turning.told(told);
+            heard += 1;
+        }
+        turning.load.end(taken + heard);
+        turning.wake_if_due();
+        turning.carry_out(taken <= ALONE);
+    }
 }
 
 impl Turning {
-    pub(crate) async fn run(mut self) {
-        for shard in self.unread.clone() {
-            self.writer.give(Work::Claim(shard));
+    fn begin(&self) {
+        for shard in &self.unread {
+            self.writer.give(Work::Claim(*shard));
         }
-        let mut messages = Vec::with_capacity(TURN);
-        loop {
-            let wake = self.driver.next_wake();
-            let mut taken = 0;
-            tokio::select! {
-                biased;
-                told = self.told.recv() => match told {
-                    Some(told) => self.told(told),
-                    None => return,
-                },
-                count = self.messages.recv_many(&mut messages, TURN) => {
-                    if count == 0 {
-                        return self.stop();
-                    }
-                    taken = count;
-                    for message in messages.drain(..) {
-                        if matches!(message, Message::Stop) {
-                            return self.stop();
-                        }
-                        self.message(message);
-                    }
-                }
-                () = sleep_until(wake, (self.clock)()) => self.input(Input::Wake),
-            }
-            self.listen();
-            self.carry_out(taken <= ALONE);
-        }
+    }
+
+    /// The shards' thread is about to sleep: until when, and what time it is.
+    fn sleeps(&mut self) -> (Option<Timestamp>, Timestamp) {
+        self.memory.wakes_at = self.driver.next_wake();
+        (self.memory.wakes_at, (self.clock)())
+    }
+
+    /// Whether something is due before the shards' thread would look.
+    pub(crate) fn is_due_sooner(&self) -> bool {
+        let due = self.driver.next_wake();
+        due.is_some_and(|due| self.memory.wakes_at.is_none_or(|wakes_at| due < wakes_at))
+    }
+
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.memory.stopped
     }
 
     fn stop(&mut self) {
+        self.memory.stopped = true;
         self.carry_out(false);
-        self.writer.stop();
     }
 
-    /// Hears all that the writer has said.
-    fn listen(&mut self) {
-        while let Ok(told) = self.told.try_recv() {
-            self.told(told);
+    /// Handles a message while nothing else is under way.
+    pub(crate) fn take_alone(&mut self, message: Message) {
+        self.message(message);
+        self.wake_if_due();
+        self.carry_out(true);
+    }
+
+    /// What is due is not put off for as long as messages come.
+    fn wake_if_due(&mut self) {
+        if self.driver.next_wake().is_some_and(|due| due <= (self.clock)()) {
+            self.input(Input::Wake);
         }
+    }
+
+    /// Nothing is carried out any more. Who waits hears so, for nobody is left who could answer.
+    pub(crate) fn end(&mut self) {
+        self.memory = Memory { stopped: true, ..Memory::default() };
+        self.ready = None;
+        self.writer.stop();
     }
 
     fn input(&mut self, input: Input) {
@@ -251,16 +326,14 @@ impl Turning {
         let delay = before.map_or(CLAIM_AGAIN.0, |before| before.saturating_mul(2).min(CLAIM_AGAIN.1));
         self.memory.delays.insert(shard, delay);
         let inbox = self.inbox.clone();
-        tokio::spawn(async move {
+        self.tasks.spawn(async move {
             tokio::time::sleep(delay).await;
-            if let Some(inbox) = inbox.upgrade() {
-                let _ = inbox.send(Message::Claim(shard)).await;
-            }
+            inbox.send(Message::Claim(shard)).await;
         });
     }
 
     /// Carries out what is wanted. `alone`: little has come, so that a commit need not be left to the writer's thread,
-    /// unless something comes meanwhile or the writer is at work.
+    /// unless something else is under way.
     fn carry_out(&mut self, alone: bool) {
         loop {
             let mut writes = Vec::new();
@@ -280,11 +353,8 @@ impl Turning {
             self.memory.outputs = outputs;
             for work in writes {
                 match work {
-                    Work::Append(appends) if alone && self.messages.is_empty() && self.writer.is_idle() => {
-                        let told = self.writer.carry_out(Job::Commit(appends));
-                        // An idle writer has said all that it had to say: that comes first.
-                        self.listen();
-                        for told in told {
+                    Work::Append(appends) if alone && self.load.is_none() => {
+                        for told in self.writer.carry_out(Job::Commit(appends)) {
                             self.told(told);
                         }
                     }
@@ -345,7 +415,7 @@ impl Turning {
     fn load_session(&self, stream: RunId, load: u64) {
         let (store, inbox) = (Arc::clone(&self.store), self.inbox.clone());
         let Some(shard) = self.driver.home(stream) else { return };
-        tokio::task::spawn_blocking(move || {
+        let read = self.tasks.spawn_blocking(move || {
             let input = match load_session(&*store, stream) {
                 Ok(state) => Input::SessionLoaded { stream, load, state: state.map(Box::new) },
                 Err(error) => {
@@ -353,8 +423,11 @@ impl Turning {
                     Input::CommitFailed { shard }
                 }
             };
-            if let Some(inbox) = inbox.upgrade() {
-                let _ = inbox.blocking_send(Message::Input(input));
+            Message::Input(input)
+        });
+        self.tasks.spawn(async move {
+            if let Ok(message) = read.await {
+                inbox.send(message).await;
             }
         });
     }

@@ -1,6 +1,5 @@
 //! The writer's thread: everything that waits becomes one transaction.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -8,6 +7,8 @@ use std::thread::JoinHandle;
 use capataz_shard::journal::{Job, MAX_BATCH, Queue, Scribe, Told, Work};
 use capataz_store::Store;
 use tokio::sync::mpsc::UnboundedSender;
+
+use crate::desk::Load;
 
 enum Message {
     Work(Work),
@@ -17,8 +18,7 @@ enum Message {
 /// Reaches the writer.
 pub(crate) struct Writer {
     scribe: Arc<Mutex<Scribe>>,
-    /// Works that the thread was given and has not done.
-    waiting: Arc<AtomicUsize>,
+    load: Load,
     messages: Sender<Message>,
 }
 
@@ -28,33 +28,25 @@ impl Writer {
     pub(crate) fn start(
         store: Arc<dyn Store>,
         told: UnboundedSender<Told>,
+        load: Load,
     ) -> std::io::Result<(Self, JoinHandle<()>)> {
         let (messages, receiver) = channel();
         let scribe = Arc::new(Mutex::new(Scribe::new(store)));
-        let waiting = Arc::new(AtomicUsize::new(0));
-        let thread = Thread {
-            scribe: Arc::clone(&scribe),
-            waiting: Arc::clone(&waiting),
-            queue: Queue::default(),
-            told,
-        };
+        let thread =
+            Thread { scribe: Arc::clone(&scribe), load: load.clone(), queue: Queue::default(), told };
         let thread = std::thread::Builder::new()
             .name("capataz-writer".to_owned())
             .spawn(move || thread.run(&receiver))?;
-        Ok((Self { scribe, waiting, messages }, thread))
+        Ok((Self { scribe, load, messages }, thread))
     }
 
     pub(crate) fn give(&self, work: Work) {
-        self.waiting.fetch_add(1, Ordering::AcqRel);
+        self.load.begin();
         let _ = self.messages.send(Message::Work(work));
     }
 
-    /// Whether all that was given is done, and all that there was to tell of it was told.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.waiting.load(Ordering::Acquire) == 0
-    }
-
-    /// Does it on the caller's thread, which blocks meanwhile. Only for an idle writer: order is lost otherwise.
+    /// Does it on the caller's thread, which blocks meanwhile. Only while nothing else is under way: order is lost
+    /// otherwise.
     pub(crate) fn carry_out(&self, job: Job) -> Vec<Told> {
         let mut told = Vec::new();
         lock(&self.scribe).carry_out(job, &mut told);
@@ -69,7 +61,7 @@ impl Writer {
 
 struct Thread {
     scribe: Arc<Mutex<Scribe>>,
-    waiting: Arc<AtomicUsize>,
+    load: Load,
     queue: Queue,
     told: UnboundedSender<Told>,
 }
@@ -95,7 +87,7 @@ impl Thread {
                 self.carry_out(job);
                 next = receiver.try_recv().ok();
             }
-            self.waiting.fetch_sub(given, Ordering::AcqRel);
+            self.load.end(given);
         }
     }
 
@@ -103,7 +95,10 @@ impl Thread {
         let mut told = Vec::new();
         lock(&self.scribe).carry_out(job, &mut told);
         for told in told {
-            let _ = self.told.send(told);
+            self.load.begin();
+            if self.told.send(told).is_err() {
+                self.load.end(1);
+            }
         }
     }
 }

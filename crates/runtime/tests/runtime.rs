@@ -56,7 +56,7 @@ async fn start_at_last(shard: &Runtime, key: &str) -> (RunId, bool) {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_commit_that_fails_is_told_as_unavailable_and_the_same_key_starts_the_run_once() {
     let store = MemoryStore::new();
     let shard = shard(&store, Options::default()).await;
@@ -67,7 +67,7 @@ async fn a_commit_that_fails_is_told_as_unavailable_and_the_same_key_starts_the_
     assert_eq!(start_at_last(&shard, "k").await, (run, false));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_commit_whose_reply_was_lost_has_happened_and_the_same_key_finds_its_run() {
     let store = MemoryStore::new();
     let shard = shard(&store, Options::default()).await;
@@ -82,7 +82,7 @@ async fn a_commit_whose_reply_was_lost_has_happened_and_the_same_key_finds_its_r
     );
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_worker_is_sent_away_when_the_shard_is_read_again_and_gets_its_work_when_it_is_back() {
     let store = MemoryStore::new();
     let shard = shard(&store, Options::default()).await;
@@ -118,7 +118,7 @@ async fn a_worker_is_sent_away_when_the_shard_is_read_again_and_gets_its_work_wh
     assert_eq!(result.outcome(), v1::RunOutcome::Succeeded);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_has_ended_is_no_longer_kept_and_then_the_store_has_its_end() {
     let store = MemoryStore::new();
     let shard = shard(&store, Options::default()).await;
@@ -141,7 +141,7 @@ async fn a_run_that_has_ended_is_no_longer_kept_and_then_the_store_has_its_end()
     assert!(store.get_run(run).unwrap().unwrap().summary.finished_at.is_some());
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn more_runs_than_the_shard_holds_are_refused_with_a_hint_when_to_come_back() {
     let store = MemoryStore::new();
     let mut options = Options::default();
@@ -155,7 +155,7 @@ async fn more_runs_than_the_shard_holds_are_refused_with_a_hint_when_to_come_bac
     assert!(retry_after_ms > 0);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_shard_that_another_daemon_has_claimed_acknowledges_nothing() {
     let store = MemoryStore::new();
     let old = shard(&store, Options::default()).await;
@@ -166,7 +166,7 @@ async fn a_shard_that_another_daemon_has_claimed_acknowledges_nothing() {
     assert!(start_at_last(&new, "2").await.1, "the fenced daemon has written nothing");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_of_a_single_task_costs_exactly_two_commits() {
     let store = MemoryStore::new();
     let shard = shard(&store, Options::default()).await;
@@ -185,4 +185,20 @@ async fn a_run_of_a_single_task_costs_exactly_two_commits() {
     let Ok(WaitReply::Finished { .. }) = answer else { panic!("not finished") };
     // Each append was a commit of its own: nothing else was on its way.
     assert_eq!(store.bounds(ShardId(0)).unwrap().newest.0, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_waits_in_vain_for_shards_that_have_stopped() {
+    let store = MemoryStore::new();
+    let runtime = shard(&store, Options::default()).await;
+    let (mut frames, _sender) = runtime.connect(1).await.split();
+    let (run, _) = start_at_last(&runtime, "k").await;
+    let waiting = tokio::spawn({
+        let runtime = runtime.clone();
+        async move { runtime.wait(run).await }
+    });
+    runtime.stop(Duration::ZERO).await;
+    assert!(matches!(waiting.await.unwrap(), Err(Declined::Unavailable)));
+    assert_eq!(frames.recv().await, None, "the worker's stream ends");
+    assert!(matches!(runtime.start_run(start("k")).await, Err(Declined::Unavailable)));
 }

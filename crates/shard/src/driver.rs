@@ -310,7 +310,10 @@ impl Turn<'_> {
             Input::SessionLoaded { stream, load, state } => {
                 self.shard_of(stream, shard::Input::SessionLoaded { stream, load, state });
             }
-            Input::Sweep { shard, retention } => self.shard(shard, shard::Input::Sweep(retention)),
+            Input::Sweep { shard, retention } if self.driver.shards.contains_key(&shard) => {
+                self.shard(shard, shard::Input::Sweep(retention));
+            }
+            Input::Sweep { shard, .. } => self.outputs.push(Output::Sweep { shard, retention: None }),
             Input::Swept { shard } => self.shard(shard, shard::Input::Swept),
             Input::Answered { run, query, answer } => {
                 let answer = self.judged(answer);
@@ -366,7 +369,7 @@ impl Turn<'_> {
         let Found { spec, target, rerouted, default_spec } = found;
         let crew = &self.driver.crew;
         let target = target.map(|(routing, agent)| {
-            let unavailable = crew.unavailable(&routing.spec, &agent);
+            let unavailable = crew.unavailable(Millis(self.now.0), &routing.spec, &agent);
             RoutedSpec { routing, absent: crew.is_absent(&agent), agent, unavailable }
         });
         QueryAnswer::Routed(Routed { spec, target, rerouted, default_spec })

@@ -217,10 +217,15 @@ impl Scribe {
                 }
             }
             Job::Other(Work::Agents(agents)) => {
-                if let Some(writer) = self.writers.values_mut().next()
-                    && let Err(error) = writer.put_agents(&agents)
-                {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "agents were not remembered");
+                // They are nobody's: whichever writer can, remembers them.
+                for writer in self.writers.values_mut() {
+                    match writer.put_agents(&agents) {
+                        Ok(()) => break,
+                        Err(error) => {
+                            let error = &error as &dyn std::error::Error;
+                            tracing::warn!(error, "agents were not remembered");
+                        }
+                    }
                 }
             }
             Job::Other(Work::Sweep { shard, retention }) => {

@@ -162,6 +162,13 @@ impl Leases {
         false
     }
 
+    /// Nobody was listened to for so long: acknowledgements may still be to come.
+    pub(crate) fn forgive(&mut self, milliseconds: i64) {
+        for held in self.held.values_mut() {
+            held.ack_by = held.ack_by.map(|by| by.plus(milliseconds));
+        }
+    }
+
     /// What works at the other end of the connection.
     pub(crate) fn seated_at(&self, connection: ConnectionId) -> Vec<(RunId, TaskRef, u64)> {
         self.tokens(self.seated.get(&connection))

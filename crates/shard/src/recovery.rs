@@ -20,7 +20,9 @@ impl Shard {
             }
         }
         self.recover_sessions(recovered.sessions);
-        self.open();
+        if self.mode == Mode::Running {
+            self.open();
+        }
     }
 
     fn take_up(&mut self, run: RunId, state: RunState) {

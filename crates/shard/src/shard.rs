@@ -247,6 +247,11 @@ impl Shard {
     /// Handles one input at the given time (Unix milliseconds) and appends to `outputs` what is to be done, in order.
     /// What it decides is appended at the end of the turn ([`Shard::end_turn`]).
     pub fn handle(&mut self, now: Timestamp, input: Input, outputs: &mut Vec<Output>) {
+        // A shard is told something every heartbeat interval at least: it stood still where much more time has passed.
+        let passed = now.0.saturating_sub(self.now.0);
+        if passed > self.config.heartbeat_ms.saturating_mul(2) {
+            self.leases.forgive(passed.saturating_sub(self.config.heartbeat_ms));
+        }
         self.now = self.now.max(now);
         std::mem::swap(&mut self.outputs, outputs);
         match input {

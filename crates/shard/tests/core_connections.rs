@@ -5,6 +5,7 @@
 use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear};
 use capataz_crew::{CloseReason, ConnectionId};
 use capataz_engine::Timestamp;
+use capataz_shard::driver::{Carried, Wire};
 use capataz_shard::shard::Config;
 use capataz_shard::{Driver, Input, Output, Recovered};
 use capataz_store::{Epoch, ShardId};
@@ -118,5 +119,70 @@ fn a_silent_worker_is_given_up_in_20_s_wherever_its_last_frame_fell_between_two_
         let silent_for = at - last_frame;
         assert!((15_000..=NOTICED_MS).contains(&silent_for), "{offset}: {silent_for} ms");
         assert!(bench.heard_at().iter().all(|heard| *heard < at), "nothing is said to a dead connection");
+    }
+}
+
+#[test]
+fn what_was_not_heard_while_the_daemon_stood_still_is_not_silence() {
+    let mut bench = Bench::new();
+    bench.pass(4_000);
+    bench.say(Say::Heartbeat(v1::Heartbeat {}));
+    // Suspended for an hour: nothing that is due is done, and nothing that comes is read.
+    bench.now += 3_600_000;
+    bench.input(Input::Wake);
+    assert_eq!(bench.closed(), None);
+    bench.say(Say::Heartbeat(v1::Heartbeat {}));
+    bench.pass(4_000);
+    assert_eq!(bench.closed(), None);
+    // From then on silence counts as ever.
+    let last_frame = bench.now - 4_000;
+    bench.pass(60_000);
+    let Some((at, CloseReason::Silent)) = bench.closed() else { panic!("not given up") };
+    assert!(at - last_frame <= NOTICED_MS, "{} ms", at - last_frame);
+}
+
+#[test]
+fn nothing_that_comes_after_a_second_hello_counts() {
+    let mut bench = Bench::new();
+    let hello = v1::Hello { worker_id: "w".to_owned(), slots: 1, ..Default::default() };
+    bench.say(Say::Hello(hello.clone()));
+    assert!(matches!(bench.closed(), Some((_, CloseReason::Protocol))));
+    let heard = bench.heard_at().len();
+    bench.say(Say::Hello(hello.clone()));
+    assert_eq!(bench.heard_at().len(), heard, "nobody is welcomed on a stream that was closed");
+    // The end of the stream is seen: its number means nothing any more.
+    bench.input(Input::Disconnected { connection: WORKER });
+    bench.say(Say::Hello(hello));
+    assert_eq!(bench.heard_at().len(), heard + 1);
+}
+
+/// The answer was on its way when the commit failed: the worker has no slot any more, and would wait for ever.
+#[test]
+fn a_worker_whose_answer_is_lost_with_the_shards_memory_has_to_come_back() {
+    let mut bench = Bench::new();
+    let lease =
+        v1::LeaseRef { run_id: "00000000-0000-7000-8000-000000000001".to_owned(), ..Default::default() };
+    bench.say(Say::Failed(v1::Failed { lease: Some(lease.clone()), ..Default::default() }));
+    bench.input(Input::CommitFailed { shard: SHARD });
+    assert_eq!(bench.closed(), None, "it has its answer");
+    bench.input(Input::Recovered {
+        shard: SHARD,
+        recovered: Recovered { epoch: Epoch(2), runs: Vec::new(), sessions: Vec::new(), agents: Vec::new() },
+    });
+    let mut wire = Cut;
+    let said = Say::Failed(v1::Failed { lease: Some(lease), ..Default::default() });
+    let mut outputs = Vec::new();
+    let frame = Input::Frame { connection: WORKER, frame: said };
+    bench.core.handle_over(Timestamp(bench.now), frame, &mut wire, &mut outputs);
+    bench.input(Input::CommitFailed { shard: SHARD });
+    assert!(matches!(bench.closed(), Some((_, CloseReason::Restarting))));
+}
+
+/// A wire that nothing passes.
+struct Cut;
+
+impl Wire for Cut {
+    fn carry(&mut self, _: Carried) -> Option<Carried> {
+        None
     }
 }
