@@ -7,10 +7,11 @@ use capataz_store::RunId;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Timer {
+    /// The end of the time in which a lease's worker may come back. Before the run's deadline at the same time, which may
+    /// be another one then.
+    Reattach(RunId, TaskRef, u64),
     /// The run's next deadline.
     Run(RunId),
-    /// The end of the time in which a lease's worker may come back.
-    Reattach(RunId, TaskRef, u64),
     /// A word to the crew.
     Beat,
 }
