@@ -31,6 +31,7 @@ pub mod validate;
 pub mod version;
 mod violation;
 pub mod wire;
+pub mod within;
 mod work;
 
 pub use canonical::canonical;

@@ -4,21 +4,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capataz_contracts::v1;
+use capataz_contracts::within::{as_bytes, number};
 use capataz_policy::registry::Registry;
 use capataz_store::Millis;
 
 use crate::ConnectionId;
 
 /// An agent that plans may name.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct KnownAgent {
+    #[serde(with = "as_bytes::one")]
     pub agent: v1::Agent,
+    #[serde(with = "number")]
     pub source: v1::AgentSource,
     pub last_seen: Option<Millis>,
 }
 
 /// What plans may name.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Known {
     pub agents: Vec<KnownAgent>,
     /// Without the prefix `/elsabro:`.

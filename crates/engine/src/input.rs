@@ -21,14 +21,18 @@ impl fmt::Display for TaskRef {
 }
 
 /// The closed list of what [`decide`](crate::decide()) handles; each variant in a file of its own.
-#[derive(Clone, Debug, PartialEq)]
+///
+/// What a user asks for can be written down. The rest is a shard's own: it follows from what the shard was told.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum Input {
     /// A worker has a free slot for a queued task.
+    #[serde(skip)]
     Lease {
         task: TaskRef,
         worker: String,
     },
     /// The holder of a lease is gone, silent, or gave the task back unbegun.
+    #[serde(skip)]
     LeaseLost {
         task: TaskRef,
         lease: u64,
@@ -36,6 +40,7 @@ pub enum Input {
     },
     /// A worker answers its assignment.
     /// `log` is the end of what the agent logged; `usage` is what the work used of models.
+    #[serde(skip)]
     Report {
         task: TaskRef,
         lease: u64,
@@ -45,23 +50,28 @@ pub enum Input {
         usage: Option<v1::Usage>,
     },
     /// No worker that serves the agent is connected.
+    #[serde(skip)]
     AgentAbsent {
         task: TaskRef,
     },
     /// It is the ask's turn in its session.
+    #[serde(skip)]
     SessionTurn {
         context: v1::SessionContext,
     },
     /// The answer to [`Effect::Query`](crate::Effect::Query).
+    #[serde(skip)]
     Answered {
         query: QueryId,
         answer: QueryAnswer,
     },
     /// At least one deadline of the run has passed. `observed` tells of the leases in [`RunState::due`](crate::RunState::due).
+    #[serde(skip)]
     Tick {
         observed: BTreeMap<TaskRef, Observed>,
     },
     /// The run has more events than it may have; where it has fewer than `limit`, its state has too many bytes.
+    #[serde(skip)]
     LimitExceeded {
         limit: u64,
     },
@@ -92,6 +102,7 @@ pub enum Input {
     },
     /// An action for an interactive session; validated, with every default filled in.
     Propose {
+        #[serde(with = "crate::snapshot::as_bytes::one")]
         action: Box<v1::Action>,
         request_id: String,
     },

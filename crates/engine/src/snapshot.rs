@@ -3,6 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use capataz_contracts::v1;
+pub(crate) use capataz_contracts::within::{as_bytes, number};
+use serde::de::Error as _;
+use serde::ser::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::fold::state::{AskedQuestion, Phase, RunState, Timer, Timestamp, WaveState};
 use crate::fold::upcast::Upcaster;
@@ -117,91 +121,21 @@ impl RunState {
     }
 }
 
+/// As its snapshot, within other encodings.
+impl Serialize for RunState {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.snapshot().map_err(S::Error::custom)?.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for RunState {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let snapshot = Vec::<u8>::deserialize(deserializer)?;
+        Self::from_snapshot(&snapshot).map_err(D::Error::custom)
+    }
+}
+
 fn unanswered(questions: &[AskedQuestion]) -> BTreeMap<String, usize> {
     let open = questions.iter().enumerate().filter(|(_, asked)| asked.question.answer.is_none());
     open.map(|(place, asked)| (asked.question.question_id.clone(), place)).collect()
-}
-
-/// Enums of the contract within a snapshot, as their numbers.
-pub(crate) mod number {
-    use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub(crate) fn serialize<E: Copy + Into<i32>, S: Serializer>(
-        value: &E,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        let number: i32 = (*value).into();
-        number.serialize(serializer)
-    }
-
-    pub(crate) fn deserialize<'de, E: TryFrom<i32, Error: std::fmt::Display>, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<E, D::Error> {
-        E::try_from(i32::deserialize(deserializer)?).map_err(D::Error::custom)
-    }
-}
-
-/// Messages of the contract within a snapshot, as their protobuf bytes.
-pub(crate) mod as_bytes {
-    use prost::Message;
-    use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub(crate) mod one {
-        use super::{Deserialize, Deserializer, Error, Message, Serialize, Serializer};
-
-        pub(crate) fn serialize<M: Message, S: Serializer>(
-            message: &M,
-            serializer: S,
-        ) -> Result<S::Ok, S::Error> {
-            message.encode_to_vec().serialize(serializer)
-        }
-
-        pub(crate) fn deserialize<'de, M: Message + Default, D: Deserializer<'de>>(
-            deserializer: D,
-        ) -> Result<M, D::Error> {
-            let bytes = Vec::<u8>::deserialize(deserializer)?;
-            M::decode(bytes.as_slice()).map_err(D::Error::custom)
-        }
-    }
-
-    pub(crate) mod option {
-        use super::{Deserialize, Deserializer, Error, Message, Serialize, Serializer};
-
-        pub(crate) fn serialize<M: Message, S: Serializer>(
-            message: &Option<M>,
-            serializer: S,
-        ) -> Result<S::Ok, S::Error> {
-            message.as_ref().map(Message::encode_to_vec).serialize(serializer)
-        }
-
-        pub(crate) fn deserialize<'de, M: Message + Default, D: Deserializer<'de>>(
-            deserializer: D,
-        ) -> Result<Option<M>, D::Error> {
-            let bytes = Option::<Vec<u8>>::deserialize(deserializer)?;
-            bytes.map(|bytes| M::decode(bytes.as_slice())).transpose().map_err(D::Error::custom)
-        }
-    }
-
-    pub(crate) mod list {
-        use super::{Deserialize, Deserializer, Error, Message, Serialize, Serializer};
-
-        pub(crate) fn serialize<M: Message, S: Serializer>(
-            messages: &[M],
-            serializer: S,
-        ) -> Result<S::Ok, S::Error> {
-            messages.iter().map(Message::encode_to_vec).collect::<Vec<_>>().serialize(serializer)
-        }
-
-        pub(crate) fn deserialize<'de, M: Message + Default, D: Deserializer<'de>>(
-            deserializer: D,
-        ) -> Result<Vec<M>, D::Error> {
-            let list = Vec::<Vec<u8>>::deserialize(deserializer)?;
-            list.iter()
-                .map(|bytes| M::decode(bytes.as_slice()))
-                .collect::<Result<_, _>>()
-                .map_err(D::Error::custom)
-        }
-    }
 }

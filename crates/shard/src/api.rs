@@ -10,7 +10,7 @@ use capataz_policy::registry::Batch;
 use capataz_store::{BlobHash, IdempotencyKey, RunId};
 
 /// What a caller asks for. Already validated. Each has a reply type of its own.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub enum Request {
     /// Answered with a [`StartReply`].
     Start(Box<StartRequest>),
@@ -26,7 +26,7 @@ pub enum Request {
     ListAgents,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct StartRequest {
     pub run: RunId,
     pub start: StartRun,

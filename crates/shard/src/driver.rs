@@ -20,8 +20,8 @@ use crate::sessions::session_stream;
 use crate::shard::{self, Attached, Config, Published, Recovered, ReplyId, Shard};
 use crate::turns::Found;
 
-/// What a daemon's shards and its crew are told.
-#[derive(Clone, Debug)]
+/// What a daemon's shards and its crew are told. A daemon gets none that cannot be written down.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub enum Input {
     Request {
         reply: ReplyId,
@@ -35,6 +35,7 @@ pub enum Input {
     /// A validated frame of a worker; the first one of a connection is its hello.
     Frame {
         connection: ConnectionId,
+        #[serde(with = "crate::forms::frame")]
         frame: connect_request::Frame,
     },
     Disconnected {
@@ -73,11 +74,14 @@ pub enum Input {
     Answered {
         run: RunId,
         query: QueryId,
+        #[serde(with = "crate::forms::found")]
         answer: Found,
     },
     /// What the configuration names; beside what is known already.
     Learn(Known),
-    /// A message between a shard and the crew, which the wire has kept.
+    /// A message between a shard and the crew, which the wire has kept. No wire within a process does, so that this
+    /// is never written down.
+    #[serde(skip)]
     Carried(Box<Carried>),
     /// The time of [`Driver::next_wake`] has come.
     Wake,

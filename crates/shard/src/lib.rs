@@ -5,6 +5,7 @@
 //! - [`Driver`] joins a daemon's shards and its crew: every change of any of them is one [`driver::Input`].
 //! - [`journal`] is the writer's part: what is committed together, in which order, and how a shard is claimed and read.
 //! - [`feed`] streams events without gaps.
+//! - [`trace`] writes every input down, and replays it.
 //!
 //! The tokio shell, the simulator and the tests drive this same code. Its rules:
 //!
@@ -19,6 +20,7 @@ mod api;
 mod commits;
 pub mod driver;
 pub mod feed;
+mod forms;
 pub mod journal;
 mod leases;
 mod outbox;
@@ -29,6 +31,7 @@ mod runs;
 mod sessions;
 pub mod shard;
 mod timers;
+pub mod trace;
 mod turns;
 mod workers;
 

@@ -19,11 +19,13 @@ use crate::sessions::{Load, Sessions};
 use crate::timers::{Timer, Timers};
 
 /// Names a caller that waits for an answer; given by the shell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct ReplyId(pub u64);
 
 /// Limits and times of a shard, and the times that it shares with the crew. Milliseconds unless the name says otherwise.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Config {
     /// A worker's frame is due at least this often, and so is one of ours to it.
     pub heartbeat_ms: i64,
@@ -107,7 +109,7 @@ pub enum Input {
 }
 
 /// What a claim of the shard found.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Recovered {
     pub epoch: Epoch,
     pub runs: Vec<(RunId, RunState)>,

@@ -46,15 +46,19 @@ impl std::str::FromStr for RunId {
 }
 
 /// A fixed part of all runs, owned by one daemon at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct ShardId(pub u32);
 
 /// The number of a claim of a shard, which grows with each claim. Appends of an older epoch are refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct Epoch(pub u64);
 
 /// The place of an append in its shard, from 1, growing in commit order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize, serde::Deserialize,
+)]
 pub struct Position(pub u64);
 
 /// A time in Unix milliseconds.
@@ -117,11 +121,26 @@ pub struct Create {
 }
 
 /// A claim on a client's idempotency key. At most one run has each key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct IdempotencyKey {
+    #[serde(with = "octets")]
     pub key: Bytes,
     /// The BLAKE3 hash of the canonical request.
     pub request: [u8; 32],
+}
+
+/// Bytes, within other encodings.
+mod octets {
+    use bytes::Bytes;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
+        bytes.as_ref().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+        Vec::<u8>::deserialize(deserializer).map(Bytes::from)
+    }
 }
 
 /// The changing columns of the run list.
@@ -137,7 +156,7 @@ pub struct Summary {
     pub tasks_settled: u32,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum AppendOutcome {
     Committed(Position),
     /// The run's log does not end at `first_seq - 1`, the run to be created exists, or the append is not well formed.
@@ -229,7 +248,9 @@ pub struct AgentRow {
 }
 
 /// The BLAKE3 hash of a blob's content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct BlobHash(pub [u8; 32]);
 
 impl BlobHash {
@@ -282,7 +303,7 @@ pub struct Swept {
 }
 
 /// Which finished runs go.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Retention {
     /// Streams that stay, however old they are: somebody works with them.
     pub keep: BTreeSet<RunId>,

@@ -9,23 +9,25 @@ use super::turn::{Turn, encode};
 use super::{Decision, Refusal, advance};
 use crate::fold::EVENT_FORMAT;
 use crate::fold::state::{RunState, Timestamp};
+use crate::snapshot::as_bytes;
 
 /// What a run is to do.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum Work {
     /// Validated and materialised ([`Plan::materialise`](crate::Plan::materialise)).
-    Plan(v1::Plan),
+    Plan(#[serde(with = "as_bytes::one")] v1::Plan),
     /// Validated, with its request id filled in.
-    Ask(v1::Ask),
+    Ask(#[serde(with = "as_bytes::one")] v1::Ask),
     /// Validated and materialised, with its run's id filled in.
-    Script(Box<v1::Script>),
+    Script(#[serde(with = "as_bytes::one")] Box<v1::Script>),
 }
 
 /// What a run is started with.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct StartRun {
     pub work: Work,
     pub labels: BTreeMap<String, String>,
+    #[serde(with = "as_bytes::option")]
     pub parent: Option<v1::ParentRef>,
 }
 
