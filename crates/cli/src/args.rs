@@ -124,6 +124,7 @@ pub enum Command {
 Examples:
   capataz serve --data-dir ./data
   capataz serve --config crew.toml --check     show the effective settings, start nothing
+  capataz serve --trace bug.trace              record all inputs, to report a bug
   CAPATAZ_LOG=debug capataz serve --log-format json")]
 pub struct ServeArgs {
     /// Configuration file [default: capataz.toml of the working folder, if it exists]
@@ -141,6 +142,14 @@ pub struct ServeArgs {
     /// Print the effective settings and where each comes from, and start nothing
     #[arg(long)]
     pub check: bool,
+    /// Record all inputs of the shards in a new file, for `cargo xtask simulate --replay`
+    ///
+    /// The file contains every payload, so it is as secret as the data folder.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Size at which the recording ends
+    #[arg(long, value_name = "SIZE", default_value = "256MB", value_parser = byte_size, requires = "trace")]
+    pub trace_limit: u64,
     /// What to log: error, warn, info, debug, trace, or per module as in `capataz=debug,info`
     #[arg(long, env = "CAPATAZ_LOG", default_value = "info", value_name = "FILTER")]
     pub log: String,
@@ -266,6 +275,15 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_millis(u64::try_from(milliseconds).unwrap_or_default()))
 }
 
+/// Bytes: a number, with KB, MB or GB after it.
+fn byte_size(text: &str) -> Result<u64, String> {
+    let units = [("KB", 1_000), ("MB", 1_000_000), ("GB", 1_000_000_000)];
+    let unit = units.into_iter().find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?, bytes)));
+    let (number, unit) = unit.unwrap_or((text, 1));
+    let bytes = number.trim_end().parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    bytes.ok_or_else(|| "a size is a number of bytes, or a number with KB, MB or GB".to_owned())
+}
+
 /// The enum value that JSON calls `text`.
 fn named<T>(text: &str, prefix: &str, from: fn(&str) -> Option<T>) -> Result<T, String> {
     from(&format!("{prefix}{}", text.to_ascii_uppercase())).ok_or_else(|| format!("unknown value {text}"))
@@ -315,6 +333,10 @@ mod tests {
         assert!(label("Env=ci").is_err());
         assert_eq!(parse_duration("1m 30s"), Ok(Duration::from_secs(90)));
         assert!(parse_duration("90").is_err());
+        assert_eq!(byte_size("256MB"), Ok(256_000_000));
+        assert_eq!(byte_size("12"), Ok(12));
+        assert!(byte_size("a lot").is_err());
+        assert!(byte_size("99999999999GB").is_err());
         assert_eq!(status("running"), Ok(v1::RunStatus::Running));
         assert_eq!(outcome("succeeded_with_failures"), Ok(v1::RunOutcome::SucceededWithFailures));
         assert!(outcome("good").is_err());

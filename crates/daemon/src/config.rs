@@ -7,6 +7,7 @@ use std::time::Duration;
 use capataz_contracts::duration;
 use capataz_hosts::browsers::BrowserConfig;
 use capataz_hosts::commands::{ProcessAgent, ShimCommand};
+use capataz_runtime::Trace;
 use figment::Figment;
 use figment::providers::{Format as _, Serialized};
 use serde::{Deserialize, Deserializer};
@@ -66,6 +67,9 @@ pub struct Config {
     /// Where the time comes from; for programs that embed the daemon.
     #[serde(skip)]
     pub clock: Clock,
+    /// Where everything that the shards are told is recorded, for whoever looks for a fault; `None` for nowhere.
+    #[serde(skip)]
+    pub trace: Option<Trace>,
     /// Where each value came from.
     #[serde(skip)]
     origins: Vec<(String, String, String)>,
@@ -177,6 +181,7 @@ impl Config {
             shim: None,
             demo_page: false,
             clock: Clock::default(),
+            trace: None,
             origins: Vec::new(),
         }
     }

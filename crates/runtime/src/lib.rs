@@ -9,6 +9,7 @@
 
 mod clock;
 mod desk;
+mod recorder;
 mod runtime;
 mod shared;
 mod subscription;
@@ -16,5 +17,6 @@ mod turning;
 mod writer;
 
 pub use clock::{Clock, now};
+pub use recorder::Trace;
 pub use runtime::{Options, Runtime, StartError, WorkerLink, WorkerSender};
 pub use subscription::{CursorError, Item, Subscription};

@@ -1,5 +1,6 @@
 //! [`Runtime`]: the handle by which everybody reaches the shards and the crew.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -10,6 +11,7 @@ use capataz_crew::{AgentSnapshot, ConnectionId, Known};
 use capataz_engine::Timestamp;
 use capataz_policy::registry::Batch;
 use capataz_shard::shard::Config;
+use capataz_shard::trace::Header;
 use capataz_shard::{
     Answer, CommandReply, Declined, Driver, Input, ReplyId, Request, Route, StartReply, StartRequest,
     TransitionReply, WaitReply,
@@ -19,6 +21,7 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::clock::{self, Clock};
 use crate::desk::{Desk, Inbox, Load};
+use crate::recorder::{Recorder, Trace};
 use crate::shared::Shared;
 use crate::turning::{self, Coming, Memory, Message, Turning};
 use crate::writer::Writer;
@@ -40,6 +43,8 @@ pub struct Options {
     pub progress_backlog: usize,
     /// The time of everything that the shards decide.
     pub clock: Clock,
+    /// Where everything that the shards are told is recorded; `None` for nowhere.
+    pub trace: Option<Trace>,
 }
 
 impl std::fmt::Debug for Options {
@@ -62,6 +67,7 @@ impl Default for Options {
             frames_per_worker: 1_024,
             progress_backlog: 256,
             clock: Arc::new(clock::now),
+            trace: None,
         }
     }
 }
@@ -73,6 +79,12 @@ pub enum StartError {
     Thread(#[source] std::io::Error),
     #[error("the store could not be opened")]
     Store(#[source] StoreError),
+    #[error("the trace {} cannot be written", file.display())]
+    Trace {
+        file: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
     #[error("the shards' thread ended")]
     Gone,
 }
@@ -151,13 +163,14 @@ impl Runtime {
     /// Claims the shards, reads their unfinished runs and starts the threads. `known` is what the configuration names.
     ///
     /// # Errors
-    /// The store cannot be read, or a thread cannot be started.
+    /// The store cannot be read, the trace cannot be created, or a thread cannot be started.
     pub async fn start(
         shards: Vec<ShardId>,
         store: Arc<dyn Store>,
         known: Known,
         options: Options,
     ) -> Result<Self, StartError> {
+        let recording = record(&options, &shards)?;
         let (messages_sender, messages) = mpsc::channel(options.inbox);
         let (told_sender, told) = mpsc::unbounded_channel();
         let load = Load::default();
@@ -170,10 +183,12 @@ impl Runtime {
             .enable_time()
             .build()
             .map_err(StartError::Thread)?;
+        let (recorder, recording) = recording.unzip();
         let turning = Turning {
             driver: Driver::new(&options.shard, shards.clone()),
             store: Arc::clone(&store),
             clock: Arc::clone(&options.clock),
+            recorder,
             writer,
             load: load.clone(),
             inbox: inbox.downgrade(),
@@ -201,7 +216,7 @@ impl Runtime {
             shared,
             frames_per_worker: options.frames_per_worker,
             clock: options.clock,
-            threads: Mutex::new(vec![writing, turning]),
+            threads: Mutex::new([writing, turning].into_iter().chain(recording).collect()),
         };
         let handle = Self { inner: Arc::new(inner) };
         handle.learn(known).await;
@@ -406,6 +421,13 @@ impl Runtime {
     fn next_id(&self) -> u64 {
         self.inner.next_id.fetch_add(1, Ordering::Relaxed)
     }
+}
+
+/// Begins the trace, where there is to be one.
+fn record(options: &Options, shards: &[ShardId]) -> Result<Option<(Recorder, JoinHandle<()>)>, StartError> {
+    let Some(trace) = &options.trace else { return Ok(None) };
+    let started = Recorder::start(trace, &Header::of_this_build(&options.shard, shards));
+    started.map(Some).map_err(|source| StartError::Trace { file: trace.file.clone(), source })
 }
 
 /// Each request has an answer of its own kind.

@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::clock::Clock;
 use crate::desk::{Desk, Load, WeakInbox};
+use crate::recorder::Recorder;
 use crate::shared::Shared;
 use crate::writer::Writer;
 
@@ -69,6 +70,8 @@ pub(crate) struct Turning {
     pub(crate) driver: Driver,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Clock,
+    /// Until the trace ends.
+    pub(crate) recorder: Option<Recorder>,
     pub(crate) writer: Writer,
     pub(crate) load: Load,
     /// For what was read meanwhile; weak, so that the thread ends when nobody else can reach it.
@@ -212,20 +215,32 @@ impl Turning {
     pub(crate) fn end(&mut self) {
         self.memory = Memory { stopped: true, ..Memory::default() };
         self.ready = None;
+        // What it has gathered is written, also where a turn has panicked.
+        self.recorder = None;
         self.writer.stop();
     }
 
     fn input(&mut self, input: Input) {
         let mut next = self.memory.outputs.len();
-        self.driver.handle((self.clock)(), input, &mut self.memory.outputs);
+        self.turn(input);
         while let Some(output) = self.memory.outputs.get(next) {
             next += 1;
             let Output::Query { run, query, asked } = output else { continue };
             let (run, query, asked) = (*run, *query, asked.clone());
             if let Some(answered) = self.answer(run, query, asked) {
-                self.driver.handle((self.clock)(), answered, &mut self.memory.outputs);
+                self.turn(answered);
             }
         }
+    }
+
+    /// One turn of the driver, recorded where a trace is wanted.
+    fn turn(&mut self, input: Input) {
+        let now = (self.clock)();
+        let before = self.memory.outputs.len();
+        self.recorder.take_if(|recorder| !recorder.input(now, &input));
+        self.driver.handle(now, input, &mut self.memory.outputs);
+        let outputs = self.memory.outputs.get(before..).unwrap_or_default();
+        self.recorder.take_if(|recorder| !recorder.outputs(now, outputs));
     }
 
     /// The answer to a query; `None` where there is nobody to ask yet, or nobody who wants to know any more.

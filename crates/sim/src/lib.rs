@@ -14,6 +14,8 @@
 //! Nothing of this crate is shipped, and no other crate depends on it. It holds no orchestration logic: whatever decides
 //! or stores is the production code. It has no clock, no thread of its own within a world, and no chance but the seed.
 //!
+//! [`Recorded`] replays the trace of a real daemon instead.
+//!
 //! Begin reading with [`world`].
 
 mod asks;
@@ -32,6 +34,7 @@ mod plans;
 #[cfg(feature = "planted-faults")]
 mod planted;
 mod reader;
+mod recorded;
 mod rng;
 mod scenario;
 mod schedule;
@@ -49,6 +52,7 @@ pub use coverage::{Coverage, CrashPoint, EVENT_KINDS, is_required};
 pub use invariant::{Invariant, Violation};
 #[cfg(feature = "planted-faults")]
 pub use planted::{Caught, search};
+pub use recorded::Recorded;
 
 use world::World;
 

@@ -1,6 +1,6 @@
 //! `capataz serve`.
 
-use capataz_daemon::{Config, Daemon, Overrides};
+use capataz_daemon::{Config, Daemon, Overrides, Trace};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::Layer as _;
@@ -23,12 +23,13 @@ pub async fn serve(args: ServeArgs, out: &mut Output) -> Outcome {
         data_dir: args.data_dir.clone(),
         specs_dir: args.specs.clone(),
     };
-    let config =
+    let mut config =
         Config::load(args.config.as_deref(), overrides).map_err(|error| Failure::invalid(chain(&error)))?;
     if args.check {
         return Ok(check(&config, out));
     }
     start_log(&args)?;
+    config.trace = args.trace.map(|file| Trace { file, limit: args.trace_limit });
     let agents = config.agents.len();
     let specs = config.specs_dir.as_ref().map(|folder| folder.display().to_string());
     let daemon = Daemon::start(config).await.map_err(|error| Failure::failed(chain(&error)))?;

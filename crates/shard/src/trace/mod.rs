@@ -18,9 +18,6 @@ mod digest;
 mod read;
 mod write;
 
-#[cfg(test)]
-mod tests;
-
 use capataz_store::ShardId;
 
 use crate::shard::Config;

@@ -1,10 +1,13 @@
 //! Runs simulated worlds and reports every invariant that did not hold.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use capataz_sim::{Campaign, Invariant, Summary, run_once};
+use capataz_sim::{Campaign, Invariant, Recorded, Summary, run_once};
 use clap::Parser;
 
+/// Lines of the trace that are shown of one world.
+const LINES: usize = 100_000;
 /// Lines of the trace that are shown for a violation.
 const TAIL: usize = 60;
 /// Seeds from which on every required combination of crash point and event kind has to be met.
@@ -25,9 +28,13 @@ struct Arguments {
     /// Run this one world and print its trace
     #[arg(long, conflicts_with_all = ["seeds", "planted"])]
     seed: Option<u64>,
-    /// Lines of the trace to print with --seed; the last ones
-    #[arg(long, default_value_t = 100_000)]
-    lines: usize,
+    /// Lines of the trace to print with --seed, or turns with --replay; the last ones [default: all, none]
+    #[arg(long)]
+    lines: Option<usize>,
+    /// Replay the trace of a real daemon (`capataz serve --trace FILE`); 1 where its outputs differ, 2 where it cannot be
+    /// read
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "first_seed", "seed", "planted"])]
+    replay: Option<PathBuf>,
     /// Show that each planted fault is caught; needs the feature `planted-faults`
     #[arg(long)]
     planted: bool,
@@ -45,9 +52,12 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if let Some(file) = &arguments.replay {
+        return recorded(file, &arguments);
+    }
     // A panic is reported as a violation, with its seed.
     std::panic::set_hook(Box::new(|_| {}));
-    let arguments = Arguments::parse();
     let passed = if let Some(seed) = arguments.seed {
         replay(seed, &arguments)
     } else if arguments.planted {
@@ -58,6 +68,29 @@ fn main() -> ExitCode {
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// The trace of a daemon. A panic of the daemon happens again here.
+fn recorded(file: &Path, arguments: &Arguments) -> ExitCode {
+    match Recorded::replay(file, arguments.lines.unwrap_or_default()) {
+        Ok(recorded) => {
+            match arguments.json {
+                true => println!("{}", recorded.as_json()),
+                false => println!("{recorded}"),
+            }
+            if recorded.is_same() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(error) => {
+            let mut text = error.to_string();
+            let mut cause = std::error::Error::source(&error);
+            while let Some(error) = cause {
+                text.push_str(&format!(": {error}"));
+                cause = error.source();
+            }
+            eprintln!("error: {}: {text}", file.display());
+            ExitCode::from(2)
+        }
+    }
+}
+
 fn replay(seed: u64, arguments: &Arguments) -> bool {
     if let Some(name) = &arguments.fault
         && !plant(name)
@@ -65,7 +98,7 @@ fn replay(seed: u64, arguments: &Arguments) -> bool {
         eprintln!("error: there is no fault {name:?}, or the feature `planted-faults` is off");
         return false;
     }
-    let outcome = run_once(seed, arguments.lines.max(1));
+    let outcome = run_once(seed, arguments.lines.unwrap_or(LINES).max(1));
     for line in &outcome.lines {
         println!("{line}");
     }

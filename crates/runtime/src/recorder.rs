@@ -1,0 +1,118 @@
+//! Records what the driver is told, as a trace in a file.
+//!
+//! Whoever takes a turn encodes its input into memory, and hands over what has gathered; a thread of its own writes it. No
+//! turn waits for it: where the disk is too slow, the file full or the trace as long as it may be, the trace ends,
+//! with one warning.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+
+use capataz_engine::Timestamp;
+use capataz_shard::trace::{Header, Recording, Unrecorded};
+use capataz_shard::{Input, Output};
+
+/// A trace that is to be recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// Has every payload that comes in: as secret as the data folder. It must not be there yet.
+    pub file: PathBuf,
+    /// Bytes at which the trace ends.
+    pub limit: u64,
+}
+
+/// Bytes that are handed over at once.
+const CHUNK: usize = 64 * 1024;
+/// Pieces that may wait for the disk.
+const PIECES: usize = 256;
+/// Milliseconds after which fewer bytes are handed over, so that little is missing after a crash.
+const SOON: i64 = 1_000;
+
+pub(crate) struct Recorder {
+    recording: Recording,
+    pieces: SyncSender<Vec<u8>>,
+    file: PathBuf,
+    /// When something was handed over last.
+    handed: Timestamp,
+}
+
+impl Recorder {
+    /// Creates the file, and starts the thread that writes it.
+    ///
+    /// # Errors
+    /// The file is there already, or cannot be created.
+    pub(crate) fn start(trace: &Trace, header: &Header) -> std::io::Result<(Self, JoinHandle<()>)> {
+        let recording = Recording::begin(header, trace.limit).map_err(std::io::Error::other)?;
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&trace.file)?;
+        let (pieces, receiver) = sync_channel(PIECES);
+        let path = trace.file.clone();
+        let thread = std::thread::Builder::new()
+            .name("capataz-trace".to_owned())
+            .spawn(move || write(file, &path, &receiver))?;
+        tracing::info!(file = %trace.file.display(), "everything that the shards are told is recorded");
+        let recorder =
+            Self { recording, pieces, file: trace.file.clone(), handed: Timestamp::default() };
+        Ok((recorder, thread))
+    }
+
+    /// Records an input that is about to be handled. Whether the trace goes on.
+    pub(crate) fn input(&mut self, now: Timestamp, input: &Input) -> bool {
+        match self.recording.input(now, input) {
+            Ok(()) => true,
+            Err(unrecorded) => {
+                self.ends(&unrecorded);
+                false
+            }
+        }
+    }
+
+    /// Records what the input has led to. Whether the trace goes on.
+    pub(crate) fn outputs(&mut self, now: Timestamp, outputs: &[Output]) -> bool {
+        self.recording.outputs(outputs);
+        let is_due = now.0.saturating_sub(self.handed.0) >= SOON;
+        if self.recording.waiting() < CHUNK && !is_due {
+            return true;
+        }
+        self.handed = now;
+        match self.pieces.try_send(self.recording.take()) {
+            Ok(()) => true,
+            Err(TrySendError::Full(_)) => {
+                let (file, turns) = (self.file.display(), self.recording.turns());
+                tracing::warn!(%file, turns, "the trace ends: the disk is too slow for it");
+                false
+            }
+            // The thread has said why.
+            Err(TrySendError::Disconnected(_)) => false,
+        }
+    }
+
+    fn ends(&self, unrecorded: &Unrecorded) {
+        let (file, turns) = (self.file.display(), self.recording.turns());
+        let reason = unrecorded as &dyn std::error::Error;
+        tracing::warn!(%file, turns, reason, "the trace ends");
+    }
+}
+
+/// What has gathered is handed over at the end, also where a turn has panicked.
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        let rest = self.recording.take();
+        if !rest.is_empty() {
+            let _ = self.pieces.send(rest);
+        }
+    }
+}
+
+/// Writes what comes until nobody can send anything any more.
+fn write(mut file: File, path: &Path, pieces: &Receiver<Vec<u8>>) {
+    for piece in pieces {
+        if let Err(error) = file.write_all(&piece) {
+            let (file, error) = (path.display(), &error as &dyn std::error::Error);
+            tracing::warn!(%file, error, "the trace ends: it cannot be written");
+            return;
+        }
+    }
+}
