@@ -30,10 +30,7 @@ pub mod as_bytes {
     pub mod one {
         use super::{Deserialize, Deserializer, Error, Message, Serialize, Serializer};
 
-        pub fn serialize<M: Message, S: Serializer>(
-            message: &M,
-            serializer: S,
-        ) -> Result<S::Ok, S::Error> {
+        pub fn serialize<M: Message, S: Serializer>(message: &M, serializer: S) -> Result<S::Ok, S::Error> {
             message.encode_to_vec().serialize(serializer)
         }
 

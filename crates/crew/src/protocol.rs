@@ -15,9 +15,7 @@ pub fn home(run: RunId, shards: &[ShardId]) -> Option<ShardId> {
 }
 
 /// Names a worker's stream; given by the shell, never used twice.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct ConnectionId(pub u64);
 
 /// Names one slot of a worker from its offer to its return; never used twice by a crew.

@@ -129,11 +129,8 @@ impl Daemon {
         let store = open_store(config.data_dir.clone()).await?;
         let shims_folder = config.data_dir.join("shims");
         wait_for_orphans(shims_folder.clone()).await?;
-        let options = Options {
-            clock: config.clock.of_shards(),
-            trace: config.trace.clone(),
-            ..Options::default()
-        };
+        let options =
+            Options { clock: config.clock.of_shards(), trace: config.trace.clone(), ..Options::default() };
         let runtime = Runtime::start(vec![SHARD], Arc::clone(&store), known(&config), options).await?;
         let (mut hosts, browsers) = Hosts::start(&config, number, shims_folder, &runtime)?;
         let (stop, stopped) = watch::channel(false);

@@ -22,9 +22,44 @@ impl fmt::Display for TaskRef {
 
 /// The closed list of what [`decide`](crate::decide()) handles; each variant in a file of its own.
 ///
-/// What a user asks for can be written down. The rest is a shard's own: it follows from what the shard was told.
+/// What a user asks for can be written down. The rest is a shard's own, and follows from what the shard was told; it stands
+/// last, for the numbers of variants after a skipped one would not be those that are read.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum Input {
+    Cancel {
+        reason: String,
+        force: bool,
+        request_id: String,
+    },
+    Pause {
+        request_id: String,
+    },
+    Resume {
+        request_id: String,
+    },
+    Extend {
+        task: String,
+        by_ms: i64,
+        request_id: String,
+    },
+    Retry {
+        task: String,
+        request_id: String,
+    },
+    Resolve {
+        question_id: String,
+        answer: String,
+        request_id: String,
+    },
+    /// An action for an interactive session; validated, with every default filled in.
+    Propose {
+        #[serde(with = "crate::snapshot::as_bytes::one")]
+        action: Box<v1::Action>,
+        request_id: String,
+    },
+    CloseBrowser {
+        request_id: String,
+    },
     /// A worker has a free slot for a queued task.
     #[serde(skip)]
     Lease {
@@ -74,40 +109,6 @@ pub enum Input {
     #[serde(skip)]
     LimitExceeded {
         limit: u64,
-    },
-    Cancel {
-        reason: String,
-        force: bool,
-        request_id: String,
-    },
-    Pause {
-        request_id: String,
-    },
-    Resume {
-        request_id: String,
-    },
-    Extend {
-        task: String,
-        by_ms: i64,
-        request_id: String,
-    },
-    Retry {
-        task: String,
-        request_id: String,
-    },
-    Resolve {
-        question_id: String,
-        answer: String,
-        request_id: String,
-    },
-    /// An action for an interactive session; validated, with every default filled in.
-    Propose {
-        #[serde(with = "crate::snapshot::as_bytes::one")]
-        action: Box<v1::Action>,
-        request_id: String,
-    },
-    CloseBrowser {
-        request_id: String,
     },
 }
 

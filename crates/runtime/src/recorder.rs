@@ -53,8 +53,7 @@ impl Recorder {
             .name("capataz-trace".to_owned())
             .spawn(move || write(file, &path, &receiver))?;
         tracing::info!(file = %trace.file.display(), "everything that the shards are told is recorded");
-        let recorder =
-            Self { recording, pieces, file: trace.file.clone(), handed: Timestamp::default() };
+        let recorder = Self { recording, pieces, file: trace.file.clone(), handed: Timestamp::default() };
         Ok((recorder, thread))
     }
 

@@ -79,14 +79,15 @@ pub enum Input {
     },
     /// What the configuration names; beside what is known already.
     Learn(Known),
-    /// A message between a shard and the crew, which the wire has kept. No wire within a process does, so that this
-    /// is never written down.
-    #[serde(skip)]
-    Carried(Box<Carried>),
     /// The time of [`Driver::next_wake`] has come.
     Wake,
     /// No new runs from now on, and workers are told.
     Drain,
+    /// A message between a shard and the crew, which the wire has kept. No wire within a process does, so that this is
+    /// never written down; it stands last, for the numbers of variants after a skipped one would not be those that are
+    /// read.
+    #[serde(skip)]
+    Carried(Box<Carried>),
 }
 
 /// What is to be done. In order.

@@ -19,9 +19,7 @@ use crate::sessions::{Load, Sessions};
 use crate::timers::{Timer, Timers};
 
 /// Names a caller that waits for an answer; given by the shell.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct ReplyId(pub u64);
 
 /// Limits and times of a shard, and the times that it shares with the crew. Milliseconds unless the name says otherwise.

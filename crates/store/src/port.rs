@@ -46,9 +46,7 @@ impl std::str::FromStr for RunId {
 }
 
 /// A fixed part of all runs, owned by one daemon at a time.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct ShardId(pub u32);
 
 /// The number of a claim of a shard, which grows with each claim. Appends of an older epoch are refused.
@@ -248,9 +246,7 @@ pub struct AgentRow {
 }
 
 /// The BLAKE3 hash of a blob's content.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct BlobHash(pub [u8; 32]);
 
 impl BlobHash {

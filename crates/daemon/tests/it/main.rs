@@ -16,3 +16,4 @@ mod scenarios;
 mod sessions;
 mod streams;
 mod support;
+mod trace;
