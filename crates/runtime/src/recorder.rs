@@ -115,3 +115,63 @@ fn write(mut file: File, path: &Path, pieces: &Receiver<Vec<u8>>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use capataz_shard::shard::Config;
+    use capataz_shard::trace::replay;
+    use capataz_shard::{Driver, Input};
+    use capataz_store::ShardId;
+
+    use super::*;
+
+    const PLENTY: u64 = 1 << 30;
+
+    fn recorder(limit: u64) -> (Recorder, Receiver<Vec<u8>>) {
+        let header = Header::of_this_build(&Config::default(), &[ShardId(0)]);
+        let recording = Recording::begin(&header, limit).unwrap();
+        let (pieces, receiver) = sync_channel(PIECES);
+        let file = PathBuf::from("a trace");
+        (Recorder { recording, pieces, file, handed: Timestamp::default() }, receiver)
+    }
+
+    /// One turn; whether the trace goes on.
+    fn turn(recorder: &mut Recorder, driver: &mut Driver, now: Timestamp) -> bool {
+        if !recorder.input(now, &Input::Wake) {
+            return false;
+        }
+        let mut outputs = Vec::new();
+        driver.handle(now, Input::Wake, &mut outputs);
+        recorder.outputs(now, &outputs)
+    }
+
+    fn driver() -> Driver {
+        Driver::new(&Config::default(), vec![ShardId(0)])
+    }
+
+    #[test]
+    fn the_input_of_a_turn_that_panics_is_the_last_of_the_trace() {
+        let (mut recorder, receiver) = recorder(PLENTY);
+        assert!(turn(&mut recorder, &mut driver(), Timestamp(0)));
+        assert!(recorder.input(Timestamp(1), &Input::Drain));
+        drop(recorder);
+        let trace: Vec<u8> = receiver.into_iter().flatten().collect();
+        let replayed = replay(trace.as_slice()).unwrap();
+        assert_eq!(replayed.turns, 2);
+        assert!(matches!(replayed.unfinished.unwrap().input, Input::Drain));
+    }
+
+    #[test]
+    fn a_disk_that_is_too_slow_ends_the_trace_and_nobody_waits_for_it() {
+        let (mut recorder, receiver) = recorder(PLENTY);
+        let mut driver = driver();
+        // Every turn is a piece of its own, and nobody takes any.
+        let mut times = (1..).map(|turn| Timestamp(turn * SOON));
+        let turns = times.by_ref().take_while(|now| turn(&mut recorder, &mut driver, *now)).count();
+        assert_eq!(turns, PIECES);
+        drop(recorder);
+        let trace: Vec<u8> = receiver.into_iter().flatten().collect();
+        let replayed = replay(trace.as_slice()).unwrap();
+        assert_eq!((replayed.turns, replayed.different.is_none()), (PIECES as u64, true));
+    }
+}
