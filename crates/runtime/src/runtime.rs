@@ -79,7 +79,7 @@ pub enum StartError {
     Thread(#[source] std::io::Error),
     #[error("the store could not be opened")]
     Store(#[source] StoreError),
-    #[error("the trace {} cannot be written", file.display())]
+    #[error("the trace {} cannot be created", file.display())]
     Trace {
         file: PathBuf,
         #[source]

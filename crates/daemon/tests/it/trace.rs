@@ -222,7 +222,7 @@ async fn a_trace_never_takes_the_place_of_a_file() {
     config.trace = Some(Trace { file: file.clone(), limit: PLENTY });
     let refused = Daemon::start(config).await.unwrap_err();
     let reason = std::error::Error::source(&refused).unwrap().to_string();
-    assert!(reason.contains("there cannot be written"), "{reason}");
+    assert!(reason.contains("there cannot be created"), "{reason}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
 }
 
