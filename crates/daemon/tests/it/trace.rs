@@ -128,7 +128,8 @@ async fn converses(harness: &Harness) {
     harness.ask(text("fail").within("s")).await;
 }
 
-#[tokio::test]
+/// With threads enough that callers take turns as well as the shards' thread.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_trace_of_a_daemon_replays_to_the_same_outputs_and_an_input_less_is_found() {
     let traces = tempfile::tempdir().unwrap();
     let (first, second) = (traces.path().join("first"), traces.path().join("second"));
