@@ -176,8 +176,6 @@ async fn the_trace_of_a_daemon_replays_to_the_same_outputs_and_an_input_less_is_
         "Start",
         "Sweep",
         "Swept",
-        "Wait",
-        "Wake",
     ];
     let missing: Vec<_> = expected.iter().filter(|name| !names.contains(**name)).collect();
     assert!(missing.is_empty(), "{missing:?} of {names:?}");
