@@ -8,29 +8,42 @@
 //! Messages of one sender keep their order: one is handled at once only when none is waiting anywhere, the writer's news
 //! included ([`Load`]).
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, mpsc};
 
 use crate::turning::{Message, Turning};
 
-/// How much is under way: messages that wait, work that the writer has, and what it has said of it.
+/// How much is under way: messages that wait, work that the writer has, and what it has said of it; and whether many
+/// callers wait for answers, so that more is likely to come in a moment.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Load(Arc<AtomicUsize>);
+pub(crate) struct Load {
+    under_way: Arc<AtomicUsize>,
+    crowded: Arc<AtomicBool>,
+}
+
+/// Callers that wait at once beyond which everything is left to the shards' thread and the writer's.
+const FEW: usize = 4;
 
 impl Load {
     /// Something is under way from now on.
     pub(crate) fn begin(&self) {
-        self.0.fetch_add(1, Ordering::AcqRel);
+        self.under_way.fetch_add(1, Ordering::AcqRel);
     }
 
     pub(crate) fn end(&self, count: usize) {
-        self.0.fetch_sub(count, Ordering::AcqRel);
+        self.under_way.fetch_sub(count, Ordering::AcqRel);
     }
 
+    /// So many callers wait for answers now.
+    pub(crate) fn waiting(&self, callers: usize) {
+        self.crowded.store(callers > FEW, Ordering::Relaxed);
+    }
+
+    /// Whether nothing is under way, and little is likely to come.
     pub(crate) fn is_none(&self) -> bool {
-        self.0.load(Ordering::Acquire) == 0
+        !self.crowded.load(Ordering::Relaxed) && self.under_way.load(Ordering::Acquire) == 0
     }
 }
 

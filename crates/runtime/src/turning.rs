@@ -351,6 +351,7 @@ impl Turning {
     /// unless something else is under way.
     fn carry_out(&mut self, alone: bool) {
         loop {
+            self.load.waiting(self.memory.replies.len());
             let mut writes = Vec::new();
             let mut outputs = std::mem::take(&mut self.memory.outputs);
             for errand in errands(outputs.drain(..)) {
@@ -376,6 +377,7 @@ impl Turning {
                     work => self.writer.give(work),
                 }
             }
+            self.load.waiting(self.memory.replies.len());
             if self.memory.outputs.is_empty() {
                 return;
             }
