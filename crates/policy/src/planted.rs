@@ -23,10 +23,11 @@ pub enum Fault {
     RefusedAskLeavesItsTurn,
     SlotOfferedTwice,
     ReturnedSlotLost,
+    LostMessageUnnoticed,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 17] = [
+    pub const ALL: [Fault; 18] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -44,6 +45,7 @@ impl Fault {
         Fault::RefusedAskLeavesItsTurn,
         Fault::SlotOfferedTwice,
         Fault::ReturnedSlotLost,
+        Fault::LostMessageUnnoticed,
     ];
 }
 
