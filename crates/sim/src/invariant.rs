@@ -57,7 +57,7 @@ invariants! {
     AttemptsCounted: "Attempts are numbered without gaps and never exceed the retry policy.";
     NoEarlyTimeout: "A task times out at its deadline or later.";
     SnapshotFaithful: "A snapshot with the events after it equals the fold of the whole log.";
-    StateMatchesLog: "With nothing in flight, the core's state equals the fold of the log.";
+    StateMatchesLog: "With nothing in flight, a shard's state equals the fold of the log.";
     SlotsMatchLeases: "The core holds exactly the leases that are live, and a worker never has more work than slots.";
     WorkersAreTold: "A worker that holds a live lease, and to which nothing is on its way, knows its deadline and whether it was cancelled.";
     NoAppendAfterUnknown: "After a commit of unknown outcome nothing is appended before the shard is read again.";

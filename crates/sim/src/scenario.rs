@@ -58,7 +58,7 @@ pub struct Scenario {
     pub network_worst: i64,
     pub disk_usual: i64,
     pub disk_worst: i64,
-    /// How long the shard's thread is usually busy with other things when the writer has news.
+    /// How long the shards' thread is usually busy with other things when the writer has news.
     pub news_usual: i64,
     /// Mean time between two acts of the clients.
     pub client_pause: i64,

@@ -19,11 +19,11 @@ use crate::worker::Job;
 pub enum Action {
     /// The core's timer.
     Wake,
-    /// The shard's thread sends what its turns have put out.
+    /// The shards' thread sends what its turns have put out.
     CarryOut,
     /// The writer's thread takes what waits for it.
     Write,
-    /// The writer's oldest news reaches the shard's thread.
+    /// The writer's oldest news reaches the shards' thread.
     Written,
     /// The writer's thread claims a shard.
     Reopened {
@@ -31,18 +31,18 @@ pub enum Action {
     },
     /// A message between a shard and the crew arrives.
     Carried(Box<Carried>),
-    /// Somebody beside the shard's thread reads a session that the core has asked for.
+    /// Somebody beside the shards' thread reads a session that the core has asked for.
     ReadSession {
         stream: RunId,
         load: u64,
     },
-    /// What was read reaches the shard's thread.
+    /// What was read reaches the shards' thread.
     SessionRead {
         stream: RunId,
         load: u64,
         state: Option<Box<SessionState>>,
     },
-    /// The answer to a query reaches the shard's thread.
+    /// The answer to a query reaches the shards' thread.
     Answer {
         run: RunId,
         query: QueryId,

@@ -1,4 +1,4 @@
-//! Reading a session, beside the shard's thread, as the shell does: at one moment it is read, at a later one the core is
+//! Reading a session, beside the shards' thread, as the shell does: at one moment it is read, at a later one the core is
 //! told. A read may fail.
 
 use capataz_contracts::v1;
@@ -68,7 +68,7 @@ impl World {
         self.specs = catalogue;
     }
 
-    /// Somebody beside the shard's thread answers a query: mostly at once, now and then late, now and then twice.
+    /// Somebody beside the shards' thread answers a query: mostly at once, now and then late, now and then twice.
     pub(crate) fn answer_query(&mut self, run: RunId, query: QueryId, asked: Query) {
         let Some(core) = &self.daemon.core else { return };
         let Some((ask, context)) = core.asks_for(run) else { return };
