@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capataz_contracts::v1;
-use capataz_store::{Millis, ShardId};
+use capataz_store::ShardId;
 
+use crate::clock::Mono;
 use crate::{ConnectionId, OfferId};
 
 /// One worker's stream.
@@ -15,7 +16,7 @@ pub(crate) struct Connection {
     slots: usize,
     in_use: BTreeSet<OfferId>,
     pub(crate) draining: bool,
-    pub(crate) last_frame: Millis,
+    pub(crate) last_frame: Mono,
     /// The shards that have not yet said which of the worker's leases go on; it is welcomed after that.
     pub(crate) awaits: BTreeSet<ShardId>,
     pub(crate) reattached: Vec<(OfferId, v1::LeaseRef)>,
@@ -30,7 +31,7 @@ struct Offer {
 }
 
 impl Connection {
-    pub(crate) fn new(worker: Arc<str>, slots: usize, now: Millis) -> Self {
+    pub(crate) fn new(worker: Arc<str>, slots: usize, now: Mono) -> Self {
         Self {
             worker,
             offers: BTreeMap::new(),
@@ -145,7 +146,7 @@ impl Connections {
     /// Nobody was listened to for so long: it is not their silence.
     pub(crate) fn forgive(&mut self, milliseconds: i64) {
         for connection in self.connections.values_mut() {
-            connection.last_frame = Millis(connection.last_frame.0.saturating_add(milliseconds));
+            connection.last_frame = connection.last_frame.plus(milliseconds);
         }
     }
 

@@ -7,9 +7,10 @@ use capataz_contracts::v1::{self, connect_request::Frame as Heard, connect_respo
 use capataz_contracts::version::{ContractVersion, negotiate};
 use capataz_policy::codes;
 use capataz_policy::registry::Batch;
-use capataz_store::{AgentRow, Millis, ShardId};
+use capataz_store::{AgentRow, ShardId};
 
 use crate::agents::Agents;
+use crate::clock::{Mono, Now};
 use crate::connections::Connections;
 use crate::link::{End, Packet};
 use crate::protocol::{ConnectionId, Departure, Lease, OfferId, ToCrew, ToShard, home};
@@ -108,7 +109,7 @@ pub(crate) enum Timer {
 /// Workers, agents and slots of one daemon.
 pub struct Crew {
     pub(crate) config: Config,
-    pub(crate) now: Millis,
+    pub(crate) now: Now,
     pub(crate) draining: bool,
     pub(crate) shards: Vec<ShardId>,
     pub(crate) peers: BTreeMap<ShardId, Peer>,
@@ -120,8 +121,8 @@ pub struct Crew {
     pub(crate) closed: BTreeSet<ConnectionId>,
     /// Agents for which a slot or a task has come.
     pub(crate) changed: BTreeSet<Arc<str>>,
-    pub(crate) gathering_until: Millis,
-    pub(crate) timers: BTreeSet<(Millis, Timer)>,
+    pub(crate) gathering_until: Mono,
+    pub(crate) timers: BTreeSet<(Mono, Timer)>,
     pub(crate) outputs: Vec<Output>,
 }
 
@@ -137,7 +138,7 @@ impl Crew {
     pub fn new(config: Config, shards: Vec<ShardId>) -> Self {
         Self {
             config,
-            now: Millis::default(),
+            now: Now::default(),
             draining: false,
             peers: shards.iter().map(|shard| (*shard, Peer::default())).collect(),
             shards,
@@ -147,16 +148,16 @@ impl Crew {
             slots: Slots::default(),
             closed: BTreeSet::new(),
             changed: BTreeSet::new(),
-            gathering_until: Millis::default(),
+            gathering_until: Mono::default(),
             timers: BTreeSet::new(),
             outputs: Vec::new(),
         }
     }
 
     /// Handles one input at the given time and appends to `outputs` what is to be done, in order.
-    pub fn handle(&mut self, now: Millis, input: Input, outputs: &mut Vec<Output>) {
-        self.forgive_our_own_stall(now);
-        self.now = self.now.max(now);
+    pub fn handle(&mut self, now: Now, input: Input, outputs: &mut Vec<Output>) {
+        self.forgive_our_own_stall(now.mono);
+        self.now = now.not_before(self.now);
         std::mem::swap(&mut self.outputs, outputs);
         match input {
             Input::Frame { connection, frame } => self.frame(connection, frame),
@@ -176,8 +177,8 @@ impl Crew {
 
     /// A crew is told something every heartbeat interval at least: where much more time has passed, it stood still, and
     /// what workers said meanwhile is still to come.
-    fn forgive_our_own_stall(&mut self, now: Millis) {
-        let passed = now.0.saturating_sub(self.now.0);
+    fn forgive_our_own_stall(&mut self, now: Mono) {
+        let passed = now.since(self.now.mono);
         if passed > self.config.heartbeat_ms.saturating_mul(2) {
             self.connections.forgive(passed.saturating_sub(self.config.heartbeat_ms));
         }
@@ -185,7 +186,7 @@ impl Crew {
 
     /// When [`Input::Wake`] is due.
     #[must_use]
-    pub fn next_wake(&self) -> Option<Millis> {
+    pub fn next_wake(&self) -> Option<Mono> {
         self.timers.first().map(|(at, _)| *at)
     }
 
@@ -236,7 +237,7 @@ impl Crew {
 
     /// Why no worker will ever answer for the spec that the agent serves; `None` where one may.
     #[must_use]
-    pub fn unavailable(&self, now: Millis, spec: &str, agent: &str) -> Option<v1::Error> {
+    pub fn unavailable(&self, now: Mono, spec: &str, agent: &str) -> Option<v1::Error> {
         let Some(known) = self.agents.known(agent) else {
             // After a start its worker may not have come back yet.
             return (now >= self.gathering_until).then(|| {
@@ -278,7 +279,7 @@ impl Crew {
     }
 
     fn fire_timers(&mut self) {
-        while let Some((at, timer)) = self.timers.first().copied().filter(|(at, _)| *at <= self.now) {
+        while let Some((at, timer)) = self.timers.first().copied().filter(|(at, _)| *at <= self.now.mono) {
             self.timers.remove(&(at, timer));
             match timer {
                 Timer::Connection(connection) => self.look_after(connection),
@@ -287,8 +288,8 @@ impl Crew {
         }
     }
 
-    pub(crate) fn after(&self, milliseconds: i64) -> Millis {
-        Millis(self.now.0.saturating_add(milliseconds))
+    pub(crate) fn after(&self, milliseconds: i64) -> Mono {
+        self.now.mono.plus(milliseconds)
     }
 
     pub(crate) fn send(&mut self, connection: ConnectionId, frame: Frame) {

@@ -12,6 +12,7 @@
 //! Begin reading with [`protocol`], then [`Crew::handle`].
 
 mod agents;
+mod clock;
 mod connections;
 mod crew;
 pub mod link;
@@ -22,5 +23,6 @@ mod slots;
 mod workers;
 
 pub use agents::{AgentSnapshot, Known, KnownAgent};
+pub use clock::{Mono, Now};
 pub use crew::{CloseReason, Config, Crew, Input, Output};
 pub use protocol::{ConnectionId, Departure, Lease, OfferId, Said, ToCrew, ToShard};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capataz_contracts::v1::{self, connect_request::Frame as Heard, connect_response::Frame};
-use capataz_store::{AgentRow, Millis, ShardId};
+use capataz_store::{AgentRow, ShardId};
 use prost::Message;
 
 use crate::connections::Connection;
@@ -27,7 +27,7 @@ impl Crew {
                 return self.close(id, CloseReason::Protocol);
             }
             (Some(connection), frame) => {
-                connection.last_frame = self.now;
+                connection.last_frame = self.now.mono;
                 frame
             }
         };
@@ -106,7 +106,7 @@ impl Crew {
             self.leave(before, Departure::Gone);
             self.close(before, CloseReason::Replaced);
         }
-        let mut connection = Connection::new(Arc::from(hello.worker_id), hello.slots as usize, self.now);
+        let mut connection = Connection::new(Arc::from(hello.worker_id), hello.slots as usize, self.now.mono);
         let mut news = Vec::new();
         for agent in hello.agents {
             let name: Arc<str> = Arc::from(agent.name.as_str());
@@ -115,10 +115,10 @@ impl Crew {
             let row = AgentRow {
                 name: agent.name.clone(),
                 agent: agent.encode_to_vec().into(),
-                last_seen: self.now,
+                last_seen: self.now.wall,
             };
             let source = v1::AgentSource::Worker;
-            if self.agents.learn(KnownAgent { agent, source, last_seen: Some(self.now) }) {
+            if self.agents.learn(KnownAgent { agent, source, last_seen: Some(self.now.wall) }) {
                 news.push(row);
             }
         }
@@ -208,7 +208,7 @@ impl Crew {
     /// the shards whose slots it has.
     pub(crate) fn look_after(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get(id) else { return };
-        let silent_for = self.now.0.saturating_sub(connection.last_frame.0);
+        let silent_for = self.now.mono.since(connection.last_frame);
         if silent_for >= self.config.silence_limit_ms() {
             self.leave(id, Departure::Silent);
             return self.close(id, CloseReason::Silent);
@@ -259,6 +259,6 @@ impl Crew {
 
     /// The time by which a shard's first workers have had a chance to come back.
     pub(crate) fn gather(&mut self) {
-        self.gathering_until = Millis(self.now.0.saturating_add(self.config.gather_ms));
+        self.gathering_until = self.now.mono.plus(self.config.gather_ms);
     }
 }

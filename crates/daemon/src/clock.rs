@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use capataz_engine::Timestamp;
+use capataz_crew::Now;
 
 /// Where a daemon has its time from: the system, or the program that embeds it.
 ///
@@ -11,9 +11,10 @@ use capataz_engine::Timestamp;
 pub struct Clock(capataz_runtime::Clock);
 
 impl Clock {
-    /// `now` says Unix milliseconds. It is asked often, and from several threads.
+    /// `now` says Unix milliseconds, and never goes backwards: it is the clock on the wall and the one that nobody can
+    /// set in one. It is asked often, and from several threads.
     pub fn new(now: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
-        Self(Arc::new(move || Timestamp(now())))
+        Self(Arc::new(move || Now::alike(now())))
     }
 
     pub(crate) fn of_shards(&self) -> capataz_runtime::Clock {

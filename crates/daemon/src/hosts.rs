@@ -80,7 +80,7 @@ impl Hosts {
 /// The shard's time, as hosts ask for it.
 fn clock(runtime: &Runtime) -> Clock {
     let runtime = runtime.clone();
-    Arc::new(move || runtime.now().0)
+    Arc::new(move || runtime.now().wall.0)
 }
 
 /// The shard, as hosts reach it.

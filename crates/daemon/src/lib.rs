@@ -278,7 +278,7 @@ async fn sweep(runtime: Runtime, retention: RetentionConfig, browsers: Arc<Brows
     pulse.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         pulse.tick().await;
-        let now = runtime.now().0;
+        let now = runtime.now().wall.0;
         let before =
             |age: Duration| Millis(now.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX)));
         let rule = Retention {

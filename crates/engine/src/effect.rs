@@ -2,6 +2,7 @@
 
 use capataz_contracts::v1;
 
+use crate::fold::state::Moment;
 use crate::input::TaskRef;
 use crate::query::{Query, QueryId};
 
@@ -21,7 +22,7 @@ pub enum Effect {
     /// Ask the worker to stop.
     Cancel { task: TaskRef, lease: u64, reason: v1::CancelReason, grace_ms: i64 },
     /// Tell the worker its new deadline.
-    Extend { task: TaskRef, lease: u64, deadline_ms: i64, cancel_withdrawn: bool },
+    Extend { task: TaskRef, lease: u64, deadline: Moment, cancel_withdrawn: bool },
     /// Tell the worker that its answer counts.
     Accept { task: TaskRef, lease: u64 },
     /// Tell the worker that its answer does not count.

@@ -5,6 +5,7 @@ use std::fmt;
 
 use capataz_contracts::v1;
 
+use crate::fold::state::Timestamp;
 use crate::query::QueryId;
 
 /// A task by its place in the plan; both indexes from 0.
@@ -143,8 +144,8 @@ pub struct RoutedSpec {
 /// What the runtime has seen of a lease and does not store.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
-    /// Unix milliseconds of the worker's last frame.
-    pub last_frame_ms: Option<i64>,
+    /// When the worker's last frame came, by the run's own clock.
+    pub last_frame: Option<Timestamp>,
     pub partial_output: Option<v1::Payload>,
 }
 

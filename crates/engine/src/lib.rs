@@ -35,7 +35,7 @@ pub use decide::{Decision, Refusal, StartRun, Work, decide, start};
 pub use effect::Effect;
 pub use fold::EVENT_FORMAT;
 pub use fold::bytes::{MAX_RUN_BYTES, RunLimits};
-pub use fold::state::{CorruptLog, Phase, RunState, Timestamp};
+pub use fold::state::{CorruptLog, Moment, Phase, RunState, Timestamp, Wall};
 pub use input::{Input, Observed, QueryAnswer, Report, Routed, RoutedSpec, TaskRef};
 pub use plan::Plan;
 pub use query::{Query, QueryId};

@@ -24,7 +24,7 @@ impl RunState {
                             task,
                             lease: lease.token,
                             reason: cancel.reason,
-                            grace_ms: cancel.grace_until.0.saturating_sub(self.last_at.0).max(0),
+                            grace_ms: cancel.grace_until.since(self.last.clock).max(0),
                         });
                     }
                 }

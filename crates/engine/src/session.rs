@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::decide::turn::encode;
 use crate::fold::EVENT_FORMAT;
 pub use crate::fold::session::{HISTORY, SessionState};
-use crate::fold::state::{RunState, Timestamp};
+use crate::fold::state::{RunState, Wall};
 
 /// Bytes of what specs asked to be kept; what would exceed them is left out.
 const CUSTOM_BYTES: usize = 8 * 1024;
@@ -41,7 +41,7 @@ pub struct Accepted {
 impl SessionState {
     /// What an ask of this session finds.
     #[must_use]
-    pub fn context(&self, now: Timestamp) -> v1::SessionContext {
+    pub fn context(&self, now: Wall) -> v1::SessionContext {
         let recent = |before: &&v1::SessionTransition| {
             now.0.saturating_sub(before.at_ms) < transition::PING_PONG_WINDOW_MS
         };
@@ -59,7 +59,7 @@ impl SessionState {
 
     /// The session as a read model.
     #[must_use]
-    pub fn view(&self, stream_id: String, now: Timestamp) -> v1::Session {
+    pub fn view(&self, stream_id: String, now: Wall) -> v1::Session {
         v1::Session {
             session: self.name.clone(),
             context: Some(self.context(now)),
@@ -78,7 +78,7 @@ impl SessionState {
     pub fn accept(
         &mut self,
         request_id: &str,
-        now: Timestamp,
+        now: Wall,
     ) -> Result<(Accepted, Option<SessionDecision>), AcceptRefusal> {
         if let Some((_, from, to, seq)) = self.accepted.iter().find(|(id, ..)| id == request_id) {
             return Ok((Accepted { from: from.clone(), to: to.clone(), seq: *seq }, None));
@@ -111,8 +111,8 @@ pub fn record(
 ) -> Option<SessionDecision> {
     let name = run.session()?;
     let mut turn = run.rules().session_turn(run, run_id)?;
-    let last_at = session.as_ref().map_or(Timestamp(0), |state| state.last_at);
-    let now = Timestamp(run.updated_at_ms()).max(last_at);
+    let last_at = session.as_ref().map_or(Wall(0), |state| state.last_at);
+    let now = Wall(run.updated_at_ms()).max(last_at);
     let mut events = Events::default();
     let state = match session {
         Some(state) => state,
@@ -140,20 +140,20 @@ struct Events {
 }
 
 impl Events {
-    fn emit(&mut self, state: &mut SessionState, now: Timestamp, body: Body) {
+    fn emit(&mut self, state: &mut SessionState, now: Wall, body: Body) {
         let event = self.encoded(state.seq + 1, now, body);
         let applied = state.apply(event);
         debug_assert!(applied.is_ok(), "{applied:?}");
     }
 
     /// A session that has just been opened.
-    fn open(&mut self, name: &str, now: Timestamp) -> Option<SessionState> {
+    fn open(&mut self, name: &str, now: Wall) -> Option<SessionState> {
         let opened = v1::SessionOpened { session: name.to_owned() };
         SessionState::begin(self.encoded(1, now, Body::SessionOpened(opened))).ok()
     }
 
-    fn encoded(&mut self, seq: u64, now: Timestamp, body: Body) -> v1::Event {
-        let event = v1::Event { seq, at_ms: now.0, format: EVENT_FORMAT, body: Some(body) };
+    fn encoded(&mut self, seq: u64, now: Wall, body: Body) -> v1::Event {
+        let event = v1::Event { seq, at_ms: now.0, format: EVENT_FORMAT, elapsed_ms: 0, body: Some(body) };
         encode(&event, &mut self.buffer);
         self.count += 1;
         event

@@ -8,7 +8,7 @@ use serde::de::Error as _;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::fold::state::{AskedQuestion, Phase, RunState, Timer, Timestamp, WaveState};
+use crate::fold::state::{AskedQuestion, Moment, Phase, RunState, Timer, Timestamp, Wall, WaveState};
 use crate::fold::upcast::Upcaster;
 use crate::input::TaskRef;
 use crate::machine::Machine;
@@ -16,7 +16,7 @@ use crate::plan::Plan;
 use crate::planted::{self, Fault};
 
 /// Grows with every change of the state's encoding; a snapshot of another format is discarded.
-pub const SNAPSHOT_FORMAT: u32 = 6;
+pub const SNAPSHOT_FORMAT: u32 = 7;
 
 /// The bytes are not a snapshot of this format; the caller folds the log instead.
 #[derive(Debug, thiserror::Error)]
@@ -28,8 +28,8 @@ pub struct SnapshotError(#[from] postcard::Error);
 struct Encoded {
     seed: u64,
     seq: u64,
-    created_at: Timestamp,
-    last_at: Timestamp,
+    created_at: Wall,
+    last: Moment,
     labels: BTreeMap<String, String>,
     #[serde(with = "as_bytes::option")]
     parent: Option<v1::ParentRef>,
@@ -60,7 +60,7 @@ impl RunState {
             seed: self.seed,
             seq: self.seq,
             created_at: self.created_at,
-            last_at: self.last_at,
+            last: self.last,
             labels: self.labels.clone(),
             parent: self.parent.clone(),
             plan: self.plan.to_proto(),
@@ -95,7 +95,7 @@ impl RunState {
             seed: encoded.seed,
             seq: encoded.seq,
             created_at: encoded.created_at,
-            last_at: encoded.last_at,
+            last: encoded.last,
             plan,
             machine: encoded.machine,
             machine_timer: encoded.machine_timer,

@@ -4,10 +4,10 @@ use capataz_contracts::v1;
 use capataz_policy::lifecycle::TaskState;
 use capataz_policy::severity::Severity;
 
-use crate::fold::activity::{Activity, Step};
-use crate::fold::state::{Phase, RunState};
+use crate::fold::activity::Step;
+use crate::fold::state::{Moment, Phase, RunState, Timestamp};
 use crate::input::TaskRef;
-use crate::plan::{Plan, Task};
+use crate::plan::Task;
 
 /// The parts of a run that a reader wants.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ pub struct AssignmentView<'a> {
     pub activation: u32,
     pub attempt: u32,
     pub input: Option<&'a v1::Payload>,
-    pub deadline_ms: i64,
+    pub deadline: Option<Moment>,
 }
 
 impl RunState {
@@ -61,7 +61,7 @@ impl RunState {
     /// Unix milliseconds of the newest event.
     #[must_use]
     pub fn updated_at_ms(&self) -> i64 {
-        self.last_at.0
+        self.last.wall.0
     }
 
     /// Tasks that have settled, of how many.
@@ -81,15 +81,15 @@ impl RunState {
             activation: activity.activation,
             attempt: activity.attempt,
             input: activity.input.as_ref().or(declared.input.as_ref()),
-            deadline_ms: activity.deadline.map_or(0, |deadline| deadline.0),
+            deadline: activity.deadline,
         })
     }
 
-    /// When the task was first leased, and its deadline. Unix milliseconds.
+    /// When the task was first leased, and its deadline, by the run's own clock.
     #[must_use]
-    pub fn running_times(&self, task: TaskRef) -> Option<(i64, i64)> {
+    pub fn running_times(&self, task: TaskRef) -> Option<(Timestamp, Timestamp)> {
         let activity = self.activity(task)?;
-        Some((activity.started_at?.0, activity.deadline?.0))
+        Some((activity.started?.clock, activity.deadline?.clock))
     }
 
     /// The run as a read model.
@@ -107,7 +107,7 @@ impl RunState {
             outcome: self.outcome().map(Into::into),
             labels: self.labels.clone(),
             created_at_ms: self.created_at.0,
-            updated_at_ms: self.last_at.0,
+            updated_at_ms: self.last.wall.0,
             finished_at_ms: self.finished_at_ms(),
             seq: self.seq,
             parent: self.parent.clone(),
@@ -136,7 +136,7 @@ impl RunState {
                 } else if room > 0 {
                     room -= 1;
                     let place = TaskRef { wave: wave_index, task: task_index };
-                    tasks.push(task_view(&self.plan, place, task, self.activity(place), options.outputs));
+                    tasks.push(task_view(self, place, task, options.outputs));
                 }
             }
             views.push(v1::WaveView {
@@ -171,7 +171,7 @@ impl RunState {
     /// The end of a finished run, with the outputs of its tasks up to `max_output` bytes in all.
     #[must_use]
     pub fn result(&self, max_output: usize) -> Option<v1::RunResult> {
-        let Phase::Finished { outcome, error, at } = &self.phase else { return None };
+        let Phase::Finished { outcome, error, .. } = &self.phase else { return None };
         let mut room = max_output;
         let tasks = self.plan.references().map(|(place, task)| {
             let activity = self.activity(place);
@@ -199,36 +199,31 @@ impl RunState {
             error: error.clone(),
             summary: Some(self.error_summary()),
             tasks: tasks.collect(),
-            duration_ms: at.0.saturating_sub(self.created_at.0),
+            // The end is the newest event, and the run's own clock began with the wall's.
+            duration_ms: self.last.clock.since(Timestamp(self.created_at.0)),
             work: self.rules().result(self),
         })
     }
 }
 
-fn task_view(
-    plan: &Plan,
-    place: TaskRef,
-    task: &Task,
-    activity: Option<&Activity>,
-    outputs: bool,
-) -> v1::TaskView {
+fn task_view(run: &RunState, place: TaskRef, task: &Task, outputs: bool) -> v1::TaskView {
     let mut view = v1::TaskView {
         name: task.name.clone(),
         agent: task.agent.clone(),
         state: v1::TaskState::Init.into(),
-        max_attempts: plan.retry_of(place).max_attempts(),
+        max_attempts: run.plan.retry_of(place).max_attempts(),
         critical: task.critical,
         ..v1::TaskView::default()
     };
-    let Some(activity) = activity else { return view };
+    let Some(activity) = run.activity(place) else { return view };
     view.state = activity.state.to_proto().into();
     view.attempt = activity.attempt;
     view.activation = activity.activation;
-    view.started_at_ms = activity.started_at.map(|at| at.0);
-    view.deadline_ms = activity.deadline.map(|at| at.0);
+    view.started_at_ms = activity.started.map(|at| at.wall.0);
+    view.deadline_ms = activity.deadline.map(|at| at.wall.0);
     view.worker = activity.lease().map(|lease| lease.worker.clone());
     if let Step::Backoff { retry_at } = activity.step {
-        view.retry_at_ms = Some(retry_at.0);
+        view.retry_at_ms = Some(run.last.wall_at(retry_at).0);
     }
     let mut from = None;
     for step in &activity.history {

@@ -24,10 +24,12 @@ pub enum Fault {
     SlotOfferedTwice,
     ReturnedSlotLost,
     LostMessageUnnoticed,
+    DeadlineFromTheWallAlone,
+    ClockForgottenWithTheShard,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 18] = [
+    pub const ALL: [Fault; 20] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -46,6 +48,8 @@ impl Fault {
         Fault::SlotOfferedTwice,
         Fault::ReturnedSlotLost,
         Fault::LostMessageUnnoticed,
+        Fault::DeadlineFromTheWallAlone,
+        Fault::ClockForgottenWithTheShard,
     ];
 }
 

@@ -2,16 +2,77 @@
 
 use std::sync::Arc;
 
-use capataz_engine::Timestamp;
+use capataz_crew::{Mono, Now};
+use capataz_store::Millis;
 
-/// Where the shards have their time from. Unix milliseconds.
-pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+/// Where the shards have their time from.
+pub type Clock = Arc<dyn Fn() -> Now + Send + Sync>;
 
-/// Unix milliseconds.
+/// What the system's clocks say. The one that nobody can set goes on while the machine sleeps.
 #[must_use]
-pub fn now() -> Timestamp {
+pub fn now() -> Now {
     #[expect(clippy::disallowed_methods, reason = "the shell is where time comes in")]
-    let now = std::time::SystemTime::now();
-    let since = now.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    let wall = std::time::SystemTime::now();
+    let since = wall.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Now { wall: Millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX)), mono: mono() }
+}
+
+/// Since the machine was started, sleep included.
+#[cfg(target_os = "linux")]
+fn mono() -> Mono {
+    let since = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Mono(since.tv_sec.saturating_mul(1_000).saturating_add(since.tv_nsec / 1_000_000))
+}
+
+/// Since the first call. Whether the machine's sleep counts is up to the system.
+#[cfg(not(target_os = "linux"))]
+fn mono() -> Mono {
+    use std::sync::LazyLock;
+    use std::time::Instant;
+    #[expect(clippy::disallowed_methods, reason = "the shell is where time comes in")]
+    static FIRST: LazyLock<Instant> = LazyLock::new(Instant::now);
+    Mono(i64::try_from(FIRST.elapsed().as_millis()).unwrap_or(i64::MAX))
+}
+
+/// Says when somebody has set the clock on the wall: an event of the daemon, and of no run.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    before: Option<Now>,
+}
+
+/// What the clocks may differ by and count as going alike. Milliseconds.
+const ALIKE: i64 = 1_000;
+
+impl Watch {
+    /// By how much the clock on the wall was set since the last call; `None` where it was not, or by less than can be told
+    /// from going a little wrong.
+    pub(crate) fn set_by(&mut self, now: Now) -> Option<i64> {
+        let before = self.before.get_or_insert(now);
+        let by = now.wall.0.saturating_sub(before.wall.0).saturating_sub(now.mono.since(before.mono));
+        if by.saturating_abs() <= ALIKE {
+            return None;
+        }
+        *before = now;
+        Some(by)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(wall: i64, mono: i64) -> Now {
+        Now { wall: Millis(wall), mono: Mono(mono) }
+    }
+
+    #[test]
+    fn a_clock_that_is_set_is_told_once_and_one_that_goes_is_not() {
+        let mut watch = Watch::default();
+        assert_eq!(watch.set_by(at(1_000_000, 5)), None);
+        assert_eq!(watch.set_by(at(1_060_000, 60_005)), None);
+        assert_eq!(watch.set_by(at(4_660_000, 60_005)), Some(3_600_000));
+        assert_eq!(watch.set_by(at(4_661_000, 61_005)), None);
+        assert_eq!(watch.set_by(at(61_000, 61_005)), Some(-4_600_000));
+        assert_eq!(watch.set_by(at(i64::MIN, i64::MAX)), Some(i64::MIN));
+    }
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
-use capataz_engine::Timestamp;
+use capataz_crew::{Mono, Now};
 use capataz_shard::trace::{Header, Recording, Unrecorded};
 use capataz_shard::{Input, Output};
 
@@ -36,7 +36,7 @@ pub(crate) struct Recorder {
     pieces: SyncSender<Vec<u8>>,
     file: PathBuf,
     /// When something was handed over last.
-    handed: Timestamp,
+    handed: Mono,
 }
 
 impl Recorder {
@@ -53,12 +53,12 @@ impl Recorder {
             .name("capataz-trace".to_owned())
             .spawn(move || write(file, &path, &receiver))?;
         tracing::info!(file = %trace.file.display(), "everything that the shards are told is recorded");
-        let recorder = Self { recording, pieces, file: trace.file.clone(), handed: Timestamp::default() };
+        let recorder = Self { recording, pieces, file: trace.file.clone(), handed: Mono::default() };
         Ok((recorder, thread))
     }
 
     /// Records an input that is about to be handled. Whether the trace goes on.
-    pub(crate) fn input(&mut self, now: Timestamp, input: &Input) -> bool {
+    pub(crate) fn input(&mut self, now: Now, input: &Input) -> bool {
         match self.recording.input(now, input) {
             Ok(()) => true,
             Err(unrecorded) => {
@@ -69,13 +69,13 @@ impl Recorder {
     }
 
     /// Records what the input has led to. Whether the trace goes on.
-    pub(crate) fn outputs(&mut self, now: Timestamp, outputs: &[Output]) -> bool {
+    pub(crate) fn outputs(&mut self, now: Now, outputs: &[Output]) -> bool {
         self.recording.outputs(outputs);
-        let is_due = now.0.saturating_sub(self.handed.0) >= SOON;
+        let is_due = now.mono.since(self.handed) >= SOON;
         if self.recording.waiting() < CHUNK && !is_due {
             return true;
         }
-        self.handed = now;
+        self.handed = now.mono;
         match self.pieces.try_send(self.recording.take()) {
             Ok(()) => true,
             Err(TrySendError::Full(_)) => {
@@ -132,11 +132,11 @@ mod tests {
         let recording = Recording::begin(&header, limit).unwrap();
         let (pieces, receiver) = sync_channel(PIECES);
         let file = PathBuf::from("a trace");
-        (Recorder { recording, pieces, file, handed: Timestamp::default() }, receiver)
+        (Recorder { recording, pieces, file, handed: Mono::default() }, receiver)
     }
 
     /// One turn; whether the trace goes on.
-    fn turn(recorder: &mut Recorder, driver: &mut Driver, now: Timestamp) -> bool {
+    fn turn(recorder: &mut Recorder, driver: &mut Driver, now: Now) -> bool {
         if !recorder.input(now, &Input::Wake) {
             return false;
         }
@@ -152,8 +152,8 @@ mod tests {
     #[test]
     fn the_input_of_a_turn_that_panics_is_the_last_of_the_trace() {
         let (mut recorder, receiver) = recorder(PLENTY);
-        assert!(turn(&mut recorder, &mut driver(), Timestamp(0)));
-        assert!(recorder.input(Timestamp(1), &Input::Drain));
+        assert!(turn(&mut recorder, &mut driver(), Now::alike(0)));
+        assert!(recorder.input(Now::alike(1), &Input::Drain));
         drop(recorder);
         let trace: Vec<u8> = receiver.into_iter().flatten().collect();
         let replayed = replay(trace.as_slice()).unwrap();
@@ -166,7 +166,7 @@ mod tests {
         let (mut recorder, receiver) = recorder(PLENTY);
         let mut driver = driver();
         // Every turn is a piece of its own, and nobody takes any.
-        let mut times = (1..).map(|turn| Timestamp(turn * SOON));
+        let mut times = (1..).map(|turn| Now::alike(turn * SOON));
         let turns = times.by_ref().take_while(|now| turn(&mut recorder, &mut driver, *now)).count();
         assert_eq!(turns, PIECES);
         drop(recorder);

@@ -7,8 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use capataz_contracts::v1::{connect_request, connect_response};
-use capataz_crew::{AgentSnapshot, ConnectionId, Known};
-use capataz_engine::Timestamp;
+use capataz_crew::{AgentSnapshot, ConnectionId, Known, Now};
 use capataz_policy::registry::Batch;
 use capataz_shard::shard::Config;
 use capataz_shard::trace::Header;
@@ -19,7 +18,7 @@ use capataz_shard::{
 use capataz_store::{Retention, RunId, ShardId, Store, StoreError, Swept};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
-use crate::clock::{self, Clock};
+use crate::clock::{self, Clock, Watch};
 use crate::desk::{Desk, Inbox, Load};
 use crate::recorder::{Recorder, Trace};
 use crate::shared::Shared;
@@ -188,6 +187,7 @@ impl Runtime {
             driver: Driver::new(&options.shard, shards.clone()),
             store: Arc::clone(&store),
             clock: Arc::clone(&options.clock),
+            watch: Watch::default(),
             recorder,
             writer,
             load: load.clone(),
@@ -241,7 +241,7 @@ impl Runtime {
 
     /// The time by which the shards decide.
     #[must_use]
-    pub fn now(&self) -> Timestamp {
+    pub fn now(&self) -> Now {
         (self.inner.clock)()
     }
 

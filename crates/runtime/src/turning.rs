@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use capataz_contracts::v1::connect_response;
-use capataz_crew::{CloseReason, ConnectionId};
-use capataz_engine::{Query, QueryId, Timestamp};
+use capataz_crew::{CloseReason, ConnectionId, Mono};
+use capataz_engine::{Query, QueryId};
 use capataz_shard::feed::Ring;
 use capataz_shard::journal::{Errand, Job, Told, Work, errands, load_session};
 use capataz_shard::{Answer, Driver, Input, Output, ReplyId, Request, Route, find};
@@ -15,7 +15,7 @@ use capataz_store::{Retention, RunId, ShardId, Store, StoreError, Swept};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Watch};
 use crate::desk::{Desk, Load, WeakInbox};
 use crate::recorder::Recorder;
 use crate::shared::Shared;
@@ -70,6 +70,7 @@ pub(crate) struct Turning {
     pub(crate) driver: Driver,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Clock,
+    pub(crate) watch: Watch,
     /// Until the trace ends.
     pub(crate) recorder: Option<Recorder>,
     pub(crate) writer: Writer,
@@ -106,7 +107,7 @@ pub(crate) struct Memory {
     delays: BTreeMap<ShardId, Duration>,
     outputs: Vec<Output>,
     /// When the shards' thread looks at what is due, of itself.
-    wakes_at: Option<Timestamp>,
+    wakes_at: Option<Mono>,
     stopped: bool,
 }
 
@@ -177,9 +178,9 @@ impl Turning {
     }
 
     /// The shards' thread is about to sleep: until when, and what time it is.
-    fn sleeps(&mut self) -> (Option<Timestamp>, Timestamp) {
+    fn sleeps(&mut self) -> (Option<Mono>, Mono) {
         self.memory.wakes_at = self.driver.next_wake();
-        (self.memory.wakes_at, (self.clock)())
+        (self.memory.wakes_at, (self.clock)().mono)
     }
 
     /// Whether something is due before the shards' thread would look.
@@ -206,7 +207,7 @@ impl Turning {
 
     /// What is due is not put off for as long as messages come.
     fn wake_if_due(&mut self) {
-        if self.driver.next_wake().is_some_and(|due| due <= (self.clock)()) {
+        if self.driver.next_wake().is_some_and(|due| due <= (self.clock)().mono) {
             self.input(Input::Wake);
         }
     }
@@ -236,6 +237,9 @@ impl Turning {
     /// One turn of the driver, recorded where a trace is wanted.
     fn turn(&mut self, input: Input) {
         let now = (self.clock)();
+        if let Some(by_ms) = self.watch.set_by(now) {
+            tracing::warn!(by_ms, "the clock on the wall was set; deadlines stay as far ahead as they were");
+        }
         let before = self.memory.outputs.len();
         self.recorder.take_if(|recorder| !recorder.input(now, &input));
         self.driver.handle(now, input, &mut self.memory.outputs);
@@ -465,11 +469,11 @@ impl Turning {
 }
 
 /// A clock that is not the system's may be moved on: it is looked at every second at least.
-async fn sleep_until(wake: Option<Timestamp>, now: Timestamp) {
+async fn sleep_until(wake: Option<Mono>, now: Mono) {
     match wake {
         None => std::future::pending().await,
         Some(at) => {
-            let wait = at.0.saturating_sub(now.0).min(1_000);
+            let wait = at.since(now).min(1_000);
             tokio::time::sleep(Duration::from_millis(u64::try_from(wait).unwrap_or(0))).await;
         }
     }

@@ -240,7 +240,7 @@ impl Shard {
             match deferred {
                 Deferred::Reply(reply, answer) => self.reply(reply, answer),
                 Deferred::Frame(connection, frame) => self.tell(ToCrew::Tell { connection, frame }),
-                Deferred::Assign { task, lease, deadline_ms } => self.assign(run, task, lease, deadline_ms),
+                Deferred::Assign { task, lease, deadline } => self.assign(run, task, lease, deadline),
                 Deferred::Return(offer) => self.tell(ToCrew::Returned { offer }),
                 Deferred::Finish => self.finish(run),
             }
@@ -299,17 +299,22 @@ impl Shard {
         let (to, frame, over) = match effect {
             Effect::Assign { task, lease } => {
                 let assignment = self.runs.get(run).and_then(|slot| slot.state.assignment(task));
-                let deadline_ms = assignment.map_or(0, |assignment| assignment.deadline_ms);
-                return self.outbox.batch(run).deferred.push(Deferred::Assign { task, lease, deadline_ms });
+                let deadline = assignment.and_then(|assignment| assignment.deadline);
+                return self.outbox.batch(run).deferred.push(Deferred::Assign { task, lease, deadline });
             }
             Effect::Finish => return self.outbox.batch(run).deferred.push(Deferred::Finish),
             Effect::Cancel { task, lease, reason, grace_ms } => {
                 let frame = v1::Cancel { lease: reference(task, lease), reason: reason as i32, grace_ms };
                 (self.leases.connection_of(run, task, lease), Frame::Cancel(frame), None)
             }
-            Effect::Extend { task, lease, deadline_ms, cancel_withdrawn } => {
-                let frame =
-                    v1::DeadlineExtended { lease: reference(task, lease), deadline_ms, cancel_withdrawn };
+            Effect::Extend { task, lease, deadline, cancel_withdrawn } => {
+                let Some(slot) = self.runs.get(run) else { return };
+                let frame = v1::DeadlineExtended {
+                    lease: reference(task, lease),
+                    deadline_ms: deadline.wall.0,
+                    cancel_withdrawn,
+                    remaining_ms: slot.remaining(deadline.clock, self.now.mono),
+                };
                 (self.leases.connection_of(run, task, lease), Frame::DeadlineExtended(frame), None)
             }
             Effect::Revoke { task, lease } => {

@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use capataz_contracts::v1::{self, connect_request, connect_response};
 use capataz_crew::link::Packet;
 use capataz_crew::protocol::home;
-use capataz_crew::{self as crew, CloseReason, ConnectionId, Crew, Known, ToCrew, ToShard};
+use capataz_crew::{self as crew, CloseReason, ConnectionId, Crew, Known, Mono, Now, ToCrew, ToShard};
 use capataz_engine::session::SessionState;
-use capataz_engine::{Query, QueryAnswer, QueryId, Routed, RoutedSpec, RunState, Timestamp};
-use capataz_store::{AgentRow, Append, AppendOutcome, Millis, Retention, RunId, ShardId, Snapshot};
+use capataz_engine::{Query, QueryAnswer, QueryId, Routed, RoutedSpec, RunState};
+use capataz_store::{AgentRow, Append, AppendOutcome, Retention, RunId, ShardId, Snapshot};
 
 use crate::api::{Answer, Request, StartReply};
 use crate::outbox::AppendId;
@@ -215,20 +215,14 @@ impl Driver {
         }
     }
 
-    /// Handles one input at the given time (Unix milliseconds), as one turn, and appends to `outputs` what is to be
+    /// Handles one input at the given time, as one turn, and appends to `outputs` what is to be
     /// done, in order.
-    pub fn handle(&mut self, now: Timestamp, input: Input, outputs: &mut Vec<Output>) {
+    pub fn handle(&mut self, now: Now, input: Input, outputs: &mut Vec<Output>) {
         self.handle_over(now, input, &mut Direct, outputs);
     }
 
     /// The same over a wire that need not be true.
-    pub fn handle_over(
-        &mut self,
-        now: Timestamp,
-        input: Input,
-        wire: &mut dyn Wire,
-        outputs: &mut Vec<Output>,
-    ) {
+    pub fn handle_over(&mut self, now: Now, input: Input, wire: &mut dyn Wire, outputs: &mut Vec<Output>) {
         let mut turn = Turn { driver: self, now, wire, outputs };
         turn.take(input);
         turn.end();
@@ -236,9 +230,9 @@ impl Driver {
 
     /// When [`Input::Wake`] is due.
     #[must_use]
-    pub fn next_wake(&self) -> Option<Timestamp> {
+    pub fn next_wake(&self) -> Option<Mono> {
         let shards = self.shards.values().filter_map(Shard::next_wake);
-        let crew = self.crew.next_wake().map(|at| Timestamp(at.0));
+        let crew = self.crew.next_wake();
         shards.chain(crew).min()
     }
 
@@ -291,7 +285,7 @@ impl Driver {
 /// One turn.
 struct Turn<'a> {
     driver: &'a mut Driver,
-    now: Timestamp,
+    now: Now,
     wire: &'a mut dyn Wire,
     outputs: &'a mut Vec<Output>,
 }
@@ -374,7 +368,7 @@ impl Turn<'_> {
         let Found { spec, target, rerouted, default_spec } = found;
         let crew = &self.driver.crew;
         let target = target.map(|(routing, agent)| {
-            let unavailable = crew.unavailable(Millis(self.now.0), &routing.spec, &agent);
+            let unavailable = crew.unavailable(self.now.mono, &routing.spec, &agent);
             RoutedSpec { routing, absent: crew.is_absent(&agent), agent, unavailable }
         });
         QueryAnswer::Routed(Routed { spec, target, rerouted, default_spec })
@@ -394,7 +388,7 @@ impl Turn<'_> {
     }
 
     fn crew(&mut self, input: crew::Input) {
-        self.driver.crew.handle(Millis(self.now.0), input, &mut self.driver.of_crew);
+        self.driver.crew.handle(self.now, input, &mut self.driver.of_crew);
         let mut outputs = std::mem::take(&mut self.driver.of_crew);
         for output in outputs.drain(..) {
             match output {

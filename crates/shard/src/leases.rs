@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capataz_contracts::v1;
-use capataz_crew::{ConnectionId, OfferId};
+use capataz_crew::{ConnectionId, Mono, OfferId};
 use capataz_engine::{Observed, TaskRef, Timestamp};
 use capataz_store::RunId;
 
@@ -24,9 +24,9 @@ pub(crate) struct Held {
     /// `None` while its worker is away.
     seat: Option<Seat>,
     /// Until when the worker has to acknowledge it; `None` once it has, and before the assignment has left.
-    ack_by: Option<Timestamp>,
+    ack_by: Option<Mono>,
     /// Last frame of the worker that spoke of this lease.
-    last_frame: Option<Timestamp>,
+    last_frame: Option<Mono>,
     pub(crate) progress: Option<v1::Progress>,
     pub(crate) health_checks: u32,
 }
@@ -40,9 +40,10 @@ impl Held {
         self.seat
     }
 
-    pub(crate) fn observed(&self) -> Observed {
+    /// What was seen of it; `clock` is the run's own.
+    pub(crate) fn observed(&self, clock: impl Fn(Mono) -> Timestamp) -> Observed {
         Observed {
-            last_frame_ms: self.last_frame.map(|at| at.0),
+            last_frame: self.last_frame.map(clock),
             partial_output: self.progress.as_ref().and_then(|progress| progress.partial_output.clone()),
         }
     }
@@ -76,7 +77,7 @@ impl Leases {
         (run, task, token): (RunId, TaskRef, u64),
         worker: &Arc<str>,
         seat: Seat,
-        now: Timestamp,
+        now: Mono,
     ) -> bool {
         let key = (run, task);
         let Some(held) = self.held.get_mut(&key) else { return false };
@@ -138,14 +139,14 @@ impl Leases {
     }
 
     /// The assignment has left: it has to be acknowledged by then.
-    pub(crate) fn assigned(&mut self, run: RunId, task: TaskRef, by: Timestamp) {
+    pub(crate) fn assigned(&mut self, run: RunId, task: TaskRef, by: Mono) {
         if let Some(held) = self.held.get_mut(&(run, task)) {
             held.ack_by = Some(by);
         }
     }
 
     /// The worker has spoken of the lease.
-    pub(crate) fn heard(&mut self, connection: ConnectionId, lease: (RunId, TaskRef, u64), now: Timestamp) {
+    pub(crate) fn heard(&mut self, connection: ConnectionId, lease: (RunId, TaskRef, u64), now: Mono) {
         if let Some(held) = self.at(connection, lease) {
             held.ack_by = None;
             held.last_frame = Some(now);
@@ -153,7 +154,7 @@ impl Leases {
     }
 
     /// A heartbeat interval has passed for the lease. Whether its worker owes it an acknowledgement for too long.
-    pub(crate) fn check(&mut self, run: RunId, task: TaskRef, now: Timestamp) -> bool {
+    pub(crate) fn check(&mut self, run: RunId, task: TaskRef, now: Mono) -> bool {
         let Some(held) = self.held.get_mut(&(run, task)) else { return false };
         if held.ack_by.is_some_and(|by| by <= now) {
             return true;

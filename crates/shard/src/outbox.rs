@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use bytes::{Bytes, BytesMut};
 use capataz_contracts::v1::connect_response::Frame;
 use capataz_crew::{ConnectionId, OfferId};
-use capataz_engine::TaskRef;
 use capataz_engine::planted::{self, Fault};
 use capataz_engine::session::SessionDecision;
+use capataz_engine::{Moment, TaskRef};
 use capataz_store::{Append, BlobHash, Create, RunId};
 
 use crate::ReplyId;
@@ -101,7 +101,7 @@ pub(crate) enum Deferred {
     Assign {
         task: TaskRef,
         lease: u64,
-        deadline_ms: i64,
+        deadline: Option<Moment>,
     },
     /// A worker's slot is free.
     Return(OfferId),

@@ -1,11 +1,11 @@
 //! After a start, or after a commit whose outcome is unknown: memory is rebuilt from what the store holds.
 
 use capataz_contracts::v1;
+use capataz_crew::Mono;
 use capataz_engine::planted::{self, Fault};
-use capataz_engine::{RunState, TaskRef, Timestamp};
+use capataz_engine::{RunState, TaskRef};
 use capataz_store::{BlobHash, RunId};
 
-use crate::runs::RunSlot;
 use crate::shard::{Mode, Output, Recovered, Shard};
 
 impl Shard {
@@ -19,6 +19,7 @@ impl Shard {
                 self.take_up(run, state);
             }
         }
+        self.runs.all_taken_up();
         self.recover_sessions(recovered.sessions);
         if self.mode == Mode::Running {
             self.open();
@@ -29,10 +30,10 @@ impl Shard {
         let leases: Vec<(TaskRef, u64, String)> =
             state.leases().map(|(task, token, worker)| (task, token, worker.to_owned())).collect();
         let open_query = state.open_query();
-        let mut slot = RunSlot::new(state);
-        slot.quiet_until = self.quiet_after_recovery(!leases.is_empty());
+        let quiet_until = self.quiet_after_recovery(!leases.is_empty());
+        let slot = self.runs.take_up(run, state, self.now);
+        slot.quiet_until = quiet_until;
         slot.snapshot_seq = slot.state.seq();
-        self.runs.insert(run, slot);
         for (task, token, worker) in leases {
             self.leases.recover(run, task, token, &worker);
             self.detach(run, task);
@@ -45,11 +46,11 @@ impl Shard {
     }
 
     /// Timers of a recovered run stand still for the reattach window, where it has leases.
-    fn quiet_after_recovery(&self, has_leases: bool) -> Timestamp {
+    fn quiet_after_recovery(&self, has_leases: bool) -> Mono {
         if planted::is(Fault::TimerNotRearmed) {
-            return Timestamp(i64::MAX);
+            return Mono::NEVER;
         }
-        if has_leases { self.now.plus(self.config.reattach_ms) } else { Timestamp::default() }
+        if has_leases { self.now.mono.plus(self.config.reattach_ms) } else { Mono::default() }
     }
 }
 

@@ -82,16 +82,17 @@ impl Shard {
         }
         let run = request.run;
         let labels = request.start.labels.clone();
-        let (state, decision) = engine::start(seed_of(run), request.start, self.now)
+        let (state, decision) = engine::start(seed_of(run), request.start, self.wall())
             .map_err(|refusal| Answer::from(StartReply::Refused(refusal)))?;
         let create = Create {
             kind: state.kind() as i32,
             name: state.plan().name.clone(),
             labels,
-            created_at: self.millis(),
+            created_at: self.now.wall,
             key: request.key,
         };
-        let mut slot = RunSlot::new(state);
+        let clock = state.last().clock;
+        let mut slot = RunSlot::new(state, clock, self.now.mono);
         if request.wait {
             slot.waiters.push(Waiter { reply, started_it: true });
         }
@@ -171,13 +172,15 @@ impl Shard {
             }
             _ => None,
         };
-        match engine::decide(&mut slot.state, input, self.now) {
+        let now = slot.moment(self.now);
+        match engine::decide(&mut slot.state, input, now) {
             Ok(decision) => {
                 let answer = origin.caller().map(|reply| {
                     let assignment = task.and_then(|task| slot.state.assignment(task));
+                    let deadline = assignment.as_ref().and_then(|assignment| assignment.deadline);
                     let done = CommandReply::Done {
                         seq: decision.request_seq.unwrap_or(slot.state.seq()),
-                        deadline_ms: assignment.as_ref().map_or(0, |assignment| assignment.deadline_ms),
+                        deadline_ms: deadline.map_or(0, |deadline| deadline.wall.0),
                         activation: assignment.as_ref().map_or(0, |assignment| assignment.activation),
                     };
                     Deferred::Reply(reply, done.into())
@@ -270,11 +273,12 @@ impl Shard {
 
     pub(crate) fn tick_run(&mut self, run: RunId) {
         let Some(slot) = self.runs.get(run) else { return };
-        if slot.quiet_until > self.now {
+        if slot.quiet_until > self.now.mono {
             return;
         }
-        let due = slot.state.due(self.now);
-        let observed = due.filter_map(|task| Some((task, self.leases.of_task(run, task)?.observed())));
+        let clock = |at| slot.clock(at);
+        let due = slot.state.due(clock(self.now.mono));
+        let observed = due.filter_map(|task| Some((task, self.leases.of_task(run, task)?.observed(clock))));
         let observed = observed.collect();
         self.input(run, engine::Input::Tick { observed }, Origin::Shard);
         self.outbox.batch(run);
@@ -283,7 +287,7 @@ impl Shard {
     /// Keeps the run's timer in step with its state.
     pub(crate) fn arm(&mut self, run: RunId) {
         let Some(slot) = self.runs.get(run) else { return };
-        match slot.state.next_deadline().map(|at| at.max(slot.quiet_until)) {
+        match slot.state.next_deadline().map(|at| slot.when(at).max(slot.quiet_until)) {
             Some(due) => self.timers.set(Timer::Run(run), due),
             None => self.timers.cancel(Timer::Run(run)),
         }

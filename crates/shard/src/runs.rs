@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use capataz_contracts::v1;
-use capataz_engine::{RunState, Timestamp};
+use capataz_crew::{Mono, Now};
+use capataz_engine::planted::{self, Fault};
+use capataz_engine::{Moment, RunState, Timestamp, Wall};
 use capataz_store::{Millis, RunId, Summary};
 
 use crate::ReplyId;
@@ -28,20 +30,46 @@ pub(crate) struct RunSlot {
     pub(crate) projected: Projected,
     pub(crate) waiters: Vec<Waiter>,
     /// Timers stand still until then, after a restart.
-    pub(crate) quiet_until: Timestamp,
+    pub(crate) quiet_until: Mono,
+    /// What the run's own clock is ahead of the process's. Milliseconds.
+    ahead: i64,
     pub(crate) snapshot_seq: u64,
 }
 
 impl RunSlot {
-    pub(crate) fn new(state: RunState) -> Self {
+    /// A run whose own clock says `clock` now.
+    pub(crate) fn new(state: RunState, clock: Timestamp, now: Mono) -> Self {
         Self {
             state,
+            ahead: clock.0.saturating_sub(now.0),
             last_append: AppendId(0),
             projected: (v1::RunStatus::Unspecified, 0),
             waiters: Vec::new(),
-            quiet_until: Timestamp::default(),
+            quiet_until: Mono::default(),
             snapshot_seq: 0,
         }
+    }
+
+    /// What the run's own clock says.
+    pub(crate) fn clock(&self, now: Mono) -> Timestamp {
+        Timestamp(now.0.saturating_add(self.ahead))
+    }
+
+    /// When the run's own clock says so.
+    pub(crate) fn when(&self, clock: Timestamp) -> Mono {
+        Mono(clock.0.saturating_sub(self.ahead))
+    }
+
+    pub(crate) fn moment(&self, now: Now) -> Moment {
+        if planted::is(Fault::DeadlineFromTheWallAlone) {
+            return Moment::first(Wall(now.wall.0));
+        }
+        Moment { clock: self.clock(now.mono), wall: Wall(now.wall.0) }
+    }
+
+    /// What is left until then. Milliseconds.
+    pub(crate) fn remaining(&self, until: Timestamp, now: Mono) -> i64 {
+        until.since(self.clock(now)).max(0)
     }
 
     /// What the run list says of the run; `None` where it says so already.
@@ -67,11 +95,31 @@ impl RunSlot {
 #[derive(Default)]
 pub(crate) struct Runs {
     slots: BTreeMap<RunId, RunSlot>,
+    /// The clocks of the runs that were thrown away, until they have been read again: this process has had them all the
+    /// while, whatever was done to the clock on the wall.
+    clocks: BTreeMap<RunId, i64>,
 }
 
 impl Runs {
     pub(crate) fn insert(&mut self, run: RunId, slot: RunSlot) {
         self.slots.insert(run, slot);
+    }
+
+    /// Takes up a run that was read.
+    pub(crate) fn take_up(&mut self, run: RunId, state: RunState, now: Now) -> &mut RunSlot {
+        let clock = match self.clocks.get(&run) {
+            Some(ahead) if !planted::is(Fault::ClockForgottenWithTheShard) => {
+                Timestamp(now.mono.0.saturating_add(*ahead))
+            }
+            _ => state.taken_up_at(Wall(now.wall.0)),
+        };
+        let slot = RunSlot::new(state, clock, now.mono);
+        self.slots.entry(run).insert_entry(slot).into_mut()
+    }
+
+    /// Every run has been read.
+    pub(crate) fn all_taken_up(&mut self) {
+        self.clocks.clear();
     }
 
     pub(crate) fn get(&self, run: RunId) -> Option<&RunSlot> {
@@ -100,6 +148,8 @@ impl Runs {
 
     /// Throws everything away. Callers that wait.
     pub(crate) fn abandon(&mut self) -> Vec<Waiter> {
-        std::mem::take(&mut self.slots).into_values().flat_map(|slot| slot.waiters).collect()
+        let slots = std::mem::take(&mut self.slots);
+        self.clocks.extend(slots.iter().map(|(run, slot)| (*run, slot.ahead)));
+        slots.into_values().flat_map(|slot| slot.waiters).collect()
     }
 }

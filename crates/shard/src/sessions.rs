@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use capataz_contracts::v1;
 use capataz_engine::planted::{self, Fault};
 use capataz_engine::session::{self, Accepted, SessionDecision, SessionState};
-use capataz_engine::{RunState, Timestamp};
+use capataz_engine::{RunState, Wall};
 use capataz_store::{BlobHash, RunId, Snapshot};
 
 use crate::ReplyId;
@@ -137,7 +137,7 @@ impl Sessions {
     pub(crate) fn next_turn(
         &mut self,
         stream: RunId,
-        now: Timestamp,
+        now: Wall,
         awaits: impl Fn(RunId) -> bool,
     ) -> Option<(RunId, v1::SessionContext)> {
         let slot = self.slots.get_mut(&stream)?;
@@ -211,7 +211,7 @@ impl Sessions {
         stream: RunId,
         reply: ReplyId,
         request_id: String,
-        now: Timestamp,
+        now: Wall,
         most_waiting: usize,
     ) -> Transition {
         let slot = self.slot(stream);
@@ -226,7 +226,7 @@ impl Sessions {
     }
 
     /// Carries out a transition of a session that was read.
-    pub(crate) fn accept(&mut self, stream: RunId, request_id: &str, now: Timestamp) -> Transition {
+    pub(crate) fn accept(&mut self, stream: RunId, request_id: &str, now: Wall) -> Transition {
         let slot = self.slots.get_mut(&stream);
         let last_append = slot.as_ref().map_or(AppendId(0), |slot| slot.last_append);
         let Some(Slot { state: Loaded::Ready(Some(state)), .. }) = slot else {

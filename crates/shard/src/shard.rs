@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use capataz_contracts::v1;
 use capataz_crew::link::{End, Packet};
-use capataz_crew::{ConnectionId, KnownAgent, ToCrew, ToShard};
+use capataz_crew::{ConnectionId, KnownAgent, Mono, Now, ToCrew, ToShard};
 use capataz_engine::session::SessionState;
-use capataz_engine::{MAX_RUN_BYTES, Query, QueryAnswer, QueryId, RunState, TaskRef, Timestamp};
-use capataz_store::{Append, AppendOutcome, Epoch, Millis, Position, Retention, RunId, Snapshot};
+use capataz_engine::{MAX_RUN_BYTES, Query, QueryAnswer, QueryId, RunState, TaskRef, Wall};
+use capataz_store::{Append, AppendOutcome, Epoch, Position, Retention, RunId, Snapshot};
 
 use crate::api::{Answer, Request};
 use crate::leases::Leases;
@@ -201,7 +201,7 @@ pub struct Shard {
     pub(crate) config: Config,
     pub(crate) mode: Mode,
     pub(crate) draining: bool,
-    pub(crate) now: Timestamp,
+    pub(crate) now: Now,
     pub(crate) runs: Runs,
     pub(crate) leases: Leases,
     pub(crate) queues: Queues,
@@ -232,7 +232,7 @@ impl Shard {
             config,
             mode: Mode::Recovering,
             draining: false,
-            now: Timestamp::default(),
+            now: Now::default(),
             runs: Runs::default(),
             leases: Leases::default(),
             queues: Queues::default(),
@@ -244,15 +244,15 @@ impl Shard {
         }
     }
 
-    /// Handles one input at the given time (Unix milliseconds) and appends to `outputs` what is to be done, in order.
+    /// Handles one input at the given time and appends to `outputs` what is to be done, in order.
     /// What it decides is appended at the end of the turn ([`Shard::end_turn`]).
-    pub fn handle(&mut self, now: Timestamp, input: Input, outputs: &mut Vec<Output>) {
+    pub fn handle(&mut self, now: Now, input: Input, outputs: &mut Vec<Output>) {
         // A shard is told something every heartbeat interval at least: it stood still where much more time has passed.
-        let passed = now.0.saturating_sub(self.now.0);
+        let passed = now.mono.since(self.now.mono);
         if passed > self.config.heartbeat_ms.saturating_mul(2) {
             self.leases.forgive(passed.saturating_sub(self.config.heartbeat_ms));
         }
-        self.now = self.now.max(now);
+        self.now = now.not_before(self.now);
         std::mem::swap(&mut self.outputs, outputs);
         match input {
             Input::Request { reply, request, absent } => self.request(reply, request, &absent),
@@ -285,7 +285,7 @@ impl Shard {
 
     /// When [`Input::Wake`] is due.
     #[must_use]
-    pub fn next_wake(&self) -> Option<Timestamp> {
+    pub fn next_wake(&self) -> Option<Mono> {
         self.timers.next()
     }
 
@@ -318,7 +318,7 @@ impl Shard {
 
     fn fire_timers(&mut self) {
         while self.mode == Mode::Running
-            && let Some(timer) = self.timers.fire(self.now)
+            && let Some(timer) = self.timers.fire(self.now.mono)
         {
             match timer {
                 Timer::Run(run) => self.tick_run(run),
@@ -345,8 +345,9 @@ impl Shard {
         &mut self.link
     }
 
-    pub(crate) fn millis(&self) -> Millis {
-        Millis(self.now.0)
+    /// What the clock on the wall says.
+    pub(crate) fn wall(&self) -> Wall {
+        Wall(self.now.wall.0)
     }
 }
 

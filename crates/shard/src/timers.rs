@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use capataz_engine::{TaskRef, Timestamp};
+use capataz_crew::Mono;
+use capataz_engine::TaskRef;
 use capataz_store::RunId;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,13 +19,13 @@ pub(crate) enum Timer {
 
 #[derive(Default)]
 pub(crate) struct Timers {
-    queue: BTreeSet<(Timestamp, Timer)>,
-    due: BTreeMap<Timer, Timestamp>,
+    queue: BTreeSet<(Mono, Timer)>,
+    due: BTreeMap<Timer, Mono>,
 }
 
 impl Timers {
     /// The timer is due then, and not at the time that was set before.
-    pub(crate) fn set(&mut self, timer: Timer, at: Timestamp) {
+    pub(crate) fn set(&mut self, timer: Timer, at: Mono) {
         if let Some(before) = self.due.insert(timer, at) {
             self.queue.remove(&(before, timer));
         }
@@ -41,12 +42,12 @@ impl Timers {
         self.due.contains_key(&timer)
     }
 
-    pub(crate) fn next(&self) -> Option<Timestamp> {
+    pub(crate) fn next(&self) -> Option<Mono> {
         self.queue.first().map(|(at, _)| *at)
     }
 
     /// The timer that is due first, where one is due by now. It is set no more.
-    pub(crate) fn fire(&mut self, now: Timestamp) -> Option<Timer> {
+    pub(crate) fn fire(&mut self, now: Mono) -> Option<Timer> {
         let (at, timer) = self.queue.first().copied().filter(|(at, _)| *at <= now)?;
         self.queue.remove(&(at, timer));
         self.due.remove(&timer);

@@ -71,7 +71,7 @@ impl Shard {
         let stream = load.stream;
         let Some(commands) = self.sessions.loaded(load, state) else { return };
         for (reply, request_id) in commands {
-            let transition = self.sessions.accept(stream, &request_id, self.now);
+            let transition = self.sessions.accept(stream, &request_id, self.wall());
             self.transition(reply, stream, transition);
         }
         self.next_turn(stream);
@@ -81,7 +81,7 @@ impl Shard {
     pub(crate) fn next_turn(&mut self, stream: RunId) {
         let runs = &self.runs;
         let awaits = |run| runs.get(run).is_some_and(|slot| slot.state.awaited_session().is_some());
-        match self.sessions.next_turn(stream, self.now, awaits) {
+        match self.sessions.next_turn(stream, self.wall(), awaits) {
             Some((run, context)) => self.input(run, engine::Input::SessionTurn { context }, Origin::Shard),
             None => self.sessions.rest(stream, self.outbox.oldest(), self.config.max_idle_sessions),
         }
@@ -108,7 +108,7 @@ impl Shard {
     pub(crate) fn accept_transition(&mut self, reply: ReplyId, session: &str, request_id: String) {
         let stream = session_stream(session);
         let most = self.config.max_waiting_per_session;
-        let transition = self.sessions.ask_transition(stream, reply, request_id, self.now, most);
+        let transition = self.sessions.ask_transition(stream, reply, request_id, self.wall(), most);
         self.load_sessions();
         self.transition(reply, stream, transition);
         self.next_turn(stream);

@@ -8,7 +8,7 @@ use capataz_contracts::v1::{self, connect_response::Frame};
 use capataz_crew::link::{Arrival, Packet};
 use capataz_crew::{ConnectionId, Departure, Lease, OfferId, Said, ToCrew, ToShard};
 use capataz_engine::planted::{self, Fault};
-use capataz_engine::{self as engine, Effect, Report, TaskRef};
+use capataz_engine::{self as engine, Effect, Moment, Report, TaskRef};
 use capataz_store::RunId;
 
 use crate::leases::Seat;
@@ -63,7 +63,7 @@ impl Shard {
     /// A word to the crew, so that a message that never came shows.
     pub(crate) fn beat(&mut self) {
         self.tell(ToCrew::Beat);
-        self.timers.set(Timer::Beat, self.now.plus(self.config.heartbeat_ms));
+        self.timers.set(Timer::Beat, self.now.mono.plus(self.config.heartbeat_ms));
     }
 
     /// Tells the crew how many tasks wait, where that has changed.
@@ -83,7 +83,7 @@ impl Shard {
             runs.insert(lease.run);
             let task = task_of(&lease);
             let seat = Seat { connection, offer };
-            if self.leases.reattach((lease.run, task, lease.token), worker, seat, self.now) {
+            if self.leases.reattach((lease.run, task, lease.token), worker, seat, self.now.mono) {
                 self.timers.cancel(Timer::Reattach(lease.run, task, lease.token));
                 kept.push((lease, offer, self.agent_of(lease.run, task)));
             }
@@ -139,10 +139,12 @@ impl Shard {
     fn said(&mut self, connection: ConnectionId, worker: &str, lease: Lease, said: Said) {
         let task = task_of(&lease);
         match said {
-            Said::Acknowledged => self.leases.heard(connection, (lease.run, task, lease.token), self.now),
+            Said::Acknowledged => {
+                self.leases.heard(connection, (lease.run, task, lease.token), self.now.mono)
+            }
             Said::Progress(progress) => {
                 let key = (lease.run, task, lease.token);
-                self.leases.heard(connection, key, self.now);
+                self.leases.heard(connection, key, self.now.mono);
                 if let Some(held) = self.leases.at(connection, key) {
                     held.progress = Some(progress);
                     self.show_progress(lease.run, task);
@@ -204,7 +206,7 @@ impl Shard {
     /// A heartbeat interval has passed: did the worker acknowledge what it was given?
     fn pulse(&mut self, connection: ConnectionId) {
         for (run, task, lease) in self.leases.seated_at(connection) {
-            if self.leases.check(run, task, self.now) {
+            if self.leases.check(run, task, self.now.mono) {
                 self.lose(run, task, lease, v1::LeaseLossReason::NotAcknowledged);
             } else {
                 self.show_progress(run, task);
@@ -216,13 +218,14 @@ impl Shard {
         let Some(held) = self.leases.of_task(run, task) else { return };
         let Some(slot) = self.runs.get(run) else { return };
         let Some((started, deadline)) = slot.state.running_times(task) else { return };
+        let now = slot.clock(self.now.mono);
         let progress = v1::ProgressFrame {
             run_id: run.to_string(),
             wave: task.wave,
             task: task.task,
-            at_ms: self.now.0,
-            elapsed_ms: self.now.0.saturating_sub(started),
-            remaining_ms: deadline.saturating_sub(self.now.0),
+            at_ms: self.now.wall.0,
+            elapsed_ms: now.since(started),
+            remaining_ms: deadline.since(now),
             health_checks: held.health_checks,
             fraction: held.progress.as_ref().and_then(|progress| progress.fraction),
             message: held.progress.as_ref().and_then(|progress| progress.message.clone()),
@@ -231,11 +234,12 @@ impl Shard {
     }
 
     /// Sends an assignment whose lease is durable, where its holder is still there.
-    pub(crate) fn assign(&mut self, run: RunId, task: TaskRef, token: u64, deadline_ms: i64) {
+    pub(crate) fn assign(&mut self, run: RunId, task: TaskRef, token: u64, deadline: Option<Moment>) {
         let Some(connection) = self.leases.connection_of(run, task, token) else { return };
         let Some(slot) = self.runs.get(run) else { return };
         let Some(assignment) = slot.state.assignment(task) else { return };
         let run_id = run.to_string();
+        let remaining_ms = deadline.map_or(0, |at| slot.remaining(at.clock, self.now.mono));
         let frame = v1::Assignment {
             idempotency_key: format!("{run_id}/{}/{}", assignment.name, assignment.activation),
             lease: Some(v1::LeaseRef { run_id, wave: task.wave, task: task.task, lease: token }),
@@ -244,9 +248,10 @@ impl Shard {
             activation: assignment.activation,
             attempt: assignment.attempt,
             input: assignment.input.cloned(),
-            deadline_ms,
+            deadline_ms: deadline.map_or(0, |at| at.wall.0),
+            remaining_ms,
         };
-        self.leases.assigned(run, task, self.now.plus(self.config.ack_timeout_ms));
+        self.leases.assigned(run, task, self.now.mono.plus(self.config.ack_timeout_ms));
         self.tell(ToCrew::Tell { connection, frame: Frame::Assignment(frame) });
     }
 
@@ -271,7 +276,7 @@ impl Shard {
         let Some(held) = self.leases.of_task(run, task) else { return };
         let timer = Timer::Reattach(run, task, held.token);
         if !self.timers.is_set(timer) {
-            self.timers.set(timer, self.now.plus(self.config.reattach_ms));
+            self.timers.set(timer, self.now.mono.plus(self.config.reattach_ms));
         }
     }
 
@@ -287,9 +292,9 @@ impl Shard {
             return;
         }
         if let Some(slot) = self.runs.get_mut(run)
-            && slot.quiet_until > self.now
+            && slot.quiet_until > self.now.mono
         {
-            slot.quiet_until = self.now;
+            slot.quiet_until = self.now.mono;
             self.outbox.batch(run);
         }
     }
@@ -337,8 +342,9 @@ fn null() -> v1::Payload {
 
 /// The deadline of a task that was ever extended, and that a cancel before it is withdrawn; one that is open follows.
 fn extension_of(state: &engine::RunState, task: TaskRef, lease: u64) -> Option<Effect> {
-    let (started, deadline_ms) = state.running_times(task)?;
+    let (started, until) = state.running_times(task)?;
+    let deadline = state.assignment(task)?.deadline?;
     let timeout = i64::try_from(state.plan().timeouts_of(task).timeout().as_millis()).unwrap_or(i64::MAX);
-    let extended = deadline_ms != started.saturating_add(timeout);
-    extended.then_some(Effect::Extend { task, lease, deadline_ms, cancel_withdrawn: true })
+    let extended = until != started.plus(timeout);
+    extended.then_some(Effect::Extend { task, lease, deadline, cancel_withdrawn: true })
 }

@@ -7,9 +7,9 @@ use std::collections::{BTreeSet, VecDeque};
 use capataz_contracts::v1::{
     self, connect_request::Frame as Say, connect_response::Frame as Hear, event::Body,
 };
-use capataz_crew::ConnectionId;
+use capataz_crew::{ConnectionId, Now};
 use capataz_engine::session::SessionState;
-use capataz_engine::{StartRun, Timestamp, Work};
+use capataz_engine::{StartRun, Wall, Work};
 use capataz_shard::feed;
 use capataz_shard::journal::{load, load_session};
 use capataz_shard::shard::Config;
@@ -147,7 +147,7 @@ impl World {
     fn step(&mut self) -> bool {
         let Some(input) = self.inbox.pop_front() else { return false };
         let mut outputs = Vec::new();
-        self.core.handle(Timestamp(1_000), input, &mut outputs);
+        self.core.handle(Now::alike(1_000), input, &mut outputs);
         let mut appends: Vec<Append> = Vec::new();
         for output in outputs {
             match output {
@@ -250,7 +250,7 @@ impl World {
                 .collect();
             let expected = ASKS.iter().filter(|of| **of == Some(session)).count();
             assert_eq!(turns.len(), expected, "one turn for each ask of session {session}");
-            let context = state.context(Timestamp(1_000));
+            let context = state.context(Wall(1_000));
             assert_eq!(context.message_count, 2 * expected as u64);
             let last = turns.last().unwrap();
             let custom: Value = serde_json::from_slice(&context.custom).unwrap();
@@ -267,7 +267,7 @@ impl World {
                 assert_eq!(begun.unwrap().message_count, 2 * place as u64, "{turn:?}");
             }
         }
-        let kiro = SessionState::fold(self.events(session_stream("a"))).unwrap().context(Timestamp(1_000));
+        let kiro = SessionState::fold(self.events(session_stream("a"))).unwrap().context(Wall(1_000));
         assert_eq!(kiro.current_spec.as_deref(), Some("kiro"), "the session has moved");
     }
 }

@@ -3,8 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear};
-use capataz_crew::{CloseReason, ConnectionId};
-use capataz_engine::Timestamp;
+use capataz_crew::{CloseReason, ConnectionId, Mono, Now};
 use capataz_shard::driver::{Carried, Wire};
 use capataz_shard::shard::Config;
 use capataz_shard::{Driver, Input, Output, Recovered};
@@ -45,7 +44,7 @@ impl Bench {
 
     fn input(&mut self, input: Input) {
         let mut outputs = Vec::new();
-        self.core.handle(Timestamp(self.now), input, &mut outputs);
+        self.core.handle(Now::alike(self.now), input, &mut outputs);
         self.outputs.extend(outputs.into_iter().map(|output| (self.now, output)));
     }
 
@@ -56,7 +55,7 @@ impl Bench {
     /// Moves the time on, and wakes the core whenever it wants to be woken.
     fn pass(&mut self, milliseconds: i64) {
         let until = self.now + milliseconds;
-        while let Some(Timestamp(at)) = self.core.next_wake().filter(|at| at.0 <= until) {
+        while let Some(Mono(at)) = self.core.next_wake().filter(|at| at.0 <= until) {
             self.now = at;
             self.input(Input::Wake);
         }
@@ -173,7 +172,7 @@ fn a_worker_whose_answer_is_lost_with_the_shards_memory_has_to_come_back() {
     let said = Say::Failed(v1::Failed { lease: Some(lease), ..Default::default() });
     let mut outputs = Vec::new();
     let frame = Input::Frame { connection: WORKER, frame: said };
-    bench.core.handle_over(Timestamp(bench.now), frame, &mut wire, &mut outputs);
+    bench.core.handle_over(Now::alike(bench.now), frame, &mut wire, &mut outputs);
     bench.input(Input::CommitFailed { shard: SHARD });
     assert!(matches!(bench.closed(), Some((_, CloseReason::Restarting))));
 }

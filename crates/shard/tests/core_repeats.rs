@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear};
-use capataz_crew::ConnectionId;
-use capataz_engine::{Plan, StartRun, Timestamp, Work};
+use capataz_crew::{ConnectionId, Now};
+use capataz_engine::{Plan, StartRun, Work};
 use capataz_shard::shard::Config;
 use capataz_shard::{
     Answer, AppendId, Driver, Input, Output, Recovered, ReplyId, Request, StartReply, StartRequest,
@@ -49,7 +49,7 @@ impl Bench {
 
     fn input(&mut self, input: Input) {
         let mut outputs = Vec::new();
-        self.core.handle(Timestamp(1_000), input, &mut outputs);
+        self.core.handle(Now::alike(1_000), input, &mut outputs);
         for output in outputs {
             match output {
                 Output::Append { id, append, .. } => self.appends.push((id, append)),

@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 
 use capataz_contracts::v1::{self, connect_request::Frame as Say, event::Body};
-use capataz_crew::ConnectionId;
-use capataz_engine::{Plan, StartRun, Timestamp, Work};
+use capataz_crew::{ConnectionId, Now};
+use capataz_engine::{Plan, StartRun, Work};
 use capataz_shard::StartReply;
 use capataz_shard::feed;
 use capataz_shard::journal::load_session;
@@ -65,7 +65,7 @@ impl World {
     /// Hands over one input, and what is read of sessions at once.
     fn hears(&mut self, input: Input) -> Vec<Output> {
         let mut outputs = Vec::new();
-        self.core.handle(Timestamp(1_000), input, &mut outputs);
+        self.core.handle(Now::alike(1_000), input, &mut outputs);
         let mut loaded = Vec::new();
         let mut answers = Vec::new();
         for output in &outputs {
@@ -261,9 +261,9 @@ fn an_answer_to_an_earlier_question_for_a_session_is_not_believed() {
     // The session is forgotten and asked for again; what was read before the second turn comes only now.
     world.sweeps();
     let mut outputs = Vec::new();
-    world.core.handle(Timestamp(1_000), Input::Swept { shard: SHARD }, &mut outputs);
+    world.core.handle(Now::alike(1_000), Input::Swept { shard: SHARD }, &mut outputs);
     let request = Request::AcceptTransition { session: "a".to_owned(), request_id: "request".to_owned() };
-    world.core.handle(Timestamp(1_000), Input::Request { reply: ReplyId(9), request }, &mut outputs);
+    world.core.handle(Now::alike(1_000), Input::Request { reply: ReplyId(9), request }, &mut outputs);
     let [Output::LoadSession { load, .. }] = outputs.as_slice() else { panic!("{outputs:?}") };
     world.hears(Input::SessionLoaded { stream, load: load - 1, state: old });
     world.asks(3, "a");

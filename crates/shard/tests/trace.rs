@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use capataz_contracts::v1::{self, connect_request::Frame as Say, event::Body};
 use capataz_crew::link::Packet;
-use capataz_crew::{ConnectionId, Known, KnownAgent, ToShard};
+use capataz_crew::{ConnectionId, Known, KnownAgent, Now, ToShard};
 use capataz_engine::session::SessionState;
-use capataz_engine::{self as engine, Plan, QueryId, StartRun, TaskRef, Timestamp, Work};
+use capataz_engine::{self as engine, Plan, QueryId, StartRun, TaskRef, Wall, Work};
 use capataz_shard::driver::Carried;
 use capataz_shard::shard::Config;
 use capataz_shard::trace::{
@@ -23,15 +23,15 @@ use capataz_store::{
 use uuid::Uuid;
 
 const SHARD: ShardId = ShardId(0);
-const NOW: Timestamp = Timestamp(1_700_000_000_000);
+const NOW: i64 = 1_700_000_000_000;
 const PLENTY: u64 = 1 << 30;
 
 /// A driver whose inputs are recorded as a daemon's are.
 struct Recorded {
     driver: Driver,
     recording: Recording,
-    told: Vec<(Timestamp, Input)>,
-    now: Timestamp,
+    told: Vec<(Now, Input)>,
+    now: Now,
 }
 
 impl Recorded {
@@ -39,11 +39,11 @@ impl Recorded {
         let config = Config::default();
         let header = Header::of_this_build(&config, &[SHARD]);
         let recording = Recording::begin(&header, PLENTY).unwrap();
-        Self { driver: Driver::new(&config, vec![SHARD]), recording, told: Vec::new(), now: NOW }
+        Self { driver: Driver::new(&config, vec![SHARD]), recording, told: Vec::new(), now: Now::alike(NOW) }
     }
 
     fn hears(&mut self, input: Input) -> Vec<Output> {
-        self.now = self.now.plus(7);
+        self.now = Now::alike(self.now.mono.0 + 7);
         self.recording.input(self.now, &input).unwrap();
         self.told.push((self.now, input.clone()));
         let mut outputs = Vec::new();
@@ -106,6 +106,7 @@ fn recovered(runs: Vec<(RunId, engine::RunState)>) -> Input {
         seq: 1,
         at_ms: 5,
         format: 2,
+        elapsed_ms: 0,
         body: Some(Body::SessionOpened(v1::SessionOpened { session: "s".to_owned() })),
     };
     let session = SessionState::fold([opened]).unwrap();
@@ -134,13 +135,14 @@ fn every_input() -> Vec<Input> {
     let (state, _) = engine::start(
         5,
         StartRun { work: Work::Plan(plan()), labels: BTreeMap::new(), parent: None },
-        Timestamp(5),
+        Wall(5),
     )
     .unwrap();
     let session = SessionState::fold([v1::Event {
         seq: 1,
         at_ms: 5,
         format: 2,
+        elapsed_ms: 0,
         body: Some(Body::SessionOpened(v1::SessionOpened { session: "s".to_owned() })),
     }]);
     let request_id = || "r".to_owned();
@@ -329,7 +331,7 @@ fn what_no_daemon_gets_is_refused_and_spoils_nothing() {
     for input in [carried, own] {
         assert_eq!(name(&input), None);
         let before = recorded.recording.waiting();
-        let refused = recorded.recording.input(NOW, &input).unwrap_err();
+        let refused = recorded.recording.input(Now::alike(NOW), &input).unwrap_err();
         assert!(matches!(refused, Unrecorded::NotWritable(_)), "{refused:?}");
         assert_eq!(recorded.recording.waiting(), before);
     }

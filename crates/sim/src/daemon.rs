@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use capataz_contracts::v1;
 use capataz_crew::protocol;
-use capataz_engine::Timestamp;
+use capataz_crew::{Mono, Now};
 use capataz_shard::driver::{Carried, Wire};
 use capataz_shard::feed::{self, Ring};
 use capataz_shard::journal::{Errand, Work, errands};
@@ -43,7 +43,7 @@ pub struct Daemon {
     sessions: BTreeMap<ShardId, (u64, u64)>,
     wake_at: Option<i64>,
     /// The time that was due after the last input all the same.
-    still_due: Option<Timestamp>,
+    still_due: Option<Mono>,
     /// Events of commits that the core was told of and whose outputs have not left.
     pub acknowledged: Vec<Bytes>,
 }
@@ -141,7 +141,7 @@ impl World {
         }
         self.line(|| "daemon: starts".to_owned());
         self.daemon.core = Some(Driver::new(&self.scenario.core, self.scenario.shards()));
-        self.handle(Timestamp(self.now + self.skew), Input::Learn(self.scenario.known()));
+        self.handle(self.clocks(), Input::Learn(self.scenario.known()));
         for shard in self.scenario.shards() {
             self.give(Work::Claim(shard));
         }
@@ -150,13 +150,13 @@ impl World {
 
     /// Hands an input to the core. Its outputs leave at once or, as in a busy shard, together with those of others.
     pub(crate) fn deliver(&mut self, input: Input) -> Result<(), Violation> {
-        let now = Timestamp(self.now + self.skew);
+        let now = self.clocks();
         if self.daemon.core.is_none() {
             return Ok(());
         }
         self.inputs += 1;
         let (fact, detail) = fact_of(&input);
-        self.trace.fact(fact, now.0.unsigned_abs(), detail);
+        self.trace.fact(fact, now.wall.0.unsigned_abs(), detail);
         if self.trace.is_verbose() {
             let text = shorten(&input);
             self.line(|| format!("<- {text}"));
@@ -176,11 +176,14 @@ impl World {
         let before = self.daemon.outputs.len();
         self.handle(now, input);
         let mut unknown = self.daemon.unknown.clone();
+        let mut clocks = Vec::new();
         for output in self.daemon.outputs.iter().skip(before) {
             match output {
                 Output::Append { shard, id, append } => {
                     Invariant::NoAppendAfterUnknown
                         .check(!unknown.contains(shard), || format!("{id:?} is appended"))?;
+                    let elapsed = elapsed(&append.events);
+                    clocks.extend(elapsed.map(|elapsed| (append.run, append.first_seq, elapsed)));
                     let begun = self.daemon.draining && leases(&append.events);
                     Invariant::NothingBegunWhileDraining
                         .check(!begun, || format!("{id:?} leases a task of run {}", append.run))?;
@@ -197,7 +200,10 @@ impl World {
             }
         }
         self.daemon.unknown = unknown;
-        let due = self.daemon.core.as_ref().and_then(Driver::next_wake).filter(|due| *due <= now);
+        for (run, seq, elapsed) in clocks {
+            self.check_clock(run, seq, elapsed)?;
+        }
+        let due = self.daemon.core.as_ref().and_then(Driver::next_wake).filter(|due| *due <= now.mono);
         let again = woken && due.is_some() && due == self.daemon.still_due;
         Invariant::TimersFire.check(!again, || format!("{due:?} is due at {now:?} and does not go away"))?;
         self.daemon.still_due = due;
@@ -215,7 +221,7 @@ impl World {
     }
 
     /// One turn of the driver, over a wire that need not be true.
-    fn handle(&mut self, now: Timestamp, input: Input) {
+    fn handle(&mut self, now: Now, input: Input) {
         let calm = self.is_calm();
         let Some(core) = &mut self.daemon.core else { return };
         let faults = if calm { 0 } else { self.scenario.wire_faults };
@@ -259,7 +265,7 @@ impl World {
 
     fn rearm(&mut self) {
         let Some(due) = self.daemon.core.as_ref().and_then(Driver::next_wake) else { return };
-        let due = due.0 - self.skew;
+        let due = self.when(due);
         if self.daemon.wake_at.is_none_or(|at| due < at) {
             self.daemon.wake_at = Some(due);
             let late = self.rng.delay(2, 1_500);
@@ -270,7 +276,7 @@ impl World {
     pub(crate) fn wake(&mut self) -> Result<(), Violation> {
         self.daemon.wake_at = None;
         let due = self.daemon.core.as_ref().and_then(Driver::next_wake);
-        if due.is_some_and(|due| due.0 - self.skew <= self.now) {
+        if due.is_some_and(|due| self.when(due) <= self.now) {
             return self.deliver(Input::Wake);
         }
         self.rearm();
@@ -467,6 +473,17 @@ impl World {
 }
 
 /// Whether any of these events is a lease.
+/// What the clock of a run said when these events of it were decided; `None` for those of a session, which has none.
+fn elapsed(events: &Bytes) -> Option<i64> {
+    use v1::event::Body;
+    let event = v1::Event::decode(feed::split(events).next()?).ok()?;
+    let of_session = matches!(
+        event.body,
+        Some(Body::SessionOpened(_) | Body::SessionTurn(_) | Body::SessionTransitionAccepted(_))
+    );
+    (!of_session).then_some(event.elapsed_ms)
+}
+
 fn leases(events: &Bytes) -> bool {
     feed::split(events).any(|event| {
         let event = v1::Event::decode(event).unwrap_or_default();

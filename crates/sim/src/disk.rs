@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use capataz_contracts::v1;
-use capataz_engine::{RunState, Timestamp};
+use capataz_crew::Now;
+use capataz_engine::RunState;
 use capataz_shard::journal::{Job, MAX_BATCH, Queue, Scribe, Told, Work};
 use capataz_shard::{Answer, Declined, Input, Output};
 use capataz_store::memory::Fault;
@@ -296,14 +297,15 @@ impl World {
 
     /// The old daemon learns that it lost these shards.
     fn fence(&mut self, refused: BTreeMap<ShardId, Vec<AppendOutcome>>) -> Result<(), Violation> {
-        let now = Timestamp(self.now + self.skew);
+        let now = self.clocks();
         let Some(core) = &mut self.daemon.core else { return Ok(()) };
         let mut outputs = Vec::new();
         let shards: Vec<ShardId> = refused.keys().copied().collect();
         for (shard, outcomes) in refused {
             core.handle(now, Input::Committed { shard, outcomes }, &mut outputs);
         }
-        core.handle(Timestamp(now.0 + 60_000), Input::Wake, &mut outputs);
+        let later = Now { mono: now.mono.plus(60_000), ..now };
+        core.handle(later, Input::Wake, &mut outputs);
         for shard in &shards {
             // One that reads the shard again has nothing in flight, and has fallen silent already.
             let fenced = self.daemon.unknown.contains(shard)

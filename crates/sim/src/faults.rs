@@ -11,6 +11,8 @@ use crate::invariant::Violation;
 use crate::schedule::Action;
 use crate::world::World;
 
+const YEAR_MS: i64 = 365 * 86_400_000;
+
 impl World {
     /// The process is gone with all that it had in memory; another one starts.
     pub(crate) fn crash(&mut self) {
@@ -28,27 +30,26 @@ impl World {
         self.stalled_until = 0;
         self.hosts_die();
         // The machine's clock may have been set while the daemon was down.
-        self.skew += if self.rng.percent(10) { self.rng.between(-2_000, 2_000) } else { 0 };
+        let by = match self.rng.below(20) {
+            0 => self.rng.between(-2_000, 2_000),
+            1 if self.scenario.has_clock_jumps && !self.is_calm() => self.rng.between(-YEAR_MS, YEAR_MS),
+            _ => 0,
+        };
+        self.set_wall(by);
         self.after(downtime, Action::Boot);
     }
 
-    /// The clock of the daemon's machine is set: a little, forwards by up to 40 days, or back by some minutes.
+    /// The clock on the wall of the daemon's machine is set: a little, or by up to a year in either direction.
     pub(crate) fn set_clock(&mut self) {
         if self.is_calm() {
             return;
         }
         let by = match self.rng.below(6) {
             0..=2 => self.rng.between(-3_000, 3_000),
-            // Once: timers stand still until the clock is where it was.
-            3 if !self.was_set_back => {
-                self.was_set_back = true;
-                self.rng.between(-600_000, -10_000)
-            }
-            3 => 0,
-            4 => self.rng.between(10_000, 3_600_000),
-            _ => self.rng.between(3_600_000, 40 * 86_400_000),
+            3 | 4 => self.rng.between(-3_600_000, 3_600_000),
+            _ => self.rng.between(-YEAR_MS, YEAR_MS),
         };
-        self.skew += by;
+        self.set_wall(by);
         self.line(|| format!("-- the clock is set by {by} ms"));
         // What the daemon sleeps for, it looks at every second.
         self.after(1_000, Action::Wake);

@@ -55,6 +55,7 @@ invariants! {
     WavesInOrder: "A wave begins when the one before it has finished, and finishes when all of its tasks have settled.";
     PolicyOutcome: "Evaluations and outcomes equal a direct evaluation of the policy over the settled results.";
     AttemptsCounted: "Attempts are numbered without gaps and never exceed the retry policy.";
+    ClockKeepsTime: "A run's own clock goes as fast as time while a process has the run, and while none has, no further than the clock on the wall.";
     NoEarlyTimeout: "A task times out at its deadline or later.";
     SnapshotFaithful: "A snapshot with the events after it equals the fold of the whole log.";
     StateMatchesLog: "With nothing in flight, a shard's state equals the fold of the log.";

@@ -52,7 +52,7 @@ impl Recorded {
             };
             serde_json::json!({
                 "turn": turn.number,
-                "at_ms": turn.now.0,
+                "at_ms": turn.now.wall.0,
                 "input": format!("{:?}", turn.input),
                 "outputs": outputs,
                 "recorded_outputs": recorded,
@@ -96,7 +96,7 @@ impl fmt::Display for Recorded {
 
 /// A turn for people: the input, then what it has led to.
 fn text(turn: &Turn) -> String {
-    let mut text = format!("turn {} at {}: {:?}", turn.number, turn.now.0, turn.input);
+    let mut text = format!("turn {} at {}: {:?}", turn.number, turn.now.wall.0, turn.input);
     for output in &turn.outputs {
         text.push_str(&format!("\n    -> {output:?}"));
     }

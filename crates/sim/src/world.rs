@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use capataz_crew::ConnectionId;
+use capataz_crew::{ConnectionId, Mono, Now};
 use capataz_engine::TaskRef;
 use capataz_shard::{Input, ReplyId};
-use capataz_store::RunId;
+use capataz_store::{Millis, RunId};
 
 use crate::asks::Catalogue;
 use crate::client::{Asked, Op};
@@ -31,10 +31,10 @@ pub(crate) struct World {
     pub(crate) rng: Rng,
     pub(crate) scenario: Scenario,
     pub(crate) now: i64,
-    /// What the daemon's clock shows beside the true time.
+    /// What the clock on the wall of the daemon's machine shows beside the true time.
     pub(crate) skew: i64,
-    /// The daemon's clock was set back by minutes.
-    pub(crate) was_set_back: bool,
+    /// By how much the clock on the wall was set forward, in all.
+    pub(crate) set_forward: i64,
     /// The daemon's process stands still until then.
     pub(crate) stalled_until: i64,
     /// What the daemon has read of the specs.
@@ -58,6 +58,17 @@ pub(crate) struct World {
     pub(crate) calm_since: Option<i64>,
     pub(crate) next_id: u64,
     pub(crate) leases: VecDeque<(RunId, TaskRef, u64)>,
+    /// The runs' own clocks, at the first event of each decision.
+    pub(crate) clocks: BTreeMap<RunId, BTreeMap<u64, ClockSeen>>,
+}
+
+/// What a run's own clock said, and what the world's clocks said then.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClockSeen {
+    generation: u64,
+    now: i64,
+    set_forward: i64,
+    elapsed: i64,
 }
 
 impl World {
@@ -76,7 +87,7 @@ impl World {
             scenario,
             now: EPOCH_MS,
             skew: 0,
-            was_set_back: false,
+            set_forward: 0,
             stalled_until: 0,
             specs,
             schedule: Schedule::default(),
@@ -96,6 +107,7 @@ impl World {
             calm_since: None,
             next_id: 1,
             leases: VecDeque::new(),
+            clocks: BTreeMap::new(),
         };
         world.after(0, Action::Boot);
         for worker in 0..world.workers.len() {
@@ -195,6 +207,50 @@ impl World {
             }
             Action::Read { reader, stream } => self.read(reader, stream),
         }
+    }
+
+    /// What the daemon's clocks say. The one that nobody can set begins anew with each process.
+    pub(crate) fn clocks(&self) -> Now {
+        Now { wall: Millis(self.now + self.skew), mono: Mono(self.now - self.daemon_began()) }
+    }
+
+    /// The true time at which the daemon's clock says so.
+    pub(crate) fn when(&self, mono: Mono) -> i64 {
+        mono.0 + self.daemon_began()
+    }
+
+    /// The true time at which the clock of the daemon's process said 0.
+    fn daemon_began(&self) -> i64 {
+        EPOCH_MS - 1_000 * i64::try_from(self.generation % 1_000).unwrap_or(0)
+    }
+
+    /// Holds the clock of a run against the true time, which no core knows.
+    pub(crate) fn check_clock(&mut self, run: RunId, seq: u64, elapsed: i64) -> Result<(), Violation> {
+        let seen =
+            ClockSeen { generation: self.generation, now: self.now, set_forward: self.set_forward, elapsed };
+        let decisions = self.clocks.entry(run).or_default();
+        // What had this number or a higher one was never stored.
+        decisions.split_off(&seq);
+        let before = decisions.last_key_value().map(|(_, before)| *before);
+        decisions.insert(seq, seen);
+        let Some(before) = before else {
+            return Invariant::ClockKeepsTime
+                .check(elapsed == 0, || format!("run {run} begins at {elapsed}"));
+        };
+        let (passed, true_time) = (elapsed - before.elapsed, self.now - before.now);
+        let holds = if before.generation == self.generation {
+            passed == true_time
+        } else {
+            passed <= true_time + self.set_forward - before.set_forward
+        };
+        Invariant::ClockKeepsTime
+            .check(holds, || format!("run {run}: {passed} ms by its clock, {true_time} ms in truth"))
+    }
+
+    /// The clock on the wall is set.
+    pub(crate) fn set_wall(&mut self, by: i64) {
+        self.skew += by;
+        self.set_forward += by.max(0);
     }
 
     /// Schedules something `delay` milliseconds from now.

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use capataz_engine::Timestamp;
+use capataz_crew::Now;
 use capataz_shard::shard::Config;
 use capataz_shard::trace::{Header, Recording, ReplayError};
 use capataz_shard::{Driver, Input, Recovered, Request};
@@ -25,7 +25,7 @@ fn trace(name: &str, outputs: impl Fn(usize) -> bool) -> PathBuf {
         Input::Wake,
     ];
     for (number, input) in inputs.into_iter().enumerate() {
-        let now = Timestamp(1_000);
+        let now = Now::alike(1_000);
         recording.input(now, &input).unwrap();
         let mut done = Vec::new();
         driver.handle(now, input, &mut done);

@@ -160,7 +160,7 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
             of_task(cancel.wave, cancel.task, text, Tone::Warning, Steps)
         }
         Body::TaskExtended(extended) => {
-            let mut text = fill(texts.extended, &[&took(extended.deadline_ms - run.accepted_at_ms)]);
+            let mut text = fill(texts.extended, &[&took(after_start(run, event, extended))]);
             if extended.cancel_withdrawn {
                 text.push_str(texts.cancel_withdrawn);
             }
@@ -290,6 +290,14 @@ fn cancel_reason(reason: v1::CancelReason) -> &'static str {
         v1::CancelReason::Policy => "policy",
         v1::CancelReason::Aborted => "aborted",
     }
+}
+
+/// Where a new deadline lies, in milliseconds from the run's start.
+fn after_start(run: &Run, event: &v1::Event, extended: &v1::TaskExtended) -> i64 {
+    if event.format < 3 {
+        return extended.deadline_ms.saturating_sub(run.accepted_at_ms);
+    }
+    event.elapsed_ms.saturating_add(extended.deadline_in_ms)
 }
 
 fn error_of(event: &v1::Event) -> Option<&v1::Error> {

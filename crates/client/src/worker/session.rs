@@ -196,7 +196,7 @@ impl Connector {
             }
             Frame::DeadlineExtended(extended) => {
                 if let Some(task) = self.leases.running(extended.lease.as_ref()) {
-                    task.deadline_extended(extended.deadline_ms, extended.cancel_withdrawn);
+                    task.deadline_extended(extended.remaining_ms, extended.cancel_withdrawn);
                 }
             }
             Frame::ResultAccepted(accepted) => self.leases.confirmed(accepted.lease),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::Bytes;
 use capataz_contracts::v1;
@@ -30,7 +30,7 @@ struct Inner {
 }
 
 struct Control {
-    deadline_ms: i64,
+    deadline: Instant,
     cancel: Option<Cancel>,
 }
 
@@ -90,12 +90,11 @@ impl Task {
         }
     }
 
-    /// When the task has to be done; it moves when a user gives it more time.
+    /// When the task has to be done, by this machine's own time, whatever its clock on the wall shows; it moves when a
+    /// user gives the task more time.
     #[must_use]
-    pub fn deadline(&self) -> SystemTime {
-        let deadline = Duration::from_millis(u64::try_from(self.control().deadline_ms).unwrap_or_default());
-        // Beyond what the clock can show there is no deadline to speak of; the epoch would look like a missed one.
-        SystemTime::UNIX_EPOCH.checked_add(deadline).unwrap_or(SystemTime::UNIX_EPOCH + FAR)
+    pub fn deadline(&self) -> std::time::Instant {
+        self.control().deadline.into_std()
     }
 
     /// The input. One that came as a blob was fetched before the handler began.
@@ -179,7 +178,7 @@ impl Task {
     }
 
     pub(super) fn new(lease: v1::LeaseRef, assignment: v1::Assignment, leases: Arc<Leases>) -> Self {
-        let control = Mutex::new(Control { deadline_ms: assignment.deadline_ms, cancel: None });
+        let control = Mutex::new(Control { deadline: after(assignment.remaining_ms), cancel: None });
         Self(Arc::new(Inner {
             lease,
             assignment,
@@ -214,8 +213,7 @@ impl Task {
 
     /// A repeated cancel does not prolong the grace, and may end it.
     pub(super) fn cancel(&self, reason: v1::CancelReason, grace: Duration) {
-        let now = Instant::now();
-        let grace_until = now.checked_add(grace).unwrap_or(now + FAR);
+        let grace_until = from_now(grace);
         let mut control = self.control();
         let earlier = control.cancel.map_or(grace_until, |cancel| cancel.grace_until.min(grace_until));
         control.cancel = Some(Cancel { reason, grace_until: earlier });
@@ -223,9 +221,9 @@ impl Task {
         self.0.control_changed.notify_waiters();
     }
 
-    pub(super) fn deadline_extended(&self, deadline_ms: i64, cancel_withdrawn: bool) {
+    pub(super) fn deadline_extended(&self, remaining_ms: i64, cancel_withdrawn: bool) {
         let mut control = self.control();
-        control.deadline_ms = deadline_ms;
+        control.deadline = after(remaining_ms);
         if cancel_withdrawn {
             control.cancel = None;
         }
@@ -263,4 +261,14 @@ impl fmt::Debug for Task {
             .field("lease", &self.0.lease.lease)
             .finish_non_exhaustive()
     }
+}
+
+fn after(milliseconds: i64) -> Instant {
+    from_now(Duration::from_millis(u64::try_from(milliseconds).unwrap_or_default()))
+}
+
+/// What a clock cannot show is as good as never.
+fn from_now(wait: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(wait).unwrap_or(now + FAR)
 }

@@ -80,6 +80,7 @@ impl Connection {
             attempt: 2,
             input: Some(input),
             deadline_ms: 4_000_000_000_000,
+            remaining_ms: 3_600_000,
             idempotency_key: "run-1/the task/1".to_owned(),
         };
         self.send(Frame::Assignment(assignment)).await;
@@ -223,17 +224,18 @@ async fn what_a_handler_sees() {
     assert_eq!(task.input_json::<String>(), Ok("in".to_owned()));
     assert_eq!(task.input_json::<u64>().unwrap_err().code(), "VALIDATION_ERROR");
     assert!(!task.is_cancelled());
-    let deadline =
-        |task: &Task| task.deadline().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap().as_millis();
-    assert_eq!(deadline(task), 4_000_000_000_000);
+    // Counted from when the frame came, which was before now and after the test began.
+    let left = |task: &Task| task.deadline().duration_since(std::time::Instant::now()).as_secs();
+    assert!((3_000..=3_600).contains(&left(task)), "{}", left(task));
     let extended = v1::DeadlineExtended {
         lease: Some(lease(7)),
-        deadline_ms: 4_000_000_000_900,
+        deadline_ms: 4_000_003_600_000,
         cancel_withdrawn: false,
+        remaining_ms: 7_200_000,
     };
     connection.send(Frame::DeadlineExtended(extended)).await;
     connection.settle().await;
-    assert_eq!(deadline(task), 4_000_000_000_900);
+    assert!((6_600..=7_200).contains(&left(task)), "{}", left(task));
 }
 
 #[tokio::test]
@@ -458,7 +460,12 @@ async fn more_time_withdraws_the_cancel() {
     let step = step(&mut seen).await;
     connection.cancel(1, LONG).await;
     soon(step.task.cancelled()).await;
-    let extended = v1::DeadlineExtended { lease: Some(lease(1)), deadline_ms: 5, cancel_withdrawn: true };
+    let extended = v1::DeadlineExtended {
+        lease: Some(lease(1)),
+        deadline_ms: 5,
+        cancel_withdrawn: true,
+        remaining_ms: 1,
+    };
     connection.send(Frame::DeadlineExtended(extended)).await;
     connection.settle().await;
     assert!(!step.task.is_cancelled());

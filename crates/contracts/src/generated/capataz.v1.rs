@@ -3830,13 +3830,19 @@ pub struct Event {
     /// 1, 2, 3 … within the run, without gaps.
     #[prost(uint64, tag = "1")]
     pub seq: u64,
-    /// Unix milliseconds; never smaller than that of the event before.
+    /// What the clock on the wall said, in Unix milliseconds; never smaller than in the event before. For people: the wall's
+    /// clock can be set, and nothing is computed from it.
     #[prost(int64, tag = "2")]
     pub at_ms: i64,
-    /// Format in which the event was written: 2 today; absent in events of format 1. Whoever folds events of an older
+    /// Format in which the event was written: 3 today; absent in events of format 1. Whoever folds events of an older
     /// format first adds what the newer one states.
     #[prost(uint32, tag = "3")]
     pub format: u32,
+    /// Milliseconds since the run was accepted, by the run's own clock, which nobody can set: while a daemon has the run, it
+    /// goes as fast as time does, and never backwards; what passed while no daemon had it is what the wall's clock says.
+    /// Every deadline counts from it. Absent in events of formats 1 and 2, whose only time is at_ms, and in a session's.
+    #[prost(int64, tag = "4")]
+    pub elapsed_ms: i64,
     #[prost(
         oneof = "event::Body",
         tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 40, 41, 42, 50, 51, 52, 60, 61, 62, 63, 64, 65, 66, 67"
@@ -4030,16 +4036,24 @@ pub struct TaskLeased {
     /// Id of the worker.
     #[prost(string, tag = "6")]
     pub worker: ::prost::alloc::string::String,
-    /// Unix milliseconds; set by the first lease of an activation and by none after it.
+    /// The deadline by the clock on the wall, in Unix milliseconds, for people; set by the first lease of an activation and
+    /// by none after it.
     #[prost(int64, optional, tag = "7")]
     pub deadline_ms: ::core::option::Option<i64>,
-    /// When the time of this attempt is over, in Unix milliseconds; absent where only the deadline of the task counts.
+    /// When the time of this attempt is over, by the clock on the wall, in Unix milliseconds, for people; absent where only
+    /// the deadline of the task counts.
     #[prost(int64, optional, tag = "8")]
     pub attempt_deadline_ms: ::core::option::Option<i64>,
     /// How long before the deadline TIMEOUT_IMMINENT is given, milliseconds; set with the deadline, absent where it is
     /// never given. A later deadline of the same activation keeps it.
     #[prost(int64, optional, tag = "9")]
     pub warn_before_ms: ::core::option::Option<i64>,
+    /// The deadline, in milliseconds from this event by the run's own clock; set with deadline_ms. What counts.
+    #[prost(int64, optional, tag = "10")]
+    pub deadline_in_ms: ::core::option::Option<i64>,
+    /// The end of this attempt's time, in milliseconds from this event; set with attempt_deadline_ms. What counts.
+    #[prost(int64, optional, tag = "11")]
+    pub attempt_deadline_in_ms: ::core::option::Option<i64>,
 }
 /// Not an attempt: the next lease has the same attempt number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4078,10 +4092,11 @@ pub struct TaskAttemptFailed {
     /// From the lease to the failure, in milliseconds.
     #[prost(int64, tag = "5")]
     pub duration_ms: i64,
-    /// Delay before the next attempt, in milliseconds (seed 000, contract 4).
+    /// Delay before the next attempt, in milliseconds from this event by the run's own clock (seed 000, contract 4). What
+    /// counts.
     #[prost(int64, tag = "6")]
     pub delay_ms: i64,
-    /// When the next attempt is due, in Unix milliseconds.
+    /// When the next attempt is due by the clock on the wall, in Unix milliseconds, for people.
     #[prost(int64, tag = "7")]
     pub retry_at_ms: i64,
     /// The end of what the agent logged, at most 16 KiB.
@@ -4101,7 +4116,7 @@ pub struct TaskRetryDue {
     #[prost(uint32, tag = "2")]
     pub task: u32,
 }
-/// The worker is asked to stop; at grace_until_ms it is no longer waited for.
+/// The worker is asked to stop; after grace_ms it is no longer waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TaskCancelRequested {
     /// Place of the wave in the run, from 0.
@@ -4116,9 +4131,12 @@ pub struct TaskCancelRequested {
     /// Why it is to stop.
     #[prost(enumeration = "CancelReason", tag = "4")]
     pub reason: i32,
-    /// When the worker is no longer waited for, in Unix milliseconds.
+    /// When the worker is no longer waited for, by the clock on the wall, in Unix milliseconds, for people.
     #[prost(int64, tag = "5")]
     pub grace_until_ms: i64,
+    /// How long the worker is waited for, in milliseconds from this event by the run's own clock. What counts.
+    #[prost(int64, tag = "6")]
+    pub grace_ms: i64,
 }
 /// The deadline of a task is later than it was.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4129,7 +4147,7 @@ pub struct TaskExtended {
     /// Place of the task in the wave, from 0.
     #[prost(uint32, tag = "2")]
     pub task: u32,
-    /// The new deadline, in Unix milliseconds.
+    /// The new deadline by the clock on the wall, in Unix milliseconds, for people.
     #[prost(int64, tag = "3")]
     pub deadline_ms: i64,
     /// The cancel of an exceeded deadline is withdrawn.
@@ -4141,6 +4159,9 @@ pub struct TaskExtended {
     /// By how much, in milliseconds.
     #[prost(int64, tag = "6")]
     pub by_ms: i64,
+    /// The new deadline, in milliseconds from this event by the run's own clock. What counts.
+    #[prost(int64, tag = "7")]
+    pub deadline_in_ms: i64,
 }
 /// The one end of an activation.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -4454,9 +4475,13 @@ pub struct BrowserOpened {
     /// Name and version.
     #[prost(string, tag = "1")]
     pub browser: ::prost::alloc::string::String,
-    /// Of an interactive session that now waits for a proposal: when it is closed if none comes. Unix milliseconds.
+    /// Of an interactive session that now waits for a proposal: when it is closed if none comes, by the clock on the wall,
+    /// in Unix milliseconds, for people.
     #[prost(int64, optional, tag = "2")]
     pub idle_at_ms: ::core::option::Option<i64>,
+    /// The same in milliseconds from this event by the run's own clock; set with idle_at_ms. What counts.
+    #[prost(int64, optional, tag = "3")]
+    pub idle_in_ms: ::core::option::Option<i64>,
 }
 /// An action of an interactive session.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -4517,6 +4542,9 @@ pub struct ActionFinished {
     /// As in BrowserOpened.
     #[prost(int64, optional, tag = "10")]
     pub idle_at_ms: ::core::option::Option<i64>,
+    /// As in BrowserOpened.
+    #[prost(int64, optional, tag = "11")]
+    pub idle_in_ms: ::core::option::Option<i64>,
 }
 /// An action, or a recovery, has failed.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -4539,6 +4567,9 @@ pub struct ActionFailed {
     /// As in BrowserOpened.
     #[prost(int64, optional, tag = "6")]
     pub idle_at_ms: ::core::option::Option<i64>,
+    /// As in BrowserOpened.
+    #[prost(int64, optional, tag = "7")]
+    pub idle_in_ms: ::core::option::Option<i64>,
 }
 /// An interactive session is to end, or has been idle for too long.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -9822,12 +9853,16 @@ pub struct Assignment {
     /// What the agent gets, with every reference resolved; absent where the task has no input.
     #[prost(message, optional, tag = "6")]
     pub input: ::core::option::Option<Payload>,
-    /// When the time of the task is over, in Unix milliseconds.
+    /// When the time of the task is over by the daemon's clock on the wall, in Unix milliseconds; for people.
     #[prost(int64, tag = "7")]
     pub deadline_ms: i64,
     /// Made of run, task and activation: the same for each repetition of the same work.
     #[prost(string, tag = "8")]
     pub idempotency_key: ::prost::alloc::string::String,
+    /// The time of the task that is left when the frame leaves the daemon, in milliseconds. What a worker counts with: its
+    /// clock need not agree with the daemon's.
+    #[prost(int64, tag = "9")]
+    pub remaining_ms: i64,
 }
 /// The work is to stop within the grace period, and to be answered with `Cancelled`. A `Completed` that comes then
 /// counts as the partial output.
@@ -9849,12 +9884,15 @@ pub struct DeadlineExtended {
     /// The assignment that has more time.
     #[prost(message, optional, tag = "1")]
     pub lease: ::core::option::Option<LeaseRef>,
-    /// The new deadline, in Unix milliseconds.
+    /// The new deadline by the daemon's clock on the wall, in Unix milliseconds; for people.
     #[prost(int64, tag = "2")]
     pub deadline_ms: i64,
     /// An earlier cancel is void: the work goes on.
     #[prost(bool, tag = "3")]
     pub cancel_withdrawn: bool,
+    /// As in Assignment.
+    #[prost(int64, tag = "4")]
+    pub remaining_ms: i64,
 }
 /// The result is durable: the worker forgets it.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -231,7 +231,7 @@ fn what_is_set_is_printed_and_what_is_not_is_left_out() {
 fn an_event_is_printed_from_its_stored_bytes() {
     use prost::Message;
     let body = v1::event::Body::RunPaused(v1::RunPaused { request_id: "r".to_owned() });
-    let event = v1::Event { seq: u64::MAX, at_ms: -1, format: 0, body: Some(body) };
+    let event = v1::Event { seq: u64::MAX, at_ms: -1, format: 0, elapsed_ms: 0, body: Some(body) };
     assert_eq!(
         json::print_bytes("capataz.v1.Event", &event.encode_to_vec()).unwrap(),
         json!({"seq": u64::MAX, "at_ms": -1, "run_paused": {"request_id": "r"}})

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use capataz_contracts::v1;
-use capataz_engine::{Input, Plan, RunState, StartRun, Timestamp, Work, decide, start};
+use capataz_engine::{Input, Moment, Plan, RunState, StartRun, Wall, Work, decide, start};
 use capataz_shard::journal::load;
 use capataz_store::{Append, AppendOutcome, Create, MemoryStore, Millis, RunId, ShardId, ShardWriter, Store};
 
@@ -34,7 +34,7 @@ impl Log {
         let mut plan = v1::Plan { name: "p".to_owned(), waves: vec![wave], ..Default::default() };
         Plan::materialise(&mut plan).unwrap();
         let work = StartRun { work: Work::Plan(plan), labels: BTreeMap::new(), parent: None };
-        let (state, decision) = start(run.0.as_u64_pair().1, work, Timestamp(1)).unwrap();
+        let (state, decision) = start(run.0.as_u64_pair().1, work, Wall(1)).unwrap();
         let create = Create {
             kind: 1,
             name: "p".to_owned(),
@@ -48,7 +48,7 @@ impl Log {
 
     fn pauses(&mut self, run: RunId, state: &mut RunState) {
         let input = Input::Pause { request_id: format!("r{}", state.seq()) };
-        let decision = decide(state, input, Timestamp(2)).unwrap();
+        let decision = decide(state, input, Moment::first(Wall(2))).unwrap();
         self.append(run, decision, None);
     }
 

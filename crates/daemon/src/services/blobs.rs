@@ -7,7 +7,6 @@ use capataz_contracts::v1;
 use capataz_contracts::v1::blob_service_server::BlobService;
 use capataz_runtime::Runtime;
 use capataz_shard::blob_hash;
-use capataz_store::Millis;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
@@ -54,7 +53,7 @@ impl BlobService for Blobs {
         let content = content.freeze();
         let size = content.len() as u64;
         let store = Arc::clone(self.runtime.store());
-        let now = Millis(self.runtime.now().0);
+        let now = self.runtime.now().wall;
         let put = tokio::task::spawn_blocking(move || store.put_blob(&content, now)).await;
         let hash = put.map_err(|_| status::unavailable())?.map_err(|error| status::store(&error))?;
         Ok(Response::new(v1::PutBlobResponse { blob: Some(v1::BlobRef { blake3: hash.to_string(), size }) }))

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use capataz_contracts::v1::router_service_server::RouterService;
 use capataz_contracts::{v1, validate};
+use capataz_engine::Wall;
 use capataz_router::{Router, Spec};
 use capataz_runtime::Runtime;
 use capataz_shard::TransitionReply;
@@ -45,7 +46,7 @@ impl Routing {
         }
         let Some(session) = &question.session else { return Ok(v1::SessionContext::default()) };
         let state = sessions::load(&self.runtime, session).await?;
-        Ok(state.map(|state| state.context(self.runtime.now())).unwrap_or_default())
+        Ok(state.map(|state| state.context(Wall(self.runtime.now().wall.0))).unwrap_or_default())
     }
 
     fn router(&self) -> Result<Arc<Router>, Status> {

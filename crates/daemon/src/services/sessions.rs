@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use capataz_contracts::v1::session_service_server::SessionService;
 use capataz_contracts::{v1, validate};
+use capataz_engine::Wall;
 use capataz_engine::session::SessionState;
 use capataz_runtime::Runtime;
 use capataz_shard::journal::load_session;
@@ -47,7 +48,7 @@ impl SessionService for Sessions {
         }
         let state = load(&self.runtime, &session).await?;
         let state = state.ok_or_else(|| status::transition(&TransitionReply::SessionNotFound))?;
-        let view = state.view(session_stream(&session).to_string(), self.runtime.now());
+        let view = state.view(session_stream(&session).to_string(), Wall(self.runtime.now().wall.0));
         Ok(Response::new(v1::GetSessionResponse { session: Some(view) }))
     }
 

@@ -123,7 +123,8 @@ pub(super) fn request_cancel(turn: &mut Turn<'_>, task: TaskRef, reason: v1::Can
         task: task.task,
         lease,
         reason: reason.into(),
-        grace_until_ms: turn.now.plus(grace_ms).0,
+        grace_until_ms: turn.wall_in(grace_ms),
+        grace_ms,
     }));
     turn.effect(Effect::Cancel { task, lease, reason, grace_ms });
 }

@@ -7,6 +7,7 @@ use super::Refusal;
 use super::turn::Turn;
 use crate::effect::Effect;
 use crate::fold::digest;
+use crate::fold::state::Moment;
 
 pub(super) fn handle(turn: &mut Turn<'_>, name: &str, by_ms: i64, request_id: String) -> Result<(), Refusal> {
     let task = turn.find(name)?;
@@ -34,17 +35,20 @@ pub(super) fn handle(turn: &mut Turn<'_>, name: &str, by_ms: i64, request_id: St
         // The task was stopped for another reason than its deadline, so that more time would change nothing.
         Some(_) => return Err(refused()),
     };
-    let deadline = deadline.plus(by_ms).max(turn.now.plus(1));
+    let clock = deadline.clock.plus(by_ms).max(turn.now.clock.plus(1));
+    let deadline_in_ms = clock.since(turn.now.clock);
+    let deadline = Moment { clock, wall: deadline.wall_at(clock) };
     turn.emit_request(Body::TaskExtended(v1::TaskExtended {
         wave: task.wave,
         task: task.task,
-        deadline_ms: deadline.0,
+        deadline_ms: deadline.wall.0,
+        deadline_in_ms,
         cancel_withdrawn: withdrawn,
         request_id,
         by_ms,
     }));
     if let Some((lease, _)) = turn.state.lease_of(task) {
-        turn.effect(Effect::Extend { task, lease, deadline_ms: deadline.0, cancel_withdrawn: withdrawn });
+        turn.effect(Effect::Extend { task, lease, deadline, cancel_withdrawn: withdrawn });
     }
     Ok(())
 }

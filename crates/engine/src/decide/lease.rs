@@ -17,7 +17,7 @@ pub(super) fn handle(turn: &mut Turn<'_>, task: TaskRef, worker: String) -> Resu
     let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
     let attempt = activity.next_attempt();
     let activation = activity.activation;
-    let first = activity.started_at.is_none();
+    let first = activity.started.is_none();
     let timeouts = turn.state.plan.timeouts_of(task);
     let (timeout, warning) = (milliseconds(timeouts.timeout()), timeouts.warning().map(milliseconds));
     let per_attempt = turn.state.plan.retry_of(task).timeout_per_attempt().map(milliseconds);
@@ -33,9 +33,11 @@ pub(super) fn handle(turn: &mut Turn<'_>, task: TaskRef, worker: String) -> Resu
         attempt,
         lease,
         worker,
-        deadline_ms: first.then(|| turn.now.plus(timeout).0),
-        attempt_deadline_ms: per_attempt.map(|limit| turn.now.plus(limit).0),
+        deadline_ms: first.then(|| turn.wall_in(timeout)),
+        attempt_deadline_ms: per_attempt.map(|limit| turn.wall_in(limit)),
         warn_before_ms: warning.filter(|_| first),
+        deadline_in_ms: first.then_some(timeout),
+        attempt_deadline_in_ms: per_attempt,
     }));
     turn.effect(Effect::Assign { task, lease });
     Ok(())

@@ -22,7 +22,7 @@ use capataz_contracts::v1;
 use capataz_policy::codes;
 use capataz_policy::lifecycle::{self, TaskState};
 
-use crate::fold::state::{CorruptLog, RunState, Timestamp};
+use crate::fold::state::{CorruptLog, Moment, RunState};
 use crate::input::Input;
 use crate::machine::Command;
 use turn::Turn;
@@ -93,7 +93,7 @@ pub(crate) fn not_a_session(command: &Command) -> Refusal {
 ///
 /// # Errors
 /// A [`Refusal`]; then `state` is unchanged, but for [`Refusal::Corrupt`], after which it must not be used.
-pub fn decide(state: &mut RunState, input: Input, now: Timestamp) -> Result<Decision, Refusal> {
+pub fn decide(state: &mut RunState, input: Input, now: Moment) -> Result<Decision, Refusal> {
     let mut turn = Turn::new(state, now);
     let handled = dispatch(&mut turn, input);
     turn.finish(handled)

@@ -63,7 +63,7 @@ pub(super) fn handle(
                 Report::Cancelled(partial) => partial,
                 Report::Failed(_) => None,
             };
-            let observed = Observed { last_frame_ms: Some(turn.now.0), partial_output };
+            let observed = Observed { last_frame: Some(turn.now.clock), partial_output };
             stopped(turn, task, cancel.reason, observed, Some(lease))
         }
         (None, Report::Completed(output)) => {
@@ -169,8 +169,8 @@ pub(super) fn attempt_failed_as(
 ) -> Result<(), Refusal> {
     let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
     let attempt = activity.attempt;
-    let elapsed_ms = activity.elapsed_ms(turn.now);
-    let duration_ms = activity.lease().map_or(0, |held| turn.now.0.saturating_sub(held.since.0));
+    let elapsed_ms = activity.elapsed_ms(turn.now.clock);
+    let duration_ms = activity.lease().map_or(0, |held| turn.now.clock.since(held.since));
     let retry = turn.state.plan.retry_of(task);
     let retry_after = error.retry_after_ms.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
     let draw = retry.jitters().then(|| jitter_draw(turn.state.seed, turn.next_seq()));
@@ -202,7 +202,7 @@ pub(super) fn attempt_failed_as(
             error: Some(error),
             duration_ms,
             delay_ms,
-            retry_at_ms: turn.now.plus(delay_ms).0,
+            retry_at_ms: turn.wall_in(delay_ms),
             log,
             output,
         }));
@@ -277,13 +277,15 @@ fn jitter_draw(seed: u64, seq: u64) -> f64 {
 /// A person lets a task whose outcome is unknown run again, as the same attempt: its worker may know the work by the
 /// same idempotency key. The time that the person took is not the task's.
 pub(super) fn run_again(turn: &mut Turn<'_>, task: TaskRef, asked_at: Timestamp) -> Result<(), Refusal> {
-    let waited = turn.now.0.saturating_sub(asked_at.0);
+    let waited = turn.now.clock.since(asked_at);
     let deadline = turn.state.activity(task).ok_or(Refusal::Outdated)?.deadline;
     if let Some(deadline) = deadline.filter(|_| waited > 0) {
+        let until = deadline.clock.plus(waited);
         turn.emit(Body::TaskExtended(v1::TaskExtended {
             wave: task.wave,
             task: task.task,
-            deadline_ms: deadline.plus(waited).0,
+            deadline_ms: deadline.wall_at(until).0,
+            deadline_in_ms: until.since(turn.now.clock),
             by_ms: waited,
             ..v1::TaskExtended::default()
         }));

@@ -72,7 +72,7 @@ fn ask(turn: &mut Turn<'_>, task: TaskRef, text: String, options: Vec<String>, e
             options,
             task: name,
             error: Some(error),
-            asked_at_ms: turn.now.0,
+            asked_at_ms: turn.now.wall.0,
             answer: None,
         }),
         wave: Some(task.wave),
@@ -99,7 +99,7 @@ pub(super) fn handle(
     if !asked.question.options.contains(&answer) {
         return Err(Refusal::NotAnOption { answer, options: asked.question.options.clone() });
     }
-    let (task, asked_at) = (asked.task, Timestamp(asked.question.asked_at_ms));
+    let (task, asked_at) = (asked.task, asked.asked_at);
     let error = asked.question.error.clone().unwrap_or_default();
     turn.emit_request(Body::QuestionAnswered(v1::QuestionAnswered {
         question_id,

@@ -153,8 +153,8 @@ pub(super) fn fail_unresolved(turn: &mut Turn<'_>, task: TaskRef, message: Strin
 /// The notice INCOMPLETE_LIFECYCLE, if the failing task was never ACTIVE (seed 000, contract 2).
 fn never_active(turn: &Turn<'_>, task: TaskRef, name: &str) -> Option<v1::Error> {
     let activity = turn.state.activity(task).filter(|activity| !activity.was_active())?;
-    let mut history = History::new(activity.history.first().map_or(turn.now.0, |step| step.at.0));
-    history.record(TaskState::Failed, turn.now.0).ok()?;
+    let mut history = History::new(activity.history.first().map_or(turn.now.wall.0, |step| step.at.0));
+    history.record(TaskState::Failed, turn.now.wall.0).ok()?;
     history.validate(name).err()
 }
 
@@ -166,9 +166,9 @@ pub(super) fn time_out(
     lease: Option<u64>,
 ) -> Result<(), Refusal> {
     let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
-    let elapsed = activity.elapsed_ms(turn.now);
-    let configured = match (activity.deadline, activity.started_at) {
-        (Some(deadline), Some(started)) => deadline.0.saturating_sub(started.0),
+    let elapsed = activity.elapsed_ms(turn.now.clock);
+    let configured = match (activity.deadline, activity.started) {
+        (Some(deadline), Some(started)) => deadline.clock.since(started.clock),
         _ => super::lease::milliseconds(turn.state.plan.timeouts_of(task).timeout()),
     };
     let name = &turn.declared(task)?.name;
@@ -176,7 +176,7 @@ pub(super) fn time_out(
         name,
         duration(configured),
         duration(elapsed),
-        observed.last_frame_ms,
+        observed.last_frame.map(|at| turn.now.wall_at(at).0),
         observed.partial_output,
     );
     error.options = timeout::OPTIONS_AFTER_GRACE.iter().map(|option| (*option).to_owned()).collect();
@@ -254,7 +254,7 @@ pub(super) fn settle_without_advance(
     let was_queued = turn.state.is_queued(task);
     let activation = activity.activation;
     let attempts = activity.attempt;
-    let duration_ms = activity.elapsed_ms(turn.now);
+    let duration_ms = activity.elapsed_ms(turn.now.clock);
     let live = activity.lease().map(|held| held.token);
     let evaluation = evaluation_with(turn, task, &ending)?;
     if was_queued {

@@ -8,7 +8,7 @@ use capataz_contracts::v1::{self, event::Body, run_accepted::Work as Accepted};
 use super::turn::{Turn, encode};
 use super::{Decision, Refusal, advance};
 use crate::fold::EVENT_FORMAT;
-use crate::fold::state::{RunState, Timestamp};
+use crate::fold::state::{RunState, Wall};
 use crate::snapshot::as_bytes;
 
 /// What a run is to do.
@@ -35,7 +35,7 @@ pub struct StartRun {
 ///
 /// # Errors
 /// [`Refusal::Corrupt`] only, for a plan that was not materialised.
-pub fn start(seed: u64, request: StartRun, now: Timestamp) -> Result<(RunState, Decision), Refusal> {
+pub fn start(seed: u64, request: StartRun, now: Wall) -> Result<(RunState, Decision), Refusal> {
     let (kind, work) = match request.work {
         Work::Plan(plan) => (v1::RunKind::Plan, Accepted::Plan(plan)),
         Work::Ask(ask) => (v1::RunKind::Ask, Accepted::Ask(ask)),
@@ -45,6 +45,7 @@ pub fn start(seed: u64, request: StartRun, now: Timestamp) -> Result<(RunState, 
         seq: 1,
         at_ms: now.0,
         format: EVENT_FORMAT,
+        elapsed_ms: 0,
         body: Some(Body::RunAccepted(v1::RunAccepted {
             kind: kind.into(),
             labels: request.labels,

@@ -36,7 +36,7 @@ fn due(turn: &Turn<'_>) -> Option<(Timestamp, TaskRef, Timer)> {
         (Some(running), Some(held)) => Some(running.min(held)),
         (one, other) => one.or(other),
     };
-    first.filter(|(at, ..)| *at <= turn.now).copied()
+    first.filter(|(at, ..)| *at <= turn.now.clock).copied()
 }
 
 fn fire(
@@ -59,7 +59,7 @@ fn fire(
         }
         Timer::Imminent => {
             let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
-            let remaining = activity.deadline.map_or(0, |deadline| deadline.0.saturating_sub(turn.now.0));
+            let remaining = activity.deadline.map_or(0, |deadline| deadline.clock.since(turn.now.clock));
             // The deadline has passed meanwhile, so that a warning would be pointless.
             if remaining <= 0 {
                 return fire(turn, task, Timer::Deadline, observed);

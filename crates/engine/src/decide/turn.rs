@@ -7,7 +7,7 @@ use prost::Message;
 use super::Refusal;
 use crate::effect::Effect;
 use crate::fold::EVENT_FORMAT;
-use crate::fold::state::{CorruptLog, RunState, Timestamp};
+use crate::fold::state::{CorruptLog, Moment, RunState};
 use crate::input::TaskRef;
 use crate::plan::Task;
 
@@ -27,7 +27,7 @@ pub struct Decision {
 
 pub(crate) struct Turn<'a> {
     pub(crate) state: &'a mut RunState,
-    pub(crate) now: Timestamp,
+    pub(crate) now: Moment,
     /// The log that came with the report of this turn; goes into the event that records the report.
     pub(crate) log: String,
     /// The usage that came with the report; goes into the same event.
@@ -41,9 +41,9 @@ pub(crate) struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    /// Time never goes backwards within a run, whatever the clock does.
-    pub(crate) fn new(state: &'a mut RunState, now: Timestamp) -> Self {
-        let now = now.max(state.last_at);
+    /// Time never goes backwards within a run, whatever the clocks do.
+    pub(crate) fn new(state: &'a mut RunState, now: Moment) -> Self {
+        let now = now.max(state.last);
         let first_seq = state.seq + 1;
         Self {
             state,
@@ -61,7 +61,7 @@ impl<'a> Turn<'a> {
 
     /// The turn of a run that has just begun with `accepted`, its first event.
     pub(crate) fn beginning(state: &'a mut RunState, accepted: BytesMut) -> Self {
-        let now = state.last_at;
+        let now = state.last;
         let mut turn = Self::new(state, now);
         turn.first_seq = 1;
         turn.count = 1;
@@ -78,11 +78,21 @@ impl<'a> Turn<'a> {
         if self.fault.is_some() {
             return;
         }
-        let event =
-            v1::Event { seq: self.next_seq(), at_ms: self.now.0, format: EVENT_FORMAT, body: Some(body) };
+        let event = v1::Event {
+            seq: self.next_seq(),
+            at_ms: self.now.wall.0,
+            format: EVENT_FORMAT,
+            elapsed_ms: self.now.clock.0.saturating_sub(self.state.created_at.0),
+            body: Some(body),
+        };
         encode(&event, &mut self.buffer);
         self.count += 1;
         self.fault = self.state.apply(event).err();
+    }
+
+    /// What the clock on the wall will say, so many milliseconds from now, if nobody sets it.
+    pub(crate) fn wall_in(&self, milliseconds: i64) -> i64 {
+        self.now.wall.0.saturating_add(milliseconds)
     }
 
     /// Emits the event that records a user's request.

@@ -5,7 +5,7 @@ use capataz_policy::aggregation::ResultStatus;
 use capataz_policy::lifecycle::TaskState;
 use capataz_policy::severity::Severity;
 
-use super::state::Timestamp;
+use super::state::{Moment, Timestamp, Wall};
 use crate::snapshot::as_bytes;
 
 /// One task of a wave that has begun.
@@ -18,8 +18,9 @@ pub struct Activity {
     pub(crate) attempt: u32,
     pub(crate) step: Step,
     /// First lease of this activation.
-    pub(crate) started_at: Option<Timestamp>,
-    pub(crate) deadline: Option<Timestamp>,
+    pub(crate) started: Option<Moment>,
+    /// By the wall's clock as it stood when the deadline was set.
+    pub(crate) deadline: Option<Moment>,
     /// How long before the deadline TIMEOUT_IMMINENT is given. Milliseconds; `None` where it is never given.
     pub(crate) warn_before: Option<i64>,
     /// TIMEOUT_IMMINENT was given for the present deadline.
@@ -40,7 +41,7 @@ pub struct Activity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Transition {
     pub(crate) to: TaskState,
-    pub(crate) at: Timestamp,
+    pub(crate) at: Wall,
 }
 
 /// What an activity waits for.
@@ -86,7 +87,7 @@ pub struct End {
     pub(crate) error: Option<v1::Error>,
     /// The severity of the failure, for the policy and the summary.
     pub(crate) severity: Option<Severity>,
-    pub(crate) at: Timestamp,
+    pub(crate) at: Wall,
     /// The lease whose answer this is, and its holder.
     pub(crate) lease: Option<u64>,
     pub(crate) worker: Option<String>,
@@ -96,13 +97,13 @@ pub struct End {
 }
 
 impl Activity {
-    pub(crate) fn scheduled(at: Timestamp, activation: u32) -> Self {
+    pub(crate) fn scheduled(at: Wall, activation: u32) -> Self {
         Self {
             state: TaskState::Init,
             activation,
             attempt: 0,
             step: Step::Queued { start_by: None },
-            started_at: None,
+            started: None,
             deadline: None,
             warn_before: None,
             imminent_given: false,
@@ -115,7 +116,7 @@ impl Activity {
         }
     }
 
-    pub(crate) fn enter(&mut self, to: TaskState, at: Timestamp) {
+    pub(crate) fn enter(&mut self, to: TaskState, at: Wall) {
         if self.state != to {
             self.state = to;
             self.history.push(Transition { to, at });
@@ -145,6 +146,6 @@ impl Activity {
 
     /// Milliseconds since the first lease of this activation.
     pub(crate) fn elapsed_ms(&self, now: Timestamp) -> i64 {
-        self.started_at.map_or(0, |started| now.0.saturating_sub(started.0))
+        self.started.map_or(0, |started| now.since(started.clock))
     }
 }

@@ -20,11 +20,11 @@ use capataz_policy::severity::Severity;
 use crate::input::TaskRef;
 use crate::machine::{Applied, Machine};
 use activity::{Activity, End, Lease, PendingCancel, Step};
-use state::{AskedQuestion, CorruptLog, Phase, RunState, Timestamp, WaveState};
+use state::{AskedQuestion, CorruptLog, Moment, Phase, RunState, Timestamp, Wall, WaveState};
 use upcast::Upcaster;
 
 /// The format of the events that this version writes; see `Event.format`.
-pub const EVENT_FORMAT: u32 = 2;
+pub const EVENT_FORMAT: u32 = 3;
 
 impl RunState {
     /// Folds a run's whole log.
@@ -50,7 +50,7 @@ impl RunState {
     }
 
     pub(crate) fn begin(seed: u64, first: v1::Event) -> Result<Self, CorruptLog> {
-        let (seq, at) = (first.seq, Timestamp(first.at_ms));
+        let (seq, at) = (first.seq, Wall(first.at_ms));
         let corrupt = |detail| CorruptLog { seq, detail };
         let Some(Body::RunAccepted(accepted)) = first.body else {
             return Err(corrupt("the first event is not run_accepted"));
@@ -66,7 +66,7 @@ impl RunState {
             seed,
             seq,
             created_at: at,
-            last_at: at,
+            last: Moment::first(at),
             plan,
             machine,
             machine_timer: None,
@@ -100,17 +100,17 @@ impl RunState {
         if self.seq.checked_add(1) != Some(event.seq) {
             return Err(corrupt("the sequence number is not the next one"));
         }
-        let at = Timestamp(event.at_ms);
-        if at < self.last_at {
+        let at = Moment { clock: self.clock_of(&event), wall: Wall(event.at_ms) };
+        if at.clock < self.last.clock || at.wall < self.last.wall {
             return Err(corrupt("time goes backwards"));
         }
         let seq = event.seq;
         self.seq = seq;
-        self.last_at = at;
+        self.last = at;
         let (format, body) = (event.format, event.body);
         let mut body = body.ok_or(CorruptLog { seq, detail: "an event of an unknown kind" })?;
         match &mut self.upcaster {
-            Some(upcaster) if format < EVENT_FORMAT => upcaster.raise(&mut body, at),
+            Some(upcaster) if format < EVENT_FORMAT => upcaster.raise(format, &mut body, at.clock),
             // This version wrote this event and all that follow.
             Some(_) => self.upcaster = None,
             None => {}
@@ -121,8 +121,17 @@ impl RunState {
         Ok(())
     }
 
+    /// The run's own clock at an event. Before format 3 a run's only clock was the one on the wall.
+    fn clock_of(&self, event: &v1::Event) -> Timestamp {
+        if event.format < 3 {
+            Timestamp(event.at_ms)
+        } else {
+            Timestamp(self.created_at.0).plus(event.elapsed_ms)
+        }
+    }
+
     /// `None` where the event names something that is not there.
-    fn apply_body(&mut self, at: Timestamp, body: Body) -> Option<()> {
+    fn apply_body(&mut self, at: Moment, body: Body) -> Option<()> {
         match body {
             Body::RunAccepted(_) => return None,
             Body::WaveStarted(event) => self.begin_wave(event.wave, at)?,
@@ -132,13 +141,15 @@ impl RunState {
             Body::TaskLeased(event) => self.lease(event, at)?,
             Body::TaskLeaseLost(event) => {
                 let losses = event.losses;
-                self.queue_again(task(event.wave, event.task), at, |activity| activity.losses = losses)?;
+                self.queue_again(task(event.wave, event.task), at.clock, |activity| {
+                    activity.losses = losses
+                })?;
             }
-            Body::TaskAttemptFailed(event) => self.back_off(event)?,
-            Body::TaskRetryDue(event) => self.queue_again(task(event.wave, event.task), at, |_| ())?,
+            Body::TaskAttemptFailed(event) => self.back_off(event, at)?,
+            Body::TaskRetryDue(event) => self.queue_again(task(event.wave, event.task), at.clock, |_| ())?,
             Body::TaskCancelRequested(event) => {
                 let cancel =
-                    PendingCancel { reason: event.reason(), grace_until: Timestamp(event.grace_until_ms) };
+                    PendingCancel { reason: event.reason(), grace_until: at.clock.plus(event.grace_ms) };
                 self.change(task(event.wave, event.task), |activity| {
                     if let Step::Leased(lease) = &mut activity.step {
                         lease.cancel = Some(cancel);
@@ -147,7 +158,8 @@ impl RunState {
             }
             Body::TaskExtended(event) => {
                 self.change(task(event.wave, event.task), |activity| {
-                    activity.deadline = Some(Timestamp(event.deadline_ms));
+                    let clock = at.clock.plus(event.deadline_in_ms);
+                    activity.deadline = Some(Moment { clock, wall: Wall(event.deadline_ms) });
                     activity.imminent_given = false;
                     if let Step::Leased(lease) = &mut activity.step
                         && event.cancel_withdrawn
@@ -180,10 +192,10 @@ impl RunState {
                 }
                 let question = event.question?;
                 self.unanswered.insert(question.question_id.clone(), self.questions.len());
-                let asked = AskedQuestion { task, question };
+                let asked = AskedQuestion { task, asked_at: at.clock, question };
                 self.bytes.add(asked.bytes());
                 self.questions.push(asked);
-                self.update_hold(at);
+                self.update_hold(at.clock);
             }
             Body::QuestionAnswered(event) => {
                 let place = self.unanswered.remove(&event.question_id)?;
@@ -193,17 +205,17 @@ impl RunState {
                 asked.question.answer = Some(event.answer);
                 self.bytes.replace(before, asked.bytes());
                 self.remember_request(event.request_id, digest);
-                self.update_hold(at);
+                self.update_hold(at.clock);
             }
             Body::RunPaused(event) => {
                 self.paused = true;
                 self.remember_request(event.request_id, digest::PAUSE.to_owned());
-                self.update_hold(at);
+                self.update_hold(at.clock);
             }
             Body::RunResumed(event) => {
                 self.paused = false;
                 self.remember_request(event.request_id, digest::RESUME.to_owned());
-                self.update_hold(at);
+                self.update_hold(at.clock);
             }
             Body::RunCancelRequested(event) => {
                 self.enter(Phase::Ending { error: event.error });
@@ -211,7 +223,7 @@ impl RunState {
             }
             Body::RunFinished(event) => {
                 self.forget_inputs();
-                self.enter(Phase::Finished { outcome: event.outcome(), error: event.error, at });
+                self.enter(Phase::Finished { outcome: event.outcome(), error: event.error, at: at.wall });
                 self.timers.clear();
                 self.held_timers.clear();
             }
@@ -241,7 +253,7 @@ impl RunState {
     }
 
     /// What an event of one kind means for every kind: a wave that begins, a request that was carried out.
-    fn applied(&mut self, applied: Applied, at: Timestamp) -> Option<()> {
+    fn applied(&mut self, applied: Applied, at: Moment) -> Option<()> {
         if let Some((number, wave)) = applied.wave {
             self.plan.push(wave)?;
             self.bytes.add(self.plan.waves.last()?.bytes());
@@ -293,14 +305,14 @@ impl RunState {
         })
     }
 
-    fn begin_wave(&mut self, wave: u32, at: Timestamp) -> Option<()> {
+    fn begin_wave(&mut self, wave: u32, at: Moment) -> Option<()> {
         if wave as usize != self.waves.len() {
             return None;
         }
         let tasks = self.plan.wave(wave)?.tasks.len();
         self.forget_inputs();
         let state = WaveState {
-            tasks: (0..tasks).map(|_| Activity::scheduled(at, 1)).collect(),
+            tasks: (0..tasks).map(|_| Activity::scheduled(at.wall, 1)).collect(),
             tally: Tally::default(),
             stopping: false,
             evaluation: None,
@@ -311,33 +323,33 @@ impl RunState {
         for index in 0..u32::try_from(tasks).ok()? {
             let task = TaskRef { wave, task: index };
             if self.plan.timeouts_of(task).schedule_to_start().is_some() {
-                self.queue_again(task, at, |_| ())?;
+                self.queue_again(task, at.clock, |_| ())?;
             }
         }
         Some(())
     }
 
-    fn lease(&mut self, event: v1::TaskLeased, at: Timestamp) -> Option<()> {
+    fn lease(&mut self, event: v1::TaskLeased, at: Moment) -> Option<()> {
         self.leases_since_load = self.leases_since_load.saturating_add(1);
         self.change(task(event.wave, event.task), |activity| {
-            activity.enter(TaskState::Active, at);
+            activity.enter(TaskState::Active, at.wall);
             activity.attempt = event.attempt;
-            activity.started_at.get_or_insert(at);
-            if let Some(deadline) = event.deadline_ms {
-                activity.deadline = Some(Timestamp(deadline));
+            activity.started.get_or_insert(at);
+            if let Some((ahead, wall)) = event.deadline_in_ms.zip(event.deadline_ms) {
+                activity.deadline = Some(Moment { clock: at.clock.plus(ahead), wall: Wall(wall) });
                 activity.warn_before = event.warn_before_ms;
             }
             activity.step = Step::Leased(Lease {
                 token: event.lease,
                 worker: event.worker,
-                since: at,
-                attempt_deadline: event.attempt_deadline_ms.map(Timestamp),
+                since: at.clock,
+                attempt_deadline: event.attempt_deadline_in_ms.map(|limit| at.clock.plus(limit)),
                 cancel: None,
             });
         })
     }
 
-    fn back_off(&mut self, event: v1::TaskAttemptFailed) -> Option<()> {
+    fn back_off(&mut self, event: v1::TaskAttemptFailed, at: Moment) -> Option<()> {
         self.change(task(event.wave, event.task), |activity| {
             activity.attempts.push(v1::AttemptRecord {
                 attempt: event.attempt,
@@ -345,7 +357,7 @@ impl RunState {
                 error: event.error.map(|error| error.code),
                 duration_ms: event.duration_ms,
             });
-            activity.step = Step::Backoff { retry_at: Timestamp(event.retry_at_ms) };
+            activity.step = Step::Backoff { retry_at: at.clock.plus(event.delay_ms) };
         })
     }
 
@@ -358,7 +370,7 @@ impl RunState {
         })
     }
 
-    fn settle(&mut self, event: v1::TaskSettled, at: Timestamp) -> Option<()> {
+    fn settle(&mut self, event: v1::TaskSettled, at: Moment) -> Option<()> {
         let task = task(event.wave, event.task);
         let status = ResultStatus::from_proto(event.status)?;
         let state = TaskState::from_proto(event.state)?;
@@ -367,10 +379,10 @@ impl RunState {
             let holder = activity.lease().filter(|held| Some(held.token) == event.lease);
             let worker = holder.map(|held| held.worker.clone());
             let (output, error, usage) = (event.output, event.error, event.usage);
-            activity.enter(state, at);
+            activity.enter(state, at.wall);
             activity.step = Step::Settled;
             activity.end =
-                Some(End { status, output, error, severity, at, lease: event.lease, worker, usage });
+                Some(End { status, output, error, severity, at: at.wall, lease: event.lease, worker, usage });
         })?;
         self.settled = self.settled.saturating_add(1);
         let declared = self.plan.task(task)?;
@@ -388,20 +400,20 @@ impl RunState {
         Some(())
     }
 
-    fn reactivate(&mut self, event: v1::TaskReactivated, at: Timestamp) -> Option<()> {
+    fn reactivate(&mut self, event: v1::TaskReactivated, at: Moment) -> Option<()> {
         let task = task(event.wave, event.task);
         self.change(task, |activity| {
-            let mut fresh = Activity::scheduled(at, event.activation);
+            let mut fresh = Activity::scheduled(at.wall, event.activation);
             // FAILED -> ACTIVE: a retry goes on where the task failed.
             fresh.state = TaskState::Failed;
             fresh.history = std::mem::take(&mut activity.history);
             fresh.input = activity.input.take();
-            fresh.enter(TaskState::Active, at);
+            fresh.enter(TaskState::Active, at.wall);
             *activity = fresh;
         })?;
         self.settled = self.settled.saturating_sub(1);
         self.recount(task.wave)?;
-        self.queue_again(task, at, |_| ())?;
+        self.queue_again(task, at.clock, |_| ())?;
         self.remember_request(event.request_id, digest::retry(task));
         Some(())
     }

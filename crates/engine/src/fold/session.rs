@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use capataz_contracts::v1::{self, event::Body};
 use serde_json::{Map, Value};
 
-use super::state::{CorruptLog, Timestamp};
+use super::state::{CorruptLog, Wall};
 use super::{EVENT_FORMAT, upcast};
 use crate::snapshot::{SnapshotError, as_bytes};
 
@@ -23,8 +23,8 @@ const PREFERENCES: usize = 32;
 pub struct SessionState {
     pub(crate) name: String,
     pub(crate) seq: u64,
-    pub(crate) created_at: Timestamp,
-    pub(crate) last_at: Timestamp,
+    pub(crate) created_at: Wall,
+    pub(crate) last_at: Wall,
     pub(crate) current_spec: Option<String>,
     pub(crate) message_count: u64,
     #[serde(with = "as_bytes::list")]
@@ -45,7 +45,7 @@ pub struct SessionState {
 }
 
 impl SessionState {
-    fn open(name: String, at: Timestamp) -> Self {
+    fn open(name: String, at: Wall) -> Self {
         Self {
             name,
             seq: 1,
@@ -84,7 +84,7 @@ impl SessionState {
         let seq = first.seq;
         match first.body {
             Some(Body::SessionOpened(opened)) if seq == 1 => {
-                Ok(Self::open(opened.session, Timestamp(first.at_ms)))
+                Ok(Self::open(opened.session, Wall(first.at_ms)))
             }
             _ => Err(CorruptLog { seq, detail: "the first event opens no session" }),
         }
@@ -99,7 +99,7 @@ impl SessionState {
         if seq != self.seq + 1 {
             return Err(CorruptLog { seq, detail: "the number is not the next one" });
         }
-        let at = Timestamp(event.at_ms);
+        let at = Wall(event.at_ms);
         match event.body {
             Some(Body::SessionTurn(mut turn)) => {
                 if event.format < EVENT_FORMAT {
@@ -115,7 +115,7 @@ impl SessionState {
         Ok(())
     }
 
-    fn turn(&mut self, turn: v1::SessionTurn, at: Timestamp) {
+    fn turn(&mut self, turn: v1::SessionTurn, at: Wall) {
         self.message_count += turn.messages.len() as u64;
         self.history.extend(turn.messages);
         let surplus = self.history.len().saturating_sub(HISTORY);
@@ -162,7 +162,7 @@ impl SessionState {
         self.transitions.drain(..surplus);
     }
 
-    fn accepted(&mut self, accepted: v1::SessionTransitionAccepted, at: Timestamp, seq: u64) {
+    fn accepted(&mut self, accepted: v1::SessionTransitionAccepted, at: Wall, seq: u64) {
         self.suggestions.retain(|open| open.request_id != accepted.request_id);
         self.current_spec = Some(accepted.to.clone());
         let taken = v1::SessionTransition {

@@ -11,16 +11,55 @@ use crate::input::TaskRef;
 use crate::machine::Machine;
 use crate::plan::Plan;
 
-/// Unix milliseconds. Within a run it never goes backwards.
+/// A time by a run's own clock, in milliseconds. It begins with what the clock on the wall says when the run is accepted;
+/// from then on it goes as fast as time does, and never backwards, whatever is done to the clock on the wall. Deadlines
+/// are such times.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize, serde::Deserialize,
 )]
 pub struct Timestamp(pub i64);
 
+/// What the clock on the wall says, in Unix milliseconds. For people: somebody may set it, and nothing is computed from it.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize, serde::Deserialize,
+)]
+pub struct Wall(pub i64);
+
+/// A moment of a run, by both clocks. Within a run neither goes backwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+pub struct Moment {
+    pub clock: Timestamp,
+    pub wall: Wall,
+}
+
+impl Moment {
+    /// The moment at which a run is accepted: its own clock is set by the one on the wall.
+    #[must_use]
+    pub fn first(wall: Wall) -> Self {
+        Self { clock: Timestamp(wall.0), wall }
+    }
+
+    /// What the clock on the wall will say, or said, at that time, if nobody sets it.
+    #[must_use]
+    pub fn wall_at(self, clock: Timestamp) -> Wall {
+        Wall(self.wall.0.saturating_add(clock.0.saturating_sub(self.clock.0)))
+    }
+
+    pub(crate) fn max(self, other: Self) -> Self {
+        Self { clock: self.clock.max(other.clock), wall: self.wall.max(other.wall) }
+    }
+}
+
 impl Timestamp {
     #[must_use]
     pub fn plus(self, milliseconds: i64) -> Self {
         Self(self.0.saturating_add(milliseconds))
+    }
+
+    /// Milliseconds since then; negative where it lies ahead.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> i64 {
+        self.0.saturating_sub(earlier.0)
     }
 }
 
@@ -47,7 +86,7 @@ pub enum Phase {
         outcome: v1::RunOutcome,
         #[serde(with = "crate::snapshot::as_bytes::option")]
         error: Option<v1::Error>,
-        at: Timestamp,
+        at: Wall,
     },
 }
 
@@ -58,8 +97,9 @@ pub struct RunState {
     pub(crate) seed: u64,
     /// Sequence number of the newest event.
     pub(crate) seq: u64,
-    pub(crate) created_at: Timestamp,
-    pub(crate) last_at: Timestamp,
+    pub(crate) created_at: Wall,
+    /// The newest event.
+    pub(crate) last: Moment,
     /// The waves: those that a plan declares, or those that the machine has begun so far.
     pub(crate) plan: Plan,
     pub(crate) machine: Machine,
@@ -118,6 +158,7 @@ pub(crate) struct WaveState {
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct AskedQuestion {
     pub(crate) task: Option<TaskRef>,
+    pub(crate) asked_at: Timestamp,
     #[serde(with = "crate::snapshot::as_bytes::one")]
     pub(crate) question: v1::Question,
 }
@@ -135,8 +176,21 @@ impl RunState {
     }
 
     #[must_use]
-    pub fn created_at(&self) -> Timestamp {
+    pub fn created_at(&self) -> Wall {
         self.created_at
+    }
+
+    /// The newest event.
+    #[must_use]
+    pub fn last(&self) -> Moment {
+        self.last
+    }
+
+    /// The time by the run's own clock for one that takes the run up now, after nobody had it: what the clock on the wall
+    /// says has passed since the newest event, and nothing where it says that time went backwards.
+    #[must_use]
+    pub fn taken_up_at(&self, wall: Wall) -> Timestamp {
+        self.last.clock.plus(wall.0.saturating_sub(self.last.wall.0).max(0))
     }
 
     #[must_use]

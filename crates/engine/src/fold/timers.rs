@@ -53,11 +53,11 @@ fn timers_of(activity: &Activity) -> [Option<(bool, Timestamp, Timer)>; 3] {
     if cancelled || matches!(activity.step, Step::Asking | Step::Settled) {
         return [own, None, None];
     }
-    let deadline = activity.deadline.map(|at| (false, at, Timer::Deadline));
+    let deadline = activity.deadline.map(|at| (false, at.clock, Timer::Deadline));
     let imminent = activity
         .deadline
         .filter(|_| !activity.imminent_given)
         .zip(activity.warn_before)
-        .map(|(at, before)| (false, at.plus(before.saturating_neg()), Timer::Imminent));
+        .map(|(at, before)| (false, at.clock.plus(before.saturating_neg()), Timer::Imminent));
     [own, deadline, imminent]
 }

@@ -15,7 +15,7 @@ use capataz_contracts::v1::{self, event::Body, run_accepted, run_result};
 use capataz_policy::aggregation::ResultStatus;
 
 use crate::decide::{Ending, Refusal};
-use crate::fold::state::{RunState, Timestamp};
+use crate::fold::state::{Moment, RunState, Timestamp};
 use crate::input::{QueryAnswer, TaskRef};
 use crate::plan::Plan;
 use crate::query::{Query, QueryId};
@@ -103,10 +103,10 @@ pub(crate) trait Kind {
 
     /// The next steps of a run that neither waits for a person nor ends. If the list ends with a wait, a query or the
     /// end of the run, nothing more is to be done now.
-    fn next(&self, run: &RunState, now: Timestamp) -> Vec<Step>;
+    fn next(&self, run: &RunState, now: Moment) -> Vec<Step>;
 
     /// The meaning of an answer by which the holder of the task's lease says that the work is done.
-    fn completed(&self, run: &RunState, task: TaskRef, output: v1::Payload, now: Timestamp) -> Verdict;
+    fn completed(&self, run: &RunState, task: TaskRef, output: v1::Payload, now: Moment) -> Verdict;
 
     /// The meaning of an answer by which the holder of the task's lease says that the work has failed.
     fn failed(&self, run: &RunState, task: TaskRef, error: v1::Error) -> Verdict;
@@ -136,7 +136,7 @@ pub(crate) trait Kind {
     ///
     /// # Errors
     /// [`Refusal::Outdated`] if that query is not open.
-    fn answered(&self, run: &RunState, answer: QueryAnswer, now: Timestamp) -> Result<Vec<Step>, Refusal>;
+    fn answered(&self, run: &RunState, answer: QueryAnswer, now: Moment) -> Result<Vec<Step>, Refusal>;
 
     /// What a command asks for, to tell a repeated request from another one with the same id.
     fn digest(&self, run: &RunState, request_id: &str, command: &Command) -> String;
@@ -203,11 +203,11 @@ impl Machine {
     }
 
     /// Folds an event that only one kind has. `None` where it does not fit the run.
-    pub(crate) fn apply(&mut self, body: Body, at: Timestamp) -> Option<Applied> {
+    pub(crate) fn apply(&mut self, body: Body, at: Moment) -> Option<Applied> {
         match self {
             Self::Plan(_) => None,
             Self::Ask(ask) => ask.apply(body, at),
-            Self::Script(script) => script.apply(body),
+            Self::Script(script) => script.apply(body, at),
         }
     }
 

@@ -12,7 +12,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use capataz_contracts::v1;
-use capataz_engine::{Decision, Input, Report, RunState, StartRun, TaskRef, Timestamp, Work, decide, start};
+use capataz_engine::{
+    Decision, Input, Moment, Report, RunState, StartRun, TaskRef, Wall, Work, decide, start,
+};
 use prost::Message;
 
 use super::golden_told::{Facts, facts_of_run};
@@ -107,7 +109,7 @@ impl<'a> Run<'a> {
         let mut log = Log::default();
         let state = if decisions == 0 {
             let (state, decision) =
-                start(seed, StartRun { work, labels, parent }, Timestamp(now)).expect("the run starts");
+                start(seed, StartRun { work, labels, parent }, Wall(now)).expect("the run starts");
             log.add(&decision.events);
             state
         } else {
@@ -132,7 +134,7 @@ impl<'a> Run<'a> {
             self.log.ends.push(self.log.events.len() as u64);
             return;
         }
-        let now = Timestamp(self.now);
+        let now = Moment::first(Wall(self.now));
         let Decision { events, .. } = decide(&mut self.state, input, now).expect("nothing is refused");
         self.log.add(&events);
         self.log.seen.push(facts_of_run(&self.state));
@@ -141,7 +143,7 @@ impl<'a> Run<'a> {
     /// The input changes nothing, and is not a decision.
     #[track_caller]
     fn refuses(&self, input: Input) {
-        let now = Timestamp(self.now);
+        let now = Moment::first(Wall(self.now));
         decide(&mut self.state.clone(), input, now).expect_err("it is refused");
     }
 

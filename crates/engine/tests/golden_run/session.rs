@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use capataz_contracts::v1;
 use capataz_engine::session::{SessionState, record};
-use capataz_engine::{Input, Timestamp, Work};
+use capataz_engine::{Input, Wall, Work};
 use serde_json::json;
 
 use super::{Log, MINUTE, Run, SECOND, START};
@@ -37,7 +37,7 @@ impl Session<'_> {
     #[track_caller]
     fn asks(&mut self, request: &str, language: &str, tells: impl FnOnce(&mut Run<'_>)) {
         self.now += SECOND;
-        let context = self.state.as_ref().map(|state| state.context(Timestamp(self.now)));
+        let context = self.state.as_ref().map(|state| state.context(Wall(self.now)));
         let context = context.unwrap_or_default();
         let ask = v1::Ask {
             text: format!("{request}: Me siento perdido"),
@@ -66,7 +66,7 @@ impl Session<'_> {
         self.now += SECOND;
         if !self.goes_on_as_before() {
             let state = self.state.as_mut().expect("the session is open");
-            let (_, decision) = state.accept(request, Timestamp(self.now)).expect("it was suggested");
+            let (_, decision) = state.accept(request, Wall(self.now)).expect("it was suggested");
             self.log.add(&decision.map(|decision| decision.events).unwrap_or_default());
             self.is_seen();
         }

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use capataz_contracts::{json, v1};
 use capataz_engine::session::SessionState;
-use capataz_engine::{BROWSER_MEDIA_TYPE, Effect, Query, RunState, Timestamp, ViewOptions};
+use capataz_engine::{BROWSER_MEDIA_TYPE, Effect, Query, RunState, Timestamp, ViewOptions, Wall};
 use prost::Message;
 use serde_json::Value;
 
@@ -100,14 +100,14 @@ pub fn facts_of_run(state: &RunState) -> Facts {
         let assignment = state.assignment(task).expect("what is leased can be assigned");
         let (started, deadline) = state.running_times(task).expect("what is leased has its times");
         fact(format!("{task}.lease"), format!("{token} of {worker}"));
-        fact(format!("{task}.times"), format!("{started} to {deadline}"));
+        fact(format!("{task}.times"), format!("{} to {}", started.0, deadline.0));
         let words = format!(
             "{} for {}, activation {}, attempt {}, until {}",
             assignment.name,
             assignment.agent,
             assignment.activation,
             assignment.attempt,
-            assignment.deadline_ms
+            assignment.deadline.map_or(0, |deadline| deadline.wall.0)
         );
         fact(format!("{task}.assignment"), words);
     }
@@ -124,10 +124,10 @@ pub fn facts_of_run(state: &RunState) -> Facts {
 pub fn facts_of_session(state: &SessionState) -> Facts {
     let mut facts = Facts::new();
     // What is of the last minute is told as an ask of that moment would find it, and as a much later one would.
-    let updated = state.view(String::new(), Timestamp(0)).updated_at_ms;
-    let view = state.view("stream".to_owned(), Timestamp(updated));
+    let updated = state.view(String::new(), Wall(0)).updated_at_ms;
+    let view = state.view("stream".to_owned(), Wall(updated));
     add(&mut facts, "session", &json::print("capataz.v1.Session", &view));
-    let later = state.context(Timestamp(updated + 30_000));
+    let later = state.context(Wall(updated + 30_000));
     add(&mut facts, "after_30_s", &json::print("capataz.v1.SessionContext", &later));
     facts.insert("state.name".to_owned(), state.name().to_owned());
     facts.insert("state.seq".to_owned(), state.seq().to_string());
@@ -138,7 +138,9 @@ pub fn facts_of_session(state: &SessionState) -> Facts {
 pub fn kind(event: &v1::Event) -> String {
     let printed = json::print("capataz.v1.Event", event);
     let mut keys = printed.as_object().expect("an event is an object").keys();
-    keys.find(|key| !["seq", "at_ms", "format"].contains(&key.as_str())).expect("an event has a body").clone()
+    keys.find(|key| !["seq", "at_ms", "format", "elapsed_ms"].contains(&key.as_str()))
+        .expect("an event has a body")
+        .clone()
 }
 
 /// What the host of a browser is given travels as protobuf.

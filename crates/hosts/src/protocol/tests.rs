@@ -197,7 +197,12 @@ fn orders_reach_work_that_goes_on_and_no_other() {
     assert_eq!(worker.cancel(9), []);
     let extended = |cancel_withdrawn| {
         let lease = Some(reference(1));
-        Hear::DeadlineExtended(v1::DeadlineExtended { lease, deadline_ms: 1, cancel_withdrawn })
+        Hear::DeadlineExtended(v1::DeadlineExtended {
+            lease,
+            deadline_ms: 1,
+            cancel_withdrawn,
+            remaining_ms: 1,
+        })
     };
     assert_eq!(worker.hears(extended(false)), []);
     assert_eq!(worker.hears(extended(true)), [Output::Order(lease(1), Order::Withdraw)]);

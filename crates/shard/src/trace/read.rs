@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use capataz_engine::Timestamp;
+use capataz_crew::Now;
 
 use super::digest::digest;
 use super::{CLOSING, Header, LENGTH, MAGIC, MAX_RECORD};
@@ -25,7 +25,7 @@ pub enum ReplayError {
 pub struct Turn {
     /// From 1.
     pub number: u64,
-    pub now: Timestamp,
+    pub now: Now,
     pub input: Input,
     /// What the input has led to now.
     pub outputs: Vec<Output>,
@@ -115,7 +115,7 @@ impl<R: Read> Replay<R> {
             self.is_over = true;
             return Ok(None);
         };
-        let (now, input): (Timestamp, Input) = decode(&record, number)?;
+        let (now, input): (Now, Input) = decode(&record, number)?;
         let closing = closing(&mut self.reader)?;
         let mut outputs = Vec::new();
         self.driver.handle(now, input.clone(), &mut outputs);

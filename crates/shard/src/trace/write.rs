@@ -2,7 +2,7 @@
 
 use std::io;
 
-use capataz_engine::Timestamp;
+use capataz_crew::Now;
 
 use super::digest::digest;
 use super::{CLOSING, Header, LENGTH, MAGIC, MAX_RECORD};
@@ -44,7 +44,7 @@ impl Recording {
     ///
     /// # Errors
     /// The input is not in the trace, and nothing after it may be.
-    pub fn input(&mut self, now: Timestamp, input: &Input) -> Result<(), Unrecorded> {
+    pub fn input(&mut self, now: Now, input: &Input) -> Result<(), Unrecorded> {
         self.record(&(now, input), CLOSING)?;
         self.turns += 1;
         Ok(())

@@ -32,6 +32,8 @@ pub struct RunModel {
     pub requests: BTreeMap<String, u64>,
     pub leases: BTreeMap<u64, LeaseModel>,
     pub last_at: i64,
+    /// Milliseconds since the run was accepted, by its own clock, at the newest event.
+    pub elapsed: i64,
     pub kind: Kind,
     /// Retention has removed it.
     pub removed: bool,
@@ -51,6 +53,8 @@ pub struct TaskModel {
     pub attempt: u32,
     pub losses: u32,
     pub deadline: Option<i64>,
+    /// The deadline by the run's own clock, in milliseconds since it was accepted.
+    pub due: Option<i64>,
     pub result: Option<ResultModel>,
     /// In this activation or an earlier one.
     pub was_settled: bool,
@@ -139,6 +143,7 @@ impl RunModel {
             requests: BTreeMap::new(),
             leases: BTreeMap::new(),
             last_at: event.at_ms,
+            elapsed: 0,
             kind,
             removed: false,
         })
@@ -188,6 +193,9 @@ impl RunModel {
             .check(event.seq == self.seq(), || self.at(format!("numbered {}", event.seq)))?;
         Invariant::GaplessSeq.check(event.at_ms >= self.last_at, || self.at("time goes backwards"))?;
         self.last_at = event.at_ms;
+        Invariant::GaplessSeq
+            .check(event.elapsed_ms >= self.elapsed, || self.at("its clock goes backwards"))?;
+        self.elapsed = event.elapsed_ms;
         let Some(body) = event.body else { return Invariant::GaplessSeq.broken(self.at("an unknown kind")) };
         Invariant::OneTerminalEvent
             .check(self.finished.is_none(), || self.at(format!("{body:?} after the end")))?;

@@ -324,7 +324,7 @@ impl RunModel {
 
     pub(super) fn close_requested(&mut self, event: v1::BrowserCloseRequested) -> Result<(), Violation> {
         let text = self.at(format!("{event:?}"));
-        let at = self.last_at;
+        let at = self.elapsed;
         let script = self.in_script("a close")?;
         let patience = script.script.idle_timeout_ms.unwrap_or(IDLE_MS);
         let idle = script.idle_since.is_some_and(|since| at - since >= patience);
@@ -338,7 +338,7 @@ impl RunModel {
     pub(super) fn look_at_idleness(&mut self) {
         let free = self.ending.is_none() && self.finished.is_none() && self.open_questions().next().is_none();
         let waits = free && self.next_of_script() == Some(Next::Await);
-        let at = self.last_at;
+        let at = self.elapsed;
         if let Kind::Script(script) = &mut self.kind {
             script.idle_since = if waits { script.idle_since.or(Some(at)) } else { None };
         }

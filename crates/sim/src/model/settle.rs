@@ -24,11 +24,11 @@ impl RunModel {
     pub(super) fn settled(&mut self, event: &v1::TaskSettled) -> Result<(), Violation> {
         let task = place(event.wave, event.task);
         let text = self.at(format!("{task} settles by lease {:?} with status {}", event.lease, event.status));
-        let last_at = self.last_at;
+        let elapsed = self.elapsed;
         let declared = self.declared(task).and_then(|task| task.effect);
         let once_only = declared == Some(v1::Effect::AtMostOnce as i32);
         let model = self.in_work(task)?;
-        let (step, deadline, vouched) = (model.step, model.deadline, model.vouched);
+        let (step, due, vouched) = (model.step, model.due, model.vouched);
         let once = step != Step::Settled && event.activation == model.activation;
         Invariant::OneSettlement.check(once, || text.clone())?;
         let success = event.status == v1::ResultStatus::Success as i32;
@@ -63,8 +63,8 @@ impl RunModel {
             }
         }
         if code == "TASK_TIMEOUT" {
-            let due = deadline.is_some_and(|deadline| last_at >= deadline);
-            Invariant::NoEarlyTimeout.check(due, || format!("{text} at {last_at}, deadline {deadline:?}"))?;
+            let is_due = due.is_some_and(|due| elapsed >= due);
+            Invariant::NoEarlyTimeout.check(is_due, || format!("{text} after {elapsed} ms, due {due:?}"))?;
         }
         if event.status == v1::ResultStatus::Cancelled as i32 {
             let wanted = self.ending.is_some() || self.waves.last().is_some_and(|wave| wave.decided);

@@ -20,6 +20,7 @@ impl RunModel {
             .check(event.lease > newest, || self.at(format!("token {} after {newest}", event.lease)))?;
         let most = self.max_attempts(task);
         let text = self.at(format!("{task} is leased as attempt {} of {most}", event.attempt));
+        let elapsed = self.elapsed;
         let model = self.in_work(task)?;
         let step = model.step;
         Invariant::OneLiveLease
@@ -27,10 +28,12 @@ impl RunModel {
         let counted = event.attempt == model.attempt
             && event.attempt <= most
             && event.activation == model.activation
-            && event.deadline_ms.is_some() == model.deadline.is_none();
+            && event.deadline_ms.is_some() == model.deadline.is_none()
+            && event.deadline_ms.is_some() == event.deadline_in_ms.is_some();
         Invariant::AttemptsCounted.check(counted, || format!("{text}, expected {}", model.attempt))?;
         model.step = Step::Leased(event.lease);
         model.deadline = model.deadline.or(event.deadline_ms);
+        model.due = model.due.or(event.deadline_in_ms.map(|ahead| elapsed + ahead));
         let deadlines = model.deadline.into_iter().collect();
         let lease = LeaseModel {
             task,
@@ -108,8 +111,10 @@ impl RunModel {
     }
 
     pub(super) fn extended(&mut self, event: &v1::TaskExtended) -> Result<(), Violation> {
+        let elapsed = self.elapsed;
         let model = self.in_work(place(event.wave, event.task))?;
         model.deadline = Some(event.deadline_ms);
+        model.due = Some(elapsed + event.deadline_in_ms);
         if let Step::Leased(token) = model.step
             && let Some(lease) = self.leases.get_mut(&token)
         {

@@ -259,7 +259,7 @@ fn an_acknowledged_acceptance_is_in_the_session_once() {
             let session = the_session(facts);
             for seq in 5..5 + count as u64 {
                 let body = Some(Body::SessionTransitionAccepted(body.clone()));
-                session.events.push(v1::Event { seq, at_ms: 0, format: 2, body });
+                session.events.push(v1::Event { seq, at_ms: 0, format: 2, elapsed_ms: 0, body });
                 session.view.seq = seq;
             }
             let (key, session, request) = ("a/accept".to_owned(), SESSION.to_owned(), "a".to_owned());

@@ -65,7 +65,7 @@ fn log(effect: Option<v1::Effect>, bodies: impl IntoIterator<Item = Body>) -> Lo
     let bodies = [accepted].into_iter().chain(bodies);
     let events: Vec<v1::Event> = (1..)
         .zip(bodies)
-        .map(|(seq, body)| v1::Event { seq, at_ms: 0, format: 2, body: Some(body) })
+        .map(|(seq, body)| v1::Event { seq, at_ms: 0, format: 2, elapsed_ms: 0, body: Some(body) })
         .collect();
     let is_finished =
         matches!(events.last().and_then(|event| event.body.as_ref()), Some(Body::RunFinished(_)));

@@ -8,7 +8,10 @@ use crate::verdict::{Facts, Verdict, judge};
 use crate::workloads::{CLIENT_LABEL, KEY_LABEL};
 
 pub(super) fn events(bodies: Vec<Body>) -> Vec<v1::Event> {
-    (1..).zip(bodies).map(|(seq, body)| v1::Event { seq, at_ms: 0, format: 2, body: Some(body) }).collect()
+    (1..)
+        .zip(bodies)
+        .map(|(seq, body)| v1::Event { seq, at_ms: 0, format: 2, elapsed_ms: 0, body: Some(body) })
+        .collect()
 }
 
 pub(super) fn accepted(work: v1::run_accepted::Work) -> Body {

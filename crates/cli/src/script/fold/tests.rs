@@ -211,7 +211,13 @@ fn finished(step_index: u32, activity: v1::BrowserActivity) -> v1::ActionFinishe
 pub fn events(bodies: impl IntoIterator<Item = Body>) -> Vec<v1::Event> {
     let numbered = bodies.into_iter().zip(1..);
     numbered
-        .map(|(body, seq)| v1::Event { seq, at_ms: seq as i64 * 10, format: 2, body: Some(body) })
+        .map(|(body, seq)| v1::Event {
+            seq,
+            at_ms: seq as i64 * 10,
+            format: 2,
+            elapsed_ms: 0,
+            body: Some(body),
+        })
         .collect()
 }
 
@@ -281,7 +287,11 @@ pub fn story() -> Vec<v1::Event> {
         accepted(declared.clone()),
         started(0, Open, None, None),
         leased(0, 1),
-        Body::BrowserOpened(v1::BrowserOpened { browser: "Chrome/148.0.1.2".to_owned(), idle_at_ms: None }),
+        Body::BrowserOpened(v1::BrowserOpened {
+            browser: "Chrome/148.0.1.2".to_owned(),
+            idle_at_ms: None,
+            idle_in_ms: None,
+        }),
         settled(0, None),
         started(1, Action, Some(0), action_of(0)),
         leased(1, 1),

@@ -59,7 +59,13 @@ pub fn settled(task: u32, status: v1::ResultStatus, attempts: u32) -> Body {
 pub fn events(bodies: impl IntoIterator<Item = Body>) -> Vec<v1::Event> {
     let numbered = bodies.into_iter().zip(1..);
     numbered
-        .map(|(body, seq)| v1::Event { seq, at_ms: seq as i64 * 1_000, format: 2, body: Some(body) })
+        .map(|(body, seq)| v1::Event {
+            seq,
+            at_ms: seq as i64 * 1_000,
+            format: 2,
+            elapsed_ms: 0,
+            body: Some(body),
+        })
         .collect()
 }
 

@@ -31,7 +31,7 @@ impl Asked {
             ..v1::Ask::default()
         };
         let mut asked = Self::begin(ask, before, at);
-        let context = asked.session.as_ref().map(|state| state.context(Timestamp(at))).unwrap_or_default();
+        let context = asked.session.as_ref().map(|state| state.context(Wall(at))).unwrap_or_default();
         asked.bench = asked.bench.does(Input::SessionTurn { context });
         asked.route()
     }
@@ -50,12 +50,12 @@ impl Asked {
         };
         let request = StartRun { work: Work::Ask(ask), labels: BTreeMap::new(), parent: None };
         let now = Timestamp(at);
-        let (state, decision) = start(SEED, request, now).expect("the ask starts");
+        let (state, decision) = start(SEED, request, Wall(at)).expect("the ask starts");
         let mut ledger = Ledger::default();
         ledger.observe(&state, &decision);
         ledger.compare_fold(&state);
         Self {
-            bench: Bench { state, ledger, now, last: Ok(decision), small: true },
+            bench: Bench { state, ledger, now, ahead: 0, last: Ok(decision), small: true },
             session: session.map(Box::new),
         }
     }
@@ -473,7 +473,7 @@ fn handed_over() -> SessionState {
         .answers(|_| ())
         .expect(v1::RunOutcome::Succeeded, &["wave", "kiro"])
         .session();
-    assert_eq!(session.context(Timestamp(START)).current_spec.as_deref(), Some("kiro"));
+    assert_eq!(session.context(Wall(START)).current_spec.as_deref(), Some("kiro"));
     session
 }
 
@@ -502,7 +502,7 @@ fn the_window_counts_in_the_same_direction_too() {
         };
         let session = handed_over();
         let mut asked = Asked::begin(ask, Some(session), START + later);
-        let context = asked.session.as_ref().unwrap().context(Timestamp(START + later));
+        let context = asked.session.as_ref().unwrap().context(Wall(START + later));
         asked.bench = asked.bench.does(Input::SessionTurn { context });
         asked
             .route()
@@ -515,12 +515,12 @@ fn the_window_counts_in_the_same_direction_too() {
 #[test]
 fn an_accepted_suggestion_moves_the_session_and_counts_for_the_window() {
     let mut session = Asked::in_session(None, "req-1", START).suggests("kiro", 0.75, false).session();
-    assert_eq!(session.context(Timestamp(START)).current_spec.as_deref(), Some("wave"));
-    assert!(session.accept("another", Timestamp(START)).is_err());
-    let (accepted, decision) = session.accept("req-1", Timestamp(START + 1)).unwrap();
+    assert_eq!(session.context(Wall(START)).current_spec.as_deref(), Some("wave"));
+    assert!(session.accept("another", Wall(START)).is_err());
+    let (accepted, decision) = session.accept("req-1", Wall(START + 1)).unwrap();
     assert_eq!((accepted.from.as_str(), accepted.to.as_str()), ("wave", "kiro"));
     assert!(decision.is_some());
-    let (again, nothing) = session.accept("req-1", Timestamp(START + 2)).unwrap();
+    let (again, nothing) = session.accept("req-1", Wall(START + 2)).unwrap();
     assert_eq!((again, nothing), (accepted, None));
     let asked = Asked::in_session(Some(session), "req-2", START + 30_000);
     assert_eq!(asked.called(), ["kiro"]);
@@ -537,7 +537,7 @@ fn a_fallback_does_not_move_the_session() {
         .answers(|_| ())
         .expect(v1::RunOutcome::Succeeded, &["kiro", "sage"]);
     let session = asked.session();
-    assert_eq!(session.context(Timestamp(START)).current_spec.as_deref(), Some("kiro"));
+    assert_eq!(session.context(Wall(START)).current_spec.as_deref(), Some("kiro"));
 }
 
 #[test]
@@ -584,7 +584,7 @@ fn what_a_spec_leaves_that_hands_over_is_seen_by_the_next_one_and_kept() {
     assert_eq!(asked.request()["metadata"]["custom"]["topic"], "job");
     let session =
         asked.answers(|answer| answer["context_update"] = json!({ "custom": { "stage": "plan" } })).session();
-    let context = session.context(Timestamp(START));
+    let context = session.context(Wall(START));
     assert_eq!(context.emotional_state.as_deref(), Some("tense"));
     let custom: Value = serde_json::from_slice(&context.custom).unwrap();
     assert_eq!(custom, json!({ "topic": "job", "stage": "plan" }));
@@ -595,9 +595,9 @@ fn a_transition_that_is_accepted_while_an_ask_is_in_work_stays() {
     let first = Asked::in_session(None, "req-1", START).suggests("kiro", 0.75, false).session();
     let mut second = Asked::in_session(Some(first), "req-2", START + 5);
     assert_eq!(second.called(), ["wave"]);
-    second.session.as_mut().unwrap().accept("req-1", Timestamp(START + 6)).unwrap();
+    second.session.as_mut().unwrap().accept("req-1", Wall(START + 6)).unwrap();
     let session = second.answers(|_| ()).session();
-    assert_eq!(session.context(Timestamp(START)).current_spec.as_deref(), Some("kiro"));
+    assert_eq!(session.context(Wall(START)).current_spec.as_deref(), Some("kiro"));
 }
 
 #[test]
@@ -606,7 +606,7 @@ fn an_ask_that_fails_moves_no_session() {
         .suggests("kiro", 0.9, true)
         .fails("FATAL_ERROR", false, None)
         .expect(v1::RunOutcome::Failed, &["wave", "kiro"]);
-    assert_eq!(asked.session().context(Timestamp(START)).current_spec, None);
+    assert_eq!(asked.session().context(Wall(START)).current_spec, None);
 }
 
 #[test]
@@ -624,7 +624,7 @@ fn a_session_keeps_its_last_20_messages() {
         let asked = Asked::in_session(session, &format!("req-{number}"), START + number);
         session = Some(asked.answers(|_| ()).session());
     }
-    let context = session.unwrap().context(Timestamp(START));
+    let context = session.unwrap().context(Wall(START));
     assert_eq!((context.message_count, context.history.len()), (30, 20));
 }
 

@@ -6,7 +6,10 @@ use super::*;
 pub(super) struct Bench {
     pub(super) state: RunState,
     pub(super) ledger: Ledger,
+    /// By the run's own clock.
     pub(super) now: Timestamp,
+    /// What the clock on the wall is ahead of the run's own, because somebody has set it.
+    pub(super) ahead: i64,
     /// What the last input did.
     pub(super) last: Result<Decision, Refusal>,
     /// True when each step is compared with the fold of the log.
@@ -32,22 +35,33 @@ impl Bench {
         Plan::materialise(&mut plan).expect("the plan is valid");
         let request = StartRun { work: Work::Plan(plan), labels: BTreeMap::new(), parent: None };
         let now = Timestamp(START);
-        let (state, decision) = start(SEED, request, now).expect("the run starts");
+        let (state, decision) = start(SEED, request, Wall(START)).expect("the run starts");
         let mut ledger = Ledger::default();
         ledger.observe(&state, &decision);
         ledger.compare_fold(&state);
-        Self { state, ledger, now, last: Ok(decision), small }
+        Self { state, ledger, now, ahead: 0, last: Ok(decision), small }
     }
 }
 
 /// Steps.
 impl Bench {
+    pub(super) fn moment(&self) -> Moment {
+        Moment { clock: self.now, wall: Wall(self.now.0 + self.ahead) }
+    }
+
+    /// Somebody sets the clock on the wall.
+    pub(super) fn wall_jumps(mut self, milliseconds: i64) -> Self {
+        self.ahead += milliseconds;
+        self
+    }
+
     /// The same run, to try another way from here.
     pub(super) fn clone_run(&self) -> Self {
         Self {
             state: self.state.clone(),
             ledger: self.ledger.clone(),
             now: self.now,
+            ahead: self.ahead,
             last: self.last.clone(),
             small: self.small,
         }
@@ -56,7 +70,8 @@ impl Bench {
     #[track_caller]
     pub(super) fn input(mut self, input: Input) -> Self {
         let before = self.small.then(|| snapshot(&self.state));
-        self.last = decide(&mut self.state, input, self.now);
+        let now = self.moment();
+        self.last = decide(&mut self.state, input, now);
         match &self.last {
             Ok(decision) => {
                 self.ledger.observe(&self.state, decision);

@@ -202,10 +202,11 @@ fn ten_thousand_references_are_found_by_name() {
     let queued: Vec<TaskRef> = bench.state.queued().collect();
     for task in queued {
         let worker = "w1".to_owned();
-        decide(&mut bench.state, Input::Lease { task, worker: worker.clone() }, bench.now).unwrap();
+        let now = bench.moment();
+        decide(&mut bench.state, Input::Lease { task, worker: worker.clone() }, now).unwrap();
         let (lease, _) = bench.state.lease_of(task).unwrap();
         let report = Report::Completed(json("1"));
-        bench.last = decide(&mut bench.state, reported(task, lease, &worker, report), bench.now);
+        bench.last = decide(&mut bench.state, reported(task, lease, &worker, report), now);
     }
     assert_eq!(bench.kinds().iter().filter(|kind| **kind == "task_input_resolved").count(), 10_000);
 }

@@ -23,7 +23,7 @@ use capataz_contracts::v1::{self, event::Body};
 
 use super::{Decision, Refusal, StartRun, Work, decide, start};
 use crate::effect::Effect;
-use crate::fold::state::{RunState, Timestamp};
+use crate::fold::state::{Moment, RunState, Timestamp, Wall};
 use crate::input::{Input, Observed, Report, TaskRef};
 use crate::plan::Plan;
 use crate::view::ViewOptions;

@@ -19,7 +19,7 @@ impl Bench {
             Step::Meet => self.state.next_deadline().map(|next| {
                 self.now = self.now.max(next);
                 let observed =
-                    Observed { last_frame_ms: Some(self.now.0), partial_output: Some(json("\"part\"")) };
+                    Observed { last_frame: Some(self.now), partial_output: Some(json("\"part\"")) };
                 let due = self.state.due(self.now).map(|task| (task, observed.clone())).collect();
                 Input::Tick { observed: due }
             }),
@@ -37,7 +37,7 @@ impl Bench {
         let mut read = RunState::from_snapshot(&snapshot(&self.state)).expect("the snapshot can be read");
         let was_finished = self.state.is_finished();
         let bench = self.input(input.clone());
-        assert_eq!(decide(&mut read, input, bench.now), bench.last, "a snapshot continues the same");
+        assert_eq!(decide(&mut read, input, bench.moment()), bench.last, "a snapshot continues the same");
         assert_eq!(snapshot(&read), snapshot(&bench.state));
         if was_finished && let Ok(decision) = &bench.last {
             assert_eq!(decision.count, 0, "a finished run does nothing more");
@@ -209,7 +209,8 @@ proptest! {
                 };
                 bench.now = bench.now.plus(SECOND);
                 if let Some(input) = input {
-                    let _ = decide(&mut bench.state, input, bench.now);
+                    let now = bench.moment();
+                    let _ = decide(&mut bench.state, input, now);
                 }
             }
         }

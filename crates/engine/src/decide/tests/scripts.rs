@@ -64,11 +64,11 @@ impl Scripted {
         let work = Work::Script(Box::new(script));
         let request = StartRun { work, labels: BTreeMap::new(), parent: None };
         let now = Timestamp(START);
-        let (state, decision) = start(SEED, request, now).expect("the script starts");
+        let (state, decision) = start(SEED, request, Wall(START)).expect("the script starts");
         let mut ledger = Ledger::default();
         ledger.observe(&state, &decision);
         ledger.compare_fold(&state);
-        Self { bench: Bench { state, ledger, now, last: Ok(decision), small: true } }
+        Self { bench: Bench { state, ledger, now, ahead: 0, last: Ok(decision), small: true } }
     }
 
     /// A script whose browser is open.

@@ -90,7 +90,8 @@ fn a_forced_end_keeps_what_the_worker_has_shown() {
     let mut bench = short().after(SECOND);
     bench.now = bench.now.plus(10 * SECOND);
     assert_eq!(bench.state.due(bench.now).collect::<Vec<_>>(), [bench.at("a")]);
-    let observed = Observed { last_frame_ms: Some(START + 3), partial_output: Some(json("\"half\"")) };
+    let observed =
+        Observed { last_frame: Some(Timestamp(START + 3)), partial_output: Some(json("\"half\"")) };
     let bench = bench.tick_seeing("a", observed).expect_timed_out("a");
     let detail = bench.error("a").timeout.unwrap();
     assert_eq!(detail.last_health_check_ms, Some(START + 3));
@@ -107,8 +108,8 @@ fn after_the_grace_nothing_is_left_to_extend() {
 fn more_time_before_the_deadline_moves_it() {
     let bench = short().after(SECOND / 2).extend("a", 15 * MINUTE).expect_kinds(&["task_extended"]);
     let (task, lease) = (bench.at("a"), bench.token("a"));
-    let deadline_ms = START + SECOND + 15 * MINUTE;
-    assert_eq!(bench.effects(), [Effect::Extend { task, lease, deadline_ms, cancel_withdrawn: false }]);
+    let deadline = Moment::first(Wall(START + SECOND + 15 * MINUTE));
+    assert_eq!(bench.effects(), [Effect::Extend { task, lease, deadline, cancel_withdrawn: false }]);
     let bench = bench.after(15 * MINUTE).expect_unsettled("a");
     bench.after(SECOND / 2).expect_kinds(&["task_cancel_requested"]);
 }
@@ -117,8 +118,8 @@ fn more_time_before_the_deadline_moves_it() {
 fn more_time_within_the_grace_withdraws_the_cancel() {
     let bench = short().after(SECOND).after(9 * SECOND).extend("a", 15 * MINUTE);
     let (task, lease) = (bench.at("a"), bench.token("a"));
-    let deadline_ms = START + SECOND + 15 * MINUTE;
-    assert_eq!(bench.effects(), [Effect::Extend { task, lease, deadline_ms, cancel_withdrawn: true }]);
+    let deadline = Moment::first(Wall(START + SECOND + 15 * MINUTE));
+    assert_eq!(bench.effects(), [Effect::Extend { task, lease, deadline, cancel_withdrawn: true }]);
     bench.after(5 * MINUTE).completes("a").expect_succeeded("a");
 }
 
@@ -196,11 +197,54 @@ fn a_running_tasks_deadline_passes_while_the_run_is_paused() {
 }
 
 #[test]
-fn the_clock_may_go_backwards_and_the_runs_time_does_not() {
+fn a_clock_may_go_backwards_and_the_runs_time_does_not() {
     let mut bench = Bench::plan("a").after(MINUTE).lease("a", "w1");
     bench.now = Timestamp(START - MINUTE);
     let bench = bench.completes("a").expect_succeeded("a");
     assert_eq!(bench.state.updated_at_ms(), START + MINUTE);
+}
+
+const YEAR: i64 = 365 * 24 * 60 * MINUTE;
+
+#[test]
+fn the_clock_on_the_wall_jumps_and_deadlines_stay_as_far_ahead_as_they_were() {
+    for jump in [YEAR, -YEAR] {
+        let bench = Bench::with("a b", timeouts(2 * SECOND, None)).lease("a", "w1").after(SECOND);
+        // What is begun after the jump has the same time as what was begun before it.
+        let bench = bench.wall_jumps(jump).lease("b", "w2").after(SECOND - 1).expect_unsettled("a");
+        let bench = bench.after(1).expect_kinds(&["task_cancel_requested"]).after(SECOND - 1);
+        bench.after(1).expect_kinds(&["task_cancel_requested"]).expect_unsettled("b");
+    }
+}
+
+#[test]
+fn a_retry_is_due_after_its_delay_wherever_the_clock_on_the_wall_stands() {
+    for jump in [YEAR, -YEAR] {
+        let bench = Bench::plan("a").lease("a", "w1").fails("a", "NETWORK_ERROR").wall_jumps(jump);
+        // The first delay is 2 s (seed 000, contract 4).
+        bench.after(2 * SECOND - 1).after(1).expect_kinds(&["task_retry_due"]);
+    }
+}
+
+#[test]
+fn people_read_what_the_clock_on_the_wall_says_and_that_it_never_runs_backwards() {
+    let bench = short().after(SECOND / 2).wall_jumps(YEAR).extend("a", MINUTE);
+    // A deadline is shown by the clock as it stood when the task began.
+    let at = START + SECOND / 2 + YEAR;
+    let deadline = START + SECOND + MINUTE;
+    assert_eq!((bench.state.updated_at_ms(), bench.task("a").deadline_ms), (at, Some(deadline)));
+    let bench = bench.wall_jumps(-2 * YEAR).completes("a").expect_succeeded("a");
+    assert_eq!(bench.state.updated_at_ms(), at);
+    assert_eq!(bench.state.result(0).unwrap().duration_ms, SECOND / 2);
+}
+
+#[test]
+fn the_time_in_which_nobody_has_the_run_is_what_the_clock_on_the_wall_says_and_never_negative() {
+    let bench = short().after(SECOND / 2);
+    let taken_up = |wall: i64| bench.state.taken_up_at(Wall(wall)).0;
+    assert_eq!(taken_up(bench.state.updated_at_ms() + 300), bench.state.last().clock.0 + 300);
+    assert_eq!(taken_up(bench.state.updated_at_ms() - YEAR), bench.state.last().clock.0);
+    assert_eq!(taken_up(i64::MIN), bench.state.last().clock.0);
 }
 
 #[test]

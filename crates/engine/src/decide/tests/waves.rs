@@ -209,14 +209,15 @@ fn ten_thousand_results_cost_one_event_each() {
     let mut plan = plan(&names.join(" "));
     Plan::materialise(&mut plan).unwrap();
     let request = StartRun { work: Work::Plan(plan), labels: BTreeMap::new(), parent: None };
-    let (mut state, _) = start(SEED, request, Timestamp(START)).unwrap();
+    let (mut state, _) = start(SEED, request, Wall(START)).unwrap();
     let queued: Vec<TaskRef> = state.queued().collect();
     for task in queued {
         let worker = "w1".to_owned();
-        decide(&mut state, Input::Lease { task, worker: worker.clone() }, Timestamp(START)).unwrap();
+        decide(&mut state, Input::Lease { task, worker: worker.clone() }, Moment::first(Wall(START)))
+            .unwrap();
         let (lease, _) = state.lease_of(task).unwrap();
         let report = Report::Completed(json("1"));
-        decide(&mut state, reported(task, lease, &worker, report), Timestamp(START)).unwrap();
+        decide(&mut state, reported(task, lease, &worker, report), Moment::first(Wall(START))).unwrap();
     }
     assert_eq!(state.outcome(), Some(Succeeded));
     assert_eq!(state.seq(), 2 + 2 * TASKS as u64 + 2);

@@ -8,7 +8,7 @@ use super::request::{MAX_REQUEST, spec_request};
 use super::state::AskState;
 use super::{last_end, transition as transitions};
 use crate::decide::Refusal;
-use crate::fold::state::{RunState, Timestamp};
+use crate::fold::state::{Moment, RunState};
 use crate::input::{Routed, RoutedSpec, TaskRef};
 use crate::machine::{Meaning, Step, Verdict};
 use crate::plan::Plan;
@@ -22,7 +22,7 @@ pub(super) fn routed(
     run: &RunState,
     routed: Routed,
     reason: v1::CallReason,
-    now: Timestamp,
+    now: Moment,
 ) -> Result<Vec<Step>, Refusal> {
     let considered = |transition| {
         Step::Record(Body::TransitionConsidered(v1::TransitionConsidered { transition: Some(transition) }))
@@ -54,7 +54,7 @@ fn call(
     run: &RunState,
     routed: Routed,
     reason: v1::CallReason,
-    now: Timestamp,
+    now: Moment,
 ) -> impl Iterator<Item = Step> {
     let number = u32::try_from(ask.calls.len()).unwrap_or(u32::MAX);
     let (agent, routing, absent, failure) = match routed.target {
@@ -65,7 +65,7 @@ fn call(
     };
     let input = routing.as_ref().map(|routing| v1::Payload {
         media_type: "application/json".to_owned(),
-        data: Some(v1::payload::Data::Inline(spec_request(ask, run, routing, now.0).into())),
+        data: Some(v1::payload::Data::Inline(spec_request(ask, run, routing, now.wall.0).into())),
     });
     let spec = routing.as_ref().map_or(routed.spec, |routing| routing.spec.clone());
     let (timeouts, retry) = call_policies(absent);

@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::{Command, Kind, Step, Verdict};
 use crate::decide::{Refusal, not_a_session};
 use crate::fold::activity::End;
-use crate::fold::state::{RunState, Timestamp};
+use crate::fold::state::{Moment, RunState};
 use crate::input::{QueryAnswer, TaskRef};
 use crate::query::{Query, QueryId};
 use state::AskState;
@@ -112,7 +112,7 @@ impl Kind for AskState {
         v1::RunKind::Ask
     }
 
-    fn next(&self, run: &RunState, _now: Timestamp) -> Vec<Step> {
+    fn next(&self, run: &RunState, _now: Moment) -> Vec<Step> {
         match self.what_next(run) {
             Next::AwaitTurn | Next::Wait => vec![Step::Wait],
             Next::Route { spec, reason } => {
@@ -132,7 +132,7 @@ impl Kind for AskState {
         }
     }
 
-    fn completed(&self, _: &RunState, _: TaskRef, output: v1::Payload, _: Timestamp) -> Verdict {
+    fn completed(&self, _: &RunState, _: TaskRef, output: v1::Payload, _: Moment) -> Verdict {
         answer::completed(self, output)
     }
 
@@ -168,7 +168,7 @@ impl Kind for AskState {
         }
     }
 
-    fn answered(&self, run: &RunState, answer: QueryAnswer, now: Timestamp) -> Result<Vec<Step>, Refusal> {
+    fn answered(&self, run: &RunState, answer: QueryAnswer, now: Moment) -> Result<Vec<Step>, Refusal> {
         let QueryAnswer::Routed(routed) = answer;
         let Next::Route { reason, .. } = self.what_next(run) else { return Err(Refusal::Outdated) };
         answer::routed(self, run, routed, reason, now)

@@ -3,7 +3,7 @@
 use capataz_contracts::v1::{self, event::Body};
 
 use crate::fold::bytes;
-use crate::fold::state::Timestamp;
+use crate::fold::state::Moment;
 use crate::machine::Applied;
 use crate::snapshot::{as_bytes, number};
 
@@ -69,7 +69,7 @@ impl AskState {
         parts.iter().sum()
     }
 
-    pub(crate) fn apply(&mut self, body: Body, at: Timestamp) -> Option<Applied> {
+    pub(crate) fn apply(&mut self, body: Body, at: Moment) -> Option<Applied> {
         let mut applied = Applied::default();
         match body {
             Body::AskBegun(event) => {
@@ -89,7 +89,7 @@ impl AskState {
                     self.taken.push(v1::SessionTransition {
                         from: considered.from.clone(),
                         to: considered.to.clone(),
-                        at_ms: at.0,
+                        at_ms: at.wall.0,
                         automatic: true,
                     });
                 }

@@ -10,7 +10,7 @@ use capataz_policy::retry;
 
 use super::{Command, Kind, Step, Verdict};
 use crate::decide::{Refusal, not_a_session, schedule_to_start_error};
-use crate::fold::state::{RunState, Timestamp};
+use crate::fold::state::{Moment, RunState};
 use crate::input::{QueryAnswer, TaskRef};
 use crate::query::{Query, QueryId};
 use state::PlanState;
@@ -20,7 +20,7 @@ impl Kind for PlanState {
         v1::RunKind::Plan
     }
 
-    fn next(&self, run: &RunState, _now: Timestamp) -> Vec<Step> {
+    fn next(&self, run: &RunState, _now: Moment) -> Vec<Step> {
         let Some(state) = run.waves.last() else { return vec![Step::BeginWave(0)] };
         let wave = run.current_wave();
         let (size, settled) = (state.tasks.len(), state.tally.total() as usize);
@@ -35,7 +35,7 @@ impl Kind for PlanState {
         }
     }
 
-    fn completed(&self, _: &RunState, _: TaskRef, output: v1::Payload, _: Timestamp) -> Verdict {
+    fn completed(&self, _: &RunState, _: TaskRef, output: v1::Payload, _: Moment) -> Verdict {
         Verdict::done(Some(output))
     }
 
@@ -67,7 +67,7 @@ impl Kind for PlanState {
         None
     }
 
-    fn answered(&self, _: &RunState, _: QueryAnswer, _: Timestamp) -> Result<Vec<Step>, Refusal> {
+    fn answered(&self, _: &RunState, _: QueryAnswer, _: Moment) -> Result<Vec<Step>, Refusal> {
         Err(Refusal::Outdated)
     }
 

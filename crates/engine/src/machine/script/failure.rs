@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::limits::Limits;
 use super::state::ScriptState;
 use crate::fold::activity::End;
-use crate::fold::state::Timestamp;
+use crate::fold::state::Moment;
 
 /// The limits that stop a script before another action begins (CONTRACTS §3, policies). `changes`: the action is meant
 /// to change the page, or what is behind it.
@@ -42,7 +42,7 @@ pub(super) fn halt_after(
     reason: &str,
     observed: u32,
     cause: &v1::ExecutorError,
-    now: Timestamp,
+    now: Moment,
 ) -> v1::ExecutorError {
     let severity =
         codes::lookup(codes::code::POLICY_HALT).map_or(v1::ExecutorSeverity::Critical, |code| code.severity);
@@ -52,7 +52,7 @@ pub(super) fn halt_after(
         severity: severity.into(),
         message: format!("{reason}: {observed}"),
         retryable: Some(false),
-        created_at: codes::iso_time(now.0),
+        created_at: codes::iso_time(now.wall.0),
         details: Some(halt_details(script, reason, observed, Some(&cause.error_code)).to_string()),
         cause: Some(format!("{}: {}", cause.error_code, cause.message)),
         debug_message: None,

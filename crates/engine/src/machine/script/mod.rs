@@ -16,7 +16,7 @@ use capataz_policy::retry;
 use super::{Command, Kind, Step, Verdict};
 use crate::decide::{Refusal, schedule_to_start_error};
 use crate::fold::activity::End;
-use crate::fold::state::{RunState, Timestamp};
+use crate::fold::state::{Moment, RunState};
 use crate::input::{QueryAnswer, TaskRef};
 use crate::query::{Query, QueryId};
 use state::{BrowserWork, ScriptState};
@@ -83,10 +83,11 @@ impl ScriptState {
         }
     }
 
-    /// The time at which an idle session is closed, if it waits for a proposal after this action or after the opening.
-    fn idle_after(&self, next_step: u32, now: Timestamp) -> Option<i64> {
+    /// After how long an idle session is closed, if it waits for a proposal after this action or after the opening.
+    /// Milliseconds.
+    fn idle_after(&self, next_step: u32) -> Option<i64> {
         let waits = self.go_on(next_step) == Next::AwaitProposal;
-        waits.then(|| now.plus(self.idle_timeout_ms()).0)
+        waits.then(|| self.idle_timeout_ms())
     }
 }
 
@@ -100,7 +101,7 @@ impl Kind for ScriptState {
         v1::RunKind::Script
     }
 
-    fn next(&self, run: &RunState, _now: Timestamp) -> Vec<Step> {
+    fn next(&self, run: &RunState, _now: Moment) -> Vec<Step> {
         let begun = match self.what_next(run) {
             Next::Open => self.begin(BrowserActivity::Open, None, None),
             Next::Act { step } => {
@@ -122,7 +123,7 @@ impl Kind for ScriptState {
         vec![begun]
     }
 
-    fn completed(&self, run: &RunState, _: TaskRef, output: v1::Payload, now: Timestamp) -> Verdict {
+    fn completed(&self, run: &RunState, _: TaskRef, output: v1::Payload, now: Moment) -> Verdict {
         outcome::reported(self, run, &output, now)
     }
 
@@ -161,7 +162,7 @@ impl Kind for ScriptState {
         None
     }
 
-    fn answered(&self, _: &RunState, _: QueryAnswer, _: Timestamp) -> Result<Vec<Step>, Refusal> {
+    fn answered(&self, _: &RunState, _: QueryAnswer, _: Moment) -> Result<Vec<Step>, Refusal> {
         Err(Refusal::Outdated)
     }
 

@@ -14,16 +14,11 @@ use super::limits::Limits;
 use super::state::{BrowserWork, ScriptState};
 use super::{failure, last_end};
 use crate::decide::Ending;
-use crate::fold::state::{RunState, Timestamp};
+use crate::fold::state::{Moment, RunState};
 use crate::machine::{Meaning, Step, Verdict};
 
 /// The meaning of the host's report on the activity in work.
-pub(super) fn reported(
-    script: &ScriptState,
-    run: &RunState,
-    output: &v1::Payload,
-    now: Timestamp,
-) -> Verdict {
+pub(super) fn reported(script: &ScriptState, run: &RunState, output: &v1::Payload, now: Moment) -> Verdict {
     let outcome = match &output.data {
         Some(v1::payload::Data::Inline(bytes)) => v1::BrowserOutcome::decode(bytes.clone()).ok(),
         Some(v1::payload::Data::Blob(_)) | None => None,
@@ -72,17 +67,19 @@ fn succeeded(
     work: BrowserWork,
     action_id: String,
     outcome: v1::BrowserOutcome,
-    now: Timestamp,
+    now: Moment,
 ) -> Body {
     match work.activity {
         BrowserActivity::Open => {
-            let idle_at_ms = script.idle_after(0, now);
-            Body::BrowserOpened(v1::BrowserOpened { browser: outcome.browser, idle_at_ms })
+            let idle_in_ms = script.idle_after(0);
+            let idle_at_ms = idle_in_ms.map(|wait| now.wall_at(now.clock.plus(wait)).0);
+            Body::BrowserOpened(v1::BrowserOpened { browser: outcome.browser, idle_at_ms, idle_in_ms })
         }
         BrowserActivity::Close => Body::BrowserClosed(v1::BrowserClosed {}),
         BrowserActivity::Action | BrowserActivity::Recovery | BrowserActivity::Unspecified => {
             let is_action = work.activity == BrowserActivity::Action;
-            let idle_at_ms = is_action.then(|| script.idle_after(work.step.saturating_add(1), now)).flatten();
+            let idle_in_ms = is_action.then(|| script.idle_after(work.step.saturating_add(1))).flatten();
+            let idle_at_ms = idle_in_ms.map(|wait| now.wall_at(now.clock.plus(wait)).0);
             Body::ActionFinished(v1::ActionFinished {
                 step_index: work.step,
                 action_id,
@@ -94,6 +91,7 @@ fn succeeded(
                 changes: outcome.changes,
                 output: outcome.output,
                 idle_at_ms,
+                idle_in_ms,
             })
         }
     }
@@ -106,7 +104,7 @@ fn failed(
     mut record: Vec<Body>,
     mut error: v1::ExecutorError,
     outcome: v1::BrowserOutcome,
-    now: Timestamp,
+    now: Moment,
 ) -> Verdict {
     let activity = work.activity;
     let is_action = activity == BrowserActivity::Action;
@@ -119,7 +117,8 @@ fn failed(
     let halt = exceeded.map(|(reason, observed)| failure::halt_after(script, reason, observed, &error, now));
     let message = settled_error(&error);
     let passes = next == AfterFailure::Continue;
-    let idle_at_ms = passes.then(|| script.idle_after(work.step.saturating_add(1), now)).flatten();
+    let idle_in_ms = passes.then(|| script.idle_after(work.step.saturating_add(1))).flatten();
+    let idle_at_ms = idle_in_ms.map(|wait| now.wall_at(now.clock.plus(wait)).0);
     let (resolution, changes) = (outcome.resolution, outcome.changes);
     let failures = [(Some(error), resolution, changes), (halt, None, None)];
     for (error, resolution, changes) in failures {
@@ -133,6 +132,7 @@ fn failed(
             resolution,
             changes,
             idle_at_ms,
+            idle_in_ms,
         }));
     }
     if next == AfterFailure::Retry && is_action {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use capataz_contracts::v1::{self, AfterFailure, BrowserActivity, event::Body};
 use prost::encoding::message;
 
-use crate::fold::state::Timestamp;
+use crate::fold::state::{Moment, Timestamp};
 use crate::fold::{bytes, digest};
 use crate::machine::Applied;
 use crate::snapshot::{as_bytes, number};
@@ -110,7 +110,7 @@ impl ScriptState {
         parts.iter().sum()
     }
 
-    pub(crate) fn apply(&mut self, body: Body) -> Option<Applied> {
+    pub(crate) fn apply(&mut self, body: Body, at: Moment) -> Option<Applied> {
         let mut applied = Applied::default();
         match body {
             Body::BrowserActivityStarted(event) => {
@@ -119,7 +119,7 @@ impl ScriptState {
                 applied.added_bytes = bytes::ENTRY;
                 applied.wave = Some((event.number, event.wave?));
             }
-            Body::BrowserOpened(event) => self.idle_at = event.idle_at_ms.map(Timestamp),
+            Body::BrowserOpened(event) => self.idle_at = event.idle_in_ms.map(|wait| at.clock.plus(wait)),
             Body::ActionProposed(event) => {
                 self.idle_at = None;
                 let action = event.action?;
@@ -127,8 +127,8 @@ impl ScriptState {
                 self.script.actions.push(action);
                 applied.request = Some((event.request_id, digest::propose(event.step_index)));
             }
-            Body::ActionFinished(event) => self.action_finished(event, &mut applied),
-            Body::ActionFailed(event) => self.action_failed(event, &mut applied)?,
+            Body::ActionFinished(event) => self.action_finished(event, at, &mut applied),
+            Body::ActionFailed(event) => self.action_failed(event, at, &mut applied)?,
             Body::BrowserCloseRequested(event) => {
                 self.idle_at = None;
                 self.closing = true;
@@ -162,7 +162,7 @@ impl ScriptState {
         actions.next().is_some_and(|work| work.step == step)
     }
 
-    fn action_finished(&mut self, event: v1::ActionFinished, applied: &mut Applied) {
+    fn action_finished(&mut self, event: v1::ActionFinished, at: Moment, applied: &mut Applied) {
         let is_action = event.activity() == BrowserActivity::Action;
         if is_action {
             self.succeeded = self.succeeded.saturating_add(1);
@@ -174,12 +174,12 @@ impl ScriptState {
             }
             self.outputs.insert(output.name, output.value);
         }
-        self.idle_at = event.idle_at_ms.map(Timestamp);
+        self.idle_at = event.idle_in_ms.map(|wait| at.clock.plus(wait));
         applied.added_bytes += self.arrive(event.state_after.as_ref(), is_action);
         self.see(event.state_before, event.state_after, &event.evidence);
     }
 
-    fn action_failed(&mut self, event: v1::ActionFailed, applied: &mut Applied) -> Option<()> {
+    fn action_failed(&mut self, event: v1::ActionFailed, at: Moment, applied: &mut Applied) -> Option<()> {
         let (next, activity) = (event.next(), event.activity());
         let error = event.error?;
         let is_action = activity == BrowserActivity::Action;
@@ -190,7 +190,7 @@ impl ScriptState {
             }
             work.after_failure = next;
         }
-        self.idle_at = event.idle_at_ms.map(Timestamp);
+        self.idle_at = event.idle_in_ms.map(|wait| at.clock.plus(wait));
         applied.added_bytes += self.arrive(error.state_after.as_ref(), is_action);
         self.see(error.state_before.clone(), error.state_after.clone(), &error.evidence_refs);
         match next {

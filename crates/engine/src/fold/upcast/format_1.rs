@@ -1,7 +1,4 @@
-//! What events of an older format left to tables, as those tables were then. It stands before the fold and is frozen:
-//! nothing here follows a rule that changes. A later format gets a module of its own beside this one.
-//!
-//! Format 1 is that of events without `Event.format`. It left to the fold: whether and when TIMEOUT_IMMINENT is given,
+//! What events of format 1, those without `Event.format`, left to tables, as those tables were then. It left to the fold: whether and when TIMEOUT_IMMINENT is given,
 //! what kind of notice an error is, which actions change something, and when an idle session is closed.
 
 use capataz_contracts::v1::{
@@ -9,7 +6,7 @@ use capataz_contracts::v1::{
 };
 use serde_json::{Map, Value};
 
-use super::state::Timestamp;
+use crate::fold::state::Timestamp;
 
 /// TIMEOUT_IMMINENT was given this long before a deadline, where the time was longer than that. Milliseconds.
 const WARN_BEFORE_MS: i64 = 60_000;
@@ -20,7 +17,7 @@ const CUSTOM_BYTES: usize = 8 * 1024;
 
 /// What has to be known of a run's earlier events to read its later ones.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Upcaster {
+pub(super) struct Upcaster {
     /// How long an interactive session waits; `None` for other runs. Milliseconds.
     idle_timeout_ms: Option<i64>,
     /// Actions of the script so far.
@@ -122,7 +119,7 @@ fn changes_something(kind: ActionKind) -> bool {
 }
 
 /// Leaves out what would not have fitted into the session.
-pub(super) fn session_turn(turn: &mut v1::SessionTurn, kept: &[u8]) {
+pub(in crate::fold) fn session_turn(turn: &mut v1::SessionTurn, kept: &[u8]) {
     if turn.custom.is_empty() {
         return;
     }
