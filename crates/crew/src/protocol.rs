@@ -6,12 +6,29 @@ use std::sync::Arc;
 use capataz_contracts::v1::{self, connect_response};
 use capataz_store::{RunId, ShardId};
 
-/// The shard of a run, out of a daemon's shards; `None` where it has none.
+/// The eight bits of an id that say in which shard its run, or its session, lives: the last ones. There are 256 of these
+/// places, however many shards share them.
+#[must_use]
+pub fn place(run: RunId) -> u8 {
+    let [.., place] = run.0.into_bytes();
+    place
+}
+
+/// The same id in another place.
+#[must_use]
+pub fn placed(run: RunId, place: u8) -> RunId {
+    let mut bytes = run.0.into_bytes();
+    let [.., last] = &mut bytes;
+    *last = place;
+    RunId(uuid::Uuid::from_bytes(bytes))
+}
+
+/// The shard in which this id lives, out of all shards, so that every call that names a run finds it without a table;
+/// `None` where there are no shards. Two shards share the places by turns, and so do 256.
 #[must_use]
 pub fn home(run: RunId, shards: &[ShardId]) -> Option<ShardId> {
-    let count = u64::try_from(shards.len()).ok()?;
-    let place = run.0.as_u64_pair().1.checked_rem(count)?;
-    shards.get(usize::try_from(place).ok()?).copied()
+    let turn = usize::from(place(run)).checked_rem(shards.len())?;
+    shards.get(turn).copied()
 }
 
 /// Names a worker's stream; given by the shell, never used twice.

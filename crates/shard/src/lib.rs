@@ -41,6 +41,6 @@ pub use api::{
 pub use driver::{Driver, Input, Output};
 pub use outbox::AppendId;
 pub use recovery::blob_hash;
-pub use sessions::{SESSION_LABEL, SESSION_SNAPSHOT_FORMAT, session_stream};
+pub use sessions::{SESSION_LABEL, SESSION_SNAPSHOT_FORMAT, run_id, session_stream};
 pub use shard::{Config, Published, Recovered, ReplyId, Shard};
 pub use turns::{Chosen, Found, Route, find};

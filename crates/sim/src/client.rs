@@ -3,10 +3,10 @@
 use std::rc::Rc;
 
 use capataz_engine::{Input as Command, Work};
-use capataz_shard::{Answer, Declined, Input, ReplyId, Request, StartRequest, session_stream};
+use capataz_shard::{Answer, Declined, Input, ReplyId, Request, StartRequest, run_id, session_stream};
 use capataz_store::{IdempotencyKey, RunId};
 
-use crate::daemon::{answer_number, home};
+use crate::daemon::answer_number;
 use crate::invariant::{Invariant, Violation};
 use crate::model::answers::request_id;
 use crate::plans::Template;
@@ -104,7 +104,9 @@ impl World {
         }
         let id = self.draw_id();
         let created = match &wish {
-            Wish::Start { template, .. } => Some(self.run_id(id, template.session().as_deref())),
+            Wish::Start { template, .. } => {
+                Some(self.draw_run_id(id, template.session().as_deref(), template.key.as_deref()))
+            }
             _ => None,
         };
         let reply = ReplyId(id);
@@ -139,19 +141,12 @@ impl World {
         self.deliver(Input::Request { reply, request })
     }
 
-    /// UUIDv7: the time, then what makes it unique. A run of a session is at home in the session's shard.
-    fn run_id(&mut self, number: u64, session: Option<&str>) -> RunId {
-        let shards = self.scenario.shards();
+    /// UUIDv7: the time, then what makes it unique; at home where its session or its key is.
+    fn draw_run_id(&mut self, number: u64, session: Option<&str>, key: Option<&[u8]>) -> RunId {
         let time = u128::from((self.now + self.skew).unsigned_abs()) << 80;
-        loop {
-            let random =
-                u128::from(self.rng.draw()) & 0x3FFF_0000_0000_FFFF | u128::from(number & 0xFFFF_FFFF) << 16;
-            let run = RunId(uuid::Uuid::from_u128(time | 0x7 << 76 | 0x8 << 60 | random));
-            let wanted = session.map(|session| home(session_stream(session), &shards));
-            if wanted.is_none_or(|wanted| wanted == home(run, &shards)) {
-                return run;
-            }
-        }
+        let random =
+            u128::from(self.rng.draw()) & 0x3FFF_0000_0000_FFFF | u128::from(number & 0xFFFF_FFFF) << 16;
+        run_id(RunId(uuid::Uuid::from_u128(time | 0x7 << 76 | 0x8 << 60 | random)), session, key)
     }
 
     /// An answer leaves the daemon.

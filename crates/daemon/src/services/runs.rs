@@ -12,7 +12,7 @@ use capataz_engine::{BROWSER_AGENT, Input, Plan, StartRun, ViewOptions, Work};
 use capataz_hosts::browsers::Browsers;
 use capataz_runtime::Runtime;
 use capataz_shard::feed;
-use capataz_shard::{CommandReply, SESSION_LABEL, StartReply, StartRequest, WaitReply, blob_hash};
+use capataz_shard::{CommandReply, SESSION_LABEL, StartReply, StartRequest, WaitReply, blob_hash, run_id};
 use capataz_store::{IdempotencyKey, RunId, RunQuery, RunRow, Store};
 use prost::Message;
 use tokio::sync::mpsc;
@@ -210,7 +210,7 @@ fn prepare_plan(
     let blobs = blobs.collect();
     let key = key_of(request.idempotency_key, canonical);
     Ok(StartRequest {
-        run: RunId(uuid::Uuid::now_v7()),
+        run: new_run(None, key.as_ref()),
         agents,
         commands: plan.commands.clone(),
         resources: plan.resources.clone(),
@@ -232,7 +232,8 @@ fn prepare_ask(
     if !violations.is_empty() {
         return Err(status::invalid(violations));
     }
-    let run = RunId(uuid::Uuid::now_v7());
+    let key = key_of(request.idempotency_key, canonical);
+    let run = new_run(ask.session.as_deref(), key.as_ref());
     ask.request_id.get_or_insert_with(|| run.to_string());
     if let Some(session) = &ask.session {
         request.labels.insert(SESSION_LABEL.to_owned(), session.clone());
@@ -245,7 +246,7 @@ fn prepare_ask(
         resources: Vec::new(),
         session: ask.session.clone(),
         start: StartRun { work: Work::Ask(ask), labels: request.labels, parent: request.parent },
-        key: key_of(request.idempotency_key, canonical),
+        key,
         wait,
         blobs: Vec::new(),
     })
@@ -261,7 +262,8 @@ fn prepare_script(
     if !violations.is_empty() {
         return Err(status::invalid(violations));
     }
-    let run = RunId(uuid::Uuid::now_v7());
+    let key = key_of(request.idempotency_key, canonical);
+    let run = new_run(None, key.as_ref());
     executor::prepare_script(&mut script, run)?;
     Ok(StartRequest {
         run,
@@ -274,10 +276,14 @@ fn prepare_script(
             parent: request.parent,
         },
         session: None,
-        key: key_of(request.idempotency_key, canonical),
+        key,
         wait,
         blobs: Vec::new(),
     })
+}
+
+fn new_run(session: Option<&str>, key: Option<&IdempotencyKey>) -> RunId {
+    run_id(RunId(uuid::Uuid::now_v7()), session, key.map(|key| &*key.key))
 }
 
 fn key_of(key: Option<String>, canonical: Option<&[u8]>) -> Option<IdempotencyKey> {
