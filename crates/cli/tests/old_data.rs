@@ -1,5 +1,5 @@
-//! A data folder of the version before: its runs are what they were, those that had not ended go on, and keys still name
-//! them. The folder is `fixtures/data-format-1`; how it was made is said there.
+//! Data folders of the versions before: their runs are what they were, those that had not ended go on, and keys still
+//! name them. The folders are `fixtures/data-format-1` and `fixtures/data-format-2`; how they were made is said there.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 #![expect(clippy::disallowed_types, reason = "starts the daemon as a program")]
@@ -101,6 +101,7 @@ fn without_time(value: Value, killed_at: i64) -> Value {
 }
 
 struct Folder {
+    format: u32,
     made: Made,
     recorded: Recorded,
     daemon: Opened,
@@ -116,9 +117,9 @@ enum Opened {
 }
 
 impl Opened {
-    async fn start(folder: &Path, killed_at: i64) -> Self {
+    async fn start(folder: &Path, format: u32, killed_at: i64) -> Self {
         if asked_for("CAPATAZ_DATA_FORMAT_PROGRAM").is_some() {
-            return Self::Program(Daemon::start(folder));
+            return Self::Program(Daemon::start(folder, format));
         }
         let overrides = Overrides {
             listen: Some("127.0.0.1:0".to_owned()),
@@ -126,7 +127,7 @@ impl Opened {
             specs_dir: None,
         };
         let settings = folder.join("capataz.toml");
-        fs::write(&settings, data_folder::config()).unwrap();
+        fs::write(&settings, data_folder::config(format)).unwrap();
         let mut config = Config::load(Some(&settings), overrides).unwrap();
         let began = tokio::time::Instant::now();
         config.clock = Clock::new(move || {
@@ -147,19 +148,20 @@ impl Opened {
 }
 
 impl Folder {
-    async fn open(folder: &Path) -> Self {
-        copy(&fixture().join("data"), &folder.join("data"));
+    async fn open(folder: &Path, format: u32) -> Self {
+        copy(&fixture(format).join("data"), &folder.join("data"));
         let recorded = match is_recording() {
             true => Recorded::default(),
             false => {
-                let text = fs::read_to_string(fixture().join("runs.json")).expect("the fixture is there");
+                let text =
+                    fs::read_to_string(fixture(format).join("runs.json")).expect("the fixture is there");
                 Recorded(serde_json::from_str(&text).unwrap())
             }
         };
-        let made = Made::read();
-        let daemon = Opened::start(folder, made.killed_at).await;
+        let made = Made::read(format);
+        let daemon = Opened::start(folder, format, made.killed_at).await;
         let client = Client::connect(&daemon.url()).await.unwrap();
-        Self { made, recorded, daemon, client }
+        Self { format, made, recorded, daemon, client }
     }
 
     #[track_caller]
@@ -267,12 +269,20 @@ impl Folder {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_folder_of_data_format_1_has_the_same_runs_and_they_go_on() {
-    if asked_for("CAPATAZ_MAKE_DATA_FORMAT").is_some() {
-        let folder = tempfile::tempdir().unwrap();
-        return data_folder::make::make(folder.path()).await;
-    }
+    has_the_same_runs_and_they_go_on(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_of_data_format_2_has_the_same_runs_and_they_go_on() {
+    has_the_same_runs_and_they_go_on(2).await;
+}
+
+async fn has_the_same_runs_and_they_go_on(format: u32) {
     let temporary = tempfile::tempdir().unwrap();
-    let mut folder = Folder::open(temporary.path()).await;
+    if asked_for("CAPATAZ_MAKE_DATA_FORMAT").is_some() {
+        return data_folder::make::make(temporary.path(), format).await;
+    }
+    let mut folder = Folder::open(temporary.path(), format).await;
     for case in AT_REST.into_iter().chain(SCRIPTS_AT_REST) {
         folder.is_as_it_was(case).await;
     }
@@ -312,7 +322,8 @@ async fn a_folder_of_data_format_1_has_the_same_runs_and_they_go_on() {
     }
     folder.keys_name_their_runs().await;
     if is_recording() {
-        fs::write(fixture().join("runs.json"), pretty(&Value::Object(folder.recorded.0))).unwrap();
+        fs::write(fixture(folder.format).join("runs.json"), pretty(&Value::Object(folder.recorded.0)))
+            .unwrap();
     }
 }
 

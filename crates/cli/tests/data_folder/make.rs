@@ -231,9 +231,9 @@ fn now_ms() -> i64 {
 }
 
 /// Makes the folder in `folder`, and what belongs to it in the fixture.
-pub async fn make(folder: &std::path::Path) {
+pub async fn make(folder: &std::path::Path, format: u32) {
     let site = Site::start().await.unwrap();
-    let daemon = Daemon::start(folder);
+    let daemon = Daemon::start(folder, format);
     let mut maker = Maker { client: daemon.client().await, cases: BTreeMap::new() };
     // The first daemon is killed while a page is clicked: what became of it, the next one asks.
     let run = maker.starts("script-waiting", script("waiting", &site, WAITS)).await;
@@ -267,8 +267,8 @@ pub async fn make(folder: &std::path::Path) {
     until("it has its turn", &client, &run, |run| !run.waves.is_empty()).await;
     daemon.kill();
     hands.aborts();
-    Made { killed_at: now_ms(), cases: maker.cases }.write();
-    let data = fixture().join("data");
+    Made { killed_at: now_ms(), cases: maker.cases }.write(format);
+    let data = fixture(format).join("data");
     std::fs::create_dir_all(&data).unwrap();
     for name in ["capataz.db", "capataz.db-wal"] {
         std::fs::copy(folder.join("data").join(name), data.join(name)).unwrap();

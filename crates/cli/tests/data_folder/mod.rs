@@ -21,8 +21,9 @@ pub const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// The spec that answers from its file, without a worker.
 pub const WHISPERS: &str = "whispers-of-the-wave";
 
-pub fn fixture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/data-format-1")
+/// The folder that a daemon of a format has left behind, and what is known of it.
+pub fn fixture(format: u32) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/data-format-{format}"))
 }
 
 #[expect(clippy::disallowed_methods, reason = "whoever runs the tests asks for the fixture to be made")]
@@ -31,8 +32,8 @@ pub fn asked_for(variable: &str) -> Option<String> {
 }
 
 /// What the folder needs of its daemon. Nothing may go by its age: how old it is depends on when the tests run.
-pub fn config() -> String {
-    let specs = fixture().join("specs");
+pub fn config(format: u32) -> String {
+    let specs = fixture(format).join("specs");
     let agents = ["crew", "flaky", "broken", "slow", "once", "home"];
     let declared: String =
         agents.iter().map(|name| format!("[[declared_agents]]\nname = {name:?}\n")).collect();
@@ -65,10 +66,10 @@ pub struct Daemon {
 
 impl Daemon {
     /// The program of this version, or the one that was asked for, over `data` of the folder.
-    pub fn start(folder: &Path) -> Self {
+    pub fn start(folder: &Path, format: u32) -> Self {
         let own = env!("CARGO_BIN_EXE_capataz").to_owned();
         let program = PathBuf::from(asked_for("CAPATAZ_DATA_FORMAT_PROGRAM").unwrap_or(own));
-        fs::write(folder.join("capataz.toml"), config()).unwrap();
+        fs::write(folder.join("capataz.toml"), config(format)).unwrap();
         Self::listen(folder, "127.0.0.1:0", program)
     }
 
@@ -211,8 +212,8 @@ pub struct Made {
 }
 
 impl Made {
-    pub fn read() -> Self {
-        let text = fs::read_to_string(fixture().join("cases.json")).expect("the fixture is there");
+    pub fn read(format: u32) -> Self {
+        let text = fs::read_to_string(fixture(format).join("cases.json")).expect("the fixture is there");
         let value: Value = serde_json::from_str(&text).unwrap();
         let case = |value: &Value| {
             let request = value.get("request").map(|request| {
@@ -228,7 +229,7 @@ impl Made {
         }
     }
 
-    pub fn write(&self) {
+    pub fn write(&self, format: u32) {
         let mut cases = serde_json::Map::new();
         for (name, case) in &self.cases {
             let mut value = json!({ "run": case.run });
@@ -238,7 +239,7 @@ impl Made {
             cases.insert(name.clone(), value);
         }
         let value = json!({ "killed_at": self.killed_at, "cases": cases });
-        fs::write(fixture().join("cases.json"), pretty(&value)).unwrap();
+        fs::write(fixture(format).join("cases.json"), pretty(&value)).unwrap();
     }
 }
 
