@@ -144,7 +144,7 @@ pub(crate) fn size_of(appends: &[Append]) -> (u64, u64) {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use capataz_store::{AgentRow, Millis, ShardId, SqliteOptions, SqliteStore, Store};
+    use capataz_store::{AgentRow, Mark, Millis, ShardId, SqliteOptions, SqliteStore, Store};
 
     use super::*;
 
@@ -152,7 +152,7 @@ mod tests {
     fn each_transaction_is_counted_once() {
         let folder = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(folder.path(), SqliteOptions::default()).unwrap();
-        let mut writer = store.claim(ShardId(0)).unwrap();
+        let mut writer = store.claim(ShardId(0), Mark(1)).unwrap();
         let database = Database::of(folder.path());
         let before = database.transactions().unwrap();
         for number in 0..50 {

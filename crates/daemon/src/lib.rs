@@ -17,6 +17,7 @@ mod status;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::process::ExitCode;
@@ -29,7 +30,7 @@ use capataz_hosts::browsers::{Browsers, BrowsersError, browser_agent};
 use capataz_hosts::commands::await_orphans;
 use capataz_hosts::{HostNumber, HostNumberError, InvalidHost};
 use capataz_runtime::{Options, Runtime, StartError};
-use capataz_store::{Millis, Retention, ShardId, SqliteOptions, SqliteStore, Store, StoreError};
+use capataz_store::{Migrated, Millis, Retention, ShardId, SqliteOptions, SqliteStore, Store, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -126,7 +127,7 @@ impl Daemon {
             loaded.map_err(|error| DaemonError::Server(error.into()))??
         };
         let number = HostNumber::of_folder(&config.data_dir)?;
-        let store = open_store(config.data_dir.clone()).await?;
+        let store = open_store(config.data_dir.clone(), config.clock.of_shards()).await?;
         let shims_folder = config.data_dir.join("shims");
         wait_for_orphans(shims_folder.clone()).await?;
         let options =
@@ -218,15 +219,29 @@ pub fn shim_main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     capataz_hosts::commands::shim_main(arguments)
 }
 
-async fn open_store(data_dir: PathBuf) -> Result<Arc<dyn Store>, DaemonError> {
+async fn open_store(data_dir: PathBuf, clock: capataz_runtime::Clock) -> Result<Arc<dyn Store>, DaemonError> {
     let folder = data_dir.clone();
-    let opened =
-        tokio::task::spawn_blocking(move || SqliteStore::open(&folder, SqliteOptions::default())).await;
-    match opened.unwrap_or(Err(StoreError::Closed)) {
+    let open = move || {
+        let mut told_at = None;
+        let mut tell = |migrated: Migrated| {
+            let now = clock().mono.0;
+            let is_due = told_at.is_none_or(|told_at| now - told_at >= MIGRATION_TOLD_MS);
+            if is_due || migrated.done == migrated.total {
+                told_at = Some(now);
+                tracing::info!(rows = migrated.done, of = migrated.total, "the data folder is migrated");
+            }
+            ControlFlow::Continue(())
+        };
+        SqliteStore::open_with_progress(&folder, SqliteOptions::default(), &mut tell)
+    };
+    match tokio::task::spawn_blocking(open).await.unwrap_or(Err(StoreError::Closed)) {
         Ok(store) => Ok(Arc::new(store)),
         Err(source) => Err(DaemonError::Store { data_dir, source }),
     }
 }
+
+/// The time between two lines about a migration, in milliseconds.
+const MIGRATION_TOLD_MS: i64 = 1_000;
 
 /// No command of an earlier daemon may still work on a task when its next lease begins.
 async fn wait_for_orphans(shims: PathBuf) -> Result<(), DaemonError> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use capataz_shard::journal::{Job, MAX_BATCH, Queue, Scribe, Told, Work};
-use capataz_store::Store;
+use capataz_store::{Mark, Store};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::desk::Load;
@@ -31,7 +31,7 @@ impl Writer {
         load: Load,
     ) -> std::io::Result<(Self, JoinHandle<()>)> {
         let (messages, receiver) = channel();
-        let scribe = Arc::new(Mutex::new(Scribe::new(store)));
+        let scribe = Arc::new(Mutex::new(Scribe::new(store, Box::new(draw))));
         let thread =
             Thread { scribe: Arc::clone(&scribe), load: load.clone(), queue: Queue::default(), told };
         let thread = std::thread::Builder::new()
@@ -57,6 +57,11 @@ impl Writer {
     pub(crate) fn stop(&self) {
         let _ = self.messages.send(Message::Stop);
     }
+}
+
+/// The mark of a claim, drawn at random. Without randomness there is none, and the store refuses the claim.
+fn draw() -> Mark {
+    getrandom::u32().map_or(Mark::NONE, Mark)
 }
 
 struct Thread {

@@ -191,6 +191,14 @@ impl Reader {
         for row in rows {
             let LogRow { position, run, first_seq, count, events } = row;
             let last_seq = first_seq + u64::from(count).saturating_sub(1);
+            let Some(events) = events else {
+                if self.history_of_run.is_some() {
+                    return Err(damaged(run, first_seq));
+                }
+                // Whoever reads the whole log goes on behind what is damaged.
+                self.cursor = Cursor::behind(position);
+                continue;
+            };
             if self.history_of_run.is_some() && position <= self.cursor.position {
                 // The subscriber has these events; that the last one ends the run, it has to be told again.
                 self.history_of_run = Some(last_seq);
@@ -294,6 +302,18 @@ pub fn split(events: &Bytes) -> impl Iterator<Item = Bytes> + use<> {
         let length = prost::decode_length_delimiter(&mut rest).ok()?;
         (length <= rest.remaining()).then(|| rest.split_to(length))
     })
+}
+
+/// The events of a row of the log.
+///
+/// # Errors
+/// The row is damaged.
+pub fn events_of(row: &LogRow) -> Result<impl Iterator<Item = Bytes> + use<>, StoreError> {
+    row.events.as_ref().map(split).ok_or_else(|| damaged(row.run, row.first_seq))
+}
+
+fn damaged(run: RunId, first_seq: u64) -> StoreError {
+    StoreError::Corrupt { detail: format!("run {run}: the events from {first_seq} on are damaged") }
 }
 
 /// Whether the last of these events ends their run.

@@ -14,8 +14,8 @@ use capataz_crew::KnownAgent;
 use capataz_engine::session::SessionState;
 use capataz_engine::{RunState, SNAPSHOT_FORMAT};
 use capataz_store::{
-    AgentRow, Append, AppendOutcome, Position, Retention, RunId, ShardBatch, ShardId, ShardWriter, Snapshot,
-    Store, StoreError, Swept,
+    AgentRow, Append, AppendOutcome, Mark, Position, Retention, RunId, ShardBatch, ShardId, ShardWriter,
+    Snapshot, Store, StoreError, Swept,
 };
 use prost::Message;
 
@@ -28,6 +28,8 @@ use crate::shard::{Recovered, seed_of};
 pub const MAX_BATCH: usize = 1024;
 /// Runs read at a time when a shard is recovered.
 const RECOVERY_PAGE: usize = 1024;
+/// How often a mark is drawn at most where it cannot be that of a claim. Drawing twice is rare.
+const DRAWS: usize = 16;
 
 /// What the writer is given.
 #[derive(Clone, Debug)]
@@ -185,7 +187,11 @@ pub struct Scribe {
     store: Arc<dyn Store>,
     /// None for a shard that was not claimed, or whose last commit failed.
     writers: BTreeMap<ShardId, Box<dyn ShardWriter>>,
+    draw: Draw,
 }
+
+/// Draws the mark of a claim, at random in a daemon.
+pub type Draw = Box<dyn FnMut() -> Mark + Send>;
 
 impl std::fmt::Debug for Scribe {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -195,8 +201,8 @@ impl std::fmt::Debug for Scribe {
 
 impl Scribe {
     #[must_use]
-    pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, writers: BTreeMap::new() }
+    pub fn new(store: Arc<dyn Store>, draw: Draw) -> Self {
+        Self { store, writers: BTreeMap::new(), draw }
     }
 
     /// Whether the shard was claimed, and no commit of it has failed since.
@@ -237,7 +243,7 @@ impl Scribe {
             }
             Job::Other(Work::Claim(shard)) => {
                 self.writers.remove(&shard);
-                told.push(match claim(&*self.store, shard) {
+                told.push(match claim(&*self.store, shard, &mut self.draw) {
                     Ok((writer, recovered, newest)) => {
                         self.writers.insert(shard, writer);
                         Told::Claimed { shard, recovered, newest }
@@ -282,8 +288,17 @@ impl Scribe {
 pub fn claim(
     store: &dyn Store,
     shard: ShardId,
+    draw: &mut dyn FnMut() -> Mark,
 ) -> Result<(Box<dyn ShardWriter>, Recovered, Position), StoreError> {
-    let writer = store.claim(shard)?;
+    let history = store.history(shard)?;
+    let mut mark = draw();
+    for _ in 1..DRAWS {
+        if mark != Mark::NONE && !history.knows(mark) {
+            break;
+        }
+        mark = draw();
+    }
+    let writer = store.claim(shard, mark)?;
     let epoch = writer.epoch();
     let mut runs = Vec::new();
     let mut after = None;
@@ -334,7 +349,7 @@ pub fn go_on(store: &dyn Store, run: RunId, state: Option<RunState>) -> Result<R
         let Some(last) = rows.last() else { break };
         let last_seq = last.first_seq + u64::from(last.count).saturating_sub(1);
         for row in &rows {
-            for event in feed::split(&row.events) {
+            for event in feed::events_of(row)? {
                 let event = v1::Event::decode(event).map_err(|error| corrupt(run, &error))?;
                 if event.seq <= after {
                     continue;
@@ -369,14 +384,18 @@ pub fn load_session(store: &dyn Store, stream: RunId) -> Result<Option<SessionSt
         if rows.is_empty() {
             return Ok(state);
         }
-        for event in rows.iter().flat_map(|row| feed::split(&row.events)) {
-            let event = v1::Event::decode(event).map_err(|error| corrupt(stream, &error))?;
-            match &mut state {
-                None => state = Some(SessionState::fold([event]).map_err(|error| corrupt(stream, &error))?),
-                Some(state) if event.seq > state.seq() => {
-                    state.apply(event).map_err(|error| corrupt(stream, &error))?;
+        for row in &rows {
+            for event in feed::events_of(row)? {
+                let event = v1::Event::decode(event).map_err(|error| corrupt(stream, &error))?;
+                match &mut state {
+                    None => {
+                        state = Some(SessionState::fold([event]).map_err(|error| corrupt(stream, &error))?)
+                    }
+                    Some(state) if event.seq > state.seq() => {
+                        state.apply(event).map_err(|error| corrupt(stream, &error))?;
+                    }
+                    Some(_) => {}
                 }
-                Some(_) => {}
             }
         }
     }

@@ -18,7 +18,9 @@ use capataz_shard::{
     find, session_stream,
 };
 use capataz_shard::{StartReply, WaitReply};
-use capataz_store::{Append, IdempotencyKey, MemoryStore, RunId, RunQuery, ShardId, ShardWriter, Store};
+use capataz_store::{
+    Append, IdempotencyKey, Mark, MemoryStore, RunId, RunQuery, ShardId, ShardWriter, Store,
+};
 use prost::Message;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -65,7 +67,7 @@ impl World {
     /// Asks those at once.
     fn with(asks: std::ops::Range<usize>) -> Self {
         let store = MemoryStore::new();
-        let writer = store.claim(SHARD).unwrap();
+        let writer = store.claim(SHARD, Mark(1)).unwrap();
         let mut world = Self {
             store,
             writer,
@@ -82,7 +84,8 @@ impl World {
 
     /// A daemon begins on what the disk holds; its clients and its worker come.
     fn begin(&mut self) {
-        self.writer = self.store.claim(SHARD).unwrap();
+        let mark = Mark(self.store.history(SHARD).unwrap().newest().unwrap().0 + 1);
+        self.writer = self.store.claim(SHARD, mark).unwrap();
         self.core = Driver::new(&Config::default(), vec![SHARD]);
         self.inbox.clear();
         let unfinished = self.store.unfinished(SHARD, None, usize::MAX).unwrap();
@@ -226,7 +229,7 @@ impl World {
 
     fn events(&self, stream: RunId) -> Vec<v1::Event> {
         let rows = self.store.read_run(stream, 0, usize::MAX, usize::MAX).unwrap();
-        let bytes = rows.iter().flat_map(|row| feed::split(&row.events));
+        let bytes = rows.iter().flat_map(|row| feed::events_of(row).unwrap());
         bytes.map(|event| v1::Event::decode(event).unwrap()).collect()
     }
 

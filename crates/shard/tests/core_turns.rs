@@ -16,7 +16,7 @@ use capataz_shard::{
     find, session_stream,
 };
 use capataz_store::{
-    Append, IdempotencyKey, MemoryStore, Millis, Retention, RunId, ShardId, ShardWriter, Store,
+    Append, IdempotencyKey, Mark, MemoryStore, Millis, Retention, RunId, ShardId, ShardWriter, Store,
 };
 use prost::Message;
 use uuid::Uuid;
@@ -51,7 +51,7 @@ impl World {
 
     fn with(config: Config) -> Self {
         let store = MemoryStore::new();
-        let writer = store.claim(SHARD).unwrap();
+        let writer = store.claim(SHARD, Mark(1)).unwrap();
         let core = Driver::new(&config, vec![SHARD]);
         let mut world = Self { store, writer, core, waiting: Vec::new() };
         let epoch = world.writer.epoch();
@@ -154,7 +154,7 @@ impl World {
 
     fn events(&self, stream: RunId) -> Vec<Body> {
         let rows = self.store.read_run(stream, 0, usize::MAX, usize::MAX).unwrap();
-        let events = rows.iter().flat_map(|row| feed::split(&row.events));
+        let events = rows.iter().flat_map(|row| feed::events_of(row).unwrap());
         events.map(|event| v1::Event::decode(event).unwrap().body.unwrap()).collect()
     }
 

@@ -17,8 +17,8 @@ use capataz_shard::trace::{
 };
 use capataz_shard::{Driver, Found, Input, Output, Recovered, ReplyId, Request, StartRequest};
 use capataz_store::{
-    Append, AppendOutcome, BlobHash, Epoch, IdempotencyKey, MemoryStore, Millis, Position, Retention, RunId,
-    ShardId, ShardWriter, Store,
+    Append, AppendOutcome, BlobHash, Epoch, IdempotencyKey, Mark, MemoryStore, Millis, Position, Retention,
+    RunId, ShardId, ShardWriter, Store,
 };
 use uuid::Uuid;
 
@@ -344,7 +344,7 @@ fn what_no_daemon_gets_is_refused_and_spoils_nothing() {
 fn story(label: &str) -> Recorded {
     let mut recorded = Recorded::new();
     let store = MemoryStore::new();
-    let mut writer = store.claim(SHARD).unwrap();
+    let mut writer = store.claim(SHARD, Mark(1)).unwrap();
     recorded.hears(known());
     recorded.hears(recovered(Vec::new()));
     let outputs = recorded.hears(start(1, Work::Plan(plan()), label));

@@ -7,16 +7,17 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
 use capataz_contracts::v1;
 use capataz_crew::Now;
 use capataz_engine::RunState;
-use capataz_shard::journal::{Job, MAX_BATCH, Queue, Scribe, Told, Work};
+use capataz_shard::journal::{Draw, Job, MAX_BATCH, Queue, Scribe, Told, Work};
 use capataz_shard::{Answer, Declined, Input, Output};
 use capataz_store::memory::Fault;
 use capataz_store::{
-    Append, AppendOutcome, MemoryStore, Position, Retention, RunId, ShardId, Store, StoreError,
+    Append, AppendOutcome, Mark, MemoryStore, Position, Retention, RunId, ShardId, Store, StoreError,
 };
 use prost::Message;
 
@@ -35,6 +36,8 @@ struct News {
 
 pub struct Disk {
     pub store: MemoryStore,
+    /// The mark of the next claim.
+    marks: Arc<AtomicU32>,
     scribe: Scribe,
     queue: Queue,
     unsynced: Vec<Work>,
@@ -53,9 +56,11 @@ impl std::fmt::Debug for Disk {
 impl Disk {
     pub fn new() -> Self {
         let store = MemoryStore::new();
+        let marks = Arc::new(AtomicU32::new(1));
         Self {
-            scribe: Scribe::new(Arc::new(store.clone())),
+            scribe: Scribe::new(Arc::new(store.clone()), draws(&marks)),
             store,
+            marks,
             queue: Queue::default(),
             unsynced: Vec::new(),
             news: VecDeque::new(),
@@ -78,6 +83,12 @@ impl Disk {
         });
         told.chain(waiting.flatten()).collect()
     }
+}
+
+/// Each claim of a world has a mark of its own, the same in each replay.
+fn draws(marks: &Arc<AtomicU32>) -> Draw {
+    let marks = Arc::clone(marks);
+    Box::new(move || Mark(marks.fetch_add(1, Ordering::Relaxed)))
 }
 
 fn store_failed(error: &StoreError) -> Violation {
@@ -249,7 +260,7 @@ impl World {
                 self.write_cache(work);
             }
         }
-        self.disk.scribe = Scribe::new(Arc::new(self.disk.store.clone()));
+        self.disk.scribe = Scribe::new(Arc::new(self.disk.store.clone()), draws(&self.disk.marks));
         self.disk.queue.clear();
         self.disk.news.clear();
         self.disk.busy = false;
@@ -263,7 +274,8 @@ impl World {
         in_flight.extend(self.disk.in_flight());
         let generation = self.generation;
         for shard in self.scenario.shards() {
-            self.disk.store.claim(shard).map_err(|error| store_failed(&error))?;
+            let mark = draws(&self.disk.marks)();
+            self.disk.store.claim(shard, mark).map_err(|error| store_failed(&error))?;
         }
         while let Some(news) = self.disk.news.pop_front() {
             if let Told::Committed { shard, outcomes } = news.told {

@@ -10,12 +10,17 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use capataz_store::{
-    Append, Create, IdempotencyKey, Millis, RunId, ShardId, SqliteOptions, SqliteStore, Store, Summary,
+    Append, Create, IdempotencyKey, Mark, Millis, RunId, ShardId, SqliteOptions, SqliteStore, Store, Summary,
 };
 
 const BATCHES: [usize; 4] = [1, 8, 64, 256];
 /// Events of a creation (accept, schedule, lease) and of an end (result, aggregation, finish).
 const EVENT_BYTES: usize = 400;
+
+/// A mark that no claim of the folder has, which may be that of an earlier measurement.
+fn next_mark(store: &SqliteStore) -> Mark {
+    Mark(store.history(ShardId(0)).unwrap().newest().map_or(1, |newest| newest.0 + 1))
+}
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -26,7 +31,7 @@ fn main() {
     {
         let begin = Instant::now();
         let store = SqliteStore::open(&folder, SqliteOptions::default()).unwrap();
-        let mut writer = store.claim(ShardId(0)).unwrap();
+        let mut writer = store.claim(ShardId(0), next_mark(&store)).unwrap();
         number = store.bounds(ShardId(0)).unwrap().newest.0;
         println!("{number} rows at the beginning: open and claim {:?}", begin.elapsed());
         for batch in BATCHES {
@@ -62,7 +67,7 @@ fn main() {
     let begin = Instant::now();
     let store = SqliteStore::open(&folder, SqliteOptions::default()).unwrap();
     let opened = begin.elapsed();
-    let _writer = store.claim(ShardId(0)).unwrap();
+    let _writer = store.claim(ShardId(0), next_mark(&store)).unwrap();
     let unfinished = store.unfinished(ShardId(0), None, 1_000).unwrap().len();
     let size = std::fs::metadata(folder.join("capataz.db")).unwrap().len();
     println!(

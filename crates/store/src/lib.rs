@@ -5,15 +5,18 @@
 //!
 //! Begin reading with [`port`]; [`memory`] is its simplest implementation.
 
+mod checksum;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod history;
 pub mod memory;
 mod page;
 pub mod port;
+mod quarantine;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
 pub use memory::MemoryStore;
 pub use port::*;
 #[cfg(feature = "sqlite")]
-pub use sqlite::{SqliteOptions, SqliteStore};
+pub use sqlite::{Migrated, SqliteOptions, SqliteStore};

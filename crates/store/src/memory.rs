@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 
 use crate::port::{
-    self, AgentRow, Append, AppendOutcome, BlobHash, Bounds, Epoch, LogRow, Millis, Position, Retention,
-    RunId, RunQuery, RunRow, ShardId, ShardWriter, Snapshot, Store, StoreError, Swept,
+    self, AgentRow, Append, AppendOutcome, BlobHash, Bounds, Epoch, History, LogRow, Mark, Millis, Position,
+    Quarantine, Retention, RunId, RunQuery, RunRow, ShardId, ShardWriter, Snapshot, Store, StoreError, Swept,
 };
 use state::State;
 
@@ -56,6 +56,17 @@ impl MemoryStore {
         self.lock().fault = Some(fault);
     }
 
+    /// Damages the row at a position, as a flipped bit on a disk would: reads find the row, and not its events. A second
+    /// call makes the row whole again. Returns whether there is such a row.
+    pub fn damage(&self, shard: ShardId, position: Position) -> bool {
+        self.lock().state.damage(shard, position)
+    }
+
+    /// Damages the snapshot of a run, or makes it whole again, as [`MemoryStore::damage`] does a row.
+    pub fn damage_snapshot(&self, run: RunId) -> bool {
+        self.lock().state.damage_snapshot(run)
+    }
+
     /// Closes the store. Every later call, also through writers and clones, returns [`StoreError::Closed`].
     pub fn close(&self) {
         self.lock().closed = true;
@@ -75,9 +86,16 @@ impl MemoryStore {
 }
 
 impl Store for MemoryStore {
-    fn claim(&self, shard: ShardId) -> Result<Box<dyn ShardWriter>, StoreError> {
-        let epoch = self.with(|state| state.claim(shard))?;
-        Ok(Box::new(MemoryWriter { store: self.clone(), shard, epoch, failed: false }))
+    fn claim(&self, shard: ShardId, mark: Mark) -> Result<Box<dyn ShardWriter>, StoreError> {
+        let claimed = self.with(|state| state.claim(shard, mark))?;
+        let epoch =
+            claimed.map_err(|unmarked| StoreError::Io { operation: port::CLAIM, source: unmarked.into() })?;
+        let eras_swept = Position(0);
+        Ok(Box::new(MemoryWriter { store: self.clone(), shard, epoch, eras_swept, failed: false }))
+    }
+
+    fn history(&self, shard: ShardId) -> Result<History, StoreError> {
+        self.with(|state| state.history(shard))
     }
 
     fn read_log(
@@ -122,7 +140,16 @@ impl Store for MemoryStore {
     }
 
     fn snapshot(&self, run: RunId) -> Result<Option<Snapshot>, StoreError> {
-        self.with(|state| state.snapshots.get(&run).cloned())
+        self.with(|state| state.snapshot(run))
+    }
+
+    fn quarantined(
+        &self,
+        shard: ShardId,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Result<Vec<(RunId, Quarantine)>, StoreError> {
+        self.with(|state| state.quarantined(shard, after, limit))
     }
 
     fn agents(&self) -> Result<Vec<AgentRow>, StoreError> {
@@ -150,6 +177,8 @@ struct MemoryWriter {
     store: MemoryStore,
     shard: ShardId,
     epoch: Epoch,
+    /// The first position of the era at which the last sweep ended.
+    eras_swept: Position,
     failed: bool,
 }
 
@@ -195,6 +224,14 @@ impl ShardWriter for MemoryWriter {
         self.owned(|state| state.put_snapshot(run, snapshot))
     }
 
+    fn quarantine(&mut self, run: RunId, quarantine: &Quarantine) -> Result<(), StoreError> {
+        self.owned(|state| state.quarantine(run, quarantine))
+    }
+
+    fn release(&mut self, run: RunId) -> Result<bool, StoreError> {
+        self.owned(|state| state.release(run))
+    }
+
     fn put_agents(&mut self, agents: &[AgentRow]) -> Result<(), StoreError> {
         self.owned(|state| {
             state.agents.extend(agents.iter().map(|agent| (agent.name.clone(), agent.clone())));
@@ -206,7 +243,12 @@ impl ShardWriter for MemoryWriter {
     }
 
     fn sweep(&mut self, retention: &Retention) -> Result<Swept, StoreError> {
-        let shard = self.shard;
-        self.owned(|state| state.sweep(shard, retention))
+        let (shard, eras_swept) = (self.shard, self.eras_swept);
+        let (swept, eras_swept) = self.owned(|state| {
+            let swept = state.sweep(shard, retention);
+            (swept, state.sweep_eras(shard, eras_swept, retention.batch as usize))
+        })?;
+        self.eras_swept = eras_swept;
+        Ok(swept)
     }
 }

@@ -20,8 +20,9 @@ impl Page {
         self.rows.len() < self.max_rows && (self.rows.is_empty() || bytes <= self.bytes_left)
     }
 
-    pub(crate) fn push(&mut self, row: LogRow) {
-        self.bytes_left = self.bytes_left.saturating_sub(row.events.len());
+    /// Adds a row that is stored with this many bytes of events, whole or not.
+    pub(crate) fn push(&mut self, row: LogRow, bytes: usize) {
+        self.bytes_left = self.bytes_left.saturating_sub(bytes);
         self.rows.push(row);
     }
 

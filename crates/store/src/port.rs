@@ -10,11 +10,24 @@
 //! # Unknown outcomes
 //! If `commit` fails with [`StoreError`], its outcome is *unknown*: the transaction may or may not be durable. The
 //! caller never repeats the commit; it reopens the writer under a new epoch and reads the truth from the log.
+//!
+//! # Whole or not
+//! Rows of the log and snapshots carry a checksum, which every read verifies. A row that is damaged is still a row, with
+//! its position and without its events ([`LogRow::events`]); a snapshot that is damaged is none. Beyond that the store
+//! draws no conclusion: what becomes of the run, its caller decides, and may [put down](ShardWriter::quarantine).
+//!
+//! # Histories
+//! Each claim of a shard has a random [`Mark`] and begins an [`Era`]. What is given out with a position (a cursor, a
+//! lease) carries the mark under which it was made, and [`History::contains`] says whether this store wrote it. A copy
+//! of a store, or an earlier state that was restored, shares the past and not the future.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use bytes::Bytes;
+
+pub use crate::history::{Era, History, Mark, Unmarked};
+pub use crate::quarantine::{Quarantine, QuarantineReason};
 
 /// The UUIDv7 of a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
@@ -85,6 +98,9 @@ pub struct Append {
     /// them is refused, both are, with the same outcome.
     pub joined: bool,
 }
+
+/// The name of a claim, in errors.
+pub(crate) const CLAIM: &str = "claim the shard";
 
 /// Splits appends into groups that are accepted or refused together.
 pub(crate) fn groups(appends: &[Append]) -> impl Iterator<Item = &[Append]> {
@@ -193,11 +209,15 @@ pub enum StoreError {
 /// One row of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogRow {
+    /// The row's position; 0 for events of a run that are missing from the log, which [`Store::read_run`] notices.
     pub position: Position,
     pub run: RunId,
     pub first_seq: u64,
     pub count: u32,
-    pub events: Bytes,
+    /// The events, as they were appended; `None` where the bytes, or the other columns of the row, are not those that
+    /// were written. The other columns are then what the store has now: they are a hint for people, and nothing may be
+    /// computed from them.
+    pub events: Option<Bytes>,
 }
 
 /// One row of the run list.
@@ -210,6 +230,8 @@ pub struct RunRow {
     pub created_at: Millis,
     pub summary: Summary,
     pub last_seq: u64,
+    /// The reason why the run is not to be worked on; `None` for a run like any other.
+    pub quarantine: Option<Quarantine>,
 }
 
 /// The conditions of a listing; all that are set must match.
@@ -311,7 +333,7 @@ pub struct Retention {
     pub keys_before: Millis,
     /// Blobs that no run names and that were put before this time are removed.
     pub blobs_before: Millis,
-    /// The maximum number of runs, of keys and of blobs in one sweep, so that the writer is never blocked for long.
+    /// The maximum number of runs, of keys, of blobs and of eras in one sweep, so that the writer is never blocked for long.
     pub batch: u32,
 }
 
@@ -320,7 +342,16 @@ pub struct Retention {
 /// All methods block on I/O. They are called from threads that may block.
 pub trait Store: Send + Sync + 'static {
     /// Claims the shard: returns its writer under a new, greater epoch. From then on, older writers are fenced.
-    fn claim(&self, shard: ShardId) -> Result<Box<dyn ShardWriter>, StoreError>;
+    ///
+    /// The claim begins an [`Era`] at the first position that may be written under it, which replaces an era under which
+    /// nothing was written. The caller draws the mark at random: the store draws nothing.
+    ///
+    /// # Errors
+    /// Also for the mark 0, and for the mark of an era of this shard that has positions. Nothing is claimed then.
+    fn claim(&self, shard: ShardId, mark: Mark) -> Result<Box<dyn ShardWriter>, StoreError>;
+
+    /// Returns the eras of the shard that retention has not forgotten.
+    fn history(&self, shard: ShardId) -> Result<History, StoreError>;
 
     /// Commits appends of several shards at once. Every shard has an outcome of its own, as from its
     /// [`ShardWriter::commit`]: one that is fenced, or whose outcome is unknown, leaves the others unaffected.
@@ -338,6 +369,9 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<Vec<LogRow>, StoreError>;
 
     /// Reads a run's rows that contain events after `after_seq`, in order, with the limits of [`Store::read_log`].
+    ///
+    /// Events that the run has, by its row in the run list, but that no row of the log contains, are one row without
+    /// events at position 0.
     fn read_run(
         &self,
         run: RunId,
@@ -363,7 +397,16 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<RunId>, StoreError>;
 
+    /// The run's snapshot; `None` also where the snapshot is damaged, because it is a cache.
     fn snapshot(&self, run: RunId) -> Result<Option<Snapshot>, StoreError>;
+
+    /// Lists at most `limit` quarantined runs of a shard with ids greater than `after`, by id.
+    fn quarantined(
+        &self,
+        shard: ShardId,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Result<Vec<(RunId, Quarantine)>, StoreError>;
 
     fn agents(&self) -> Result<Vec<AgentRow>, StoreError>;
 
@@ -410,6 +453,14 @@ pub trait ShardWriter: Send {
     /// once. The snapshot of a run that is not in the store is dropped.
     fn put_snapshot(&mut self, run: RunId, snapshot: &Snapshot) -> Result<(), StoreError>;
 
+    /// Puts down durably that the run is not to be worked on, and why; an earlier reason is replaced. That of a run that
+    /// is not in the store is dropped. The store itself treats the run like any other: its log can be read, appended to
+    /// and removed.
+    fn quarantine(&mut self, run: RunId, quarantine: &Quarantine) -> Result<(), StoreError>;
+
+    /// Takes the quarantine back durably, and returns whether there was one.
+    fn release(&mut self, run: RunId) -> Result<bool, StoreError>;
+
     /// Stores agents; an agent with the same name is replaced.
     fn put_agents(&mut self, agents: &[AgentRow]) -> Result<(), StoreError>;
 
@@ -417,7 +468,10 @@ pub trait ShardWriter: Send {
     fn forget_agent(&mut self, name: &str) -> Result<bool, StoreError>;
 
     /// Removes whole finished runs, keys and blobs, a limited number at a time, starting with those that finished (or
-    /// were put) first. A run's events, snapshot, labels and claims on blobs are removed with it; its key stays until
-    /// [`Retention::keys_before`].
+    /// were put) first. A run's events, snapshot, labels, quarantine and claims on blobs are removed with it; its key
+    /// stays until [`Retention::keys_before`].
+    ///
+    /// Eras are forgotten that have no row left and end before [`Bounds::removed`]: no cursor into them can be served.
+    /// Each sweep looks at [`Retention::batch`] eras, where the sweep before it ended.
     fn sweep(&mut self, retention: &Retention) -> Result<Swept, StoreError>;
 }

@@ -2,14 +2,19 @@
 //! and never a fresh database in place of the old one.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod format_2;
+
 use std::fs;
 use std::path::Path;
 
 use capataz_store::conformance::{
-    ALL, SHARD, Shape, accept, creation, everything, finish, keep, more, run_id, whole_log,
+    ALL, SHARD, Shape, accept, claim, creation, everything, finish, keep, more, run_id, whole_log,
 };
 use capataz_store::sqlite::DATABASE_FILE;
-use capataz_store::{Millis, Position, Retention, SqliteOptions, SqliteStore, Store, StoreError};
+use capataz_store::{
+    LogRow, Mark, Millis, Position, Retention, Snapshot, SqliteOptions, SqliteStore, Store, StoreError,
+};
+use format_2::BACK_TO_FORMAT_2;
 use tempfile::{TempDir, tempdir};
 
 const PAGE: u64 = 4096;
@@ -22,7 +27,7 @@ fn open(folder: &Path) -> Result<SqliteStore, StoreError> {
 fn filled(runs: u64) -> TempDir {
     let folder = tempdir().unwrap();
     let store = open(folder.path()).unwrap();
-    let mut writer = store.claim(SHARD).unwrap();
+    let mut writer = claim(&store);
     let appends: Vec<_> =
         (0..runs).map(|number| creation(number).label("team", "a").events(vec![7; 1_000])).collect();
     accept(&mut *writer, &appends);
@@ -54,7 +59,7 @@ fn an_empty_file_is_a_fresh_database() {
     let folder = tempdir().unwrap();
     fs::write(folder.path().join(DATABASE_FILE), "").unwrap();
     let store = open(folder.path()).unwrap();
-    accept(&mut *store.claim(SHARD).unwrap(), &[creation(1)]);
+    accept(&mut *claim(&store), &[creation(1)]);
 }
 
 #[test]
@@ -105,6 +110,134 @@ fn a_write_ahead_log_without_its_database_is_kept() {
     assert_eq!(fs::metadata(wal).unwrap().len(), 10_000);
 }
 
+/// Changes columns of one row behind the store's back: none of them is believed any more.
+#[test]
+fn a_row_with_a_changed_column_is_damaged() {
+    let whole = filled(3);
+    let rows = whole_log(&open(whole.path()).unwrap());
+    for change in [
+        "events = x'00'",
+        "events = zeroblob(1000)",
+        "events = 'text'",
+        "first_seq = 5",
+        "first_seq = -1",
+        "count = 1",
+        "count = -1",
+        "count = 'x'",
+        "run = (SELECT max(run) FROM runs)||x''",
+        "run = x'07'",
+        "run = 'text'",
+        "checksum = NULL",
+        "checksum = checksum + 1",
+        "checksum = 'x'",
+        "position = 9",
+    ] {
+        let folder = tempdir().unwrap();
+        fs::copy(whole.path().join(DATABASE_FILE), folder.path().join(DATABASE_FILE)).unwrap();
+        execute(folder.path(), &format!("UPDATE log SET {change} WHERE position = 1"));
+        let store = open(folder.path()).unwrap();
+        let read = whole_log(&store);
+        assert_eq!(read.len(), rows.len(), "{change}");
+        let (damaged, others): (Vec<LogRow>, Vec<LogRow>) =
+            read.into_iter().partition(|row| row.events.is_none());
+        assert_eq!(damaged.len(), 1, "{change}");
+        assert_eq!(others, rows[1..], "{change}");
+        // Whoever reads the run sees that not all is there.
+        let of_run = store.read_run(run_id(0), 0, ALL, ALL).unwrap();
+        assert!(of_run.iter().any(|row| row.events.is_none()), "{change}: {of_run:?}");
+        assert_eq!(store.read_run(run_id(1), 0, ALL, ALL).unwrap(), [rows[1].clone()], "{change}");
+    }
+}
+
+#[test]
+fn rows_that_are_missing_from_a_run_are_a_row_without_events() {
+    let folder = filled(2);
+    let store = open(folder.path()).unwrap();
+    let mut writer = claim(&store);
+    accept(&mut *writer, &[more(0, 3, 4), more(0, 7, 1), more(0, 8, 3)]);
+    let read = |after, max_rows| -> Vec<(u64, u64, u32, bool)> {
+        let rows = store.read_run(run_id(0), after, max_rows, ALL).unwrap();
+        let told = |row: LogRow| (row.position.0, row.first_seq, row.count, row.events.is_some());
+        rows.into_iter().map(told).collect()
+    };
+    let whole = [(1, 1, 2, true), (3, 3, 4, true), (4, 7, 1, true), (5, 8, 3, true)];
+    assert_eq!(read(0, ALL), whole);
+    execute(folder.path(), "DELETE FROM log WHERE position = 3");
+    assert_eq!(read(0, ALL), [whole[0], (0, 3, 4, false), whole[2], whole[3]]);
+    assert_eq!(read(4, ALL), [(0, 5, 2, false), whole[2], whole[3]]);
+    assert_eq!(read(6, ALL), [whole[2], whole[3]]);
+    execute(folder.path(), "DELETE FROM log WHERE position = 5");
+    assert_eq!(read(6, ALL), [whole[2], (0, 8, 3, false)]);
+    assert_eq!(read(6, 1), [whole[2]]);
+    assert_eq!(read(7, 1), [(0, 8, 3, false)]);
+    assert_eq!(read(10, ALL), []);
+    execute(folder.path(), "DELETE FROM log WHERE run = (SELECT min(run) FROM runs)");
+    assert_eq!(read(0, ALL), [(0, 1, 10, false)]);
+}
+
+#[test]
+fn a_snapshot_with_a_changed_column_is_none() {
+    let folder = filled(2);
+    let store = open(folder.path()).unwrap();
+    let mut writer = claim(&store);
+    let snapshot = Snapshot { seq: 2, format: 3, state: b"state".as_slice().into() };
+    for change in [
+        "state = x'00'",
+        "state = 'text'",
+        "seq = 1",
+        "seq = -1",
+        "format = 4",
+        "format = -1",
+        "checksum = NULL",
+    ] {
+        writer.put_snapshot(run_id(0), &snapshot).unwrap();
+        assert_eq!(store.snapshot(run_id(0)).unwrap().as_ref(), Some(&snapshot));
+        execute(folder.path(), &format!("UPDATE snapshots SET {change}"));
+        assert_eq!(store.snapshot(run_id(0)).unwrap(), None, "{change}");
+    }
+    // It is another run's, with a checksum that fits.
+    writer.put_snapshot(run_id(0), &snapshot).unwrap();
+    execute(folder.path(), "UPDATE snapshots SET run = (SELECT max(run) FROM runs)");
+    assert_eq!(store.snapshot(run_id(1)).unwrap(), None);
+}
+
+/// A page of some runs' events is garbage: only reads of these runs fail, also where the garbage was there before a
+/// migration.
+#[test]
+fn a_damaged_page_fails_the_reads_that_meet_it_and_no_others() {
+    const RUNS: u64 = 400;
+    for is_older in [false, true] {
+        let folder = filled(RUNS);
+        let rows = whole_log(&open(folder.path()).unwrap());
+        if is_older {
+            execute(folder.path(), BACK_TO_FORMAT_2);
+        }
+        let file = folder.path().join(DATABASE_FILE);
+        let mut content = fs::read(&file).unwrap();
+        // A leaf of the log: three runs of a thousand bytes each.
+        let is_leaf =
+            |page: &&mut [u8]| page[0] == 0x0D && page.iter().filter(|byte| **byte == 7).count() > 2_900;
+        content.chunks_mut(PAGE as usize).filter(is_leaf).nth(20).unwrap().fill(0xA5);
+        fs::write(&file, content).unwrap();
+
+        let options = SqliteOptions { migration_rows: 50, ..SqliteOptions::default() };
+        let store = SqliteStore::open(folder.path(), options).unwrap();
+        let mut failed = 0;
+        for (number, row) in (0..RUNS).zip(&rows) {
+            match store.read_run(run_id(number), 0, ALL, ALL) {
+                Ok(read) => assert_eq!(read, [row.clone()]),
+                Err(StoreError::Corrupt { .. }) => failed += 1,
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+        assert!((1..=3).contains(&failed), "{failed} runs are on one page");
+        assert!(matches!(store.read_log(SHARD, Position(0), ALL, ALL), Err(StoreError::Corrupt { .. })));
+        assert_eq!(store.read_log(SHARD, Position(200), ALL, ALL).unwrap(), rows[200..]);
+        let mut writer = claim(&store);
+        accept(&mut *writer, &[creation(1_000), more(RUNS - 1, 3, 1)]);
+    }
+}
+
 /// Overwrites every page of the file in turn. Reads fail or tell the truth.
 #[test]
 fn a_damaged_page_never_panics() {
@@ -127,7 +260,7 @@ fn a_damaged_page_never_panics() {
     assert!(detected > 0);
 }
 
-fn use_everything(folder: &Path, original: &[capataz_store::LogRow]) -> Result<(), StoreError> {
+fn use_everything(folder: &Path, original: &[LogRow]) -> Result<(), StoreError> {
     let store = open(folder)?;
     let rows = store.read_log(SHARD, Position(0), ALL, ALL)?;
     assert_eq!(rows, original, "a damaged log was read as if it were whole");
@@ -140,7 +273,7 @@ fn use_everything(folder: &Path, original: &[capataz_store::LogRow]) -> Result<(
     }
     store.agents()?;
     store.put_blob(b"x", Millis(1))?;
-    let mut writer = store.claim(SHARD)?;
+    let mut writer = store.claim(SHARD, Mark(1_000))?;
     writer.commit(&[finish(3, 3, 10), creation(99).key("k", 1).label("team", "b")])?;
     let all = Retention { finished_before: Some(Millis(11)), blobs_before: Millis(2), ..keep() };
     writer.sweep(&all)?;
@@ -151,10 +284,10 @@ fn use_everything(folder: &Path, original: &[capataz_store::LogRow]) -> Result<(
 fn a_newer_format_is_refused() {
     let folder = filled(1);
     execute(folder.path(), "PRAGMA user_version = 1000");
-    check(open(folder.path()), "too new: 1000 > 2");
-    execute(folder.path(), "PRAGMA user_version = 2; UPDATE meta SET value = 7");
-    check(open(folder.path()), "too new: 7 > 2");
-    execute(folder.path(), "UPDATE meta SET value = 2");
+    check(open(folder.path()), "too new: 1000 > 3");
+    execute(folder.path(), "PRAGMA user_version = 3; UPDATE meta SET value = 7");
+    check(open(folder.path()), "too new: 7 > 3");
+    execute(folder.path(), "UPDATE meta SET value = 3");
     open(folder.path()).unwrap();
 }
 
@@ -200,7 +333,7 @@ fn a_full_disk_fails_the_commit_and_loses_nothing_acknowledged() {
     drop(open(folder.path()).unwrap());
     let options = SqliteOptions { max_pages: Some(60), ..SqliteOptions::default() };
     let store = SqliteStore::open(folder.path(), options).unwrap();
-    let mut writer = store.claim(SHARD).unwrap();
+    let mut writer = claim(&store);
     let mut acknowledged = 0;
     let error = loop {
         let batch =
@@ -221,7 +354,7 @@ fn a_full_disk_fails_the_commit_and_loses_nothing_acknowledged() {
     drop(writer);
     drop(store);
     let store = open(folder.path()).unwrap();
-    let mut writer = store.claim(SHARD).unwrap();
+    let mut writer = claim(&store);
     let first = accept(&mut *writer, &[creation(2 * acknowledged), more(0, 3, 1)]);
     assert_eq!(first, [Position(2 * acknowledged + 1), Position(2 * acknowledged + 2)]);
 }
@@ -232,10 +365,10 @@ fn after_a_full_disk_the_same_store_serves_a_new_writer() {
     drop(open(folder.path()).unwrap());
     let options = SqliteOptions { max_pages: Some(60), ..SqliteOptions::default() };
     let store = SqliteStore::open(folder.path(), options).unwrap();
-    let mut writer = store.claim(SHARD).unwrap();
+    let mut writer = claim(&store);
     accept(&mut *writer, &[creation(1), finish(1, 3, 10)]);
     writer.commit(&[creation(2).events(vec![7; 1_000_000])]).unwrap_err();
-    let mut writer = store.claim(SHARD).unwrap();
+    let mut writer = claim(&store);
     let retention = Retention { finished_before: Some(Millis(11)), ..keep() };
     assert_eq!(writer.sweep(&retention).unwrap().runs, 1);
     assert_eq!(accept(&mut *writer, &[creation(2)]), [Position(3)]);
@@ -246,7 +379,9 @@ fn there_is_one_shard() {
     let folder = tempdir().unwrap();
     let store = open(folder.path()).unwrap();
     let other = capataz_store::ShardId(1);
-    assert!(matches!(store.claim(other), Err(StoreError::Io { operation: "claim the shard", .. })));
+    assert!(matches!(store.claim(other, Mark(1)), Err(StoreError::Io { operation: "claim the shard", .. })));
     assert_eq!(store.read_log(other, Position(0), ALL, ALL).unwrap(), []);
     assert_eq!(store.unfinished(other, None, ALL).unwrap(), []);
+    assert_eq!(store.quarantined(other, None, ALL).unwrap(), []);
+    assert_eq!(store.history(other).unwrap().eras(), []);
 }

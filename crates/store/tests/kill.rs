@@ -10,7 +10,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use capataz_store::conformance::{ALL, SHARD, Shape, accept, creation, everything, more, run_id, whole_log};
+use capataz_store::conformance::{
+    ALL, SHARD, Shape, accept, claim, creation, everything, more, run_id, whole_log,
+};
 use capataz_store::{AppendOutcome, LogRow, SqliteOptions, SqliteStore, Store};
 use tempfile::tempdir;
 
@@ -30,7 +32,7 @@ fn options() -> SqliteOptions {
 fn child() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
     let store = SqliteStore::open(Path::new(&folder), options()).unwrap();
-    let mut writer = store.claim(SHARD).unwrap();
+    let mut writer = claim(&store);
     let first = store.list_runs(&everything()).unwrap().len() as u64;
     let mut output = std::io::stdout();
     for number in first.. {
@@ -99,6 +101,7 @@ fn check_whole(store: &SqliteStore) -> Vec<LogRow> {
     let mut ends = BTreeMap::new();
     for (number, row) in rows.iter().enumerate() {
         assert_eq!(row.position.0, number as u64 + 1);
+        assert!(row.events.is_some(), "a row is damaged");
         let end = ends.entry(row.run).or_insert(0);
         assert_eq!(row.first_seq, *end + 1);
         *end += u64::from(row.count);
@@ -119,7 +122,7 @@ fn a_cut_write_ahead_log_leaves_whole_commits() {
     const BATCH: u64 = 3;
     let folder = tempdir().unwrap();
     let store = SqliteStore::open(folder.path(), SqliteOptions::default()).unwrap();
-    let mut writer = store.claim(SHARD).unwrap();
+    let mut writer = claim(&store);
     for commit in 0..COMMITS {
         let batch: Vec<_> =
             (0..BATCH).map(|number| creation(commit * BATCH + number).events(vec![7; 700])).collect();
@@ -137,7 +140,7 @@ fn a_cut_write_ahead_log_leaves_whole_commits() {
         let rows = check_whole(&store).len() as u64;
         assert_eq!(rows % BATCH, 0, "a part of a commit is visible");
         seen.push(rows);
-        let mut writer = store.claim(SHARD).unwrap();
+        let mut writer = claim(&store);
         accept(&mut *writer, &[creation(1_000)]);
         assert_eq!(store.get_run(run_id(1_000)).unwrap().unwrap().last_seq, 2);
     }

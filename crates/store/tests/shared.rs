@@ -5,9 +5,9 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use capataz_store::conformance::{
-    ALL, SHARD, Shape, accept, commit_one, creation, finish, more, run_id, whole_log,
+    ALL, SHARD, Shape, accept, claim, commit_one, creation, finish, more, run_id, whole_log,
 };
-use capataz_store::{AppendOutcome, Millis, Position, SqliteOptions, SqliteStore, Store};
+use capataz_store::{AppendOutcome, Mark, Millis, Position, SqliteOptions, SqliteStore, Store};
 use tempfile::tempdir;
 
 #[test]
@@ -19,29 +19,29 @@ fn many_may_open_a_new_folder_at_once() {
             scope.spawn(move || {
                 let store = SqliteStore::open(folder, SqliteOptions::default()).unwrap();
                 store.put_blob(&number.to_le_bytes(), Millis(1)).unwrap();
-                let mut writer = store.claim(SHARD).unwrap();
+                let mut writer = store.claim(SHARD, Mark(1 + number as u32)).unwrap();
                 commit_one(&mut *writer, creation(number));
             });
         }
     });
     let store = SqliteStore::open(folder.path(), SqliteOptions::default()).unwrap();
-    assert_eq!(store.claim(SHARD).unwrap().epoch().0, 9);
+    assert_eq!(claim(&store).epoch().0, 9);
 }
 
 #[test]
 fn a_second_daemon_fences_the_first() {
     let folder = tempdir().unwrap();
     let first = SqliteStore::open(folder.path(), SqliteOptions::default()).unwrap();
-    let mut old = first.claim(SHARD).unwrap();
+    let mut old = claim(&first);
     accept(&mut *old, &[creation(1)]);
     let second = SqliteStore::open(folder.path(), SqliteOptions::default()).unwrap();
     assert_eq!(commit_one(&mut *old, more(1, 3, 1)), AppendOutcome::Committed(Position(2)));
-    let mut new = second.claim(SHARD).unwrap();
+    let mut new = claim(&second);
     assert_eq!(commit_one(&mut *old, more(1, 4, 1)), AppendOutcome::Fenced);
     assert_eq!(commit_one(&mut *new, more(1, 4, 1)), AppendOutcome::Committed(Position(3)));
     assert_eq!(whole_log(&first).len(), 3);
     // The first store claims the shard again.
-    let mut again = first.claim(SHARD).unwrap();
+    let mut again = claim(&first);
     assert_eq!(commit_one(&mut *new, more(1, 5, 1)), AppendOutcome::Fenced);
     assert_eq!(commit_one(&mut *again, finish(1, 5, 9)), AppendOutcome::Committed(Position(4)));
     // One of the stores ends; the other continues.
@@ -56,7 +56,7 @@ fn the_write_ahead_log_stays_short_under_steady_load() {
     let folder = tempdir().unwrap();
     let options = SqliteOptions { checkpoint_bytes: STEP, wal_limit_bytes: STEP, ..SqliteOptions::default() };
     let store = SqliteStore::open(folder.path(), options).unwrap();
-    let mut writer = store.claim(SHARD).unwrap();
+    let mut writer = claim(&store);
     let done = AtomicBool::new(false);
     let longest = std::thread::scope(|scope| {
         scope.spawn(|| {

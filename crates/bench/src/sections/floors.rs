@@ -9,8 +9,8 @@ use bytes::Bytes;
 use capataz_client::v1;
 use capataz_contracts::v1::agent_service_client::AgentServiceClient;
 use capataz_store::{
-    Append, AppendOutcome, Create, IdempotencyKey, Millis, RunId, ShardId, SqliteOptions, SqliteStore, Store,
-    Summary,
+    Append, AppendOutcome, Create, IdempotencyKey, Mark, Millis, RunId, ShardId, SqliteOptions, SqliteStore,
+    Store, Summary,
 };
 use tonic::transport::Endpoint;
 
@@ -158,7 +158,7 @@ pub(super) async fn commits_alone(
 /// transaction with those of their run, as the daemon writes them.
 fn commit_alone(data: &Path, steps: &[Step], batch: usize, window: Duration) -> Outcome<Alone> {
     let store = SqliteStore::open(data, SqliteOptions::default())?;
-    let mut writer = store.claim(ShardId(0))?;
+    let mut writer = store.claim(ShardId(0), Mark(1))?;
     let database = Database::of(data);
     let counted_before = database.transactions()?;
     let mut waits = histogram()?;

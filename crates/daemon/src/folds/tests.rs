@@ -7,7 +7,9 @@ use std::sync::atomic::Ordering;
 use capataz_contracts::v1;
 use capataz_engine::{Input, Moment, Plan, RunState, StartRun, Wall, Work, decide, start};
 use capataz_shard::journal::load;
-use capataz_store::{Append, AppendOutcome, Create, MemoryStore, Millis, RunId, ShardId, ShardWriter, Store};
+use capataz_store::{
+    Append, AppendOutcome, Create, Mark, MemoryStore, Millis, RunId, ShardId, ShardWriter, Store,
+};
 
 use super::Folds;
 
@@ -19,7 +21,7 @@ struct Log {
 impl Log {
     fn new() -> Self {
         let store = MemoryStore::new();
-        let writer = store.claim(ShardId(0)).unwrap();
+        let writer = store.claim(ShardId(0), Mark(1)).unwrap();
         Self { store, writer }
     }
 

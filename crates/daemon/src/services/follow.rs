@@ -55,9 +55,11 @@ pub(super) async fn follow<T: Send + 'static>(
         if page.is_empty() {
             break;
         }
-        for bytes in page.iter().flat_map(|row| feed::split(&row.events)) {
-            if let ControlFlow::Break(taken) = take(bytes, &mut seen)? {
-                return Ok(taken);
+        for row in &page {
+            for bytes in feed::events_of(row).map_err(|error| status::store(&error))? {
+                if let ControlFlow::Break(taken) = take(bytes, &mut seen)? {
+                    return Ok(taken);
+                }
             }
         }
     }

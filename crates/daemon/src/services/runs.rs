@@ -13,7 +13,7 @@ use capataz_hosts::browsers::Browsers;
 use capataz_runtime::Runtime;
 use capataz_shard::feed;
 use capataz_shard::{CommandReply, SESSION_LABEL, StartReply, StartRequest, WaitReply, blob_hash, run_id};
-use capataz_store::{IdempotencyKey, RunId, RunQuery, RunRow, Store};
+use capataz_store::{IdempotencyKey, RunId, RunQuery, RunRow, Store, StoreError};
 use prost::Message;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -588,16 +588,27 @@ impl RunService for Runs {
         tokio::task::spawn_blocking(move || {
             let mut after = 0;
             loop {
-                let rows = match store.read_run(run, after, 256, 1024 * 1024) {
-                    Ok(rows) => rows,
+                let read = || -> Result<_, StoreError> {
+                    let rows = store.read_run(run, after, 256, 1024 * 1024)?;
+                    let Some(last) = rows.last() else { return Ok(None) };
+                    let last_seq = last.first_seq + u64::from(last.count).saturating_sub(1);
+                    let mut events = Vec::new();
+                    for row in &rows {
+                        events.extend(feed::events_of(row)?);
+                    }
+                    Ok(Some((last_seq, events)))
+                };
+                let events = match read() {
+                    Ok(None) => return,
+                    Ok(Some((last_seq, events))) => {
+                        after = last_seq;
+                        events
+                    }
                     Err(error) => {
                         let _ = sender.blocking_send(Err(status::store(&error)));
                         return;
                     }
                 };
-                let Some(last) = rows.last() else { return };
-                after = last.first_seq + u64::from(last.count).saturating_sub(1);
-                let events = rows.iter().flat_map(|row| feed::split(&row.events)).collect();
                 if sender.blocking_send(Ok(v1::ExportRunResponse { events })).is_err() {
                     return;
                 }

@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use super::{SHARD, Subject};
 use crate::port::{
-    Append, AppendOutcome, BlobHash, Create, IdempotencyKey, LogRow, Millis, Position, Retention, RunId,
-    RunQuery, ShardWriter, Store, Summary,
+    Append, AppendOutcome, BlobHash, Create, IdempotencyKey, LogRow, Mark, Millis, Position, Quarantine,
+    QuarantineReason, Retention, RunId, RunQuery, ShardWriter, Store, Summary,
 };
 
 /// A limit above the size of any page in the tests.
@@ -150,16 +150,29 @@ impl Shape for Append {
             run: self.run,
             first_seq: self.first_seq,
             count: self.count,
-            events: self.events.clone(),
+            events: Some(self.events.clone()),
         }
     }
+}
+
+/// A reason not to work on a run.
+pub fn quarantine(reason: QuarantineReason, seq: u64, at: i64) -> Quarantine {
+    Quarantine { reason, seq, position: None, detail: format!("after event {seq}"), at: Millis(at) }
+}
+
+/// Claims the shard under a mark that no claim of its known history has.
+#[track_caller]
+pub fn claim(store: &impl Store) -> Box<dyn ShardWriter> {
+    let history = store.history(SHARD).unwrap();
+    let greatest = history.eras().iter().map(|era| era.mark.0).max().unwrap_or_default();
+    store.claim(SHARD, Mark(greatest + 1)).unwrap()
 }
 
 /// A fresh subject with its store and a writer.
 pub fn claimed<S: Subject>() -> (S, S::Adapter, Box<dyn ShardWriter>) {
     let subject = S::fresh();
     let store = subject.store();
-    let writer = store.claim(SHARD).unwrap();
+    let writer = claim(&store);
     (subject, store, writer)
 }
 

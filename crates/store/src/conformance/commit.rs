@@ -1,7 +1,10 @@
 //! Rules for commits: accepted appends, refused appends and their effects.
 
 use super::*;
-use crate::port::{AgentRow, Append, AppendOutcome, BlobHash, Epoch, Millis, Position, Snapshot, StoreError};
+use crate::port::{
+    AgentRow, Append, AppendOutcome, BlobHash, Epoch, Millis, Position, QuarantineReason, Snapshot,
+    StoreError,
+};
 
 pub fn an_append_that_does_not_follow_is_a_conflict<S: Subject>() {
     let (_subject, store, mut writer) = claimed::<S>();
@@ -114,17 +117,21 @@ pub fn appends_of_one_commit_see_each_other<S: Subject>() {
 pub fn an_older_epoch_is_fenced<S: Subject>() {
     let (_subject, store, mut old) = claimed::<S>();
     accept(&mut *old, &[creation(1)]);
-    let mut new = store.claim(SHARD).unwrap();
+    let mut new = claim(&store);
     let outcomes = old.commit(&[more(1, 3, 1), creation(2).key("k", 1), more(1, 9, 1)]).unwrap();
     assert_eq!(outcomes, [AppendOutcome::Fenced, AppendOutcome::Fenced, AppendOutcome::Fenced]);
     let snapshot = Snapshot { seq: 2, format: 1, state: b"old".as_slice().into() };
     let agent = AgentRow { name: "a".to_owned(), agent: b"old".as_slice().into(), last_seen: Millis(1) };
     assert!(matches!(old.put_snapshot(run_id(1), &snapshot), Err(StoreError::Closed)));
+    let reason = quarantine(QuarantineReason::Damaged, 2, 1);
+    assert!(matches!(old.quarantine(run_id(1), &reason), Err(StoreError::Closed)));
+    assert!(matches!(old.release(run_id(1)), Err(StoreError::Closed)));
     assert!(matches!(old.put_agents(&[agent]), Err(StoreError::Closed)));
     assert!(matches!(old.forget_agent("a"), Err(StoreError::Closed)));
     assert!(matches!(old.sweep(&keep()), Err(StoreError::Closed)));
     assert_eq!(whole_log(&store), [creation(1).row(1)]);
     assert_eq!(store.snapshot(run_id(1)).unwrap(), None);
+    assert_eq!(store.quarantined(SHARD, None, ALL).unwrap(), []);
     assert_eq!(store.agents().unwrap(), []);
     accept(&mut *new, &[more(1, 3, 1), creation(2).key("k", 1)]);
 }
@@ -133,10 +140,10 @@ pub fn epochs_grow<S: Subject>() {
     let (subject, store, writer) = claimed::<S>();
     let first = writer.epoch();
     assert!(first > Epoch(0));
-    let second = store.claim(SHARD).unwrap().epoch();
+    let second = claim(&store).epoch();
     assert!(second > first);
     drop((store, writer));
-    let third = subject.reopened().store().claim(SHARD).unwrap().epoch();
+    let third = claim(&subject.reopened().store()).epoch();
     assert!(third > second);
 }
 

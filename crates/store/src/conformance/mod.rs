@@ -11,24 +11,30 @@
 mod blobs;
 mod build;
 mod commit;
+mod histories;
 mod model;
+mod quarantine;
 mod reading;
 mod recovery;
 mod retention;
 mod runs;
+mod whole;
 
 pub use blobs::*;
 pub use build::*;
 pub use commit::*;
+pub use histories::*;
 pub use model::agrees_with_the_model;
+pub use quarantine::*;
 pub use reading::*;
 pub use recovery::*;
 pub use retention::*;
 pub use runs::*;
+pub use whole::*;
 
 use crate::memory::MemoryStore;
-use crate::port::{ShardId, Store};
-use crate::sqlite::{SqliteOptions, SqliteStore};
+use crate::port::{Position, RunId, ShardId, Store};
+use crate::sqlite::{DATABASE_FILE, SqliteOptions, SqliteStore};
 
 /// The shard on which the rules are tested.
 pub const SHARD: ShardId = ShardId(0);
@@ -45,6 +51,17 @@ pub trait Subject {
     /// The state that the next process finds if this one ends now. Stores and writers that were made before are not
     /// used again.
     fn reopened(self) -> Self;
+
+    /// This place and a copy of it, as somebody makes who copies the data while nobody uses it.
+    fn copied(self) -> (Self, Self)
+    where
+        Self: Sized;
+
+    /// Damages the row at a position, without the store's knowledge. A second call makes it whole again.
+    fn damage(&self, position: Position);
+
+    /// Damages the snapshot of a run, if there is one. A second call makes it whole again.
+    fn damage_snapshot(&self, run: RunId);
 }
 
 /// [`MemoryStore`] as a subject.
@@ -65,6 +82,19 @@ impl Subject for MemorySubject {
     fn reopened(self) -> Self {
         Self(self.0.checkpoint())
     }
+
+    fn copied(self) -> (Self, Self) {
+        let copy = Self(self.0.checkpoint());
+        (self, copy)
+    }
+
+    fn damage(&self, position: Position) {
+        self.0.damage(SHARD, position);
+    }
+
+    fn damage_snapshot(&self, run: RunId) {
+        self.0.damage_snapshot(run);
+    }
 }
 
 /// [`SqliteStore`] in a temporary folder as a subject.
@@ -79,6 +109,13 @@ impl SqliteSubject {
         // The limit is small, so that checkpoints are part of every rule.
         let options = SqliteOptions { checkpoint_bytes: 64 << 10, known_runs: 4, ..SqliteOptions::default() };
         Self { store: SqliteStore::open(folder.path(), options).unwrap(), folder }
+    }
+
+    /// Changes the database behind the store's back.
+    fn execute(&self, sql: &str, parameters: impl rusqlite::Params) {
+        let database = rusqlite::Connection::open(self.folder.path().join(DATABASE_FILE)).unwrap();
+        database.busy_timeout(SqliteOptions::default().busy_timeout).unwrap();
+        database.execute(sql, parameters).unwrap();
     }
 }
 
@@ -97,6 +134,22 @@ impl Subject for SqliteSubject {
         let Self { store, folder } = self;
         drop(store);
         Self::open(folder)
+    }
+
+    fn copied(self) -> (Self, Self) {
+        let Self { store, folder } = self;
+        drop(store);
+        let copy = tempfile::tempdir().unwrap();
+        std::fs::copy(folder.path().join(DATABASE_FILE), copy.path().join(DATABASE_FILE)).unwrap();
+        (Self::open(folder), Self::open(copy))
+    }
+
+    fn damage(&self, position: Position) {
+        self.execute("UPDATE log SET checksum = ~checksum WHERE position = ?", [position.0.cast_signed()]);
+    }
+
+    fn damage_snapshot(&self, run: RunId) {
+        self.execute("UPDATE snapshots SET checksum = ~checksum WHERE run = ?", [run.0.as_bytes()]);
     }
 }
 
@@ -137,6 +190,18 @@ macro_rules! conformance_suite {
             positions_are_not_used_again_after_retention,
             reopening_keeps_everything,
             a_commit_after_reopening_goes_on,
+            a_damaged_row_is_a_row_without_events,
+            a_damaged_snapshot_is_none,
+            a_damaged_run_is_removed_like_any_other,
+            each_claim_begins_an_era,
+            a_mark_is_drawn_once,
+            copies_that_are_both_used_have_two_histories,
+            an_earlier_state_that_is_restored_does_not_know_its_future,
+            an_era_is_forgotten_when_nothing_is_left_of_it,
+            each_sweep_looks_at_some_eras,
+            a_run_is_quarantined_until_it_is_released,
+            quarantined_runs_are_listed_in_pages,
+            a_quarantine_goes_with_its_run,
             agrees_with_the_model,
         );
     };

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::port::{
-    AgentRow, Append, BlobHash, Millis, Position, Retention, RunQuery, ShardWriter, Snapshot, Summary,
+    AgentRow, Append, BlobHash, Mark, Millis, Position, QuarantineReason, Retention, RunQuery, ShardWriter,
+    Snapshot, Summary,
 };
 
 const SEEDS: u64 = 12;
@@ -103,6 +104,8 @@ struct Pair<S: Subject> {
     subject: Option<S>,
     store: Option<S::Adapter>,
     writer: Option<Box<dyn ShardWriter>>,
+    /// The number of claims, which is the mark of the newest one.
+    claims: u32,
 }
 
 impl<S: Subject> Pair<S> {
@@ -111,12 +114,18 @@ impl<S: Subject> Pair<S> {
         let (subject, store, writer) = claimed::<S>();
         Self {
             random: Random(seed),
-            model_writer: model.claim(SHARD).unwrap(),
+            model_writer: model.claim(SHARD, Mark(1)).unwrap(),
+            claims: 1,
             model,
             subject: Some(subject),
             store: Some(store),
             writer: Some(writer),
         }
+    }
+
+    fn next_mark(&mut self) -> Mark {
+        self.claims += 1;
+        Mark(self.claims)
     }
 
     /// An append that is mostly valid.
@@ -153,7 +162,7 @@ impl<S: Subject> Pair<S> {
 
     /// Performs one operation on both stores, and returns its description.
     fn step(&mut self) -> String {
-        let choice = self.random.below(100);
+        let choice = self.random.below(108);
         let writer = self.writer.as_mut().unwrap();
         match choice {
             0..60 => {
@@ -206,24 +215,53 @@ impl<S: Subject> Pair<S> {
                 format!("{expected:?} by {retention:?}")
             }
             94..97 => {
+                let mark = self.next_mark();
                 let mut old_model =
-                    std::mem::replace(&mut self.model_writer, self.model.claim(SHARD).unwrap());
-                let new = self.store.as_ref().unwrap().claim(SHARD).unwrap();
+                    std::mem::replace(&mut self.model_writer, self.model.claim(SHARD, mark).unwrap());
+                let new = self.store.as_ref().unwrap().claim(SHARD, mark).unwrap();
                 let mut old = self.writer.replace(new).unwrap();
                 let append = [self.append()];
                 assert_eq!(old.commit(&append).unwrap(), old_model.commit(&append).unwrap());
                 "claim".to_owned()
+            }
+            100..102 => {
+                let position = Position(self.random.below(self.model.bounds(SHARD).unwrap().newest.0 + 2));
+                self.model.damage(SHARD, position);
+                self.subject.as_ref().unwrap().damage(position);
+                format!("damage {position:?}")
+            }
+            102 => {
+                let run = run_id(self.random.below(RUNS));
+                self.model.damage_snapshot(run);
+                self.subject.as_ref().unwrap().damage_snapshot(run);
+                format!("damage the snapshot of {run}")
+            }
+            103..106 => {
+                let run = run_id(self.random.below(RUNS));
+                let reasons =
+                    [QuarantineReason::Damaged, QuarantineReason::Panicked, QuarantineReason::Conflicted];
+                let mut reason = quarantine(reasons[self.random.below(3) as usize], self.random.below(9), 7);
+                reason.position = self.random.one_in(2).then(|| Position(self.random.below(99)));
+                self.model_writer.quarantine(run, &reason).unwrap();
+                writer.quarantine(run, &reason).unwrap();
+                format!("quarantine of {run}: {reason:?}")
+            }
+            106..108 => {
+                let run = run_id(self.random.below(RUNS));
+                assert_eq!(writer.release(run).unwrap(), self.model_writer.release(run).unwrap());
+                format!("release of {run}")
             }
             _ => {
                 self.writer = None;
                 self.store = None;
                 let subject = self.subject.take().unwrap().reopened();
                 let store = subject.store();
-                self.writer = Some(store.claim(SHARD).unwrap());
+                let mark = self.next_mark();
+                self.writer = Some(store.claim(SHARD, mark).unwrap());
                 self.store = Some(store);
                 self.subject = Some(subject);
                 self.model = self.model.checkpoint();
-                self.model_writer = self.model.claim(SHARD).unwrap();
+                self.model_writer = self.model.claim(SHARD, mark).unwrap();
                 "reopen".to_owned()
             }
         }
@@ -246,8 +284,11 @@ impl<S: Subject> Pair<S> {
         let query = random.query();
         let expected = model.list_runs(&query).unwrap();
         assert_eq!(store.list_runs(&query).unwrap(), expected, "{context}, {query:?}");
+        assert_eq!(store.history(SHARD).unwrap(), model.history(SHARD).unwrap(), "{context}");
         let after = random.one_in(2).then_some(run);
         let limit = random.below(6) as usize;
+        let expected = model.quarantined(SHARD, after, limit).unwrap();
+        assert_eq!(store.quarantined(SHARD, after, limit).unwrap(), expected, "{context}");
         let expected = model.unfinished(SHARD, after, limit).unwrap();
         assert_eq!(store.unfinished(SHARD, after, limit).unwrap(), expected, "{context}");
         assert_eq!(store.agents().unwrap(), model.agents().unwrap(), "{context}");

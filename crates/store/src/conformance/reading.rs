@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
-use crate::port::{BlobHash, Bounds, Position};
+use crate::port::{BlobHash, Bounds, History, Position};
 
 pub fn concurrent_readers_see_whole_commits_in_order<S: Subject>() {
     const COMMITS: u64 = 100;
@@ -97,8 +97,10 @@ pub fn nothing_is_found_in_an_empty_store<S: Subject>() {
     assert_eq!(store.unfinished(SHARD, None, ALL).unwrap(), []);
     assert_eq!(store.snapshot(run_id(1)).unwrap(), None);
     assert_eq!(store.agents().unwrap(), []);
+    assert_eq!(store.quarantined(SHARD, None, ALL).unwrap(), []);
+    assert_eq!(store.history(SHARD).unwrap(), History::default());
     assert_eq!(store.blob_size(BlobHash([0; 32])).unwrap(), None);
     assert_eq!(store.read_blob(BlobHash([0; 32]), 0, 1).unwrap(), None);
-    let swept = store.claim(SHARD).unwrap().sweep(&keep()).unwrap();
+    let swept = claim(&store).sweep(&keep()).unwrap();
     assert_eq!(swept, Default::default());
 }

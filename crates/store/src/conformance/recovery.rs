@@ -33,7 +33,7 @@ pub fn a_commit_after_reopening_goes_on<S: Subject>() {
     let mut subject = S::fresh();
     for round in 0..5 {
         let store = subject.store();
-        let mut writer = store.claim(SHARD).unwrap();
+        let mut writer = claim(&store);
         if round == 0 {
             accept(&mut *writer, &[creation(1).key("k", 1)]);
         }

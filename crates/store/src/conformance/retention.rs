@@ -51,7 +51,7 @@ pub fn retention_by_size_takes_the_first_finished<S: Subject>() {
     drop(writer);
     let subject = subject.reopened();
     let store = subject.store();
-    let mut writer = store.claim(SHARD).unwrap();
+    let mut writer = claim(&store);
     assert_eq!(listed(&store, &everything()), ids(&[9, 4, 3, 1]));
     assert_eq!(writer.sweep(&at_most(1_600)).unwrap().runs, 0);
     assert_eq!(writer.sweep(&at_most(1_300)).unwrap().runs, 2);
@@ -122,7 +122,7 @@ pub fn keys_outlive_their_run<S: Subject>() {
     assert_eq!(writer.sweep(&Retention { keys_before: Millis(10), ..older_than(11) }).unwrap().keys, 0);
     drop((store, writer));
     let subject = subject.reopened();
-    let mut writer = subject.store().claim(SHARD).unwrap();
+    let mut writer = claim(&subject.store());
     let taken = AppendOutcome::KeyTaken { run: run_id(1), same_request: true };
     assert_eq!(commit_one(&mut *writer, creation(2).key("k", 1)), taken);
     assert_eq!(writer.sweep(&Retention { keys_before: Millis(11), ..keep() }).unwrap().keys, 1);
@@ -179,7 +179,7 @@ pub fn positions_are_not_used_again_after_retention<S: Subject>() {
     let subject = subject.reopened();
     let store = subject.store();
     assert_eq!(store.bounds(SHARD).unwrap(), bounds(3, 3));
-    let mut writer = store.claim(SHARD).unwrap();
+    let mut writer = claim(&store);
     assert_eq!(commit_one(&mut *writer, more(1, 3, 1)), AppendOutcome::Committed(Position(4)));
     assert_eq!(store.bounds(SHARD).unwrap(), bounds(4, 3));
 }

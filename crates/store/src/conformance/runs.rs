@@ -16,6 +16,7 @@ pub fn the_run_list_shows_the_last_summary<S: Subject>() {
         created_at: Millis(1_000),
         summary: Summary { updated_at: Millis(1_000), ..Summary::default() },
         last_seq: 2,
+        quarantine: None,
     };
     assert_eq!(store.get_run(run_id(1)).unwrap().as_ref(), Some(&row));
     accept(&mut *writer, &[more(1, 3, 1).summary(updated(1_500))]);

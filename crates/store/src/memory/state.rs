@@ -5,10 +5,11 @@ use std::ops::Bound;
 
 use bytes::Bytes;
 
+use crate::checksum::{self, Sealed};
 use crate::page::Page;
 use crate::port::{
-    AgentRow, Append, AppendOutcome, BlobHash, Bounds, Epoch, LogRow, Millis, Position, Retention, RunId,
-    RunQuery, RunRow, ShardId, Snapshot, Summary, Swept,
+    AgentRow, Append, AppendOutcome, BlobHash, Bounds, Epoch, Era, History, LogRow, Mark, Millis, Position,
+    Quarantine, Retention, RunId, RunQuery, RunRow, ShardId, Snapshot, Summary, Swept, Unmarked,
 };
 
 #[derive(Clone, Debug, Default)]
@@ -16,7 +17,8 @@ pub(super) struct State {
     shards: BTreeMap<ShardId, Shard>,
     runs: BTreeMap<RunId, Run>,
     keys: BTreeMap<Bytes, Key>,
-    pub(super) snapshots: BTreeMap<RunId, Snapshot>,
+    /// Snapshots with their checksums.
+    snapshots: BTreeMap<RunId, (Snapshot, u32)>,
     pub(super) agents: BTreeMap<String, AgentRow>,
     blobs: BTreeMap<BlobHash, Blob>,
     blob_refs: BTreeSet<(BlobHash, RunId)>,
@@ -25,10 +27,30 @@ pub(super) struct State {
 #[derive(Clone, Debug, Default)]
 struct Shard {
     epoch: u64,
-    log: BTreeMap<Position, LogRow>,
+    history: History,
+    log: BTreeMap<Position, Stored>,
     log_bytes: u64,
     newest: Position,
     removed: Position,
+}
+
+/// A row of the log, as it is kept.
+#[derive(Clone, Debug)]
+struct Stored {
+    run: RunId,
+    first_seq: u64,
+    count: u32,
+    events: Bytes,
+    checksum: u32,
+}
+
+impl Stored {
+    fn read(&self, position: Position) -> LogRow {
+        let Self { run, first_seq, count, .. } = *self;
+        let sealed = Sealed { position, run, first_seq, count, events: &self.events };
+        let whole = sealed.checksum() == self.checksum;
+        LogRow { position, run, first_seq, count, events: whole.then(|| self.events.clone()) }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -61,10 +83,24 @@ struct Blob {
 }
 
 impl State {
-    pub(super) fn claim(&mut self, shard: ShardId) -> Epoch {
+    pub(super) fn claim(&mut self, shard: ShardId, mark: Mark) -> Result<Epoch, Unmarked> {
         let shard = self.shards.entry(shard).or_default();
+        shard.history.begin(mark, shard.newest)?;
         shard.epoch += 1;
-        Epoch(shard.epoch)
+        Ok(Epoch(shard.epoch))
+    }
+
+    pub(super) fn history(&self, shard: ShardId) -> History {
+        self.shards.get(&shard).map(|shard| shard.history.clone()).unwrap_or_default()
+    }
+
+    pub(super) fn damage(&mut self, shard: ShardId, position: Position) -> bool {
+        let row = self.shards.get_mut(&shard).and_then(|shard| shard.log.get_mut(&position));
+        row.map(|row| row.checksum ^= 1).is_some()
+    }
+
+    pub(super) fn damage_snapshot(&mut self, run: RunId) -> bool {
+        self.snapshots.get_mut(&run).map(|(_, checksum)| *checksum ^= 1).is_some()
     }
 
     pub(super) fn epoch(&self, shard: ShardId) -> Epoch {
@@ -114,6 +150,7 @@ impl State {
                 created_at: create.created_at,
                 summary: Summary { updated_at: create.created_at, ..Summary::default() },
                 last_seq: 0,
+                quarantine: None,
             };
             let key = create.key.as_ref().map(|key| key.key.clone());
             self.runs.insert(append.run, Run { shard, row, key, rows: BTreeMap::new() });
@@ -126,12 +163,12 @@ impl State {
         shard.newest.0 += 1;
         let position = shard.newest;
         shard.log_bytes += append.events.len() as u64;
-        let row = LogRow {
-            position,
+        let row = Stored {
             run: append.run,
             first_seq: append.first_seq,
             count: append.count,
             events: append.events.clone(),
+            checksum: Sealed::of(append, position).checksum(),
         };
         shard.log.insert(position, row);
         run.rows.insert(append.first_seq, position);
@@ -145,8 +182,38 @@ impl State {
 
     pub(super) fn put_snapshot(&mut self, run: RunId, snapshot: &Snapshot) {
         if self.runs.contains_key(&run) {
-            self.snapshots.insert(run, snapshot.clone());
+            self.snapshots.insert(run, (snapshot.clone(), checksum::of_snapshot(run, snapshot)));
         }
+    }
+
+    pub(super) fn snapshot(&self, run: RunId) -> Option<Snapshot> {
+        let (snapshot, checksum) = self.snapshots.get(&run)?;
+        (checksum::of_snapshot(run, snapshot) == *checksum).then(|| snapshot.clone())
+    }
+
+    pub(super) fn quarantine(&mut self, run: RunId, quarantine: &Quarantine) {
+        if let Some(run) = self.runs.get_mut(&run) {
+            run.row.quarantine = Some(quarantine.clone());
+        }
+    }
+
+    pub(super) fn release(&mut self, run: RunId) -> bool {
+        self.runs.get_mut(&run).is_some_and(|run| run.row.quarantine.take().is_some())
+    }
+
+    pub(super) fn quarantined(
+        &self,
+        shard: ShardId,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Vec<(RunId, Quarantine)> {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.runs
+            .range((start, Bound::Unbounded))
+            .filter(|(_, run)| run.shard == shard)
+            .filter_map(|(id, run)| run.row.quarantine.clone().map(|quarantine| (*id, quarantine)))
+            .take(limit)
+            .collect()
     }
 
     pub(super) fn read_log(
@@ -158,11 +225,11 @@ impl State {
     ) -> Vec<LogRow> {
         let mut page = Page::new(max_rows, max_bytes);
         let Some(shard) = self.shards.get(&shard) else { return page.into_rows() };
-        for row in shard.log.range((Bound::Excluded(after), Bound::Unbounded)).map(|(_, row)| row) {
+        for (position, row) in shard.log.range((Bound::Excluded(after), Bound::Unbounded)) {
             if !page.admits(row.events.len()) {
                 break;
             }
-            page.push(row.clone());
+            page.push(row.read(*position), row.events.len());
         }
         page.into_rows()
     }
@@ -179,14 +246,15 @@ impl State {
         let Some(shard) = self.shards.get(&run.shard) else { return page.into_rows() };
         let first_row =
             run.rows.range(..=after_seq.saturating_add(1)).next_back().map_or(0, |(first_seq, _)| *first_seq);
-        for row in run.rows.range(first_row..).filter_map(|(_, position)| shard.log.get(position)) {
+        for (_, position) in run.rows.range(first_row..) {
+            let Some(row) = shard.log.get(position) else { continue };
             if row.first_seq + u64::from(row.count) - 1 <= after_seq {
                 continue;
             }
             if !page.admits(row.events.len()) {
                 break;
             }
-            page.push(row.clone());
+            page.push(row.read(*position), row.events.len());
         }
         page.into_rows()
     }
@@ -266,6 +334,26 @@ impl State {
         swept.blobs = blobs;
         swept.bytes += bytes;
         swept
+    }
+
+    /// Forgets eras of which nothing is left, among the `batch` eras after `after`. Returns where the next sweep begins.
+    pub(super) fn sweep_eras(&mut self, shard: ShardId, after: Position, batch: usize) -> Position {
+        let Some(shard) = self.shards.get_mut(&shard) else { return after };
+        let eras = shard.history.eras().iter().filter(|era| era.first > after).take(batch);
+        let eras: Vec<Era> = eras.copied().collect();
+        for era in &eras {
+            if let Some(last) = era.last
+                && last < shard.removed
+                && shard.log.range(era.first..=last).next().is_none()
+            {
+                shard.history.forget(era.first);
+            }
+        }
+        match eras.last() {
+            Some(era) if eras.len() == batch => era.first,
+            None if batch == 0 => after,
+            _ => Position(0),
+        }
     }
 
     /// The finished runs, in the order in which they finished.

@@ -40,10 +40,20 @@ pub(super) fn open_writing(database: &Path, options: &SqliteOptions) -> Result<C
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(database, flags).map_err(failed("open the database"))?;
+    refuse_read_only(&connection)?;
     common(&connection, options, options.cache_bytes)?;
     write_settings(&connection, options).map_err(failed("set up the database"))?;
     assert_durable(&connection)?;
     Ok(connection)
+}
+
+/// SQLite opens a file that it may not write for reading alone, and says so only at the first write.
+pub(super) fn refuse_read_only(connection: &Connection) -> Result<(), StoreError> {
+    if connection.is_readonly("main").map_err(failed("open the database"))? {
+        let source = "the file of the database may only be read; the daemon must be able to write it";
+        return Err(StoreError::Io { operation: "open the database", source: source.into() });
+    }
+    Ok(())
 }
 
 /// Opens a connection that only reads.

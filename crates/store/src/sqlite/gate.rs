@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::Connection;
 
+use super::checksums::Progress;
 use super::error::failed;
 use super::maintenance::Gauge;
-use super::{SqliteOptions, connection, probe, schema};
+use super::{SqliteOptions, checksums, connection, probe, schema};
 use crate::port::StoreError;
 
 /// Serialises writers within the process, so that SQLite's own lock waits only for other processes.
@@ -33,9 +34,11 @@ impl Gate {
         database: PathBuf,
         options: SqliteOptions,
         gauge: Arc<Gauge>,
+        progress: Progress<'_>,
     ) -> Result<Self, StoreError> {
         let mut connection = connection::open_writing(&database, &options)?;
         schema::migrate(&mut connection)?;
+        checksums::complete(&mut connection, options.migration_rows, progress)?;
         probe::check_tables(&connection)?;
         observe(&mut connection, &gauge)?;
         Ok(Self { database, options, gauge, connection: Mutex::new(Some(connection)) })
@@ -115,6 +118,8 @@ fn observe(connection: &mut Connection, gauge: &Arc<Gauge>) -> Result<(), StoreE
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use std::ops::ControlFlow;
+
     use super::*;
 
     #[test]
@@ -122,7 +127,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let options = SqliteOptions::default();
         let gauge = Arc::new(Gauge::new(&options));
-        let gate = Gate::open(folder.path().join("capataz.db"), options, gauge).unwrap();
+        let gate =
+            Gate::open(folder.path().join("capataz.db"), options, gauge, &mut |_| ControlFlow::Continue(()))
+                .unwrap();
         let synchronous = |durability| {
             let read = |connection: &Connection| {
                 let value = connection.pragma_query_value(None, "synchronous", |row| row.get::<_, i64>(0));
@@ -139,7 +146,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let options = SqliteOptions::default();
         let gauge = Arc::new(Gauge::new(&options));
-        let gate = Gate::open(folder.path().join("capataz.db"), options, gauge).unwrap();
+        let gate =
+            Gate::open(folder.path().join("capataz.db"), options, gauge, &mut |_| ControlFlow::Continue(()))
+                .unwrap();
         let insert = |connection: &Connection| {
             let sql = "INSERT INTO shards (shard, epoch) VALUES (7, 1)";
             connection.execute(sql, []).map_err(failed("test"))

@@ -7,7 +7,9 @@
 //! The file never shrinks; space that retention frees is reused.
 
 mod blobs;
+mod checksums;
 mod connection;
+mod eras;
 mod error;
 mod gate;
 mod labels;
@@ -19,6 +21,7 @@ mod schema;
 mod writer;
 
 use std::fmt;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,10 +29,11 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::port::{
-    AgentRow, BlobHash, Bounds, LogRow, Millis, Position, RunId, RunQuery, RunRow, ShardId, ShardWriter,
-    Snapshot, Store, StoreError,
+    self, AgentRow, BlobHash, Bounds, History, LogRow, Mark, Millis, Position, Quarantine, RunId, RunQuery,
+    RunRow, ShardId, ShardWriter, Snapshot, Store, StoreError,
 };
 use blobs::Blobs;
+pub use checksums::Migrated;
 use gate::Gate;
 use maintenance::{Gauge, Maintenance};
 use reader::Readers;
@@ -53,6 +57,8 @@ pub struct SqliteOptions {
     pub idle_readers: usize,
     /// The number of runs whose last event the writer remembers, to save a query. At most twice as many are kept.
     pub known_runs: usize,
+    /// The maximum number of rows in one transaction of a migration.
+    pub migration_rows: u32,
     /// The maximum number of pages (of 4 KiB), with which tests simulate a full disk.
     pub max_pages: Option<u32>,
 }
@@ -66,6 +72,7 @@ impl Default for SqliteOptions {
             cache_bytes: 16 << 20,
             idle_readers: 4,
             known_runs: 32_768,
+            migration_rows: 2_000,
             max_pages: None,
         }
     }
@@ -99,17 +106,32 @@ impl SqliteStore {
 
     /// Opens the database in the data folder. It makes both if they are missing, and migrates an older format.
     ///
-    /// The time does not depend on the size of the database, because the database is probed and not checked as a whole.
+    /// The time does not depend on the size of the database, because the database is probed and not checked as a whole;
+    /// only the first opening of an older format takes longer ([`SqliteStore::open_with_progress`]).
     ///
     /// # Errors
     /// [`StoreError::TooNew`] for the format of a newer version; [`StoreError::Corrupt`] for a file that is not a
     /// database of this program, or whose end is missing; [`StoreError::Io`] if the folder cannot be written.
     pub fn open(folder: &Path, options: SqliteOptions) -> Result<Self, StoreError> {
+        Self::open_with_progress(folder, options, &mut |_| ControlFlow::Continue(()))
+    }
+
+    /// Opens the database like [`SqliteStore::open`], and tells `progress` of each step of a migration that takes time,
+    /// once the step is durable. A migration that is interrupted, also by `progress`, goes on where it stood when the
+    /// database is opened again; until it is complete, no version can use the database.
+    ///
+    /// # Errors
+    /// Those of [`SqliteStore::open`], and [`StoreError::Closed`] if `progress` stops the migration.
+    pub fn open_with_progress(
+        folder: &Path,
+        options: SqliteOptions,
+        progress: &mut dyn FnMut(Migrated) -> ControlFlow<()>,
+    ) -> Result<Self, StoreError> {
         connection::create_folder(folder)?;
         let database = folder.join(DATABASE_FILE);
         probe::check_length(&database)?;
         let gauge = Arc::new(Gauge::new(&options));
-        let gate = Arc::new(Gate::open(database.clone(), options.clone(), Arc::clone(&gauge))?);
+        let gate = Arc::new(Gate::open(database.clone(), options.clone(), Arc::clone(&gauge), progress)?);
         let maintenance = Maintenance::start(&database, &options, gauge, Arc::clone(&gate))?;
         let shared = Shared {
             folder: folder.to_owned(),
@@ -124,12 +146,19 @@ impl SqliteStore {
 }
 
 impl Store for SqliteStore {
-    fn claim(&self, shard: ShardId) -> Result<Box<dyn ShardWriter>, StoreError> {
+    fn claim(&self, shard: ShardId, mark: Mark) -> Result<Box<dyn ShardWriter>, StoreError> {
         if shard != Self::SHARD {
             let source = format!("there is no shard {}: the embedded store has one", shard.0);
-            return Err(StoreError::Io { operation: "claim the shard", source: source.into() });
+            return Err(StoreError::Io { operation: port::CLAIM, source: source.into() });
         }
-        Ok(Box::new(writer::SqliteWriter::claim(Arc::clone(&self.shared))?))
+        Ok(Box::new(writer::SqliteWriter::claim(Arc::clone(&self.shared), mark)?))
+    }
+
+    fn history(&self, shard: ShardId) -> Result<History, StoreError> {
+        if shard != Self::SHARD {
+            return Ok(History::default());
+        }
+        self.shared.readers.history()
     }
 
     fn read_log(
@@ -184,6 +213,18 @@ impl Store for SqliteStore {
 
     fn snapshot(&self, run: RunId) -> Result<Option<Snapshot>, StoreError> {
         self.shared.readers.snapshot(run)
+    }
+
+    fn quarantined(
+        &self,
+        shard: ShardId,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Result<Vec<(RunId, Quarantine)>, StoreError> {
+        if shard != Self::SHARD {
+            return Ok(Vec::new());
+        }
+        self.shared.readers.quarantined(after, limit)
     }
 
     fn agents(&self) -> Result<Vec<AgentRow>, StoreError> {

@@ -9,15 +9,23 @@ use rusqlite::types::{Type, Value, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use super::error::{failed, integer, unsigned};
-use super::{SqliteOptions, SqliteStore, connection, labels};
+use super::{SqliteOptions, SqliteStore, checksums, connection, labels};
+use crate::checksum::{self, Sealed};
 use crate::page::Page;
 use crate::port::{
-    AgentRow, Bounds, LogRow, Millis, Position, RunId, RunQuery, RunRow, Snapshot, StoreError, Summary,
+    AgentRow, Bounds, Era, History, LogRow, Mark, Millis, Position, Quarantine, QuarantineReason, RunId,
+    RunQuery, RunRow, Snapshot, StoreError, Summary,
 };
 
+/// A row of the log with its checksum, which is beside the log for rows that were written before there were checksums.
+const LOG_COLUMNS: &str = "position, run, first_seq, count, events,
+    coalesce(checksum, (SELECT earlier.checksum FROM earlier_checksums AS earlier WHERE earlier.position = log.position))";
 const RUN_COLUMNS: &str =
     "runs.run, runs.kind, runs.name, runs.labels, runs.created_at, runs.status, runs.outcome,
-    runs.updated_at, runs.finished_at, runs.tasks_total, runs.tasks_settled, runs.last_seq";
+    runs.updated_at, runs.finished_at, runs.tasks_total, runs.tasks_settled, runs.last_seq, quarantined.reason,
+    quarantined.seq, quarantined.position, quarantined.detail, quarantined.at";
+/// A run's row, and why the run is quarantined, if it is.
+const RUNS: &str = "runs LEFT JOIN quarantined ON quarantined.run = runs.run";
 
 /// The reading connections, as many as there are concurrent reads.
 pub(super) struct Readers {
@@ -58,12 +66,11 @@ impl Readers {
         max_bytes: usize,
     ) -> Result<Vec<LogRow>, StoreError> {
         self.read("read the log", |connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT position, run, first_seq, count, events FROM log WHERE position > ?1
-                 ORDER BY position LIMIT ?2",
-            )?;
+            let mut statement = connection.prepare_cached(&format!(
+                "SELECT {LOG_COLUMNS} FROM log WHERE position > ?1 ORDER BY position LIMIT ?2"
+            ))?;
             let rows = statement.query(params![integer(after.0), limit(max_rows)])?;
-            page(rows, max_rows, max_bytes)
+            Ok(page(rows, max_rows, max_bytes)?.0)
         })
     }
 
@@ -75,16 +82,45 @@ impl Readers {
         max_bytes: usize,
     ) -> Result<Vec<LogRow>, StoreError> {
         self.read("read a run's log", |connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT position, run, first_seq, count, events FROM log
+            // One transaction, so that the run's last event is that of the same moment as its rows.
+            connection.prepare_cached("BEGIN")?.execute([])?;
+            let mut statement = connection.prepare_cached(&format!(
+                "SELECT {LOG_COLUMNS} FROM log
                  WHERE run = ?1 AND first_seq + count - 1 > ?2 AND first_seq >= coalesce(
                      (SELECT max(first_seq) FROM log WHERE run = ?1 AND first_seq <= ?2 + 1), 0)
-                 ORDER BY first_seq LIMIT ?3",
-            )?;
+                 ORDER BY first_seq LIMIT ?3"
+            ))?;
             // The bound is one less than the greatest integer, because the statement adds one.
-            let after_seq = integer(after_seq).min(i64::MAX - 1);
-            let rows = statement.query(params![run.0.as_bytes(), after_seq, limit(max_rows)])?;
-            page(rows, max_rows, max_bytes)
+            let bound = integer(after_seq).min(i64::MAX - 1);
+            let rows = statement.query(params![run.0.as_bytes(), bound, limit(max_rows)])?;
+            let (rows, all) = page(rows, max_rows, max_bytes)?;
+            let last_seq = match all {
+                true => connection
+                    .prepare_cached("SELECT last_seq FROM runs WHERE run = ?1")?
+                    .query_row([run.0.as_bytes()], |row| unsigned(row, 0))
+                    .optional()?,
+                false => None,
+            };
+            connection.prepare_cached("COMMIT")?.execute([])?;
+            let mut rows = with_gaps(run, after_seq, rows, last_seq);
+            rows.truncate(max_rows);
+            Ok(rows)
+        })
+    }
+
+    pub(super) fn history(&self) -> Result<History, StoreError> {
+        self.read("read the history of the shard", |connection| {
+            let mut statement = connection
+                .prepare_cached("SELECT mark, first, last FROM eras WHERE shard = ? ORDER BY first")?;
+            let era = |row: &Row<'_>| {
+                Ok(Era {
+                    mark: Mark(row.get(0)?),
+                    first: Position(unsigned(row, 1)?),
+                    last: optional(row, 2)?.map(Position),
+                })
+            };
+            let eras = statement.query_map([SqliteStore::SHARD.0], era)?;
+            eras.collect::<rusqlite::Result<_>>().map(History::new)
         })
     }
 
@@ -104,7 +140,7 @@ impl Readers {
 
     pub(super) fn get_run(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
         self.read("read a run", |connection| {
-            let sql = format!("SELECT {RUN_COLUMNS} FROM runs WHERE run = ?1");
+            let sql = format!("SELECT {RUN_COLUMNS} FROM {RUNS} WHERE runs.run = ?1");
             connection.prepare_cached(&sql)?.query_row([run.0.as_bytes()], run_row).optional()
         })
     }
@@ -131,13 +167,46 @@ impl Readers {
     }
 
     pub(super) fn snapshot(&self, run: RunId) -> Result<Option<Snapshot>, StoreError> {
-        self.read("read a snapshot", |connection| {
-            let mut statement =
-                connection.prepare_cached("SELECT seq, format, state FROM snapshots WHERE run = ?1")?;
+        let read = self.read("read a snapshot", |connection| {
+            let mut statement = connection
+                .prepare_cached("SELECT seq, format, state, checksum FROM snapshots WHERE run = ?1")?;
             let snapshot = |row: &Row<'_>| {
-                Ok(Snapshot { seq: unsigned(row, 0)?, format: row.get(1)?, state: blob(row, 2)? })
+                let whole = |snapshot: &Snapshot| {
+                    let checksum = checksums::column(checksum::of_snapshot(run, snapshot));
+                    row.get(3).is_ok_and(|stored: i32| stored == checksum)
+                };
+                Ok(snapshot_row(row, 0).ok().filter(whole))
             };
-            statement.query_row([run.0.as_bytes()], snapshot).optional()
+            Ok(statement.query_row([run.0.as_bytes()], snapshot).optional()?.flatten())
+        });
+        match read {
+            // A snapshot is a cache: whoever cannot read it reads the log.
+            Err(error @ StoreError::Corrupt { .. }) => {
+                tracing::warn!(%run, error = &error as &dyn std::error::Error, "a snapshot is damaged");
+                Ok(None)
+            }
+            read => read,
+        }
+    }
+
+    pub(super) fn quarantined(
+        &self,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Result<Vec<(RunId, Quarantine)>, StoreError> {
+        self.read("list quarantined runs", |connection| {
+            // Without a bound, the comparison includes the least id.
+            let comparison = if after.is_some() { ">" } else { ">=" };
+            let mut statement = connection.prepare_cached(&format!(
+                "SELECT run, reason, seq, position, detail, at FROM quarantined WHERE run {comparison} ?1
+                 ORDER BY run LIMIT ?2"
+            ))?;
+            let after = after.unwrap_or(RunId::MIN);
+            statement
+                .query_map(params![after.0.as_bytes(), self::limit(limit)], |row| {
+                    Ok((run_id(row, 0)?, quarantine(row, 1)?))
+                })?
+                .collect()
         })
     }
 
@@ -194,25 +263,85 @@ fn listing(query: &RunQuery) -> (String, Vec<Value>) {
     }
     let filter = if conditions.is_empty() { "1".to_owned() } else { conditions.join(" AND ") };
     values.push(Value::from(query.limit));
-    (format!("SELECT {RUN_COLUMNS} FROM {from}runs WHERE {filter} ORDER BY {id} DESC LIMIT ?"), values)
+    (format!("SELECT {RUN_COLUMNS} FROM {from}{RUNS} WHERE {filter} ORDER BY {id} DESC LIMIT ?"), values)
 }
 
-fn page(mut rows: rusqlite::Rows<'_>, max_rows: usize, max_bytes: usize) -> rusqlite::Result<Vec<LogRow>> {
+/// Reads one page, and returns whether it has all rows that there are.
+fn page(
+    mut rows: rusqlite::Rows<'_>,
+    max_rows: usize,
+    max_bytes: usize,
+) -> rusqlite::Result<(Vec<LogRow>, bool)> {
     let mut page = Page::new(max_rows, max_bytes);
+    let mut all = true;
     while let Some(row) = rows.next()? {
-        let events = bytes(row, 4)?;
-        if !page.admits(events.len()) {
+        let bytes = row.get_ref(4)?.as_blob().map_or(0, <[u8]>::len);
+        all = page.admits(bytes);
+        if !all {
             break;
         }
-        page.push(LogRow {
-            position: Position(unsigned(row, 0)?),
-            run: run_id(row, 1)?,
-            first_seq: unsigned(row, 2)?,
-            count: row.get(3)?,
-            events: Bytes::copy_from_slice(events),
-        });
+        page.push(log_row(row)?, bytes);
     }
-    Ok(page.into_rows())
+    let rows = page.into_rows();
+    all &= rows.len() < max_rows;
+    Ok((rows, all))
+}
+
+/// Reads a row of the log, whatever is in its columns.
+fn log_row(row: &Row<'_>) -> rusqlite::Result<LogRow> {
+    let checksum: Option<i32> = row.get(5).unwrap_or_default();
+    let whole =
+        |sealed: &Sealed<'_>| checksum.is_some_and(|stored| stored == checksums::column(sealed.checksum()));
+    Ok(LogRow {
+        position: Position(unsigned(row, 0)?),
+        run: run_id(row, 1).unwrap_or(RunId::MIN),
+        first_seq: unsigned(row, 2).unwrap_or_default(),
+        count: row.get(3).unwrap_or_default(),
+        events: sealed(row).filter(whole).map(|sealed| Bytes::copy_from_slice(sealed.events)),
+    })
+}
+
+/// What the checksum of a row of the log covers; `None` if a column has not even the right type.
+pub(super) fn sealed<'row>(row: &'row Row<'_>) -> Option<Sealed<'row>> {
+    Some(Sealed {
+        position: Position(unsigned(row, 0).ok()?),
+        run: run_id(row, 1).ok()?,
+        first_seq: unsigned(row, 2).ok()?,
+        count: row.get(3).ok()?,
+        events: bytes(row, 4).ok()?,
+    })
+}
+
+/// Adds a row without events wherever rows are missing. `last_seq` is the run's last event, if the rows are all that
+/// there are.
+fn with_gaps(run: RunId, after_seq: u64, rows: Vec<LogRow>, last_seq: Option<u64>) -> Vec<LogRow> {
+    let missing = |first_seq: u64, last_seq: u64| LogRow {
+        position: Position(0),
+        run,
+        first_seq,
+        count: u32::try_from(last_seq - first_seq + 1).unwrap_or(u32::MAX),
+        events: None,
+    };
+    let mut next = after_seq.saturating_add(1);
+    let mut complete = Vec::with_capacity(rows.len());
+    let mut rows = rows.into_iter();
+    for row in rows.by_ref() {
+        if row.events.is_none() {
+            // Nothing can be computed from a damaged row, so what comes after it is not looked at.
+            complete.push(row);
+            complete.extend(rows);
+            return complete;
+        }
+        if row.first_seq > next {
+            complete.push(missing(next, row.first_seq - 1));
+        }
+        next = row.first_seq.saturating_add(u64::from(row.count));
+        complete.push(row);
+    }
+    if let Some(last_seq) = last_seq.filter(|last_seq| *last_seq >= next) {
+        complete.push(missing(next, last_seq));
+    }
+    complete
 }
 
 fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
@@ -236,7 +365,37 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
             tasks_settled: row.get(10)?,
         },
         last_seq: unsigned(row, 11)?,
+        quarantine: match row.get_ref(12)? {
+            ValueRef::Null => None,
+            _ => Some(quarantine(row, 12)?),
+        },
     })
+}
+
+/// Reads a quarantine from five columns, the first of which is `first`.
+fn quarantine(row: &Row<'_>, first: usize) -> rusqlite::Result<Quarantine> {
+    let number: u32 = row.get(first)?;
+    let unknown = || rusqlite::Error::IntegralValueOutOfRange(first, i64::from(number));
+    Ok(Quarantine {
+        reason: QuarantineReason::from_number(number).ok_or_else(unknown)?,
+        seq: unsigned(row, first + 1)?,
+        position: optional(row, first + 2)?.map(Position),
+        detail: row.get(first + 3)?,
+        at: Millis(row.get(first + 4)?),
+    })
+}
+
+/// Reads a snapshot from three columns, the first of which is `first`.
+fn snapshot_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Snapshot> {
+    Ok(Snapshot { seq: unsigned(row, first)?, format: row.get(first + 1)?, state: blob(row, first + 2)? })
+}
+
+/// Reads a column that is NULL or never negative.
+fn optional(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<u64>> {
+    match row.get_ref(column)? {
+        ValueRef::Null => Ok(None),
+        _ => unsigned(row, column).map(Some),
+    }
 }
 
 pub(super) fn run_id(row: &Row<'_>, column: usize) -> rusqlite::Result<RunId> {

@@ -10,7 +10,7 @@ use super::error::{integer, unsigned};
 use super::gate::Durability;
 use super::reader::run_id;
 use super::writer::{SqliteWriter, cached};
-use super::{SqliteStore, labels};
+use super::{SqliteStore, eras, labels};
 use crate::port::{BlobHash, Millis, Retention, RunId, StoreError, Swept};
 
 /// A finished run that may be removed.
@@ -26,6 +26,7 @@ impl SqliteWriter {
         let mut swept = self.owned("remove old runs", Durability::Now, |writer, connection| {
             let mut swept = writer.sweep_runs(connection, retention)?;
             swept.keys = sweep_keys(connection, retention)?;
+            writer.eras_swept = eras::sweep(connection, writer.eras_swept, retention.batch)?;
             Ok(swept)
         })?;
         let (blobs, bytes) = self.sweep_blobs(retention)?;
@@ -134,8 +135,14 @@ fn remove_run(connection: &Connection, candidate: &Candidate) -> rusqlite::Resul
             bytes += unsigned(row, 1)?;
         }
     }
+    cached(
+        connection,
+        "DELETE FROM earlier_checksums WHERE position IN (SELECT position FROM log WHERE run = ?)",
+    )?
+    .execute([run])?;
     cached(connection, "DELETE FROM log WHERE run = ?")?.execute([run])?;
     cached(connection, "DELETE FROM snapshots WHERE run = ?")?.execute([run])?;
+    cached(connection, "DELETE FROM quarantined WHERE run = ?")?.execute([run])?;
     cached(
         connection,
         "UPDATE blobs SET refs = refs - 1 WHERE hash IN (SELECT hash FROM blob_refs WHERE run = ?)",

@@ -7,10 +7,10 @@ use crate::port::StoreError;
 
 /// The migrations. Number `n` (from 0) leads from format `n` to `n + 1`; `PRAGMA user_version` contains the format's
 /// number.
-const MIGRATIONS: &[&str] = &[FIRST, EVENTS_OF_FORMAT_2];
+const MIGRATIONS: &[&str] = &[FIRST, EVENTS_OF_FORMAT_2, WHOLE_OR_NOT];
 
 /// The format of stored events that this version reads; see `min_reader` in `meta`.
-const READER: u32 = 2;
+const READER: u32 = 3;
 
 /// The value of `PRAGMA application_id`: "CPTZ".
 const APPLICATION: i64 = 0x4350_545A;
@@ -88,7 +88,37 @@ CREATE INDEX blob_refs_hash ON blob_refs (hash);
 /// From here on events of format 2 are written, which a version that reads format 1 alone must not fold.
 const EVENTS_OF_FORMAT_2: &str = "UPDATE meta SET value = max(value, 2) WHERE name = 'min_reader';";
 
-/// Migrates the database to the format of this version. Each step is one transaction.
+/// From here on rows say whether they are whole, claims have marks, and runs may be quarantined. Events of format 3 are
+/// written.
+/// - A column that is added at the end of a row changes no row. The rows that are there keep NULL in it, and their
+///   checksums are in `earlier_checksums`, so that the log is not written again. They are computed afterwards, in batches
+///   (`checksums.rs`); `meta` says up to which position they are.
+/// - A snapshot is a cache: one without a checksum is none.
+/// - A daemon of the version before that still works on the database is fenced, because its rows have no checksums.
+/// - What is there belongs to an era with the mark 0, which ends with the next claim.
+/// - `eras.last` is NULL for the era of the newest claim.
+/// - `quarantined` is a table of its own, because it is almost always empty and `runs` is written with every append.
+const WHOLE_OR_NOT: &str = "
+UPDATE meta SET value = max(value, 3) WHERE name = 'min_reader';
+ALTER TABLE log ADD COLUMN checksum INTEGER;
+ALTER TABLE snapshots ADD COLUMN checksum INTEGER;
+CREATE TABLE earlier_checksums (position INTEGER PRIMARY KEY, checksum INTEGER NOT NULL);
+INSERT INTO meta (name, value) VALUES ('log_sealed', 0);
+
+UPDATE shards SET epoch = epoch + 1;
+CREATE TABLE eras (
+    shard INTEGER, first INTEGER, mark INTEGER NOT NULL, last INTEGER, PRIMARY KEY (shard, first)
+) WITHOUT ROWID;
+INSERT INTO eras (shard, first, mark)
+SELECT shard, 1, 0 FROM shards WHERE removed > 0 OR EXISTS (SELECT 1 FROM log);
+
+CREATE TABLE quarantined (
+    run BLOB PRIMARY KEY, reason INTEGER NOT NULL, seq INTEGER NOT NULL, position INTEGER, detail TEXT NOT NULL,
+    at INTEGER NOT NULL
+) WITHOUT ROWID;
+";
+
+/// Migrates the tables to the format of this version. Each step is one transaction.
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     migrate_with(connection, MIGRATIONS)
 }
@@ -182,11 +212,42 @@ mod tests {
     fn a_newer_format_is_refused_by_its_number_and_by_that_of_its_events() {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection).unwrap();
-        connection.execute("UPDATE meta SET value = 3 WHERE name = 'min_reader'", []).unwrap();
-        assert!(matches!(migrate(&mut connection), Err(StoreError::TooNew { found: 3, supported: 2 })));
-        let newer = [FIRST, EVENTS_OF_FORMAT_2, "CREATE TABLE next (x)"];
+        connection.execute("UPDATE meta SET value = 4 WHERE name = 'min_reader'", []).unwrap();
+        assert!(matches!(migrate(&mut connection), Err(StoreError::TooNew { found: 4, supported: 3 })));
+        let newer = [FIRST, EVENTS_OF_FORMAT_2, WHOLE_OR_NOT, "CREATE TABLE next (x)"];
         migrate_with(&mut connection, &newer).unwrap_err();
-        assert!(matches!(migrate(&mut connection), Err(StoreError::TooNew { found: 3, supported: 2 })));
+        assert!(matches!(migrate(&mut connection), Err(StoreError::TooNew { found: 4, supported: 3 })));
+    }
+
+    #[test]
+    fn a_version_of_format_2_refuses_a_database_from_the_first_step_of_its_migration() {
+        let format_2 = [FIRST, EVENTS_OF_FORMAT_2];
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate_with(&mut connection, &format_2).unwrap();
+        migrate_with(&mut connection, &format_2).unwrap();
+        // The tables are changed, and no row has its checksum yet.
+        migrate(&mut connection).unwrap();
+        let refused = migrate_with(&mut connection, &format_2);
+        assert!(matches!(refused, Err(StoreError::TooNew { found: 3, supported: 2 })), "{refused:?}");
+    }
+
+    #[test]
+    fn what_was_written_before_marks_is_an_era_and_nothing_is_none() {
+        let eras = |sql: &str| -> Vec<(u32, u32, u32, Option<u32>)> {
+            let mut connection = Connection::open_in_memory().unwrap();
+            migrate_with(&mut connection, &[FIRST, EVENTS_OF_FORMAT_2]).unwrap();
+            connection.execute_batch(sql).unwrap();
+            migrate(&mut connection).unwrap();
+            let mut statement = connection.prepare("SELECT shard, first, mark, last FROM eras").unwrap();
+            let era = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
+            statement.query_map([], era).unwrap().collect::<Result<_, _>>().unwrap()
+        };
+        assert_eq!(eras(""), []);
+        assert_eq!(eras("INSERT INTO shards (shard, epoch) VALUES (0, 4)"), []);
+        assert_eq!(eras("INSERT INTO shards (shard, epoch, removed) VALUES (0, 4, 9)"), [(0, 1, 0, None)]);
+        let row = "INSERT INTO shards (shard, epoch) VALUES (0, 4);
+            INSERT INTO log (run, first_seq, count, appended, events) VALUES (x'00', 1, 1, 0, x'')";
+        assert_eq!(eras(row), [(0, 1, 0, None)]);
     }
 
     #[test]
@@ -200,7 +261,7 @@ mod tests {
         };
         assert_eq!((reader(&connection), version(&connection).unwrap()), (1, 1));
         migrate(&mut connection).unwrap();
-        assert_eq!((reader(&connection), version(&connection).unwrap()), (2, 2));
+        assert_eq!((reader(&connection), version(&connection).unwrap()), (3, 3));
     }
 
     #[track_caller]

@@ -14,10 +14,11 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 use super::error::{failed, integer, unsigned};
 use super::gate::Durability;
 use super::reader::run_id;
-use super::{Shared, SqliteStore, labels};
+use super::{Shared, SqliteStore, checksums, eras, labels};
+use crate::checksum::{self, Sealed};
 use crate::port::{
-    self, AgentRow, Append, AppendOutcome, Create, Epoch, IdempotencyKey, Position, Retention, RunId,
-    ShardWriter, Snapshot, StoreError, Summary, Swept,
+    self, AgentRow, Append, AppendOutcome, Create, Epoch, IdempotencyKey, Mark, Position, Quarantine,
+    Retention, RunId, ShardWriter, Snapshot, StoreError, Summary, Swept, Unmarked,
 };
 
 const COMMIT: &str = "commit appends";
@@ -32,15 +33,22 @@ pub(super) struct SqliteWriter {
     pub(super) appended: u64,
     /// The bytes of events that retention removed.
     pub(super) removed_bytes: u64,
+    /// The first position of the era at which the last sweep ended.
+    pub(super) eras_swept: Position,
     pub(super) tails: Tails,
     /// True after a failed transaction, when this writer's state may differ from the database.
     pub(super) failed: bool,
 }
 
 impl SqliteWriter {
-    pub(super) fn claim(shared: Arc<Shared>) -> Result<Self, StoreError> {
-        shared.gate.transact("claim the shard", Durability::Now, |connection| {
-            take_over(connection, &shared).map_err(failed("claim the shard"))
+    pub(super) fn claim(shared: Arc<Shared>, mark: Mark) -> Result<Self, StoreError> {
+        shared.gate.transact(port::CLAIM, Durability::Now, |connection| {
+            let writer = take_over(connection, &shared).map_err(failed(port::CLAIM))?;
+            let begun =
+                eras::begin(connection, mark, Position(writer.position)).map_err(failed(port::CLAIM))?;
+            let refused =
+                |unmarked: Unmarked| StoreError::Io { operation: port::CLAIM, source: unmarked.into() };
+            begun.map(|()| writer).map_err(refused)
         })
     }
 
@@ -125,7 +133,8 @@ impl SqliteWriter {
         self.appended += append.events.len() as u64;
         cached(
             connection,
-            "INSERT INTO log (position, run, first_seq, count, appended, events) VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT INTO log (position, run, first_seq, count, appended, events, checksum)
+             VALUES (?, ?, ?, ?, ?, ?, ?)",
         )?
         .execute(params![
             integer(self.position),
@@ -134,6 +143,7 @@ impl SqliteWriter {
             append.count,
             integer(self.appended),
             &append.events[..],
+            checksums::column(Sealed::of(append, Position(self.position)).checksum()),
         ])?;
         for blob in &append.blobs {
             let new = cached(connection, "INSERT OR IGNORE INTO blob_refs (run, hash) VALUES (?, ?)")?
@@ -246,12 +256,46 @@ impl ShardWriter for SqliteWriter {
         self.owned("write a snapshot", Durability::Later, |_, connection| {
             cached(
                 connection,
-                "INSERT INTO snapshots (run, seq, format, state)
-                 SELECT ?1, ?2, ?3, ?4 WHERE EXISTS (SELECT 1 FROM runs WHERE run = ?1)
-                 ON CONFLICT (run) DO UPDATE SET seq = excluded.seq, format = excluded.format, state = excluded.state",
+                "INSERT INTO snapshots (run, seq, format, state, checksum)
+                 SELECT ?1, ?2, ?3, ?4, ?5 WHERE EXISTS (SELECT 1 FROM runs WHERE run = ?1)
+                 ON CONFLICT (run) DO UPDATE SET seq = excluded.seq, format = excluded.format, state = excluded.state,
+                     checksum = excluded.checksum",
             )?
-            .execute(params![run.0.as_bytes(), integer(snapshot.seq), snapshot.format, &snapshot.state[..]])
+            .execute(params![
+                run.0.as_bytes(),
+                integer(snapshot.seq),
+                snapshot.format,
+                &snapshot.state[..],
+                checksums::column(checksum::of_snapshot(run, snapshot)),
+            ])
             .map(drop)
+        })
+    }
+
+    fn quarantine(&mut self, run: RunId, quarantine: &Quarantine) -> Result<(), StoreError> {
+        self.owned("quarantine a run", Durability::Now, |_, connection| {
+            cached(
+                connection,
+                "INSERT OR REPLACE INTO quarantined (run, reason, seq, position, detail, at)
+                 SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE EXISTS (SELECT 1 FROM runs WHERE run = ?1)",
+            )?
+            .execute(params![
+                run.0.as_bytes(),
+                quarantine.reason.number(),
+                integer(quarantine.seq),
+                quarantine.position.map(|position| integer(position.0)),
+                quarantine.detail,
+                quarantine.at.0,
+            ])
+            .map(drop)
+        })
+    }
+
+    fn release(&mut self, run: RunId) -> Result<bool, StoreError> {
+        self.owned("release a run", Durability::Now, |_, connection| {
+            cached(connection, "DELETE FROM quarantined WHERE run = ?")?
+                .execute([run.0.as_bytes()])
+                .map(|removed| removed > 0)
         })
     }
 
@@ -309,6 +353,7 @@ fn take_over(connection: &Connection, shared: &Arc<Shared>) -> rusqlite::Result<
         position: last.0.max(removed),
         appended: last.1.max(appended),
         removed_bytes,
+        eras_swept: Position(0),
         tails: Tails::new(shared.known_runs),
         failed: false,
     })
