@@ -225,7 +225,7 @@ fn a_damaged_page_fails_the_reads_that_meet_it_and_no_others() {
         let mut failed = 0;
         for (number, row) in (0..RUNS).zip(&rows) {
             match store.read_run(run_id(number), 0, ALL, ALL) {
-                Ok(read) => assert_eq!(read, [row.clone()]),
+                Ok(read) => assert_eq!(read, std::slice::from_ref(row)),
                 Err(StoreError::Corrupt { .. }) => failed += 1,
                 Err(error) => panic!("{error:?}"),
             }

@@ -144,6 +144,48 @@ fn a_migration_that_is_stopped_after_any_step_goes_on_where_it_stood() {
     earlier.check(&steps(folder.path(), usize::MAX).1.unwrap());
 }
 
+/// The folder that a daemon of format 2 has left behind; see its README.
+#[test]
+fn the_folder_of_a_daemon_is_migrated_with_a_stop_after_each_step() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cli/tests/fixtures/data-format-2/data");
+    let folder = tempdir().unwrap();
+    fs::copy(fixture.join(DATABASE_FILE), folder.path().join(DATABASE_FILE)).unwrap();
+    let rows: Vec<(u32, u32, u32, Vec<u8>)> = {
+        let database = database(folder.path());
+        let mut statement =
+            database.prepare("SELECT position, first_seq, count, events FROM log ORDER BY position").unwrap();
+        let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
+        statement.query_map([], row).unwrap().collect::<Result<_, _>>().unwrap()
+    };
+    assert!(rows.len() > 1_000);
+    let mut stops = 0;
+    let store = loop {
+        let mut told = 0;
+        let opened = SqliteStore::open_with_progress(folder.path(), options(100), &mut |_| {
+            told += 1;
+            if told == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        match opened {
+            Ok(store) => break store,
+            Err(StoreError::Closed) => stops += 1,
+            Err(error) => panic!("{error:?}"),
+        }
+    };
+    assert_eq!(stops, rows.len().div_ceil(100));
+    let read = whole_log(&store);
+    assert_eq!(read.len(), rows.len());
+    for (row, (position, first_seq, count, events)) in read.iter().zip(rows) {
+        assert_eq!((row.position.0, row.first_seq, row.count), (position.into(), first_seq.into(), count));
+        assert_eq!(row.events.as_deref(), Some(&events[..]));
+    }
+    for row in store.list_runs(&everything()).unwrap() {
+        let rows = store.read_run(row.run, 0, ALL, ALL).unwrap();
+        assert!(rows.iter().all(|row| row.events.is_some()), "{row:?}");
+    }
+    let mut writer = claim(&store);
+    accept(&mut *writer, &[creation(1)]);
+}
+
 #[test]
 fn a_fresh_folder_has_nothing_to_migrate() {
     let folder = tempdir().unwrap();

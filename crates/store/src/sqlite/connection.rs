@@ -48,7 +48,7 @@ pub(super) fn open_writing(database: &Path, options: &SqliteOptions) -> Result<C
 }
 
 /// SQLite opens a file that it may not write for reading alone, and says so only at the first write.
-pub(super) fn refuse_read_only(connection: &Connection) -> Result<(), StoreError> {
+fn refuse_read_only(connection: &Connection) -> Result<(), StoreError> {
     if connection.is_readonly("main").map_err(failed("open the database"))? {
         let source = "the file of the database may only be read; the daemon must be able to write it";
         return Err(StoreError::Io { operation: "open the database", source: source.into() });
@@ -120,4 +120,23 @@ fn assert_durable(connection: &Connection) -> Result<(), StoreError> {
     }
     let found = format!("journal_mode is {journal}, synchronous is {synchronous}");
     Err(StoreError::Io { operation: "make the database durable", source: found.into() })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    /// What SQLite does by itself with a file, or a file system, that may not be written.
+    #[test]
+    fn a_connection_that_may_only_read_is_refused_in_words() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("capataz.db");
+        let options = SqliteOptions::default();
+        refuse_read_only(&open_writing(&database, &options).unwrap()).unwrap();
+        let refused = refuse_read_only(&open_reading(&database, &options).unwrap()).unwrap_err();
+        assert_eq!(refused.to_string(), "the store could not open the database");
+        let reason = std::error::Error::source(&refused).unwrap().to_string();
+        assert!(reason.contains("may only be read"), "{reason}");
+    }
 }
