@@ -5,6 +5,7 @@
 //!
 //! Begin reading with [`port`]; [`memory`] is its simplest implementation.
 
+mod blob;
 mod checksum;
 #[cfg(feature = "conformance")]
 pub mod conformance;

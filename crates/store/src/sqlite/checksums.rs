@@ -14,7 +14,7 @@ use crate::port::StoreError;
 const OPERATION: &str = "migrate the database";
 
 /// The bytes of events after which a batch ends.
-const BATCH_BYTES: usize = 16 << 20;
+const MIGRATION_BYTES: usize = 16 << 20;
 
 /// The fact in `meta` up to which position the rows have their checksums. It is removed when all have.
 const PENDING: &str = "log_sealed";
@@ -132,7 +132,7 @@ fn read(connection: &Connection, after: i64, most: u32) -> rusqlite::Result<Batc
     )?;
     let mut rows = statement.query(params![after, most])?;
     let (mut batch, mut bytes) = (Batch::default(), 0);
-    while bytes <= BATCH_BYTES
+    while bytes <= MIGRATION_BYTES
         && let Some(row) = rows.next()?
     {
         bytes += row.get_ref(4)?.as_blob().map_or(0, <[u8]>::len);

@@ -18,6 +18,7 @@ mod probe;
 mod reader;
 mod retention;
 mod schema;
+mod tails;
 mod writer;
 
 use std::fmt;

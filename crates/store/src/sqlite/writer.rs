@@ -1,12 +1,6 @@
 //! [`SqliteWriter`]: commits. The hot path is one insert into the log and one write to the run's row for each append.
 //! The order of the writes ensures that a refusal is known before anything of the append is written.
 
-#![expect(
-    clippy::disallowed_types,
-    reason = "the cache of known runs is looked up on every append and never iterated"
-)]
-
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
@@ -14,6 +8,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 use super::error::{failed, integer, unsigned};
 use super::gate::Durability;
 use super::reader::run_id;
+use super::tails::Tails;
 use super::{Shared, SqliteStore, checksums, eras, labels};
 use crate::checksum::{self, Sealed};
 use crate::port::{
@@ -396,34 +391,5 @@ fn update_run(connection: &Connection, append: &Append) -> rusqlite::Result<()> 
     match updated {
         1 => Ok(()),
         _ => Err(rusqlite::Error::QueryReturnedNoRows),
-    }
-}
-
-/// The last sequence numbers of recently written runs. Two generations keep the memory bounded without a list of uses.
-pub(super) struct Tails {
-    young: HashMap<RunId, u64>,
-    old: HashMap<RunId, u64>,
-    generation: usize,
-}
-
-impl Tails {
-    fn new(generation: usize) -> Self {
-        Self { young: HashMap::new(), old: HashMap::new(), generation }
-    }
-
-    fn get(&self, run: RunId) -> Option<u64> {
-        self.young.get(&run).or_else(|| self.old.get(&run)).copied()
-    }
-
-    fn set(&mut self, run: RunId, last_seq: u64) {
-        if self.young.len() >= self.generation {
-            self.old = std::mem::take(&mut self.young);
-        }
-        self.young.insert(run, last_seq);
-    }
-
-    pub(super) fn forget(&mut self, run: RunId) {
-        self.young.remove(&run);
-        self.old.remove(&run);
     }
 }
