@@ -66,6 +66,8 @@ pub enum Input {
     Lease {
         task: TaskRef,
         worker: String,
+        /// The mark of the claim under which the lease is given; 0 where there is none.
+        mark: u32,
     },
     /// The holder of a lease is gone, silent, or gave the task back unbegun.
     #[serde(skip)]

@@ -31,7 +31,7 @@ mod view;
 
 pub use capataz_contracts::browser::{BROWSER_AGENT, BROWSER_MEDIA_TYPE};
 pub use capataz_policy::planted;
-pub use decide::{Decision, Refusal, StartRun, Work, decide, start};
+pub use decide::{Decision, Refusal, StartRun, Work, decide, mark_of, start};
 pub use effect::Effect;
 pub use fold::EVENT_FORMAT;
 pub use fold::bytes::{MAX_RUN_BYTES, RunLimits};

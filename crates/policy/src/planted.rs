@@ -26,10 +26,11 @@ pub enum Fault {
     LostMessageUnnoticed,
     DeadlineFromTheWallAlone,
     ClockForgottenWithTheShard,
+    MarkNotChecked,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 20] = [
+    pub const ALL: [Fault; 21] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -50,6 +51,7 @@ impl Fault {
         Fault::LostMessageUnnoticed,
         Fault::DeadlineFromTheWallAlone,
         Fault::ClockForgottenWithTheShard,
+        Fault::MarkNotChecked,
     ];
 }
 

@@ -1,11 +1,11 @@
 //! What subscribers and others read of the shards' thread: the newest events, and bells.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use capataz_contracts::v1;
 use capataz_shard::feed::Ring;
-use capataz_store::{Position, RunId, ShardId};
+use capataz_store::{History, Position, RunId, ShardId};
 use tokio::sync::{broadcast, watch};
 
 /// Scripts that may have ended before their browsers are seen to; beyond them the store is asked.
@@ -23,6 +23,7 @@ pub(crate) struct Shared {
 /// One shard's newest events.
 pub(crate) struct Feed {
     ring: Mutex<Ring>,
+    history: Mutex<Arc<History>>,
     pub(crate) newest: watch::Sender<Position>,
 }
 
@@ -30,13 +31,22 @@ impl Feed {
     pub(crate) fn ring(&self) -> MutexGuard<'_, Ring> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Which positions were written under which claims.
+    pub(crate) fn history(&self) -> Arc<History> {
+        Arc::clone(&self.history.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn set_history(&self, history: History) {
+        *self.history.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(history);
+    }
 }
 
 impl Shared {
     pub(crate) fn new(shards: &[ShardId], ring_bytes: usize, progress_backlog: usize) -> Self {
         let feed = |shard: &ShardId| {
             let ring = Mutex::new(Ring::new(Position(0), ring_bytes));
-            (*shard, Feed { ring, newest: watch::Sender::new(Position(0)) })
+            (*shard, Feed { ring, history: Mutex::default(), newest: watch::Sender::new(Position(0)) })
         };
         Self {
             feeds: shards.iter().map(feed).collect(),

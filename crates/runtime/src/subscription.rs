@@ -3,21 +3,18 @@
 use std::sync::Arc;
 
 use capataz_contracts::v1;
-use capataz_shard::feed::{Cursor, Filter, Reader, Step};
+use capataz_shard::feed::{Cursor, Filter, Placed, Reader, Step, Unservable};
 use capataz_store::{ShardId, StoreError};
 use tokio::sync::{broadcast, watch};
 
 use crate::runtime::Runtime;
+use crate::shared::Feed;
 
 /// Why a subscription cannot begin.
 #[derive(Debug, thiserror::Error)]
 pub enum CursorError {
-    /// Retention has removed events after the cursor.
-    #[error("events after the cursor were removed by retention")]
-    TooOld { oldest: Cursor },
-    /// The cursor speaks of events that the log does not have.
-    #[error("the cursor lies after the newest event")]
-    FromTheFuture,
+    #[error(transparent)]
+    Unservable(#[from] Unservable),
     #[error("the log cannot be read")]
     Store(#[source] StoreError),
 }
@@ -48,7 +45,7 @@ impl Subscription {
         runtime: &Runtime,
         shard: ShardId,
         filter: Filter,
-        cursor: Option<Cursor>,
+        cursor: Option<Placed>,
         max_batch: usize,
         progress: bool,
     ) -> Result<Self, CursorError> {
@@ -56,13 +53,9 @@ impl Subscription {
         let Some(feed) = shared.feed(shard) else { return Err(CursorError::Store(StoreError::Closed)) };
         let store = Arc::clone(runtime.store());
         let bounds = blocking(move || store.bounds(shard)).await.map_err(CursorError::Store)?;
-        let oldest = Cursor::behind(bounds.removed);
         let cursor = match cursor {
             None => Cursor::behind(bounds.newest),
-            Some(cursor) if cursor == Cursor::default() => oldest,
-            Some(cursor) if cursor.position < bounds.removed => return Err(CursorError::TooOld { oldest }),
-            Some(cursor) if cursor.position > bounds.newest => return Err(CursorError::FromTheFuture),
-            Some(cursor) => cursor,
+            Some(placed) => placed.check(bounds, &feed.history())?,
         };
         Ok(Self {
             reader: Some(Reader::new(shard, filter, cursor, max_batch)),
@@ -71,6 +64,13 @@ impl Subscription {
             newest: feed.newest.subscribe(),
             progress: progress.then(|| shared.progress.subscribe()),
         })
+    }
+
+    /// Marks cursors of this subscription, so that another history knows them for not its own.
+    #[must_use]
+    pub fn marks(&self) -> impl Fn(Cursor) -> Placed + use<> {
+        let history = self.runtime.shared().feed(self.shard).map(Feed::history).unwrap_or_default();
+        move |cursor| Placed::new(cursor, &history)
     }
 
     /// The next events, or the news that there are none now; waits at the end of the log for what comes.

@@ -314,6 +314,7 @@ impl Turning {
             Told::Claimed { shard, recovered, newest } => {
                 self.memory.delays.remove(&shard);
                 if let Some(feed) = self.shared.feed(shard) {
+                    feed.set_history(recovered.history.clone());
                     // What the log holds and nobody was told of lies before the new ring.
                     *feed.ring() = Ring::new(newest, self.ring_bytes);
                     feed.newest.send_replace(newest);

@@ -16,6 +16,7 @@ use capataz_policy::executor;
 use capataz_store::{LogRow, Position, RunId, RunRow, ShardId, Store, StoreError};
 use prost::Message;
 
+pub use crate::cursor::{Cursor, Placed, Unservable};
 use crate::shard::Published;
 
 /// Rows and bytes that one read of the log takes at most.
@@ -88,24 +89,6 @@ pub struct Delivered {
     pub event: Bytes,
     /// Resume here for what comes after this event.
     pub cursor: Cursor,
-}
-
-/// A place in a shard's order of events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Cursor {
-    /// Every append up to this position was delivered.
-    pub position: Position,
-    /// The append that was delivered in part, where there is one, and how many of its events.
-    pub partial: Position,
-    pub sent: u32,
-}
-
-impl Cursor {
-    /// Behind the append at this position.
-    #[must_use]
-    pub fn behind(position: Position) -> Self {
-        Self { position, partial: Position(0), sent: 0 }
-    }
 }
 
 /// What one step of a reader found.

@@ -323,11 +323,17 @@ pub fn claim(
         let agent = v1::Agent::decode(row.agent).ok()?;
         Some(KnownAgent { agent, source: v1::AgentSource::Worker, last_seen: Some(row.last_seen) })
     });
-    let recovered =
-        Recovered { epoch, runs, sessions: sessions.into_iter().collect(), agents: agents.collect() };
+    let recovered = Recovered {
+        epoch,
+        history: store.history(shard)?,
+        runs,
+        sessions: sessions.into_iter().collect(),
+        agents: agents.collect(),
+    };
     let newest = store.bounds(shard)?.newest;
     Ok((writer, recovered, newest))
 }
+
 /// Reads a run: its snapshot, where there is one of this format, and the events after it.
 ///
 /// # Errors

@@ -18,6 +18,7 @@
 
 mod api;
 mod commits;
+mod cursor;
 pub mod driver;
 pub mod feed;
 mod forms;

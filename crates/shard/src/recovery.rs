@@ -14,6 +14,7 @@ impl Shard {
             return;
         }
         self.mode = Mode::Running;
+        self.history = recovered.history;
         for (run, state) in recovered.runs {
             if !state.is_finished() {
                 self.take_up(run, state);

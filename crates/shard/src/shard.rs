@@ -6,9 +6,10 @@ use bytes::Bytes;
 use capataz_contracts::v1;
 use capataz_crew::link::{End, Packet};
 use capataz_crew::{ConnectionId, KnownAgent, Mono, Now, ToCrew, ToShard};
+use capataz_engine::planted::{self, Fault};
 use capataz_engine::session::SessionState;
-use capataz_engine::{MAX_RUN_BYTES, Query, QueryAnswer, QueryId, RunState, TaskRef, Wall};
-use capataz_store::{Append, AppendOutcome, Epoch, Position, Retention, RunId, Snapshot};
+use capataz_engine::{self as engine, MAX_RUN_BYTES, Query, QueryAnswer, QueryId, RunState, TaskRef, Wall};
+use capataz_store::{Append, AppendOutcome, Epoch, History, Mark, Position, Retention, RunId, Snapshot};
 
 use crate::api::{Answer, Request};
 use crate::leases::Leases;
@@ -110,6 +111,8 @@ pub enum Input {
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Recovered {
     pub epoch: Epoch,
+    /// Which positions were written under which mark; the newest is that of this claim.
+    pub history: History,
     pub runs: Vec<(RunId, RunState)>,
     /// Those of unfinished asks, by their streams; `None` where nothing was said in it yet.
     pub sessions: Vec<(RunId, Option<SessionState>)>,
@@ -207,6 +210,8 @@ pub struct Shard {
     pub(crate) queues: Queues,
     pub(crate) sessions: Sessions,
     pub(crate) timers: Timers,
+    /// Of the claim that it works under.
+    pub(crate) history: History,
     pub(crate) outbox: Outbox,
     /// This end of what joins the shard and the crew.
     link: End,
@@ -238,6 +243,7 @@ impl Shard {
             queues: Queues::default(),
             sessions: Sessions::default(),
             timers: Timers::default(),
+            history: History::default(),
             outbox: Outbox::default(),
             link: End::default(),
             outputs: Vec::new(),
@@ -343,6 +349,21 @@ impl Shard {
 
     pub(crate) fn link(&mut self) -> &mut End {
         &mut self.link
+    }
+
+    /// The mark of the claim that it works under.
+    pub(crate) fn mark(&self) -> u32 {
+        self.history.newest().unwrap_or(Mark::NONE).0
+    }
+
+    /// Whether a lease with this token was given in this history, and not in that of a copy or of what was lost.
+    pub(crate) fn is_ours(&self, token: u64) -> bool {
+        planted::is(Fault::MarkNotChecked)
+            || match engine::mark_of(token) {
+                // Format 2 gave no marks.
+                0 => true,
+                mark => self.history.knows(Mark(mark)),
+            }
     }
 
     /// What the clock on the wall says.

@@ -124,7 +124,11 @@ impl Shard {
             if !waits {
                 continue;
             }
-            self.input(run, engine::Input::Lease { task, worker: worker.to_string() }, Origin::Shard);
+            self.input(
+                run,
+                engine::Input::Lease { task, worker: worker.to_string(), mark: self.mark() },
+                Origin::Shard,
+            );
             let token = self.runs.get(run).and_then(|slot| slot.state.lease_of(task)).map(|(token, _)| token);
             let Some(token) = token else { continue };
             self.leases.grant(run, task, token, worker, seat);
@@ -187,6 +191,9 @@ impl Shard {
                 reason: reason as i32,
             }),
         };
+        if !self.is_ours(lease.token) {
+            return self.tell(refused(v1::RefusalReason::OtherHistory));
+        }
         let Some(slot) = self.runs.get(lease.run) else {
             // Nothing of a run that is over changes any more, and its log stays as it is.
             return self.tell(refused(v1::RefusalReason::AlreadySettled));
@@ -308,7 +315,9 @@ impl Shard {
                 Effect::Assign { task, lease }
                     if self.leases.connection_of(run, task, lease) == Some(connection) =>
                 {
-                    missed.extend(extension_of(&slot.state, task, lease));
+                    // Under an earlier claim the worker may have been told what this history does not know.
+                    let earlier = engine::mark_of(lease) != self.mark();
+                    missed.extend(deadline_of(&slot.state, task, lease, earlier));
                 }
                 Effect::Cancel { task, lease, .. }
                     if self.leases.connection_of(run, task, lease) == Some(connection) =>
@@ -340,11 +349,12 @@ fn null() -> v1::Payload {
     }
 }
 
-/// The deadline of a task that was ever extended, and that a cancel before it is withdrawn; one that is open follows.
-fn extension_of(state: &engine::RunState, task: TaskRef, lease: u64) -> Option<Effect> {
+/// The deadline of a task that was ever extended, or where it is told anyway, and that a cancel before it is withdrawn; one
+/// that is open follows.
+fn deadline_of(state: &engine::RunState, task: TaskRef, lease: u64, anyway: bool) -> Option<Effect> {
     let (started, until) = state.running_times(task)?;
     let deadline = state.assignment(task)?.deadline?;
     let timeout = i64::try_from(state.plan().timeouts_of(task).timeout().as_millis()).unwrap_or(i64::MAX);
     let extended = until != started.plus(timeout);
-    extended.then_some(Effect::Extend { task, lease, deadline, cancel_withdrawn: true })
+    (extended || anyway).then_some(Effect::Extend { task, lease, deadline, cancel_withdrawn: true })
 }

@@ -97,7 +97,7 @@ impl World {
         let epoch = self.writer.epoch();
         self.inbox.push_back(Input::Recovered {
             shard: SHARD,
-            recovered: Recovered { epoch, runs, sessions, agents: Vec::new() },
+            recovered: Recovered { epoch, history: Default::default(), runs, sessions, agents: Vec::new() },
         });
         self.connection += 1;
         let agents =

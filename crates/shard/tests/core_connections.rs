@@ -30,6 +30,7 @@ impl Bench {
             shard: SHARD,
             recovered: Recovered {
                 epoch: Epoch(1),
+                history: Default::default(),
                 runs: Vec::new(),
                 sessions: Vec::new(),
                 agents: Vec::new(),
@@ -166,7 +167,13 @@ fn a_worker_whose_answer_is_lost_with_the_shards_memory_has_to_come_back() {
     assert_eq!(bench.closed(), None, "it has its answer");
     bench.input(Input::Recovered {
         shard: SHARD,
-        recovered: Recovered { epoch: Epoch(2), runs: Vec::new(), sessions: Vec::new(), agents: Vec::new() },
+        recovered: Recovered {
+            epoch: Epoch(2),
+            history: Default::default(),
+            runs: Vec::new(),
+            sessions: Vec::new(),
+            agents: Vec::new(),
+        },
     });
     let mut wire = Cut;
     let said = Say::Failed(v1::Failed { lease: Some(lease), ..Default::default() });

@@ -35,6 +35,7 @@ impl Bench {
             shard: SHARD,
             recovered: Recovered {
                 epoch: Epoch(1),
+                history: Default::default(),
                 runs: Vec::new(),
                 sessions: Vec::new(),
                 agents: Vec::new(),

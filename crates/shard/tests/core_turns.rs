@@ -57,7 +57,13 @@ impl World {
         let epoch = world.writer.epoch();
         world.hears(Input::Recovered {
             shard: SHARD,
-            recovered: Recovered { epoch, runs: Vec::new(), sessions: Vec::new(), agents: Vec::new() },
+            recovered: Recovered {
+                epoch,
+                history: Default::default(),
+                runs: Vec::new(),
+                sessions: Vec::new(),
+                agents: Vec::new(),
+            },
         });
         world
     }

@@ -115,7 +115,10 @@ fn recovered(runs: Vec<(RunId, engine::RunState)>) -> Input {
         other => panic!("{other:?}"),
     };
     let sessions = vec![(run(50), Some(session)), (run(51), None)];
-    Input::Recovered { shard: SHARD, recovered: Recovered { epoch: Epoch(4), runs, sessions, agents } }
+    Input::Recovered {
+        shard: SHARD,
+        recovered: Recovered { epoch: Epoch(4), history: Default::default(), runs, sessions, agents },
+    }
 }
 
 fn hello(slots: u32) -> Input {

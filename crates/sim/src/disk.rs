@@ -70,6 +70,12 @@ impl Disk {
         }
     }
 
+    /// Another store is there from now on. Nothing of the one before is in flight.
+    pub fn restore(&mut self, store: MemoryStore) {
+        self.scribe = Scribe::new(Arc::new(store.clone()), draws(&self.marks));
+        self.store = store;
+    }
+
     pub fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.news.is_empty() && !self.reopening
     }

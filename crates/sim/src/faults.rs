@@ -36,7 +36,30 @@ impl World {
             _ => 0,
         };
         self.set_wall(by);
+        if self.scenario.restores && !self.is_calm() && self.rng.percent(30) {
+            self.restore();
+        }
         self.after(downtime, Action::Boot);
+    }
+
+    /// Somebody copies the machine.
+    pub(crate) fn back_up(&mut self) {
+        if self.scenario.restores && self.rng.percent(20) {
+            self.line(|| "-- the machine is copied".to_owned());
+            self.backup = Some(Box::new((self.disk.store.checkpoint(), self.model.clone())));
+        }
+    }
+
+    /// The machine is set back to its copy. What was acknowledged since is lost; nobody else knows.
+    fn restore(&mut self) {
+        let Some((store, model)) = self.backup.as_deref() else { return };
+        let (store, model) = (store.checkpoint(), model.clone());
+        self.line(|| "-- the machine is set back to its copy".to_owned());
+        self.model = model;
+        self.disk.restore(store);
+        for subscriber in &mut self.subscribers {
+            subscriber.is_misled(&self.model);
+        }
     }
 
     /// The clock on the wall of the daemon's machine is set: a little, or by up to a year in either direction.

@@ -1,8 +1,8 @@
 //! Subscribers: they read history and live events at any moment, are cut after any event, and resume by cursor.
 
 use capataz_contracts::v1;
-use capataz_shard::feed::{Cursor, Filter, Reader, Step};
-use capataz_store::{Position, RunId, ShardId, Store};
+use capataz_shard::feed::{Cursor, Filter, Placed, Reader, Step, Unservable};
+use capataz_store::{Bounds, History, Position, RunId, ShardId, Store};
 
 use crate::daemon::home;
 use crate::invariant::{Invariant, Violation};
@@ -31,7 +31,10 @@ pub struct Subscriber {
     taste: Taste,
     max_batch: usize,
     reader: Option<Reader>,
-    cursor: Cursor,
+    /// What it goes on after, as it left the daemon.
+    cursor: Placed,
+    /// Its cursor may speak of what a restored disk has lost.
+    misled: bool,
     /// Index of the next event that it may get.
     next: usize,
     /// The log has to be read from; the ring's newest position at that decision.
@@ -62,7 +65,8 @@ impl Subscriber {
             taste,
             max_batch,
             reader: None,
-            cursor: Cursor::default(),
+            cursor: Placed::default(),
+            misled: false,
             next: 0,
             log_next: None,
             stream: 0,
@@ -122,16 +126,14 @@ impl Subscriber {
             let Some(run) = unread else { return Ok(()) };
             self.shard = home(run, shards);
             self.taste = Taste::OneRun(unread);
-            self.cursor = Cursor::default();
+            self.cursor = Placed::default();
             self.next = 0;
         }
         let bounds = store.bounds(self.shard).unwrap_or_default();
-        let future = self.cursor.position > bounds.newest || self.cursor.partial > bounds.newest;
-        Invariant::ExactlyOnce
-            .check(!future, || format!("the cursor {:?} lies after {:?}", self.cursor, bounds.newest))?;
+        let history = store.history(self.shard).unwrap_or_default();
         if !self.begun && !matches!(self.taste, Taste::OneRun(_)) && rng.percent(30) {
             // From what comes next.
-            self.cursor = Cursor::behind(bounds.newest);
+            self.cursor = Placed::new(Cursor::behind(bounds.newest), &history);
             self.next = model
                 .entries()
                 .iter()
@@ -139,12 +141,54 @@ impl Subscriber {
                 .map_or(0, |last| last + 1);
         }
         self.begun = true;
-        self.reader = Some(Reader::new(self.shard, self.filter(), self.cursor, self.max_batch));
+        // A sweep's floor is another matter: who is behind it misses nothing but what was removed.
+        let unswept = Bounds { removed: Position(0), ..bounds };
+        let swept = self.cursor.cursor.position < bounds.removed;
+        let checked = match self.cursor.cursor {
+            cursor if swept && !self.misled => Ok(cursor),
+            _ if swept => Err(Unservable::OtherHistory { valid: Placed::default() }),
+            _ => self.cursor.check(unswept, &history),
+        };
+        let cursor = match checked {
+            Ok(cursor) => cursor,
+            Err(Unservable::OtherHistory { valid }) => {
+                Invariant::ExactlyOnce.check(self.misled, || {
+                    format!("the cursor {:?} is refused, and nothing was lost", self.cursor)
+                })?;
+                self.goes_on_after(valid, model);
+                valid.cursor
+            }
+            Err(unservable) => return Invariant::ExactlyOnce.broken(unservable.to_string()),
+        };
+        self.misled = false;
+        self.reader = Some(Reader::new(self.shard, self.filter(), cursor, self.max_batch));
         Ok(())
     }
 
+    /// It is told what still works, and begins there.
+    fn goes_on_after(&mut self, valid: Placed, model: &Model) {
+        self.cursor = valid;
+        let seen = |entry: &Entry| entry.shard == self.shard && entry.position <= valid.cursor.position;
+        self.next = match self.taste {
+            Taste::OneRun(_) if valid.cursor == Cursor::default() => 0,
+            _ => model.entries().iter().rposition(seen).map_or(0, |last| last + 1),
+        };
+    }
+
+    /// The disk was restored while no stream was open: what this subscriber has seen may be lost.
+    pub fn is_misled(&mut self, model: &Model) {
+        self.misled = true;
+        self.next = self.next.min(model.entries().len());
+        self.read.retain(|run| model.run(*run).is_some_and(|run| run.finished.is_some()));
+        if let Taste::OneRun(Some(run)) = self.taste
+            && model.run(run).is_none()
+        {
+            self.taste = Taste::OneRun(None);
+        }
+    }
+
     /// Compares what was delivered with the log; `keep` events of it arrive.
-    fn take(&mut self, step: &Step, keep: usize, model: &Model) -> Result<(), Violation> {
+    fn take(&mut self, step: &Step, keep: usize, model: &Model, history: &History) -> Result<(), Violation> {
         for delivered in step.events.iter().take(keep) {
             let entries = model.entries();
             let is_it = |entry: &Entry| entry.run == delivered.run && entry.event == delivered.event;
@@ -161,7 +205,7 @@ impl Subscriber {
                 format!("{:?} gets event {got:?} of the shard where {index:?} is next", self.taste)
             })?;
             self.next = expected.map_or(self.next, |(index, _)| index + 1);
-            self.cursor = delivered.cursor;
+            self.cursor = Placed::new(delivered.cursor, history);
         }
         Ok(())
     }
@@ -216,13 +260,14 @@ impl World {
         let cut = self.strikes(60);
         let arrived = if cut { self.rng.below(step.events.len() + 1) } else { step.events.len() };
         let Some(subscriber) = self.subscribers.get_mut(index) else { return Ok(()) };
-        subscriber.take(step, arrived, &self.model)?;
+        let history = self.disk.store.history(subscriber.shard).unwrap_or_default();
+        subscriber.take(step, arrived, &self.model, &history)?;
         self.trace.fact(Fact::Delivered, index as u64, subscriber.next as u64);
         if cut {
             subscriber.cut();
             return self.read_later(index, 1_500);
         }
-        subscriber.cursor = after;
+        subscriber.cursor = Placed::new(after, &history);
         if let Taste::OneRun(Some(run)) = subscriber.taste {
             let finished = self.model.run(run).is_some_and(|run| run.finished.is_some());
             Invariant::ExactlyOnce

@@ -40,6 +40,8 @@ pub struct Scenario {
     pub inputs: u64,
     /// The clock of the daemon's machine is set while it runs, forwards and backwards.
     pub has_clock_jumps: bool,
+    /// The machine is set back to an earlier snapshot of itself now and then.
+    pub restores: bool,
     /// The daemon's process stands still now and then.
     pub stalls: bool,
     /// Runs that clients start at most.
@@ -114,6 +116,7 @@ impl Scenario {
             readers: 2 + rng.below(3),
             inputs: 240 + rng.below(240) as u64,
             has_clock_jumps: rng.percent(15),
+            restores: rng.percent(15),
             stalls: rng.percent(15),
             runs: if plans == 100 { 2 + rng.below(6) } else { 4 + rng.below(12) },
             crashes: if rng.percent(10) { 0 } else { 5 + u32::try_from(rng.below(25)).unwrap_or(0) },

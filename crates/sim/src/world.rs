@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use capataz_crew::{ConnectionId, Mono, Now};
 use capataz_engine::TaskRef;
 use capataz_shard::{Input, ReplyId};
-use capataz_store::{Millis, RunId};
+use capataz_store::{MemoryStore, Millis, RunId};
 
 use crate::asks::Catalogue;
 use crate::client::{Asked, Op};
@@ -55,6 +55,8 @@ pub(crate) struct World {
     pub(crate) coverage: Coverage,
     /// Inputs that were delivered to the core.
     pub(crate) inputs: u64,
+    /// What the disk held when its machine was copied last, and what the model says of that.
+    pub(crate) backup: Option<Box<(MemoryStore, Model)>>,
     pub(crate) calm_since: Option<i64>,
     pub(crate) next_id: u64,
     pub(crate) leases: VecDeque<(RunId, TaskRef, u64)>,
@@ -104,6 +106,7 @@ impl World {
             trace: Trace::new(keep_lines),
             coverage: Coverage::default(),
             inputs: 0,
+            backup: None,
             calm_since: None,
             next_id: 1,
             leases: VecDeque::new(),
@@ -202,6 +205,7 @@ impl World {
             Action::Act => self.clients_act(),
             Action::Operate => {
                 self.operate();
+                self.back_up();
                 self.after(OPERATE_EVERY, Action::Operate);
                 Ok(())
             }

@@ -18,7 +18,13 @@ fn trace(name: &str, outputs: impl Fn(usize) -> bool) -> PathBuf {
     let config = Config::default();
     let mut driver = Driver::new(&config, vec![SHARD]);
     let mut recording = Recording::begin(&Header::of_this_build(&config, &[SHARD]), 1 << 20).unwrap();
-    let recovered = Recovered { epoch: Epoch(1), runs: Vec::new(), sessions: Vec::new(), agents: Vec::new() };
+    let recovered = Recovered {
+        epoch: Epoch(1),
+        history: Default::default(),
+        runs: Vec::new(),
+        sessions: Vec::new(),
+        agents: Vec::new(),
+    };
     let inputs = [
         Input::Recovered { shard: SHARD, recovered },
         Input::Request { reply: capataz_shard::ReplyId(7), request: Request::ListAgents },

@@ -4030,7 +4030,8 @@ pub struct TaskLeased {
     /// Number of the attempt within the activation, from 1.
     #[prost(uint32, tag = "4")]
     pub attempt: u32,
-    /// Fencing token, unique and increasing within the run.
+    /// Fencing token, unique and increasing within the run. Its lower 32 bits are the mark of the daemon's claim under which
+    /// it was given, so that no copy of the data gives the same one; in events of formats 1 and 2 it is the event's number.
     #[prost(uint64, tag = "5")]
     pub lease: u64,
     /// Id of the worker.
@@ -4688,6 +4689,9 @@ pub enum RefusalReason {
     UnknownTask = 3,
     /// Another worker has the lease.
     NotYours = 4,
+    /// The lease was given in a history that is not this daemon's: its data folder is a copy, or was restored, and the lease
+    /// belongs to the other one, or to what was lost. Never recorded.
+    OtherHistory = 5,
 }
 impl RefusalReason {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -4701,6 +4705,7 @@ impl RefusalReason {
             Self::AlreadySettled => "REFUSAL_REASON_ALREADY_SETTLED",
             Self::UnknownTask => "REFUSAL_REASON_UNKNOWN_TASK",
             Self::NotYours => "REFUSAL_REASON_NOT_YOURS",
+            Self::OtherHistory => "REFUSAL_REASON_OTHER_HISTORY",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -4711,6 +4716,7 @@ impl RefusalReason {
             "REFUSAL_REASON_ALREADY_SETTLED" => Some(Self::AlreadySettled),
             "REFUSAL_REASON_UNKNOWN_TASK" => Some(Self::UnknownTask),
             "REFUSAL_REASON_NOT_YOURS" => Some(Self::NotYours),
+            "REFUSAL_REASON_OTHER_HISTORY" => Some(Self::OtherHistory),
             _ => None,
         }
     }
@@ -4902,6 +4908,10 @@ pub struct ShardPosition {
     /// How many events of that append were delivered.
     #[prost(uint32, tag = "4")]
     pub sent: u32,
+    /// The mark of the claim under which the newest of these positions was written: whether they are of this history.
+    /// 0 in cursors of earlier versions.
+    #[prost(fixed32, tag = "5")]
+    pub mark: u32,
 }
 /// Generated client implementations.
 #[cfg(feature = "client")]

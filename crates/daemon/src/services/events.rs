@@ -6,8 +6,8 @@ use capataz_contracts::v1::event_service_server::EventService;
 use capataz_contracts::{v1, validate};
 use capataz_runtime::{CursorError, Item, Runtime, Subscription};
 use capataz_shard::SESSION_LABEL;
-use capataz_shard::feed::{Cursor, Filter};
-use capataz_store::Position;
+use capataz_shard::feed::{Cursor, Filter, Placed, Unservable};
+use capataz_store::{Mark, Position};
 use prost::Message;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -104,14 +104,15 @@ async fn deliver(
                     // Resumed behind the run's last event.
                     ends = is_over(&runtime, until, &step).await;
                 }
+                let placed = subscription.marks();
                 let events = step.events.into_iter().map(|event| v1::DeliveredEvent {
                     run_id: event.run.to_string(),
                     event: event.event,
-                    cursor: encode(event.cursor, id),
+                    cursor: encode(placed(event.cursor), id),
                 });
                 let response = v1::SubscribeResponse {
                     events: events.collect(),
-                    cursor: encode(cursor, id),
+                    cursor: encode(placed(cursor), id),
                     caught_up: first_time,
                     progress: Vec::new(),
                 };
@@ -139,20 +140,21 @@ async fn is_over(
     matches!(row, Ok(Ok(Some(row))) if row.summary.finished_at.is_some())
 }
 
-fn encode(cursor: Cursor, shard: u32) -> Bytes {
+fn encode(Placed { cursor, mark }: Placed, shard: u32) -> Bytes {
     let position = v1::ShardPosition {
         shard,
         position: cursor.position.0,
         partial: cursor.partial.0,
         sent: cursor.sent,
+        mark: mark.0,
     };
     v1::CursorState { positions: vec![position] }.encode_to_vec().into()
 }
 
 /// `None` begins with what comes next.
-fn cursor_of(request: &v1::SubscribeRequest, shard: u32) -> Result<Option<Cursor>, Status> {
+fn cursor_of(request: &v1::SubscribeRequest, shard: u32) -> Result<Option<Placed>, Status> {
     if request.cursor.is_empty() {
-        return Ok(if request.from_now { None } else { Some(Cursor::default()) });
+        return Ok(if request.from_now { None } else { Some(Placed::default()) });
     }
     if request.from_now {
         return Err(status::invalid_field("from_now", "only_with", "not together with a cursor"));
@@ -160,11 +162,14 @@ fn cursor_of(request: &v1::SubscribeRequest, shard: u32) -> Result<Option<Cursor
     let wrong = || status::invalid_field("cursor", "cursor", "is not a cursor of this daemon");
     let state = v1::CursorState::decode(request.cursor.clone()).map_err(|_| wrong())?;
     match state.positions.as_slice() {
-        [position] if position.shard == shard => Ok(Some(Cursor {
-            position: Position(position.position),
-            partial: Position(position.partial),
-            sent: position.sent,
-        })),
+        [position] if position.shard == shard => {
+            let cursor = Cursor {
+                position: Position(position.position),
+                partial: Position(position.partial),
+                sent: position.sent,
+            };
+            Ok(Some(Placed { cursor, mark: Mark(position.mark) }))
+        }
         _ => Err(wrong()),
     }
 }
@@ -193,14 +198,19 @@ fn filter_of(filter: v1::EventFilter) -> Result<Filter, Status> {
 }
 
 fn refused(error: &CursorError, shard: u32) -> Status {
+    let unservable = |code, key: &'static str, works: &Placed| {
+        let mut refusal = status::status(Code::OutOfRange, code, error.to_string());
+        let works = tonic::metadata::MetadataValue::from_bytes(&encode(*works, shard));
+        refusal.metadata_mut().insert_bin(key, works);
+        refusal
+    };
     match error {
-        CursorError::TooOld { oldest } => {
-            let mut refusal = status::status(Code::OutOfRange, "CURSOR_TOO_OLD", error.to_string());
-            let oldest = tonic::metadata::MetadataValue::from_bytes(&encode(*oldest, shard));
-            refusal.metadata_mut().insert_bin("capataz-oldest-cursor-bin", oldest);
-            refusal
+        CursorError::Unservable(Unservable::TooOld { oldest }) => {
+            unservable("CURSOR_TOO_OLD", "capataz-oldest-cursor-bin", oldest)
         }
-        CursorError::FromTheFuture => status::status(Code::OutOfRange, "CURSOR_UNKNOWN", error.to_string()),
+        CursorError::Unservable(Unservable::OtherHistory { valid }) => {
+            unservable("CURSOR_UNKNOWN", "capataz-valid-cursor-bin", valid)
+        }
         CursorError::Store(error) => status::store(error),
     }
 }

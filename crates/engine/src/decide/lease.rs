@@ -10,7 +10,27 @@ use crate::fold::activity::Step;
 use crate::input::TaskRef;
 use crate::planted::{self, Fault};
 
-pub(super) fn handle(turn: &mut Turn<'_>, task: TaskRef, worker: String) -> Result<(), Refusal> {
+/// Bits of a fencing token that hold the mark of the claim under which it was given.
+const MARK_BITS: u32 = 32;
+
+/// The fencing token of a lease that the event `seq` gives under `mark`: unique and increasing within the run, never used
+/// again after a restart, and not the token of another lease that a copy of this run gives under another claim. Without a
+/// mark, as before format 3, it is the number of the event.
+fn token(seq: u64, mark: u32) -> u64 {
+    match mark {
+        0 => seq,
+        mark => seq << MARK_BITS | u64::from(mark),
+    }
+}
+
+/// The mark of the claim under which a lease was given, by its fencing token; 0 where it has none.
+#[must_use]
+pub fn mark_of(token: u64) -> u32 {
+    let lower = u32::try_from(token & u64::from(u32::MAX)).unwrap_or_default();
+    if token >> MARK_BITS == 0 { 0 } else { lower }
+}
+
+pub(super) fn handle(turn: &mut Turn<'_>, task: TaskRef, worker: String, mark: u32) -> Result<(), Refusal> {
     if !turn.state.may_lease() || !turn.state.is_queued(task) {
         return Err(Refusal::Outdated);
     }
@@ -21,10 +41,9 @@ pub(super) fn handle(turn: &mut Turn<'_>, task: TaskRef, worker: String) -> Resu
     let timeouts = turn.state.plan.timeouts_of(task);
     let (timeout, warning) = (milliseconds(timeouts.timeout()), timeouts.warning().map(milliseconds));
     let per_attempt = turn.state.plan.retry_of(task).timeout_per_attempt().map(milliseconds);
-    // The event's own number: unique and increasing within the run, and never used again after a restart.
-    let mut lease = turn.next_seq();
+    let mut lease = token(turn.next_seq(), mark);
     if planted::is(Fault::TokenReusedAfterRecovery) {
-        lease = turn.state.leases_since_load + 1;
+        lease = token(turn.state.leases_since_load + 1, mark);
     }
     turn.emit(Body::TaskLeased(v1::TaskLeased {
         wave: task.wave,

@@ -27,6 +27,7 @@ use crate::input::Input;
 use crate::machine::Command;
 use turn::Turn;
 
+pub use lease::mark_of;
 pub(crate) use settle::Ending;
 pub use start::{StartRun, Work, start};
 pub(crate) use tick::schedule_to_start_error;
@@ -101,7 +102,7 @@ pub fn decide(state: &mut RunState, input: Input, now: Moment) -> Result<Decisio
 
 fn dispatch(turn: &mut Turn<'_>, input: Input) -> Result<(), Refusal> {
     match input {
-        Input::Lease { task, worker } => lease::handle(turn, task, worker),
+        Input::Lease { task, worker, mark } => lease::handle(turn, task, worker, mark),
         Input::LeaseLost { task, lease, reason } => lost::handle(turn, task, lease, reason),
         Input::Report { task, lease, worker, report, log, usage } => {
             turn.log = log;

@@ -11,7 +11,7 @@ const PING_PONG: i64 = 60_000;
 /// Attempts of one spec.
 pub(super) const ATTEMPTS: u32 = 3;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct AskModel {
     pub ask: v1::Ask,
     begun: bool,
@@ -21,7 +21,7 @@ pub struct AskModel {
     pub taken: Vec<v1::SessionTransition>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct CallModel {
     spec: String,
     reason: v1::CallReason,
@@ -36,7 +36,7 @@ struct CallModel {
 }
 
 /// What the answers ask to be kept.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Update {
     pub emotional_state: Option<String>,
     pub custom: Map<String, Value>,

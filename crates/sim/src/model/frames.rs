@@ -62,8 +62,9 @@ impl Model {
     fn may_refuse(&self, worker: &str, refused: &v1::ResultRefusedFrame) -> bool {
         let Some((run, task, token)) = parse(refused.lease.as_ref()) else { return true };
         let Some(run) = self.run(run) else {
-            // No run, or one that never became durable, which no worker can know of.
-            return refused.reason == v1::RefusalReason::AlreadySettled as i32;
+            // A run that never became durable, which no worker can know of, or that a restored disk has lost.
+            let reasons = [v1::RefusalReason::AlreadySettled, v1::RefusalReason::OtherHistory];
+            return reasons.iter().any(|reason| refused.reason == *reason as i32);
         };
         let live = run.live(task).is_some_and(|(live, lease)| live == token && lease.worker == worker);
         let by_reason = match v1::RefusalReason::try_from(refused.reason).unwrap_or_default() {
@@ -72,6 +73,8 @@ impl Model {
             }
             v1::RefusalReason::UnknownTask => run.leases.get(&token).is_none_or(|lease| lease.task != task),
             v1::RefusalReason::StaleLease | v1::RefusalReason::NotYours => true,
+            // Of what a restored disk has lost, or so old that retention has forgotten the claim with all of its runs.
+            v1::RefusalReason::OtherHistory => run.removed || !run.leases.contains_key(&token),
             v1::RefusalReason::Unspecified => false,
         };
         !live && by_reason

@@ -12,7 +12,7 @@ use super::script::{Kind, ScriptModel};
 use crate::invariant::{Invariant, Violation};
 
 /// A run, followed event by event.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct RunModel {
     pub run: RunId,
     pub plan: v1::Plan,
@@ -39,14 +39,14 @@ pub struct RunModel {
     pub removed: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct WaveModel {
     pub tasks: Vec<TaskModel>,
     pub finished: Option<bool>,
     pub decided: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct TaskModel {
     pub step: Step,
     pub activation: u32,
@@ -80,7 +80,7 @@ pub struct ResultModel {
     pub severity: i32,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct LeaseModel {
     pub task: TaskRef,
     pub worker: String,
@@ -106,7 +106,7 @@ pub enum LeaseEnd {
     Asked,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct QuestionModel {
     pub open: bool,
     pub options: Vec<String>,

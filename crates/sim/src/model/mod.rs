@@ -44,7 +44,7 @@ pub struct Entry {
 }
 
 /// What the log and the acknowledgements say.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Model {
     runs: BTreeMap<RunId, RunModel>,
     sessions: BTreeMap<RunId, SessionModel>,
@@ -56,7 +56,7 @@ pub struct Model {
 }
 
 /// The log of one shard.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Rows {
     rows: Vec<LogRow>,
     /// Rows that retention has removed.

@@ -17,14 +17,14 @@ const RECOVERY_LIMIT: u32 = 2;
 const IDLE_MS: i64 = 300_000;
 
 /// What a run is for.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Kind {
     Plan,
     Ask(Box<AskModel>),
     Script(Box<ScriptModel>),
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ScriptModel {
     pub script: v1::Script,
     /// One for each wave.

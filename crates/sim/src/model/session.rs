@@ -16,7 +16,7 @@ const HISTORY: usize = 20;
 const WINDOW: i64 = 60_000;
 
 /// A session, followed event by event.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct SessionModel {
     pub name: String,
     pub events: Vec<Bytes>,

@@ -100,7 +100,7 @@ impl Bench {
     #[track_caller]
     pub(super) fn lease(self, task: &str, worker: &str) -> Self {
         let task = self.at(task);
-        self.does(Input::Lease { task, worker: worker.to_owned() })
+        self.does(Input::Lease { mark: 0, task, worker: worker.to_owned() })
     }
 
     /// Every task that waits is taken, each by the worker of its own name.
@@ -109,7 +109,7 @@ impl Bench {
         let queued: Vec<TaskRef> = self.state.queued().collect();
         for task in queued {
             let worker = self.state.plan().task(task).unwrap().name.clone();
-            self = self.does(Input::Lease { task, worker });
+            self = self.does(Input::Lease { mark: 0, task, worker });
         }
         self
     }

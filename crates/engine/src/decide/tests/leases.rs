@@ -142,7 +142,7 @@ fn tokens_increase_from_lease_to_lease() {
 fn a_task_is_leased_once_at_a_time() {
     let bench = Bench::plan("a").lease("a", "w1");
     let task = bench.at("a");
-    let bench = bench.input(Input::Lease { task, worker: "w2".to_owned() });
+    let bench = bench.input(Input::Lease { mark: 0, task, worker: "w2".to_owned() });
     assert_eq!(bench.expect_refusal(), Refusal::Outdated);
 }
 
@@ -230,4 +230,20 @@ fn a_very_deep_error_does_not_make_the_log_unreadable() {
     let bench = Bench::with("a", |plan| plan.on_high = Some(v1::OnHigh::Pause as i32));
     let high = v1::Error { code: "TESTS_FAILED".to_owned(), ..error };
     bench.lease("a", "w1").report("a", Report::Failed(high)).expect_failed("a", "NON_RETRYABLE_ERROR");
+}
+
+#[test]
+fn two_copies_of_a_run_give_tokens_that_differ_and_say_under_which_mark() {
+    let run = Bench::plan("a b").lease("a", "w1");
+    let (task, worker) = (run.at("b"), "w2".to_owned());
+    let token = |mark: u32| {
+        let copy = run.clone_run().does(Input::Lease { task, worker: worker.clone(), mark });
+        copy.token("b")
+    };
+    // Format 2 gave the event's number, and so does whoever has no mark.
+    let (before, none) = (run.token("a"), token(0));
+    assert_eq!((before, none), (3, 4));
+    let (left, right) = (token(7), token(u32::MAX));
+    assert_eq!((left, right), (4 * (1 << 32) + 7, 4 * (1 << 32) + 0xffff_ffff));
+    assert_eq!([before, none, left, right].map(mark_of), [0, 0, 7, u32::MAX]);
 }

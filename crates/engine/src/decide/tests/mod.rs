@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 
 use capataz_contracts::v1::{self, event::Body};
 
-use super::{Decision, Refusal, StartRun, Work, decide, start};
+use super::{Decision, Refusal, StartRun, Work, decide, mark_of, start};
 use crate::effect::Effect;
 use crate::fold::state::{Moment, RunState, Timestamp, Wall};
 use crate::input::{Input, Observed, Report, TaskRef};

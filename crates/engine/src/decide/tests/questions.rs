@@ -21,7 +21,7 @@ fn a_high_failure_pauses_the_run_and_asks() {
     assert_eq!(question.task.as_deref(), Some("a"));
     assert_eq!(question.question_id, format!("q{}", bench.state.seq()), "the number of the event that asks");
     let waits = bench.at("c");
-    let bench = bench.input(Input::Lease { task: waits, worker: "w3".to_owned() });
+    let bench = bench.input(Input::Lease { mark: 0, task: waits, worker: "w3".to_owned() });
     assert_eq!(bench.last, Err(Refusal::Outdated), "no new leases");
     bench.completes("b").expect_succeeded("b");
 }

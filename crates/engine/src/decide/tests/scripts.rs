@@ -107,7 +107,7 @@ impl Scripted {
     #[track_caller]
     fn lease(mut self) -> Self {
         let task = self.current();
-        self.bench = self.bench.does(Input::Lease { task, worker: "host".to_owned() });
+        self.bench = self.bench.does(Input::Lease { mark: 0, task, worker: "host".to_owned() });
         self
     }
 

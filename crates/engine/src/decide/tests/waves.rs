@@ -24,7 +24,7 @@ fn waves_run_in_order_and_a_wave_begins_when_the_one_before_has_ended() {
 fn a_task_of_a_later_wave_is_not_leased() {
     let bench = Bench::plan("a | b");
     let later = bench.at("b");
-    let bench = bench.input(Input::Lease { task: later, worker: "w1".to_owned() });
+    let bench = bench.input(Input::Lease { mark: 0, task: later, worker: "w1".to_owned() });
     assert_eq!(bench.expect_refusal(), Refusal::Outdated);
 }
 
@@ -213,8 +213,12 @@ fn ten_thousand_results_cost_one_event_each() {
     let queued: Vec<TaskRef> = state.queued().collect();
     for task in queued {
         let worker = "w1".to_owned();
-        decide(&mut state, Input::Lease { task, worker: worker.clone() }, Moment::first(Wall(START)))
-            .unwrap();
+        decide(
+            &mut state,
+            Input::Lease { mark: 0, task, worker: worker.clone() },
+            Moment::first(Wall(START)),
+        )
+        .unwrap();
         let (lease, _) = state.lease_of(task).unwrap();
         let report = Report::Completed(json("1"));
         decide(&mut state, reported(task, lease, &worker, report), Moment::first(Wall(START))).unwrap();
