@@ -67,7 +67,6 @@ impl Subscription {
     }
 
     /// Marks cursors of this subscription, so that another history knows them for not its own.
-    #[must_use]
     pub fn marks(&self) -> impl Fn(Cursor) -> Placed + use<> {
         let history = self.runtime.shared().feed(self.shard).map(Feed::history).unwrap_or_default();
         move |cursor| Placed::new(cursor, &history)
