@@ -225,7 +225,7 @@ async fn what_a_handler_sees() {
     assert_eq!(task.input_json::<u64>().unwrap_err().code(), "VALIDATION_ERROR");
     assert!(!task.is_cancelled());
     // Counted from when the frame came, which was before now and after the test began.
-    let left = |task: &Task| task.deadline().duration_since(std::time::Instant::now()).as_secs();
+    let left = |task: &Task| task.deadline().duration_since(tokio::time::Instant::now().into_std()).as_secs();
     assert!((3_000..=3_600).contains(&left(task)), "{}", left(task));
     let extended = v1::DeadlineExtended {
         lease: Some(lease(7)),
