@@ -13,7 +13,7 @@ const MAY_MATCH: &[&str] = &[
     "crates/contracts/src/work.rs",
     "crates/daemon/src/services/runs.rs",
     "crates/engine/src/decide/start.rs",
-    "crates/engine/src/fold/upcast.rs",
+    "crates/engine/src/fold/upcast/format_1.rs",
     "crates/engine/src/machine/mod.rs",
 ];
 

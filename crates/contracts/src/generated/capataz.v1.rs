@@ -4683,7 +4683,7 @@ pub enum RefusalReason {
     Unspecified = 0,
     /// Another lease of the task came after it.
     StaleLease = 1,
-    /// The task, or its run, has ended.
+    /// The task, or its run, has ended; or the run is not one of this daemon's.
     AlreadySettled = 2,
     /// There is no such run or task.
     UnknownTask = 3,

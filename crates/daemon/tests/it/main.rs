@@ -6,6 +6,7 @@ mod ask_bad_input;
 mod asks;
 mod bad_input;
 mod browsers;
+mod copies;
 mod half_open;
 mod leases;
 #[path = "../../../client/tests/it/proxy.rs"]
