@@ -33,4 +33,10 @@ impl RunState {
         }
         effects
     }
+
+    /// Returns whether nothing is unfinished: only an input or a deadline makes the run go on.
+    #[must_use]
+    pub fn owes_nothing(&self) -> bool {
+        self.outstanding().is_empty()
+    }
 }

@@ -27,10 +27,11 @@ pub enum Fault {
     DeadlineFromTheWallAlone,
     ClockForgottenWithTheShard,
     MarkNotChecked,
+    RestForgetsItsDeadline,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 21] = [
+    pub const ALL: [Fault; 22] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -52,6 +53,7 @@ impl Fault {
         Fault::DeadlineFromTheWallAlone,
         Fault::ClockForgottenWithTheShard,
         Fault::MarkNotChecked,
+        Fault::RestForgetsItsDeadline,
     ];
 }
 

@@ -9,7 +9,7 @@ use capataz_contracts::v1::connect_response;
 use capataz_crew::{CloseReason, ConnectionId, Mono};
 use capataz_engine::{Query, QueryId};
 use capataz_shard::feed::Ring;
-use capataz_shard::journal::{Errand, Job, Told, Work, errands, load_session};
+use capataz_shard::journal::{self, Errand, Job, Told, Work, errands, load_session};
 use capataz_shard::{Answer, Driver, Input, Output, ReplyId, Request, Route, find};
 use capataz_store::{Retention, RunId, ShardId, Store, StoreError, Swept};
 use tokio::runtime::Handle;
@@ -409,6 +409,7 @@ impl Turning {
                 let _ = self.shared.progress.send(progress);
             }
             Output::LoadSession { stream, load } => self.load_session(stream, load),
+            Output::LoadRun { run, load } => self.load_run(run, load),
             Output::ScriptOver { run } => {
                 let _ = self.shared.scripts_over.send(Some(run));
             }
@@ -446,6 +447,25 @@ impl Turning {
                 }
             };
             Message::Input(input)
+        });
+        self.tasks.spawn(async move {
+            if let Ok(message) = read.await {
+                inbox.send(message).await;
+            }
+        });
+    }
+
+    fn load_run(&self, run: RunId, load: u64) {
+        let (store, inbox) = (Arc::clone(&self.store), self.inbox.clone());
+        let read = self.tasks.spawn_blocking(move || {
+            let state = match journal::load(&*store, run) {
+                Ok(state) => Some(Box::new(state)),
+                Err(error) => {
+                    tracing::error!(%run, error = &error as &dyn std::error::Error, "a run cannot be read");
+                    None
+                }
+            };
+            Message::Input(Input::RunLoaded { run, load, state })
         });
         self.tasks.spawn(async move {
             if let Ok(message) = read.await {

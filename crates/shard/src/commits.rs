@@ -28,6 +28,7 @@ impl Shard {
 
     fn append(&mut self, mut batch: Batch) {
         let events = batch.take_events();
+        let rest = self.rest_of(batch.run);
         let Some(slot) = self.runs.get_mut(batch.run) else { return };
         let summary = slot.listed();
         // The mark binds the next append, whatever that is: without the session's there must be no mark.
@@ -39,6 +40,7 @@ impl Shard {
             events,
             create: batch.create,
             summary,
+            rest,
             blobs: batch.blobs,
             joined: session.is_some() && !planted::is(Fault::JoinedAppendLosesItsMark),
         };
@@ -134,6 +136,9 @@ impl Shard {
         }));
         self.release(pending.run, pending.deferred);
         self.snapshot_if_due(pending.run, pending.id);
+        if pending.rests {
+            self.lay_to_rest(pending.run, pending.id);
+        }
         self.snapshot_session(pending.run, pending.id);
     }
 
@@ -210,7 +215,15 @@ impl Shard {
         for reply in self.outbox.abandon() {
             self.decline(Some(reply), &Declined::Unavailable);
         }
-        for waiter in self.runs.abandon() {
+        let mut waiters = self.runs.abandon();
+        for (run, woken) in self.resting.abandon() {
+            self.runs.keep_clock(run, woken.ahead);
+            waiters.extend(woken.waiters);
+            for wanted in woken.wanted {
+                self.decline_wanted(wanted, &Declined::Unavailable);
+            }
+        }
+        for waiter in waiters {
             let answer = match waiter.started_it {
                 true => Answer::Start(Err(Declined::Unavailable)),
                 false => Answer::Wait(Err(Declined::Unavailable)),

@@ -61,6 +61,12 @@ pub enum Input {
         load: u64,
         state: Option<Box<SessionState>>,
     },
+    /// The answer to [`Output::LoadRun`]; `None` where the run cannot be read.
+    RunLoaded {
+        run: RunId,
+        load: u64,
+        state: Option<Box<RunState>>,
+    },
     /// Retention is due: answered with [`Output::Sweep`].
     Sweep {
         shard: ShardId,
@@ -127,6 +133,12 @@ pub enum Output {
     /// not believed.
     LoadSession {
         stream: RunId,
+        load: u64,
+    },
+    /// Read a run that rests and answer with [`Input::RunLoaded`], under the same number. The answer to an older one is
+    /// not believed.
+    LoadRun {
+        run: RunId,
         load: u64,
     },
     /// Let retention sweep, but for the streams that are in use; `None` where it must not sweep now. In the writer's
@@ -258,6 +270,13 @@ impl Driver {
         self.shards.get(&self.home(run)?)?.run(run)
     }
 
+    /// Whether the run is unfinished and not in memory.
+    #[must_use]
+    pub fn rests(&self, run: RunId) -> bool {
+        let shard = self.home(run).and_then(|home| self.shards.get(&home));
+        shard.is_some_and(|shard| shard.rests(run))
+    }
+
     /// What the run wants to know, with what the router has to be told; `None` where it wants to know nothing.
     #[must_use]
     pub fn asks_for(&self, run: RunId) -> Option<(&v1::Ask, &v1::SessionContext)> {
@@ -308,6 +327,9 @@ impl Turn<'_> {
             }
             Input::SessionLoaded { stream, load, state } => {
                 self.shard_of(stream, shard::Input::SessionLoaded { stream, load, state });
+            }
+            Input::RunLoaded { run, load, state } => {
+                self.shard_of(run, shard::Input::RunLoaded { run, load, state });
             }
             Input::Sweep { shard, retention } if self.driver.shards.contains_key(&shard) => {
                 self.shard(shard, shard::Input::Sweep(retention));
@@ -431,6 +453,7 @@ impl Turn<'_> {
                 shard::Output::Progress(progress) => Output::Progress(progress),
                 shard::Output::PutSnapshot { run, snapshot } => Output::PutSnapshot { shard, run, snapshot },
                 shard::Output::LoadSession { stream, load } => Output::LoadSession { stream, load },
+                shard::Output::LoadRun { run, load } => Output::LoadRun { run, load },
                 shard::Output::Sweep { retention } => Output::Sweep { shard, retention },
                 shard::Output::Query { run, query, asked } => Output::Query { run, query, asked },
                 shard::Output::ScriptOver { run } => Output::ScriptOver { run },

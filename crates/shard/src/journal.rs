@@ -15,7 +15,7 @@ use capataz_engine::session::SessionState;
 use capataz_engine::{RunState, SNAPSHOT_FORMAT};
 use capataz_store::{
     AgentRow, Append, AppendOutcome, Mark, Position, Retention, RunId, ShardBatch, ShardId, ShardWriter,
-    Snapshot, Store, StoreError, Swept,
+    Snapshot, Store, StoreError, Swept, Unfinished,
 };
 use prost::Message;
 
@@ -301,13 +301,17 @@ pub fn claim(
     let writer = store.claim(shard, mark)?;
     let epoch = writer.epoch();
     let mut runs = Vec::new();
+    let mut resting = Vec::new();
     let mut after = None;
     loop {
         let page = store.unfinished(shard, after, RECOVERY_PAGE)?;
         let Some(last) = page.last() else { break };
-        after = Some(*last);
-        for run in page {
-            runs.push((run, load(store, run)?));
+        after = Some(last.run);
+        for Unfinished { run, rest } in page {
+            match rest {
+                Some(rest) => resting.push((run, rest)),
+                None => runs.push((run, load(store, run)?)),
+            }
         }
     }
     let mut sessions = BTreeMap::new();
@@ -327,6 +331,7 @@ pub fn claim(
         epoch,
         history: store.history(shard)?,
         runs,
+        resting,
         sessions: sessions.into_iter().collect(),
         agents: agents.collect(),
     };

@@ -188,6 +188,12 @@ impl Leases {
             .map(|((run, task), held)| (*run, *task, held))
     }
 
+    /// Whether a lease of the run is live.
+    pub(crate) fn has(&self, run: RunId) -> bool {
+        let first = TaskRef { wave: 0, task: 0 };
+        self.held.range((run, first)..).next().is_some_and(|((of, _), _)| *of == run)
+    }
+
     /// Whether a lease of the run waits for its worker.
     pub(crate) fn waits_for_worker(&self, run: RunId) -> bool {
         let first = TaskRef { wave: 0, task: 0 };

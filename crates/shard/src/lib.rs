@@ -28,6 +28,7 @@ mod outbox;
 mod queues;
 mod recovery;
 mod requests;
+mod resting;
 mod runs;
 mod sessions;
 pub mod shard;

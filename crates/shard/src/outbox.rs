@@ -86,6 +86,8 @@ pub(crate) struct Pending {
     pub(crate) count: u32,
     pub(crate) events: Bytes,
     pub(crate) creates: bool,
+    /// Nothing of the run is in work after it.
+    pub(crate) rests: bool,
     pub(crate) deferred: Vec<Deferred>,
     pub(crate) waiting_creator: Option<ReplyId>,
     /// Only for a planted fault.
@@ -146,6 +148,11 @@ impl Outbox {
         std::mem::take(&mut self.batches)
     }
 
+    /// Whether something of this turn waits for its end, for the run.
+    pub(crate) fn has_batch(&self, run: RunId) -> bool {
+        self.batches.iter().any(|batch| batch.run == run)
+    }
+
     /// Whether this turn has decided something for the run that is not on its way yet.
     pub(crate) fn has_decided(&self, run: RunId) -> bool {
         self.batches.iter().any(|batch| batch.run == run && batch.count > 0)
@@ -173,6 +180,7 @@ impl Outbox {
             count: append.count,
             events: append.events.clone(),
             creates: append.create.is_some(),
+            rests: append.rest.is_some(),
             deferred,
             waiting_creator,
             append: planted::is(Fault::AppendRepeatedAfterUnknown).then(|| append.clone()),

@@ -8,13 +8,14 @@ use capataz_store::{Create, RunId};
 
 use crate::api::{Answer, CommandReply, Declined, Request, StartReply, StartRequest, WaitReply};
 use crate::outbox::Deferred;
+use crate::resting::Wanted;
 use crate::runs::{RunSlot, Waiter};
 use crate::shard::{Mode, Origin, Output, ReplyId, Shard, seed_of};
 use crate::timers::Timer;
 
 /// What an overloaded daemon asks its callers to wait. Milliseconds.
 const RETRY_AFTER_MS: i64 = 250;
-const OVERLOADED: Declined = Declined::Overloaded { retry_after_ms: RETRY_AFTER_MS };
+pub(crate) const OVERLOADED: Declined = Declined::Overloaded { retry_after_ms: RETRY_AFTER_MS };
 
 impl Origin {
     /// The worker that is answered.
@@ -74,7 +75,7 @@ impl Shard {
         if self.draining {
             return Err(Answer::Start(Err(Declined::Draining)));
         }
-        if self.runs.len() >= self.config.max_unfinished_runs || self.overloaded() {
+        if self.run_count() >= self.config.max_unfinished_runs || self.overloaded() {
             return Err(Answer::Start(Err(OVERLOADED)));
         }
         if let Some(declined) = self.session_is_full(request.session.as_deref()) {
@@ -129,27 +130,33 @@ impl Shard {
 
     fn wait(&mut self, reply: ReplyId, run: RunId) {
         let limit = self.config.max_waiters_per_run;
-        let Some(slot) = self.runs.get_mut(run) else {
+        let in_memory = self.runs.get_mut(run).map(|slot| &mut slot.waiters);
+        let Some(waiters) = in_memory.or_else(|| self.resting.waiters(run)) else {
             return self.reply(reply, WaitReply::NotActive { run });
         };
-        if slot.waiters.len() >= limit {
+        if waiters.len() >= limit {
             return self.reply(reply, Answer::Wait(Err(OVERLOADED)));
         }
-        slot.waiters.push(Waiter { reply, started_it: false });
+        waiters.push(Waiter { reply, started_it: false });
     }
 
     pub(crate) fn forget(&mut self, reply: ReplyId, run: RunId) {
+        self.resting.forget(run, reply);
         if let Some(slot) = self.runs.get_mut(run) {
             slot.waiters.retain(|waiter| waiter.reply != reply);
         }
     }
 
-    fn command(&mut self, reply: ReplyId, run: RunId, if_seq: Option<u64>, input: engine::Input) {
+    pub(crate) fn command(&mut self, reply: ReplyId, run: RunId, if_seq: Option<u64>, input: engine::Input) {
         if self.overloaded() {
             return self.reply(reply, Answer::Command(Err(OVERLOADED)));
         }
         let Some(slot) = self.runs.get(run) else {
-            return self.reply(reply, CommandReply::NotActive { run });
+            let wanted = Wanted::Command { reply, if_seq, input: Box::new(input) };
+            if self.want(run, wanted).is_err() {
+                self.reply(reply, CommandReply::NotActive { run });
+            }
+            return;
         };
         let actual = slot.state.seq();
         // A request that was carried out gets its answer again, whatever has happened since.
@@ -272,7 +279,10 @@ impl Shard {
     }
 
     pub(crate) fn tick_run(&mut self, run: RunId) {
-        let Some(slot) = self.runs.get(run) else { return };
+        let Some(slot) = self.runs.get(run) else {
+            let _ = self.want(run, Wanted::Tick);
+            return;
+        };
         if slot.quiet_until > self.now.mono {
             return;
         }

@@ -32,7 +32,7 @@ pub(crate) struct RunSlot {
     /// Timers stand still until then, after a restart.
     pub(crate) quiet_until: Mono,
     /// What the run's own clock is ahead of the process's. Milliseconds.
-    ahead: i64,
+    pub(crate) ahead: i64,
     pub(crate) snapshot_seq: u64,
 }
 
@@ -105,9 +105,32 @@ impl Runs {
         self.slots.insert(run, slot);
     }
 
+    /// Takes up a run that was read. `ahead`: what its own clock is ahead of the process's, where that is known; else nobody
+    /// had the run until `claimed`.
+    pub(crate) fn wake(
+        &mut self,
+        run: RunId,
+        state: RunState,
+        ahead: Option<i64>,
+        claimed: Now,
+    ) -> &mut RunSlot {
+        self.keep_clock(run, ahead);
+        self.take_up(run, state, claimed)
+    }
+
+    /// What the clock of a run that was thrown away is ahead of the process's.
+    pub(crate) fn ahead_of(&self, run: RunId) -> Option<i64> {
+        self.clocks.get(&run).copied()
+    }
+
+    /// The clock of a run that was not in memory.
+    pub(crate) fn keep_clock(&mut self, run: RunId, ahead: Option<i64>) {
+        self.clocks.extend(ahead.map(|ahead| (run, ahead)));
+    }
+
     /// Takes up a run that was read.
     pub(crate) fn take_up(&mut self, run: RunId, state: RunState, now: Now) -> &mut RunSlot {
-        let clock = match self.clocks.get(&run) {
+        let clock = match self.clocks.remove(&run).as_ref() {
             Some(ahead) if !planted::is(Fault::ClockForgottenWithTheShard) => {
                 Timestamp(now.mono.0.saturating_add(*ahead))
             }

@@ -9,12 +9,15 @@ use capataz_crew::{ConnectionId, KnownAgent, Mono, Now, ToCrew, ToShard};
 use capataz_engine::planted::{self, Fault};
 use capataz_engine::session::SessionState;
 use capataz_engine::{self as engine, MAX_RUN_BYTES, Query, QueryAnswer, QueryId, RunState, TaskRef, Wall};
-use capataz_store::{Append, AppendOutcome, Epoch, History, Mark, Position, Retention, RunId, Snapshot};
+use capataz_store::{
+    Append, AppendOutcome, Epoch, History, Mark, Position, Rest, Retention, RunId, Snapshot,
+};
 
 use crate::api::{Answer, Request};
 use crate::leases::Leases;
 use crate::outbox::{AppendId, Outbox};
 use crate::queues::Queues;
+use crate::resting::Resting;
 use crate::runs::Runs;
 use crate::sessions::{Load, Sessions};
 use crate::timers::{Timer, Timers};
@@ -46,6 +49,8 @@ pub struct Config {
     pub session_snapshot_every: u64,
     /// Sessions that nobody asks anything, kept in memory.
     pub max_idle_sessions: usize,
+    /// A run of which nothing is in work, and no deadline is due for so long, is not kept in memory.
+    pub rest_after_ms: i64,
     /// Asks of one session that may wait for their turn.
     pub max_waiting_per_session: usize,
     /// Events after which a run is ended with RUN_LIMIT_EXCEEDED.
@@ -69,6 +74,7 @@ impl Default for Config {
             snapshot_every: 2_000,
             session_snapshot_every: 64,
             max_idle_sessions: 1_024,
+            rest_after_ms: 10_000,
             max_waiting_per_session: 256,
             max_events_per_run: 1_000_000,
             max_bytes_per_run: MAX_RUN_BYTES,
@@ -95,6 +101,8 @@ pub enum Input {
     Recovered(Recovered),
     /// The answer to [`Output::LoadSession`]; `None` where there is no such session.
     SessionLoaded { stream: RunId, load: u64, state: Option<Box<SessionState>> },
+    /// The answer to [`Output::LoadRun`]; `None` where the run cannot be read.
+    RunLoaded { run: RunId, load: u64, state: Option<Box<RunState>> },
     /// Retention is due: answered with [`Output::Sweep`].
     Sweep(Box<Retention>),
     /// The sweep that was let go has ended, well or not.
@@ -114,6 +122,8 @@ pub struct Recovered {
     /// Which positions were written under which mark; the newest is that of this claim.
     pub history: History,
     pub runs: Vec<(RunId, RunState)>,
+    /// Unfinished runs that were not read, because nothing of them is in work.
+    pub resting: Vec<(RunId, Rest)>,
     /// Those of unfinished asks, by their streams; `None` where nothing was said in it yet.
     pub sessions: Vec<(RunId, Option<SessionState>)>,
     /// The agents that the store remembers.
@@ -145,6 +155,12 @@ pub enum Output {
     /// not believed.
     LoadSession {
         stream: RunId,
+        load: u64,
+    },
+    /// Read a run that rests and answer with [`Input::RunLoaded`], under the same number. The answer to an older one is
+    /// not believed.
+    LoadRun {
+        run: RunId,
         load: u64,
     },
     /// Let retention sweep, but for the streams that are in use; `None` where it must not sweep now. In the writer's
@@ -206,6 +222,9 @@ pub struct Shard {
     pub(crate) draining: bool,
     pub(crate) now: Now,
     pub(crate) runs: Runs,
+    pub(crate) resting: Resting,
+    /// When its unfinished runs were read.
+    pub(crate) claimed_at: Now,
     pub(crate) leases: Leases,
     pub(crate) queues: Queues,
     pub(crate) sessions: Sessions,
@@ -239,6 +258,8 @@ impl Shard {
             draining: false,
             now: Now::default(),
             runs: Runs::default(),
+            resting: Resting::default(),
+            claimed_at: Now::default(),
             leases: Leases::default(),
             queues: Queues::default(),
             sessions: Sessions::default(),
@@ -270,6 +291,7 @@ impl Shard {
             Input::SessionLoaded { stream, load, state } => {
                 self.session_loaded(Load { stream, number: load }, state);
             }
+            Input::RunLoaded { run, load, state } => self.run_loaded(run, load, state),
             Input::Sweep(retention) => self.sweep(retention),
             Input::Swept => self.swept(),
             Input::Answered { run, query, answer } => self.answered(run, query, answer),
@@ -295,10 +317,16 @@ impl Shard {
         self.timers.next()
     }
 
-    /// Runs in work.
+    /// Unfinished runs, in memory or at rest.
     #[must_use]
     pub fn run_count(&self) -> usize {
-        self.runs.len()
+        self.runs.len() + self.resting.len()
+    }
+
+    /// Whether the run is unfinished and not in memory.
+    #[must_use]
+    pub fn rests(&self, run: RunId) -> bool {
+        self.resting.contains(run)
     }
 
     /// Appends that were not answered yet.

@@ -160,6 +160,7 @@ impl Shard {
             create,
             summary: Some(summary),
             blobs: Vec::new(),
+            rest: None,
             joined: false,
         };
         let id = self.send_append(append, deferred, None);

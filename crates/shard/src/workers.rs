@@ -195,6 +195,9 @@ impl Shard {
             return self.tell(refused(v1::RefusalReason::OtherHistory));
         }
         let Some(slot) = self.runs.get(lease.run) else {
+            if self.resting.contains(lease.run) {
+                return self.tell(refused(v1::RefusalReason::StaleLease));
+            }
             // Nothing of a run that is over changes any more, and its log stays as it is.
             return self.tell(refused(v1::RefusalReason::AlreadySettled));
         };

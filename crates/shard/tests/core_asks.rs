@@ -89,7 +89,10 @@ impl World {
         self.core = Driver::new(&Config::default(), vec![SHARD]);
         self.inbox.clear();
         let unfinished = self.store.unfinished(SHARD, None, usize::MAX).unwrap();
-        let runs: Vec<_> = unfinished.into_iter().map(|run| (run, load(&self.store, run).unwrap())).collect();
+        let runs: Vec<_> = unfinished
+            .into_iter()
+            .map(|unfinished| (unfinished.run, load(&self.store, unfinished.run).unwrap()))
+            .collect();
         let streams: BTreeSet<RunId> =
             runs.iter().filter_map(|(_, state)| state.session()).map(session_stream).collect();
         let sessions = streams.into_iter().map(|stream| (stream, load_session(&self.store, stream).unwrap()));
@@ -97,7 +100,14 @@ impl World {
         let epoch = self.writer.epoch();
         self.inbox.push_back(Input::Recovered {
             shard: SHARD,
-            recovered: Recovered { epoch, history: Default::default(), runs, sessions, agents: Vec::new() },
+            recovered: Recovered {
+                epoch,
+                history: Default::default(),
+                resting: Vec::new(),
+                runs,
+                sessions,
+                agents: Vec::new(),
+            },
         });
         self.connection += 1;
         let agents =

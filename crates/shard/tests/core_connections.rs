@@ -31,6 +31,7 @@ impl Bench {
             recovered: Recovered {
                 epoch: Epoch(1),
                 history: Default::default(),
+                resting: Vec::new(),
                 runs: Vec::new(),
                 sessions: Vec::new(),
                 agents: Vec::new(),
@@ -170,6 +171,7 @@ fn a_worker_whose_answer_is_lost_with_the_shards_memory_has_to_come_back() {
         recovered: Recovered {
             epoch: Epoch(2),
             history: Default::default(),
+            resting: Vec::new(),
             runs: Vec::new(),
             sessions: Vec::new(),
             agents: Vec::new(),

@@ -36,6 +36,7 @@ impl Bench {
             recovered: Recovered {
                 epoch: Epoch(1),
                 history: Default::default(),
+                resting: Vec::new(),
                 runs: Vec::new(),
                 sessions: Vec::new(),
                 agents: Vec::new(),

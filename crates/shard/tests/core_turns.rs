@@ -60,6 +60,7 @@ impl World {
             recovered: Recovered {
                 epoch,
                 history: Default::default(),
+                resting: Vec::new(),
                 runs: Vec::new(),
                 sessions: Vec::new(),
                 agents: Vec::new(),

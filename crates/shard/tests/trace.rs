@@ -117,7 +117,14 @@ fn recovered(runs: Vec<(RunId, engine::RunState)>) -> Input {
     let sessions = vec![(run(50), Some(session)), (run(51), None)];
     Input::Recovered {
         shard: SHARD,
-        recovered: Recovered { epoch: Epoch(4), history: Default::default(), runs, sessions, agents },
+        recovered: Recovered {
+            epoch: Epoch(4),
+            history: Default::default(),
+            resting: Vec::new(),
+            runs,
+            sessions,
+            agents,
+        },
     }
 }
 
@@ -162,7 +169,7 @@ fn every_input() -> Vec<Input> {
     };
     vec![
         known(),
-        recovered(vec![(run(40), state)]),
+        recovered(vec![(run(40), state.clone())]),
         start(1, Work::Plan(plan()), "test"),
         start(2, Work::Ask(ask), "test"),
         start(
@@ -212,6 +219,8 @@ fn every_input() -> Vec<Input> {
         Input::CommitFailed { shard: SHARD },
         Input::SessionLoaded { stream: run(50), load: 2, state: session.ok().map(Box::new) },
         Input::SessionLoaded { stream: run(51), load: 3, state: None },
+        Input::RunLoaded { run: run(52), load: 1, state: Some(Box::new(state.clone())) },
+        Input::RunLoaded { run: run(53), load: 2, state: None },
         Input::Sweep { shard: SHARD, retention: Box::new(retention) },
         Input::Swept { shard: SHARD },
         found(Ok((Box::new(routing), "sage".to_owned()))),
@@ -222,7 +231,7 @@ fn every_input() -> Vec<Input> {
 }
 
 /// The names of all inputs that can be written down.
-const NAMES: [&str; 28] = [
+const NAMES: [&str; 29] = [
     "accept transition",
     "answered",
     "ask",
@@ -245,6 +254,7 @@ const NAMES: [&str; 28] = [
     "resolve",
     "resume",
     "retry",
+    "run loaded",
     "script",
     "session loaded",
     "sweep",
@@ -293,6 +303,7 @@ fn name(input: &Input) -> Option<&'static str> {
         Input::Committed { .. } => "committed",
         Input::CommitFailed { .. } => "commit failed",
         Input::Recovered { .. } => "recovered",
+        Input::RunLoaded { .. } => "run loaded",
         Input::SessionLoaded { .. } => "session loaded",
         Input::Sweep { .. } => "sweep",
         Input::Swept { .. } => "swept",

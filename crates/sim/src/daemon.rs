@@ -401,6 +401,12 @@ impl World {
                 self.load_session(stream, load);
                 Ok(())
             }
+            Output::LoadRun { run, load } => {
+                self.trace.fact(Fact::LoadRun, run.0.as_u64_pair().1, load);
+                let delay = self.rng.delay(self.scenario.disk_usual, self.scenario.disk_worst);
+                self.after(delay, Action::ReadRun { run, load });
+                Ok(())
+            }
             // The shard is being read again, and nothing is swept.
             Output::Sweep { .. } => Ok(()),
             // Written.
@@ -457,6 +463,11 @@ impl World {
         let mut unfinished = 0;
         for model in self.model.unfinished().filter(|run| is_read(&home(run.run, &shards))) {
             unfinished += 1;
+            if core.rests(model.run) {
+                Invariant::RestsWhenIdle
+                    .check(model.may_rest(), || format!("run {} rests, and works", model.run))?;
+                continue;
+            }
             let state = core.run(model.run).cloned().map(|mut state| {
                 state.loaded();
                 state
@@ -472,7 +483,6 @@ impl World {
     }
 }
 
-/// Whether any of these events is a lease.
 /// What the clock of a run said when these events of it were decided; `None` for those of a session, which has none.
 fn elapsed(events: &Bytes) -> Option<i64> {
     use v1::event::Body;
@@ -484,6 +494,7 @@ fn elapsed(events: &Bytes) -> Option<i64> {
     (!of_session).then_some(event.elapsed_ms)
 }
 
+/// Whether any of these events is a lease.
 fn leases(events: &Bytes) -> bool {
     feed::split(events).any(|event| {
         let event = v1::Event::decode(event).unwrap_or_default();
@@ -500,6 +511,7 @@ fn fact_of(input: &Input) -> (Fact, u64) {
         Input::Committed { outcomes, .. } => (Fact::Committed, outcomes.len() as u64),
         Input::CommitFailed { shard } => (Fact::CommitFailed, u64::from(shard.0)),
         Input::Recovered { recovered: Recovered { epoch, .. }, .. } => (Fact::Recovered, epoch.0),
+        Input::RunLoaded { run, .. } => (Fact::RunLoaded, run.0.as_u64_pair().1),
         Input::SessionLoaded { stream, .. } => (Fact::SessionLoaded, stream.0.as_u64_pair().1),
         Input::Sweep { shard, .. } => (Fact::Sweep, u64::from(shard.0)),
         Input::Swept { shard } => (Fact::Swept, u64::from(shard.0)),

@@ -319,8 +319,12 @@ impl World {
         let Some(core) = &mut self.daemon.core else { return Ok(()) };
         let mut outputs = Vec::new();
         let shards: Vec<ShardId> = refused.keys().copied().collect();
+        // What a shard says before it is told is no harm: nothing of it becomes durable.
+        let mut untold = Vec::new();
         for (shard, outcomes) in refused {
-            core.handle(now, Input::Committed { shard, outcomes }, &mut outputs);
+            core.handle(now, Input::Committed { shard, outcomes }, &mut untold);
+            let fenced = |output: &Output| matches!(output, Output::Fenced { .. });
+            outputs.extend(untold.extract_if(.., |output| fenced(output)));
         }
         let later = Now { mono: now.mono.plus(60_000), ..now };
         core.handle(later, Input::Wake, &mut outputs);
@@ -356,6 +360,7 @@ impl World {
                 Output::Progress(_)
                 | Output::PutAgents(_)
                 | Output::LoadSession { .. }
+                | Output::LoadRun { .. }
                 | Output::Query { .. }
                 | Output::ScriptOver { .. } => !all,
             };

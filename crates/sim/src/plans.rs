@@ -206,7 +206,12 @@ fn retry(rng: &mut Rng) -> v1::RetryPolicy {
         timeout_per_attempt_ms: rng.percent(40).then(|| rng.between(500, 9_000)),
         total_timeout_ms: rng.percent(20).then(|| rng.between(5_000, 40_000)),
         jitter: Some(rng.percent(50)),
-        delays_ms: if table { vec![rng.between(0, 500), rng.between(0, 3_000)] } else { Vec::new() },
+        delays_ms: match rng.below(10) {
+            // Long enough for the run to leave memory.
+            0 | 1 => vec![rng.between(3_000, 60_000)],
+            _ if table => vec![rng.between(0, 500), rng.between(0, 3_000)],
+            _ => Vec::new(),
+        },
         retryable: if rng.percent(20) { vec!["TASK_CANCELLED".to_owned()] } else { Vec::new() },
         non_retryable: if rng.percent(10) { vec!["RATE_LIMIT".to_owned()] } else { Vec::new() },
     }

@@ -162,6 +162,7 @@ fn core_config(rng: &mut Rng) -> Config {
         max_idle_sessions: if rng.percent(50) { rng.below(3) } else { 1_024 },
         max_waiting_per_session: if rng.percent(10) { 2 } else { 256 },
         max_bytes_per_run: if rng.percent(10) { 1_500 + rng.draw() % 12_000 } else { u64::MAX },
+        rest_after_ms: if rng.percent(60) { rng.between(0, 2_000) } else { 10_000 },
         max_events_per_run: if rng.percent(10) { 15 + rng.draw() % 40 } else { 1_000_000 },
         ..Config::default()
     }

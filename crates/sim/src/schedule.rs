@@ -5,8 +5,8 @@ use std::collections::BinaryHeap;
 
 use capataz_contracts::v1::{connect_request::Frame as Said, connect_response::Frame as Told};
 use capataz_crew::ConnectionId;
-use capataz_engine::QueryId;
 use capataz_engine::session::SessionState;
+use capataz_engine::{QueryId, RunState};
 use capataz_shard::Found;
 use capataz_shard::driver::Carried;
 use capataz_store::{RunId, ShardId};
@@ -37,6 +37,15 @@ pub enum Action {
         load: u64,
     },
     /// What was read reaches the shards' thread.
+    ReadRun {
+        run: RunId,
+        load: u64,
+    },
+    RunRead {
+        run: RunId,
+        load: u64,
+        state: Option<Box<RunState>>,
+    },
     SessionRead {
         stream: RunId,
         load: u64,
@@ -116,6 +125,8 @@ impl Action {
                 | Self::Carried(_)
                 | Self::ReadSession { .. }
                 | Self::SessionRead { .. }
+                | Self::ReadRun { .. }
+                | Self::RunRead { .. }
                 | Self::Up { .. }
                 | Self::UpEnd { .. }
                 | Self::Ask { .. }

@@ -4,7 +4,7 @@
 use capataz_contracts::v1;
 use capataz_engine::session::SessionState;
 use capataz_engine::{Query, QueryId};
-use capataz_shard::journal::load_session;
+use capataz_shard::journal::{self, load_session};
 use capataz_shard::{Input, find};
 use capataz_store::RunId;
 use prost::Message;
@@ -34,6 +34,22 @@ impl World {
         // Whoever reads may be held up for longer than anything else takes.
         let delay = self.rng.delay(self.scenario.disk_usual, 12_000);
         self.after(delay, Action::SessionRead { stream, load, state: state.map(Box::new) });
+        Ok(())
+    }
+
+    /// A run that rests is read, up to what is durable now.
+    pub(crate) fn read_run(&mut self, run: RunId, load: u64) -> Result<(), Violation> {
+        let state = if self.strikes(self.scenario.commit_faults / 4) {
+            self.line(|| format!("disk: run {run} cannot be read"));
+            None
+        } else {
+            let Ok(state) = journal::load(&self.disk.store, run) else {
+                return Invariant::LogStays.broken("a run cannot be read");
+            };
+            Some(Box::new(state))
+        };
+        let delay = self.rng.delay(self.scenario.disk_usual, 12_000);
+        self.after(delay, Action::RunRead { run, load, state });
         Ok(())
     }
 

@@ -28,6 +28,8 @@ pub enum Fact {
     Delivered,
     ScriptOver,
     LoadSession,
+    LoadRun,
+    RunLoaded,
     Query,
     Answered,
     Learn,

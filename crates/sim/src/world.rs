@@ -175,6 +175,10 @@ impl World {
             Action::SessionRead { stream, load, state } if alive => {
                 self.deliver(Input::SessionLoaded { stream, load, state })
             }
+            Action::ReadRun { run, load } if alive => self.read_run(run, load),
+            Action::RunRead { run, load, state } if alive => {
+                self.deliver(Input::RunLoaded { run, load, state })
+            }
             Action::Carried(carried) if alive => self.carried(carried),
             Action::Wake
             | Action::Carried(_)
@@ -184,7 +188,9 @@ impl World {
             | Action::Reopened { .. }
             | Action::Answer { .. }
             | Action::ReadSession { .. }
-            | Action::SessionRead { .. } => Ok(()),
+            | Action::SessionRead { .. }
+            | Action::ReadRun { .. }
+            | Action::RunRead { .. } => Ok(()),
             Action::SetClock => {
                 self.set_clock();
                 Ok(())

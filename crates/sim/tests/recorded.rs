@@ -21,6 +21,7 @@ fn trace(name: &str, outputs: impl Fn(usize) -> bool) -> PathBuf {
     let recovered = Recovered {
         epoch: Epoch(1),
         history: Default::default(),
+        resting: Vec::new(),
         runs: Vec::new(),
         sessions: Vec::new(),
         agents: Vec::new(),

@@ -105,6 +105,7 @@ fn creation(number: u64) -> Append {
         create: Some(create),
         summary: Some(summary),
         blobs: Vec::new(),
+        rest: None,
         joined: false,
     }
 }

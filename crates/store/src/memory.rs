@@ -12,6 +12,7 @@ use bytes::Bytes;
 use crate::port::{
     self, AgentRow, Append, AppendOutcome, BlobHash, Bounds, Epoch, History, LogRow, Mark, Millis, Position,
     Quarantine, Retention, RunId, RunQuery, RunRow, ShardId, ShardWriter, Snapshot, Store, StoreError, Swept,
+    Unfinished,
 };
 use state::State;
 
@@ -135,7 +136,7 @@ impl Store for MemoryStore {
         shard: ShardId,
         after: Option<RunId>,
         limit: usize,
-    ) -> Result<Vec<RunId>, StoreError> {
+    ) -> Result<Vec<Unfinished>, StoreError> {
         self.with(|state| state.unfinished(shard, after, limit))
     }
 

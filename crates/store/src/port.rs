@@ -93,6 +93,9 @@ pub struct Append {
     /// The columns of the read model after these events; `None` leaves them unchanged. A run that is created without a
     /// summary has the status and the counts 0, and its creation counts as its last update.
     pub summary: Option<Summary>,
+    /// When the run next has to be looked at, if nothing of it is in work after these events; `None` if something is, or
+    /// if it has finished.
+    pub rest: Option<Rest>,
     /// The hashes of blobs that these events name for the first time.
     pub blobs: Vec<BlobHash>,
     /// True when the append is joined with the next append of the same commit, which is for another stream. If one of
@@ -102,6 +105,27 @@ pub struct Append {
 
 /// The name of a claim, in errors.
 pub(crate) const CLAIM: &str = "claim the shard";
+
+/// The time at which a run that nobody works on next has to be looked at. It need not be in memory until then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Rest {
+    /// By the wall clock; `None` if only an input can make it go on.
+    pub due_at: Option<Millis>,
+    /// The same in milliseconds from the append: whatever is done to the wall clock, it is never due later than that.
+    pub due_in: i64,
+}
+
+impl Rest {
+    /// The rest of a run that only an input can make go on.
+    pub const ON_INPUT: Self = Self { due_at: None, due_in: i64::MAX };
+}
+
+/// An unfinished run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unfinished {
+    pub run: RunId,
+    pub rest: Option<Rest>,
+}
 
 /// Splits appends into groups that are accepted or refused together.
 pub(crate) fn groups(appends: &[Append]) -> impl Iterator<Item = &[Append]> {
@@ -353,7 +377,7 @@ pub trait Store: Send + Sync + 'static {
         shard: ShardId,
         after: Option<RunId>,
         limit: usize,
-    ) -> Result<Vec<RunId>, StoreError>;
+    ) -> Result<Vec<Unfinished>, StoreError>;
 
     /// The run's snapshot; `None` also where the snapshot is damaged, because it is a cache.
     fn snapshot(&self, run: RunId) -> Result<Option<Snapshot>, StoreError>;

@@ -253,6 +253,7 @@ impl Stream {
             create,
             summary: Some(summary),
             blobs: Vec::new(),
+            rest: None,
             joined: false,
         }
     }

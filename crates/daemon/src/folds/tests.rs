@@ -63,6 +63,7 @@ impl Log {
             create,
             summary: None,
             blobs: Vec::new(),
+            rest: None,
             joined: false,
         };
         let outcomes = self.writer.commit(&[append]).unwrap();

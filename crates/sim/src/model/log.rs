@@ -183,6 +183,18 @@ impl RunModel {
         }
     }
 
+    /// Nothing of the run is in work, and nothing that waits could be.
+    pub fn may_rest(&self) -> bool {
+        let held = self.is_held() || self.ending.is_some();
+        let tasks = self.waves.last().into_iter().flat_map(|wave| &wave.tasks);
+        let mut at_work = tasks.map(|task| match task.step {
+            Step::Leased(_) => true,
+            Step::Queued => !held,
+            _ => false,
+        });
+        !at_work.any(|works| works)
+    }
+
     pub(super) fn at(&self, what: impl std::fmt::Display) -> String {
         format!("run {} event {}: {what}", self.run, self.seq())
     }

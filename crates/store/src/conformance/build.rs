@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::{SHARD, Subject};
 use crate::port::{
     Append, AppendOutcome, BlobHash, Create, IdempotencyKey, LogRow, Mark, Millis, Position, Quarantine,
-    QuarantineReason, Retention, RunId, RunQuery, ShardWriter, Store, Summary,
+    QuarantineReason, Retention, RunId, RunQuery, ShardWriter, Store, Summary, Unfinished,
 };
 
 /// A limit above the size of any page in the tests.
@@ -40,6 +40,7 @@ pub fn more(number: u64, first_seq: u64, count: u32) -> Append {
         create: None,
         summary: None,
         blobs: Vec::new(),
+        rest: None,
         joined: false,
     }
 }
@@ -208,6 +209,11 @@ pub fn listed(store: &impl Store, query: &RunQuery) -> Vec<RunId> {
 }
 
 /// The ids of the runs with these numbers.
+/// Unfinished runs of which something is in work.
+pub fn in_work(numbers: &[u64]) -> Vec<Unfinished> {
+    numbers.iter().map(|number| Unfinished { run: run_id(*number), rest: None }).collect()
+}
+
 pub fn ids(numbers: &[u64]) -> Vec<RunId> {
     numbers.iter().map(|number| run_id(*number)).collect()
 }

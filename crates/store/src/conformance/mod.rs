@@ -176,6 +176,7 @@ macro_rules! conformance_suite {
             listing_pages_newest_first,
             listing_filters_by_all_that_is_set,
             unfinished_runs_are_listed_until_they_finish,
+            a_run_rests_as_its_last_append_says,
             a_snapshot_replaces_the_earlier_one,
             agents_are_kept_until_forgotten,
             a_blob_is_read_in_parts,

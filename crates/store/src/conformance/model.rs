@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::port::{
-    AgentRow, Append, BlobHash, Mark, Millis, Position, QuarantineReason, Retention, RunQuery, ShardWriter,
-    Snapshot, Summary,
+    AgentRow, Append, BlobHash, Mark, Millis, Position, QuarantineReason, Rest, Retention, RunQuery,
+    ShardWriter, Snapshot, Summary,
 };
 
 const SEEDS: u64 = 12;
@@ -136,7 +136,11 @@ impl<S: Subject> Pair<S> {
         let mut append = match known {
             Some(row) if !self.random.one_in(8) => {
                 let wrong = u64::from(self.random.one_in(10));
-                more(number, row.last_seq + 1 + wrong, 1 + self.random.below(3) as u32)
+                let rest = self.random.one_in(3).then(|| {
+                    let due_at = self.random.one_in(2).then(|| Millis(self.random.below(900) as i64));
+                    Rest { due_at, due_in: self.random.below(900) as i64 }
+                });
+                Append { rest, ..more(number, row.last_seq + 1 + wrong, 1 + self.random.below(3) as u32) }
             }
             _ if self.random.one_in(12) => more(number, 1 + self.random.below(3), 1),
             _ => {

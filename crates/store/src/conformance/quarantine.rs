@@ -18,7 +18,7 @@ pub fn a_run_is_quarantined_until_it_is_released<S: Subject>() {
     // It is a fact beside the run: the log neither shows it nor changes by it.
     assert_eq!(whole_log(&store).len(), 2);
     accept(&mut *writer, &[more(1, 3, 1)]);
-    assert_eq!(store.unfinished(SHARD, None, ALL).unwrap(), ids(&[1, 2]));
+    assert_eq!(store.unfinished(SHARD, None, ALL).unwrap(), in_work(&[1, 2]));
     drop((store, writer));
 
     let subject = subject.reopened();

@@ -24,7 +24,7 @@ pub fn reopening_keeps_everything<S: Subject>() {
     assert_eq!(store.list_runs(&everything()).unwrap(), runs);
     assert_eq!(store.agents().unwrap(), agents);
     assert_eq!(store.bounds(SHARD).unwrap(), bounds);
-    assert_eq!(store.unfinished(SHARD, None, ALL).unwrap(), ids(&[1]));
+    assert_eq!(store.unfinished(SHARD, None, ALL).unwrap(), in_work(&[1]));
     assert_eq!(store.snapshot(run_id(1)).unwrap(), Some(snapshot));
     assert_eq!(store.read_blob(blob, 0, ALL).unwrap().unwrap(), b"evidence".as_slice());
 }

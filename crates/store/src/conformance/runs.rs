@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::port::{AgentRow, Millis, RunQuery, RunRow, Snapshot, Summary};
+use crate::port::{AgentRow, Append, AppendOutcome, Millis, Rest, RunQuery, RunRow, Snapshot, Summary};
 
 pub fn the_run_list_shows_the_last_summary<S: Subject>() {
     let (_subject, store, mut writer) = claimed::<S>();
@@ -103,15 +103,15 @@ pub fn unfinished_runs_are_listed_until_they_finish<S: Subject>() {
     let appends: Vec<_> = [2, 1, 4, 3, 5].into_iter().map(creation).collect();
     accept(&mut *writer, &appends);
     accept(&mut *writer, &[finish(2, 3, 9), creation(6).summary(finish(6, 3, 9).summary.unwrap())]);
-    assert_eq!(store.unfinished(SHARD, None, ALL).unwrap(), ids(&[1, 3, 4, 5]));
-    assert_eq!(store.unfinished(SHARD, None, 2).unwrap(), ids(&[1, 3]));
-    assert_eq!(store.unfinished(SHARD, Some(run_id(3)), 2).unwrap(), ids(&[4, 5]));
+    assert_eq!(store.unfinished(SHARD, None, ALL).unwrap(), in_work(&[1, 3, 4, 5]));
+    assert_eq!(store.unfinished(SHARD, None, 2).unwrap(), in_work(&[1, 3]));
+    assert_eq!(store.unfinished(SHARD, Some(run_id(3)), 2).unwrap(), in_work(&[4, 5]));
     assert_eq!(store.unfinished(SHARD, Some(run_id(5)), 2).unwrap(), []);
     // An event after the run's end, and a run that begins again.
     accept(&mut *writer, &[more(2, 4, 1), more(6, 3, 1).summary(updated(10))]);
-    assert_eq!(store.unfinished(SHARD, Some(run_id(3)), ALL).unwrap(), ids(&[4, 5, 6]));
+    assert_eq!(store.unfinished(SHARD, Some(run_id(3)), ALL).unwrap(), in_work(&[4, 5, 6]));
     drop((store, writer));
-    assert_eq!(subject.reopened().store().unfinished(SHARD, None, ALL).unwrap(), ids(&[1, 3, 4, 5, 6]));
+    assert_eq!(subject.reopened().store().unfinished(SHARD, None, ALL).unwrap(), in_work(&[1, 3, 4, 5, 6]));
 }
 
 pub fn a_snapshot_replaces_the_earlier_one<S: Subject>() {
@@ -142,4 +142,22 @@ pub fn agents_are_kept_until_forgotten<S: Subject>() {
     assert!(!writer.forget_agent("b").unwrap());
     drop((store, writer));
     assert_eq!(subject.reopened().store().agents().unwrap(), [agent("a", 2), agent("c", 2)]);
+}
+
+pub fn a_run_rests_as_its_last_append_says<S: Subject>() {
+    let (subject, store, mut writer) = claimed::<S>();
+    accept(&mut *writer, &[creation(1), creation(2), creation(3)]);
+    let timed = Rest { due_at: Some(Millis(5_000)), due_in: 700 };
+    let append = |number, first_seq, rest| Append { rest, ..more(number, first_seq, 1) };
+    accept(&mut *writer, &[append(1, 3, Some(timed)), append(2, 3, Some(Rest::ON_INPUT))]);
+    let of = |store: &S::Adapter| -> Vec<_> {
+        store.unfinished(SHARD, None, ALL).unwrap().into_iter().map(|unfinished| unfinished.rest).collect()
+    };
+    assert_eq!(of(&store), [Some(timed), Some(Rest::ON_INPUT), None]);
+    accept(&mut *writer, &[append(1, 4, None), append(2, 4, Some(timed)), append(3, 3, Some(timed))]);
+    // A refused append changes nothing.
+    assert_eq!(writer.commit(&[append(3, 9, None)]).unwrap(), [AppendOutcome::Conflict]);
+    drop(writer);
+    let subject = subject.reopened();
+    assert_eq!(of(&subject.store()), [None, Some(timed), Some(timed)]);
 }

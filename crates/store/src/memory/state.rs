@@ -9,7 +9,8 @@ use crate::checksum::{self, Sealed};
 use crate::page::Page;
 use crate::port::{
     AgentRow, Append, AppendOutcome, BlobHash, Bounds, Epoch, Era, History, LogRow, Mark, Millis, Position,
-    Quarantine, Retention, RunId, RunQuery, RunRow, ShardId, Snapshot, Summary, Swept, Unmarked,
+    Quarantine, Rest, Retention, RunId, RunQuery, RunRow, ShardId, Snapshot, Summary, Swept, Unfinished,
+    Unmarked,
 };
 
 #[derive(Clone, Debug, Default)]
@@ -57,6 +58,7 @@ impl Stored {
 struct Run {
     shard: ShardId,
     row: RunRow,
+    rest: Option<Rest>,
     key: Option<Bytes>,
     /// The position of each of the run's rows, by the row's first sequence number.
     rows: BTreeMap<u64, Position>,
@@ -153,7 +155,7 @@ impl State {
                 quarantine: None,
             };
             let key = create.key.as_ref().map(|key| key.key.clone());
-            self.runs.insert(append.run, Run { shard, row, key, rows: BTreeMap::new() });
+            self.runs.insert(append.run, Run { shard, row, key, rest: None, rows: BTreeMap::new() });
         }
         let Some(run) = self.runs.get_mut(&append.run) else { return AppendOutcome::Conflict };
         if run.shard != shard || run.row.last_seq + 1 != append.first_seq {
@@ -173,6 +175,7 @@ impl State {
         shard.log.insert(position, row);
         run.rows.insert(append.first_seq, position);
         run.row.last_seq = append.last_seq();
+        run.rest = append.rest;
         if let Some(summary) = &append.summary {
             run.row.summary = summary.clone();
         }
@@ -288,12 +291,12 @@ impl State {
             .collect()
     }
 
-    pub(super) fn unfinished(&self, shard: ShardId, after: Option<RunId>, limit: usize) -> Vec<RunId> {
+    pub(super) fn unfinished(&self, shard: ShardId, after: Option<RunId>, limit: usize) -> Vec<Unfinished> {
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.runs
             .range((start, Bound::Unbounded))
             .filter(|(_, run)| run.shard == shard && run.row.summary.finished_at.is_none())
-            .map(|(id, _)| *id)
+            .map(|(id, run)| Unfinished { run: *id, rest: run.rest })
             .take(limit)
             .collect()
     }

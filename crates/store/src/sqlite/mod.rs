@@ -31,7 +31,7 @@ use bytes::Bytes;
 
 use crate::port::{
     self, AgentRow, BlobHash, Bounds, History, LogRow, Mark, Millis, Position, Quarantine, RunId, RunQuery,
-    RunRow, ShardId, ShardWriter, Snapshot, Store, StoreError,
+    RunRow, ShardId, ShardWriter, Snapshot, Store, StoreError, Unfinished,
 };
 use blobs::Blobs;
 pub use checksums::Migrated;
@@ -205,7 +205,7 @@ impl Store for SqliteStore {
         shard: ShardId,
         after: Option<RunId>,
         limit: usize,
-    ) -> Result<Vec<RunId>, StoreError> {
+    ) -> Result<Vec<Unfinished>, StoreError> {
         if shard != Self::SHARD {
             return Ok(Vec::new());
         }

@@ -13,8 +13,8 @@ use super::{SqliteOptions, SqliteStore, checksums, connection, labels};
 use crate::checksum::{self, Sealed};
 use crate::page::Page;
 use crate::port::{
-    AgentRow, Bounds, Era, History, LogRow, Mark, Millis, Position, Quarantine, QuarantineReason, RunId,
-    RunQuery, RunRow, Snapshot, StoreError, Summary,
+    AgentRow, Bounds, Era, History, LogRow, Mark, Millis, Position, Quarantine, QuarantineReason, Rest,
+    RunId, RunQuery, RunRow, Snapshot, StoreError, Summary, Unfinished,
 };
 
 /// A row of the log with its checksum, which is beside the log for rows that were written before there were checksums.
@@ -153,16 +153,25 @@ impl Readers {
         })
     }
 
-    pub(super) fn unfinished(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {
+    pub(super) fn unfinished(
+        &self,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Result<Vec<Unfinished>, StoreError> {
         self.read("list unfinished runs", |connection| {
             // Without a bound, the comparison includes the least id.
             let comparison = if after.is_some() { ">" } else { ">=" };
             let mut statement = connection.prepare_cached(&format!(
-                "SELECT run FROM runs INDEXED BY runs_unfinished WHERE finished_at IS NULL AND run {comparison} ?1
+                "SELECT run, rest_in, rest_at FROM runs INDEXED BY runs_unfinished WHERE finished_at IS NULL AND run {comparison} ?1
                  ORDER BY run LIMIT ?2"
             ))?;
             let after = after.unwrap_or(RunId::MIN);
-            statement.query_map(params![after.0.as_bytes(), self::limit(limit)], |row| run_id(row, 0))?.collect()
+            let unfinished = |row: &Row<'_>| {
+                let (due_in, due_at): (Option<i64>, Option<i64>) = (row.get(1)?, row.get(2)?);
+                let rest = due_in.map(|due_in| Rest { due_at: due_at.map(Millis), due_in });
+                Ok(Unfinished { run: run_id(row, 0)?, rest })
+            };
+            statement.query_map(params![after.0.as_bytes(), self::limit(limit)], unfinished)?.collect()
         })
     }
 

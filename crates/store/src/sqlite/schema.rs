@@ -112,6 +112,11 @@ CREATE TABLE eras (
 INSERT INTO eras (shard, first, mark)
 SELECT shard, 1, 0 FROM shards WHERE removed > 0 OR EXISTS (SELECT 1 FROM log);
 
+ALTER TABLE runs ADD COLUMN rest_in INTEGER;
+ALTER TABLE runs ADD COLUMN rest_at INTEGER;
+DROP INDEX runs_unfinished;
+CREATE INDEX runs_unfinished ON runs (run, rest_in, rest_at) WHERE finished_at IS NULL;
+
 CREATE TABLE quarantined (
     run BLOB PRIMARY KEY, reason INTEGER NOT NULL, seq INTEGER NOT NULL, position INTEGER, detail TEXT NOT NULL,
     at INTEGER NOT NULL
@@ -313,7 +318,7 @@ mod tests {
             "SEARCH runs USING PRIMARY KEY (run=?)",
         ];
         check_plan(&connection, labels, &expected);
-        let unfinished = "SELECT run FROM runs WHERE finished_at IS NULL AND run > ? ORDER BY run LIMIT ?";
-        check_plan(&connection, unfinished, &["SEARCH runs USING INDEX runs_unfinished (run>?)"]);
+        let unfinished = "SELECT run, rest_in, rest_at FROM runs WHERE finished_at IS NULL AND run > ? ORDER BY run LIMIT ?";
+        check_plan(&connection, unfinished, &["SEARCH runs USING COVERING INDEX runs_unfinished (run>?)"]);
     }
 }

@@ -173,11 +173,12 @@ impl SqliteWriter {
         let default = Summary { updated_at: create.created_at, ..Summary::default() };
         let summary = append.summary.as_ref().unwrap_or(&default);
         let key = create.key.as_ref().map(|key| &key.key[..]);
+        let (rest_in, rest_at) = rest(append);
         let new = cached(
             connection,
             "INSERT OR IGNORE INTO runs (run, kind, status, outcome, created_at, updated_at, finished_at, tasks_total,
-                tasks_settled, last_seq, key, name, labels)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                tasks_settled, last_seq, rest_in, rest_at, key, name, labels)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )?
         .execute(params![
             run,
@@ -190,6 +191,8 @@ impl SqliteWriter {
             summary.tasks_total,
             summary.tasks_settled,
             integer(append.last_seq()),
+            rest_in,
+            rest_at,
             key,
             create.name,
             labels::encode(&create.labels),
@@ -367,13 +370,19 @@ fn key_taken(connection: &Connection, key: &IdempotencyKey) -> rusqlite::Result<
     })
 }
 
+/// The columns of a rest: how long, and until when.
+fn rest(append: &Append) -> (Option<i64>, Option<i64>) {
+    append.rest.map_or((None, None), |rest| (Some(rest.due_in), rest.due_at.map(|at| at.0)))
+}
+
 fn update_run(connection: &Connection, append: &Append) -> rusqlite::Result<()> {
     let run = append.run.0.as_bytes();
+    let (rest_in, rest_at) = rest(append);
     let updated = match &append.summary {
         Some(summary) => cached(
             connection,
             "UPDATE runs SET status = ?, outcome = ?, updated_at = ?, finished_at = ?, tasks_total = ?,
-                tasks_settled = ?, last_seq = ? WHERE run = ?",
+                tasks_settled = ?, last_seq = ?, rest_in = ?, rest_at = ? WHERE run = ?",
         )?
         .execute(params![
             summary.status,
@@ -383,10 +392,12 @@ fn update_run(connection: &Connection, append: &Append) -> rusqlite::Result<()> 
             summary.tasks_total,
             summary.tasks_settled,
             integer(append.last_seq()),
+            rest_in,
+            rest_at,
             run,
         ])?,
-        None => cached(connection, "UPDATE runs SET last_seq = ? WHERE run = ?")?
-            .execute(params![integer(append.last_seq()), run])?,
+        None => cached(connection, "UPDATE runs SET last_seq = ?, rest_in = ?, rest_at = ? WHERE run = ?")?
+            .execute(params![integer(append.last_seq()), rest_in, rest_at, run])?,
     };
     match updated {
         1 => Ok(()),
