@@ -51,6 +51,7 @@ pub enum Work {
 
 /// One thing to be done of a turn's outputs.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one for each output, moved once")]
 pub enum Errand {
     Write(Work),
     /// Anything else; never what is written.

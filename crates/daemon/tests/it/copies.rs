@@ -81,7 +81,7 @@ async fn what_one_copy_gives_out_the_other_refuses_by_name() {
     let mut other = Worker::connect(copy.channel.clone(), "w1", &["a"], held).await;
 
     // What both have in common goes on in each; what came after the copy is the other one's.
-    assert_eq!(other.welcome.reattached, [shared.clone()]);
+    assert_eq!(other.welcome.reattached, std::slice::from_ref(&shared));
     assert_eq!(refusal(&mut other, &lost).await, v1::RefusalReason::AlreadySettled, "no run of this one");
     other.complete(&shared, payload(json!("in the copy"))).await;
     let result = copy.wait(&common).await;
@@ -131,7 +131,7 @@ async fn a_folder_that_is_set_back_refuses_what_it_has_lost() {
     let restored = Harness::start_in(kept, |_| ()).await;
     let mut worker =
         Worker::connect(restored.channel.clone(), "w1", &["a"], vec![shared.clone(), lost.clone()]).await;
-    assert_eq!(worker.welcome.reattached, [shared.clone()]);
+    assert_eq!(worker.welcome.reattached, std::slice::from_ref(&shared));
     assert_eq!(refusal(&mut worker, &lost).await, v1::RefusalReason::OtherHistory);
     assert_eq!(code_of(&runs_after(&restored, after).await.unwrap_err()), "CURSOR_UNKNOWN");
     assert!(runs_after(&restored, before).await.is_ok());

@@ -23,6 +23,14 @@ fn token(seq: u64, mark: u32) -> u64 {
     }
 }
 
+/// The number of the event that gave a lease, by its fencing token.
+pub(crate) fn given_at(token: u64) -> u64 {
+    match token >> MARK_BITS {
+        0 => token,
+        seq => seq,
+    }
+}
+
 /// The mark of the claim under which a lease was given, by its fencing token; 0 where it has none.
 #[must_use]
 pub fn mark_of(token: u64) -> u32 {

@@ -112,7 +112,8 @@ fn refuse(
     reason: v1::RefusalReason,
 ) -> Result<(), Refusal> {
     // A lease that the run never gave is not recorded, so that a lying worker cannot make the log grow.
-    let given = turn.state.activity(task).is_some() && lease > 0 && lease <= turn.state.seq;
+    let given =
+        turn.state.activity(task).is_some() && (1..=turn.state.seq).contains(&super::lease::given_at(lease));
     // Nothing follows a run's last event.
     if given
         && !turn.state.is_finished()

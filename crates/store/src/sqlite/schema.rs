@@ -115,7 +115,7 @@ SELECT shard, 1, 0 FROM shards WHERE removed > 0 OR EXISTS (SELECT 1 FROM log);
 ALTER TABLE runs ADD COLUMN rest_in INTEGER;
 ALTER TABLE runs ADD COLUMN rest_at INTEGER;
 DROP INDEX runs_unfinished;
-CREATE INDEX runs_unfinished ON runs (run, rest_in, rest_at) WHERE finished_at IS NULL;
+CREATE INDEX runs_unfinished ON runs (run, rest_in, rest_at, finished_at) WHERE finished_at IS NULL;
 
 CREATE TABLE quarantined (
     run BLOB PRIMARY KEY, reason INTEGER NOT NULL, seq INTEGER NOT NULL, position INTEGER, detail TEXT NOT NULL,

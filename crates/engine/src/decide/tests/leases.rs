@@ -247,3 +247,20 @@ fn two_copies_of_a_run_give_tokens_that_differ_and_say_under_which_mark() {
     assert_eq!((left, right), (4 * (1 << 32) + 7, 4 * (1 << 32) + 0xffff_ffff));
     assert_eq!([before, none, left, right].map(mark_of), [0, 0, 7, u32::MAX]);
 }
+
+#[test]
+fn a_late_result_of_a_marked_lease_is_refused_and_recorded_once() {
+    let run = Bench::plan("a");
+    let (task, worker) = (run.at("a"), "w1".to_owned());
+    let run = run.does(Input::Lease { task, worker, mark: 9 });
+    let old = run.token("a");
+    let run = run.loses("a");
+    let run = run.does(Input::Lease { task, worker: "w2".to_owned(), mark: 9 });
+    let late = || reported(task, old, "w1", Report::Completed(json("1")));
+    let run = run.does(late()).expect_kinds(&["result_refused"]);
+    let run = run.input(late());
+    assert_eq!(run.last.as_ref().map(|decision| decision.count), Ok(0), "recorded already");
+    // What was never given is not recorded.
+    let never = reported(task, old + (1 << 40), "w1", Report::Completed(json("1")));
+    assert_eq!(run.input(never).last.map(|decision| decision.count), Ok(0));
+}
