@@ -57,11 +57,21 @@ pub enum SectionName {
     Footprint,
     /// Restart with many unfinished runs
     Recovery,
+    /// Restart over 200,000 runs that wait for a person
+    Waiting,
 }
 
 impl SectionName {
-    const ALL: [Self; 7] =
-        [Self::Floors, Self::Single, Self::Plans, Self::Wide, Self::Events, Self::Footprint, Self::Recovery];
+    const ALL: [Self; 8] = [
+        Self::Floors,
+        Self::Single,
+        Self::Plans,
+        Self::Wide,
+        Self::Events,
+        Self::Footprint,
+        Self::Recovery,
+        Self::Waiting,
+    ];
 }
 
 /// How the benchmark is run.
@@ -135,6 +145,7 @@ pub async fn orchestration(options: &Options) -> Outcome<()> {
             SectionName::Events => sections::events(options).await,
             SectionName::Footprint => sections::footprint(options).await,
             SectionName::Recovery => sections::recovery(options).await,
+            SectionName::Waiting => sections::waiting(options).await,
         };
         report.add(section.map_err(|error| format!("{name:?}: {error}"))?, !options.json);
     }

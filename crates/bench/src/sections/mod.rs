@@ -6,6 +6,7 @@ mod floors;
 mod footprint;
 mod recovery;
 mod runs;
+mod waiting;
 mod wide;
 
 pub(crate) use asks::{ask_floors, asks};
@@ -14,6 +15,7 @@ pub(crate) use floors::{Floors, floors};
 pub(crate) use footprint::footprint;
 pub(crate) use recovery::recovery;
 pub(crate) use runs::{plans, single};
+pub(crate) use waiting::waiting;
 pub(crate) use wide::wide;
 
 use std::sync::Arc;
