@@ -28,10 +28,11 @@ pub enum Fault {
     ClockForgottenWithTheShard,
     MarkNotChecked,
     RestForgetsItsDeadline,
+    RowWithoutItsEvent,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 22] = [
+    pub const ALL: [Fault; 23] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -54,6 +55,7 @@ impl Fault {
         Fault::ClockForgottenWithTheShard,
         Fault::MarkNotChecked,
         Fault::RestForgetsItsDeadline,
+        Fault::RowWithoutItsEvent,
     ];
 }
 

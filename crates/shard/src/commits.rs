@@ -8,6 +8,7 @@ use capataz_store::{Append, AppendOutcome, Position, RunId, Snapshot};
 
 use crate::api::{Answer, Declined, StartReply, WaitReply};
 use crate::outbox::{AppendId, Batch, Deferred, Pending};
+use crate::projection;
 use crate::sessions::session_stream;
 use crate::shard::{Mode, Origin, Output, Published, ReplyId, Shard};
 use crate::timers::Timer;
@@ -29,8 +30,10 @@ impl Shard {
     fn append(&mut self, mut batch: Batch) {
         let events = batch.take_events();
         let rest = self.rest_of(batch.run);
-        let Some(slot) = self.runs.get_mut(batch.run) else { return };
-        let summary = slot.listed();
+        let Some(slot) = self.runs.get(batch.run) else { return };
+        // The row of the list is written with each append: it never says what the log does not.
+        let summary = (!planted::is(Fault::RowWithoutItsEvent) || slot.state.is_finished())
+            .then(|| projection::listed(&slot.state));
         // The mark binds the next append, whatever that is: without the session's there must be no mark.
         let session = batch.session.filter(|session| self.sessions.is_loaded(session.stream));
         let append = Append {

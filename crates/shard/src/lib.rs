@@ -25,6 +25,7 @@ mod forms;
 pub mod journal;
 mod leases;
 mod outbox;
+pub mod projection;
 mod queues;
 mod recovery;
 mod requests;

@@ -2,17 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use capataz_contracts::v1;
 use capataz_crew::{Mono, Now};
 use capataz_engine::planted::{self, Fault};
 use capataz_engine::{Moment, RunState, Timestamp, Wall};
-use capataz_store::{Millis, RunId, Summary};
+use capataz_store::RunId;
 
 use crate::ReplyId;
 use crate::outbox::AppendId;
-
-/// What the run list was told: the status, and the settled tasks in steps.
-pub(crate) type Projected = (v1::RunStatus, usize);
 
 /// A caller that waits for a run's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +22,6 @@ pub(crate) struct RunSlot {
     pub(crate) state: RunState,
     /// The newest append of this run that is in flight or done.
     pub(crate) last_append: AppendId,
-    /// What the run list was told last: status and wave.
-    pub(crate) projected: Projected,
     pub(crate) waiters: Vec<Waiter>,
     /// Timers stand still until then, after a restart.
     pub(crate) quiet_until: Mono,
@@ -43,7 +37,6 @@ impl RunSlot {
             state,
             ahead: clock.0.saturating_sub(now.0),
             last_append: AppendId(0),
-            projected: (v1::RunStatus::Unspecified, 0),
             waiters: Vec::new(),
             quiet_until: Mono::default(),
             snapshot_seq: 0,
@@ -70,24 +63,6 @@ impl RunSlot {
     /// What is left until then. Milliseconds.
     pub(crate) fn remaining(&self, until: Timestamp, now: Mono) -> i64 {
         until.since(self.clock(now)).max(0)
-    }
-
-    /// What the run list says of the run; `None` where it says so already.
-    pub(crate) fn listed(&mut self) -> Option<Summary> {
-        let (settled, total) = self.state.progress();
-        let projected = (self.state.status(), settled as usize / 256);
-        if projected == self.projected {
-            return None;
-        }
-        self.projected = projected;
-        Some(Summary {
-            status: self.state.status() as i32,
-            outcome: self.state.outcome().map_or(0, |outcome| outcome as i32),
-            updated_at: Millis(self.state.updated_at_ms()),
-            finished_at: self.state.finished_at_ms().map(Millis),
-            tasks_total: total,
-            tasks_settled: settled,
-        })
     }
 }
 

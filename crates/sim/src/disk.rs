@@ -395,6 +395,7 @@ impl World {
         let mut told = Vec::new();
         self.disk.scribe.carry_out(Job::Other(Work::Claim(shard)), &mut told);
         self.check_store()?;
+        self.check_list()?;
         for told in told {
             let Told::Claimed { recovered, .. } = &told else {
                 return Invariant::LogStays.broken(format!("{told:?}"));
@@ -428,6 +429,20 @@ impl World {
         for shard in self.scenario.shards() {
             let rows = self.disk.store.read_log(shard, Position(0), usize::MAX, usize::MAX);
             self.model.check_log(shard, &rows.map_err(|error| store_failed(&error))?)?;
+        }
+        Ok(())
+    }
+
+    /// The list of runs says of each run what its durable events say.
+    pub(crate) fn check_list(&self) -> Result<(), Violation> {
+        for run in self.model.runs().filter(|run| !run.removed) {
+            let row = self.disk.store.get_run(run.run).map_err(|error| store_failed(&error))?;
+            let row = row.map(|row| row.summary).unwrap_or_default();
+            let listed = (row.finished_at.is_some(), row.updated_at.0, row.tasks_settled as usize);
+            let logged = (run.finished.is_some(), run.last_at, run.settled_tasks());
+            Invariant::ListMatchesLog.check(listed == logged, || {
+                format!("run {}: listed {listed:?}, logged {logged:?}", run.run)
+            })?;
         }
         Ok(())
     }

@@ -183,6 +183,12 @@ impl RunModel {
         }
     }
 
+    /// Tasks that have settled.
+    pub fn settled_tasks(&self) -> usize {
+        let tasks = self.waves.iter().flat_map(|wave| &wave.tasks);
+        tasks.filter(|task| task.step == Step::Settled).count()
+    }
+
     /// Nothing of the run is in work, and nothing that waits could be.
     pub fn may_rest(&self) -> bool {
         let held = self.is_held() || self.ending.is_some();
