@@ -112,6 +112,7 @@ fn take(
             Ok(())
         }
         Some(Ok(Delivery::CaughtUp | Delivery::Progress(_) | Delivery::Reconnecting { .. })) => Ok(()),
+        Some(Ok(Delivery::Damaged(damaged))) => Err(format!("events are damaged: {damaged:?}").into()),
         Some(Err(error)) => Err(format!("the subscription was refused: {error}").into()),
         None => Err("the subscription has ended".into()),
     }

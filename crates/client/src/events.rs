@@ -24,6 +24,8 @@ pub enum Delivery {
         /// Resume after this event.
         cursor: Bytes,
     },
+    /// Events that are damaged in the daemon's log, in their place. A stream of one run ends with an error instead.
+    Damaged(v1::DamagedEvents),
     /// History ends here; what follows is live. Comes again after each reconnection.
     CaughtUp,
     /// The state of running work; not durable, and only where the request asks for it.
@@ -65,6 +67,7 @@ enum Connection {
 #[derive(Debug, Default)]
 struct Batch {
     events: std::vec::IntoIter<v1::DeliveredEvent>,
+    damaged: std::vec::IntoIter<v1::DamagedEvents>,
     cursor: Bytes,
     caught_up: bool,
     progress: std::vec::IntoIter<v1::ProgressFrame>,
@@ -74,6 +77,7 @@ impl From<v1::SubscribeResponse> for Batch {
     fn from(response: v1::SubscribeResponse) -> Self {
         Self {
             events: response.events.into_iter(),
+            damaged: response.damaged.into_iter(),
             cursor: response.cursor,
             caught_up: response.caught_up,
             progress: response.progress.into_iter(),
@@ -151,6 +155,9 @@ impl EventStream {
                 self.cursor = delivered.cursor.clone();
             }
             return Some(Ok(Delivery::Event { run_id: delivered.run_id, event, cursor: delivered.cursor }));
+        }
+        if let Some(damaged) = self.batch.damaged.next() {
+            return Some(Ok(Delivery::Damaged(damaged)));
         }
         let cursor = std::mem::take(&mut self.batch.cursor);
         if !cursor.is_empty() {

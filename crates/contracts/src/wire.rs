@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use prost::Message;
 
-use crate::v1::{Event, ProgressFrame};
+use crate::v1::{DamagedEvents, Event, ProgressFrame};
 
 /// `capataz.v1.SubscribeResponse`.
 #[derive(Clone, PartialEq, Message)]
@@ -20,6 +20,8 @@ pub struct SubscribeResponse {
     pub caught_up: bool,
     #[prost(message, repeated, tag = "4")]
     pub progress: Vec<ProgressFrame>,
+    #[prost(message, repeated, tag = "5")]
+    pub damaged: Vec<DamagedEvents>,
 }
 
 /// `capataz.v1.DeliveredEvent`, its event still encoded.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use capataz_engine::RunState;
+use capataz_shard::LoadError;
 use capataz_shard::journal::{go_on, load};
 use capataz_store::{RunId, Store, StoreError};
 use dashmap::DashMap;
@@ -45,7 +46,7 @@ impl Folds {
     ///
     /// # Errors
     /// The store cannot be read, or the log is damaged.
-    pub(crate) fn get(&self, run: RunId) -> Result<Arc<RunState>, StoreError> {
+    pub(crate) fn get(&self, run: RunId) -> Result<Arc<RunState>, LoadError> {
         let kept = self.runs.get(&run).map(|folded| Arc::clone(&folded.state));
         let state = match kept {
             Some(kept) if self.is_newest(run, &kept)? => kept,

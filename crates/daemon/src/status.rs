@@ -8,7 +8,7 @@ use std::time::Duration;
 use capataz_contracts::{Violation, v1};
 use capataz_engine::Refusal;
 use capataz_policy::codes;
-use capataz_shard::{CommandReply, Declined, StartReply, TransitionReply};
+use capataz_shard::{CommandReply, Damage, Declined, LoadError, StartReply, TransitionReply};
 use capataz_store::StoreError;
 
 use crate::specs::SpecsError;
@@ -115,6 +115,27 @@ pub(crate) fn store(error: &StoreError) -> Status {
     }
 }
 
+/// A run that cannot be read.
+pub(crate) fn load(error: &LoadError) -> Status {
+    match error {
+        LoadError::Damaged(damage) => damaged(damage),
+        LoadError::Store(error) => store(error),
+    }
+}
+
+/// A run in quarantine, or one that belongs there.
+pub(crate) fn damaged(damage: &Damage) -> Status {
+    let mut metadata = HashMap::from([
+        ("run_id".to_owned(), damage.run.to_string()),
+        ("seq".to_owned(), damage.seq.to_string()),
+        ("reason".to_owned(), damage.reason.name().to_owned()),
+    ]);
+    if let Some(position) = damage.position {
+        metadata.insert("position".to_owned(), position.0.to_string());
+    }
+    with_details(Code::DataLoss, codes::LOG_DAMAGED, damage.to_string(), ErrorDetails::new(), metadata)
+}
+
 /// Spec files that cannot be used, each error with its place.
 pub(crate) fn specs(error: &SpecsError) -> Status {
     let mut details = ErrorDetails::new();
@@ -184,6 +205,7 @@ pub(crate) fn declined(declined: &Declined) -> Status {
         Declined::Overloaded { retry_after_ms } => overloaded(*retry_after_ms),
         Declined::Draining => status(Code::Unavailable, "DRAINING", "the daemon is shutting down"),
         Declined::Unavailable => unavailable(),
+        Declined::Damaged(damage) => damaged(damage),
     }
 }
 

@@ -119,6 +119,7 @@ impl RunState {
             tasks_total: self.plan.task_count(),
             tasks_settled: self.settled,
             session: self.session().map(str::to_owned),
+            quarantine: None,
         }
     }
 

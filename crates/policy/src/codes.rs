@@ -195,6 +195,7 @@ codes! {
     SEQ_MISMATCH: Medium, FINAL, BY_MESSAGE, "Read the run again before repeating the command.";
     CURSOR_TOO_OLD: High, FINAL, BY_MESSAGE, "Begin with the oldest cursor; earlier events are no longer available.";
     CURSOR_UNKNOWN: High, FINAL, BY_MESSAGE, "Use a cursor from this daemon, or begin without one.";
+    LOG_DAMAGED: Critical, FINAL, BY_MESSAGE, "Export what is whole of the run; restore the data folder and start the daemon again to get the rest back.";
     BLOB_NOT_FOUND: High, FINAL, BY_MESSAGE, "Store the blob again.";
     OVERLOADED: Medium, FINAL, BY_MESSAGE, "Wait as long as the answer says, and repeat the call with the same key.";
     UNAVAILABLE: Medium, FINAL, BY_MESSAGE, "Repeat the call with the same key.";

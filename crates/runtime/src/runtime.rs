@@ -12,7 +12,7 @@ use capataz_policy::registry::Batch;
 use capataz_shard::shard::Config;
 use capataz_shard::trace::Header;
 use capataz_shard::{
-    Answer, CommandReply, Declined, Driver, Input, ReplyId, Request, Route, StartReply, StartRequest,
+    Answer, CommandReply, Damage, Declined, Driver, Input, ReplyId, Request, Route, StartReply, StartRequest,
     TransitionReply, WaitReply,
 };
 use capataz_store::{Retention, RunId, ShardId, Store, StoreError, Swept};
@@ -174,8 +174,9 @@ impl Runtime {
         let (told_sender, told) = mpsc::unbounded_channel();
         let load = Load::default();
         let inbox = Inbox::new(messages_sender, load.clone());
-        let (writer, writing) =
-            Writer::start(Arc::clone(&store), told_sender, load.clone()).map_err(StartError::Thread)?;
+        let clock = Arc::clone(&options.clock);
+        let (writer, writing) = Writer::start(Arc::clone(&store), told_sender, load.clone(), clock)
+            .map_err(StartError::Thread)?;
         let shared = Arc::new(Shared::new(&shards, options.ring_bytes, options.progress_backlog));
         let (ready_sender, ready) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -379,6 +380,16 @@ impl Runtime {
     #[must_use]
     pub fn scripts_over(&self) -> broadcast::Receiver<Option<RunId>> {
         self.inner.shared.scripts_over.subscribe()
+    }
+
+    /// Tells the shards that a reader has found a run damaged, unless it is in quarantine already. Where they are too busy to
+    /// hear of it, the next reader tells. Blocks on I/O.
+    pub fn found_damaged(&self, damage: &Damage) {
+        let row = self.inner.store.get_run(damage.run).ok().flatten();
+        if row.is_some_and(|row| row.quarantine.is_none()) {
+            let message = Message::Input(Input::FoundDamaged(damage.clone()));
+            let _ = self.inner.inbox.try_send(message);
+        }
     }
 
     /// Ends when another daemon has taken a shard over.

@@ -11,6 +11,9 @@ use tokio::sync::{broadcast, watch};
 /// Scripts that may have ended before their browsers are seen to; beyond them the store is asked.
 const SCRIPTS_BACKLOG: usize = 1_024;
 
+/// Runs in quarantine that a subscriber may lag behind.
+const QUARANTINED_BACKLOG: usize = 1_024;
+
 pub(crate) struct Shared {
     feeds: BTreeMap<ShardId, Feed>,
     pub(crate) progress: broadcast::Sender<v1::ProgressFrame>,
@@ -18,6 +21,8 @@ pub(crate) struct Shared {
     pub(crate) fenced: watch::Sender<bool>,
     /// Every script that ends; `None` where some may have ended of which nothing was said.
     pub(crate) scripts_over: broadcast::Sender<Option<RunId>>,
+    /// Runs that are in quarantine from now on.
+    pub(crate) quarantined: broadcast::Sender<RunId>,
 }
 
 /// One shard's newest events.
@@ -53,6 +58,7 @@ impl Shared {
             progress: broadcast::Sender::new(progress_backlog),
             fenced: watch::Sender::new(false),
             scripts_over: broadcast::Sender::new(SCRIPTS_BACKLOG),
+            quarantined: broadcast::Sender::new(QUARANTINED_BACKLOG),
         }
     }
 

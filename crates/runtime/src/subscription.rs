@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use capataz_contracts::v1;
+use capataz_shard::LoadError;
 use capataz_shard::feed::{Cursor, Filter, Placed, Reader, Step, Unservable};
-use capataz_store::{ShardId, StoreError};
+use capataz_store::{RunId, ShardId, StoreError};
 use tokio::sync::{broadcast, watch};
 
 use crate::runtime::Runtime;
@@ -27,6 +28,9 @@ pub struct Subscription {
     shard: ShardId,
     newest: watch::Receiver<capataz_store::Position>,
     progress: Option<broadcast::Receiver<v1::ProgressFrame>>,
+    /// The run that the filter names.
+    run: Option<RunId>,
+    quarantined: broadcast::Receiver<RunId>,
 }
 
 /// What a subscriber gets next.
@@ -34,6 +38,8 @@ pub struct Subscription {
 pub enum Item {
     Step(Step, Cursor),
     Progress(v1::ProgressFrame),
+    /// The run that the filter names may be in quarantine: the store knows.
+    Quarantined(RunId),
 }
 
 impl Subscription {
@@ -51,8 +57,11 @@ impl Subscription {
     ) -> Result<Self, CursorError> {
         let shared = Arc::clone(runtime.shared());
         let Some(feed) = shared.feed(shard) else { return Err(CursorError::Store(StoreError::Closed)) };
+        // Heard of from here on, and what is so already the caller finds in the store.
+        let quarantined = shared.quarantined.subscribe();
         let store = Arc::clone(runtime.store());
         let bounds = blocking(move || store.bounds(shard)).await.map_err(CursorError::Store)?;
+        let run = filter.run;
         let cursor = match cursor {
             None => Cursor::behind(bounds.newest),
             Some(placed) => placed.check(bounds, &feed.history())?,
@@ -63,6 +72,8 @@ impl Subscription {
             shard,
             newest: feed.newest.subscribe(),
             progress: progress.then(|| shared.progress.subscribe()),
+            run,
+            quarantined,
         })
     }
 
@@ -76,12 +87,12 @@ impl Subscription {
     /// `idle` says that the caller has been told of the end already.
     ///
     /// # Errors
-    /// The store cannot be read.
-    pub async fn next(&mut self, idle: bool) -> Result<Item, StoreError> {
+    /// The store cannot be read, or the run that the filter names is damaged.
+    pub async fn next(&mut self, idle: bool) -> Result<Item, LoadError> {
         loop {
             self.newest.mark_unchanged();
             let (step, cursor) = self.step().await?;
-            if !step.events.is_empty() || step.finished || (step.at_end && !idle) {
+            if !step.is_empty() || step.finished || (step.at_end && !idle) {
                 return Ok(Item::Step(step, cursor));
             }
             if !step.at_end {
@@ -94,18 +105,21 @@ impl Subscription {
             tokio::select! {
                 changed = self.newest.changed() => {
                     if changed.is_err() {
-                        return Err(StoreError::Closed);
+                        return Err(StoreError::Closed.into());
                     }
                 }
+                run = next_quarantined(self.run, &mut self.quarantined) => return Ok(Item::Quarantined(run)),
                 frame = next_progress(progress) => return Ok(Item::Progress(frame)),
             }
         }
     }
 
-    async fn step(&mut self) -> Result<(Step, Cursor), StoreError> {
-        let Some(mut reader) = self.reader.take() else { return Err(StoreError::Closed) };
+    async fn step(&mut self) -> Result<(Step, Cursor), LoadError> {
+        let Some(mut reader) = self.reader.take() else { return Err(StoreError::Closed.into()) };
         let (from_ring, newest) = {
-            let Some(feed) = self.runtime.shared().feed(self.shard) else { return Err(StoreError::Closed) };
+            let Some(feed) = self.runtime.shared().feed(self.shard) else {
+                return Err(StoreError::Closed.into());
+            };
             let ring = feed.ring();
             (reader.read_ring(&ring), ring.newest())
         };
@@ -133,6 +147,19 @@ async fn next_progress(progress: Option<&mut broadcast::Receiver<v1::ProgressFra
             Ok(frame) => return frame,
             // Progress that was missed is no longer progress.
             Err(broadcast::error::RecvError::Lagged(_)) => {}
+            Err(broadcast::error::RecvError::Closed) => return std::future::pending().await,
+        }
+    }
+}
+
+/// The run, once it may be in quarantine.
+async fn next_quarantined(run: Option<RunId>, quarantined: &mut broadcast::Receiver<RunId>) -> RunId {
+    let Some(run) = run else { return std::future::pending().await };
+    loop {
+        match quarantined.recv().await {
+            Ok(other) if other != run => {}
+            // Among those that were missed it may be.
+            Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => return run,
             Err(broadcast::error::RecvError::Closed) => return std::future::pending().await,
         }
     }

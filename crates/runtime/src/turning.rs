@@ -9,8 +9,8 @@ use capataz_contracts::v1::connect_response;
 use capataz_crew::{CloseReason, ConnectionId, Mono};
 use capataz_engine::{Query, QueryId};
 use capataz_shard::feed::Ring;
-use capataz_shard::journal::{self, Errand, Job, Told, Work, errands, load_session};
-use capataz_shard::{Answer, Driver, Input, Output, ReplyId, Request, Route, find};
+use capataz_shard::journal::{self, Errand, Job, Told, Work, errands, take_up_session};
+use capataz_shard::{Answer, Driver, Input, LoadError, Output, ReplyId, Request, Route, find};
 use capataz_store::{Retention, RunId, ShardId, Store, StoreError, Swept};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
@@ -304,6 +304,9 @@ impl Turning {
                 tracing::error!(shard = shard.0, error, "a commit failed; the shard is read again");
                 self.input(Input::CommitFailed { shard });
             }
+            Told::Quarantined { run } => {
+                let _ = self.shared.quarantined.send(run);
+            }
             Told::Swept { shard, swept } => {
                 self.input(Input::Swept { shard });
                 let going = self.memory.sweeps.entry(shard).or_default().going.pop_front();
@@ -429,6 +432,7 @@ impl Turning {
             // Written.
             Output::Append { .. }
             | Output::PutSnapshot { .. }
+            | Output::Quarantine { .. }
             | Output::PutAgents(_)
             | Output::Restart { .. } => {}
         }
@@ -439,9 +443,10 @@ impl Turning {
         let (store, inbox) = (Arc::clone(&self.store), self.inbox.clone());
         let Some(shard) = self.driver.home(stream) else { return };
         let read = self.tasks.spawn_blocking(move || {
-            let input = match load_session(&*store, stream) {
-                Ok(state) => Input::SessionLoaded { stream, load, state: state.map(Box::new) },
-                Err(error) => {
+            let input = match take_up_session(&*store, stream) {
+                Ok(state) => Input::SessionLoaded { stream, load, state: Ok(state.map(Box::new)) },
+                Err(LoadError::Damaged(damage)) => Input::SessionLoaded { stream, load, state: Err(damage) },
+                Err(LoadError::Store(error)) => {
                     tracing::error!(%stream, error = &error as &dyn std::error::Error, "a session cannot be read");
                     Input::CommitFailed { shard }
                 }
@@ -459,10 +464,11 @@ impl Turning {
         let (store, inbox) = (Arc::clone(&self.store), self.inbox.clone());
         let read = self.tasks.spawn_blocking(move || {
             let state = match journal::load(&*store, run) {
-                Ok(state) => Some(Box::new(state)),
-                Err(error) => {
+                Ok(state) => Ok(Some(Box::new(state))),
+                Err(LoadError::Damaged(damage)) => Err(damage),
+                Err(LoadError::Store(error)) => {
                     tracing::error!(%run, error = &error as &dyn std::error::Error, "a run cannot be read");
-                    None
+                    Ok(None)
                 }
             };
             Message::Input(Input::RunLoaded { run, load, state })

@@ -4,10 +4,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use capataz_shard::journal::{Job, MAX_BATCH, Queue, Scribe, Told, Work};
+use capataz_shard::journal::{Chance, Job, MAX_BATCH, Queue, Scribe, Told, Work};
 use capataz_store::{Mark, Store};
 use tokio::sync::mpsc::UnboundedSender;
 
+use crate::clock::Clock;
 use crate::desk::Load;
 
 enum Message {
@@ -29,9 +30,11 @@ impl Writer {
         store: Arc<dyn Store>,
         told: UnboundedSender<Told>,
         load: Load,
+        clock: Clock,
     ) -> std::io::Result<(Self, JoinHandle<()>)> {
         let (messages, receiver) = channel();
-        let scribe = Arc::new(Mutex::new(Scribe::new(store, Box::new(draw))));
+        let chance = Chance { draw: Box::new(draw), wall: Box::new(move || clock().wall) };
+        let scribe = Arc::new(Mutex::new(Scribe::new(store, chance)));
         let thread =
             Thread { scribe: Arc::clone(&scribe), load: load.clone(), queue: Queue::default(), told };
         let thread = std::thread::Builder::new()

@@ -9,6 +9,8 @@ use capataz_engine::{Refusal, StartRun};
 use capataz_policy::registry::Batch;
 use capataz_store::{BlobHash, IdempotencyKey, RunId};
 
+use crate::load::Damage;
+
 /// What a caller asks for. Already validated. Each has a reply type of its own.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub enum Request {
@@ -52,6 +54,8 @@ pub enum Declined {
     /// The shard is read again: whether the request was carried out shows when it is repeated.
     Unavailable,
     Draining,
+    /// The run, or the session, is in quarantine.
+    Damaged(Box<Damage>),
 }
 
 #[derive(Debug)]

@@ -88,7 +88,10 @@ impl Shard {
             let Some(pending) = self.outbox.settle() else { return };
             let stream = pending.run;
             match outcome {
-                AppendOutcome::Committed(position) => self.durable(pending, position),
+                AppendOutcome::Committed(position) => {
+                    self.fits(stream);
+                    self.durable(pending, position);
+                }
                 AppendOutcome::KeyTaken { run, same_request }
                     if pending.creates && self.runs.contains(pending.run) =>
                 {
@@ -112,14 +115,19 @@ impl Shard {
                     self.out(Output::Fenced);
                     return;
                 }
-                // The run's creation was refused before: nothing of it is there, and nobody was told of it.
-                AppendOutcome::Conflict
+                // The run's creation was refused before, so that nothing of it is there and nobody was told of it; or the
+                // run has gone into quarantine meanwhile.
+                AppendOutcome::Conflict | AppendOutcome::KeyTaken { .. }
                     if !self.runs.contains(pending.run) && !self.sessions.contains(pending.run) =>
                 {
                     self.never_was(pending);
                 }
                 // The log is not what this shard believes: believe the log.
                 AppendOutcome::Conflict | AppendOutcome::KeyTaken { .. } => {
+                    if !self.conflicts(stream) {
+                        self.conflicted_again(pending);
+                        continue;
+                    }
                     tracing::error!(run = %pending.run, "an append does not fit the log; the shard is read again");
                     self.outbox.unsettle(pending);
                     return self.commit_failed();

@@ -12,9 +12,10 @@ use capataz_crew::protocol::home;
 use capataz_crew::{self as crew, CloseReason, ConnectionId, Crew, Known, Mono, Now, ToCrew, ToShard};
 use capataz_engine::session::SessionState;
 use capataz_engine::{Query, QueryAnswer, QueryId, Routed, RoutedSpec, RunState};
-use capataz_store::{AgentRow, Append, AppendOutcome, Retention, RunId, ShardId, Snapshot};
+use capataz_store::{AgentRow, Append, AppendOutcome, Quarantine, Retention, RunId, ShardId, Snapshot};
 
 use crate::api::{Answer, Request, StartReply};
+use crate::load::Damage;
 use crate::outbox::AppendId;
 use crate::sessions::session_stream;
 use crate::shard::{self, Attached, Config, Published, Recovered, ReplyId, Shard};
@@ -59,14 +60,16 @@ pub enum Input {
     SessionLoaded {
         stream: RunId,
         load: u64,
-        state: Option<Box<SessionState>>,
+        state: Result<Option<Box<SessionState>>, Damage>,
     },
-    /// The answer to [`Output::LoadRun`]; `None` where the run cannot be read.
+    /// The answer to [`Output::LoadRun`]; `None` where the store cannot be read.
     RunLoaded {
         run: RunId,
         load: u64,
-        state: Option<Box<RunState>>,
+        state: Result<Option<Box<RunState>>, Damage>,
     },
+    /// A reader has found a run damaged.
+    FoundDamaged(Damage),
     /// Retention is due: answered with [`Output::Sweep`].
     Sweep {
         shard: ShardId,
@@ -127,6 +130,12 @@ pub enum Output {
         shard: ShardId,
         run: RunId,
         snapshot: Snapshot,
+    },
+    /// The run is not to be worked on: to be put down.
+    Quarantine {
+        shard: ShardId,
+        run: RunId,
+        quarantine: Quarantine,
     },
     PutAgents(Vec<AgentRow>),
     /// Read a session and answer with [`Input::SessionLoaded`], under the same number. The answer to an older one is
@@ -331,6 +340,9 @@ impl Turn<'_> {
             Input::RunLoaded { run, load, state } => {
                 self.shard_of(run, shard::Input::RunLoaded { run, load, state });
             }
+            Input::FoundDamaged(damage) => {
+                self.shard_of(damage.run, shard::Input::FoundDamaged(damage));
+            }
             Input::Sweep { shard, retention } if self.driver.shards.contains_key(&shard) => {
                 self.shard(shard, shard::Input::Sweep(retention));
             }
@@ -452,6 +464,9 @@ impl Turn<'_> {
                 shard::Output::Publish(published) => Output::Publish { shard, published },
                 shard::Output::Progress(progress) => Output::Progress(progress),
                 shard::Output::PutSnapshot { run, snapshot } => Output::PutSnapshot { shard, run, snapshot },
+                shard::Output::Quarantine { run, quarantine } => {
+                    Output::Quarantine { shard, run, quarantine }
+                }
                 shard::Output::LoadSession { stream, load } => Output::LoadSession { stream, load },
                 shard::Output::LoadRun { run, load } => Output::LoadRun { run, load },
                 shard::Output::Sweep { retention } => Output::Sweep { shard, retention },

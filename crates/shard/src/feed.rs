@@ -16,6 +16,8 @@ use capataz_policy::executor;
 use capataz_store::{LogRow, Position, RunId, RunRow, ShardId, Store, StoreError};
 use prost::Message;
 
+use crate::load::{Damage, LoadError};
+
 pub use crate::cursor::{Cursor, Placed, Unservable};
 use crate::shard::Published;
 
@@ -91,10 +93,21 @@ pub struct Delivered {
     pub cursor: Cursor,
 }
 
+/// What stands for a damaged row of the log. What the row says of itself is a hint for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damaged {
+    pub position: Position,
+    pub run: RunId,
+    pub first_seq: u64,
+    pub count: u32,
+}
+
 /// What one step of a reader found.
 #[derive(Debug, Default)]
 pub struct Step {
     pub events: Vec<Delivered>,
+    /// The damaged rows, in order, that were met. A step has either events or these.
+    pub damaged: Vec<Damaged>,
     /// The reader has seen all that there is.
     pub at_end: bool,
     /// The run that the filter names has finished, and its last event was delivered.
@@ -112,6 +125,14 @@ pub struct Reader {
     history_of_run: Option<u64>,
     known: BTreeMap<RunId, Option<RunRow>>,
     finished: bool,
+}
+
+impl Step {
+    /// Whether there is nothing for the subscriber.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.damaged.is_empty()
+    }
 }
 
 impl Reader {
@@ -152,8 +173,8 @@ impl Reader {
     /// Reads on from the log. `newest` is the ring's newest position, taken before.
     ///
     /// # Errors
-    /// The store cannot be read.
-    pub fn read_log(&mut self, store: &dyn Store, newest: Position) -> Result<Step, StoreError> {
+    /// The store cannot be read, or the run that the filter names is damaged.
+    pub fn read_log(&mut self, store: &dyn Store, newest: Position) -> Result<Step, LoadError> {
         let rows = match (self.filter.run, self.history_of_run) {
             (Some(run), Some(after_seq)) => store.read_run(run, after_seq, PAGE_ROWS, PAGE_BYTES)?,
             _ => store.read_log(self.shard, self.cursor.position, PAGE_ROWS, PAGE_BYTES)?,
@@ -172,16 +193,29 @@ impl Reader {
         }
         let mut bytes = 0;
         for row in rows {
-            let LogRow { position, run, first_seq, count, events } = row;
+            let LogRow { position, run, first_seq, count, ref events } = row;
             let last_seq = first_seq + u64::from(count).saturating_sub(1);
-            let Some(events) = events else {
-                if self.history_of_run.is_some() {
-                    return Err(damaged(run, first_seq));
+            let Some(events) = events.clone() else {
+                // What comes before it is delivered first.
+                if !step.events.is_empty() {
+                    break;
                 }
-                // Whoever reads the whole log goes on behind what is damaged.
+                let of_filter = self.filter.run.is_some_and(|wanted| wanted == run);
+                if let Some(run) = self.filter.run.filter(|_| of_filter || self.history_of_run.is_some()) {
+                    let seq = self.history_of_run.unwrap_or(first_seq.saturating_sub(1));
+                    return Err(LoadError::Damaged(Damage { run, ..Damage::of_row(&row, seq) }));
+                }
+                // Whoever reads the whole log is told, and goes on behind it. Which run it belonged to, and whether the
+                // filter wants that, nobody can say for certain.
+                if self.filter.run.is_none() {
+                    step.damaged.push(Damaged { position, run, first_seq, count });
+                }
                 self.cursor = Cursor::behind(position);
                 continue;
             };
+            if !step.damaged.is_empty() {
+                break;
+            }
             if self.history_of_run.is_some() && position <= self.cursor.position {
                 // The subscriber has these events; that the last one ends the run, it has to be told again.
                 self.history_of_run = Some(last_seq);
@@ -287,16 +321,12 @@ pub fn split(events: &Bytes) -> impl Iterator<Item = Bytes> + use<> {
     })
 }
 
-/// The events of a row of the log.
+/// The events of a row of the log, which is read for the run's events after number `seq`.
 ///
 /// # Errors
 /// The row is damaged.
-pub fn events_of(row: &LogRow) -> Result<impl Iterator<Item = Bytes> + use<>, StoreError> {
-    row.events.as_ref().map(split).ok_or_else(|| damaged(row.run, row.first_seq))
-}
-
-fn damaged(run: RunId, first_seq: u64) -> StoreError {
-    StoreError::Corrupt { detail: format!("run {run}: the events from {first_seq} on are damaged") }
+pub fn events_of(row: &LogRow, seq: u64) -> Result<impl Iterator<Item = Bytes> + use<>, Damage> {
+    row.events.as_ref().map(split).ok_or_else(|| Damage::of_row(row, seq))
 }
 
 /// Whether the last of these events ends their run.

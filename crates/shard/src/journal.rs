@@ -5,31 +5,22 @@
 //! next: everything that waits becomes one commit, for all shards. [`Scribe`] does it. The writer's thread and the
 //! simulator's disk are loops around these.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use capataz_contracts::v1;
-use capataz_crew::KnownAgent;
-use capataz_engine::session::SessionState;
-use capataz_engine::{RunState, SNAPSHOT_FORMAT};
 use capataz_store::{
-    AgentRow, Append, AppendOutcome, Mark, Position, Retention, RunId, ShardBatch, ShardId, ShardWriter,
-    Snapshot, Store, StoreError, Swept, Unfinished,
+    AgentRow, Append, AppendOutcome, Mark, Millis, Position, Quarantine, Retention, RunId, ShardBatch,
+    ShardId, ShardWriter, Snapshot, Store, StoreError, Swept,
 };
-use prost::Message;
 
 use crate::driver::Output;
-use crate::feed;
-use crate::sessions::{SESSION_SNAPSHOT_FORMAT, session_stream};
-use crate::shard::{Recovered, seed_of};
+use crate::shard::Recovered;
+
+pub use crate::claim::claim;
+pub use crate::load::{Damage, LoadError, go_on, load, load_session, take_up_session};
 
 /// Appends in one transaction at most.
 pub const MAX_BATCH: usize = 1024;
-/// Runs read at a time when a shard is recovered.
-const RECOVERY_PAGE: usize = 1024;
-/// How often a mark is drawn at most where it cannot be that of a claim. Drawing twice is rare.
-const DRAWS: usize = 16;
 
 /// What the writer is given.
 #[derive(Clone, Debug)]
@@ -39,6 +30,12 @@ pub enum Work {
         shard: ShardId,
         run: RunId,
         snapshot: Snapshot,
+    },
+    /// The run is not to be worked on.
+    Quarantine {
+        shard: ShardId,
+        run: RunId,
+        quarantine: Quarantine,
     },
     Agents(Vec<AgentRow>),
     Sweep {
@@ -86,6 +83,7 @@ impl<I: Iterator<Item = Output>> Iterator for Errands<I> {
                     continue;
                 }
                 Output::PutSnapshot { shard, run, snapshot } => Work::Snapshot { shard, run, snapshot },
+                Output::Quarantine { shard, run, quarantine } => Work::Quarantine { shard, run, quarantine },
                 Output::PutAgents(agents) => Work::Agents(agents),
                 Output::Sweep { shard, retention: Some(retention) } => Work::Sweep { shard, retention },
                 Output::Restart { shard } => Work::Claim(shard),
@@ -166,6 +164,10 @@ pub enum Told {
         shard: ShardId,
         error: StoreError,
     },
+    /// It is put down that the run is not to be worked on.
+    Quarantined {
+        run: RunId,
+    },
     Swept {
         shard: ShardId,
         swept: Result<Swept, StoreError>,
@@ -188,11 +190,18 @@ pub struct Scribe {
     store: Arc<dyn Store>,
     /// None for a shard that was not claimed, or whose last commit failed.
     writers: BTreeMap<ShardId, Box<dyn ShardWriter>>,
-    draw: Draw,
+    chance: Chance,
 }
 
 /// Draws the mark of a claim, at random in a daemon.
 pub type Draw = Box<dyn FnMut() -> Mark + Send>;
+
+/// What a claim needs and nobody can compute: a mark, and the time on the wall.
+#[expect(missing_debug_implementations, reason = "functions have none")]
+pub struct Chance {
+    pub draw: Draw,
+    pub wall: Box<dyn FnMut() -> Millis + Send>,
+}
 
 impl std::fmt::Debug for Scribe {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -202,8 +211,8 @@ impl std::fmt::Debug for Scribe {
 
 impl Scribe {
     #[must_use]
-    pub fn new(store: Arc<dyn Store>, draw: Draw) -> Self {
-        Self { store, writers: BTreeMap::new(), draw }
+    pub fn new(store: Arc<dyn Store>, chance: Chance) -> Self {
+        Self { store, writers: BTreeMap::new(), chance }
     }
 
     /// Whether the shard was claimed, and no commit of it has failed since.
@@ -221,6 +230,17 @@ impl Scribe {
                     && let Err(error) = writer.put_snapshot(run, &snapshot)
                 {
                     tracing::warn!(%run, error = &error as &dyn std::error::Error, "a snapshot was not written");
+                }
+            }
+            Job::Other(Work::Quarantine { shard, run, quarantine }) => {
+                let Some(writer) = self.writers.get_mut(&shard) else { return };
+                match writer.quarantine(run, &quarantine) {
+                    Ok(()) => told.push(Told::Quarantined { run }),
+                    // The next claim finds the same.
+                    Err(error) => {
+                        let error = &error as &dyn std::error::Error;
+                        tracing::warn!(%run, error, "a quarantine was not written");
+                    }
                 }
             }
             Job::Other(Work::Agents(agents)) => {
@@ -244,7 +264,7 @@ impl Scribe {
             }
             Job::Other(Work::Claim(shard)) => {
                 self.writers.remove(&shard);
-                told.push(match claim(&*self.store, shard, &mut self.draw) {
+                told.push(match claim(&*self.store, shard, &mut self.chance) {
                     Ok((writer, recovered, newest)) => {
                         self.writers.insert(shard, writer);
                         Told::Claimed { shard, recovered, newest }
@@ -280,139 +300,4 @@ impl Scribe {
             }
         }
     }
-}
-
-/// Claims a shard and reads what is unfinished in it.
-///
-/// # Errors
-/// The store cannot be read, or a log is damaged.
-pub fn claim(
-    store: &dyn Store,
-    shard: ShardId,
-    draw: &mut dyn FnMut() -> Mark,
-) -> Result<(Box<dyn ShardWriter>, Recovered, Position), StoreError> {
-    let history = store.history(shard)?;
-    let mut mark = draw();
-    for _ in 1..DRAWS {
-        if mark != Mark::NONE && !history.knows(mark) {
-            break;
-        }
-        mark = draw();
-    }
-    let writer = store.claim(shard, mark)?;
-    let epoch = writer.epoch();
-    let mut runs = Vec::new();
-    let mut resting = Vec::new();
-    let mut after = None;
-    loop {
-        let page = store.unfinished(shard, after, RECOVERY_PAGE)?;
-        let Some(last) = page.last() else { break };
-        after = Some(last.run);
-        for Unfinished { run, rest } in page {
-            match rest {
-                Some(rest) => resting.push((run, rest)),
-                None => runs.push((run, load(store, run)?)),
-            }
-        }
-    }
-    let mut sessions = BTreeMap::new();
-    for (_, state) in &runs {
-        if let Some(session) = state.session() {
-            let stream = session_stream(session);
-            if let Entry::Vacant(session) = sessions.entry(stream) {
-                session.insert(load_session(store, stream)?);
-            }
-        }
-    }
-    let agents = store.agents()?.into_iter().filter_map(|row| {
-        let agent = v1::Agent::decode(row.agent).ok()?;
-        Some(KnownAgent { agent, source: v1::AgentSource::Worker, last_seen: Some(row.last_seen) })
-    });
-    let recovered = Recovered {
-        epoch,
-        history: store.history(shard)?,
-        runs,
-        resting,
-        sessions: sessions.into_iter().collect(),
-        agents: agents.collect(),
-    };
-    let newest = store.bounds(shard)?.newest;
-    Ok((writer, recovered, newest))
-}
-
-/// Reads a run: its snapshot, where there is one of this format, and the events after it.
-///
-/// # Errors
-/// The store cannot be read, or the log is damaged.
-pub fn load(store: &dyn Store, run: RunId) -> Result<RunState, StoreError> {
-    let snapshot = store.snapshot(run)?.filter(|snapshot| snapshot.format == SNAPSHOT_FORMAT);
-    go_on(store, run, snapshot.and_then(|snapshot| RunState::from_snapshot(&snapshot.state).ok()))
-}
-
-/// Reads on from a state of the run; `None` begins with its first event.
-///
-/// # Errors
-/// The store cannot be read, or the log is damaged.
-pub fn go_on(store: &dyn Store, run: RunId, state: Option<RunState>) -> Result<RunState, StoreError> {
-    let mut state = state;
-    let mut after = state.as_ref().map_or(0, RunState::seq);
-    loop {
-        let rows = store.read_run(run, after, 512, 4 * 1024 * 1024)?;
-        let Some(last) = rows.last() else { break };
-        let last_seq = last.first_seq + u64::from(last.count).saturating_sub(1);
-        for row in &rows {
-            for event in feed::events_of(row)? {
-                let event = v1::Event::decode(event).map_err(|error| corrupt(run, &error))?;
-                if event.seq <= after {
-                    continue;
-                }
-                state = Some(match state.take() {
-                    None => RunState::fold(seed_of(run), [event]).map_err(|error| corrupt(run, &error))?,
-                    Some(mut state) => {
-                        state.apply(event).map_err(|error| corrupt(run, &error))?;
-                        state
-                    }
-                });
-            }
-        }
-        after = last_seq;
-    }
-    let mut state =
-        state.ok_or_else(|| StoreError::Corrupt { detail: format!("run {run} has no events") })?;
-    state.loaded();
-    Ok(state)
-}
-
-/// Reads a session by its stream; `None` where nothing was ever said in it.
-///
-/// # Errors
-/// The store cannot be read, or the log is damaged.
-pub fn load_session(store: &dyn Store, stream: RunId) -> Result<Option<SessionState>, StoreError> {
-    let snapshot = store.snapshot(stream)?.filter(|snapshot| snapshot.format == SESSION_SNAPSHOT_FORMAT);
-    let mut state = snapshot.and_then(|snapshot| SessionState::from_snapshot(&snapshot.state).ok());
-    loop {
-        let after = state.as_ref().map_or(0, SessionState::seq);
-        let rows = store.read_run(stream, after, 512, 4 * 1024 * 1024)?;
-        if rows.is_empty() {
-            return Ok(state);
-        }
-        for row in &rows {
-            for event in feed::events_of(row)? {
-                let event = v1::Event::decode(event).map_err(|error| corrupt(stream, &error))?;
-                match &mut state {
-                    None => {
-                        state = Some(SessionState::fold([event]).map_err(|error| corrupt(stream, &error))?)
-                    }
-                    Some(state) if event.seq > state.seq() => {
-                        state.apply(event).map_err(|error| corrupt(stream, &error))?;
-                    }
-                    Some(_) => {}
-                }
-            }
-        }
-    }
-}
-
-fn corrupt(run: RunId, error: &dyn std::fmt::Display) -> StoreError {
-    StoreError::Corrupt { detail: format!("run {run}: {error}") }
 }

@@ -17,6 +17,7 @@
 //! Begin reading with [`Driver::handle`], then [`Shard::handle`].
 
 mod api;
+mod claim;
 mod commits;
 mod cursor;
 pub mod driver;
@@ -24,8 +25,10 @@ pub mod feed;
 mod forms;
 pub mod journal;
 mod leases;
+mod load;
 mod outbox;
 pub mod projection;
+mod quarantine;
 mod queues;
 mod recovery;
 mod requests;
@@ -42,6 +45,7 @@ pub use api::{
     Answer, CommandReply, Declined, Request, StartReply, StartRequest, TransitionReply, WaitReply,
 };
 pub use driver::{Driver, Input, Output};
+pub use load::{Damage, LoadError};
 pub use outbox::AppendId;
 pub use recovery::blob_hash;
 pub use sessions::{SESSION_LABEL, SESSION_SNAPSHOT_FORMAT, run_id, session_stream};

@@ -153,6 +153,12 @@ impl Outbox {
         self.batches.iter().any(|batch| batch.run == run)
     }
 
+    /// Throws away what this turn has decided for the run. What was to leave with it.
+    pub(crate) fn discard(&mut self, run: RunId) -> Vec<Deferred> {
+        let place = self.batches.iter().position(|batch| batch.run == run);
+        place.map_or(Vec::new(), |place| self.batches.remove(place).deferred)
+    }
+
     /// Whether this turn has decided something for the run that is not on its way yet.
     pub(crate) fn has_decided(&self, run: RunId) -> bool {
         self.batches.iter().any(|batch| batch.run == run && batch.count > 0)

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use capataz_contracts::v1;
 use capataz_engine::{self as engine, Effect, Refusal, RunLimits, TaskRef};
-use capataz_store::{Create, RunId};
+use capataz_store::{Create, QuarantineReason, RunId};
 
 use crate::api::{Answer, CommandReply, Declined, Request, StartReply, StartRequest, WaitReply};
+use crate::load::{Damage, contained};
 use crate::outbox::Deferred;
 use crate::resting::Wanted;
 use crate::runs::{RunSlot, Waiter};
@@ -78,12 +79,20 @@ impl Shard {
         if self.run_count() >= self.config.max_unfinished_runs || self.overloaded() {
             return Err(Answer::Start(Err(OVERLOADED)));
         }
-        if let Some(declined) = self.session_is_full(request.session.as_deref()) {
+        let session = request.session.as_deref();
+        if let Some(declined) = self.session_is_full(session).or_else(|| self.damage_of_session(session)) {
             return Err(Answer::Start(Err(declined)));
         }
         let run = request.run;
         let labels = request.start.labels.clone();
-        let (state, decision) = engine::start(seed_of(run), request.start, self.wall())
+        let wall = self.wall();
+        let (state, decision) = contained(|| engine::start(seed_of(run), request.start, wall))
+            .map_err(|detail| {
+                let damage =
+                    Damage { run, reason: QuarantineReason::Panicked, seq: 0, position: None, detail };
+                tracing::error!(%run, detail = damage.detail, "a run cannot be started");
+                Answer::Start(Err(Declined::Damaged(Box::new(damage))))
+            })?
             .map_err(|refusal| Answer::from(StartReply::Refused(refusal)))?;
         let create = Create {
             kind: state.kind() as i32,
@@ -180,7 +189,15 @@ impl Shard {
             _ => None,
         };
         let now = slot.moment(self.now);
-        match engine::decide(&mut slot.state, input, now) {
+        let (seq, decide) = (slot.state.seq(), self.decide);
+        let decided = match contained(|| decide(&mut slot.state, input, now)) {
+            Ok(decided) => decided,
+            Err(detail) => {
+                let damage = Damage { run, reason: QuarantineReason::Panicked, seq, position: None, detail };
+                return self.cannot_decide(damage, origin);
+            }
+        };
+        match decided {
             Ok(decision) => {
                 let answer = origin.caller().map(|reply| {
                     let assignment = task.and_then(|task| slot.state.assignment(task));
@@ -197,6 +214,10 @@ impl Shard {
             }
             Err(Refusal::Corrupt(corrupt)) => {
                 tracing::error!(%run, %corrupt, "the engine wrote an event that it cannot fold");
+                if !self.conflicts(run) {
+                    let damage = self.conflict(run, seq, corrupt.to_string());
+                    return self.cannot_decide(damage, origin);
+                }
                 if let Some(reply) = origin.caller() {
                     self.reply(reply, Answer::Command(Err(Declined::Unavailable)));
                 }
@@ -209,6 +230,14 @@ impl Shard {
                 }
             }
         }
+    }
+
+    /// Nobody can decide anything about the run.
+    fn cannot_decide(&mut self, damage: Damage, origin: Origin) {
+        if let Some(reply) = origin.caller() {
+            self.reply(reply, Answer::Command(Err(Declined::Damaged(Box::new(damage.clone())))));
+        }
+        self.quarantine(&damage);
     }
 
     /// Takes a decision into this turn's batch of the run, and its memory-only effects at once.

@@ -110,10 +110,16 @@ impl Resting {
 
     /// The run was read: it rests no more. `None` where the answer is that to an older question.
     pub(crate) fn loaded(&mut self, run: RunId, load: u64) -> Option<Woken> {
-        let rested = self.runs.get(&run)?;
-        if rested.load != load {
-            return None;
-        }
+        self.awaits(run, load).then(|| self.remove(run)).flatten()
+    }
+
+    /// Whether the answer to this question is still waited for.
+    pub(crate) fn awaits(&self, run: RunId, load: u64) -> bool {
+        self.runs.get(&run).is_some_and(|rested| rested.load == load)
+    }
+
+    /// The run rests no more.
+    pub(crate) fn remove(&mut self, run: RunId) -> Option<Woken> {
         let Rested { ahead, wanted, waiters, .. } = self.runs.remove(&run)?;
         Some(Woken { ahead, wanted, waiters })
     }

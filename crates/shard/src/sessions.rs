@@ -12,6 +12,7 @@ use capataz_store::{BlobHash, RunId, Snapshot};
 
 use crate::ReplyId;
 use crate::api::TransitionReply;
+use crate::load::Damage;
 use crate::outbox::AppendId;
 
 /// The label by which the runs and the stream of a session are found.
@@ -68,6 +69,8 @@ enum Loaded {
     Loading,
     /// `None` where there is no such session yet.
     Ready(Option<Box<SessionState>>),
+    /// Nobody can work in it.
+    Damaged(Damage),
 }
 
 impl Slot {
@@ -78,7 +81,7 @@ impl Slot {
     fn state(&self) -> Option<&SessionState> {
         match &self.state {
             Loaded::Ready(state) => state.as_deref(),
-            Loaded::Loading => None,
+            Loaded::Loading | Loaded::Damaged(_) => None,
         }
     }
 
@@ -102,6 +105,7 @@ pub(crate) enum Transition {
         last_append: AppendId,
     },
     Refused(TransitionReply),
+    Damaged(Box<Damage>),
     /// It is carried out when the session has been read.
     Waits,
     Full,
@@ -173,7 +177,7 @@ impl Sessions {
     /// Where nobody asks anything of the session, it may be forgotten when others need the room.
     pub(crate) fn rest(&mut self, stream: RunId, oldest_in_flight: AppendId, most: usize) {
         let Some(slot) = self.slots.get_mut(&stream) else { return };
-        if !slot.is_loaded() || slot.active.is_some() {
+        if matches!(slot.state, Loaded::Loading) || slot.active.is_some() {
             return;
         }
         // It was used just now: whatever place it had among those to forget is no longer its own.
@@ -201,12 +205,35 @@ impl Sessions {
     ) -> Option<Vec<(ReplyId, String)>> {
         let slot = self.slots.get_mut(&load.stream)?;
         // What was read for an earlier question may be another session by now.
-        if slot.is_loaded() || slot.load != load.number {
+        if !matches!(slot.state, Loaded::Loading) || slot.load != load.number {
             return None;
         }
         slot.snapshot_seq = state.as_ref().map_or(0, |state| state.seq());
         slot.state = Loaded::Ready(state);
         Some(std::mem::take(&mut slot.commands))
+    }
+
+    /// Whether the answer to this question is still waited for.
+    pub(crate) fn awaits(&self, load: Load) -> bool {
+        let slot = self.slots.get(&load.stream);
+        slot.is_some_and(|slot| matches!(slot.state, Loaded::Loading) && slot.load == load.number)
+    }
+
+    /// Nobody can work in the session any more. Its asks in memory, and transitions that waited for it.
+    pub(crate) fn damaged(&mut self, damage: Damage) -> (Vec<RunId>, Vec<(ReplyId, String)>) {
+        let Some(slot) = self.slots.get_mut(&damage.run) else { return Default::default() };
+        slot.state = Loaded::Damaged(damage);
+        slot.reread = false;
+        let asks = slot.active.take().into_iter().chain(std::mem::take(&mut slot.waiting));
+        (asks.collect(), std::mem::take(&mut slot.commands))
+    }
+
+    /// What is wrong with the session, where it is known to be damaged.
+    pub(crate) fn damage(&self, stream: RunId) -> Option<&Damage> {
+        match &self.slots.get(&stream)?.state {
+            Loaded::Damaged(damage) => Some(damage),
+            Loaded::Loading | Loaded::Ready(_) => None,
+        }
     }
 
     /// What the ask that has just ended adds to its session.
@@ -229,8 +256,10 @@ impl Sessions {
         most_waiting: usize,
     ) -> Transition {
         let slot = self.slot(stream);
-        if slot.is_loaded() {
-            return self.accept(stream, &request_id, now);
+        match &slot.state {
+            Loaded::Ready(_) => return self.accept(stream, &request_id, now),
+            Loaded::Damaged(damage) => return Transition::Damaged(Box::new(damage.clone())),
+            Loaded::Loading => {}
         }
         if slot.commands.len() >= most_waiting {
             return Transition::Full;
@@ -267,6 +296,9 @@ impl Sessions {
     /// What was decided for the session will never be stored: it is read again, once nothing of it is in flight.
     pub(crate) fn doubt(&mut self, stream: RunId) {
         let Some(slot) = self.slots.get_mut(&stream) else { return };
+        if matches!(slot.state, Loaded::Damaged(_)) {
+            return;
+        }
         slot.state = Loaded::Loading;
         slot.load = 0;
         slot.reread = true;

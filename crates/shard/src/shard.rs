@@ -10,11 +10,12 @@ use capataz_engine::planted::{self, Fault};
 use capataz_engine::session::SessionState;
 use capataz_engine::{self as engine, MAX_RUN_BYTES, Query, QueryAnswer, QueryId, RunState, TaskRef, Wall};
 use capataz_store::{
-    Append, AppendOutcome, Epoch, History, Mark, Position, Rest, Retention, RunId, Snapshot,
+    Append, AppendOutcome, Epoch, History, Mark, Position, Quarantine, Rest, Retention, RunId, Snapshot,
 };
 
 use crate::api::{Answer, Request};
 use crate::leases::Leases;
+use crate::load::Damage;
 use crate::outbox::{AppendId, Outbox};
 use crate::queues::Queues;
 use crate::resting::Resting;
@@ -100,9 +101,11 @@ pub enum Input {
     /// The shard was claimed and its unfinished runs read.
     Recovered(Recovered),
     /// The answer to [`Output::LoadSession`]; `None` where there is no such session.
-    SessionLoaded { stream: RunId, load: u64, state: Option<Box<SessionState>> },
-    /// The answer to [`Output::LoadRun`]; `None` where the run cannot be read.
-    RunLoaded { run: RunId, load: u64, state: Option<Box<RunState>> },
+    SessionLoaded { stream: RunId, load: u64, state: Result<Option<Box<SessionState>>, Damage> },
+    /// The answer to [`Output::LoadRun`]; `None` where the store cannot be read.
+    RunLoaded { run: RunId, load: u64, state: Result<Option<Box<RunState>>, Damage> },
+    /// A reader has found a run damaged.
+    FoundDamaged(Damage),
     /// Retention is due: answered with [`Output::Sweep`].
     Sweep(Box<Retention>),
     /// The sweep that was let go has ended, well or not.
@@ -150,6 +153,11 @@ pub enum Output {
     PutSnapshot {
         run: RunId,
         snapshot: Snapshot,
+    },
+    /// The run is not to be worked on: to be put down.
+    Quarantine {
+        run: RunId,
+        quarantine: Quarantine,
     },
     /// Read a session and answer with [`Input::SessionLoaded`], under the same number. The answer to an older one is
     /// not believed.
@@ -213,6 +221,10 @@ pub(crate) enum Origin {
     Worker(ConnectionId),
 }
 
+/// Decides one input of a run.
+pub(crate) type Decide =
+    fn(&mut RunState, engine::Input, engine::Moment) -> Result<engine::Decision, engine::Refusal>;
+
 /// All runs of one shard.
 ///
 /// Its parts own what they hold, and none of them knows another; what follows from one for another is said here.
@@ -232,6 +244,10 @@ pub struct Shard {
     /// Of the claim that it works under.
     pub(crate) history: History,
     pub(crate) outbox: Outbox,
+    /// Streams whose newest appends did not fit the log, for which the shard was read again.
+    pub(crate) conflicts: BTreeSet<RunId>,
+    /// The engine.
+    pub(crate) decide: Decide,
     /// This end of what joins the shard and the crew.
     link: End,
     outputs: Vec<Output>,
@@ -266,6 +282,8 @@ impl Shard {
             timers: Timers::default(),
             history: History::default(),
             outbox: Outbox::default(),
+            conflicts: BTreeSet::new(),
+            decide: engine::decide,
             link: End::default(),
             outputs: Vec::new(),
         }
@@ -289,9 +307,17 @@ impl Shard {
             Input::CommitFailed => self.commit_failed(),
             Input::Recovered(recovered) => self.recovered(recovered),
             Input::SessionLoaded { stream, load, state } => {
-                self.session_loaded(Load { stream, number: load }, state);
+                let load = Load { stream, number: load };
+                match state {
+                    Ok(state) => self.session_loaded(load, state),
+                    Err(damage) => self.session_damaged(load, damage),
+                }
             }
-            Input::RunLoaded { run, load, state } => self.run_loaded(run, load, state),
+            Input::RunLoaded { run, load, state } => match state {
+                Ok(state) => self.run_loaded(run, load, state),
+                Err(damage) => self.run_damaged(load, &damage),
+            },
+            Input::FoundDamaged(damage) => self.found_damaged(&damage),
             Input::Sweep(retention) => self.sweep(retention),
             Input::Swept => self.swept(),
             Input::Answered { run, query, answer } => self.answered(run, query, answer),

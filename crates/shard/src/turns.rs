@@ -122,6 +122,9 @@ impl Shard {
                 self.reply(reply, Answer::Transition(Err(declined)));
             }
             Transition::Refused(refused) => self.reply(reply, refused),
+            Transition::Damaged(damage) => {
+                self.reply(reply, Answer::Transition(Err(Declined::Damaged(damage))));
+            }
             Transition::Accepted { accepted, decision, last_append } => {
                 let answer = Deferred::Reply(reply, TransitionReply::Accepted(accepted).into());
                 match decision {

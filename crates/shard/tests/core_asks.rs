@@ -173,7 +173,7 @@ impl World {
                 Output::LoadSession { stream, load } => {
                     self.sessions_read += 1;
                     let state = load_session(&self.store, stream).unwrap().map(Box::new);
-                    self.inbox.push_back(Input::SessionLoaded { stream, load, state });
+                    self.inbox.push_back(Input::SessionLoaded { stream, load, state: Ok(state) });
                 }
                 Output::Frame { frame: Hear::Assignment(assignment), .. } => self.answer(assignment),
                 Output::Reply { reply, answer } => self.replied(usize::try_from(reply.0).unwrap(), answer),
@@ -239,7 +239,7 @@ impl World {
 
     fn events(&self, stream: RunId) -> Vec<v1::Event> {
         let rows = self.store.read_run(stream, 0, usize::MAX, usize::MAX).unwrap();
-        let bytes = rows.iter().flat_map(|row| feed::events_of(row).unwrap());
+        let bytes = rows.iter().flat_map(|row| feed::events_of(row, 0).unwrap());
         bytes.map(|event| v1::Event::decode(event).unwrap()).collect()
     }
 

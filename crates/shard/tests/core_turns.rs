@@ -101,7 +101,7 @@ impl World {
         }
         for (stream, load) in loaded {
             let state = load_session(&self.store, stream).unwrap().map(Box::new);
-            outputs.extend(self.hears(Input::SessionLoaded { stream, load, state }));
+            outputs.extend(self.hears(Input::SessionLoaded { stream, load, state: Ok(state) }));
         }
         outputs
     }
@@ -161,7 +161,7 @@ impl World {
 
     fn events(&self, stream: RunId) -> Vec<Body> {
         let rows = self.store.read_run(stream, 0, usize::MAX, usize::MAX).unwrap();
-        let events = rows.iter().flat_map(|row| feed::events_of(row).unwrap());
+        let events = rows.iter().flat_map(|row| feed::events_of(row, 0).unwrap());
         events.map(|event| v1::Event::decode(event).unwrap().body.unwrap()).collect()
     }
 
@@ -272,11 +272,11 @@ fn an_answer_to_an_earlier_question_for_a_session_is_not_believed() {
     let request = Request::AcceptTransition { session: "a".to_owned(), request_id: "request".to_owned() };
     world.core.handle(Now::alike(1_000), Input::Request { reply: ReplyId(9), request }, &mut outputs);
     let [Output::LoadSession { load, .. }] = outputs.as_slice() else { panic!("{outputs:?}") };
-    world.hears(Input::SessionLoaded { stream, load: load - 1, state: old });
+    world.hears(Input::SessionLoaded { stream, load: load - 1, state: Ok(old) });
     world.asks(3, "a");
     world.commits_all();
     let state = load_session(&world.store, stream).unwrap().map(Box::new);
-    world.hears(Input::SessionLoaded { stream, load: *load, state });
+    world.hears(Input::SessionLoaded { stream, load: *load, state: Ok(state) });
     world.commits_all();
     assert_eq!(world.turns("a"), 3);
 }

@@ -15,10 +15,10 @@ use capataz_shard::shard::Config;
 use capataz_shard::trace::{
     Header, MAGIC, MAX_RECORD, Recording, Replay, ReplayError, Unrecorded, Verdict, replay,
 };
-use capataz_shard::{Driver, Found, Input, Output, Recovered, ReplyId, Request, StartRequest};
+use capataz_shard::{Damage, Driver, Found, Input, Output, Recovered, ReplyId, Request, StartRequest};
 use capataz_store::{
-    Append, AppendOutcome, BlobHash, Epoch, IdempotencyKey, Mark, MemoryStore, Millis, Position, Retention,
-    RunId, ShardId, ShardWriter, Store,
+    Append, AppendOutcome, BlobHash, Epoch, IdempotencyKey, Mark, MemoryStore, Millis, Position,
+    QuarantineReason, Retention, RunId, ShardId, ShardWriter, Store,
 };
 use uuid::Uuid;
 
@@ -155,6 +155,13 @@ fn every_input() -> Vec<Input> {
         elapsed_ms: 0,
         body: Some(Body::SessionOpened(v1::SessionOpened { session: "s".to_owned() })),
     }]);
+    let damage = |number| Damage {
+        run: run(number),
+        reason: QuarantineReason::Damaged,
+        seq: 3,
+        position: Some(Position(7)),
+        detail: "the events from 4 on are not what was written".to_owned(),
+    };
     let request_id = || "r".to_owned();
     let ask = v1::Ask { text: "text".to_owned(), request_id: Some(request_id()), ..v1::Ask::default() };
     let routing = v1::Routing { spec: "sage".to_owned(), ..v1::Routing::default() };
@@ -217,10 +224,13 @@ fn every_input() -> Vec<Input> {
         commands(engine::Input::CloseBrowser { request_id: request_id() }),
         Input::Forget { reply: ReplyId(3), run: run(1) },
         Input::CommitFailed { shard: SHARD },
-        Input::SessionLoaded { stream: run(50), load: 2, state: session.ok().map(Box::new) },
-        Input::SessionLoaded { stream: run(51), load: 3, state: None },
-        Input::RunLoaded { run: run(52), load: 1, state: Some(Box::new(state.clone())) },
-        Input::RunLoaded { run: run(53), load: 2, state: None },
+        Input::SessionLoaded { stream: run(50), load: 2, state: Ok(session.ok().map(Box::new)) },
+        Input::SessionLoaded { stream: run(51), load: 3, state: Ok(None) },
+        Input::SessionLoaded { stream: run(52), load: 4, state: Err(damage(52)) },
+        Input::FoundDamaged(damage(53)),
+        Input::RunLoaded { run: run(54), load: 1, state: Ok(Some(Box::new(state.clone()))) },
+        Input::RunLoaded { run: run(55), load: 2, state: Ok(None) },
+        Input::RunLoaded { run: run(56), load: 3, state: Err(damage(56)) },
         Input::Sweep { shard: SHARD, retention: Box::new(retention) },
         Input::Swept { shard: SHARD },
         found(Ok((Box::new(routing), "sage".to_owned()))),
@@ -231,7 +241,7 @@ fn every_input() -> Vec<Input> {
 }
 
 /// The names of all inputs that can be written down.
-const NAMES: [&str; 29] = [
+const NAMES: [&str; 30] = [
     "accept transition",
     "answered",
     "ask",
@@ -244,6 +254,7 @@ const NAMES: [&str; 29] = [
     "drain",
     "extend",
     "forget",
+    "found damaged",
     "frame",
     "learn",
     "list agents",
@@ -305,6 +316,7 @@ fn name(input: &Input) -> Option<&'static str> {
         Input::Recovered { .. } => "recovered",
         Input::RunLoaded { .. } => "run loaded",
         Input::SessionLoaded { .. } => "session loaded",
+        Input::FoundDamaged(_) => "found damaged",
         Input::Sweep { .. } => "sweep",
         Input::Swept { .. } => "swept",
         Input::Answered { .. } => "answered",

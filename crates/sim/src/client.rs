@@ -169,6 +169,10 @@ impl World {
         let mut verdict = match declined {
             Some(Declined::Unavailable) => Verdict::Unknown,
             Some(Declined::Overloaded { .. } | Declined::Draining) => Verdict::Later,
+            // Nothing of a world is damaged.
+            Some(damaged @ Declined::Damaged(_)) => {
+                return Invariant::LogStays.broken(format!("{damaged:?}"));
+            }
             None => Verdict::Done,
         };
         if self.strikes(self.scenario.lost_answers) {

@@ -341,6 +341,10 @@ impl World {
                 self.trace.fact(Fact::Snapshot, snapshot.seq, snapshot.state.len() as u64);
                 self.check_snapshot(*run, snapshot)?;
             }
+            // Nothing of a world is damaged.
+            Work::Quarantine { run, quarantine, .. } => {
+                return Invariant::LogStays.broken(format!("run {run} goes into quarantine: {quarantine:?}"));
+            }
             Work::Agents(agents) => self.trace.fact(Fact::Agents, agents.len() as u64, 0),
             Work::Sweep { retention, .. } => {
                 self.trace.fact(Fact::Sweep, retention.keep.len() as u64, 0);
@@ -412,6 +416,7 @@ impl World {
             // Written.
             Output::Append { .. }
             | Output::PutSnapshot { .. }
+            | Output::Quarantine { .. }
             | Output::PutAgents(_)
             | Output::Restart { .. } => Invariant::NoEffectBeforeCommit.broken("what is written leaves"),
             Output::Fenced { .. } => Invariant::RestartHasCause.broken("the core believes to be fenced"),
@@ -512,6 +517,7 @@ fn fact_of(input: &Input) -> (Fact, u64) {
         Input::CommitFailed { shard } => (Fact::CommitFailed, u64::from(shard.0)),
         Input::Recovered { recovered: Recovered { epoch, .. }, .. } => (Fact::Recovered, epoch.0),
         Input::RunLoaded { run, .. } => (Fact::RunLoaded, run.0.as_u64_pair().1),
+        Input::FoundDamaged(damage) => (Fact::FoundDamaged, damage.run.0.as_u64_pair().1),
         Input::SessionLoaded { stream, .. } => (Fact::SessionLoaded, stream.0.as_u64_pair().1),
         Input::Sweep { shard, .. } => (Fact::Sweep, u64::from(shard.0)),
         Input::Swept { shard } => (Fact::Swept, u64::from(shard.0)),
@@ -532,6 +538,7 @@ pub(crate) fn answer_number(answer: &Answer) -> u64 {
         Declined::Overloaded { .. } => 11,
         Declined::Unavailable => 12,
         Declined::Draining => 13,
+        Declined::Damaged(_) => 14,
     };
     match answer {
         Answer::Start(Ok(reply)) => match reply {

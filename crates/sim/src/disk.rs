@@ -13,11 +13,11 @@ use bytes::Bytes;
 use capataz_contracts::v1;
 use capataz_crew::Now;
 use capataz_engine::RunState;
-use capataz_shard::journal::{Draw, Job, MAX_BATCH, Queue, Scribe, Told, Work};
+use capataz_shard::journal::{Chance, Job, MAX_BATCH, Queue, Scribe, Told, Work};
 use capataz_shard::{Answer, Declined, Input, Output};
 use capataz_store::memory::Fault;
 use capataz_store::{
-    Append, AppendOutcome, Mark, MemoryStore, Position, Retention, RunId, ShardId, Store, StoreError,
+    Append, AppendOutcome, Mark, MemoryStore, Millis, Position, Retention, RunId, ShardId, Store, StoreError,
 };
 use prost::Message;
 
@@ -91,10 +91,13 @@ impl Disk {
     }
 }
 
-/// Each claim of a world has a mark of its own, the same in each replay.
-fn draws(marks: &Arc<AtomicU32>) -> Draw {
+/// Each claim of a world has a mark of its own, the same in each replay. That of its time nobody in a world looks at.
+fn draws(marks: &Arc<AtomicU32>) -> Chance {
     let marks = Arc::clone(marks);
-    Box::new(move || Mark(marks.fetch_add(1, Ordering::Relaxed)))
+    Chance {
+        draw: Box::new(move || Mark(marks.fetch_add(1, Ordering::Relaxed))),
+        wall: Box::new(|| Millis(0)),
+    }
 }
 
 fn store_failed(error: &StoreError) -> Violation {
@@ -280,7 +283,7 @@ impl World {
         in_flight.extend(self.disk.in_flight());
         let generation = self.generation;
         for shard in self.scenario.shards() {
-            let mark = draws(&self.disk.marks)();
+            let mark = (draws(&self.disk.marks).draw)();
             self.disk.store.claim(shard, mark).map_err(|error| store_failed(&error))?;
         }
         while let Some(news) = self.disk.news.pop_front() {
@@ -341,6 +344,7 @@ impl World {
                 Output::Append { shard, .. }
                 | Output::Publish { shard, .. }
                 | Output::PutSnapshot { shard, .. }
+                | Output::Quarantine { shard, .. }
                 | Output::Sweep { shard, .. }
                 | Output::Restart { shard } => !shards.contains(shard),
                 Output::Reply { answer, .. } => {
@@ -377,6 +381,8 @@ impl World {
                 self.daemon.acknowledged.extend(events);
                 self.deliver(Input::Committed { shard, outcomes })
             }
+            // Nothing of a world is damaged.
+            Told::Quarantined { run } => Invariant::LogStays.broken(format!("run {run} is in quarantine")),
             Told::Swept { shard, .. } => self.deliver(Input::Swept { shard }),
             Told::Failed { shard, .. } => self.deliver(Input::CommitFailed { shard }),
             Told::Claimed { shard, recovered, newest } => {
@@ -396,6 +402,9 @@ impl World {
         self.disk.scribe.carry_out(Job::Other(Work::Claim(shard)), &mut told);
         self.check_store()?;
         self.check_list()?;
+        let quarantined = self.disk.store.quarantined(shard, None, 1);
+        let quarantined = quarantined.map_err(|error| store_failed(&error))?;
+        Invariant::LogStays.check(quarantined.is_empty(), || format!("in quarantine: {quarantined:?}"))?;
         for told in told {
             let Told::Claimed { recovered, .. } = &told else {
                 return Invariant::LogStays.broken(format!("{told:?}"));

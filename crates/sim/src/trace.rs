@@ -38,6 +38,7 @@ pub enum Fact {
     Swept,
     ToCrew,
     ToShard,
+    FoundDamaged,
 }
 
 /// The trace of one run of a world.

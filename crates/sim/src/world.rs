@@ -173,11 +173,11 @@ impl World {
             }
             Action::ReadSession { stream, load } if alive => self.read_session(stream, load),
             Action::SessionRead { stream, load, state } if alive => {
-                self.deliver(Input::SessionLoaded { stream, load, state })
+                self.deliver(Input::SessionLoaded { stream, load, state: Ok(state) })
             }
             Action::ReadRun { run, load } if alive => self.read_run(run, load),
             Action::RunRead { run, load, state } if alive => {
-                self.deliver(Input::RunLoaded { run, load, state })
+                self.deliver(Input::RunLoaded { run, load, state: Ok(state) })
             }
             Action::Carried(carried) if alive => self.carried(carried),
             Action::Wake

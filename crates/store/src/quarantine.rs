@@ -39,6 +39,16 @@ impl QuarantineReason {
         }
     }
 
+    /// The name that people and programs are told.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Damaged => "damaged",
+            Self::Panicked => "panicked",
+            Self::Conflicted => "conflicted",
+        }
+    }
+
     #[must_use]
     pub fn from_number(number: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|reason| reason.number() == number)

@@ -149,7 +149,7 @@ async fn session_log(client: &Client, listed: &v1::Session) -> Result<SessionLog
         match delivery? {
             Delivery::Event { event, .. } => events.push(event),
             Delivery::CaughtUp => break,
-            Delivery::Progress(_) | Delivery::Reconnecting { .. } => {}
+            Delivery::Progress(_) | Delivery::Reconnecting { .. } | Delivery::Damaged(_) => {}
         }
     }
     Ok(SessionLog { view, events })

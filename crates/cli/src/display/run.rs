@@ -31,8 +31,14 @@ pub fn outcome_name(outcome: v1::RunOutcome) -> &'static str {
     }
 }
 
+/// What stands for the status of a run in quarantine.
+const DAMAGED: &str = "damaged";
+
 /// The outcome of a run that has ended, or the status of one that has not.
 pub fn status_name(run: &v1::Run) -> &'static str {
+    if run.quarantine.is_some() {
+        return DAMAGED;
+    }
     match run.status() {
         v1::RunStatus::Unspecified => "",
         v1::RunStatus::Running => "running",
@@ -53,6 +59,9 @@ pub fn outcome_tone(outcome: v1::RunOutcome) -> Tone {
 }
 
 fn status_tone(run: &v1::Run) -> Tone {
+    if run.quarantine.is_some() {
+        return Tone::Bad;
+    }
     match run.status() {
         v1::RunStatus::Finished => outcome_tone(run.outcome()),
         v1::RunStatus::Waiting | v1::RunStatus::Paused | v1::RunStatus::Cancelling => Tone::Warning,

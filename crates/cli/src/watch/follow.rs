@@ -154,7 +154,8 @@ impl<'r> Watcher<'r> {
             }
             Delivery::Progress(frame) => self.run.progress(&frame),
             Delivery::CaughtUp => self.caught_up = true,
-            Delivery::Reconnecting { .. } => {}
+            // The stream of one run has none: it ends with an error.
+            Delivery::Reconnecting { .. } | Delivery::Damaged(_) => {}
         }
     }
 

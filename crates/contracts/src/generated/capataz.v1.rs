@@ -3431,6 +3431,29 @@ pub struct Run {
     /// Of an ask.
     #[prost(string, optional, tag = "19")]
     pub session: ::core::option::Option<::prost::alloc::string::String>,
+    /// Why it is not worked on and cannot be read; absent in a run like any other. Only in a list of runs: every other call
+    /// for such a run fails with LOG_DAMAGED.
+    #[prost(message, optional, tag = "20")]
+    pub quarantine: ::core::option::Option<Quarantine>,
+}
+/// Why a run is not worked on. It is no event of the run, and can be taken back.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Quarantine {
+    /// What is wrong.
+    #[prost(enumeration = "QuarantineReason", tag = "1")]
+    pub reason: i32,
+    /// Number of the last event that is known to be whole; 0 if there is none.
+    #[prost(uint64, tag = "2")]
+    pub seq: u64,
+    /// Position in the log of the row that is wrong; absent where there is none.
+    #[prost(uint64, optional, tag = "3")]
+    pub position: ::core::option::Option<u64>,
+    /// For people.
+    #[prost(string, tag = "4")]
+    pub detail: ::prost::alloc::string::String,
+    /// Since when, in Unix milliseconds.
+    #[prost(int64, tag = "5")]
+    pub at_ms: i64,
 }
 /// A wave as it stands.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3820,6 +3843,43 @@ impl ResultStatus {
             "RESULT_STATUS_ERROR" => Some(Self::Error),
             "RESULT_STATUS_TIMEOUT" => Some(Self::Timeout),
             "RESULT_STATUS_CANCELLED" => Some(Self::Cancelled),
+            _ => None,
+        }
+    }
+}
+/// What is wrong with a run in quarantine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum QuarantineReason {
+    /// Not set.
+    Unspecified = 0,
+    /// Its log cannot be read as it was written.
+    Damaged = 1,
+    /// A decision about it panicked.
+    Panicked = 2,
+    /// What was decided about it does not fit its log, again and again.
+    Conflicted = 3,
+}
+impl QuarantineReason {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "QUARANTINE_REASON_UNSPECIFIED",
+            Self::Damaged => "QUARANTINE_REASON_DAMAGED",
+            Self::Panicked => "QUARANTINE_REASON_PANICKED",
+            Self::Conflicted => "QUARANTINE_REASON_CONFLICTED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "QUARANTINE_REASON_UNSPECIFIED" => Some(Self::Unspecified),
+            "QUARANTINE_REASON_DAMAGED" => Some(Self::Damaged),
+            "QUARANTINE_REASON_PANICKED" => Some(Self::Panicked),
+            "QUARANTINE_REASON_CONFLICTED" => Some(Self::Conflicted),
             _ => None,
         }
     }
@@ -4854,6 +4914,23 @@ pub struct EventFilter {
     /// The events of this session itself, and those of its asks.
     #[prost(string, optional, tag = "5")]
     pub session: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// Events of one append that are not what was written. Only their place is certain; what else is said of them is what the
+/// store has now.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DamagedEvents {
+    /// The run, or the stream of a session.
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+    /// Number of the first of them in its run.
+    #[prost(uint64, tag = "2")]
+    pub first_seq: u64,
+    /// How many there are.
+    #[prost(uint32, tag = "3")]
+    pub count: u32,
+    /// Position in the log.
+    #[prost(uint64, tag = "4")]
+    pub position: u64,
 }
 /// The state of running work right now; not durable.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -1,18 +1,23 @@
 //! EventService: cursors and filters in, stored bytes out.
 
+use std::collections::BTreeSet;
+
 use crate::SHARD;
 use bytes::Bytes;
 use capataz_contracts::v1::event_service_server::EventService;
 use capataz_contracts::{v1, validate};
 use capataz_runtime::{CursorError, Item, Runtime, Subscription};
-use capataz_shard::SESSION_LABEL;
-use capataz_shard::feed::{Cursor, Filter, Placed, Unservable};
+use capataz_shard::feed::{Cursor, Damaged, Filter, Placed, Unservable};
+use capataz_shard::journal::go_on;
+use capataz_shard::{LoadError, SESSION_LABEL};
 use capataz_store::{Mark, Position};
 use prost::Message;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Response, Status};
 
+use super::follow::quarantined;
+use super::runs;
 use crate::status;
 
 const MAX_BATCH: u32 = 256;
@@ -52,7 +57,7 @@ impl EventService for Events {
             let store = std::sync::Arc::clone(self.runtime.store());
             let known = tokio::task::spawn_blocking(move || store.get_run(run)).await;
             match known {
-                Ok(Ok(Some(_))) => {}
+                Ok(Ok(Some(row))) => runs::refuse_quarantined(&row)?,
                 Ok(Ok(None)) => return Err(status::not_found(&run.to_string())),
                 Ok(Err(error)) => return Err(status::store(&error)),
                 Err(_) => return Err(status::unavailable()),
@@ -90,9 +95,18 @@ async fn deliver(
         };
         let (response, ends) = match item {
             Err(error) => {
-                let _ = sender.send(Err(status::store(&error))).await;
+                let runtime = runtime.clone();
+                let told = runs::blocking(move || Ok(runs::unreadable(&runtime, &error))).await;
+                let _ = sender.send(Err(told.unwrap_or_else(|error| error))).await;
                 return;
             }
+            Ok(Item::Quarantined(run)) => match quarantined(&runtime, run).await {
+                Ok(()) => continue,
+                Err(error) => {
+                    let _ = sender.send(Err(error)).await;
+                    return;
+                }
+            },
             Ok(Item::Progress(frame)) => {
                 (v1::SubscribeResponse { progress: vec![frame], ..Default::default() }, false)
             }
@@ -105,6 +119,14 @@ async fn deliver(
                     ends = is_over(&runtime, until, &step).await;
                 }
                 let placed = subscription.marks();
+                look_into(&runtime, &step.damaged);
+                let damaged = step.damaged.iter().map(|damaged| v1::DamagedEvents {
+                    run_id: damaged.run.to_string(),
+                    first_seq: damaged.first_seq,
+                    count: damaged.count,
+                    position: damaged.position.0,
+                });
+                let damaged = damaged.collect();
                 let events = step.events.into_iter().map(|event| v1::DeliveredEvent {
                     run_id: event.run.to_string(),
                     event: event.event,
@@ -115,6 +137,7 @@ async fn deliver(
                     cursor: encode(placed(cursor), id),
                     caught_up: first_time,
                     progress: Vec::new(),
+                    damaged,
                 };
                 (response, ends)
             }
@@ -122,6 +145,22 @@ async fn deliver(
         if sender.send(Ok(response)).await.is_err() || ends {
             return;
         }
+    }
+}
+
+/// Finds out beside the stream whether the runs that damaged rows name are what is damaged, and tells the shards.
+fn look_into(runtime: &Runtime, damaged: &[Damaged]) {
+    for run in damaged.iter().map(|damaged| damaged.run).collect::<BTreeSet<_>>() {
+        let runtime = runtime.clone();
+        tokio::task::spawn_blocking(move || {
+            let store = runtime.store();
+            let known = store.get_run(run).ok().flatten();
+            if known.is_some_and(|row| row.quarantine.is_none())
+                && let Err(LoadError::Damaged(damage)) = go_on(&**store, run, None)
+            {
+                runtime.found_damaged(&damage);
+            }
+        });
     }
 }
 

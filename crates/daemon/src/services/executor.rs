@@ -41,7 +41,7 @@ impl Executor {
         if let Some(open) = self.browsers.handle(run_id) {
             return Ok(open);
         }
-        let row = self.runs.row(run).await?;
+        let row = self.runs.whole(run).await?;
         if row.summary.finished_at.is_some() {
             return Err(status::status(
                 Code::FailedPrecondition,

@@ -12,7 +12,7 @@ use capataz_store::RunId;
 use prost::Message;
 use tonic::Status;
 
-use super::runs::blocking;
+use super::runs::{blocking, refuse_quarantined};
 use crate::status;
 
 const BATCH: usize = 64;
@@ -46,6 +46,7 @@ pub(super) async fn follow<T: Send + 'static>(
             None => ControlFlow::Continue(()),
         })
     };
+    quarantined(runtime, run).await?;
     loop {
         let store = Arc::clone(runtime.store());
         let page = blocking(move || {
@@ -56,7 +57,8 @@ pub(super) async fn follow<T: Send + 'static>(
             break;
         }
         for row in &page {
-            for bytes in feed::events_of(row).map_err(|error| status::store(&error))? {
+            let events = feed::events_of(row, seen).map_err(|damage| status::damaged(&damage))?;
+            for bytes in events {
                 if let ControlFlow::Break(taken) = take(bytes, &mut seen)? {
                     return Ok(taken);
                 }
@@ -64,9 +66,13 @@ pub(super) async fn follow<T: Send + 'static>(
         }
     }
     loop {
-        let Item::Step(step, _) = subscription.next(true).await.map_err(|error| status::store(&error))?
-        else {
-            continue;
+        let step = match subscription.next(true).await.map_err(|error| status::load(&error))? {
+            Item::Step(step, _) => step,
+            Item::Progress(_) => continue,
+            Item::Quarantined(run) => {
+                quarantined(runtime, run).await?;
+                continue;
+            }
         };
         for delivered in step.events {
             if let ControlFlow::Break(taken) = take(delivered.event, &mut seen)? {
@@ -74,6 +80,16 @@ pub(super) async fn follow<T: Send + 'static>(
             }
         }
     }
+}
+
+/// Fails where the run is in quarantine.
+pub(super) async fn quarantined(runtime: &Runtime, run: RunId) -> Result<(), Status> {
+    let store = Arc::clone(runtime.store());
+    blocking(move || {
+        let row = store.get_run(run).map_err(|error| status::store(&error))?;
+        row.as_ref().map_or(Ok(()), refuse_quarantined)
+    })
+    .await
 }
 
 fn is_last(event: &v1::Event) -> bool {

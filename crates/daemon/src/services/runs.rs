@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use capataz_contracts::v1::run_service_server::RunService;
 use capataz_contracts::v1::start_run_request::Work as Asked;
 use capataz_contracts::validate::{self, PlanLimits};
@@ -13,7 +14,8 @@ use capataz_hosts::browsers::Browsers;
 use capataz_runtime::Runtime;
 use capataz_shard::feed;
 use capataz_shard::{CommandReply, SESSION_LABEL, StartReply, StartRequest, WaitReply, blob_hash, run_id};
-use capataz_store::{IdempotencyKey, RunId, RunQuery, RunRow, Store, StoreError};
+use capataz_shard::{Damage, LoadError};
+use capataz_store::{IdempotencyKey, QuarantineReason, RunId, RunQuery, RunRow, Store};
 use prost::Message;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -106,13 +108,14 @@ impl Runs {
     }
 
     async fn finished(&self, run: RunId) -> Result<Option<v1::RunResult>, Status> {
-        let (store, folds) = (Arc::clone(self.runtime.store()), Arc::clone(&self.folds));
+        let (runtime, folds) = (self.runtime.clone(), Arc::clone(&self.folds));
         blocking(move || {
-            let row = row_of(&*store, run)?;
+            let row = row_of(&**runtime.store(), run)?;
+            refuse_quarantined(&row)?;
             if row.summary.finished_at.is_none() {
                 return Ok(None);
             }
-            let state = folds.get(run).map_err(|error| status::store(&error))?;
+            let state = folds.get(run).map_err(|error| unreadable(&runtime, &error))?;
             Ok(state.result(1024 * 1024))
         })
         .await
@@ -121,6 +124,13 @@ impl Runs {
     pub(super) async fn row(&self, run: RunId) -> Result<RunRow, Status> {
         let store = Arc::clone(self.runtime.store());
         blocking(move || row_of(&*store, run)).await
+    }
+
+    /// The row of a run that is not in quarantine.
+    pub(super) async fn whole(&self, run: RunId) -> Result<RunRow, Status> {
+        let row = self.row(run).await?;
+        refuse_quarantined(&row)?;
+        Ok(row)
     }
 
     /// Carries a user's command out.
@@ -143,7 +153,7 @@ impl Runs {
             Ok(CommandReply::Done { seq, deadline_ms, activation }) => Ok((seq, deadline_ms, activation)),
             Ok(answer @ CommandReply::NotActive { .. }) => {
                 // Finished, or never there.
-                let row = self.row(run).await?;
+                let row = self.whole(run).await?;
                 if row.summary.finished_at.is_none() {
                     return Err(status::unavailable());
                 }
@@ -156,10 +166,10 @@ impl Runs {
 
     /// A request that was carried out before the run's end has the answer that it had then.
     async fn repeated(&self, run: RunId, request_id: &str) -> Result<Option<(u64, i64, u32)>, Status> {
-        let folds = Arc::clone(&self.folds);
+        let (runtime, folds) = (self.runtime.clone(), Arc::clone(&self.folds));
         let request_id = request_id.to_owned();
         blocking(move || {
-            let state = folds.get(run).map_err(|error| status::store(&error))?;
+            let state = folds.get(run).map_err(|error| unreadable(&runtime, &error))?;
             Ok(state.request_seq(&request_id).map(|seq| (seq, 0, 0)))
         })
         .await
@@ -173,6 +183,22 @@ fn row_of(store: &dyn Store, run: RunId) -> Result<RunRow, Status> {
         .map_err(|error| status::store(&error))?
         .filter(|row| row.kind != v1::RunKind::Session as i32)
         .ok_or_else(|| status::not_found(&run.to_string()))
+}
+
+/// A run in quarantine is neither read nor worked on.
+pub(super) fn refuse_quarantined(row: &RunRow) -> Result<(), Status> {
+    match &row.quarantine {
+        Some(quarantine) => Err(status::damaged(&Damage::of_quarantine(row.run, quarantine))),
+        None => Ok(()),
+    }
+}
+
+/// Why a run cannot be read. The shards are told where it is damaged. Blocks on I/O.
+pub(super) fn unreadable(runtime: &Runtime, error: &LoadError) -> Status {
+    if let LoadError::Damaged(damage) = error {
+        runtime.found_damaged(damage);
+    }
+    status::load(error)
 }
 
 /// Validates a start and fills its defaults in. Nothing is stored where it is refused.
@@ -340,6 +366,14 @@ pub(super) async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(read).await.unwrap_or_else(|_| Err(status::unavailable()))
 }
 
+fn reason(reason: QuarantineReason) -> v1::QuarantineReason {
+    match reason {
+        QuarantineReason::Damaged => v1::QuarantineReason::Damaged,
+        QuarantineReason::Panicked => v1::QuarantineReason::Panicked,
+        QuarantineReason::Conflicted => v1::QuarantineReason::Conflicted,
+    }
+}
+
 fn summary(row: RunRow) -> v1::Run {
     let outcome = Some(row.summary.outcome).filter(|outcome| *outcome != 0);
     v1::Run {
@@ -355,6 +389,13 @@ fn summary(row: RunRow) -> v1::Run {
         seq: row.last_seq,
         tasks_total: row.summary.tasks_total,
         tasks_settled: row.summary.tasks_settled,
+        quarantine: row.quarantine.map(|quarantine| v1::Quarantine {
+            reason: reason(quarantine.reason).into(),
+            seq: quarantine.seq,
+            position: quarantine.position.map(|position| position.0),
+            detail: quarantine.detail,
+            at_ms: quarantine.at.0,
+        }),
         ..v1::Run::default()
     }
 }
@@ -441,10 +482,10 @@ impl RunService for Runs {
             0 => MAX_TASK_PAGE,
             limit => limit.min(MAX_TASK_PAGE),
         };
-        self.row(run).await?;
-        let folds = Arc::clone(&self.folds);
+        self.whole(run).await?;
+        let (runtime, folds) = (self.runtime.clone(), Arc::clone(&self.folds));
         let response = blocking(move || {
-            let state = folds.get(run).map_err(|error| status::store(&error))?;
+            let state = folds.get(run).map_err(|error| unreadable(&runtime, &error))?;
             let mut limit = wanted as usize;
             loop {
                 let options = ViewOptions {
@@ -583,39 +624,48 @@ impl RunService for Runs {
     ) -> Result<Response<Self::ExportRunStream>, Status> {
         let run = parse_run(&request.into_inner().run_id)?;
         self.row(run).await?;
-        let store = Arc::clone(self.runtime.store());
+        let runtime = self.runtime.clone();
         let (sender, receiver) = mpsc::channel(1);
         tokio::task::spawn_blocking(move || {
             let mut after = 0;
             loop {
-                let read = || -> Result<_, StoreError> {
-                    let rows = store.read_run(run, after, 256, 1024 * 1024)?;
-                    let Some(last) = rows.last() else { return Ok(None) };
-                    let last_seq = last.first_seq + u64::from(last.count).saturating_sub(1);
-                    let mut events = Vec::new();
-                    for row in &rows {
-                        events.extend(feed::events_of(row)?);
-                    }
-                    Ok(Some((last_seq, events)))
+                let (events, damage) = match export_page(&**runtime.store(), run, &mut after) {
+                    Ok(page) => page,
+                    Err(error) => (Vec::new(), Some(error)),
                 };
-                let events = match read() {
-                    Ok(None) => return,
-                    Ok(Some((last_seq, events))) => {
-                        after = last_seq;
-                        events
-                    }
-                    Err(error) => {
-                        let _ = sender.blocking_send(Err(status::store(&error)));
-                        return;
-                    }
-                };
-                if sender.blocking_send(Ok(v1::ExportRunResponse { events })).is_err() {
+                let ends = events.is_empty();
+                if !ends && sender.blocking_send(Ok(v1::ExportRunResponse { events })).is_err() {
+                    return;
+                }
+                // What is whole has been sent.
+                if let Some(error) = damage {
+                    let _ = sender.blocking_send(Err(unreadable(&runtime, &error)));
+                    return;
+                }
+                if ends {
                     return;
                 }
             }
         });
         Ok(Response::new(ReceiverStream::new(receiver)))
     }
+}
+
+/// The next events of a run, which move `after` on; beside them what is wrong behind them.
+fn export_page(
+    store: &dyn Store,
+    run: RunId,
+    after: &mut u64,
+) -> Result<(Vec<Bytes>, Option<LoadError>), LoadError> {
+    let mut events = Vec::new();
+    for row in store.read_run(run, *after, 256, 1024 * 1024)? {
+        match feed::events_of(&row, *after) {
+            Ok(more) => events.extend(more),
+            Err(damage) => return Ok((events, Some(LoadError::Damaged(Damage { run, ..damage })))),
+        }
+        *after = row.first_seq.saturating_add(u64::from(row.count)).saturating_sub(1);
+    }
+    Ok((events, None))
 }
 
 const MAX_EXTENSION_MS: i64 = 30 * 24 * 60 * 60 * 1000;

@@ -12,6 +12,7 @@ use capataz_shard::{TransitionReply, session_stream};
 use capataz_store::{RunId, RunQuery};
 use tonic::{Request, Response, Status};
 
+use super::runs::{blocking, unreadable};
 use crate::status;
 
 const DEFAULT_PAGE: u32 = 50;
@@ -31,8 +32,8 @@ impl Sessions {
 pub(super) async fn load(runtime: &Runtime, session: &str) -> Result<Option<SessionState>, Status> {
     let store = Arc::clone(runtime.store());
     let stream = session_stream(session);
-    let loaded = tokio::task::spawn_blocking(move || load_session(&*store, stream)).await;
-    loaded.map_err(|_| status::unavailable())?.map_err(|error| status::store(&error))
+    let runtime = runtime.clone();
+    blocking(move || load_session(&*store, stream).map_err(|error| unreadable(&runtime, &error))).await
 }
 
 #[tonic::async_trait]

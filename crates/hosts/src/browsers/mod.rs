@@ -338,7 +338,7 @@ fn opened(about: &About) -> v1::BrowserOutcome {
 fn is_over(store: &dyn Store, run: &str) -> bool {
     let Ok(run) = run.parse::<RunId>() else { return true };
     match store.get_run(run) {
-        Ok(Some(row)) => row.summary.finished_at.is_some(),
+        Ok(Some(row)) => row.summary.finished_at.is_some() || row.quarantine.is_some(),
         Ok(None) => true,
         Err(_) => false,
     }

@@ -1,0 +1,227 @@
+//! Claiming a shard: what is unfinished in it is read, and what cannot be read is put into quarantine, so that all others go
+//! on.
+//!
+//! A run is in quarantine for one of three reasons. Damage is tried again at each claim, for what is wrong with a disk may be
+//! repaired beneath it: a run that can be read from its first event on is released. The other reasons stay, because the same
+//! program would do the same again.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use capataz_contracts::v1;
+use capataz_crew::KnownAgent;
+use capataz_engine::RunState;
+use capataz_engine::session::SessionState;
+use capataz_store::{
+    Mark, Position, Quarantine, QuarantineReason, Rest, RunId, ShardId, ShardWriter, Store, StoreError,
+};
+use prost::Message;
+
+use crate::journal::Chance;
+use crate::load::{Damage, LoadError, go_on, go_on_session, load, load_session};
+use crate::sessions::session_stream;
+use crate::shard::Recovered;
+
+/// Runs read at a time when a shard is recovered.
+const PAGE: usize = 1024;
+/// How often a mark is drawn at most where it cannot be that of a claim. Drawing twice is rare.
+const DRAWS: usize = 16;
+
+/// Claims a shard and reads what is unfinished in it, but for what is damaged.
+///
+/// # Errors
+/// The store cannot be read or written.
+pub fn claim(
+    store: &dyn Store,
+    shard: ShardId,
+    chance: &mut Chance,
+) -> Result<(Box<dyn ShardWriter>, Recovered, Position), StoreError> {
+    let history = store.history(shard)?;
+    let mut mark = (chance.draw)();
+    for _ in 1..DRAWS {
+        if mark != Mark::NONE && !history.knows(mark) {
+            break;
+        }
+        mark = (chance.draw)();
+    }
+    let mut claiming = Claiming {
+        store,
+        writer: store.claim(shard, mark)?,
+        quarantined: quarantined(store, shard)?,
+        sessions: BTreeMap::new(),
+        chance,
+    };
+    let (runs, resting) = claiming.runs(shard)?;
+    claiming.release_whole(&runs, &resting)?;
+    let Claiming { writer, sessions, .. } = claiming;
+    let agents = store.agents()?.into_iter().filter_map(|row| {
+        let agent = v1::Agent::decode(row.agent).ok()?;
+        Some(KnownAgent { agent, source: v1::AgentSource::Worker, last_seen: Some(row.last_seen) })
+    });
+    let recovered = Recovered {
+        epoch: writer.epoch(),
+        history: store.history(shard)?,
+        runs,
+        resting,
+        sessions: sessions.into_iter().filter_map(|(stream, read)| Some((stream, read.ok()?))).collect(),
+        agents: agents.collect(),
+    };
+    let newest = store.bounds(shard)?.newest;
+    Ok((writer, recovered, newest))
+}
+
+fn quarantined(store: &dyn Store, shard: ShardId) -> Result<BTreeMap<RunId, Quarantine>, StoreError> {
+    let mut quarantined = BTreeMap::new();
+    loop {
+        let after = quarantined.last_key_value().map(|(run, _)| *run);
+        let page = store.quarantined(shard, after, PAGE)?;
+        if page.is_empty() {
+            return Ok(quarantined);
+        }
+        quarantined.extend(page);
+    }
+}
+
+/// The runs that are worked on, and those that rest, both by their ids.
+type Unfinished = (Vec<(RunId, RunState)>, Vec<(RunId, Rest)>);
+
+/// What was read of a run: `Err` where it is damaged.
+type Read<T> = Result<T, Damage>;
+
+fn read<T>(loaded: Result<T, LoadError>) -> Result<Read<T>, StoreError> {
+    match loaded {
+        Ok(state) => Ok(Ok(state)),
+        Err(LoadError::Damaged(damage)) => Ok(Err(damage)),
+        Err(LoadError::Store(error)) => Err(error),
+    }
+}
+
+struct Claiming<'a> {
+    store: &'a dyn Store,
+    writer: Box<dyn ShardWriter>,
+    /// What is in quarantine, as the store knows it now.
+    quarantined: BTreeMap<RunId, Quarantine>,
+    /// Sessions of unfinished asks, by their streams.
+    sessions: BTreeMap<RunId, Read<Option<SessionState>>>,
+    chance: &'a mut Chance,
+}
+
+impl Claiming<'_> {
+    /// The unfinished runs that can be worked on. An ask cannot where its session is damaged. Those that rest are not read,
+    /// unless they were found damaged.
+    fn runs(&mut self, shard: ShardId) -> Result<Unfinished, StoreError> {
+        let (mut runs, mut resting) = (Vec::new(), Vec::new());
+        let mut after = None;
+        loop {
+            let page = self.store.unfinished(shard, after, PAGE)?;
+            let Some(last) = page.last() else { return Ok((runs, resting)) };
+            after = Some(last.run);
+            for capataz_store::Unfinished { run, rest } in page {
+                if let Some(rest) = rest.filter(|_| !self.quarantined.contains_key(&run)) {
+                    resting.push((run, rest));
+                    continue;
+                }
+                match (self.run(run)?, rest) {
+                    (Ok(_), Some(rest)) => resting.push((run, rest)),
+                    (Ok(state), None) => runs.push((run, state)),
+                    (Err(damage), _) => self.quarantine(&damage)?,
+                }
+            }
+        }
+    }
+
+    fn run(&mut self, run: RunId) -> Result<Read<RunState>, StoreError> {
+        let known = self.quarantined.get(&run);
+        if let Some(stays) = known.filter(|known| known.reason != QuarantineReason::Damaged) {
+            return Ok(Err(Damage::of_quarantine(run, stays)));
+        }
+        // A cached state may hide what was found damaged beneath it.
+        let loaded = if known.is_some() { go_on(self.store, run, None) } else { load(self.store, run) };
+        let state = match read(loaded)? {
+            Ok(state) => state,
+            Err(damage) => return Ok(Err(damage)),
+        };
+        let Some(name) = state.session() else { return Ok(Ok(state)) };
+        let of_session = self.session(session_stream(name))?;
+        Ok(match of_session {
+            None => Ok(state),
+            Some(damage) => Err(Damage {
+                run,
+                seq: state.seq(),
+                position: damage.position,
+                reason: QuarantineReason::Damaged,
+                detail: format!("its session {name}: {}", damage.detail),
+            }),
+        })
+    }
+
+    /// Reads a session once. What is wrong with it.
+    fn session(&mut self, stream: RunId) -> Result<Option<Damage>, StoreError> {
+        let session = match self.sessions.entry(stream) {
+            Entry::Occupied(read) => read.into_mut(),
+            Entry::Vacant(vacant) => {
+                let loaded = match self.quarantined.get(&stream) {
+                    None => load_session(self.store, stream),
+                    Some(known) if known.reason == QuarantineReason::Damaged => {
+                        go_on_session(self.store, stream, None)
+                    }
+                    Some(stays) => Err(LoadError::Damaged(Damage::of_quarantine(stream, stays))),
+                };
+                vacant.insert(read(loaded)?)
+            }
+        };
+        let damage = session.as_ref().err().cloned();
+        if let Some(damage) = &damage {
+            self.quarantine(damage)?;
+        }
+        Ok(damage)
+    }
+
+    /// Puts the run into quarantine, where it is not there for the same.
+    fn quarantine(&mut self, damage: &Damage) -> Result<(), StoreError> {
+        let known = self.quarantined.get(&damage.run);
+        if known.is_some_and(|known| Damage::of_quarantine(damage.run, known) == *damage) {
+            return Ok(());
+        }
+        tracing::error!(run = %damage.run, seq = damage.seq, detail = damage.detail, "a run is quarantined");
+        let quarantine = damage.quarantine((self.chance.wall)());
+        self.writer.quarantine(damage.run, &quarantine)?;
+        self.quarantined.insert(damage.run, quarantine);
+        Ok(())
+    }
+
+    /// Releases what was damaged and can be read again: the runs that are worked on, and what has finished.
+    fn release_whole(
+        &mut self,
+        runs: &[(RunId, RunState)],
+        resting: &[(RunId, Rest)],
+    ) -> Result<(), StoreError> {
+        let damaged = self.quarantined.iter().filter(|(_, known)| known.reason == QuarantineReason::Damaged);
+        for run in damaged.map(|(run, _)| *run).collect::<Vec<_>>() {
+            let is_whole = match self.sessions.get(&run) {
+                Some(session) => session.is_ok(),
+                None if runs.binary_search_by_key(&run, |(run, _)| *run).is_ok() => true,
+                None if resting.binary_search_by_key(&run, |(run, _)| *run).is_ok() => true,
+                None => self.is_whole(run)?,
+            };
+            if is_whole {
+                tracing::info!(%run, "a run that was damaged can be read again, and is released");
+                self.writer.release(run)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a finished run, or a session, can be read from its first event on. One that is unfinished and was not read
+    /// above cannot.
+    fn is_whole(&self, run: RunId) -> Result<bool, StoreError> {
+        let Some(row) = self.store.get_run(run)? else { return Ok(false) };
+        if row.summary.finished_at.is_none() {
+            return Ok(false);
+        }
+        if row.kind == v1::RunKind::Session as i32 {
+            return Ok(read(go_on_session(self.store, run, None))?.is_ok_and(|session| session.is_some()));
+        }
+        Ok(read(go_on(self.store, run, None))?.is_ok())
+    }
+}

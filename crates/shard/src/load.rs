@@ -1,0 +1,229 @@
+//! Reading a run, or a session, from its log. That the log is damaged is an outcome of its own: it concerns this run and no
+//! other, and a store that cannot be read concerns all.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use capataz_contracts::v1;
+use capataz_engine::session::SessionState;
+use capataz_engine::{RunState, SNAPSHOT_FORMAT};
+use capataz_store::{LogRow, Millis, Position, Quarantine, QuarantineReason, RunId, Store, StoreError};
+use prost::Message;
+
+use crate::feed::events_of;
+use crate::sessions::SESSION_SNAPSHOT_FORMAT;
+use crate::shard::seed_of;
+
+/// Rows and bytes that one read of the log takes at most.
+const PAGE_ROWS: usize = 512;
+const PAGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// What is wrong with a run's log.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, serde::Serialize, serde::Deserialize)]
+#[error("{} after event {seq}: {detail}", match reason {
+    QuarantineReason::Damaged => format!("the log of run {run} is damaged"),
+    QuarantineReason::Panicked | QuarantineReason::Conflicted => format!("run {run} cannot be worked on"),
+})]
+pub struct Damage {
+    pub run: RunId,
+    pub reason: QuarantineReason,
+    /// The number of the last event that is known to be whole; 0 if there is none.
+    pub seq: u64,
+    /// The position of the row that is wrong, where there is one.
+    pub position: Option<Position>,
+    /// An explanation for people.
+    pub detail: String,
+}
+
+/// Why a run was not read.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error(transparent)]
+    Damaged(Damage),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Damage {
+    /// The row, or what should be in its place, cannot be read as it was written.
+    pub(crate) fn of_row(row: &LogRow, seq: u64) -> Self {
+        let missing = row.position == Position(0);
+        let what = if missing { "are missing" } else { "are not what was written" };
+        Self {
+            run: row.run,
+            reason: QuarantineReason::Damaged,
+            seq,
+            position: (!missing).then_some(row.position),
+            detail: format!("the events from {} on {what}", seq.saturating_add(1)),
+        }
+    }
+
+    /// What the store puts down.
+    #[must_use]
+    pub fn quarantine(&self, at: Millis) -> Quarantine {
+        Quarantine {
+            reason: self.reason,
+            seq: self.seq,
+            position: self.position,
+            detail: self.detail.clone(),
+            at,
+        }
+    }
+
+    /// What the store has put down.
+    #[must_use]
+    pub fn of_quarantine(run: RunId, quarantine: &Quarantine) -> Self {
+        Self {
+            run,
+            reason: quarantine.reason,
+            seq: quarantine.seq,
+            position: quarantine.position,
+            detail: quarantine.detail.clone(),
+        }
+    }
+}
+
+/// Reads a run: its snapshot, where there is one of this format, and the events after it.
+///
+/// # Errors
+/// The store cannot be read, or the log is damaged.
+pub fn load(store: &dyn Store, run: RunId) -> Result<RunState, LoadError> {
+    let snapshot = store.snapshot(run)?.filter(|snapshot| snapshot.format == SNAPSHOT_FORMAT);
+    go_on(store, run, snapshot.and_then(|snapshot| RunState::from_snapshot(&snapshot.state).ok()))
+}
+
+/// Reads on from a state of the run; `None` begins with its first event.
+///
+/// # Errors
+/// The store cannot be read, or the log is damaged.
+pub fn go_on(store: &dyn Store, run: RunId, state: Option<RunState>) -> Result<RunState, LoadError> {
+    let seq = state.as_ref().map_or(0, RunState::seq);
+    let state = read_on(store, run, state, seq, |state, event| match state {
+        None => RunState::fold(seed_of(run), [event]).map_err(|corrupt| corrupt.to_string()),
+        Some(mut state) => match state.apply(event) {
+            Ok(()) => Ok(state),
+            Err(corrupt) => Err(corrupt.to_string()),
+        },
+    })?;
+    let mut state = state.ok_or_else(|| {
+        let detail = "there are no events".to_owned();
+        LoadError::Damaged(Damage { run, reason: QuarantineReason::Damaged, seq: 0, position: None, detail })
+    })?;
+    state.loaded();
+    Ok(state)
+}
+
+/// Reads a session by its stream; `None` where nothing was ever said in it.
+///
+/// # Errors
+/// The store cannot be read, or the log is damaged.
+pub fn load_session(store: &dyn Store, stream: RunId) -> Result<Option<SessionState>, LoadError> {
+    let snapshot = store.snapshot(stream)?.filter(|snapshot| snapshot.format == SESSION_SNAPSHOT_FORMAT);
+    let state = snapshot.and_then(|snapshot| SessionState::from_snapshot(&snapshot.state).ok());
+    go_on_session(store, stream, state)
+}
+
+/// Reads a session that somebody wants to work in: one in quarantine is damaged, whatever can be read of it.
+///
+/// # Errors
+/// As [`load_session`].
+pub fn take_up_session(store: &dyn Store, stream: RunId) -> Result<Option<SessionState>, LoadError> {
+    match store.get_run(stream)?.and_then(|row| row.quarantine) {
+        Some(quarantine) => Err(LoadError::Damaged(Damage::of_quarantine(stream, &quarantine))),
+        None => load_session(store, stream),
+    }
+}
+
+/// Reads on from a state of the session; `None` begins with its first event.
+///
+/// # Errors
+/// The store cannot be read, or the log is damaged.
+pub(crate) fn go_on_session(
+    store: &dyn Store,
+    stream: RunId,
+    state: Option<SessionState>,
+) -> Result<Option<SessionState>, LoadError> {
+    let seq = state.as_ref().map_or(0, SessionState::seq);
+    read_on(store, stream, state, seq, |state, event| match state {
+        None => SessionState::fold([event]).map_err(|corrupt| corrupt.to_string()),
+        Some(mut state) => match state.apply(event) {
+            Ok(()) => Ok(state),
+            Err(corrupt) => Err(corrupt.to_string()),
+        },
+    })
+}
+
+/// Adds to a state the events of the run after number `seq`, one after the other.
+fn read_on<S>(
+    store: &dyn Store,
+    run: RunId,
+    mut state: Option<S>,
+    mut seq: u64,
+    mut add: impl FnMut(Option<S>, v1::Event) -> Result<S, String>,
+) -> Result<Option<S>, LoadError> {
+    loop {
+        let rows = match store.read_run(run, seq, PAGE_ROWS, PAGE_BYTES) {
+            // The store has met this while it read the rows of this run.
+            Err(StoreError::Corrupt { detail }) => {
+                let reason = QuarantineReason::Damaged;
+                return Err(LoadError::Damaged(Damage { run, reason, seq, position: None, detail }));
+            }
+            rows => rows?,
+        };
+        if rows.is_empty() {
+            return Ok(state);
+        }
+        let before = seq;
+        for row in &rows {
+            let damage = |seq, reason, detail| {
+                LoadError::Damaged(Damage { run, reason, seq, position: Some(row.position), detail })
+            };
+            let events =
+                events_of(row, seq).map_err(|damage| LoadError::Damaged(Damage { run, ..damage }))?;
+            for event in events {
+                let event = v1::Event::decode(event)
+                    .map_err(|error| damage(seq, QuarantineReason::Damaged, error.to_string()))?;
+                if event.seq <= seq {
+                    continue;
+                }
+                let next = event.seq;
+                let (earlier, adding) = (state.take(), &mut add);
+                state = match contained(|| adding(earlier, event)) {
+                    Ok(Ok(state)) => Some(state),
+                    Ok(Err(detail)) => return Err(damage(seq, QuarantineReason::Damaged, detail)),
+                    Err(detail) => return Err(damage(seq, QuarantineReason::Panicked, detail)),
+                };
+                seq = next;
+            }
+        }
+        if seq == before {
+            // Rows without what they are said to contain: reading them again would not end.
+            let position = rows.last().map(|row| row.position);
+            let detail = format!("the row has no event after {seq}");
+            let reason = QuarantineReason::Damaged;
+            return Err(LoadError::Damaged(Damage { run, reason, seq, position, detail }));
+        }
+    }
+}
+
+/// Calls the function, and returns what it panicked with, where it does. What it has changed by then is to be thrown away.
+pub(crate) fn contained<T>(function: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(function)).map_err(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        format!("a panic: {}", text.as_deref().unwrap_or("without a message"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::panic, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn a_panic_is_told_with_its_message() {
+        assert_eq!(contained(|| 1), Ok(1));
+        assert_eq!(contained(|| -> u32 { panic!("out of order") }), Err("a panic: out of order".to_owned()));
+        assert_eq!(contained(|| -> u32 { panic!("at {}", 7) }), Err("a panic: at 7".to_owned()));
+    }
+}
