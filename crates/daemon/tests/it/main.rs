@@ -7,6 +7,7 @@ mod asks;
 mod bad_input;
 mod browsers;
 mod copies;
+mod damaged;
 mod half_open;
 mod leases;
 #[path = "../../../client/tests/it/proxy.rs"]

@@ -1,0 +1,292 @@
+//! Runs whose logs are damaged on the disk: they are served as such, and nothing else stops.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use capataz_contracts::v1;
+use capataz_daemon::Config;
+use capataz_shard::session_stream;
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+use uuid::Uuid;
+
+use crate::support::asks::{AskExt, answer_to, request_of, served, text};
+use crate::support::{Harness, PATIENCE, Worker, code_of, data_dir, json, one_wave};
+
+/// A daemon whose scripts wait, because no browser may be open, and whose specs are served by workers.
+fn config(folder: &Path) -> impl FnOnce(&mut Config) + use<> {
+    let program = folder.join("browser");
+    std::fs::write(&program, "#!/bin/sh\necho 'Chromium 150.0.1.2'\n").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    move |config| {
+        config.browser.program = Some(program);
+        config.browser.max_open = 0;
+        config.specs = served(&["wave"]);
+    }
+}
+
+async fn start_in(folder: tempfile::TempDir) -> Harness {
+    let edit = config(folder.path());
+    Harness::start_in(folder, edit).await
+}
+
+/// Ends the daemon without a drain, which would wait for the scripts that wait for a browser.
+fn drop_daemon(harness: Harness) -> tempfile::TempDir {
+    let Harness { daemon, folder, .. } = harness;
+    drop(daemon);
+    folder
+}
+
+fn script() -> v1::StartRunRequest {
+    let toml = "name = \"s\"\ninteractive = true\n[policy]\nallowlist = [\"example.com\"]\n";
+    let format = capataz_contracts::script_file::Format::Toml;
+    v1::StartRunRequest::of_script(capataz_contracts::script_file::parse(toml, format).unwrap())
+}
+
+/// Flips the last byte of the first row of each of these streams, or flips it back.
+fn flip(folder: &tempfile::TempDir, streams: &[Uuid]) {
+    let database = rusqlite::Connection::open(data_dir(folder).join("capataz.db")).unwrap();
+    for stream in streams {
+        let key = "run = ?1 AND first_seq = 1";
+        let read = format!("SELECT events FROM log WHERE {key}");
+        let mut events: Vec<u8> = database.query_row(&read, [stream.as_bytes()], |row| row.get(0)).unwrap();
+        *events.last_mut().unwrap() ^= 1;
+        let write = format!("UPDATE log SET events = ?2 WHERE {key}");
+        assert_eq!(database.execute(&write, rusqlite::params![stream.as_bytes(), events]).unwrap(), 1);
+    }
+}
+
+#[track_caller]
+fn check_refused(refused: Result<(), Status>, run: &str) {
+    let refusal = refused.unwrap_err();
+    assert_eq!((refusal.code(), code_of(&refusal)), (Code::DataLoss, "LOG_DAMAGED".to_owned()), "{refusal}");
+    let details = refusal.get_error_details();
+    let metadata = &details.error_info().unwrap().metadata;
+    let of = |key: &str| metadata.get(key).map(String::as_str);
+    assert_eq!((of("run_id"), of("seq"), of("reason")), (Some(run), Some("0"), Some("damaged")));
+    assert!(of("position").is_some_and(|position| position != "0"), "{metadata:?}");
+    assert!(of("advice").is_some_and(|advice| !advice.is_empty()));
+}
+
+/// Every call for the run is refused.
+async fn check_damaged(harness: &Harness, run: &str) {
+    let mut runs = harness.runs.clone();
+    let run_id = run.to_owned();
+    let get = runs.get_run(v1::GetRunRequest { run_id: run_id.clone(), ..Default::default() }).await;
+    check_refused(get.map(|_| ()), run);
+    let wait = v1::WaitRunRequest { run_id: run_id.clone(), timeout_ms: Some(60_000) };
+    check_refused(runs.wait_run(wait).await.map(|_| ()), run);
+    let pause =
+        v1::PauseRunRequest { run_id: run_id.clone(), request_id: "p".to_owned(), ..Default::default() };
+    check_refused(runs.pause_run(pause).await.map(|_| ()), run);
+    let export = runs.export_run(v1::ExportRunRequest { run_id: run_id.clone() }).await;
+    check_refused(export.unwrap().into_inner().message().await.map(|_| ()), run);
+    check_refused(subscribed(harness, run).await, run);
+}
+
+/// What a stream of the run's events ends with.
+async fn subscribed(harness: &Harness, run: &str) -> Result<(), Status> {
+    let filter = v1::EventFilter { run_id: Some(run.to_owned()), ..Default::default() };
+    let request = v1::SubscribeRequest { filter: Some(filter), until_finished: true, ..Default::default() };
+    let mut stream = harness.events.clone().subscribe(request).await?.into_inner();
+    while stream.message().await?.is_some() {}
+    Ok(())
+}
+
+/// The runs that are listed as damaged.
+async fn listed(harness: &Harness) -> BTreeSet<String> {
+    let request = v1::ListRunsRequest { page_size: 500, ..Default::default() };
+    let runs = harness.runs.clone().list_runs(request).await.unwrap().into_inner().runs;
+    let damaged = runs.into_iter().filter(|run| {
+        run.quarantine.as_ref().is_some_and(|quarantine| {
+            assert_eq!(quarantine.reason(), v1::QuarantineReason::Damaged);
+            assert!(quarantine.position.is_some() && quarantine.at_ms > 0 && !quarantine.detail.is_empty());
+            true
+        })
+    });
+    damaged.map(|run| run.run_id).collect()
+}
+
+async fn listed_are(harness: &Harness, expected: &BTreeSet<String>) {
+    let listed = async {
+        while listed(harness).await != *expected {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, listed).await.expect("they are listed in time");
+}
+
+/// The numbers of the events of each run, and the runs in whose place there is a marker, up to an event of this run with
+/// this number.
+async fn heard(
+    harness: &Harness,
+    (last_run, last_seq): (&str, u64),
+) -> (BTreeMap<String, Vec<u64>>, Vec<String>) {
+    let mut stream =
+        harness.events.clone().subscribe(v1::SubscribeRequest::default()).await.unwrap().into_inner();
+    let (mut events, mut markers) = (BTreeMap::<String, Vec<u64>>::new(), Vec::new());
+    loop {
+        let response = stream.message().await.unwrap().unwrap();
+        for delivered in response.events {
+            let seq = delivered.decode_event().unwrap().seq;
+            events.entry(delivered.run_id.clone()).or_default().push(seq);
+            if (delivered.run_id.as_str(), seq) == (last_run, last_seq) {
+                return (events, markers);
+            }
+        }
+        for damaged in response.damaged {
+            assert_eq!(damaged.first_seq, 1);
+            assert!(!events.contains_key(&damaged.run_id), "in its place");
+            markers.push(damaged.run_id);
+        }
+    }
+}
+
+async fn cancel(harness: &Harness, run: &str) {
+    let request = v1::CancelRunRequest {
+        run_id: run.to_owned(),
+        request_id: "c".to_owned(),
+        force: true,
+        ..Default::default()
+    };
+    harness.runs.clone().cancel_run(request).await.unwrap();
+    harness.wait(run).await;
+}
+
+async fn complete(worker: &mut Worker) {
+    let assigned = worker.assignment().await;
+    let output = match assigned.assignment.agent.as_str() {
+        "wave" => answer_to(&request_of(&assigned), "an answer"),
+        _ => serde_json::json!(1),
+    };
+    worker.complete(&assigned.lease, json(output)).await;
+}
+
+#[tokio::test]
+async fn damaged_runs_of_every_kind_are_served_as_such_and_nothing_else_stops() {
+    let harness = start_in(tempfile::tempdir().unwrap()).await;
+    let mut worker = harness.worker("w", &["a", "wave"]).await;
+    let mut finished = Vec::new();
+    for _ in 0..2 {
+        let plan = harness.start_run(one_wave(&["a"])).await;
+        complete(&mut worker).await;
+        harness.wait(&plan).await;
+        let ask = harness.begin(text("a").to("wave")).await;
+        complete(&mut worker).await;
+        harness.wait(&ask).await;
+        let script = harness.runs.clone().start_run(script()).await.unwrap().into_inner().run_id;
+        cancel(&harness, &script).await;
+        finished.extend([plan, ask, script]);
+    }
+    let mut unfinished = Vec::new();
+    for _ in 0..2 {
+        unfinished.push(harness.start_run(one_wave(&["a"])).await);
+        unfinished.push(harness.begin(text("a").to("wave")).await);
+        unfinished.push(harness.runs.clone().start_run(script()).await.unwrap().into_inner().run_id);
+    }
+    let (bad_finished, good_finished) = finished.split_at(3);
+    let (bad_unfinished, good_unfinished) = unfinished.split_at(3);
+    let mut before = BTreeMap::new();
+    for run in finished.iter().chain(bad_unfinished) {
+        before.insert(run.clone(), harness.export(run).await);
+    }
+    drop(worker);
+    let folder = drop_daemon(harness);
+    let bad: Vec<&String> = bad_finished.iter().chain(bad_unfinished).collect();
+    let streams: Vec<Uuid> = bad.iter().map(|run| run.parse().unwrap()).collect();
+    flip(&folder, &streams);
+
+    let harness = start_in(folder).await;
+    listed_are(&harness, &bad_unfinished.iter().cloned().collect()).await;
+    for run in &bad {
+        check_damaged(&harness, run).await;
+    }
+    // What nobody had looked at yet is listed as soon as somebody has.
+    let all: BTreeSet<String> = bad.iter().map(|run| (*run).clone()).collect();
+    listed_are(&harness, &all).await;
+    for run in good_finished {
+        assert_eq!(harness.export(run).await, before[run]);
+    }
+    // The others go on: the worker has forgotten its tasks, and is given those of the runs that are whole.
+    let mut worker = harness.worker("w", &["a", "wave"]).await;
+    complete(&mut worker).await;
+    complete(&mut worker).await;
+    for run in &good_unfinished[..2] {
+        assert_eq!(harness.wait(run).await.outcome(), v1::RunOutcome::Succeeded);
+    }
+    cancel(&harness, &good_unfinished[2]).await;
+    let last = (good_unfinished[2].as_str(), harness.get(&good_unfinished[2]).await.seq);
+    let (events, markers) = heard(&harness, last).await;
+    assert_eq!(markers.len(), bad.len(), "one for each damaged row");
+    assert_eq!(markers.into_iter().collect::<BTreeSet<_>>(), all);
+    for run in good_finished.iter().chain(good_unfinished) {
+        let newest = harness.get(run).await.seq;
+        assert_eq!(events[run], (1..=newest).collect::<Vec<_>>());
+    }
+
+    drop(worker);
+    let folder = harness.stop().await;
+    flip(&folder, &streams);
+    let harness = start_in(folder).await;
+    assert_eq!(listed(&harness).await, BTreeSet::new());
+    for run in bad_finished {
+        assert_eq!(harness.export(run).await, before[run]);
+        harness.wait(run).await;
+    }
+    let mut worker = harness.worker("w", &["a", "wave"]).await;
+    complete(&mut worker).await;
+    complete(&mut worker).await;
+    for run in &bad_unfinished[..2] {
+        assert_eq!(harness.wait(run).await.outcome(), v1::RunOutcome::Succeeded);
+        assert!(harness.export(run).await.starts_with(&before[run]));
+    }
+    cancel(&harness, &bad_unfinished[2]).await;
+    drop(worker);
+    harness.stop().await;
+}
+
+#[tokio::test]
+async fn a_damaged_session_refuses_its_asks_and_no_others() {
+    let harness = start_in(tempfile::tempdir().unwrap()).await;
+    let mut worker = harness.worker("w", &["wave"]).await;
+    for session in ["talk", "other"] {
+        let ask = harness.begin(text("a").to("wave").within(session)).await;
+        complete(&mut worker).await;
+        harness.wait(&ask).await;
+    }
+    let unfinished = harness.begin(text("b").to("wave").within("talk")).await;
+    drop(worker);
+    let folder = harness.stop().await;
+    let stream = session_stream("talk");
+    flip(&folder, &[stream.0]);
+
+    let harness = start_in(folder).await;
+    let named = v1::GetSessionRequest { session: "talk".to_owned() };
+    let get = harness.sessions().get_session(named).await;
+    check_refused(get.map(|_| ()), &stream.to_string());
+    let of_unfinished = v1::GetRunRequest { run_id: unfinished.clone(), ..Default::default() };
+    let refusal = harness.runs.clone().get_run(of_unfinished).await.unwrap_err();
+    assert_eq!(code_of(&refusal), "LOG_DAMAGED");
+    for _ in 0..2 {
+        let start = v1::StartRunRequest::of_ask(text("c").to("wave").within("talk"));
+        let refusal = harness.execute(start).await.unwrap_err();
+        assert_eq!((refusal.code(), code_of(&refusal)), (Code::DataLoss, "LOG_DAMAGED".to_owned()));
+    }
+    check_refused(harness.accept("talk", "r").await.map(|_| ()), &stream.to_string());
+    let mut worker = harness.worker("w", &["wave"]).await;
+    let other = harness.begin(text("c").to("wave").within("other")).await;
+    complete(&mut worker).await;
+    assert_eq!(harness.ended(&other).await.outcome, v1::RunOutcome::Succeeded);
+
+    drop(worker);
+    let folder = harness.stop().await;
+    flip(&folder, &[stream.0]);
+    let harness = start_in(folder).await;
+    let mut worker = harness.worker("w", &["wave"]).await;
+    complete(&mut worker).await;
+    assert_eq!(harness.ended(&unfinished).await.outcome, v1::RunOutcome::Succeeded);
+    assert_eq!(harness.session("talk").await.session, "talk");
+    drop(worker);
+    harness.stop().await;
+}
