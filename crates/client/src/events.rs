@@ -156,12 +156,16 @@ impl EventStream {
             }
             return Some(Ok(Delivery::Event { run_id: delivered.run_id, event, cursor: delivered.cursor }));
         }
-        if let Some(damaged) = self.batch.damaged.next() {
-            return Some(Ok(Delivery::Damaged(damaged)));
+        let damaged = self.batch.damaged.next();
+        if self.batch.damaged.len() == 0 {
+            // Whoever resumes here has been told of all that is damaged before.
+            let cursor = std::mem::take(&mut self.batch.cursor);
+            if !cursor.is_empty() {
+                self.cursor = cursor;
+            }
         }
-        let cursor = std::mem::take(&mut self.batch.cursor);
-        if !cursor.is_empty() {
-            self.cursor = cursor;
+        if let Some(damaged) = damaged {
+            return Some(Ok(Delivery::Damaged(damaged)));
         }
         if std::mem::take(&mut self.batch.caught_up) {
             return Some(Ok(Delivery::CaughtUp));

@@ -216,8 +216,6 @@ pub(crate) fn contained<T>(function: impl FnOnce() -> T) -> Result<T, String> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::panic, reason = "tests")]
-
     use super::*;
 
     #[test]

@@ -179,6 +179,33 @@ async fn a_lone_cursor_moves_the_place_to_resume() {
 }
 
 #[tokio::test]
+async fn what_is_damaged_is_told_in_its_place_and_once() {
+    let mut daemon = Daemon::start().await;
+    let client = Client::connect(&daemon.endpoint()).await.unwrap();
+    let mut stream = client.subscribe(v1::SubscribeRequest::default());
+    let damaged = |position| v1::DamagedEvents { position, ..v1::DamagedEvents::default() };
+    let script = tokio::spawn(async move {
+        let subscription = daemon.subscription().await;
+        subscription.send(events([1])).await;
+        let both = vec![damaged(2), damaged(3)];
+        subscription.send(v1::SubscribeResponse { damaged: both, cursor: cursor(3), ..events([]) }).await;
+        subscription.fail(Status::unavailable("cut")).await;
+        let subscription = daemon.subscription().await;
+        assert_eq!(subscription.request.cursor, cursor(3));
+        subscription.send(events([4])).await;
+        (daemon, subscription)
+    });
+    assert_eq!(next_seq(&mut stream).await, 1);
+    for (position, resume) in [(2, 1), (3, 3)] {
+        assert!(matches!(next(&mut stream).await, Delivery::Damaged(told) if told == damaged(position)));
+        assert_eq!(*stream.cursor(), cursor(resume));
+    }
+    assert_eq!(reconnecting(&mut stream).await, Code::Unavailable);
+    assert_eq!(next_seq(&mut stream).await, 4);
+    drop(soon(script).await.unwrap());
+}
+
+#[tokio::test]
 async fn a_stream_until_finished_ends() {
     let mut daemon = Daemon::start().await;
     let client = Client::connect(&daemon.endpoint()).await.unwrap();

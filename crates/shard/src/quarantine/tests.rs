@@ -1,5 +1,3 @@
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use std::collections::BTreeSet;
 
 use capataz_crew::Now;

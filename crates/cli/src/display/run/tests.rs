@@ -44,6 +44,14 @@ RUN   NAME     STATUS  TASKS  STARTED  TOOK  LABELS
 }
 
 #[test]
+fn a_run_in_quarantine_is_listed_as_damaged_whatever_its_row_says() {
+    let mut run = run(Vec::new());
+    run.quarantine = Some(v1::Quarantine::default());
+    let shown = list(&[run], 65_000, Paint::OFF);
+    assert_eq!(shown.lines().nth(1), Some("0199  nightly  damaged  0/0    1m ago   5.2s"));
+}
+
+#[test]
 fn the_page_shows_tasks_questions_and_errors() {
     let mut run = run(vec![failed("a", "BUILD_FAILED")]);
     run.questions.push(v1::Question {
