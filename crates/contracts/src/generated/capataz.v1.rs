@@ -4987,7 +4987,7 @@ pub struct ShardPosition {
     pub sent: u32,
     /// The mark of the claim under which the newest of these positions was written: whether they are of this history.
     /// 0 in cursors of earlier versions.
-    #[prost(fixed32, tag = "5")]
+    #[prost(uint32, tag = "5")]
     pub mark: u32,
 }
 /// Generated client implementations.

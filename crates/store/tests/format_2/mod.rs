@@ -1,10 +1,14 @@
 //! Databases as the version before left them.
 
-/// Takes back the migration to format 3, with which there are checksums, marks and quarantine.
+/// Takes back the migration to format 3, with which there are checksums, marks, quarantine and runs that rest.
 pub const BACK_TO_FORMAT_2: &str = "
 DROP TABLE eras;
 DROP TABLE quarantined;
 DROP TABLE earlier_checksums;
+DROP INDEX runs_unfinished;
+ALTER TABLE runs DROP COLUMN rest_in;
+ALTER TABLE runs DROP COLUMN rest_at;
+CREATE INDEX runs_unfinished ON runs (run) WHERE finished_at IS NULL;
 ALTER TABLE log DROP COLUMN checksum;
 ALTER TABLE snapshots DROP COLUMN checksum;
 DELETE FROM meta WHERE name <> 'min_reader';
