@@ -37,6 +37,13 @@ impl RunState {
     /// Returns whether nothing is unfinished: only an input or a deadline makes the run go on.
     #[must_use]
     pub fn owes_nothing(&self) -> bool {
-        self.outstanding().is_empty()
+        let may_lease = self.may_lease();
+        let works = |step: &Step| match step {
+            Step::Leased(_) => true,
+            Step::Queued { .. } => may_lease,
+            Step::Backoff { .. } | Step::Asking | Step::Settled => false,
+        };
+        let idle = !self.activities().any(|(_, activity)| works(&activity.step));
+        idle && !self.is_finished() && self.open_query().is_none()
     }
 }

@@ -227,8 +227,9 @@ impl Shard {
             self.decline(Some(reply), &Declined::Unavailable);
         }
         let mut waiters = self.runs.abandon();
-        for (run, woken) in self.resting.abandon() {
-            self.runs.keep_clock(run, woken.ahead);
+        let timers = &self.timers;
+        for (run, woken) in self.resting.abandon(|run| timers.due(Timer::Run(run))) {
+            self.runs.keep_clock(run, woken.clock);
             waiters.extend(woken.waiters);
             for wanted in woken.wanted {
                 self.decline_wanted(wanted, &Declined::Unavailable);
@@ -244,6 +245,7 @@ impl Shard {
         for reply in self.sessions.abandon() {
             self.reply(reply, Answer::Transition(Err(Declined::Unavailable)));
         }
+        self.woken.clear();
         self.leases.clear();
         self.queues.clear();
         self.timers.clear();

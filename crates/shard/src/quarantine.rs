@@ -117,6 +117,7 @@ impl Shard {
 
     /// The shell has found a run damaged that rested, and of which somebody wants something.
     pub(crate) fn run_damaged(&mut self, load: u64, damage: &Damage) {
+        self.resting.answered(load);
         if self.resting.awaits(damage.run, load) {
             self.quarantine(damage);
         }

@@ -66,6 +66,11 @@ impl Queues {
         }
     }
 
+    /// Whether a task of the run waits for an agent.
+    pub(crate) fn has(&self, run: RunId) -> bool {
+        self.waiting.range((run, Arc::from(""))..).next().is_some_and(|((of, _), _)| *of == run)
+    }
+
     /// Tasks of the run that wait for the agent.
     pub(crate) fn length(&self, run: RunId, agent: &Arc<str>) -> u32 {
         let queue = self.waiting.get(&(run, Arc::clone(agent)));

@@ -9,9 +9,14 @@ use capataz_store::{BlobHash, Millis, Rest, RunId};
 use crate::api::{Answer, Declined};
 use crate::outbox::AppendId;
 use crate::requests::OVERLOADED;
-use crate::resting::{Wanted, Wish, Woken};
+use crate::resting::{Wanted, Woken};
+use crate::runs::RunClock;
 use crate::shard::{Mode, Output, Recovered, Shard};
 use crate::timers::Timer;
+use crate::workers::refusal;
+
+/// After how long a run that could not be read is read again. Milliseconds.
+const READ_AGAIN_MS: i64 = 1_000;
 
 impl Shard {
     pub(crate) fn recovered(&mut self, recovered: Recovered) {
@@ -25,15 +30,14 @@ impl Shard {
                 self.take_up(run, state);
             }
         }
-        self.claimed_at = self.now;
         for (run, rest) in recovered.resting {
-            let ahead = self.runs.ahead_of(run);
-            self.resting.insert(run, ahead, Vec::new());
-            let due = self.due(rest).filter(|_| !planted::is(Fault::RestForgetsItsDeadline));
+            self.resting.insert(run, self.runs.clock_of(run, self.now), Vec::new());
+            let due = self.due(run, rest).filter(|_| !planted::is(Fault::RestForgetsItsDeadline));
             if let Some(due) = due {
                 self.timers.set(Timer::Run(run), due);
             }
         }
+        self.resting.all_found();
         self.runs.all_taken_up();
         self.recover_sessions(recovered.sessions);
         if self.mode == Mode::Running {
@@ -46,7 +50,8 @@ impl Shard {
             state.leases().map(|(task, token, worker)| (task, token, worker.to_owned())).collect();
         let open_query = state.open_query();
         let quiet_until = self.quiet_after_recovery(!leases.is_empty());
-        let slot = self.runs.take_up(run, state, self.now);
+        let clock = self.runs.clock_of(run, self.now);
+        let slot = self.runs.take_up(run, state, clock);
         slot.quiet_until = quiet_until;
         slot.snapshot_seq = slot.state.seq();
         for (task, token, worker) in leases {
@@ -60,9 +65,13 @@ impl Shard {
         self.arm(run);
     }
 
-    /// When a run that rests has to be looked at, by what the store says of it: never later than was asked for.
-    fn due(&self, rest: Rest) -> Option<Mono> {
+    /// When a run that rests has to be looked at. Where this process has had the run, the clock on the wall has no say: it
+    /// knows when the run was due, or looks at once.
+    fn due(&self, run: RunId, rest: Rest) -> Option<Mono> {
         let due_at = rest.due_at?;
+        if self.runs.knows_clock(run) {
+            return Some(self.resting.was_due(run).unwrap_or(self.now.mono));
+        }
         let left = due_at.0.saturating_sub(self.now.wall.0).clamp(0, rest.due_in.max(0));
         Some(self.now.mono.plus(left))
     }
@@ -72,7 +81,7 @@ impl Shard {
     pub(crate) fn rest_of(&self, run: RunId) -> Option<Rest> {
         let slot = self.runs.get(run)?;
         let is_bound = slot.state.session().is_some() || slot.state.uses_browser();
-        if is_bound || slot.state.is_finished() || self.leases.has(run) || !slot.state.owes_nothing() {
+        if is_bound || self.leases.has(run) || self.queues.has(run) || !slot.state.owes_nothing() {
             return None;
         }
         let now = slot.clock(self.now.mono);
@@ -88,43 +97,90 @@ impl Shard {
         if slot.last_append != last || self.outbox.has_batch(run) {
             return;
         }
-        let Some(slot) = self.runs.remove(run) else { return };
-        self.queues.drop_run(run);
-        self.resting.insert(run, Some(slot.ahead), slot.waiters);
+        self.rest(run);
     }
 
-    /// Something is wanted of a run that is not in memory. Whether it rests, and is read now.
+    /// The run leaves memory, but for its deadline, its clock and the callers that wait for its end.
+    fn rest(&mut self, run: RunId) {
+        let Some(slot) = self.runs.remove(run) else { return };
+        self.queues.drop_run(run);
+        self.resting.insert(run, RunClock::Ahead(slot.ahead), slot.waiters);
+    }
+
+    /// Something is wanted of a run that is not in memory: where it rests, it is read.
+    ///
+    /// # Errors
+    /// It does not rest.
+    #[expect(clippy::result_large_err, reason = "the wish comes back where it is not granted")]
     pub(crate) fn want(&mut self, run: RunId, wanted: Wanted) -> Result<(), Wanted> {
         if !self.resting.contains(run) {
             return Err(wanted);
         }
-        match self.resting.want(run, wanted, self.config.max_waiters_per_run) {
-            Some(Wish::Load(load)) => self.out(Output::LoadRun { run, load }),
-            Some(Wish::Full(wanted)) => self.decline_wanted(wanted, &OVERLOADED),
-            Some(Wish::Waits) | None => {}
+        if let Err(wanted) = self.resting.want(run, wanted, self.config.max_waiters_per_run) {
+            self.decline_wanted(wanted, &OVERLOADED);
         }
+        self.load_runs();
         Ok(())
     }
 
-    /// The shell has read a run that rested.
+    fn load_runs(&mut self) {
+        while let Some((run, load)) = self.resting.next_load() {
+            self.out(Output::LoadRun { run, load });
+        }
+    }
+
+    /// The shell has read a run that rested, or could not.
     pub(crate) fn run_loaded(&mut self, run: RunId, load: u64, state: Option<Box<RunState>>) {
-        let Some(Woken { ahead, wanted, waiters }) = self.resting.loaded(run, load) else { return };
-        let Some(state) = state else {
-            // Whoever wants something of it again has it read again.
-            self.resting.insert(run, ahead, waiters);
-            for wanted in wanted {
-                self.decline_wanted(wanted, &Declined::Unavailable);
+        self.resting.answered(load);
+        if let Some(woken) = self.resting.loaded(run, load) {
+            match state {
+                Some(state) => self.wake(run, *state, woken),
+                None => self.not_read(run, woken),
             }
-            return;
-        };
-        let slot = self.runs.wake(run, *state, ahead, self.claimed_at);
+        }
+        self.load_runs();
+    }
+
+    fn wake(&mut self, run: RunId, state: RunState, woken: Woken) {
+        let Woken { clock, wanted, waiters } = woken;
+        let slot = self.runs.take_up(run, state, clock);
         slot.snapshot_seq = slot.state.seq();
         slot.waiters = waiters;
         self.arm(run);
+        self.woken.insert(run);
         for wanted in wanted {
             match wanted {
                 Wanted::Command { reply, if_seq, input } => self.command(reply, run, if_seq, *input),
+                Wanted::Report { connection, worker, lease, report, log, usage } => {
+                    self.report(connection, &worker, lease, *report, log, usage);
+                }
                 Wanted::Tick => self.tick_run(run),
+            }
+        }
+    }
+
+    /// The store could not be read. Callers may ask again; what nobody else asks for again is tried again soon.
+    fn not_read(&mut self, run: RunId, woken: Woken) {
+        self.resting.insert(run, woken.clock, woken.waiters);
+        let (own, of_callers): (Vec<_>, Vec<_>) =
+            woken.wanted.into_iter().partition(|wanted| wanted.reply().is_none());
+        for wanted in of_callers {
+            self.decline_wanted(wanted, &Declined::Unavailable);
+        }
+        if !own.is_empty() {
+            self.timers.set(Timer::Run(run), self.now.mono.plus(READ_AGAIN_MS));
+        }
+        for wanted in own {
+            self.resting.keep(run, wanted);
+        }
+    }
+
+    /// Runs that were read in this turn, and of which nothing is in work, rest again.
+    pub(crate) fn rest_again(&mut self) {
+        for run in std::mem::take(&mut self.woken) {
+            let settled = self.runs.get(run).is_some_and(|slot| slot.last_append < self.outbox.oldest());
+            if settled && !self.outbox.has_batch(run) && self.rest_of(run).is_some() {
+                self.rest(run);
             }
         }
     }
@@ -132,6 +188,12 @@ impl Shard {
     pub(crate) fn decline_wanted(&mut self, wanted: Wanted, declined: &Declined) {
         match wanted {
             Wanted::Command { reply, .. } => self.reply(reply, Answer::Command(Err(declined.clone()))),
+            // A worker whose shard is read again says it again; else the result counts no more.
+            Wanted::Report { .. } if matches!(declined, Declined::Unavailable) => {}
+            Wanted::Report { connection, lease, .. } => {
+                let reason = v1::RefusalReason::StaleLease;
+                self.tell(refusal(connection, &lease, reason));
+            }
             Wanted::Tick => {}
         }
     }

@@ -1,12 +1,17 @@
 //! Runs that wait for a person or a time: they are not in memory, and are read when something is wanted of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use capataz_contracts::v1;
+use capataz_crew::{ConnectionId, Lease, Mono};
 use capataz_engine as engine;
 use capataz_store::RunId;
 
 use crate::ReplyId;
-use crate::runs::Waiter;
+use crate::runs::{RunClock, Waiter};
+
+/// Runs that are read at the same time. The others wait, so that many deadlines at once do not exhaust the shell.
+const LOADS: usize = 16;
 
 /// What somebody wants of a run that rests.
 #[derive(Debug)]
@@ -16,6 +21,15 @@ pub(crate) enum Wanted {
         if_seq: Option<u64>,
         input: Box<engine::Input>,
     },
+    /// A worker reports, for the first time or again.
+    Report {
+        connection: ConnectionId,
+        worker: String,
+        lease: Lease,
+        report: Box<engine::Report>,
+        log: String,
+        usage: Option<v1::Usage>,
+    },
     /// A deadline of the run has passed.
     Tick,
 }
@@ -24,16 +38,15 @@ impl Wanted {
     pub(crate) fn reply(&self) -> Option<ReplyId> {
         match self {
             Self::Command { reply, .. } => Some(*reply),
-            Self::Tick => None,
+            Self::Report { .. } | Self::Tick => None,
         }
     }
 }
 
 /// A run that rests.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Rested {
-    /// What the run's own clock is ahead of the process's, where this process has had the run.
-    ahead: Option<i64>,
+    clock: RunClock,
     /// The number under which it was asked for; 0 while nobody wants anything of it.
     load: u64,
     wanted: Vec<Wanted>,
@@ -44,20 +57,9 @@ struct Rested {
 /// What there was of a run that rested.
 #[derive(Debug)]
 pub(crate) struct Woken {
-    pub(crate) ahead: Option<i64>,
+    pub(crate) clock: RunClock,
     pub(crate) wanted: Vec<Wanted>,
     pub(crate) waiters: Vec<Waiter>,
-}
-
-/// What became of a wish.
-#[derive(Debug)]
-pub(crate) enum Wish {
-    /// The run has to be read, under this number.
-    Load(u64),
-    /// The run is being read.
-    Waits,
-    /// Too many want something of the run.
-    Full(Wanted),
 }
 
 /// All runs that rest, by their ids.
@@ -65,11 +67,34 @@ pub(crate) enum Wish {
 pub(crate) struct Resting {
     runs: BTreeMap<RunId, Rested>,
     loads: u64,
+    /// Runs that are to be read, in order.
+    queue: VecDeque<RunId>,
+    /// The numbers of those that are being read.
+    flying: BTreeSet<u64>,
+    /// When those that were thrown away were due, until they have been found again.
+    due: BTreeMap<RunId, Mono>,
 }
 
 impl Resting {
-    pub(crate) fn insert(&mut self, run: RunId, ahead: Option<i64>, waiters: Vec<Waiter>) {
-        self.runs.insert(run, Rested { ahead, waiters, ..Rested::default() });
+    pub(crate) fn insert(&mut self, run: RunId, clock: RunClock, waiters: Vec<Waiter>) {
+        self.runs.insert(run, Rested { clock, load: 0, wanted: Vec::new(), waiters });
+    }
+
+    /// What could not be done yet is done with the next reading.
+    pub(crate) fn keep(&mut self, run: RunId, wanted: Wanted) {
+        if let Some(rested) = self.runs.get_mut(&run) {
+            rested.wanted.push(wanted);
+        }
+    }
+
+    /// When a run that was thrown away was due.
+    pub(crate) fn was_due(&self, run: RunId) -> Option<Mono> {
+        self.due.get(&run).copied()
+    }
+
+    /// All runs have been found again.
+    pub(crate) fn all_found(&mut self) {
+        self.due.clear();
     }
 
     /// The callers that wait for the run's end; `None` where it does not rest.
@@ -85,19 +110,44 @@ impl Resting {
         self.runs.len()
     }
 
-    /// Something is wanted of a run that rests; `most` may wait for it. `None` where it does not rest.
-    pub(crate) fn want(&mut self, run: RunId, wanted: Wanted, most: usize) -> Option<Wish> {
-        let rested = self.runs.get_mut(&run)?;
-        if rested.wanted.len() >= most {
-            return Some(Wish::Full(wanted));
+    /// Something is wanted of a run that rests; `most` may wait for it.
+    ///
+    /// # Errors
+    /// The run does not rest, or too many want something of it.
+    #[expect(clippy::result_large_err, reason = "the wish comes back where it is not granted")]
+    pub(crate) fn want(&mut self, run: RunId, wanted: Wanted, most: usize) -> Result<(), Wanted> {
+        let Some(rested) = self.runs.get_mut(&run) else { return Err(wanted) };
+        let is_tick = |wanted: &Wanted| matches!(wanted, Wanted::Tick);
+        if is_tick(&wanted) && rested.wanted.iter().any(is_tick) && rested.load != 0 {
+            return Ok(());
+        }
+        if rested.wanted.len() >= most && !is_tick(&wanted) {
+            return Err(wanted);
         }
         rested.wanted.push(wanted);
-        if rested.load != 0 {
-            return Some(Wish::Waits);
+        if rested.load == 0 {
+            self.loads += 1;
+            rested.load = self.loads;
+            self.queue.push_back(run);
         }
-        self.loads += 1;
-        rested.load = self.loads;
-        Some(Wish::Load(self.loads))
+        Ok(())
+    }
+
+    /// The next run that is to be read now, and its number.
+    pub(crate) fn next_load(&mut self) -> Option<(RunId, u64)> {
+        while self.flying.len() < LOADS {
+            let run = self.queue.pop_front()?;
+            if let Some(rested) = self.runs.get(&run).filter(|rested| rested.load != 0) {
+                self.flying.insert(rested.load);
+                return Some((run, rested.load));
+            }
+        }
+        None
+    }
+
+    /// The shell has answered, whatever it says.
+    pub(crate) fn answered(&mut self, load: u64) {
+        self.flying.remove(&load);
     }
 
     /// The caller no longer waits.
@@ -120,13 +170,17 @@ impl Resting {
 
     /// The run rests no more.
     pub(crate) fn remove(&mut self, run: RunId) -> Option<Woken> {
-        let Rested { ahead, wanted, waiters, .. } = self.runs.remove(&run)?;
-        Some(Woken { ahead, wanted, waiters })
+        let Rested { clock, wanted, waiters, .. } = self.runs.remove(&run)?;
+        Some(Woken { clock, wanted, waiters })
     }
 
-    /// Throws everything away.
-    pub(crate) fn abandon(&mut self) -> impl Iterator<Item = (RunId, Woken)> + use<> {
-        let runs = std::mem::take(&mut self.runs).into_iter();
-        runs.map(|(run, Rested { ahead, wanted, waiters, .. })| (run, Woken { ahead, wanted, waiters }))
+    /// Throws everything away, but for when the runs are due.
+    pub(crate) fn abandon(&mut self, due: impl Fn(RunId) -> Option<Mono>) -> Vec<(RunId, Woken)> {
+        self.queue.clear();
+        self.flying.clear();
+        let runs = std::mem::take(&mut self.runs);
+        self.due = runs.keys().filter_map(|run| Some((*run, due(*run)?))).collect();
+        let woken = |(run, Rested { clock, wanted, waiters, .. })| (run, Woken { clock, wanted, waiters });
+        runs.into_iter().map(woken).collect()
     }
 }

@@ -18,6 +18,15 @@ pub(crate) struct Waiter {
     pub(crate) started_it: bool,
 }
 
+/// What is known of the clock of a run that is not in memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RunClock {
+    /// What it is ahead of the process's clock, for this process has had the run. Milliseconds.
+    Ahead(i64),
+    /// Nobody had the run until then.
+    Since(Now),
+}
+
 pub(crate) struct RunSlot {
     pub(crate) state: RunState,
     /// The newest append of this run that is in flight or done.
@@ -72,7 +81,7 @@ pub(crate) struct Runs {
     slots: BTreeMap<RunId, RunSlot>,
     /// The clocks of the runs that were thrown away, until they have been read again: this process has had them all the
     /// while, whatever was done to the clock on the wall.
-    clocks: BTreeMap<RunId, i64>,
+    clocks: BTreeMap<RunId, RunClock>,
 }
 
 impl Runs {
@@ -80,38 +89,31 @@ impl Runs {
         self.slots.insert(run, slot);
     }
 
-    /// Takes up a run that was read. `ahead`: what its own clock is ahead of the process's, where that is known; else nobody
-    /// had the run until `claimed`.
-    pub(crate) fn wake(
-        &mut self,
-        run: RunId,
-        state: RunState,
-        ahead: Option<i64>,
-        claimed: Now,
-    ) -> &mut RunSlot {
-        self.keep_clock(run, ahead);
-        self.take_up(run, state, claimed)
+    /// The clock of a run that is not in memory, found by a claim.
+    pub(crate) fn clock_of(&self, run: RunId, now: Now) -> RunClock {
+        let known = self.clocks.get(&run).filter(|_| !planted::is(Fault::ClockForgottenWithTheShard));
+        known.copied().unwrap_or(RunClock::Since(now))
     }
 
-    /// What the clock of a run that was thrown away is ahead of the process's.
-    pub(crate) fn ahead_of(&self, run: RunId) -> Option<i64> {
-        self.clocks.get(&run).copied()
+    /// Whether this process has had the run before the claim.
+    pub(crate) fn knows_clock(&self, run: RunId) -> bool {
+        self.clocks.contains_key(&run)
     }
 
-    /// The clock of a run that was not in memory.
-    pub(crate) fn keep_clock(&mut self, run: RunId, ahead: Option<i64>) {
-        self.clocks.extend(ahead.map(|ahead| (run, ahead)));
+    /// The clock of a run that was not in memory, and is read again with its shard.
+    pub(crate) fn keep_clock(&mut self, run: RunId, clock: RunClock) {
+        self.clocks.insert(run, clock);
     }
 
     /// Takes up a run that was read.
-    pub(crate) fn take_up(&mut self, run: RunId, state: RunState, now: Now) -> &mut RunSlot {
-        let clock = match self.clocks.remove(&run).as_ref() {
-            Some(ahead) if !planted::is(Fault::ClockForgottenWithTheShard) => {
-                Timestamp(now.mono.0.saturating_add(*ahead))
+    pub(crate) fn take_up(&mut self, run: RunId, state: RunState, clock: RunClock) -> &mut RunSlot {
+        let slot = match clock {
+            RunClock::Ahead(ahead) => RunSlot::new(state, Timestamp(ahead), Mono(0)),
+            RunClock::Since(now) => {
+                let clock = state.taken_up_at(Wall(now.wall.0));
+                RunSlot::new(state, clock, now.mono)
             }
-            _ => state.taken_up_at(Wall(now.wall.0)),
         };
-        let slot = RunSlot::new(state, clock, now.mono);
         self.slots.entry(run).insert_entry(slot).into_mut()
     }
 
@@ -147,7 +149,7 @@ impl Runs {
     /// Throws everything away. Callers that wait.
     pub(crate) fn abandon(&mut self) -> Vec<Waiter> {
         let slots = std::mem::take(&mut self.slots);
-        self.clocks.extend(slots.iter().map(|(run, slot)| (*run, slot.ahead)));
+        self.clocks.extend(slots.iter().map(|(run, slot)| (*run, RunClock::Ahead(slot.ahead))));
         slots.into_values().flat_map(|slot| slot.waiters).collect()
     }
 }

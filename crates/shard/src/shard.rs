@@ -235,8 +235,8 @@ pub struct Shard {
     pub(crate) now: Now,
     pub(crate) runs: Runs,
     pub(crate) resting: Resting,
-    /// When its unfinished runs were read.
-    pub(crate) claimed_at: Now,
+    /// Runs that were read in this turn, and rest again at its end where nothing came of it.
+    pub(crate) woken: BTreeSet<RunId>,
     pub(crate) leases: Leases,
     pub(crate) queues: Queues,
     pub(crate) sessions: Sessions,
@@ -275,7 +275,7 @@ impl Shard {
             now: Now::default(),
             runs: Runs::default(),
             resting: Resting::default(),
-            claimed_at: Now::default(),
+            woken: BTreeSet::new(),
             leases: Leases::default(),
             queues: Queues::default(),
             sessions: Sessions::default(),
@@ -333,6 +333,7 @@ impl Shard {
     pub fn end_turn(&mut self, outputs: &mut Vec<Output>) {
         std::mem::swap(&mut self.outputs, outputs);
         self.flush();
+        self.rest_again();
         self.say_wants();
         std::mem::swap(&mut self.outputs, outputs);
     }

@@ -42,6 +42,11 @@ impl Timers {
         self.due.contains_key(&timer)
     }
 
+    /// When the timer is due.
+    pub(crate) fn due(&self, timer: Timer) -> Option<Mono> {
+        self.due.get(&timer).copied()
+    }
+
     pub(crate) fn next(&self) -> Option<Mono> {
         self.queue.first().map(|(at, _)| *at)
     }

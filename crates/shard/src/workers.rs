@@ -14,6 +14,7 @@ use capataz_store::RunId;
 use crate::leases::Seat;
 use crate::outbox::Deferred;
 use crate::recovery::blob_hash;
+use crate::resting::Wanted;
 use crate::shard::{Mode, Origin, Output, Shard};
 use crate::timers::Timer;
 
@@ -174,7 +175,7 @@ impl Shard {
         }
     }
 
-    fn report(
+    pub(crate) fn report(
         &mut self,
         connection: ConnectionId,
         worker: &str,
@@ -184,19 +185,16 @@ impl Shard {
         usage: Option<v1::Usage>,
     ) {
         let task = task_of(&lease);
-        let refused = |reason: v1::RefusalReason| ToCrew::Tell {
-            connection,
-            frame: Frame::ResultRefused(v1::ResultRefusedFrame {
-                lease: Some(lease.reference()),
-                reason: reason as i32,
-            }),
-        };
+        let refused = |reason: v1::RefusalReason| refusal(connection, &lease, reason);
         if !self.is_ours(lease.token) {
             return self.tell(refused(v1::RefusalReason::OtherHistory));
         }
         let Some(slot) = self.runs.get(lease.run) else {
-            if self.resting.contains(lease.run) {
-                return self.tell(refused(v1::RefusalReason::StaleLease));
+            // It may be the answer to a lease that has settled, said again because its confirmation was lost.
+            let (worker, report) = (worker.to_owned(), Box::new(report));
+            let wanted = Wanted::Report { connection, worker, lease, report, log, usage };
+            if self.want(lease.run, wanted).is_ok() {
+                return;
             }
             // Nothing of a run that is over changes any more, and its log stays as it is.
             return self.tell(refused(v1::RefusalReason::AlreadySettled));
@@ -339,6 +337,13 @@ impl Shard {
         let declared = self.runs.get(run).and_then(|slot| slot.state.plan().task(task));
         Arc::from(declared.map_or("", |task| task.agent.as_str()))
     }
+}
+
+/// A result does not count.
+pub(crate) fn refusal(connection: ConnectionId, lease: &Lease, reason: v1::RefusalReason) -> ToCrew {
+    let lease = Some(lease.reference());
+    let frame = v1::ResultRefusedFrame { lease, reason: reason as i32 };
+    ToCrew::Tell { connection, frame: Frame::ResultRefused(frame) }
 }
 
 fn task_of(lease: &Lease) -> TaskRef {

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeSet;
 
-use capataz_contracts::v1;
-use capataz_crew::{Mono, Now};
+use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear};
+use capataz_crew::{ConnectionId, Mono, Now};
 use capataz_engine::{Input as Ask, Plan, StartRun, Work};
 use capataz_shard::journal::{self, load};
 use capataz_shard::shard::Config;
@@ -29,6 +29,9 @@ struct World {
     loads: Vec<(RunId, u64)>,
     answers: Vec<(ReplyId, Answer)>,
     next: u64,
+    /// What workers were told, and the failure that one of them reported.
+    told: Vec<Hear>,
+    failed: Option<v1::Failed>,
 }
 
 fn chance(mark: Mark) -> journal::Chance {
@@ -41,8 +44,18 @@ impl World {
         let (writer, recovered, _) = journal::claim(&store, SHARD, &mut chance(Mark(1))).unwrap();
         let core = Driver::new(&Config::default(), vec![SHARD]);
         let now = Now::alike(1_000_000);
-        let mut world =
-            Self { store, writer, core, now, marks: 1, loads: Vec::new(), answers: Vec::new(), next: 0 };
+        let mut world = Self {
+            store,
+            writer,
+            core,
+            now,
+            marks: 1,
+            loads: Vec::new(),
+            answers: Vec::new(),
+            next: 0,
+            told: Vec::new(),
+            failed: None,
+        };
         let agent = v1::Agent { name: AGENT.to_owned(), ..v1::Agent::default() };
         let known = capataz_crew::KnownAgent { agent, source: v1::AgentSource::Declared, last_seen: None };
         let known = capataz_crew::Known { agents: vec![known], ..Default::default() };
@@ -60,6 +73,7 @@ impl World {
                 Output::Append { append, .. } => appends.push(append),
                 Output::LoadRun { run, load } => self.loads.push((run, load)),
                 Output::Reply { reply, answer } => self.answers.push((reply, answer)),
+                Output::Frame { frame, .. } => self.told.push(frame),
                 _ => {}
             }
         }
@@ -102,7 +116,11 @@ impl World {
 
     /// A run whose one task waits for a worker; `wait` for its end.
     fn starts(&mut self, wait: bool) -> (RunId, ReplyId) {
-        let task = v1::Task { name: "t".to_owned(), agent: AGENT.to_owned(), ..Default::default() };
+        self.starts_with(wait, None)
+    }
+
+    fn starts_with(&mut self, wait: bool, retry: Option<v1::RetryPolicy>) -> (RunId, ReplyId) {
+        let task = v1::Task { name: "t".to_owned(), agent: AGENT.to_owned(), retry, ..Default::default() };
         let wave = v1::Wave { tasks: vec![task], ..Default::default() };
         let mut plan = v1::Plan { name: "p".to_owned(), waves: vec![wave], ..Default::default() };
         Plan::materialise(&mut plan).unwrap();
@@ -231,4 +249,146 @@ fn a_start_reads_no_run_that_rests_and_its_clock_goes_on() {
     world.reads(true);
     let last = world.core.run(rests).unwrap().last();
     assert_eq!((last.clock.0, last.wall.0), (1_005_000, 1_000_000 + day));
+}
+
+#[test]
+fn a_run_that_is_read_for_nothing_rests_again() {
+    let mut world = World::new();
+    let (run, _) = world.starts(false);
+    world.pauses(run);
+    let wrong =
+        Ask::Resolve { question_id: "q9".to_owned(), answer: "yes".to_owned(), request_id: "w".to_owned() };
+    let refused = world.commands(run, wrong);
+    let repeated = world.commands(run, Ask::Pause { request_id: format!("pause {run}") });
+    world.reads(true);
+    assert!(matches!(world.answer(refused), Some(Answer::Command(Ok(CommandReply::Refused(_))))));
+    assert!(matches!(world.answer(repeated), Some(Answer::Command(Ok(CommandReply::Done { .. })))));
+    assert!(!world.is_in_memory(run));
+}
+
+#[test]
+fn many_that_are_wanted_at_once_are_read_a_few_at_a_time() {
+    let mut world = World::new();
+    let runs: Vec<RunId> = (0..40).map(|_| world.starts(false).0).collect();
+    for run in &runs {
+        world.pauses(*run);
+    }
+    let replies: Vec<ReplyId> =
+        runs.iter().map(|run| world.commands(*run, Ask::Resume { request_id: "r".to_owned() })).collect();
+    let mut most = world.loads.len();
+    while !world.loads.is_empty() {
+        most = most.max(world.loads.len());
+        world.reads(true);
+    }
+    assert!((1..=16).contains(&most), "{most} at once");
+    for reply in replies {
+        assert!(matches!(world.answer(reply), Some(Answer::Command(Ok(CommandReply::Done { .. })))));
+    }
+}
+
+/// A run whose task has failed and is tried again after 20 minutes, within its 30 (seed 000, contract 3).
+fn with_a_long_delay(world: &mut World) -> RunId {
+    let retry = v1::RetryPolicy { delays_ms: vec![1_200_000], ..v1::RetryPolicy::default() };
+    let (run, _) = world.starts_with(false, Some(retry));
+    world.worker_fails(run);
+    assert!(!world.is_in_memory(run), "it waits for 20 minutes");
+    run
+}
+
+impl World {
+    fn passes(&mut self, milliseconds: i64) {
+        self.now = Now::alike(self.now.mono.0 + milliseconds);
+        self.hears(Input::Wake);
+    }
+
+    /// A worker comes, takes the run's task, fails it and goes.
+    fn worker_fails(&mut self, run: RunId) {
+        let connection = ConnectionId(900 + self.next);
+        let agent = v1::Agent {
+            name: AGENT.to_owned(),
+            category: "utility".to_owned(),
+            kind: v1::AgentKind::Task as i32,
+            contract_version: "1.0.0".to_owned(),
+            max_concurrency: 1,
+            ..v1::Agent::default()
+        };
+        let hello = v1::Hello {
+            worker_id: "w".to_owned(),
+            agents: vec![agent],
+            slots: 1,
+            held: Vec::new(),
+            protocol: 1,
+        };
+        self.hears(Input::Frame { connection, frame: Say::Hello(hello) });
+        let (task, lease, _) = self.core.run(run).unwrap().leases().next().unwrap();
+        let lease = v1::LeaseRef { run_id: run.to_string(), wave: task.wave, task: task.task, lease };
+        let error = v1::Error { code: "NETWORK_ERROR".to_owned(), ..v1::Error::default() };
+        let failed = v1::Failed { lease: Some(lease), error: Some(error), ..v1::Failed::default() };
+        self.hears(Input::Frame { connection, frame: Say::Failed(failed.clone()) });
+        self.failed = Some(failed);
+        self.hears(Input::Disconnected { connection });
+    }
+}
+
+#[test]
+fn a_deadline_of_a_run_that_cannot_be_read_is_met_when_it_can() {
+    let mut world = World::new();
+    let run = with_a_long_delay(&mut world);
+    world.passes(1_200_000 - 1);
+    assert!(world.loads.is_empty());
+    world.passes(1);
+    assert_eq!(world.loads.len(), 1);
+    for _ in 0..3 {
+        world.reads(false);
+        assert!(!world.is_in_memory(run) && world.loads.is_empty());
+        world.passes(1_000);
+        assert_eq!(world.loads.len(), 1, "it is tried again, without anybody asking");
+    }
+    world.reads(true);
+    assert!(world.core.run(run).unwrap().queued().next().is_some(), "the next attempt waits for a worker");
+}
+
+#[test]
+fn a_shard_that_is_read_again_keeps_the_time_of_runs_that_rest_whatever_the_wall_says() {
+    let year = 365 * 86_400_000;
+    for jump in [year, -year] {
+        let mut world = World::new();
+        let run = with_a_long_delay(&mut world);
+        // The second time around, this process has never had the run in memory.
+        for round in 0..2 {
+            world.now = Now { wall: Millis(world.now.wall.0 + jump), mono: Mono(world.now.mono.0 + 300_000) };
+            world.hears(Input::CommitFailed { shard: SHARD });
+            world.is_read_again();
+            assert!(world.loads.is_empty(), "round {round}: 15 minutes are left, or 10");
+        }
+        let left = 1_200_000 - 2 * 300_000;
+        for (passed, loads) in [(left - 1, 0), (1, 1)] {
+            world.now = Now { mono: Mono(world.now.mono.0 + passed), ..world.now };
+            world.hears(Input::Wake);
+            assert_eq!(world.loads.len(), loads, "jump {jump}, after {passed} ms");
+        }
+        world.reads(true);
+        assert!(world.core.run(run).unwrap().queued().next().is_some());
+    }
+}
+
+#[test]
+fn a_result_that_was_accepted_is_accepted_again_while_its_run_rests() {
+    let mut world = World::new();
+    let run = with_a_long_delay(&mut world);
+    let connection = ConnectionId(77);
+    let hello = v1::Hello { worker_id: "w".to_owned(), slots: 1, protocol: 1, ..v1::Hello::default() };
+    world.hears(Input::Frame { connection, frame: Say::Hello(hello) });
+    let failed = world.failed.clone().unwrap();
+    world.told.clear();
+    world.hears(Input::Frame { connection, frame: Say::Failed(failed) });
+    assert!(world.told.is_empty(), "nobody knows before it is read");
+    world.reads(true);
+    let answers: Vec<&Hear> = world
+        .told
+        .iter()
+        .filter(|told| matches!(told, Hear::ResultAccepted(_) | Hear::ResultRefused(_)))
+        .collect();
+    assert_eq!(answers.len(), 1, "it is answered, as in memory: {answers:?}");
+    assert!(!world.is_in_memory(run), "and the run rests on");
 }

@@ -111,7 +111,8 @@ pub(crate) const CLAIM: &str = "claim the shard";
 pub struct Rest {
     /// By the wall clock; `None` if only an input can make it go on.
     pub due_at: Option<Millis>,
-    /// The same in milliseconds from the append: whatever is done to the wall clock, it is never due later than that.
+    /// The same in milliseconds from the append: whatever the wall clock says at a claim, it is never due later than that
+    /// after the claim.
     pub due_in: i64,
 }
 
