@@ -121,6 +121,7 @@ impl Shard {
         if self.resting.awaits(damage.run, load) {
             self.quarantine(damage);
         }
+        self.load_runs();
     }
 
     /// The shell has found a session damaged. None of its asks can begin, or end, in it.

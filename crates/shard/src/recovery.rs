@@ -123,7 +123,8 @@ impl Shard {
         Ok(())
     }
 
-    fn load_runs(&mut self) {
+    /// Has the next runs read that wait for it.
+    pub(crate) fn load_runs(&mut self) {
         while let Some((run, load)) = self.resting.next_load() {
             self.out(Output::LoadRun { run, load });
         }

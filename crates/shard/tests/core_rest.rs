@@ -7,13 +7,13 @@ use std::collections::BTreeSet;
 use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear};
 use capataz_crew::{ConnectionId, Mono, Now};
 use capataz_engine::{Input as Ask, Plan, StartRun, Work};
-use capataz_shard::journal::{self, load};
+use capataz_shard::journal::{self, Damage, load};
 use capataz_shard::shard::Config;
 use capataz_shard::{
     Answer, CommandReply, Declined, Driver, Input, Output, ReplyId, Request, StartReply, StartRequest,
     WaitReply,
 };
-use capataz_store::{Mark, MemoryStore, Millis, RunId, ShardId, ShardWriter};
+use capataz_store::{Mark, MemoryStore, Millis, QuarantineReason, RunId, ShardId, ShardWriter};
 use uuid::Uuid;
 
 const SHARD: ShardId = ShardId(0);
@@ -283,6 +283,27 @@ fn many_that_are_wanted_at_once_are_read_a_few_at_a_time() {
     assert!((1..=16).contains(&most), "{most} at once");
     for reply in replies {
         assert!(matches!(world.answer(reply), Some(Answer::Command(Ok(CommandReply::Done { .. })))));
+    }
+}
+
+#[test]
+fn runs_that_are_found_damaged_make_room_for_the_next_ones() {
+    let mut world = World::new();
+    let runs: Vec<RunId> = (0..20).map(|_| world.starts(false).0).collect();
+    for run in &runs {
+        world.pauses(*run);
+    }
+    let replies: Vec<ReplyId> =
+        runs.iter().map(|run| world.commands(*run, Ask::Resume { request_id: "r".to_owned() })).collect();
+    assert!(world.loads.len() < runs.len(), "some have to wait");
+    while let Some((run, load)) = world.loads.pop() {
+        let (reason, detail) = (QuarantineReason::Damaged, "torn".to_owned());
+        let damage = Damage { run, reason, seq: 1, position: None, detail };
+        world.hears(Input::RunLoaded { run, load, state: Err(damage) });
+    }
+    for reply in replies {
+        let answer = world.answer(reply);
+        assert!(matches!(answer, Some(Answer::Command(Err(Declined::Damaged(_))))), "{answer:?}");
     }
 }
 
