@@ -118,13 +118,13 @@ impl Resting {
     pub(crate) fn want(&mut self, run: RunId, wanted: Wanted, most: usize) -> Result<(), Wanted> {
         let Some(rested) = self.runs.get_mut(&run) else { return Err(wanted) };
         let is_tick = |wanted: &Wanted| matches!(wanted, Wanted::Tick);
-        if is_tick(&wanted) && rested.wanted.iter().any(is_tick) && rested.load != 0 {
-            return Ok(());
-        }
-        if rested.wanted.len() >= most && !is_tick(&wanted) {
+        if !is_tick(&wanted) && rested.wanted.len() >= most {
             return Err(wanted);
         }
-        rested.wanted.push(wanted);
+        // One tick is as good as many, however often the run could not be read.
+        if !(is_tick(&wanted) && rested.wanted.iter().any(is_tick)) {
+            rested.wanted.push(wanted);
+        }
         if rested.load == 0 {
             self.loads += 1;
             rested.load = self.loads;
@@ -182,5 +182,33 @@ impl Resting {
         self.due = runs.keys().filter_map(|run| Some((*run, due(*run)?))).collect();
         let woken = |(run, Rested { clock, wanted, waiters, .. })| (run, Woken { clock, wanted, waiters });
         runs.into_iter().map(woken).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_that_is_met_in_vain_for_long_takes_no_room() {
+        let run = RunId(uuid::Uuid::from_u128(7));
+        let mut resting = Resting::default();
+        for _ in 0..100 {
+            resting.insert(run, RunClock::Ahead(0), Vec::new());
+            for _ in 0..3 {
+                assert!(resting.want(run, Wanted::Tick, 1).is_ok());
+            }
+            let (_, load) = resting.next_load().expect("it is to be read");
+            resting.answered(load);
+            let woken = resting.loaded(run, load).expect("it is waited for");
+            assert_eq!(woken.wanted.len(), 1);
+            // It could not be read.
+            resting.insert(run, woken.clock, woken.waiters);
+            woken.wanted.into_iter().for_each(|wanted| resting.keep(run, wanted));
+            assert!(resting.want(run, Wanted::Tick, 1).is_ok());
+            let (_, load) = resting.next_load().expect("it is to be read again");
+            resting.answered(load);
+            assert_eq!(resting.loaded(run, load).map(|woken| woken.wanted.len()), Some(1));
+        }
     }
 }
