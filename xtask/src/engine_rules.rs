@@ -11,7 +11,7 @@ const MAY_MATCH: &[&str] = &[
     "crates/cli/src/commands/runs.rs",
     "crates/contracts/src/validate/request.rs",
     "crates/contracts/src/work.rs",
-    "crates/daemon/src/services/runs.rs",
+    "crates/daemon/src/services/starts.rs",
     "crates/engine/src/decide/start.rs",
     "crates/engine/src/fold/upcast/format_1.rs",
     "crates/engine/src/machine/mod.rs",

@@ -9,6 +9,7 @@ mod follow;
 mod router;
 mod runs;
 mod sessions;
+mod starts;
 mod workers;
 
 use std::net::SocketAddr;
@@ -36,7 +37,7 @@ use tonic::transport::server::TcpIncoming;
 use crate::specs::Specs;
 use crate::{DaemonError, guard};
 
-pub(crate) use runs::check_plan;
+pub(crate) use starts::check_plan;
 
 /// Listens and serves until `stopped` turns true.
 pub(crate) async fn serve(
