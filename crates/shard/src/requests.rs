@@ -134,7 +134,7 @@ impl Shard {
     }
 
     fn overloaded(&self) -> bool {
-        self.outbox.len() >= self.config.max_pending_appends
+        self.outbox.len() + self.resting.wanted() >= self.config.max_pending_appends
     }
 
     fn wait(&mut self, reply: ReplyId, run: RunId) {

@@ -66,6 +66,8 @@ pub(crate) struct Woken {
 #[derive(Debug, Default)]
 pub(crate) struct Resting {
     runs: BTreeMap<RunId, Rested>,
+    /// What is wanted of all of them.
+    wanted: usize,
     loads: u64,
     /// Runs that are to be read, in order.
     queue: VecDeque<RunId>,
@@ -84,7 +86,13 @@ impl Resting {
     pub(crate) fn keep(&mut self, run: RunId, wanted: Wanted) {
         if let Some(rested) = self.runs.get_mut(&run) {
             rested.wanted.push(wanted);
+            self.wanted += 1;
         }
+    }
+
+    /// How much is wanted of runs that have not been read yet.
+    pub(crate) fn wanted(&self) -> usize {
+        self.wanted
     }
 
     /// When a run that was thrown away was due.
@@ -124,6 +132,7 @@ impl Resting {
         // One tick is as good as many, however often the run could not be read.
         if !(is_tick(&wanted) && rested.wanted.iter().any(is_tick)) {
             rested.wanted.push(wanted);
+            self.wanted += 1;
         }
         if rested.load == 0 {
             self.loads += 1;
@@ -153,7 +162,9 @@ impl Resting {
     /// The caller no longer waits.
     pub(crate) fn forget(&mut self, run: RunId, reply: ReplyId) {
         if let Some(rested) = self.runs.get_mut(&run) {
+            let before = rested.wanted.len();
             rested.wanted.retain(|wanted| wanted.reply() != Some(reply));
+            self.wanted -= before - rested.wanted.len();
             rested.waiters.retain(|waiter| waiter.reply != reply);
         }
     }
@@ -171,11 +182,13 @@ impl Resting {
     /// The run rests no more.
     pub(crate) fn remove(&mut self, run: RunId) -> Option<Woken> {
         let Rested { clock, wanted, waiters, .. } = self.runs.remove(&run)?;
+        self.wanted -= wanted.len();
         Some(Woken { clock, wanted, waiters })
     }
 
     /// Throws everything away, but for when the runs are due.
     pub(crate) fn abandon(&mut self, due: impl Fn(RunId) -> Option<Mono>) -> Vec<(RunId, Woken)> {
+        self.wanted = 0;
         self.queue.clear();
         self.flying.clear();
         let runs = std::mem::take(&mut self.runs);

@@ -40,9 +40,13 @@ fn chance(mark: Mark) -> journal::Chance {
 
 impl World {
     fn new() -> Self {
+        Self::with(&Config::default())
+    }
+
+    fn with(config: &Config) -> Self {
         let store = MemoryStore::new();
         let (writer, recovered, _) = journal::claim(&store, SHARD, &mut chance(Mark(1))).unwrap();
-        let core = Driver::new(&Config::default(), vec![SHARD]);
+        let core = Driver::new(config, vec![SHARD]);
         let now = Now::alike(1_000_000);
         let mut world = Self {
             store,
@@ -284,6 +288,32 @@ fn many_that_are_wanted_at_once_are_read_a_few_at_a_time() {
     for reply in replies {
         assert!(matches!(world.answer(reply), Some(Answer::Command(Ok(CommandReply::Done { .. })))));
     }
+}
+
+#[test]
+fn more_commands_for_runs_that_rest_than_may_wait_are_declined() {
+    let mut world = World::with(&Config { max_pending_appends: 20, ..Config::default() });
+    let runs: Vec<RunId> = (0..30).map(|_| world.starts(false).0).collect();
+    for run in &runs {
+        world.pauses(*run);
+    }
+    let replies: Vec<ReplyId> =
+        runs.iter().map(|run| world.commands(*run, Ask::Resume { request_id: "r".to_owned() })).collect();
+    let declined = |world: &mut World, reply: &ReplyId| {
+        matches!(world.answer(*reply), Some(Answer::Command(Err(Declined::Overloaded { .. }))))
+    };
+    let held = replies.iter().filter(|reply| !declined(&mut world, reply)).count();
+    assert_eq!(held, 20);
+    // Who no longer waits makes room, and so does what was done.
+    world.hears(Input::Forget { reply: replies[0], run: runs[0] });
+    let next = world.commands(runs[29], Ask::Resume { request_id: "r".to_owned() });
+    assert!(world.answer(next).is_none(), "it waits");
+    while !world.loads.is_empty() {
+        world.reads(true);
+    }
+    let after = world.commands(runs[28], Ask::Resume { request_id: "r".to_owned() });
+    world.reads(true);
+    assert!(matches!(world.answer(after), Some(Answer::Command(Ok(CommandReply::Done { .. })))));
 }
 
 #[test]
