@@ -74,7 +74,13 @@ impl Command {
             }
             Self::Resolve { question_id, answer } => {
                 let (question_id, answer) = (question_id.clone(), (*answer).to_owned());
-                let request = v1::ResolveRequest { run_id, question_id, answer, request_id, if_seq: None };
+                let request = v1::ResolveRequest {
+                    run_id,
+                    question_id,
+                    answer,
+                    request_id,
+                    ..v1::ResolveRequest::default()
+                };
                 client.resolve(request).await.map(|response| response.seq)
             }
             Self::Accept { session, request_id } => {

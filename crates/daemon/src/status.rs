@@ -241,6 +241,10 @@ pub(crate) fn command(reply: &CommandReply) -> Status {
     }
 }
 
+pub(crate) fn blob_not_found(blake3: &str) -> Status {
+    status(Code::NotFound, "BLOB_NOT_FOUND", format!("there is no blob {blake3}"))
+}
+
 /// Why a session was not moved.
 pub(crate) fn transition(reply: &TransitionReply) -> Status {
     match reply {
@@ -265,6 +269,8 @@ fn refused(refusal: &Refusal) -> Status {
         Refusal::QuestionNotFound { .. } => status(Code::NotFound, "QUESTION_NOT_FOUND", message),
         Refusal::QuestionAnswered { .. } => status(Code::FailedPrecondition, "QUESTION_ANSWERED", message),
         Refusal::NotAnOption { .. } => invalid_field("answer", "option", message),
+        Refusal::WrongValue { .. } => invalid_field("value", "type", message),
+        Refusal::QuestionRevised { .. } => status(Code::FailedPrecondition, "QUESTION_REVISED", message),
         Refusal::RequestReused { .. } => status(Code::AlreadyExists, "REQUEST_ID_REUSED", message),
         Refusal::Outdated | Refusal::Corrupt(_) => unavailable(),
     }

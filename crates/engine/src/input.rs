@@ -49,7 +49,7 @@ pub enum Input {
     },
     Resolve {
         question_id: String,
-        answer: String,
+        answer: Answer,
         request_id: String,
     },
     /// An action for an interactive session; validated, with every default filled in.
@@ -113,6 +113,23 @@ pub enum Input {
     LimitExceeded {
         limit: u64,
     },
+}
+
+/// What a person answers to a question.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Answer {
+    /// One of the question's options; empty where the value is the whole answer.
+    pub option: String,
+    #[serde(with = "crate::snapshot::as_bytes::option")]
+    pub value: Option<v1::Payload>,
+    /// The revision of the question that the person has seen, where the caller knows it.
+    pub revision: Option<u32>,
+}
+
+impl From<&str> for Answer {
+    fn from(option: &str) -> Self {
+        Self { option: option.to_owned(), ..Self::default() }
+    }
 }
 
 /// The answer to a [`Query`](crate::Query), a variant for each.

@@ -36,7 +36,7 @@ pub use effect::Effect;
 pub use fold::EVENT_FORMAT;
 pub use fold::bytes::{MAX_RUN_BYTES, RunLimits};
 pub use fold::state::{CorruptLog, Moment, Phase, RunState, Timestamp, Wall};
-pub use input::{Input, Observed, QueryAnswer, Report, Routed, RoutedSpec, TaskRef};
+pub use input::{Answer, Input, Observed, QueryAnswer, Report, Routed, RoutedSpec, TaskRef};
 pub use plan::Plan;
 pub use query::{Query, QueryId};
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};

@@ -5,7 +5,7 @@ use capataz_policy::lifecycle::TaskState;
 use capataz_policy::severity::Severity;
 
 use crate::fold::activity::Step;
-use crate::fold::state::{Moment, Phase, RunState, Timestamp};
+use crate::fold::state::{AskedQuestion, Moment, Phase, RunState, Timestamp};
 use crate::input::TaskRef;
 use crate::plan::Task;
 
@@ -113,7 +113,7 @@ impl RunState {
             parent: self.parent.clone(),
             wave: self.current_wave(),
             waves: if options.tasks { self.wave_views(options) } else { Vec::new() },
-            questions: self.questions.iter().map(|asked| asked.question.clone()).collect(),
+            questions: self.questions.iter().map(|asked| question_view(asked, options.outputs)).collect(),
             error,
             summary: Some(self.error_summary()),
             tasks_total: self.plan.task_count(),
@@ -205,6 +205,14 @@ impl RunState {
             work: self.rules().result(self),
         })
     }
+}
+
+fn question_view(asked: &AskedQuestion, outputs: bool) -> v1::Question {
+    let mut view = asked.question.clone();
+    if !outputs {
+        (view.proposed, view.answer_value) = (None, None);
+    }
+    view
 }
 
 fn task_view(run: &RunState, place: TaskRef, task: &Task, outputs: bool) -> v1::TaskView {

@@ -190,6 +190,7 @@ codes! {
     QUESTION_NOT_FOUND: High, FINAL, BY_MESSAGE, "Use the id of an open question; `capataz runs show` lists them.";
     TRANSITION_NOT_FOUND: High, FINAL, BY_MESSAGE, "Use the request id of an answer with an open suggestion.";
     QUESTION_ANSWERED: Medium, FINAL, BY_MESSAGE, "Nothing needs to be done; the first answer counts.";
+    QUESTION_REVISED: Medium, FINAL, BY_MESSAGE, "Read the question again, and answer its newest revision.";
     IDEMPOTENCY_KEY_REUSED: High, FINAL, BY_MESSAGE, "Choose a new key for a new request.";
     REQUEST_ID_REUSED: High, FINAL, BY_MESSAGE, "Choose a new request id for a new request.";
     SEQ_MISMATCH: Medium, FINAL, BY_MESSAGE, "Read the run again before repeating the command.";

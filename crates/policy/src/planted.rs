@@ -29,10 +29,11 @@ pub enum Fault {
     MarkNotChecked,
     RestForgetsItsDeadline,
     RowWithoutItsEvent,
+    OldRevisionAnswered,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 23] = [
+    pub const ALL: [Fault; 24] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -56,6 +57,7 @@ impl Fault {
         Fault::MarkNotChecked,
         Fault::RestForgetsItsDeadline,
         Fault::RowWithoutItsEvent,
+        Fault::OldRevisionAnswered,
     ];
 }
 

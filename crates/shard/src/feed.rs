@@ -345,9 +345,10 @@ pub fn severity_of(event: &v1::Event) -> i32 {
         Some(Body::RunCancelRequested(body)) => of_error(&body.error),
         Some(Body::RunFinished(body)) => of_error(&body.error),
         Some(Body::Notice(body)) => of_error(&body.notice),
-        Some(Body::QuestionAsked(body)) => {
-            body.question.as_ref().map_or(0, |question| of_error(&question.error))
-        }
+        Some(
+            Body::QuestionAsked(v1::QuestionAsked { question, .. })
+            | Body::QuestionRevised(v1::QuestionRevised { question }),
+        ) => question.as_ref().map_or(0, |question| of_error(&question.error)),
         Some(Body::ActionFailed(body)) => body
             .error
             .as_ref()

@@ -7,6 +7,7 @@ use capataz_engine::{self as engine, Effect, Refusal, RunLimits, TaskRef};
 use capataz_store::{Create, QuarantineReason, RunId};
 
 use crate::api::{Answer, CommandReply, Declined, Request, StartReply, StartRequest, WaitReply};
+use crate::blob_hash;
 use crate::load::{Damage, contained};
 use crate::outbox::Deferred;
 use crate::resting::Wanted;
@@ -170,10 +171,17 @@ impl Shard {
         let actual = slot.state.seq();
         // A request that was carried out gets its answer again, whatever has happened since.
         let repeats = slot.state.request_seq(request_id_of(&input)).is_some();
-        if !repeats && if_seq.is_some_and(|expected| expected != actual) {
+        // An answer that can be none is judged so, whatever else is wrong with the request.
+        let outdated = !repeats && if_seq.is_some_and(|expected| expected != actual);
+        if outdated && slot.state.judge(&input).is_ok() {
             // The number may be that of an event which is not durable yet.
             let answer = CommandReply::SeqMismatch { actual }.into();
             return self.outbox.batch(run).deferred.push(Deferred::Reply(reply, answer));
+        }
+        if let engine::Input::Resolve { answer: engine::Answer { value: Some(value), .. }, .. } = &input
+            && let Some(v1::payload::Data::Blob(blob)) = &value.data
+        {
+            self.outbox.batch(run).blobs.extend(blob_hash(blob));
         }
         self.input(run, input, Origin::Caller(reply));
     }

@@ -261,7 +261,7 @@ fn a_run_that_is_read_for_nothing_rests_again() {
     let (run, _) = world.starts(false);
     world.pauses(run);
     let wrong =
-        Ask::Resolve { question_id: "q9".to_owned(), answer: "yes".to_owned(), request_id: "w".to_owned() };
+        Ask::Resolve { question_id: "q9".to_owned(), answer: "yes".into(), request_id: "w".to_owned() };
     let refused = world.commands(run, wrong);
     let repeated = world.commands(run, Ask::Pause { request_id: format!("pause {run}") });
     world.reads(true);

@@ -214,7 +214,11 @@ fn every_input() -> Vec<Input> {
         commands(engine::Input::Retry { task: "t".to_owned(), request_id: request_id() }),
         commands(engine::Input::Resolve {
             question_id: "q".to_owned(),
-            answer: "yes".to_owned(),
+            answer: engine::Answer {
+                option: "yes".to_owned(),
+                value: Some(v1::Payload::default()),
+                revision: Some(2),
+            },
             request_id: request_id(),
         }),
         commands(engine::Input::Propose {

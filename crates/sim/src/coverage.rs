@@ -36,7 +36,7 @@ crash_points! {
 }
 
 /// The event kinds by their field numbers, in the order of the contract.
-pub const EVENT_KINDS: [(u32, &str); 35] = [
+pub const EVENT_KINDS: [(u32, &str); 36] = [
     (10, "run_accepted"),
     (11, "wave_started"),
     (12, "task_input_resolved"),
@@ -58,6 +58,7 @@ pub const EVENT_KINDS: [(u32, &str); 35] = [
     (28, "run_finished"),
     (29, "notice"),
     (30, "wave_decided"),
+    (31, "question_revised"),
     (40, "ask_begun"),
     (41, "ask_routed"),
     (42, "transition_considered"),

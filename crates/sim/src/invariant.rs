@@ -43,6 +43,7 @@ invariants! {
     TokensIncrease: "Fencing tokens of a run strictly increase, over restarts too.";
     NoLateSuccess: "After a cancel that was not withdrawn, a result no longer succeeds.";
     AtMostOnce: "Work that must run at most once is not begun again while the outcome of its last beginning is unknown.";
+    AnswersWhatIsAsked: "An answer counts for the revision of the question that its sender has seen, and its value is what the task gives back.";
     ActionsOnce: "An action that must not be repeated is sent to a page once, whatever is lost, unless a person says so.";
     AsksInOrder: "An ask begins in its turn, and calls each spec at most once and for a reason that its log shows.";
     Transitions: "What becomes of a transition in an answer follows from the bands, the window and the answer alone.";

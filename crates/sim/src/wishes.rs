@@ -2,13 +2,14 @@
 
 use std::rc::Rc;
 
-use capataz_engine::Input as Command;
+use capataz_contracts::v1;
+use capataz_engine::{Answer as Told, Input as Command};
 use capataz_shard::Input;
 use capataz_store::RunId;
 
 use crate::client::Wish;
 use crate::invariant::Violation;
-use crate::model::RunModel;
+use crate::model::{QuestionModel, RunModel};
 use crate::plans::Template;
 use crate::scenario::agent_name;
 use crate::schedule::Action;
@@ -140,7 +141,7 @@ impl World {
         let Some(model) = self.model.run(run) else { return };
         let seq = model.seq();
         let question = model.open_questions().next().or(model.questions.first_key_value());
-        let question = question.map(|(id, question)| (id.clone(), question.options.clone()));
+        let question = question.map(asked);
         let input = match self.rng.below(100) {
             0..=14 => Command::Pause { request_id },
             15..=34 => Command::Resume { request_id },
@@ -150,15 +151,30 @@ impl World {
             40..=64 => Command::Extend { task, by_ms: self.rng.between(1, 20_000), request_id },
             65..=80 => Command::Retry { task, request_id },
             _ => {
-                let (question_id, options) = question.unwrap_or_else(|| ("q0".to_owned(), Vec::new()));
+                let Asked { question_id, options, revision } = question.unwrap_or_else(|| Asked {
+                    question_id: "q0".to_owned(),
+                    options: Vec::new(),
+                    revision: 1,
+                });
                 let any = self.rng.pick(&options).cloned();
-                let answer = any.filter(|_| !self.rng.percent(5)).unwrap_or_else(|| "perhaps".to_owned());
-                Command::Resolve { question_id, answer, request_id }
+                let option = any.filter(|_| !self.rng.percent(5)).unwrap_or_else(|| "perhaps".to_owned());
+                let revision = self.draw_revision(revision);
+                let value = self.rng.percent(20).then(|| told(number));
+                Command::Resolve { question_id, answer: Told { option, value, revision }, request_id }
             }
         };
         let if_seq =
             self.rng.percent(12).then(|| if self.rng.percent(80) { seq } else { seq.saturating_sub(1) });
         self.want(Wish::Command { run, if_seq, input: Box::new(input) }, false);
+    }
+
+    /// The revision that a user names who has seen this one, or an older one, or knows of none.
+    fn draw_revision(&mut self, seen: u32) -> Option<u32> {
+        match self.rng.below(10) {
+            0..=5 => Some(seen),
+            6..=7 => Some(seen.saturating_sub(1)),
+            _ => None,
+        }
     }
 
     fn draw_task(&mut self, run: RunId) -> String {
@@ -191,11 +207,16 @@ impl World {
             let input = match question {
                 None if idle => Command::CloseBrowser { request_id },
                 None => Command::Resume { request_id },
-                Some((question_id, options)) => {
+                Some(Asked { question_id, options, revision }) => {
                     let calm_answer = options.iter().find(|option| CALM_ANSWERS.contains(&option.as_str()));
                     let any = if calm { calm_answer } else { self.rng.pick(&options) };
-                    let answer = any.cloned().unwrap_or_default();
-                    Command::Resolve { question_id, answer, request_id }
+                    let option = any.cloned().unwrap_or_default();
+                    let revision = if calm { None } else { self.draw_revision(revision) };
+                    Command::Resolve {
+                        question_id,
+                        answer: Told { option, value: None, revision },
+                        request_id,
+                    }
                 }
             };
             self.want(Wish::Command { run, if_seq: None, input: Box::new(input) }, true);
@@ -203,9 +224,25 @@ impl World {
     }
 }
 
-/// An open question: its id and its answers.
-type Asked = (String, Vec<String>);
+/// A question as somebody has seen it.
+struct Asked {
+    question_id: String,
+    options: Vec<String>,
+    revision: u32,
+}
+
+fn asked((id, question): (&String, &QuestionModel)) -> Asked {
+    Asked { question_id: id.clone(), options: question.options.clone(), revision: question.revision }
+}
 
 fn first_question(run: &RunModel) -> Option<Asked> {
-    run.open_questions().next().map(|(id, question)| (id.clone(), question.options.clone()))
+    run.open_questions().next().map(asked)
+}
+
+/// What somebody says that a task has given back.
+fn told(number: u64) -> v1::Payload {
+    v1::Payload {
+        media_type: "application/json".to_owned(),
+        data: Some(v1::payload::Data::Inline(format!("{{\"told\":{number}}}").into())),
+    }
 }

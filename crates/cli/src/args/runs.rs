@@ -184,10 +184,11 @@ pub struct ExtendArgs {
 }
 
 #[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
+#[command(after_help = r#"Examples:
   capataz runs show latest                     lists the open questions
-  capataz runs resolve latest q1 retry")]
+  capataz runs resolve latest q1 retry
+  capataz runs resolve latest q1 succeeded --value '{"passed": 12}'
+  capataz runs resolve latest q1 succeeded --value @report.json --revision 2"#)]
 pub struct ResolveArgs {
     /// Id of the run, the beginning or end of it, or `latest`
     #[arg(value_name = "RUN")]
@@ -196,8 +197,15 @@ pub struct ResolveArgs {
     #[arg(value_name = "QUESTION")]
     pub question: String,
     /// One of the question's options
-    #[arg(value_name = "ANSWER")]
-    pub answer: String,
+    #[arg(value_name = "ANSWER", required_unless_present = "value")]
+    pub answer: Option<String>,
+    /// The value of the answer, where the question asks for one: JSON, or `@FILE`, whose content is text unless its
+    /// name ends in `.json`
+    #[arg(long, value_name = "VALUE")]
+    pub value: Option<String>,
+    /// Fail unless the question is still at this revision
+    #[arg(long, value_name = "NUMBER")]
+    pub revision: Option<u32>,
     #[command(flatten)]
     pub mutation: Mutation,
 }

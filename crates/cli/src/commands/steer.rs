@@ -7,6 +7,7 @@ use super::{Daemon, Outcome, fetch};
 use crate::args::{CancelArgs, ExtendArgs, ResolveArgs, RunsCommand};
 use crate::display::{error, format};
 use crate::exit::Exit;
+use crate::failure::Failure;
 use crate::output::Output;
 use crate::text::{fill, words};
 
@@ -73,19 +74,20 @@ pub async fn steer(daemon: &Daemon, command: RunsCommand, out: &mut Output) -> O
                 json::print("capataz.v1.RetryTaskResponse", &response),
             )
         }
-        RunsCommand::Resolve(ResolveArgs { run, question, answer, mutation }) => {
+        RunsCommand::Resolve(ResolveArgs { run, question, answer, value, revision, mutation }) => {
+            let answer = answer.unwrap_or_default();
             let request = v1::ResolveRequest {
                 run_id: fetch::run_id(daemon, &run).await?,
                 question_id: question.clone(),
                 answer: answer.clone(),
                 request_id: mutation.request_id,
                 if_seq: mutation.if_seq,
+                value: value.as_deref().map(value_of).transpose()?,
+                revision,
             };
             let response = client.resolve(request).await.map_err(failed)?;
-            (
-                fill(texts.resolved, &[&question, &answer]),
-                json::print("capataz.v1.ResolveResponse", &response),
-            )
+            let told = if answer.is_empty() { value.unwrap_or_default() } else { answer };
+            (fill(texts.resolved, &[&question, &told]), json::print("capataz.v1.ResolveResponse", &response))
         }
         // These commands only read; the module `runs` handles them.
         RunsCommand::List(_)
@@ -101,4 +103,19 @@ pub async fn steer(daemon: &Daemon, command: RunsCommand, out: &mut Output) -> O
         out.line(&error::ok(&text, out.paint));
     }
     Ok(Exit::Ok)
+}
+
+/// The value of an answer: JSON, or the content of a file, which is JSON if its name says so, and else text.
+fn value_of(text: &str) -> Result<v1::Payload, Failure> {
+    let payload = |media_type: &str, bytes: Vec<u8>| v1::Payload {
+        media_type: media_type.to_owned(),
+        data: Some(v1::payload::Data::Inline(bytes.into())),
+    };
+    let Some(name) = text.strip_prefix('@') else {
+        return Ok(payload("application/json", text.as_bytes().to_vec()));
+    };
+    let content = std::fs::read(name)
+        .map_err(|error| Failure::invalid(fill(words().contract.cannot_read, &[name, &error.to_string()])))?;
+    let is_json = std::path::Path::new(name).extension().is_some_and(|extension| extension == "json");
+    Ok(payload(if is_json { "application/json" } else { "text/plain" }, content))
 }

@@ -190,8 +190,9 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
             );
             of_run(text, if continues { Tone::Good } else { Tone::Bad }, Results)
         }
-        Body::QuestionAsked(asked) => {
-            let question = asked.question.as_ref()?;
+        Body::QuestionAsked(v1::QuestionAsked { question, .. })
+        | Body::QuestionRevised(v1::QuestionRevised { question }) => {
+            let question = question.as_ref()?;
             let answer =
                 fill(texts.answer_with, &[run_id, &question.question_id, &question.options.join("|")]);
             let text = fill(texts.question, &[&question.question_id, &question.text]);

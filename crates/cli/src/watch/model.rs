@@ -148,6 +148,13 @@ impl Run {
                 task.attempts.clear();
             }),
             Body::QuestionAsked(asked) => self.questions.extend(asked.question.clone()),
+            Body::QuestionRevised(revised) => {
+                let Some(now) = &revised.question else { return };
+                let open = self.questions.iter_mut().find(|open| open.question_id == now.question_id);
+                if let Some(open) = open {
+                    open.clone_from(now);
+                }
+            }
             Body::QuestionAnswered(answered) => {
                 self.questions.retain(|question| question.question_id != answered.question_id);
             }

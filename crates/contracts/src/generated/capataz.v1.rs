@@ -3601,7 +3601,51 @@ pub struct ErrorSummary {
     #[prost(uint32, tag = "6")]
     pub critical_tasks: u32,
 }
-/// Something that only a person can decide. The run waits for the answer.
+/// What a question is about.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct QuestionSubject {
+    #[prost(oneof = "question_subject::About", tags = "1")]
+    pub about: ::core::option::Option<question_subject::About>,
+}
+/// Nested message and enum types in `QuestionSubject`.
+pub mod question_subject {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum About {
+        /// One life of a task.
+        #[prost(message, tag = "1")]
+        Task(super::TaskSubject),
+    }
+}
+/// One life of a task, as the subject of a question.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TaskSubject {
+    /// Place of its wave in the run, from 0.
+    #[prost(uint32, tag = "1")]
+    pub wave: u32,
+    /// Place of the task in the wave, from 0.
+    #[prost(uint32, tag = "2")]
+    pub task: u32,
+    /// Which life, from 1.
+    #[prost(uint32, tag = "3")]
+    pub activation: u32,
+    /// The fencing token of the lease whose outcome is unknown; 0 where the question is about no lease.
+    #[prost(uint64, tag = "4")]
+    pub lease: u64,
+    /// Id of the worker that had the lease.
+    #[prost(string, tag = "5")]
+    pub worker: ::prost::alloc::string::String,
+}
+/// The value that an answer has beside, or instead of, an option.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AnswerType {
+    /// Media type of the value; `*/*` where any is taken.
+    #[prost(string, tag = "1")]
+    pub media_type: ::prost::alloc::string::String,
+    /// The options that may have a value; empty where the value is the whole answer.
+    #[prost(string, repeated, tag = "2")]
+    pub options: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Something that only a person can decide.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Question {
     /// Names the question in an answer.
@@ -3625,6 +3669,27 @@ pub struct Question {
     /// What was answered; absent until then.
     #[prost(string, optional, tag = "7")]
     pub answer: ::core::option::Option<::prost::alloc::string::String>,
+    /// Why it is asked.
+    #[prost(enumeration = "QuestionPurpose", tag = "8")]
+    pub purpose: i32,
+    /// What it is about; absent where it is about the run as a whole.
+    #[prost(message, optional, tag = "9")]
+    pub about: ::core::option::Option<QuestionSubject>,
+    /// What stands still until the answer.
+    #[prost(enumeration = "QuestionHold", tag = "10")]
+    pub holds: i32,
+    /// Grows from 1 whenever the question changes while it is open. An answer that names another revision is refused.
+    #[prost(uint32, tag = "11")]
+    pub revision: u32,
+    /// The value that an answer may have; absent where it has none.
+    #[prost(message, optional, tag = "12")]
+    pub value: ::core::option::Option<AnswerType>,
+    /// The value that counts where an answer that may have one names none; absent unless outputs were asked for.
+    #[prost(message, optional, tag = "13")]
+    pub proposed: ::core::option::Option<Payload>,
+    /// The value of the answer; absent unless outputs were asked for.
+    #[prost(message, optional, tag = "14")]
+    pub answer_value: ::core::option::Option<Payload>,
 }
 /// What a run does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -3884,6 +3949,76 @@ impl QuarantineReason {
         }
     }
 }
+/// Why a question is asked, which says what its answers do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum QuestionPurpose {
+    /// No value was given.
+    Unspecified = 0,
+    /// A task has failed: it may run again, be left as it is, or end the run.
+    Failure = 1,
+    /// The holder of a lease is gone, and its task must not be repeated automatically: a person says what became of it.
+    Outcome = 2,
+}
+impl QuestionPurpose {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "QUESTION_PURPOSE_UNSPECIFIED",
+            Self::Failure => "QUESTION_PURPOSE_FAILURE",
+            Self::Outcome => "QUESTION_PURPOSE_OUTCOME",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "QUESTION_PURPOSE_UNSPECIFIED" => Some(Self::Unspecified),
+            "QUESTION_PURPOSE_FAILURE" => Some(Self::Failure),
+            "QUESTION_PURPOSE_OUTCOME" => Some(Self::Outcome),
+            _ => None,
+        }
+    }
+}
+/// What stands still until the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum QuestionHold {
+    /// No value was given.
+    Unspecified = 0,
+    /// The run: none of its tasks begins, and nothing follows what has ended.
+    Run = 1,
+    /// The task that the question is about; all others go on.
+    Task = 2,
+    /// Nothing; a question that is open at the end of its run is withdrawn.
+    Nothing = 3,
+}
+impl QuestionHold {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "QUESTION_HOLD_UNSPECIFIED",
+            Self::Run => "QUESTION_HOLD_RUN",
+            Self::Task => "QUESTION_HOLD_TASK",
+            Self::Nothing => "QUESTION_HOLD_NOTHING",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "QUESTION_HOLD_UNSPECIFIED" => Some(Self::Unspecified),
+            "QUESTION_HOLD_RUN" => Some(Self::Run),
+            "QUESTION_HOLD_TASK" => Some(Self::Task),
+            "QUESTION_HOLD_NOTHING" => Some(Self::Nothing),
+            _ => None,
+        }
+    }
+}
 /// One durable fact of a run. Stored, streamed and exported as the same bytes.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Event {
@@ -3905,7 +4040,7 @@ pub struct Event {
     pub elapsed_ms: i64,
     #[prost(
         oneof = "event::Body",
-        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 40, 41, 42, 50, 51, 52, 60, 61, 62, 63, 64, 65, 66, 67"
+        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 31, 25, 26, 27, 28, 29, 30, 40, 41, 42, 50, 51, 52, 60, 61, 62, 63, 64, 65, 66, 67"
     )]
     pub body: ::core::option::Option<event::Body>,
 }
@@ -3958,6 +4093,9 @@ pub mod event {
         /// A person has answered.
         #[prost(message, tag = "24")]
         QuestionAnswered(super::QuestionAnswered),
+        /// An open question has changed.
+        #[prost(message, tag = "31")]
+        QuestionRevised(super::QuestionRevised),
         /// The run pauses.
         #[prost(message, tag = "25")]
         RunPaused(super::RunPaused),
@@ -4326,7 +4464,7 @@ pub struct WaveFinished {
     #[prost(message, optional, tag = "2")]
     pub evaluation: ::core::option::Option<Evaluation>,
 }
-/// The run pauses until a person has answered.
+/// A person is asked. The question says what stands still until the answer.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct QuestionAsked {
     /// The question, without an answer.
@@ -4351,6 +4489,19 @@ pub struct QuestionAnswered {
     /// The request of the user.
     #[prost(string, tag = "3")]
     pub request_id: ::prost::alloc::string::String,
+    /// The value of the answer, as it was given or, where none was, as the question proposed it.
+    #[prost(message, optional, tag = "4")]
+    pub value: ::core::option::Option<Payload>,
+    /// The revision of the question that was answered; 0 where the question was withdrawn.
+    #[prost(uint32, tag = "5")]
+    pub revision: u32,
+}
+/// An open question has changed: whoever answers an older revision is refused.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct QuestionRevised {
+    /// The question as it is now, with its revision.
+    #[prost(message, optional, tag = "1")]
+    pub question: ::core::option::Option<Question>,
 }
 /// A user pauses the run: nothing new is leased, and what runs goes on.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -8118,15 +8269,21 @@ pub struct ResolveRequest {
     /// The question.
     #[prost(string, tag = "2")]
     pub question_id: ::prost::alloc::string::String,
-    /// One of the question's options.
+    /// One of the question's options; empty where the value is the whole answer.
     #[prost(string, tag = "3")]
     pub answer: ::prost::alloc::string::String,
     /// 1 to 256 bytes, chosen by the caller. A repeated request is carried out once, and gets the same answer.
     #[prost(string, tag = "4")]
     pub request_id: ::prost::alloc::string::String,
-    /// Refused where the newest event of the run has another number.
+    /// Refused where the newest event of the run has another number. The answer itself is judged first.
     #[prost(uint64, optional, tag = "5")]
     pub if_seq: ::core::option::Option<u64>,
+    /// The value of the answer, of the type that the question names.
+    #[prost(message, optional, tag = "6")]
+    pub value: ::core::option::Option<Payload>,
+    /// Refused with QUESTION_REVISED where the question has another revision. The answer itself is judged first.
+    #[prost(uint32, optional, tag = "7")]
+    pub revision: ::core::option::Option<u32>,
 }
 /// The request was carried out.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

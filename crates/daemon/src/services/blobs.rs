@@ -77,8 +77,7 @@ impl BlobService for Blobs {
             size.map_err(|_| status::unavailable())?.map_err(|error| status::store(&error))?
         };
         if size.is_none() {
-            let message = format!("there is no blob {}", reference.blake3);
-            return Err(status::status(tonic::Code::NotFound, "BLOB_NOT_FOUND", message));
+            return Err(status::blob_not_found(&reference.blake3));
         }
         let (sender, receiver) = mpsc::channel(1);
         tokio::task::spawn_blocking(move || {

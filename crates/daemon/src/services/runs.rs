@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use capataz_contracts::v1;
 use capataz_contracts::v1::run_service_server::RunService;
 use capataz_contracts::validate;
-use capataz_engine::{Input, ViewOptions};
+use capataz_contracts::{Violation, v1};
+use capataz_engine::{Answer, Input, ViewOptions};
 use capataz_hosts::browsers::Browsers;
 use capataz_runtime::Runtime;
-use capataz_shard::feed;
 use capataz_shard::{CommandReply, StartReply, StartRequest, WaitReply};
 use capataz_shard::{Damage, LoadError};
+use capataz_shard::{blob_hash, feed};
 use capataz_store::{QuarantineReason, RunId, RunQuery, RunRow, Store};
 use prost::Message;
 use tokio::sync::mpsc;
@@ -138,6 +138,24 @@ impl Runs {
             Ok(refused) => Err(status::command(&refused)),
             Err(declined) => Err(status::declined(&declined)),
         }
+    }
+
+    /// Judges the value of an answer by itself. What type is asked for, the run knows.
+    async fn judge(&self, value: &v1::Payload) -> Result<(), Status> {
+        let mut violations = validate::payload(value, validate::INLINE_MAX);
+        if value.data.is_none() {
+            violations.push(Violation::new("", "required", "a value has content"));
+        }
+        let under_value = violations.into_iter().map(|violation| violation.under("value"));
+        let violations: Vec<Violation> = under_value.collect();
+        if !violations.is_empty() {
+            return Err(status::invalid(&violations));
+        }
+        let Some(v1::payload::Data::Blob(blob)) = &value.data else { return Ok(()) };
+        let Some(hash) = blob_hash(blob) else { return Err(status::blob_not_found(&blob.blake3)) };
+        let store = Arc::clone(self.runtime.store());
+        let size = blocking(move || store.blob_size(hash).map_err(|error| status::store(&error))).await?;
+        size.map(|_| ()).ok_or_else(|| status::blob_not_found(&blob.blake3))
     }
 
     /// A request that was carried out before the run's end has the answer that it had then.
@@ -439,7 +457,12 @@ impl RunService for Runs {
         &self,
         request: Request<v1::ResolveRequest>,
     ) -> Result<Response<v1::ResolveResponse>, Status> {
-        let v1::ResolveRequest { run_id, question_id, answer, request_id, if_seq } = request.into_inner();
+        let v1::ResolveRequest { run_id, question_id, answer, request_id, if_seq, value, revision } =
+            request.into_inner();
+        if let Some(value) = &value {
+            self.judge(value).await?;
+        }
+        let answer = Answer { option: answer, value, revision };
         let input = Input::Resolve { question_id, answer, request_id: request_id.clone() };
         let (seq, ..) = self.command(&run_id, &request_id, if_seq, input).await?;
         Ok(Response::new(v1::ResolveResponse { seq }))

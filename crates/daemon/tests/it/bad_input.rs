@@ -245,7 +245,7 @@ async fn requests_about_what_is_not_there_say_so() {
         question_id: "q9".to_owned(),
         answer: "yes".to_owned(),
         request_id: "a".to_owned(),
-        if_seq: None,
+        ..Default::default()
     };
     assert_eq!(code_of(&runs.resolve(resolve).await.unwrap_err()), "QUESTION_NOT_FOUND");
     worker.complete(&assigned.lease, json(serde_json::json!(1))).await;

@@ -4,7 +4,7 @@ use capataz_contracts::v1::{
     self, connect_request::Frame as Say, connect_response::Frame as Hear, event::Body,
 };
 
-use crate::support::{Harness, Worker, error, json, one_wave, plan};
+use crate::support::{Harness, Worker, code_of, error, json, one_wave, plan};
 
 async fn refusal(worker: &mut Worker) -> v1::RefusalReason {
     worker
@@ -232,7 +232,7 @@ async fn a_task_that_may_run_once_only_asks_what_became_of_it() {
         question_id: question.question_id.clone(),
         answer: "maybe".to_owned(),
         request_id: "a1".to_owned(),
-        if_seq: None,
+        ..Default::default()
     };
     assert!(harness.runs.clone().resolve(answer.clone()).await.is_err(), "not an option");
     answer.answer = "succeeded".to_owned();
@@ -243,6 +243,50 @@ async fn a_task_that_may_run_once_only_asks_what_became_of_it() {
     answer.answer = "failed".to_owned();
     assert!(harness.runs.clone().resolve(answer).await.is_err(), "a second answer is refused");
     drop(worker);
+}
+
+#[tokio::test]
+async fn a_result_that_comes_too_late_is_proposed_to_the_person_who_is_asked() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w1", &["pay"]).await;
+    let text = "name = \"once\"\n[[tasks]]\nname = \"pay\"\nagent = \"pay\"\neffect = \"at_most_once\"";
+    let run = harness.start_run(plan(text)).await;
+    let lost = worker.assignment().await;
+    drop(worker);
+    // It is back without its lease, and finds the result after that.
+    let mut worker = harness.worker("w1", &["pay"]).await;
+    worker.complete(&lost.lease, json(serde_json::json!({"paid": 7}))).await;
+    let refused = |frame: &Hear| match frame {
+        Hear::ResultRefused(refused) => Some(refused.reason()),
+        _ => None,
+    };
+    assert_eq!(worker.hear_until(refused).await, v1::RefusalReason::StaleLease);
+    let question = harness.get(&run).await.questions.remove(0);
+    assert_eq!((question.revision, question.purpose()), (2, v1::QuestionPurpose::Outcome));
+    let answer = |answer: &str, revision, value| v1::ResolveRequest {
+        run_id: run.clone(),
+        question_id: question.question_id.clone(),
+        answer: answer.to_owned(),
+        request_id: format!("{answer}-{revision}"),
+        revision: Some(revision),
+        value,
+        ..Default::default()
+    };
+    let mut runs = harness.runs.clone();
+    assert_eq!(code_of(&runs.resolve(answer("failed", 1, None)).await.unwrap_err()), "QUESTION_REVISED");
+    let of_no_use = Some(json(serde_json::json!(1)));
+    assert_eq!(code_of(&runs.resolve(answer("failed", 1, of_no_use)).await.unwrap_err()), "VALIDATION_ERROR");
+    let broken = v1::Payload {
+        media_type: "application/json".to_owned(),
+        data: Some(v1::payload::Data::Inline("{".into())),
+    };
+    assert_eq!(
+        code_of(&runs.resolve(answer("succeeded", 2, Some(broken))).await.unwrap_err()),
+        "VALIDATION_ERROR"
+    );
+    runs.resolve(answer("succeeded", 2, None)).await.unwrap();
+    let result = harness.wait(&run).await;
+    assert_eq!(result.tasks[0].output, Some(json(serde_json::json!({"paid": 7}))));
 }
 
 #[tokio::test]

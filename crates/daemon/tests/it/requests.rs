@@ -51,7 +51,7 @@ async fn a_question_is_answered_once() {
         question_id: question.question_id.clone(),
         answer: answer.to_owned(),
         request_id: request_id.to_owned(),
-        if_seq: None,
+        ..Default::default()
     };
     let mut runs = harness.runs.clone();
     let retry = question

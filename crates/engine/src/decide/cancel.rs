@@ -70,7 +70,7 @@ fn end_tasks(turn: &mut Turn<'_>, reason: v1::CancelReason, force: bool) -> Resu
         turn.emit(Body::QuestionAnswered(v1::QuestionAnswered {
             question_id,
             answer: WITHDRAWN.to_owned(),
-            request_id: String::new(),
+            ..v1::QuestionAnswered::default()
         }));
     }
     turn.effect(Effect::Hold);

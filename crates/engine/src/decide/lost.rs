@@ -5,7 +5,7 @@ use capataz_policy::aggregation::ResultStatus;
 use capataz_policy::severity::Severity;
 
 use super::turn::Turn;
-use super::{Refusal, report, resolve, settle};
+use super::{Refusal, ask, report, settle};
 use crate::effect::Effect;
 use crate::input::{Observed, TaskRef};
 use crate::planted::{self, Fault};
@@ -32,7 +32,7 @@ pub(super) fn handle(
     }
     let repeats = planted::is(Fault::ActionRepeatedAfterUnknownOutcome) && turn.state.uses_browser();
     if turn.declared(task)?.at_most_once && !unbegun && !repeats {
-        return resolve::ask_outcome(turn, task);
+        return ask::outcome(turn, task);
     }
     if losses >= MAX_LOSSES && !unbegun {
         let error = v1::Error {

@@ -1,6 +1,7 @@
 //! Decides what one input does to a run. Each input is handled in a file of its own; this one only dispatches.
 
 mod advance;
+mod ask;
 mod cancel;
 mod extend;
 mod lease;
@@ -48,6 +49,12 @@ pub enum Refusal {
     QuestionAnswered { question_id: String, answer: String },
     #[error("{answer:?} is not among the answers: {}", options.join(", "))]
     NotAnOption { answer: String, options: Vec<String> },
+    /// The answer has a value that the question does not ask for, or lacks the one that it asks for.
+    #[error("{message}")]
+    WrongValue { message: String },
+    /// The question has changed since the caller saw it.
+    #[error("question {question_id:?} has changed since then; it is at revision {revision}")]
+    QuestionRevised { question_id: String, revision: u32 },
     /// The request id was used for another request.
     #[error("request id {request_id:?} was used for another request")]
     RequestReused { request_id: String },

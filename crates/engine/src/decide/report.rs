@@ -8,7 +8,7 @@ use capataz_policy::retry::{self, RetryDecision};
 use capataz_policy::severity;
 
 use super::turn::Turn;
-use super::{Ending, Refusal, advance, resolve, settle};
+use super::{Ending, Refusal, advance, ask, settle};
 use crate::effect::Effect;
 use crate::fold::activity::Activity;
 use crate::fold::state::Timestamp;
@@ -44,7 +44,12 @@ pub(super) fn handle(
     let heard = holds || (planted::is(Fault::NoFenceCheck) && activity.lease().is_some());
     let Some(held) = activity.lease().filter(|_| heard) else {
         let reason = if is_live { v1::RefusalReason::NotYours } else { v1::RefusalReason::StaleLease };
-        return refuse(turn, task, lease, worker, reason);
+        let is_new = !turn.state.refused.contains(&lease);
+        refuse(turn, task, lease, worker.clone(), reason)?;
+        if is_new {
+            ask::heard(turn, task, lease, &worker, report);
+        }
+        return Ok(());
     };
     let cancel = held.cancel.filter(|_| !planted::is(Fault::LateResultAfterCancelAccepted));
     turn.effect(Effect::Accept { task, lease });
@@ -255,7 +260,7 @@ pub(super) fn stopped(
         v1::CancelReason::AttemptTimeout => {
             // The effects of a worker that did not answer are unknown.
             if lease.is_none() && turn.declared(task)?.at_most_once {
-                return resolve::ask_outcome(turn, task);
+                return ask::outcome(turn, task);
             }
             let error = turn.state.rules().attempt_too_late(turn.state, task);
             attempt_failed(turn, task, error, lease)

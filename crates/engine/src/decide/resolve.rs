@@ -1,110 +1,109 @@
-//! Questions that only a person can answer, and their answers.
+//! Answers to questions that only a person can answer.
 
 use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::aggregation::ResultStatus;
-use capataz_policy::severity::Severity;
 
+use super::ask::{ABORT, FAILED, RETRY, SUCCEEDED};
 use super::turn::Turn;
 use super::{Refusal, advance, cancel, pause, report, retry, settle};
-use crate::effect::Effect;
 use crate::fold::activity::Step;
 use crate::fold::digest;
-use crate::fold::state::Timestamp;
-use crate::input::TaskRef;
+use crate::fold::state::{AskedQuestion, RunState, Timestamp};
+use crate::input::{Answer, Input, TaskRef};
+use crate::planted::{self, Fault};
 
-/// Answers to a failure: those of the error that the engine can carry out.
-const RETRY: &[&str] = &["retry", "retry_manual", "fix_manual"];
-const LEAVE: &[&str] = &["skip", "terminate"];
-const ABORT: &str = "abort";
-/// Answers to an unknown outcome.
-const SUCCEEDED: &str = "succeeded";
-const FAILED: &str = "failed";
-const OUTCOME_OPTIONS: &[&str] = &["retry", SUCCEEDED, FAILED, ABORT];
 /// The answers that remain once the outcome is known to be a failure.
 const FAILED_OPTIONS: &[&str] = &["retry", "skip", ABORT];
 
-/// Asks what to do about a HIGH failure (seed 000, contract 6).
-pub(super) fn ask_failure(turn: &mut Turn<'_>, task: TaskRef, error: v1::Error) {
-    let mut options: Vec<String> = error
-        .options
-        .iter()
-        .filter(|option| RETRY.contains(&option.as_str()) || LEAVE.contains(&option.as_str()))
-        .cloned()
-        .collect();
-    if options.is_empty() {
-        options = vec!["retry".to_owned(), "skip".to_owned()];
+impl RunState {
+    /// Judges what a user answers to a question, before anything else is looked at.
+    ///
+    /// # Errors
+    /// The reason why it can be no answer, whatever the run's state is.
+    pub fn judge(&self, input: &Input) -> Result<(), Refusal> {
+        match input {
+            Input::Resolve { question_id, answer, .. } => {
+                open(self, question_id).and_then(|asked| judge(asked, answer))
+            }
+            _ => Ok(()),
+        }
     }
-    options.push(ABORT.to_owned());
-    let name = turn.declared(task).map(|declared| declared.name.clone()).unwrap_or_default();
-    ask(turn, task, format!("Task {name:?} failed with {}. What now?", error.code), options, error);
 }
 
-/// Asks a person what became of a lost lease of a task that must not be repeated automatically.
-pub(super) fn ask_outcome(turn: &mut Turn<'_>, task: TaskRef) -> Result<(), Refusal> {
-    if let Some(reason) = turn.state.stop_reason() {
-        return settle::cancel(turn, task, reason, None, None);
-    }
-    let (lease, _) = turn.state.lease_of(task).ok_or(Refusal::Outdated)?;
-    report::revoke_unanswered(turn, task, None);
-    let name = turn.declared(task)?.name.clone();
-    let error = v1::Error {
-        code: "OUTCOME_UNKNOWN".to_owned(),
-        message: format!(
-            "the worker of task {name:?} is gone, and the task must run at most once (lease {lease})"
-        ),
-        severity: Severity::High.to_proto().into(),
-        can_continue: Some(true),
-        options: OUTCOME_OPTIONS.iter().map(|option| (*option).to_owned()).collect(),
-        ..v1::Error::default()
+fn open<'a>(state: &'a RunState, question_id: &str) -> Result<&'a AskedQuestion, Refusal> {
+    let asked = state.questions.iter().find(|asked| asked.question.question_id == question_id);
+    let Some(asked) = asked else {
+        return Err(Refusal::QuestionNotFound { question_id: question_id.to_owned() });
     };
-    let options = error.options.clone();
-    ask(turn, task, format!("What became of task {name:?}?"), options, error);
-    Ok(())
+    match &asked.question.answer {
+        None => Ok(asked),
+        Some(answer) => {
+            Err(Refusal::QuestionAnswered { question_id: question_id.to_owned(), answer: answer.clone() })
+        }
+    }
 }
 
-fn ask(turn: &mut Turn<'_>, task: TaskRef, text: String, options: Vec<String>, error: v1::Error) {
-    let question_id = format!("q{}", turn.next_seq());
-    let name = turn.declared(task).map(|declared| declared.name.clone()).ok();
-    turn.emit(Body::QuestionAsked(v1::QuestionAsked {
-        question: Some(v1::Question {
-            question_id,
-            text,
-            options,
-            task: name,
-            error: Some(error),
-            asked_at_ms: turn.now.wall.0,
-            answer: None,
-        }),
-        wave: Some(task.wave),
-        task: Some(task.task),
-    }));
-    turn.effect(Effect::Hold);
+fn judge(asked: &AskedQuestion, answer: &Answer) -> Result<(), Refusal> {
+    let question = &asked.question;
+    let takes = question
+        .value
+        .as_ref()
+        .filter(|takes| takes.options.is_empty() || takes.options.contains(&answer.option));
+    let is_whole = takes.is_some_and(|takes| takes.options.is_empty());
+    let is_answer = question.options.contains(&answer.option) || is_whole && answer.option.is_empty();
+    if !is_answer {
+        return Err(Refusal::NotAnOption {
+            answer: answer.option.clone(),
+            options: question.options.clone(),
+        });
+    }
+    let wrong = |message: String| Err(Refusal::WrongValue { message });
+    match (takes, &answer.value) {
+        (Some(_), None) if answer.option.is_empty() => wrong("the question asks for a value".to_owned()),
+        (_, None) => Ok(()),
+        (None, Some(_)) => wrong(format!("the answer {:?} has no value", answer.option)),
+        (Some(takes), Some(value)) if !is_of_type(&value.media_type, &takes.media_type) => wrong(format!(
+            "the value has media type {:?}, and {:?} is asked for",
+            value.media_type, takes.media_type
+        )),
+        (Some(_), Some(_)) => Ok(()),
+    }
+}
+
+/// Whether a media type, without its parameters, is the one that is asked for.
+fn is_of_type(given: &str, asked: &str) -> bool {
+    let essence = given.split(';').next().unwrap_or_default().trim();
+    asked == "*/*" || essence.eq_ignore_ascii_case(asked)
 }
 
 pub(super) fn handle(
     turn: &mut Turn<'_>,
     question_id: String,
-    answer: String,
+    given: Answer,
     request_id: String,
 ) -> Result<(), Refusal> {
-    if turn.repeats(&request_id, &digest::resolve(&question_id, &answer))? {
+    let digest = digest::resolve(&question_id, &given.option, given.value.as_ref());
+    if turn.repeats(&request_id, &digest)? {
         return Ok(());
     }
     turn.refuse_finished()?;
-    let asked = turn.state.questions.iter().find(|asked| asked.question.question_id == question_id);
-    let Some(asked) = asked else { return Err(Refusal::QuestionNotFound { question_id }) };
-    if let Some(answer) = &asked.question.answer {
-        return Err(Refusal::QuestionAnswered { question_id, answer: answer.clone() });
-    }
-    if !asked.question.options.contains(&answer) {
-        return Err(Refusal::NotAnOption { answer, options: asked.question.options.clone() });
+    let asked = open(turn.state, &question_id)?;
+    judge(asked, &given)?;
+    let revision = asked.question.revision;
+    let outdated = given.revision.is_some_and(|given| given != revision);
+    if outdated && !planted::is(Fault::OldRevisionAnswered) {
+        return Err(Refusal::QuestionRevised { question_id, revision });
     }
     let (task, asked_at) = (asked.task, asked.asked_at);
     let error = asked.question.error.clone().unwrap_or_default();
+    let value = given.value.clone().or_else(|| asked.question.proposed.clone());
+    let Answer { option: answer, value: given, .. } = given;
     turn.emit_request(Body::QuestionAnswered(v1::QuestionAnswered {
         question_id,
         answer: answer.clone(),
         request_id,
+        value: given,
+        revision,
     }));
     if answer == ABORT {
         return cancel::abort(turn, error);
@@ -113,7 +112,7 @@ pub(super) fn handle(
     let Some(task) = task else { return advance::advance(turn) };
     let asking = turn.state.activity(task).is_some_and(|activity| matches!(activity.step, Step::Asking));
     if asking {
-        resolve_outcome(turn, task, &answer, error, asked_at)
+        resolve_outcome(turn, task, &answer, value, error, asked_at)
     } else {
         resolve_failure(turn, task, &answer)
     }
@@ -132,6 +131,7 @@ fn resolve_outcome(
     turn: &mut Turn<'_>,
     task: TaskRef,
     answer: &str,
+    value: Option<v1::Payload>,
     mut error: v1::Error,
     asked_at: Timestamp,
 ) -> Result<(), Refusal> {
@@ -141,7 +141,7 @@ fn resolve_outcome(
                 media_type: "application/json".to_owned(),
                 data: Some(v1::payload::Data::Inline("null".into())),
             };
-            settle::complete(turn, task, Some(null), None)
+            settle::complete(turn, task, Some(value.unwrap_or(null)), None)
         }
         FAILED => {
             error.options = FAILED_OPTIONS.iter().map(|option| (*option).to_owned()).collect();

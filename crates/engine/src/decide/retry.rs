@@ -35,7 +35,7 @@ pub(super) fn handle(turn: &mut Turn<'_>, name: &str, request_id: String) -> Res
         turn.emit(Body::QuestionAnswered(v1::QuestionAnswered {
             question_id,
             answer: "retry".to_owned(),
-            request_id: String::new(),
+            ..v1::QuestionAnswered::default()
         }));
         pause::release(turn);
     }

@@ -11,7 +11,7 @@ use capataz_policy::severity::{self, Severity};
 use capataz_policy::timeout;
 
 use super::turn::Turn;
-use super::{Refusal, advance, cancel, resolve};
+use super::{Refusal, advance, ask, cancel};
 use crate::effect::Effect;
 use crate::input::{Observed, TaskRef};
 
@@ -139,7 +139,7 @@ fn settle_failure(
     }
     let asks = ask == Ask::WhenHigh && turn.state.rules().asks_when_high() && severity == Severity::High;
     if asks && turn.state.stop_reason().is_none() {
-        resolve::ask_failure(turn, task, error);
+        ask::failure(turn, task, error);
     }
     Ok(())
 }

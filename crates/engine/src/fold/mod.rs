@@ -199,12 +199,22 @@ impl RunState {
             }
             Body::QuestionAnswered(event) => {
                 let place = self.unanswered.remove(&event.question_id)?;
-                let digest = digest::resolve(&event.question_id, &event.answer);
+                let digest = digest::resolve(&event.question_id, &event.answer, event.value.as_ref());
                 let asked = self.questions.get_mut(place)?;
                 let before = asked.bytes();
                 asked.question.answer = Some(event.answer);
+                asked.question.answer_value = event.value;
                 self.bytes.replace(before, asked.bytes());
                 self.remember_request(event.request_id, digest);
+                self.update_hold(at.clock);
+            }
+            Body::QuestionRevised(event) => {
+                let question = event.question?;
+                let place = *self.unanswered.get(&question.question_id)?;
+                let asked = self.questions.get_mut(place)?;
+                let before = asked.bytes();
+                asked.question = question;
+                self.bytes.replace(before, asked.bytes());
                 self.update_hold(at.clock);
             }
             Body::RunPaused(event) => {

@@ -163,6 +163,22 @@ pub(crate) struct AskedQuestion {
     pub(crate) question: v1::Question,
 }
 
+impl AskedQuestion {
+    fn holds_run(&self) -> bool {
+        match self.question.holds() {
+            v1::QuestionHold::Run | v1::QuestionHold::Unspecified => true,
+            v1::QuestionHold::Task | v1::QuestionHold::Nothing => false,
+        }
+    }
+
+    /// The life of a task that it is about.
+    pub(crate) fn subject(&self) -> Option<&v1::TaskSubject> {
+        match self.question.about.as_ref()?.about.as_ref()? {
+            v1::question_subject::About::Task(subject) => Some(subject),
+        }
+    }
+}
+
 impl RunState {
     /// Sequence number of the newest event.
     #[must_use]
@@ -285,13 +301,14 @@ impl RunState {
         }
     }
 
-    /// Returns whether the machine is asked what comes next: the run neither waits for a person nor ends.
+    /// Returns whether the machine is asked what comes next: no question holds the run, and it does not end.
     pub(crate) fn goes_on(&self) -> bool {
         matches!(self.phase, Phase::Running) && !self.is_waiting()
     }
 
+    /// Returns whether an open question holds the run as a whole.
     pub(crate) fn is_waiting(&self) -> bool {
-        !self.unanswered.is_empty()
+        self.open_questions().any(AskedQuestion::holds_run)
     }
 
     /// The questions that nobody has answered, in the order of their ids.

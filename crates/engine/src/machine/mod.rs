@@ -123,6 +123,9 @@ pub(crate) trait Kind {
     /// Returns whether a HIGH failure of a task becomes a question.
     fn asks_when_high(&self) -> bool;
 
+    /// Returns whether a person who knows that the work of a task is done may say what it gave back.
+    fn outcome_may_be_given(&self) -> bool;
+
     /// Returns whether a person may let a failed task of this name run again.
     ///
     /// # Errors

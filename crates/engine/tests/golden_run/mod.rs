@@ -40,6 +40,7 @@ pub type Story = fn(seed: u64, before: &Log, decisions: usize) -> Log;
 pub const STORIES: &[(&str, Story)] = &[
     ("plan", plan::log),
     ("plan-given-up", plan::log_of_one_that_is_given_up),
+    ("plan-vouched-for", plan::log_of_one_that_is_vouched_for),
     ("ask", ask::log),
     ("ask-stopped", ask::log_of_a_stopped_one),
     ("ask-unavailable", ask::log_of_an_unavailable_one),
@@ -185,15 +186,19 @@ impl<'a> Run<'a> {
         self.does(Input::Resume { request_id: format!("resume-{}", self.now) });
     }
 
+    fn newest_question(&self) -> String {
+        let options = capataz_engine::ViewOptions { tasks: false, outputs: false, offset: 0, limit: 0 };
+        let questions = self.state.view(String::new(), options).questions;
+        questions.last().expect("there is a question").question_id.clone()
+    }
+
     /// Answers the newest question.
     #[track_caller]
     fn answers(&mut self, answer: &str) {
-        let options = capataz_engine::ViewOptions { tasks: false, outputs: false, offset: 0, limit: 0 };
-        let questions = self.state.view(String::new(), options).questions;
-        let question_id = questions.last().expect("there is a question").question_id.clone();
+        let question_id = self.newest_question();
         self.does(Input::Resolve {
             question_id,
-            answer: answer.to_owned(),
+            answer: answer.into(),
             request_id: format!("answer-{answer}"),
         });
     }

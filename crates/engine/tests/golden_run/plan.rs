@@ -1,7 +1,7 @@
 //! A plan: retries, a lost lease, refused results, questions, a pause, an extension, an early end, a cancel.
 
 use capataz_contracts::v1;
-use capataz_engine::{Input, Plan, Report, TaskRef, Work};
+use capataz_engine::{Answer, Input, Plan, Report, TaskRef, Work};
 
 use super::{Log, MINUTE, Run, SECOND, json};
 
@@ -130,6 +130,28 @@ pub fn log_of_one_that_is_given_up(seed: u64, before: &Log, decisions: usize) ->
     run.completes("late", lost, "1");
     run.completes("late", lease, "2");
     run.ends(v1::RunOutcome::Failed)
+}
+
+/// A task of unknown outcome whose worker comes back too late, and for whose output a person vouches.
+pub fn log_of_one_that_is_vouched_for(seed: u64, before: &Log, decisions: usize) -> Log {
+    let once = v1::Task { effect: Some(v1::Effect::AtMostOnce.into()), ..task("pays") };
+    let wave = v1::Wave { tasks: vec![once], ..v1::Wave::default() };
+    let mut plan = v1::Plan { name: "vouched for".to_owned(), waves: vec![wave], ..v1::Plan::default() };
+    Plan::materialise(&mut plan).expect("the plan is valid");
+    let mut run = Run::start(seed, Work::Plan(plan), before, decisions);
+    let lease = run.lease("pays");
+    run.loses("pays", lease);
+    run.after(SECOND);
+    run.completes("pays", lease, "1");
+    run.refuses(answer(&run, Some(1)));
+    run.does(answer(&run, Some(2)));
+    run.ends(v1::RunOutcome::Succeeded)
+}
+
+/// The answer that a task is done, and what it gave back, by somebody who has seen this revision of the question.
+fn answer(run: &Run<'_>, revision: Option<u32>) -> Input {
+    let answer = Answer { option: "succeeded".to_owned(), value: Some(json("2")), revision };
+    Input::Resolve { question_id: run.newest_question(), answer, request_id: "vouch".to_owned() }
 }
 
 /// A retry, a lost lease, a refused result, an unknown outcome, a timeout that is extended, a failure that is run anew.

@@ -61,6 +61,12 @@ impl Model {
             }
             (Wish::Command { run, input, .. }, Answer::Command(Ok(CommandReply::Done { seq, .. }))) => {
                 let event = self.run(*run).and_then(|run| run.event(*seq));
+                if let (Some(Body::QuestionAnswered(event)), Input::Resolve { answer, .. }) =
+                    (event.as_ref().and_then(|event| event.body.as_ref()), &**input)
+                {
+                    let seen = answer.revision.is_none_or(|seen| seen == event.revision);
+                    Invariant::AnswersWhatIsAsked.check(seen, || format!("{answer:?} to {wish:?}"))?;
+                }
                 told(event.is_some_and(|event| carries_out(&event, input)))?;
                 let by_id = self.run(*run).and_then(|run| run.requests.get(request_id(input)).copied());
                 let same = request_id(input).is_empty() || by_id == Some(*seq);
@@ -129,10 +135,20 @@ impl RunModel {
             Refusal::QuestionAnswered { question_id, .. } => {
                 self.questions.get(question_id).is_some_and(|question| !question.open)
             }
-            Refusal::NotAnOption { answer, .. } => match input {
-                Input::Resolve { question_id, .. } => {
-                    self.questions.get(question_id).is_some_and(|question| !question.options.contains(answer))
-                }
+            Refusal::NotAnOption { .. } => match input {
+                Input::Resolve { question_id, answer, .. } => self
+                    .questions
+                    .get(question_id)
+                    .is_some_and(|question| !question.options.contains(&answer.option)),
+                _ => false,
+            },
+            Refusal::WrongValue { .. } => {
+                matches!(input, Input::Resolve { answer, .. } if answer.value.is_some())
+            }
+            Refusal::QuestionRevised { question_id, revision } => match input {
+                Input::Resolve { answer, .. } => self.questions.get(question_id).is_some_and(|question| {
+                    question.revision >= *revision && answer.revision.is_some_and(|seen| seen != *revision)
+                }),
                 _ => false,
             },
             Refusal::RequestReused { request_id } => self.requests.contains_key(request_id),
@@ -178,7 +194,7 @@ fn carries_out(event: &v1::Event, input: &Input) -> bool {
             body.request_id == *request_id
         }
         (Input::Resolve { request_id, answer, .. }, Some(Body::QuestionAnswered(body))) => {
-            body.request_id == *request_id && body.answer == *answer
+            body.request_id == *request_id && body.answer == answer.option && body.value == answer.value
         }
         _ => false,
     }

@@ -60,6 +60,8 @@ pub struct TaskModel {
     pub was_settled: bool,
     /// A person said that the work whose outcome was unknown is done.
     pub(super) vouched: bool,
+    /// What it has given back, by that person or by the worker that came back too late.
+    pub(super) vouched_for: Option<v1::Payload>,
     /// Leases of this activation under which work was begun, and of which nobody knows what became.
     pub(super) begun: Vec<u64>,
 }
@@ -113,6 +115,9 @@ pub struct QuestionModel {
     pub task: Option<TaskRef>,
     /// It asks what became of lost work.
     pub outcome_unknown: bool,
+    pub revision: u32,
+    /// The value that counts where an answer that may have one has none.
+    pub proposed: Option<v1::Payload>,
 }
 
 impl RunModel {
@@ -244,7 +249,8 @@ impl RunModel {
             Body::WaveDecided(event) => self.wave_decided(event.wave, event.evaluation),
             Body::WaveFinished(event) => self.wave_finished(event.wave, event.evaluation),
             Body::QuestionAsked(event) => self.asked(event),
-            Body::QuestionAnswered(event) => self.answered(&event),
+            Body::QuestionRevised(event) => self.revised(event),
+            Body::QuestionAnswered(event) => self.answered(event),
             Body::RunPaused(event) => {
                 self.paused = true;
                 self.request(event.request_id)
@@ -344,12 +350,33 @@ impl RunModel {
             self.in_work(task)?.step = Step::Asking;
             self.end_lease(token, LeaseEnd::Asked);
         }
-        let asked = QuestionModel { open: true, options: question.options, task, outcome_unknown };
+        let asked = QuestionModel {
+            open: true,
+            options: question.options,
+            task,
+            outcome_unknown,
+            revision: question.revision,
+            proposed: question.proposed,
+        };
+        let text = self.at(format!("question {} at revision {}", question.question_id, asked.revision));
+        Invariant::AnswersWhatIsAsked.check(asked.revision == 1, || text)?;
         self.questions.insert(question.question_id, asked);
         Ok(())
     }
 
-    fn answered(&mut self, event: &v1::QuestionAnswered) -> Result<(), Violation> {
+    fn revised(&mut self, event: v1::QuestionRevised) -> Result<(), Violation> {
+        let now = event.question.unwrap_or_default();
+        let text = self.at(format!("revision {} of {}", now.revision, now.question_id));
+        let open = self.questions.get_mut(&now.question_id).filter(|question| question.open);
+        let Some(open) = open.filter(|open| now.revision == open.revision + 1 && now.options == open.options)
+        else {
+            return Invariant::AnswersWhatIsAsked.broken(text);
+        };
+        (open.revision, open.proposed) = (now.revision, now.proposed);
+        Ok(())
+    }
+
+    fn answered(&mut self, event: v1::QuestionAnswered) -> Result<(), Violation> {
         let text = self.at(format!("answer to {}", event.question_id));
         let Some(question) = self.questions.get_mut(&event.question_id).filter(|question| question.open)
         else {
@@ -357,15 +384,21 @@ impl RunModel {
         };
         question.open = false;
         let (task, outcome_unknown) = (question.task, question.outcome_unknown);
+        // Nobody answers a question that is withdrawn, or made superfluous by a retry.
+        let by_somebody = !event.request_id.is_empty() || event.revision != 0;
+        let of_revision = event.revision == question.revision || !by_somebody;
+        let value = event.value.or_else(|| question.proposed.clone());
+        Invariant::AnswersWhatIsAsked.check(of_revision, || text)?;
         if let Some(task) = task.filter(|_| outcome_unknown) {
             let task = self.in_work(task)?;
             task.begun.clear();
             task.vouched = event.answer == "succeeded";
+            task.vouched_for = value.filter(|_| task.vouched);
             if let Kind::Script(script) = &mut self.kind {
                 script.forgive();
             }
         }
-        self.request(event.request_id.clone())
+        self.request(event.request_id)
     }
 
     pub(super) fn end_lease(&mut self, token: u64, end: LeaseEnd) {

@@ -26,7 +26,7 @@ use prost::Message;
 
 use crate::invariant::{Invariant, Violation};
 use crate::plans::KEY_LABEL;
-pub use log::RunModel;
+pub use log::{QuestionModel, RunModel};
 pub use session::SessionModel;
 
 /// One durable event, in the order of its shard.

@@ -29,6 +29,9 @@ impl RunModel {
         let once_only = declared == Some(v1::Effect::AtMostOnce as i32);
         let model = self.in_work(task)?;
         let (step, due, vouched) = (model.step, model.due, model.vouched);
+        if let Some(value) = model.vouched_for.take().filter(|_| vouched && event.lease.is_none()) {
+            Invariant::AnswersWhatIsAsked.check(event.output.as_ref() == Some(&value), || text.clone())?;
+        }
         let once = step != Step::Settled && event.activation == model.activation;
         Invariant::OneSettlement.check(once, || text.clone())?;
         let success = event.status == v1::ResultStatus::Success as i32;

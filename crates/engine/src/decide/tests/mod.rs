@@ -24,7 +24,7 @@ use capataz_contracts::v1::{self, event::Body};
 use super::{Decision, Refusal, StartRun, Work, decide, mark_of, start};
 use crate::effect::Effect;
 use crate::fold::state::{Moment, RunState, Timestamp, Wall};
-use crate::input::{Input, Observed, Report, TaskRef};
+use crate::input::{Answer, Input, Observed, Report, TaskRef};
 use crate::plan::Plan;
 use crate::view::ViewOptions;
 use bench::Bench;
@@ -102,6 +102,7 @@ fn kind(event: &v1::Event) -> &'static str {
         Body::WaveFinished(_) => "wave_finished",
         Body::QuestionAsked(_) => "question_asked",
         Body::QuestionAnswered(_) => "question_answered",
+        Body::QuestionRevised(_) => "question_revised",
         Body::RunPaused(_) => "run_paused",
         Body::RunResumed(_) => "run_resumed",
         Body::RunCancelRequested(_) => "run_cancel_requested",
@@ -139,7 +140,7 @@ fn retry(task: &str, request_id: &str) -> Input {
 fn resolve(question_id: &str, answer: &str, request_id: &str) -> Input {
     Input::Resolve {
         question_id: question_id.to_owned(),
-        answer: answer.to_owned(),
+        answer: answer.into(),
         request_id: request_id.to_owned(),
     }
 }

@@ -200,7 +200,103 @@ fn the_worker_that_comes_back_while_a_person_is_asked_is_refused() {
     let (task, lease) = (bench.at("a"), bench.token("a"));
     let report = Report::Completed(json("1"));
     let bench = bench.loses("a").does(reported(task, lease, "w1", report));
-    bench.expect_kinds(&["result_refused"]).expect_status(v1::RunStatus::Waiting);
+    bench.expect_kinds(&["result_refused", "question_revised"]).expect_status(v1::RunStatus::Waiting);
+}
+
+/// As [`unknown`], and worker w1 has come back too late and said this.
+fn heard(report: Report) -> Bench {
+    let bench = Bench::plan("a@once").lease("a", "w1");
+    let (task, lease) = (bench.at("a"), bench.token("a"));
+    bench.loses("a").does(reported(task, lease, "w1", report))
+}
+
+/// An answer to the only open question.
+fn told(bench: &Bench, option: &str, value: Option<&str>, revision: Option<u32>) -> Input {
+    let [question_id] = bench.open().try_into().unwrap();
+    let answer = Answer { option: option.to_owned(), value: value.map(json), revision };
+    Input::Resolve { question_id, answer, request_id: "r1".to_owned() }
+}
+
+#[test]
+fn a_question_says_why_it_is_asked_what_it_is_about_and_what_it_holds() {
+    let bench = Bench::plan("a@once | b").lease("a", "w1");
+    let lease = bench.token("a");
+    let [unknown] = bench.loses("a").run().questions.try_into().unwrap();
+    assert_eq!(unknown.purpose(), v1::QuestionPurpose::Outcome);
+    assert_eq!((unknown.holds(), unknown.revision), (v1::QuestionHold::Run, 1));
+    let Some(v1::question_subject::About::Task(about)) = unknown.about.unwrap().about else { panic!() };
+    let expected = v1::TaskSubject { wave: 0, task: 0, activation: 1, lease, worker: "w1".to_owned() };
+    assert_eq!(about, expected);
+    assert_eq!(unknown.value.unwrap().options, ["succeeded"]);
+
+    let failed = asking("a").lease("a", "w1").fails("a", "TESTS_FAILED").retry("a").lease("a", "w1");
+    let again = failed.fails("a", "TESTS_FAILED").run().questions.remove(1);
+    assert_eq!(again.purpose(), v1::QuestionPurpose::Failure);
+    let Some(v1::question_subject::About::Task(about)) = again.about.unwrap().about else { panic!() };
+    assert_eq!((about.activation, about.lease), (2, 0), "the life that failed, and no lease");
+    assert_eq!(again.value, None);
+}
+
+#[test]
+fn what_a_worker_says_too_late_revises_the_question_about_its_lease() {
+    let bench = heard(Report::Completed(json("[7]")));
+    let [question] = bench.run().questions.try_into().unwrap();
+    assert_eq!((question.revision, question.proposed), (2, Some(json("[7]"))));
+    assert!(question.text.contains("w1"), "{}", question.text);
+    let bench = bench.answer("succeeded").expect_outcome(v1::RunOutcome::Succeeded);
+    assert_eq!(bench.task("a").output, Some(json("[7]")));
+
+    let [question] = heard(Report::Failed(failure("TESTS_FAILED"))).run().questions.try_into().unwrap();
+    assert_eq!((question.revision, question.proposed), (2, None));
+    assert_eq!(question.error.unwrap().cause.unwrap().code, "TESTS_FAILED");
+}
+
+#[test]
+fn only_the_holder_of_the_lost_lease_revises_the_question_and_only_once() {
+    let bench = Bench::plan("a@once").lease("a", "w1");
+    let (task, lease) = (bench.at("a"), bench.token("a"));
+    let report = || Report::Completed(json("1"));
+    let other = bench.clone_run().loses("a").does(reported(task, lease, "w2", report()));
+    assert_eq!(other.run().questions[0].revision, 1);
+    let bench = bench.loses("a").does(reported(task, lease, "w1", report()));
+    let bench = bench.does(reported(task, lease, "w1", report())).expect_kinds(&[]);
+    assert_eq!(bench.run().questions[0].revision, 2);
+}
+
+#[test]
+fn an_answer_to_an_older_revision_is_refused() {
+    let bench = heard(Report::Completed(json("1")));
+    let [question_id] = bench.open().try_into().unwrap();
+    let old = told(&bench, "failed", None, Some(1));
+    let bench = bench.input(old);
+    assert_eq!(bench.last, Err(Refusal::QuestionRevised { question_id, revision: 2 }));
+    let of_no_revision = told(&bench, "failed", None, None);
+    bench.clone_run().does(of_no_revision).expect_outcome(v1::RunOutcome::Failed);
+    let newest = told(&bench, "failed", None, Some(2));
+    bench.does(newest).expect_outcome(v1::RunOutcome::Failed);
+}
+
+#[test]
+fn an_answer_is_judged_before_its_revision_is_looked_at() {
+    let bench = heard(Report::Completed(json("1")));
+    let no_option = told(&bench, "perhaps", None, Some(1));
+    assert!(matches!(bench.clone_run().input(no_option).last, Err(Refusal::NotAnOption { .. })));
+    let no_value = told(&bench, "failed", Some("1"), Some(1));
+    assert!(matches!(bench.input(no_value).last, Err(Refusal::WrongValue { .. })));
+}
+
+#[test]
+fn who_says_that_a_task_is_done_may_say_what_it_gave_back() {
+    let bench = heard(Report::Completed(json("1")));
+    let answer = told(&bench, "succeeded", Some("{\"sum\":2}"), Some(2));
+    let bench = bench.does(answer.clone()).expect_outcome(v1::RunOutcome::Succeeded);
+    assert_eq!(bench.task("a").output, Some(json("{\"sum\":2}")), "and not what the worker proposed");
+    assert_eq!(bench.run().questions[0].answer_value, Some(json("{\"sum\":2}")));
+    let Input::Resolve { question_id, .. } = answer.clone() else { panic!() };
+    let bench = bench.does(answer).expect_kinds(&[]);
+    let other = Answer { option: "succeeded".to_owned(), value: Some(json("3")), revision: None };
+    let other = Input::Resolve { question_id, answer: other, request_id: "r1".to_owned() };
+    assert_eq!(bench.input(other).expect_refusal(), Refusal::RequestReused { request_id: "r1".to_owned() });
 }
 
 #[test]

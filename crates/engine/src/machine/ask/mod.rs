@@ -157,6 +157,10 @@ impl Kind for AskState {
         false
     }
 
+    fn outcome_may_be_given(&self) -> bool {
+        false
+    }
+
     fn may_run_again(&self, _: &str) -> Result<(), Refusal> {
         Ok(())
     }

@@ -59,6 +59,10 @@ impl Kind for PlanState {
         self.pause_on_high
     }
 
+    fn outcome_may_be_given(&self) -> bool {
+        true
+    }
+
     fn may_run_again(&self, _: &str) -> Result<(), Refusal> {
         Ok(())
     }

@@ -148,6 +148,10 @@ impl Kind for ScriptState {
         false
     }
 
+    fn outcome_may_be_given(&self) -> bool {
+        false
+    }
+
     /// Refuses: no person can run an ended action of a script again.
     fn may_run_again(&self, name: &str) -> Result<(), Refusal> {
         let mut error = lifecycle::refused(TaskState::Failed, TaskState::Active);

@@ -1,0 +1,135 @@
+//! Questions that only a person can answer: how they are asked, and revised while they are open.
+
+use capataz_contracts::v1::{self, event::Body};
+use capataz_policy::severity::Severity;
+
+use super::turn::Turn;
+use super::{Refusal, report, settle};
+use crate::effect::Effect;
+use crate::input::{Report, TaskRef};
+
+/// Answers to a failure: those of the error that the engine can carry out.
+pub(super) const RETRY: &[&str] = &["retry", "retry_manual", "fix_manual"];
+const LEAVE: &[&str] = &["skip", "terminate"];
+pub(super) const ABORT: &str = "abort";
+/// Answers to an unknown outcome.
+pub(super) const SUCCEEDED: &str = "succeeded";
+pub(super) const FAILED: &str = "failed";
+const OUTCOME_OPTIONS: &[&str] = &["retry", SUCCEEDED, FAILED, ABORT];
+/// The first revision of every question.
+const FIRST_REVISION: u32 = 1;
+
+/// Asks what to do about a HIGH failure (seed 000, contract 6).
+pub(super) fn failure(turn: &mut Turn<'_>, task: TaskRef, error: v1::Error) {
+    let mut options: Vec<String> = error
+        .options
+        .iter()
+        .filter(|option| RETRY.contains(&option.as_str()) || LEAVE.contains(&option.as_str()))
+        .cloned()
+        .collect();
+    if options.is_empty() {
+        options = vec!["retry".to_owned(), "skip".to_owned()];
+    }
+    options.push(ABORT.to_owned());
+    let name = turn.declared(task).map(|declared| declared.name.clone()).unwrap_or_default();
+    let question = v1::Question {
+        purpose: v1::QuestionPurpose::Failure.into(),
+        text: format!("Task {name:?} failed with {}. What now?", error.code),
+        options,
+        error: Some(error),
+        ..v1::Question::default()
+    };
+    ask(turn, task, None, question);
+}
+
+/// Asks a person what became of a lost lease of a task that must not be repeated automatically.
+pub(super) fn outcome(turn: &mut Turn<'_>, task: TaskRef) -> Result<(), Refusal> {
+    if let Some(reason) = turn.state.stop_reason() {
+        return settle::cancel(turn, task, reason, None, None);
+    }
+    let (lease, worker) = turn.state.lease_of(task).ok_or(Refusal::Outdated)?;
+    let holder = (lease, worker.to_owned());
+    report::revoke_unanswered(turn, task, None);
+    let name = turn.declared(task)?.name.clone();
+    let options: Vec<String> = OUTCOME_OPTIONS.iter().map(|option| (*option).to_owned()).collect();
+    let error = v1::Error {
+        code: "OUTCOME_UNKNOWN".to_owned(),
+        message: format!(
+            "the worker of task {name:?} is gone, and the task must run at most once (lease {lease})"
+        ),
+        severity: Severity::High.to_proto().into(),
+        can_continue: Some(true),
+        options: options.clone(),
+        ..v1::Error::default()
+    };
+    let takes_output = turn.state.rules().outcome_may_be_given();
+    let question = v1::Question {
+        purpose: v1::QuestionPurpose::Outcome.into(),
+        text: format!("What became of task {name:?}?"),
+        options,
+        error: Some(error),
+        value: takes_output
+            .then(|| v1::AnswerType { media_type: "*/*".to_owned(), options: vec![SUCCEEDED.to_owned()] }),
+        ..v1::Question::default()
+    };
+    ask(turn, task, Some(holder), question);
+    Ok(())
+}
+
+fn ask(turn: &mut Turn<'_>, task: TaskRef, holder: Option<(u64, String)>, question: v1::Question) {
+    let name = turn.declared(task).map(|declared| declared.name.clone()).ok();
+    let (lease, worker) = holder.unwrap_or_default();
+    let subject = v1::TaskSubject {
+        wave: task.wave,
+        task: task.task,
+        activation: turn.state.activity(task).map_or(0, |activity| activity.activation),
+        lease,
+        worker,
+    };
+    turn.emit(Body::QuestionAsked(v1::QuestionAsked {
+        question: Some(v1::Question {
+            question_id: format!("q{}", turn.next_seq()),
+            task: name,
+            about: Some(v1::QuestionSubject { about: Some(v1::question_subject::About::Task(subject)) }),
+            holds: v1::QuestionHold::Run.into(),
+            revision: FIRST_REVISION,
+            asked_at_ms: turn.now.wall.0,
+            ..question
+        }),
+        wave: Some(task.wave),
+        task: Some(task.task),
+    }));
+    turn.effect(Effect::Hold);
+}
+
+/// The worker whose work has an unknown outcome has come back and says what became of it. It has lost its lease, so that a
+/// person still decides; but the person knows more now than the one who saw the question before.
+pub(super) fn heard(turn: &mut Turn<'_>, task: TaskRef, lease: u64, worker: &str, report: Report) {
+    let about_it = turn.state.open_questions().find(|asked| {
+        asked.task == Some(task)
+            && asked.subject().is_some_and(|subject| subject.lease == lease && subject.worker == worker)
+    });
+    let Some(asked) = about_it else { return };
+    let mut question = asked.question.clone();
+    let name = question.task.clone().unwrap_or_default();
+    let said = match report {
+        Report::Completed(output) => {
+            if question.value.is_some() {
+                question.proposed = Some(output);
+            }
+            "that it is done".to_owned()
+        }
+        Report::Failed(error) => {
+            let said = format!("that it failed with {}", error.code);
+            if let Some(unknown) = &mut question.error {
+                unknown.cause = Some(Box::new(error));
+            }
+            said
+        }
+        Report::Cancelled(_) => "that it stopped the work".to_owned(),
+    };
+    question.text =
+        format!("What became of task {name:?}? Its worker {worker:?} has come back and says {said}.");
+    question.revision = question.revision.saturating_add(1);
+    turn.emit(Body::QuestionRevised(v1::QuestionRevised { question: Some(question) }));
+}
