@@ -228,6 +228,8 @@ texts! {
         wave_started: "wave {0} of {1} ({2}): {3} under {4}",
         leased: "attempt {0} began ({1})",
         leased_again: "attempt {0} goes on ({1})",
+        child_named: "attempt {0} began as run {1}",
+        child_ended: "run {0} ended: {1}",
         lease_lost: "worker lost: {0} ({1} time)",
         attempt_failed: "attempt {0} failed: {1}; again in {2}",
         retry_due: "waits for its next attempt",

@@ -54,6 +54,9 @@ const LATER: &str = "after the kill";
 const RESTARTED_AFTER_MS: i64 = 600_000;
 const SESSIONS: [&str; 4] = ["talk", "moved", "long", "held"];
 
+/// Fields of questions that the versions before format 3 did not have.
+const SINCE: [&str; 5] = ["about", "holds", "purpose", "revision", "value"];
+
 /// What the version that made the folder says of it, after a restart.
 #[derive(Default)]
 struct Recorded(Map<String, Value>);
@@ -79,9 +82,15 @@ fn is_recording() -> bool {
 /// - `created_at` of an executor's error, which has no other time beside it;
 /// - `duration_ms` of a result;
 /// - `timestamp` of an answer that a spec gave after it.
+///
+/// And what only questions have that are asked by a newer version.
 fn without_time(value: Value, killed_at: i64) -> Value {
     match value {
         Value::Object(fields) => {
+            let is_question = fields.contains_key("question_id");
+            let fields =
+                fields.into_iter().filter(|(name, _)| !(is_question && SINCE.contains(&name.as_str())));
+            let fields: Map<String, Value> = fields.collect();
             let is_later = |value: &Value| value.as_i64().is_some_and(|at| at > killed_at);
             let began_later = fields.get("started_at_ms").is_some_and(is_later);
             let field = |(name, value): (String, Value)| {

@@ -29,6 +29,9 @@ pub enum Effect {
     Refuse { task: TaskRef, lease: u64, worker: String, reason: v1::RefusalReason },
     /// The worker is no longer waited for: end the work by force.
     Revoke { task: TaskRef, lease: u64 },
+    /// Have the run that the task is created where it is not there yet, or cancelled where that is wanted
+    /// ([`RunState::child`](crate::RunState::child)), and hear of its end.
+    Child { task: TaskRef },
     /// Find the answer to this query, and pass it on with [`Input::Answered`](crate::Input::Answered). A query changes
     /// nothing outside, and need not wait for the commit.
     Query { query: QueryId, asked: Query },

@@ -108,6 +108,13 @@ pub enum Input {
     Tick {
         observed: BTreeMap<TaskRef, Observed>,
     },
+    /// What is heard of the run that a task is.
+    #[serde(skip)]
+    Child {
+        task: TaskRef,
+        run_id: String,
+        news: ChildNews,
+    },
     /// The run has more events than it may have; where it has fewer than `limit`, its state has too many bytes.
     #[serde(skip)]
     LimitExceeded {
@@ -130,6 +137,16 @@ impl From<&str> for Answer {
     fn from(option: &str) -> Self {
         Self { option: option.to_owned(), ..Self::default() }
     }
+}
+
+/// What a parent hears of its child.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "it lives for one call")]
+pub enum ChildNews {
+    /// It is there, durably.
+    Started,
+    /// It has ended, durably; `outcome` is `None` where it will never end, for it cannot be worked on.
+    Ended { outcome: Option<v1::RunOutcome>, error: Option<v1::Error>, output: Option<v1::Payload> },
 }
 
 /// The answer to a [`Query`](crate::Query), a variant for each.

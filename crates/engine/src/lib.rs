@@ -31,13 +31,15 @@ mod view;
 
 pub use capataz_contracts::browser::{BROWSER_AGENT, BROWSER_MEDIA_TYPE};
 pub use capataz_policy::planted;
-pub use decide::{Decision, Refusal, StartRun, Work, decide, mark_of, start};
+pub use decide::{
+    Decision, MAX_DEPTH, Refusal, StartRun, WantedChild, Work, decide, mark_of, never_ends, start,
+};
 pub use effect::Effect;
 pub use fold::EVENT_FORMAT;
 pub use fold::bytes::{MAX_RUN_BYTES, RunLimits};
 pub use fold::state::{CorruptLog, Moment, Phase, RunState, Timestamp, Wall};
-pub use input::{Answer, Input, Observed, QueryAnswer, Report, Routed, RoutedSpec, TaskRef};
-pub use plan::Plan;
+pub use input::{Answer, ChildNews, Input, Observed, QueryAnswer, Report, Routed, RoutedSpec, TaskRef};
+pub use plan::{CHILD_AGENT, Plan};
 pub use query::{Query, QueryId};
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
 pub use view::{AssignmentView, ViewOptions};

@@ -1,7 +1,7 @@
 //! Every unfinished effect of a run, from its state alone: what a restart has to do again.
 
 use crate::effect::Effect;
-use crate::fold::activity::Step;
+use crate::fold::activity::{Child, Step};
 use crate::fold::state::RunState;
 
 impl RunState {
@@ -28,7 +28,12 @@ impl RunState {
                         });
                     }
                 }
-                Step::Queued { .. } | Step::Backoff { .. } | Step::Asking | Step::Settled => {}
+                Step::Child(Child { ended: false, .. }) => effects.push(Effect::Child { task }),
+                Step::Child(_)
+                | Step::Queued { .. }
+                | Step::Backoff { .. }
+                | Step::Asking
+                | Step::Settled => {}
             }
         }
         effects
@@ -40,6 +45,7 @@ impl RunState {
         let may_lease = self.may_lease();
         let works = |step: &Step| match step {
             Step::Leased(_) => true,
+            Step::Child(child) => !child.ended,
             Step::Queued { .. } => may_lease,
             Step::Backoff { .. } | Step::Asking | Step::Settled => false,
         };

@@ -34,6 +34,8 @@ struct Encoded {
     #[serde(with = "as_bytes::option")]
     parent: Option<v1::ParentRef>,
     #[serde(with = "as_bytes::one")]
+    lineage: v1::Lineage,
+    #[serde(with = "as_bytes::one")]
     plan: v1::Plan,
     machine: Machine,
     machine_timer: Option<Timestamp>,
@@ -63,6 +65,7 @@ impl RunState {
             last: self.last,
             labels: self.labels.clone(),
             parent: self.parent.clone(),
+            lineage: self.lineage.clone(),
             plan: self.plan.to_proto(),
             machine: self.machine.clone(),
             machine_timer: self.machine_timer,
@@ -102,6 +105,7 @@ impl RunState {
             upcaster: encoded.upcaster,
             labels: encoded.labels,
             parent: encoded.parent,
+            lineage: encoded.lineage,
             phase: encoded.phase,
             paused: encoded.paused,
             held_since: encoded.held_since,

@@ -120,6 +120,7 @@ impl RunState {
             tasks_settled: self.settled,
             session: self.session().map(str::to_owned),
             quarantine: None,
+            children: Vec::new(),
         }
     }
 
@@ -230,6 +231,7 @@ fn task_view(run: &RunState, place: TaskRef, task: &Task, outputs: bool) -> v1::
     view.activation = activity.activation;
     view.started_at_ms = activity.started.map(|at| at.wall.0);
     view.deadline_ms = activity.deadline.map(|at| at.wall.0);
+    view.child.clone_from(&activity.child);
     view.worker = activity.lease().map(|lease| lease.worker.clone());
     if let Step::Backoff { retry_at } = activity.step {
         view.retry_at_ms = Some(run.last.wall_at(retry_at).0);

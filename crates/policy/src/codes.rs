@@ -143,6 +143,8 @@ codes! {
     // Failures of tasks and runs that the daemon itself reports.
     WORKER_LOST: High, FINAL, CLASSIFIES, "Look at the worker's log; the task lost its worker several times.";
     OUTCOME_UNKNOWN: High, FINAL, CLASSIFIES, "Find out what the lost worker did, then answer the question.";
+    CHILD_TOO_DEEP: High, FINAL, CLASSIFIES, "Start fewer runs from within runs; look for one that starts itself again.";
+    SESSION_HELD: High, FINAL, CLASSIFIES, "Ask outside of the session, or in another one.";
     TASK_CANCELLED: Medium, FINAL, CLASSIFIES, "Retry the task if its result is still wanted.";
     RUN_LIMIT_EXCEEDED: High, FINAL, CLASSIFIES, "Split the work into several runs.";
     OUTPUT_TOO_LARGE: High, FINAL, CLASSIFIES, "Let the agent return large outputs as blobs.";

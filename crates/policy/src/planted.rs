@@ -30,10 +30,13 @@ pub enum Fault {
     RestForgetsItsDeadline,
     RowWithoutItsEvent,
     OldRevisionAnswered,
+    ChildCreatedBeforeItIsNamed,
+    ChildEndLost,
+    ChildEndCountedTwice,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 24] = [
+    pub const ALL: [Fault; 27] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -58,6 +61,9 @@ impl Fault {
         Fault::RestForgetsItsDeadline,
         Fault::RowWithoutItsEvent,
         Fault::OldRevisionAnswered,
+        Fault::ChildCreatedBeforeItIsNamed,
+        Fault::ChildEndLost,
+        Fault::ChildEndCountedTwice,
     ];
 }
 

@@ -413,6 +413,7 @@ impl Turning {
             }
             Output::LoadSession { stream, load } => self.load_session(stream, load),
             Output::LoadRun { run, load } => self.load_run(run, load),
+            Output::FindChild { child, number } => self.find_child(child, number),
             Output::ScriptOver { run } => {
                 let _ = self.shared.scripts_over.send(Some(run));
             }
@@ -476,6 +477,17 @@ impl Turning {
         self.tasks.spawn(async move {
             if let Ok(message) = read.await {
                 inbox.send(message).await;
+            }
+        });
+    }
+
+    /// Looks for a run beside the shards' thread.
+    fn find_child(&self, child: RunId, number: u64) {
+        let (store, inbox) = (Arc::clone(&self.store), self.inbox.clone());
+        let read = self.tasks.spawn_blocking(move || journal::find(&*store, child));
+        self.tasks.spawn(async move {
+            if let Ok(found) = read.await {
+                inbox.send(Message::Input(Input::ChildFound { child, number, found })).await;
             }
         });
     }

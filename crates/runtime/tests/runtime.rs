@@ -33,7 +33,7 @@ fn start(key: &str) -> StartRequest {
     Plan::materialise(&mut plan).unwrap();
     StartRequest {
         run: RunId(Uuid::now_v7()),
-        start: StartRun { work: Work::Plan(plan), labels: Default::default(), parent: None },
+        start: StartRun { work: Work::Plan(plan), labels: Default::default(), parent: None, lineage: None },
         session: None,
         agents: BTreeSet::from(["a".to_owned()]),
         commands: Vec::new(),

@@ -192,6 +192,7 @@ impl Shard {
     pub(crate) fn forget_run(&mut self, run: RunId) {
         let Some(slot) = self.runs.remove(run) else { return };
         self.timers.cancel(Timer::Run(run));
+        self.timers.cancel(Timer::Children(run));
         self.queues.drop_run(run);
         let leases: Vec<(TaskRef, u64)> = slot.state.leases().map(|(task, token, _)| (task, token)).collect();
         for (task, token) in leases {
@@ -246,6 +247,7 @@ impl Shard {
             self.reply(reply, Answer::Transition(Err(Declined::Unavailable)));
         }
         self.woken.clear();
+        self.finds.clear();
         self.leases.clear();
         self.queues.clear();
         self.timers.clear();
@@ -268,6 +270,8 @@ impl Shard {
                 Deferred::Frame(connection, frame) => self.tell(ToCrew::Tell { connection, frame }),
                 Deferred::Assign { task, lease, deadline } => self.assign(run, task, lease, deadline),
                 Deferred::Return(offer) => self.tell(ToCrew::Returned { offer }),
+                Deferred::Child { task, cancel } => self.reach_child(run, task, cancel),
+                Deferred::Kin(kin) => self.out(Output::Kin(kin)),
                 Deferred::Finish => self.finish(run),
             }
         }
@@ -280,6 +284,7 @@ impl Shard {
         if slot.state.uses_browser() {
             self.out(Output::ScriptOver { run });
         }
+        self.tell_parent(run);
         if let Some(result) = result {
             let mut result = Some(Box::new(result));
             let last = waiters.len().saturating_sub(1);
@@ -327,6 +332,14 @@ impl Shard {
                 let assignment = self.runs.get(run).and_then(|slot| slot.state.assignment(task));
                 let deadline = assignment.and_then(|assignment| assignment.deadline);
                 return self.outbox.batch(run).deferred.push(Deferred::Assign { task, lease, deadline });
+            }
+            Effect::Child { task } if planted::is(Fault::ChildCreatedBeforeItIsNamed) => {
+                return self.reach_child(run, task, None);
+            }
+            Effect::Child { task } => {
+                let child = self.runs.get(run).and_then(|slot| slot.state.child(task));
+                let cancel = child.and_then(|child| child.cancelled);
+                return self.outbox.batch(run).deferred.push(Deferred::Child { task, cancel });
             }
             Effect::Finish => return self.outbox.batch(run).deferred.push(Deferred::Finish),
             Effect::Cancel { task, lease, reason, grace_ms } => {

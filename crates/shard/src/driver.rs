@@ -15,6 +15,7 @@ use capataz_engine::{Query, QueryAnswer, QueryId, Routed, RoutedSpec, RunState};
 use capataz_store::{AgentRow, Append, AppendOutcome, Quarantine, Retention, RunId, ShardId, Snapshot};
 
 use crate::api::{Answer, Request, StartReply};
+use crate::family::{FoundRun, Kin};
 use crate::load::Damage;
 use crate::outbox::AppendId;
 use crate::sessions::session_stream;
@@ -67,6 +68,12 @@ pub enum Input {
         run: RunId,
         load: u64,
         state: Result<Option<Box<RunState>>, Damage>,
+    },
+    /// The answer to [`Output::FindChild`].
+    ChildFound {
+        child: RunId,
+        number: u64,
+        found: FoundRun,
     },
     /// A reader has found a run damaged.
     FoundDamaged(Damage),
@@ -150,6 +157,12 @@ pub enum Output {
         run: RunId,
         load: u64,
     },
+    /// Read a run that nobody in memory knows, and answer with [`Input::ChildFound`], under the same number. The answer to
+    /// an older one is not believed.
+    FindChild {
+        child: RunId,
+        number: u64,
+    },
     /// Let retention sweep, but for the streams that are in use; `None` where it must not sweep now. In the writer's
     /// order, and answered with [`Input::Swept`].
     Sweep {
@@ -177,14 +190,22 @@ pub enum Output {
     },
 }
 
-/// A message on its way between a shard and the crew.
+/// A message on its way between a shard and the crew, or between two shards.
 #[derive(Clone, Debug)]
 pub enum Carried {
-    ToCrew { shard: ShardId, packet: Packet<ToCrew> },
-    ToShard { shard: ShardId, packet: Packet<ToShard> },
+    ToCrew {
+        shard: ShardId,
+        packet: Packet<ToCrew>,
+    },
+    ToShard {
+        shard: ShardId,
+        packet: Packet<ToShard>,
+    },
+    /// Between the shards of a run and of its child, which may be one.
+    Kin(Kin),
 }
 
-/// What a message between a shard and the crew meets. Within a process it arrives at once.
+/// What a message between a shard and the crew, or between two shards, meets. Within a process it arrives at once.
 pub trait Wire {
     /// Whether the message arrives now; `None` where the wire keeps it, to let it arrive later, or twice, or never.
     fn carry(&mut self, carried: Carried) -> Option<Carried>;
@@ -340,6 +361,9 @@ impl Turn<'_> {
             Input::RunLoaded { run, load, state } => {
                 self.shard_of(run, shard::Input::RunLoaded { run, load, state });
             }
+            Input::ChildFound { child, number, found } => {
+                self.shard_of(child, shard::Input::ChildFound { child, number, found });
+            }
             Input::FoundDamaged(damage) => {
                 self.shard_of(damage.run, shard::Input::FoundDamaged(damage));
             }
@@ -446,6 +470,11 @@ impl Turn<'_> {
         match carried {
             Carried::ToCrew { shard, packet } => self.crew(crew::Input::Packet { shard, packet }),
             Carried::ToShard { shard, packet } => self.shard(shard, shard::Input::Packet(packet)),
+            Carried::Kin(kin) => {
+                let crew = &self.driver.crew;
+                let absent = kin.agents().filter(|agent| crew.is_absent(agent)).cloned().collect();
+                self.shard_of(kin.to(), shard::Input::Kin { kin, absent });
+            }
         }
     }
 
@@ -459,6 +488,12 @@ impl Turn<'_> {
                     self.driver.arriving.extend(arrives);
                     continue;
                 }
+                shard::Output::Kin(kin) => {
+                    let arrives = self.wire.carry(Carried::Kin(kin));
+                    self.driver.arriving.extend(arrives);
+                    continue;
+                }
+                shard::Output::FindChild { child, number } => Output::FindChild { child, number },
                 shard::Output::Append { id, append } => Output::Append { shard, id, append },
                 shard::Output::Reply { reply, answer } => Output::Reply { reply, answer },
                 shard::Output::Publish(published) => Output::Publish { shard, published },

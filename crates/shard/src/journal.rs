@@ -17,6 +17,7 @@ use crate::driver::Output;
 use crate::shard::Recovered;
 
 pub use crate::claim::claim;
+pub use crate::family::find;
 pub use crate::load::{Damage, LoadError, go_on, load, load_session, take_up_session};
 
 /// Appends in one transaction at most.

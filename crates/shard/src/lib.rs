@@ -21,6 +21,7 @@ mod claim;
 mod commits;
 mod cursor;
 pub mod driver;
+mod family;
 pub mod feed;
 mod forms;
 pub mod journal;
@@ -41,10 +42,13 @@ pub mod trace;
 mod turns;
 mod workers;
 
+pub use capataz_crew::protocol::place;
+
 pub use api::{
     Answer, CommandReply, Declined, Request, StartReply, StartRequest, TransitionReply, WaitReply,
 };
 pub use driver::{Driver, Input, Output};
+pub use family::{FoundRun, Kin, WantedRun};
 pub use load::{Damage, LoadError};
 pub use outbox::AppendId;
 pub use recovery::blob_hash;

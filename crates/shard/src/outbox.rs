@@ -12,6 +12,7 @@ use capataz_store::{Append, BlobHash, Create, RunId};
 
 use crate::ReplyId;
 use crate::api::Answer;
+use crate::family::Kin;
 
 /// Names an append in flight; grows by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -107,6 +108,13 @@ pub(crate) enum Deferred {
     },
     /// A worker's slot is free.
     Return(OfferId),
+    /// The child of the task has a name: it is created, or cancelled where that was decided by then.
+    Child {
+        task: TaskRef,
+        cancel: Option<bool>,
+    },
+    /// A word to the shard of another run.
+    Kin(Kin),
     Finish,
 }
 
@@ -115,7 +123,12 @@ impl Deferred {
     pub(crate) fn into_reply(self) -> Option<(ReplyId, Answer)> {
         match self {
             Self::Reply(reply, answer) => Some((reply, answer)),
-            Self::Frame(..) | Self::Assign { .. } | Self::Return(_) | Self::Finish => None,
+            Self::Frame(..)
+            | Self::Assign { .. }
+            | Self::Return(_)
+            | Self::Child { .. }
+            | Self::Kin(_)
+            | Self::Finish => None,
         }
     }
 }

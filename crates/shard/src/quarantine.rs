@@ -22,6 +22,7 @@ impl Shard {
         for deferred in self.outbox.discard(run) {
             self.void(deferred, damage);
         }
+        self.tell_parent_of_damage(damage);
         if let Some(slot) = self.runs.get_mut(run) {
             let waiters = std::mem::take(&mut slot.waiters);
             let uses_browser = slot.state.uses_browser();

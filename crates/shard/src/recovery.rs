@@ -1,5 +1,7 @@
 //! After a start, or after a commit whose outcome is unknown: memory is rebuilt from what the store holds.
 
+use std::collections::BTreeSet;
+
 use capataz_contracts::v1;
 use capataz_crew::Mono;
 use capataz_engine::planted::{self, Fault};
@@ -7,6 +9,7 @@ use capataz_engine::{RunState, TaskRef};
 use capataz_store::{BlobHash, Millis, Rest, RunId};
 
 use crate::api::{Answer, Declined};
+use crate::family::Kin;
 use crate::outbox::AppendId;
 use crate::requests::OVERLOADED;
 use crate::resting::{Wanted, Woken};
@@ -59,6 +62,7 @@ impl Shard {
             self.detach(run, task);
         }
         self.enqueue_all(run);
+        self.ask_children(run);
         if let Some((query, asked)) = open_query {
             self.out(Output::Query { run, query, asked });
         }
@@ -155,6 +159,7 @@ impl Shard {
                 Wanted::Report { connection, worker, lease, report, log, usage } => {
                     self.report(connection, &worker, lease, *report, log, usage);
                 }
+                Wanted::Kin(wanted) => self.kin(Kin::Wanted(wanted), BTreeSet::new()),
                 Wanted::Tick => self.tick_run(run),
             }
         }
@@ -195,7 +200,7 @@ impl Shard {
                 let reason = v1::RefusalReason::StaleLease;
                 self.tell(refusal(connection, &lease, reason));
             }
-            Wanted::Tick => {}
+            Wanted::Kin(_) | Wanted::Tick => {}
         }
     }
 

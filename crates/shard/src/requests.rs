@@ -42,7 +42,7 @@ impl Shard {
         match request {
             Request::Start(request) => {
                 let started = match serves {
-                    true => self.start(reply, *request, absent),
+                    true => self.start(Some(reply), *request, absent),
                     false => Err(Answer::Start(Err(Declined::Unavailable))),
                 };
                 if let Err(answer) = started {
@@ -66,18 +66,22 @@ impl Shard {
         }
     }
 
+    /// Starts a run for a caller, or for the run whose task it is.
+    ///
     /// # Errors
     /// What the caller is answered at once, for nothing was started.
-    fn start(
+    pub(crate) fn start(
         &mut self,
-        reply: ReplyId,
+        reply: Option<ReplyId>,
         request: StartRequest,
         absent: &BTreeSet<String>,
     ) -> Result<(), Answer> {
         if self.draining {
             return Err(Answer::Start(Err(Declined::Draining)));
         }
-        if self.run_count() >= self.config.max_unfinished_runs || self.overloaded() {
+        // Its parent waits for a child, and makes no room before the child has ended.
+        let is_full = reply.is_some() && self.run_count() >= self.config.max_unfinished_runs;
+        if is_full || self.overloaded() {
             return Err(Answer::Start(Err(OVERLOADED)));
         }
         let session = request.session.as_deref();
@@ -104,18 +108,15 @@ impl Shard {
         };
         let clock = state.last().clock;
         let mut slot = RunSlot::new(state, clock, self.now.mono);
-        if request.wait {
-            slot.waiters.push(Waiter { reply, started_it: true });
-        }
+        let waiting = reply.filter(|_| request.wait);
+        slot.waiters.extend(waiting.map(|reply| Waiter { reply, started_it: true }));
         self.runs.insert(run, slot);
         let batch = self.outbox.batch(run);
         batch.create = Some(create);
         batch.blobs = request.blobs;
-        if request.wait {
-            batch.waiting_creator = Some(reply);
-        } else {
-            batch.deferred.push(Deferred::Reply(reply, StartReply::Started { run }.into()));
-        }
+        batch.waiting_creator = waiting;
+        let told = reply.filter(|_| !request.wait);
+        batch.deferred.extend(told.map(|reply| Deferred::Reply(reply, StartReply::Started { run }.into())));
         self.decided(run, decision, None, Origin::Shard);
         self.join_session(run);
         for task in self.absent_tasks(run, absent) {
@@ -359,6 +360,7 @@ fn request_id_of(input: &engine::Input) -> &str {
         | Input::AgentAbsent { .. }
         | Input::SessionTurn { .. }
         | Input::Answered { .. }
+        | Input::Child { .. }
         | Input::LimitExceeded { .. }
         | Input::Tick { .. } => "",
     }

@@ -8,6 +8,7 @@ use capataz_engine as engine;
 use capataz_store::RunId;
 
 use crate::ReplyId;
+use crate::family::WantedRun;
 use crate::runs::{RunClock, Waiter};
 
 /// Runs that are read at the same time. The others wait, so that many deadlines at once do not exhaust the shell.
@@ -30,6 +31,8 @@ pub(crate) enum Wanted {
         log: String,
         usage: Option<v1::Usage>,
     },
+    /// The run whose task it is wants it to end.
+    Kin(Box<WantedRun>),
     /// A deadline of the run has passed.
     Tick,
 }
@@ -38,7 +41,7 @@ impl Wanted {
     pub(crate) fn reply(&self) -> Option<ReplyId> {
         match self {
             Self::Command { reply, .. } => Some(*reply),
-            Self::Report { .. } | Self::Tick => None,
+            Self::Report { .. } | Self::Kin(_) | Self::Tick => None,
         }
     }
 }

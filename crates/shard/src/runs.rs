@@ -37,6 +37,8 @@ pub(crate) struct RunSlot {
     /// What the run's own clock is ahead of the process's. Milliseconds.
     pub(crate) ahead: i64,
     pub(crate) snapshot_seq: u64,
+    /// After how long its children are asked for again. Milliseconds.
+    pub(crate) ask_children_ms: i64,
 }
 
 impl RunSlot {
@@ -49,6 +51,7 @@ impl RunSlot {
             waiters: Vec::new(),
             quiet_until: Mono::default(),
             snapshot_seq: 0,
+            ask_children_ms: 0,
         }
     }
 

@@ -14,6 +14,7 @@ use capataz_store::{
 };
 
 use crate::api::{Answer, Request};
+use crate::family::{Finds, FoundRun, Kin};
 use crate::leases::Leases;
 use crate::load::Damage;
 use crate::outbox::{AppendId, Outbox};
@@ -106,6 +107,11 @@ pub enum Input {
     RunLoaded { run: RunId, load: u64, state: Result<Option<Box<RunState>>, Damage> },
     /// A reader has found a run damaged.
     FoundDamaged(Damage),
+    /// The shard of this run's parent, or of its child, has said something. `absent` are those of a child's agents that
+    /// nobody serves now.
+    Kin { kin: Kin, absent: BTreeSet<String> },
+    /// The answer to [`Output::FindChild`].
+    ChildFound { child: RunId, number: u64, found: FoundRun },
     /// Retention is due: answered with [`Output::Sweep`].
     Sweep(Box<Retention>),
     /// The sweep that was let go has ended, well or not.
@@ -170,6 +176,14 @@ pub enum Output {
     LoadRun {
         run: RunId,
         load: u64,
+    },
+    /// A word to the shard of another run, or to this one.
+    Kin(Kin),
+    /// Read a run that nobody in memory knows, and answer with [`Input::ChildFound`], under the same number. The answer to
+    /// an older one is not believed.
+    FindChild {
+        child: RunId,
+        number: u64,
     },
     /// Let retention sweep, but for the streams that are in use; `None` where it must not sweep now. In the writer's
     /// order, and answered with [`Input::Swept`].
@@ -240,6 +254,7 @@ pub struct Shard {
     pub(crate) leases: Leases,
     pub(crate) queues: Queues,
     pub(crate) sessions: Sessions,
+    pub(crate) finds: Finds,
     pub(crate) timers: Timers,
     /// Of the claim that it works under.
     pub(crate) history: History,
@@ -279,6 +294,7 @@ impl Shard {
             leases: Leases::default(),
             queues: Queues::default(),
             sessions: Sessions::default(),
+            finds: Finds::default(),
             timers: Timers::default(),
             history: History::default(),
             outbox: Outbox::default(),
@@ -318,6 +334,8 @@ impl Shard {
                 Err(damage) => self.run_damaged(load, &damage),
             },
             Input::FoundDamaged(damage) => self.found_damaged(&damage),
+            Input::Kin { kin, absent } => self.kin(kin, absent),
+            Input::ChildFound { child, number, found } => self.child_found(child, number, found),
             Input::Sweep(retention) => self.sweep(retention),
             Input::Swept => self.swept(),
             Input::Answered { run, query, answer } => self.answered(run, query, answer),
@@ -383,6 +401,7 @@ impl Shard {
         {
             match timer {
                 Timer::Run(run) => self.tick_run(run),
+                Timer::Children(run) => self.ask_children(run),
                 Timer::Reattach(run, task, token) => self.reattach_expired(run, task, token),
                 Timer::Beat => self.beat(),
             }

@@ -13,6 +13,8 @@ pub(crate) enum Timer {
     Reattach(RunId, TaskRef, u64),
     /// The run's next deadline.
     Run(RunId),
+    /// The run's children are asked for again.
+    Children(RunId),
     /// A word to the crew.
     Beat,
 }

@@ -144,7 +144,7 @@ impl World {
         let request = StartRequest {
             run: RunId(Uuid::from_u128(self.runs_made)),
             session: ask.session.clone(),
-            start: StartRun { work: Work::Ask(ask), labels, parent: None },
+            start: StartRun { work: Work::Ask(ask), labels, parent: None, lineage: None },
             agents: BTreeSet::new(),
             commands: Vec::new(),
             resources: Vec::new(),

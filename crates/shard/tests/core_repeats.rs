@@ -69,7 +69,7 @@ impl Bench {
         let wave = v1::Wave { tasks: vec![task], ..Default::default() };
         let mut plan = v1::Plan { name: "plan".to_owned(), waves: vec![wave], ..Default::default() };
         Plan::materialise(&mut plan).unwrap();
-        let start = StartRun { work: Work::Plan(plan), labels: BTreeMap::new(), parent: None };
+        let start = StartRun { work: Work::Plan(plan), labels: BTreeMap::new(), parent: None, lineage: None };
         let key = IdempotencyKey { key: key.into(), request: [0; 32] };
         let request = StartRequest {
             run,

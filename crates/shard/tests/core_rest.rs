@@ -129,7 +129,8 @@ impl World {
         let mut plan = v1::Plan { name: "p".to_owned(), waves: vec![wave], ..Default::default() };
         Plan::materialise(&mut plan).unwrap();
         let run = RunId(Uuid::from_u128(7_000 + u128::from(self.next)));
-        let start = StartRun { work: Work::Plan(plan), labels: Default::default(), parent: None };
+        let start =
+            StartRun { work: Work::Plan(plan), labels: Default::default(), parent: None, lineage: None };
         let reply = self.asks(Request::Start(Box::new(StartRequest {
             run,
             start,

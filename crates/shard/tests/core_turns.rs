@@ -141,7 +141,7 @@ impl World {
         let key = key.map(|key| IdempotencyKey { key: key.to_owned().into(), request: [1; 32] });
         let request = StartRequest {
             run: RunId(Uuid::from_u128(number)),
-            start: StartRun { work, labels, parent: None },
+            start: StartRun { work, labels, parent: None, lineage: None },
             session,
             agents: BTreeSet::new(),
             commands: Vec::new(),

@@ -196,7 +196,7 @@ impl World {
         let labels = session.clone().map(|session| (SESSION_LABEL.to_owned(), session)).into_iter().collect();
         let request = StartRequest {
             run,
-            start: StartRun { work, labels, parent: None },
+            start: StartRun { work, labels, parent: None, lineage: None },
             session,
             agents: BTreeSet::new(),
             commands: Vec::new(),

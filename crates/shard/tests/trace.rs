@@ -15,7 +15,9 @@ use capataz_shard::shard::Config;
 use capataz_shard::trace::{
     Header, MAGIC, MAX_RECORD, Recording, Replay, ReplayError, Unrecorded, Verdict, replay,
 };
-use capataz_shard::{Damage, Driver, Found, Input, Output, Recovered, ReplyId, Request, StartRequest};
+use capataz_shard::{
+    Damage, Driver, Found, FoundRun, Input, Output, Recovered, ReplyId, Request, StartRequest,
+};
 use capataz_store::{
     Append, AppendOutcome, BlobHash, Epoch, IdempotencyKey, Mark, MemoryStore, Millis, Position,
     QuarantineReason, Retention, RunId, ShardId, ShardWriter, Store,
@@ -72,6 +74,7 @@ fn start(number: u128, work: Work, label: &str) -> Input {
             work,
             labels: BTreeMap::from([("env".to_owned(), label.to_owned())]),
             parent: Some(v1::ParentRef { run_id: run(9).to_string(), ..v1::ParentRef::default() }),
+            lineage: Some(v1::Lineage { depth: 3, sessions: vec!["talk".to_owned()] }),
         },
         session: None,
         agents: BTreeSet::from(["a".to_owned()]),
@@ -144,7 +147,7 @@ fn found(target: Result<(Box<v1::Routing>, String), v1::Error>) -> Input {
 fn every_input() -> Vec<Input> {
     let (state, _) = engine::start(
         5,
-        StartRun { work: Work::Plan(plan()), labels: BTreeMap::new(), parent: None },
+        StartRun { work: Work::Plan(plan()), labels: BTreeMap::new(), parent: None, lineage: None },
         Wall(5),
     )
     .unwrap();
@@ -235,6 +238,10 @@ fn every_input() -> Vec<Input> {
         Input::RunLoaded { run: run(54), load: 1, state: Ok(Some(Box::new(state.clone()))) },
         Input::RunLoaded { run: run(55), load: 2, state: Ok(None) },
         Input::RunLoaded { run: run(56), load: 3, state: Err(damage(56)) },
+        Input::ChildFound { child: run(57), number: 1, found: FoundRun::There(Box::new(state.clone())) },
+        Input::ChildFound { child: run(58), number: 2, found: FoundRun::Nowhere },
+        Input::ChildFound { child: run(59), number: 3, found: FoundRun::Unread },
+        Input::ChildFound { child: run(60), number: 4, found: FoundRun::Damaged(damage(60)) },
         Input::Sweep { shard: SHARD, retention: Box::new(retention) },
         Input::Swept { shard: SHARD },
         found(Ok((Box::new(routing), "sage".to_owned()))),
@@ -245,12 +252,13 @@ fn every_input() -> Vec<Input> {
 }
 
 /// The names of all inputs that can be written down.
-const NAMES: [&str; 30] = [
+const NAMES: [&str; 31] = [
     "accept transition",
     "answered",
     "ask",
     "cancel",
     "check agents",
+    "child found",
     "close browser",
     "commit failed",
     "committed",
@@ -306,6 +314,7 @@ fn name(input: &Input) -> Option<&'static str> {
                 | engine::Input::SessionTurn { .. }
                 | engine::Input::Answered { .. }
                 | engine::Input::Tick { .. }
+                | engine::Input::Child { .. }
                 | engine::Input::LimitExceeded { .. } => return None,
             },
             Request::AcceptTransition { .. } => "accept transition",
@@ -320,6 +329,7 @@ fn name(input: &Input) -> Option<&'static str> {
         Input::Recovered { .. } => "recovered",
         Input::RunLoaded { .. } => "run loaded",
         Input::SessionLoaded { .. } => "session loaded",
+        Input::ChildFound { .. } => "child found",
         Input::FoundDamaged(_) => "found damaged",
         Input::Sweep { .. } => "sweep",
         Input::Swept { .. } => "swept",

@@ -36,7 +36,7 @@ crash_points! {
 }
 
 /// The event kinds by their field numbers, in the order of the contract.
-pub const EVENT_KINDS: [(u32, &str); 36] = [
+pub const EVENT_KINDS: [(u32, &str); 39] = [
     (10, "run_accepted"),
     (11, "wave_started"),
     (12, "task_input_resolved"),
@@ -59,6 +59,9 @@ pub const EVENT_KINDS: [(u32, &str); 36] = [
     (29, "notice"),
     (30, "wave_decided"),
     (31, "question_revised"),
+    (32, "child_named"),
+    (33, "child_cancel_requested"),
+    (34, "child_ended"),
     (40, "ask_begun"),
     (41, "ask_routed"),
     (42, "transition_considered"),

@@ -102,16 +102,23 @@ impl Wire for Unreliable<'_> {
         if self.faults == 0 && self.usual == 0 {
             return Some(carried);
         }
-        let (shard, session) = match &carried {
-            Carried::ToCrew { shard, packet } => (*shard, packet.session),
-            Carried::ToShard { shard, packet } => (*shard, packet.session),
+        let session = match &carried {
+            Carried::ToCrew { shard, packet } => Some((*shard, packet.session)),
+            Carried::ToShard { shard, packet } => Some((*shard, packet.session)),
+            // No session joins two shards: each message is worth what it says.
+            Carried::Kin(_) => None,
         };
-        let (newest, lost) = self.sessions.entry(shard).or_default();
-        *newest = session.max(*newest);
-        let strikes = self.rng.per_mille(self.faults);
+        if let Some((shard, session)) = session {
+            let (newest, _) = self.sessions.entry(shard).or_default();
+            *newest = session.max(*newest);
+        }
+        // One that nothing follows for long is lost more often, so that it happens at all.
+        let strikes = self.rng.per_mille(if session.is_none() { self.faults * 20 } else { self.faults });
         match if strikes { self.rng.below(3) } else { usize::MAX } {
             0 => {
-                *lost = session;
+                if let Some((shard, session)) = session {
+                    self.sessions.entry(shard).or_default().1 = session;
+                }
                 return None;
             }
             1 => self.kept.push((self.rng.delay(self.usual, 3_000), true, carried.clone())),
@@ -235,11 +242,12 @@ impl World {
         core.handle_over(now, input, &mut wire, &mut self.daemon.outputs);
         for (delay, overtakes, carried) in wire.kept {
             let direction = match &carried {
-                Carried::ToCrew { shard, .. } => (*shard, true),
-                Carried::ToShard { shard, .. } => (*shard, false),
+                Carried::ToCrew { shard, .. } => Some((*shard, true)),
+                Carried::ToShard { shard, .. } => Some((*shard, false)),
+                Carried::Kin(_) => None,
             };
             let mut at = self.now + delay;
-            if !overtakes {
+            if let Some(direction) = direction.filter(|_| !overtakes) {
                 let last = self.daemon.arrives_at.entry(direction).or_default();
                 at = at.max(*last);
                 *last = at;
@@ -411,6 +419,12 @@ impl World {
                 self.after(delay, Action::ReadRun { run, load });
                 Ok(())
             }
+            Output::FindChild { child, number } => {
+                self.trace.fact(Fact::FindChild, child.0.as_u64_pair().1, number);
+                let delay = self.rng.delay(self.scenario.disk_usual, self.scenario.disk_worst);
+                self.after(delay, Action::FindRun { run: child, number });
+                Ok(())
+            }
             // The shard is being read again, and nothing is swept.
             Output::Sweep { .. } => Ok(()),
             // Written.
@@ -524,7 +538,9 @@ fn fact_of(input: &Input) -> (Fact, u64) {
         Input::Carried(carried) => match &**carried {
             Carried::ToCrew { shard, packet } => (Fact::ToCrew, u64::from(shard.0) << 32 | packet.number),
             Carried::ToShard { shard, packet } => (Fact::ToShard, u64::from(shard.0) << 32 | packet.number),
+            Carried::Kin(kin) => (Fact::Kin, kin.to().0.as_u64_pair().1),
         },
+        Input::ChildFound { child, .. } => (Fact::ChildFound, child.0.as_u64_pair().1),
         Input::Answered { run, .. } => (Fact::Answered, run.0.as_u64_pair().1),
         Input::Learn(_) => (Fact::Learn, 0),
         Input::Wake => (Fact::Wake, 0),

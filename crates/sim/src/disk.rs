@@ -365,6 +365,7 @@ impl World {
                 | Output::PutAgents(_)
                 | Output::LoadSession { .. }
                 | Output::LoadRun { .. }
+                | Output::FindChild { .. }
                 | Output::Query { .. }
                 | Output::ScriptOver { .. } => !all,
             };

@@ -53,6 +53,8 @@ invariants! {
     ScriptFailures: "Retry, recovery, going on and halting follow from the script's policy and from what was sent to the page.";
     NothingBegunWhileDraining: "A daemon that drains leases nothing.";
     SweepsAreAllowed: "Retention removes whole runs that have finished long enough ago, and sessions that nobody uses.";
+    ChildrenAreNamed: "A run that is a task is created after its parent's log has named it, for that attempt, and once.";
+    ChildrenHeardOnce: "A parent hears the end of each child once, as it was, and ends after that.";
     WavesInOrder: "A wave begins when the one before it has finished, and finishes when all of its tasks have settled.";
     PolicyOutcome: "Evaluations and outcomes equal a direct evaluation of the policy over the settled results.";
     AttemptsCounted: "Attempts are numbered without gaps and never exceed the retry policy.";

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use capataz_contracts::v1;
+use capataz_contracts::v1::child_run::Work as Child;
 use capataz_engine::{BROWSER_AGENT, Plan, StartRun, Work};
-use capataz_shard::SESSION_LABEL;
+use capataz_shard::{SESSION_LABEL, StartRequest, place, session_stream};
 use capataz_store::RunId;
 
 use crate::rng::Rng;
@@ -45,7 +46,7 @@ impl Template {
         if let Work::Ask(v1::Ask { session: Some(session), .. }) = &work {
             labels.insert(SESSION_LABEL.to_owned(), session.clone());
         }
-        let start = StartRun { work, labels, parent: None };
+        let start = StartRun { work, labels, parent: None, lineage: None };
         Self { start, agents, key: key.map(Bytes::from), digest: digest(number) }
     }
 
@@ -85,14 +86,39 @@ impl Template {
 }
 
 fn any_plan(rng: &mut Rng, scenario: &Scenario) -> (Work, BTreeSet<String>) {
-    let mut plan = plan(rng, scenario);
-    let mut agents: BTreeSet<String> =
-        plan.waves.iter().flat_map(|wave| &wave.tasks).map(|task| task.agent.clone()).collect();
+    let mut plan = plan(rng, scenario, 0);
     if Plan::materialise(&mut plan).is_err() {
         plan = smallest();
-        agents = BTreeSet::from([agent_name(0)]);
     }
-    (Work::Plan(plan), agents)
+    let start = StartRun { work: Work::Plan(plan), labels: BTreeMap::new(), parent: None, lineage: None };
+    let request = StartRequest::new(RunId::MIN, start);
+    (request.start.work, request.agents)
+}
+
+/// A run that is a task, down to the second level.
+fn child(rng: &mut Rng, scenario: &Scenario, depth: u32) -> v1::ChildRun {
+    let work = match rng.below(10) {
+        0..=1 => Child::Script(scripts::draw(rng, u64::from(depth))),
+        2..=4 => Child::Ask(v1::Ask { request_id: None, ..asks::draw(rng, scenario, u64::from(depth)) }),
+        _ => {
+            let mut plan = plan(rng, scenario, depth + 1);
+            plan.waves.truncate(1 + rng.below(2));
+            for wave in &mut plan.waves {
+                wave.tasks.truncate(2);
+            }
+            // What refers to a task that is not there any more is refused when the plan is checked.
+            for task in plan.waves.iter_mut().flat_map(|wave| &mut wave.tasks) {
+                task.input = None;
+            }
+            Child::Plan(plan)
+        }
+    };
+    let session = match &work {
+        Child::Ask(ask) => ask.session.as_deref(),
+        Child::Plan(_) | Child::Script(_) => None,
+    };
+    let place = session.map(|session| u32::from(place(session_stream(session))));
+    v1::ChildRun { work: Some(work), detached: rng.percent(20), place, ..v1::ChildRun::default() }
 }
 
 fn digest(number: u64) -> [u8; 32] {
@@ -115,12 +141,12 @@ fn smallest() -> v1::Plan {
     plan
 }
 
-fn plan(rng: &mut Rng, scenario: &Scenario) -> v1::Plan {
+fn plan(rng: &mut Rng, scenario: &Scenario, depth: u32) -> v1::Plan {
     let mut earlier: Vec<String> = Vec::new();
     let mut waves = Vec::new();
     for wave in 0..1 + rng.below(3) {
         let tasks: Vec<v1::Task> =
-            (0..1 + rng.below(4)).map(|index| task(rng, scenario, wave, index, &earlier)).collect();
+            (0..1 + rng.below(4)).map(|index| task(rng, scenario, depth, (wave, index), &earlier)).collect();
         earlier.extend(tasks.iter().map(|task| task.name.clone()));
         let policy = rng.percent(30).then(|| policy(rng));
         waves.push(v1::Wave { name: None, tasks, policy });
@@ -137,19 +163,27 @@ fn plan(rng: &mut Rng, scenario: &Scenario) -> v1::Plan {
     }
 }
 
-fn task(rng: &mut Rng, scenario: &Scenario, wave: usize, index: usize, earlier: &[String]) -> v1::Task {
+fn task(
+    rng: &mut Rng,
+    scenario: &Scenario,
+    depth: u32,
+    (wave, index): (usize, usize),
+    earlier: &[String],
+) -> v1::Task {
+    let run = (depth < 2 && rng.percent(12)).then(|| child(rng, scenario, depth));
     let agent =
         if rng.per_mille(5) { "agent-unknown".to_owned() } else { agent_name(rng.below(scenario.agents)) };
     let effect = if rng.percent(20) { v1::Effect::AtMostOnce } else { v1::Effect::AtLeastOnce };
     v1::Task {
         name: format!("w{wave}t{index}"),
-        agent,
-        input: input(rng, earlier),
+        agent: if run.is_some() { String::new() } else { agent },
+        input: if run.is_some() { None } else { input(rng, earlier) },
         critical: rng.percent(30),
         effect: Some(effect as i32),
         timeouts: rng.percent(30).then(|| timeouts(rng)),
         retry: rng.percent(30).then(|| retry(rng)),
         severity: rng.percent(10).then(|| i32::try_from(1 + rng.below(3)).unwrap_or(1)),
+        run,
     }
 }
 

@@ -7,8 +7,8 @@ use capataz_contracts::v1::{connect_request::Frame as Said, connect_response::Fr
 use capataz_crew::ConnectionId;
 use capataz_engine::session::SessionState;
 use capataz_engine::{QueryId, RunState};
-use capataz_shard::Found;
 use capataz_shard::driver::Carried;
+use capataz_shard::{Found, FoundRun};
 use capataz_store::{RunId, ShardId};
 
 use crate::client::Verdict;
@@ -45,6 +45,16 @@ pub enum Action {
         run: RunId,
         load: u64,
         state: Option<Box<RunState>>,
+    },
+    /// Somebody beside the shards' thread looks for a run.
+    FindRun {
+        run: RunId,
+        number: u64,
+    },
+    RunFound {
+        run: RunId,
+        number: u64,
+        found: Box<FoundRun>,
     },
     SessionRead {
         stream: RunId,

@@ -5,7 +5,7 @@ use capataz_contracts::v1;
 use capataz_engine::session::SessionState;
 use capataz_engine::{Query, QueryId};
 use capataz_shard::journal::{self, load_session};
-use capataz_shard::{Input, find};
+use capataz_shard::{FoundRun, Input, find};
 use capataz_store::RunId;
 use prost::Message;
 
@@ -50,6 +50,19 @@ impl World {
         };
         let delay = self.rng.delay(self.scenario.disk_usual, 12_000);
         self.after(delay, Action::RunRead { run, load, state });
+        Ok(())
+    }
+
+    /// A run is looked for in what is durable now.
+    pub(crate) fn find_run(&mut self, run: RunId, number: u64) -> Result<(), Violation> {
+        let found = if self.strikes(self.scenario.commit_faults / 4) {
+            self.line(|| format!("disk: run {run} cannot be looked for"));
+            FoundRun::Unread
+        } else {
+            journal::find(&self.disk.store, run)
+        };
+        let delay = self.rng.delay(self.scenario.disk_usual, 12_000);
+        self.after(delay, Action::RunFound { run, number, found: Box::new(found) });
         Ok(())
     }
 

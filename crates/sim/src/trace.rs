@@ -39,6 +39,9 @@ pub enum Fact {
     ToCrew,
     ToShard,
     FoundDamaged,
+    Kin,
+    FindChild,
+    ChildFound,
 }
 
 /// The trace of one run of a world.

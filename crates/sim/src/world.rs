@@ -179,6 +179,10 @@ impl World {
             Action::RunRead { run, load, state } if alive => {
                 self.deliver(Input::RunLoaded { run, load, state: Ok(state) })
             }
+            Action::FindRun { run, number } if alive => self.find_run(run, number),
+            Action::RunFound { run, number, found } if alive => {
+                self.deliver(Input::ChildFound { child: run, number, found: *found })
+            }
             Action::Carried(carried) if alive => self.carried(carried),
             Action::Wake
             | Action::Carried(_)
@@ -190,7 +194,9 @@ impl World {
             | Action::ReadSession { .. }
             | Action::SessionRead { .. }
             | Action::ReadRun { .. }
-            | Action::RunRead { .. } => Ok(()),
+            | Action::RunRead { .. }
+            | Action::FindRun { .. }
+            | Action::RunFound { .. } => Ok(()),
             Action::SetClock => {
                 self.set_clock();
                 Ok(())

@@ -105,6 +105,9 @@ pub struct ListArgs {
     /// succeeded, succeeded_with_failures, failed, cancelled or blocked
     #[arg(long, value_parser = outcome)]
     pub outcome: Option<v1::RunOutcome>,
+    /// Only runs that tasks of this run are, or have started
+    #[arg(long, value_name = "RUN")]
+    pub parent: Option<String>,
     /// Maximum number of runs
     #[arg(long, short = 'n', default_value_t = 50, value_name = "N")]
     pub limit: u32,

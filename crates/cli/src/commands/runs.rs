@@ -35,6 +35,10 @@ pub async fn runs(command: RunsCommand, global: &Global, out: &mut Output) -> Ou
 async fn list(daemon: &Daemon, args: ListArgs, out: &mut Output) -> Outcome {
     let mut runs: Vec<v1::Run> = Vec::new();
     let mut page_token = args.page_token;
+    let parent = match &args.parent {
+        Some(parent) => Some(fetch::run_id(daemon, parent).await?),
+        None => None,
+    };
     loop {
         let left = args.limit.saturating_sub(u32::try_from(runs.len()).unwrap_or(u32::MAX));
         if left == 0 {
@@ -47,6 +51,7 @@ async fn list(daemon: &Daemon, args: ListArgs, out: &mut Output) -> Outcome {
             kind: None,
             page_size: left.min(PAGE),
             page_token,
+            parent: parent.clone(),
         };
         let page = daemon.client.list_runs(request).await.map_err(|error| daemon.failure(error))?;
         runs.extend(page.runs);

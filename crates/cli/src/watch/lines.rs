@@ -142,6 +142,19 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
             let text = fill(template, &[&leased.attempt.to_string(), &leased.worker]);
             of_task(leased.wave, leased.task, text, Tone::Plain, Steps)
         }
+        Body::ChildNamed(named) => {
+            let text = fill(texts.child_named, &[&named.attempt.to_string(), &named.run_id]);
+            of_task(named.wave, named.task, text, Tone::Plain, Steps)
+        }
+        Body::ChildCancelRequested(cancel) => {
+            let text = fill(texts.cancel_requested, &[cancel_reason(cancel.reason())]);
+            of_task(cancel.wave, cancel.task, text, Tone::Warning, Steps)
+        }
+        Body::ChildEnded(ended) => {
+            let outcome = ended.outcome.map_or("-", |_| outcome_name(ended.outcome()));
+            let text = fill(texts.child_ended, &[&ended.run_id, outcome]);
+            of_task(ended.wave, ended.task, text, Tone::Faint, Everything)
+        }
         Body::TaskLeaseLost(lost) => {
             let text = fill(texts.lease_lost, &[loss(lost.reason()), &(words().ordinal)(lost.losses.into())]);
             of_task(lost.wave, lost.task, text, Tone::Warning, Results)

@@ -118,6 +118,19 @@ impl Run {
                 task.step = Step::Running { since_ms: event.at_ms };
                 task.progress = (None, None);
             }),
+            Body::ChildNamed(named) => self.update(named.wave, named.task, |task| {
+                task.resumed = false;
+                task.attempt = named.attempt;
+                task.step = Step::Running { since_ms: event.at_ms };
+                task.progress = (None, None);
+            }),
+            Body::ChildCancelRequested(cancel) => self.update(cancel.wave, cancel.task, |task| {
+                if let Step::Running { since_ms } = task.step {
+                    task.step = Step::Stopping { since_ms };
+                }
+            }),
+            // What it means follows.
+            Body::ChildEnded(_) => {}
             Body::TaskLeaseLost(lost) => self.update(lost.wave, lost.task, |task| task.step = Step::Queued),
             Body::TaskAttemptFailed(failed) => self.update(failed.wave, failed.task, |task| {
                 task.step = Step::Retrying { at_ms: failed.retry_at_ms };

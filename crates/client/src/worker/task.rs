@@ -87,6 +87,8 @@ impl Task {
             run_id: self.run_id().to_owned(),
             task: self.name().to_owned(),
             lease: self.0.lease.lease,
+            activation: self.0.assignment.activation,
+            attempt: self.0.assignment.attempt,
         }
     }
 

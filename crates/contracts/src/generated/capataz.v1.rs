@@ -3300,13 +3300,13 @@ pub struct Wave {
     #[prost(message, optional, tag = "3")]
     pub policy: ::core::option::Option<AggregationPolicy>,
 }
-/// A piece of work for one agent.
+/// A piece of work for one agent, or a run of its own.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Task {
     /// Unique in the plan; letters, digits, `.`, `_`, `-`; 1 to 128 characters.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
-    /// Name of the agent that does the work.
+    /// Name of the agent that does the work; empty where the task is a run.
     #[prost(string, tag = "2")]
     pub agent: ::prost::alloc::string::String,
     /// JSON inputs may hold `${tasks.NAME.output}` and `${tasks.NAME.output.a.b.0}`, NAME being a task of an earlier wave.
@@ -3327,6 +3327,46 @@ pub struct Task {
     /// Severity of any failure of this task, instead of the one that its code has.
     #[prost(enumeration = "Severity", optional, tag = "8")]
     pub severity: ::core::option::Option<i32>,
+    /// The run that the task is, instead of an agent's work.
+    #[prost(message, optional, tag = "9")]
+    pub run: ::core::option::Option<ChildRun>,
+}
+/// A run that is the task of another one, its parent. It is created when the task begins, holds no slot of any worker while
+/// the parent waits, and its result (RunResult, as JSON) is the task's output.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ChildRun {
+    /// Labels of the run, by their keys; as in StartRunRequest.
+    #[prost(btree_map = "string, string", tag = "4")]
+    pub labels: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    /// The task is done as soon as the run is there, with `{"run_id": …}` as its output. The run goes on whatever becomes of
+    /// its parent.
+    #[prost(bool, tag = "5")]
+    pub detached: bool,
+    /// The last eight bits of the run's id, where its session decides them; absent where they are drawn.
+    #[prost(uint32, optional, tag = "6")]
+    pub place: ::core::option::Option<u32>,
+    /// What the run is to do.
+    #[prost(oneof = "child_run::Work", tags = "1, 2, 3")]
+    pub work: ::core::option::Option<child_run::Work>,
+}
+/// Nested message and enum types in `ChildRun`.
+pub mod child_run {
+    /// What the run is to do.
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Work {
+        /// Waves of tasks. Those of the first wave that have no input get the task's own.
+        #[prost(message, tag = "1")]
+        Plan(super::Plan),
+        /// A text for a spec. Where it is empty, it is the task's input, which is then a text.
+        #[prost(message, tag = "2")]
+        Ask(super::Ask),
+        /// Actions of a browser; the task has no input then.
+        #[prost(message, tag = "3")]
+        Script(super::Script),
+    }
 }
 /// What a piece of work used of models. The daemon keeps it with the task's result and adds nothing up.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3355,7 +3395,7 @@ pub struct Cost {
     #[prost(string, tag = "2")]
     pub currency: ::prost::alloc::string::String,
 }
-/// The parent of a run that a task of another run started.
+/// The parent of a run: the attempt of a task of another run that it belongs to. It never belongs to a lease.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ParentRef {
     /// The run, a UUID.
@@ -3364,9 +3404,40 @@ pub struct ParentRef {
     /// Name of the task.
     #[prost(string, tag = "2")]
     pub task: ::prost::alloc::string::String,
-    /// The lease under which it ran.
+    /// The lease of the worker that started the run for its task, for information; 0 for a run that is a task.
     #[prost(uint64, tag = "3")]
     pub lease: u64,
+    /// Which life of the task, from 1; 0 where nobody said.
+    #[prost(uint32, tag = "4")]
+    pub activation: u32,
+    /// Which attempt of that life, from 1; 0 where nobody said.
+    #[prost(uint32, tag = "5")]
+    pub attempt: u32,
+}
+/// A run that belongs to a task of another run, as its parent knows it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ChildView {
+    /// The child, a UUID.
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+    /// Name of the parent's task.
+    #[prost(string, tag = "2")]
+    pub task: ::prost::alloc::string::String,
+    /// Which life of the task, from 1; 0 where nobody said.
+    #[prost(uint32, tag = "3")]
+    pub activation: u32,
+    /// Which attempt of that life, from 1; 0 where nobody said.
+    #[prost(uint32, tag = "4")]
+    pub attempt: u32,
+    /// What the child does.
+    #[prost(enumeration = "RunKind", tag = "5")]
+    pub kind: i32,
+    /// Where the child stands.
+    #[prost(enumeration = "RunStatus", tag = "6")]
+    pub status: i32,
+    /// How it ended; absent until then.
+    #[prost(enumeration = "RunOutcome", optional, tag = "7")]
+    pub outcome: ::core::option::Option<i32>,
 }
 /// A run as it stands; read models hold no payloads.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3435,6 +3506,9 @@ pub struct Run {
     /// for such a run fails with LOG_DAMAGED.
     #[prost(message, optional, tag = "20")]
     pub quarantine: ::core::option::Option<Quarantine>,
+    /// Runs whose parent this one is, oldest first, at most 100; empty in a list of runs and in a summary.
+    #[prost(message, repeated, tag = "21")]
+    pub children: ::prost::alloc::vec::Vec<ChildView>,
 }
 /// Why a run is not worked on. It is no event of the run, and can be taken back.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3528,6 +3602,9 @@ pub struct TaskView {
     /// What the work used of models, as its worker says; absent where it says nothing.
     #[prost(message, optional, tag = "18")]
     pub usage: ::core::option::Option<Usage>,
+    /// The run that the task is now, or was last, a UUID; absent where the task is no run.
+    #[prost(string, optional, tag = "19")]
+    pub child: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// One step of a task's lifecycle.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4040,7 +4117,7 @@ pub struct Event {
     pub elapsed_ms: i64,
     #[prost(
         oneof = "event::Body",
-        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 31, 25, 26, 27, 28, 29, 30, 40, 41, 42, 50, 51, 52, 60, 61, 62, 63, 64, 65, 66, 67"
+        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 31, 32, 33, 34, 25, 26, 27, 28, 29, 30, 40, 41, 42, 50, 51, 52, 60, 61, 62, 63, 64, 65, 66, 67"
     )]
     pub body: ::core::option::Option<event::Body>,
 }
@@ -4096,6 +4173,15 @@ pub mod event {
         /// An open question has changed.
         #[prost(message, tag = "31")]
         QuestionRevised(super::QuestionRevised),
+        /// A task that is a run has begun.
+        #[prost(message, tag = "32")]
+        ChildNamed(super::ChildNamed),
+        /// A child is to end.
+        #[prost(message, tag = "33")]
+        ChildCancelRequested(super::ChildCancelRequested),
+        /// A child has ended.
+        #[prost(message, tag = "34")]
+        ChildEnded(super::ChildEnded),
         /// The run pauses.
         #[prost(message, tag = "25")]
         RunPaused(super::RunPaused),
@@ -4173,6 +4259,9 @@ pub struct RunAccepted {
     /// The task of another run that started this one.
     #[prost(message, optional, tag = "4")]
     pub parent: ::core::option::Option<ParentRef>,
+    /// What the run has of its ancestors; absent where it has none.
+    #[prost(message, optional, tag = "7")]
+    pub lineage: ::core::option::Option<Lineage>,
     /// What the run is to do.
     #[prost(oneof = "run_accepted::Work", tags = "2, 5, 6")]
     pub work: ::core::option::Option<run_accepted::Work>,
@@ -4192,6 +4281,83 @@ pub mod run_accepted {
         #[prost(message, tag = "6")]
         Script(super::Script),
     }
+}
+/// What a run has of its ancestors.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Lineage {
+    /// How many there are, at most 64.
+    #[prost(uint32, tag = "1")]
+    pub depth: u32,
+    /// Sessions in which one of them has its turn: the run must not wait for a turn there.
+    #[prost(string, repeated, tag = "2")]
+    pub sessions: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// A task that is a run has begun: its child has a name, under which it is created after this.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ChildNamed {
+    /// Place of the wave in the run, from 0.
+    #[prost(uint32, tag = "1")]
+    pub wave: u32,
+    /// Place of the task in the wave, from 0.
+    #[prost(uint32, tag = "2")]
+    pub task: u32,
+    /// Number of the attempt, from 1.
+    #[prost(uint32, tag = "3")]
+    pub attempt: u32,
+    /// The child, a UUID.
+    #[prost(string, tag = "4")]
+    pub run_id: ::prost::alloc::string::String,
+    /// When the task's time is over, in Unix milliseconds; absent where an earlier attempt has said so.
+    #[prost(int64, optional, tag = "5")]
+    pub deadline_ms: ::core::option::Option<i64>,
+    /// The same in milliseconds from this event.
+    #[prost(int64, optional, tag = "6")]
+    pub deadline_in_ms: ::core::option::Option<i64>,
+    /// How long before the deadline TIMEOUT_IMMINENT is given, in milliseconds; absent where it is never given.
+    #[prost(int64, optional, tag = "7")]
+    pub warn_before_ms: ::core::option::Option<i64>,
+    /// When the attempt's time is over, in Unix milliseconds; absent where attempts have no limit of their own.
+    #[prost(int64, optional, tag = "8")]
+    pub attempt_deadline_ms: ::core::option::Option<i64>,
+    /// The same in milliseconds from this event.
+    #[prost(int64, optional, tag = "9")]
+    pub attempt_deadline_in_ms: ::core::option::Option<i64>,
+}
+/// A child is to end. Its task ends when the child has.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ChildCancelRequested {
+    /// Place of the wave in the run, from 0.
+    #[prost(uint32, tag = "1")]
+    pub wave: u32,
+    /// Place of the task in the wave, from 0.
+    #[prost(uint32, tag = "2")]
+    pub task: u32,
+    /// The child, a UUID.
+    #[prost(string, tag = "3")]
+    pub run_id: ::prost::alloc::string::String,
+    /// Why it is no longer wanted.
+    #[prost(enumeration = "CancelReason", tag = "4")]
+    pub reason: i32,
+    /// Its workers are not waited for.
+    #[prost(bool, tag = "5")]
+    pub force: bool,
+}
+/// A child has ended, or is there and detached. The parent hears it exactly once; the task's end, or its next attempt,
+/// follows in the same append.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ChildEnded {
+    /// Place of the wave in the run, from 0.
+    #[prost(uint32, tag = "1")]
+    pub wave: u32,
+    /// Place of the task in the wave, from 0.
+    #[prost(uint32, tag = "2")]
+    pub task: u32,
+    /// The child, a UUID.
+    #[prost(string, tag = "3")]
+    pub run_id: ::prost::alloc::string::String,
+    /// How it ended; absent where it is detached and goes on, and where nobody knows any more.
+    #[prost(enumeration = "RunOutcome", optional, tag = "4")]
+    pub outcome: ::core::option::Option<i32>,
 }
 /// Every task of the wave is in its agent's queue (INIT). What a task may wait for a worker, the plan says.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -7910,7 +8076,7 @@ pub struct StartRunRequest {
     /// 1 to 256 bytes; kept for 24 hours after the run's end.
     #[prost(string, optional, tag = "3")]
     pub idempotency_key: ::core::option::Option<::prost::alloc::string::String>,
-    /// The task of another run that starts this one. Recorded, not checked.
+    /// The task of another run that starts this one. The run must be there; the child goes on whatever becomes of it.
     #[prost(message, optional, tag = "4")]
     pub parent: ::core::option::Option<ParentRef>,
     /// What the run is to do. Exactly one of them is given; it decides the kind of the run.
@@ -8128,6 +8294,9 @@ pub struct ListRunsRequest {
     /// `next_page_token` of the page before; empty for the first page.
     #[prost(string, tag = "6")]
     pub page_token: ::prost::alloc::string::String,
+    /// Runs whose parent this run is, a UUID.
+    #[prost(string, optional, tag = "7")]
+    pub parent: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// A page of runs.
 #[derive(Clone, PartialEq, ::prost::Message)]

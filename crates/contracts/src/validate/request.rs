@@ -48,6 +48,11 @@ pub fn header(
             format!("an idempotency key has 1 to {IDEMPOTENCY_KEY_MAX_BYTES} bytes, not {}", key.len());
         violations.push(&path.key("idempotency_key"), "length", message);
     }
+    labels_of_others(labels, path, violations);
+}
+
+/// Labels that somebody else than the daemon gives.
+pub fn labels_of_others(labels: &BTreeMap<String, String>, path: &Path<'_>, violations: &mut Violations) {
     let path = &path.key("labels");
     check_labels(labels, path, violations);
     for key in labels.keys().filter(|key| key.starts_with(RESERVED)) {

@@ -35,7 +35,7 @@ impl Log {
         let wave = v1::Wave { tasks: vec![task], ..Default::default() };
         let mut plan = v1::Plan { name: "p".to_owned(), waves: vec![wave], ..Default::default() };
         Plan::materialise(&mut plan).unwrap();
-        let work = StartRun { work: Work::Plan(plan), labels: BTreeMap::new(), parent: None };
+        let work = StartRun { work: Work::Plan(plan), labels: BTreeMap::new(), parent: None, lineage: None };
         let (state, decision) = start(run.0.as_u64_pair().1, work, Wall(1)).unwrap();
         let create = Create {
             kind: 1,

@@ -13,7 +13,6 @@ use capataz_engine::Input;
 use capataz_executor::dsl;
 use capataz_hosts::browsers::{Browsers, Handle, StateError};
 use capataz_runtime::Runtime;
-use capataz_store::RunId;
 use tonic::{Code, Request, Response, Status};
 
 use super::follow::follow;
@@ -273,12 +272,11 @@ fn unreadable(error: &std::io::Error) -> Status {
 }
 
 /// A script as it is started: checked by every rule, with every default filled in.
-pub(super) fn prepare_script(script: &mut v1::Script, run: RunId) -> Result<(), Status> {
+pub(super) fn prepare_script(script: &mut v1::Script) -> Result<(), Status> {
     let violations = dsl::check_script(script);
     if !violations.is_empty() {
         return Err(status::invalid_script(&violations));
     }
     dsl::materialise(script);
-    script.run_id = run.to_string();
     Ok(())
 }

@@ -48,7 +48,27 @@ impl Runs {
     }
 
     async fn prepare(&self, request: v1::StartRunRequest, wait: bool) -> Result<StartRequest, Status> {
-        starts::prepare(&self.specs, &self.browsers, request, wait).await
+        let mut start = starts::prepare(&self.specs, &self.browsers, request, wait).await?;
+        if let Some(parent) = &start.start.parent {
+            start.start.lineage = Some(self.lineage(parent).await?);
+            starts::refuse_held_session(&start)?;
+        }
+        Ok(start)
+    }
+
+    /// What a run has of its ancestors that somebody starts for a task of another run.
+    async fn lineage(&self, parent: &v1::ParentRef) -> Result<v1::Lineage, Status> {
+        let Ok(run) = parent.run_id.parse() else {
+            let message = format!("{:?} is not a run id", parent.run_id);
+            return Err(status::invalid_field("parent.run_id", "uuid", message));
+        };
+        self.whole(run).await?;
+        let (runtime, folds, parent) = (self.runtime.clone(), Arc::clone(&self.folds), parent.clone());
+        blocking(move || {
+            let state = folds.get(run).map_err(|error| unreadable(&runtime, &error))?;
+            starts::lineage(&state, &parent)
+        })
+        .await
     }
 
     pub(super) async fn start(&self, request: v1::StartRunRequest) -> Result<(RunId, bool), Status> {

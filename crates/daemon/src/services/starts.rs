@@ -1,13 +1,12 @@
 //! Starts of runs: what is asked for is validated, its defaults are filled in, and its run gets an id.
 
-use std::collections::BTreeSet;
-
+use capataz_contracts::v1::child_run::Work as Child;
 use capataz_contracts::v1::start_run_request::Work as Asked;
 use capataz_contracts::validate::{self, PlanLimits};
 use capataz_contracts::{Violation, canonical, v1};
-use capataz_engine::{BROWSER_AGENT, Plan, StartRun, Work};
+use capataz_engine::{BROWSER_AGENT, MAX_DEPTH, Plan, RunState, StartRun, Work};
 use capataz_hosts::browsers::Browsers;
-use capataz_shard::{SESSION_LABEL, StartRequest, blob_hash, run_id};
+use capataz_shard::{StartRequest, place, run_id, session_stream};
 use capataz_store::{IdempotencyKey, RunId};
 use prost::Message;
 use tonic::{Code, Status};
@@ -29,133 +28,134 @@ pub(super) async fn prepare(
     wait: bool,
 ) -> Result<StartRequest, Status> {
     let start = parse(request, wait)?;
-    if matches!(start.start.work, Work::Script(_)) {
+    if start.agents.contains(BROWSER_AGENT) {
         browsers.ready().await.map_err(|error| {
             status::status(Code::FailedPrecondition, "BROWSER_NOT_FOUND", error.to_string())
         })?;
     }
-    if let Work::Ask(ask) = &start.start.work {
-        let router = specs.current();
-        let catalogue = router.catalogue();
-        if catalogue.specs().is_empty() {
-            return Err(status::no_specs());
-        }
-        if let Some(spec) = ask.spec.as_deref().filter(|spec| catalogue.find(spec).is_none()) {
-            let known = catalogue.specs().iter().map(|spec| spec.id.as_str());
-            return Err(status::spec_not_found(spec, known));
-        }
-    }
+    check_specs(specs, &asks_of(&start.start.work))?;
     Ok(start)
 }
 
-fn parse(mut request: v1::StartRunRequest, wait: bool) -> Result<StartRequest, Status> {
-    let violations = validate::start_run(&request, &PlanLimits::default());
-    let canonical = request.idempotency_key.as_ref().map(|_| canonical(&request));
-    match request.work.take() {
-        Some(Asked::Plan(plan)) => prepare_plan(request, plan, violations, canonical.as_deref(), wait),
-        Some(Asked::Ask(ask)) => prepare_ask(request, ask, &violations, canonical.as_deref(), wait),
-        Some(Asked::Script(script)) => {
-            prepare_script(request, *script, &violations, canonical.as_deref(), wait)
+/// The specs that these asks name exist.
+fn check_specs(specs: &Specs, asks: &[&v1::Ask]) -> Result<(), Status> {
+    if asks.is_empty() {
+        return Ok(());
+    }
+    let router = specs.current();
+    let catalogue = router.catalogue();
+    if catalogue.specs().is_empty() {
+        return Err(status::no_specs());
+    }
+    let mut named = asks.iter().filter_map(|ask| ask.spec.as_deref());
+    match named.find(|spec| catalogue.find(spec).is_none()) {
+        Some(spec) => {
+            let known = catalogue.specs().iter().map(|spec| spec.id.as_str());
+            Err(status::spec_not_found(spec, known))
         }
-        None => Err(status::invalid(&violations)),
+        None => Ok(()),
     }
 }
 
-fn prepare_plan(
-    request: v1::StartRunRequest,
-    mut plan: v1::Plan,
-    mut violations: Vec<Violation>,
-    canonical: Option<&[u8]>,
-    wait: bool,
-) -> Result<StartRequest, Status> {
-    let of_policies = materialise(&mut plan);
-    add(&mut violations, of_policies.into_iter().map(|violation| violation.under("plan")).collect());
-    if !violations.is_empty() {
-        return Err(status::invalid(&violations));
+/// The ask that a run is, or those among its tasks, at any depth.
+fn asks_of(work: &Work) -> Vec<&v1::Ask> {
+    let mut asks = Vec::new();
+    match work {
+        Work::Ask(ask) => asks.push(ask),
+        Work::Plan(plan) => asks_of_plan(plan, &mut asks),
+        Work::Script(_) => {}
     }
-    let tasks = plan.waves.iter().flat_map(|wave| &wave.tasks);
-    let agents: BTreeSet<String> = tasks.clone().map(|task| task.agent.clone()).collect();
-    let blobs = tasks.filter_map(|task| match &task.input.as_ref()?.data {
-        Some(v1::payload::Data::Blob(blob)) => blob_hash(blob),
-        _ => None,
-    });
-    let blobs = blobs.collect();
-    let key = key_of(request.idempotency_key, canonical);
-    Ok(StartRequest {
-        run: new_run(None, key.as_ref()),
-        agents,
-        commands: plan.commands.clone(),
-        resources: plan.resources.clone(),
-        start: StartRun { work: Work::Plan(plan), labels: request.labels, parent: request.parent },
-        session: None,
-        key,
-        wait,
-        blobs,
-    })
+    asks
 }
 
-fn prepare_ask(
-    mut request: v1::StartRunRequest,
-    mut ask: v1::Ask,
-    violations: &[Violation],
-    canonical: Option<&[u8]>,
-    wait: bool,
-) -> Result<StartRequest, Status> {
-    if !violations.is_empty() {
-        return Err(status::invalid(violations));
+fn asks_of_plan<'p>(plan: &'p v1::Plan, asks: &mut Vec<&'p v1::Ask>) {
+    for run in plan.waves.iter().flat_map(|wave| &wave.tasks).filter_map(|task| task.run.as_ref()) {
+        match &run.work {
+            Some(Child::Ask(ask)) => asks.push(ask),
+            Some(Child::Plan(plan)) => asks_of_plan(plan, asks),
+            Some(Child::Script(_)) | None => {}
+        }
     }
-    let key = key_of(request.idempotency_key, canonical);
-    let run = new_run(ask.session.as_deref(), key.as_ref());
-    ask.request_id.get_or_insert_with(|| run.to_string());
-    if let Some(session) = &ask.session {
-        request.labels.insert(SESSION_LABEL.to_owned(), session.clone());
-    }
-    Ok(StartRequest {
-        run,
-        // Whether the agent of a spec is known is seen when the spec is called: another spec may answer instead.
-        agents: BTreeSet::new(),
-        commands: Vec::new(),
-        resources: Vec::new(),
-        session: ask.session.clone(),
-        start: StartRun { work: Work::Ask(ask), labels: request.labels, parent: request.parent },
-        key,
-        wait,
-        blobs: Vec::new(),
-    })
 }
 
-fn prepare_script(
-    request: v1::StartRunRequest,
-    mut script: v1::Script,
-    violations: &[Violation],
-    canonical: Option<&[u8]>,
-    wait: bool,
-) -> Result<StartRequest, Status> {
-    if !violations.is_empty() {
-        return Err(status::invalid(violations));
-    }
-    let key = key_of(request.idempotency_key, canonical);
-    let run = new_run(None, key.as_ref());
-    executor::prepare_script(&mut script, run)?;
-    Ok(StartRequest {
-        run,
-        agents: BTreeSet::from([BROWSER_AGENT.to_owned()]),
-        commands: Vec::new(),
-        resources: Vec::new(),
-        start: StartRun {
-            work: Work::Script(Box::new(script)),
-            labels: request.labels,
-            parent: request.parent,
-        },
-        session: None,
-        key,
-        wait,
-        blobs: Vec::new(),
-    })
+fn parse(mut request: v1::StartRunRequest, wait: bool) -> Result<StartRequest, Status> {
+    let mut violations = validate::start_run(&request, &PlanLimits::default());
+    let canonical = request.idempotency_key.as_ref().map(|_| canonical(&request));
+    let key = key_of(request.idempotency_key, canonical.as_deref());
+    let drawn = |session: Option<&str>| {
+        run_id(RunId(uuid::Uuid::now_v7()), session, key.as_ref().map(|key| &*key.key))
+    };
+    let (run, work) = match request.work.take() {
+        Some(Asked::Plan(mut plan)) => {
+            let of_policies = materialise(&mut plan);
+            let under_plan = of_policies.into_iter().map(|violation| violation.under("plan"));
+            add(&mut violations, under_plan.collect());
+            refuse(&violations)?;
+            prepare_children(&mut plan)?;
+            (drawn(None), Work::Plan(plan))
+        }
+        Some(Asked::Ask(mut ask)) => {
+            refuse(&violations)?;
+            let run = drawn(ask.session.as_deref());
+            ask.request_id.get_or_insert_with(|| run.to_string());
+            (run, Work::Ask(ask))
+        }
+        Some(Asked::Script(mut script)) => {
+            refuse(&violations)?;
+            let run = drawn(None);
+            executor::prepare_script(&mut script)?;
+            script.run_id = run.to_string();
+            (run, Work::Script(script))
+        }
+        None => return Err(status::invalid(&violations)),
+    };
+    let start = StartRun { work, labels: request.labels, parent: request.parent, lineage: None };
+    Ok(StartRequest { key, wait, ..StartRequest::new(run, start) })
 }
 
-fn new_run(session: Option<&str>, key: Option<&IdempotencyKey>) -> RunId {
-    run_id(RunId(uuid::Uuid::now_v7()), session, key.map(|key| &*key.key))
+fn refuse(violations: &[Violation]) -> Result<(), Status> {
+    if violations.is_empty() { Ok(()) } else { Err(status::invalid(violations)) }
+}
+
+/// Fills in what the runs among a plan's tasks need beside their policies.
+fn prepare_children(plan: &mut v1::Plan) -> Result<(), Status> {
+    for run in plan.waves.iter_mut().flat_map(|wave| &mut wave.tasks).filter_map(|task| task.run.as_mut()) {
+        match &mut run.work {
+            Some(Child::Plan(plan)) => prepare_children(plan)?,
+            Some(Child::Ask(ask)) => {
+                run.place = ask.session.as_deref().map(|session| u32::from(place(session_stream(session))));
+            }
+            Some(Child::Script(script)) => executor::prepare_script(script)?,
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+/// What a run has of its ancestors that somebody starts for a task of `parent`.
+pub(super) fn lineage(parent: &RunState, of: &v1::ParentRef) -> Result<v1::Lineage, Status> {
+    if parent.plan().find(&of.task).is_none() {
+        let message = format!("run {} has no task {:?}", of.run_id, of.task);
+        return Err(status::invalid_field("parent.task", "reference", message));
+    }
+    let lineage = parent.lineage_of_children();
+    if lineage.depth > MAX_DEPTH {
+        let message = format!("a run has at most {MAX_DEPTH} ancestors");
+        return Err(status::status(Code::FailedPrecondition, "CHILD_TOO_DEEP", message));
+    }
+    Ok(lineage)
+}
+
+/// Refuses an ask in a session in which an ancestor has its turn, and waits.
+pub(super) fn refuse_held_session(start: &StartRequest) -> Result<(), Status> {
+    let held = start.start.lineage.iter().flat_map(|lineage| &lineage.sessions);
+    match start.session.as_ref().filter(|session| held.into_iter().any(|held| held == *session)) {
+        Some(session) => {
+            let message = format!("an ancestor of the run has its turn in session {session:?}");
+            Err(status::status(Code::FailedPrecondition, "SESSION_HELD", message))
+        }
+        None => Ok(()),
+    }
 }
 
 fn key_of(key: Option<String>, canonical: Option<&[u8]>) -> Option<IdempotencyKey> {

@@ -4,7 +4,7 @@ use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::aggregation::ResultStatus;
 
 use super::turn::Turn;
-use super::{Refusal, cancel, references, settle};
+use super::{Refusal, cancel, child, references, settle};
 use crate::effect::Effect;
 use crate::fold::state::Phase;
 use crate::input::TaskRef;
@@ -53,7 +53,7 @@ pub(super) fn carry_out(turn: &mut Turn<'_>, steps: Vec<Step>) -> Result<bool, R
             Step::BeginWave(wave) => begin_wave(turn, wave)?,
             Step::Begin(body) => {
                 turn.emit(body);
-                enqueue_all(turn);
+                enqueue_all(turn)?;
                 goes_on = false;
             }
             Step::FailBegun(error) => {
@@ -92,18 +92,13 @@ fn begin_wave(turn: &mut Turn<'_>, wave: u32) -> Result<(), Refusal> {
     for (task, message) in unresolved {
         settle::fail_unresolved(turn, task, message)?;
     }
-    enqueue_all(turn);
-    Ok(())
+    enqueue_all(turn)
 }
 
-/// Puts every waiting task into the queue of its agent.
-fn enqueue_all(turn: &mut Turn<'_>) {
-    if turn.state.may_lease() {
-        let queued: Vec<TaskRef> = turn.state.queued().collect();
-        for task in queued {
-            turn.effect(Effect::Enqueue { task });
-        }
-    }
+/// Puts every waiting task into the queue of its agent, or begins the run that it is.
+fn enqueue_all(turn: &mut Turn<'_>) -> Result<(), Refusal> {
+    let queued: Vec<TaskRef> = turn.state.queued().collect();
+    queued.into_iter().try_for_each(|task| child::enqueue(turn, task))
 }
 
 fn finish(turn: &mut Turn<'_>, outcome: v1::RunOutcome, error: Option<v1::Error>) {

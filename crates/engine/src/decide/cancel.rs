@@ -4,7 +4,7 @@ use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::codes;
 
 use super::turn::Turn;
-use super::{Refusal, advance, settle};
+use super::{Refusal, advance, child, settle};
 use crate::effect::Effect;
 use crate::fold::activity::Step;
 use crate::fold::digest;
@@ -97,6 +97,7 @@ fn stop_tasks(turn: &mut Turn<'_>, reason: v1::CancelReason, force: bool) -> Res
     for task in unsettled {
         let Some(activity) = turn.state.activity(task) else { continue };
         match &activity.step {
+            Step::Child(_) => child::cancel(turn, task, reason, force),
             Step::Leased(lease) if !force => {
                 if lease.cancel.is_none() {
                     request_cancel(turn, task, reason);
@@ -114,9 +115,11 @@ fn cancel_now(turn: &mut Turn<'_>, task: TaskRef, reason: v1::CancelReason) -> R
     settle::settle_without_advance(turn, task, ending)
 }
 
-/// Asks the holder of the task's lease to stop.
+/// Asks the holder of the task's lease to stop, or the run that the task is.
 pub(super) fn request_cancel(turn: &mut Turn<'_>, task: TaskRef, reason: v1::CancelReason) {
-    let Some((lease, _)) = turn.state.lease_of(task) else { return };
+    let Some((lease, _)) = turn.state.lease_of(task) else {
+        return child::cancel(turn, task, reason, false);
+    };
     let grace_ms = super::lease::milliseconds(turn.state.plan.timeouts_of(task).grace());
     turn.emit(Body::TaskCancelRequested(v1::TaskCancelRequested {
         wave: task.wave,

@@ -28,6 +28,10 @@ pub(super) fn handle(turn: &mut Turn<'_>, name: &str, by_ms: i64, request_id: St
     if turn.state.stop_reason().is_some() {
         return Err(refused());
     }
+    // A child that was told to end cannot be told to go on.
+    if activity.child().is_some_and(|child| child.cancel.is_some()) {
+        return Err(refused());
+    }
     let cancel = activity.lease().and_then(|lease| lease.cancel);
     let withdrawn = match cancel.map(|cancel| cancel.reason) {
         None => false,

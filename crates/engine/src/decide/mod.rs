@@ -3,6 +3,7 @@
 mod advance;
 mod ask;
 mod cancel;
+mod child;
 mod extend;
 mod lease;
 mod lost;
@@ -28,6 +29,7 @@ use crate::input::Input;
 use crate::machine::Command;
 use turn::Turn;
 
+pub use child::{MAX_DEPTH, WantedChild, never_ends};
 pub use lease::mark_of;
 pub(crate) use settle::Ending;
 pub use start::{StartRun, Work, start};
@@ -120,6 +122,7 @@ fn dispatch(turn: &mut Turn<'_>, input: Input) -> Result<(), Refusal> {
         Input::Answered { query, answer } => machine::answered(turn, query, answer),
         Input::AgentAbsent { task } => lease::absent(turn, task),
         Input::Tick { observed } => tick::handle(turn, observed),
+        Input::Child { task, run_id, news } => child::handle(turn, task, &run_id, news),
         Input::LimitExceeded { limit } => cancel::limit_exceeded(turn, limit),
         Input::Cancel { reason, force, request_id } => cancel::handle(turn, reason, force, request_id),
         Input::Pause { request_id } => pause::pause(turn, request_id),

@@ -2,8 +2,8 @@
 
 use capataz_contracts::v1::{self, event::Body};
 
-use super::Refusal;
 use super::turn::Turn;
+use super::{Refusal, advance, child};
 use crate::effect::Effect;
 use crate::fold::digest;
 
@@ -23,13 +23,18 @@ pub(super) fn resume(turn: &mut Turn<'_>, request_id: String) -> Result<(), Refu
     }
     turn.refuse_finished()?;
     turn.emit_request(Body::RunResumed(v1::RunResumed { request_id }));
-    release(turn);
-    Ok(())
+    let settled = turn.state.settled;
+    release(turn)?;
+    // A child that cannot be has failed its task.
+    if turn.state.settled > settled { advance::advance(turn) } else { Ok(()) }
 }
 
-/// Lets queued tasks be leased again, if nothing else holds the run.
-pub(super) fn release(turn: &mut Turn<'_>) {
+/// Lets queued tasks be leased again, and begins those that are runs, if nothing else holds the run. Whoever calls this
+/// looks at the wave afterwards.
+pub(super) fn release(turn: &mut Turn<'_>) -> Result<(), Refusal> {
     if turn.state.may_lease() {
+        child::begin_all(turn)?;
         turn.effect(Effect::Release);
     }
+    Ok(())
 }

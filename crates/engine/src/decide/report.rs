@@ -176,7 +176,7 @@ pub(super) fn attempt_failed_as(
     let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
     let attempt = activity.attempt;
     let elapsed_ms = activity.elapsed_ms(turn.now.clock);
-    let duration_ms = activity.lease().map_or(0, |held| turn.now.clock.since(held.since));
+    let duration_ms = activity.at_work_since().map_or(0, |since| turn.now.clock.since(since));
     let retry = turn.state.plan.retry_of(task);
     let retry_after = error.retry_after_ms.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
     let draw = retry.jitters().then(|| jitter_draw(turn.state.seed, turn.next_seq()));
@@ -269,12 +269,17 @@ pub(super) fn stopped(
     }
 }
 
-/// A number in [0, 1) that differs from run to run and from event to event, and is the same in every replay.
-fn jitter_draw(seed: u64, seq: u64) -> f64 {
+/// Bits that differ from run to run and from event to event, and are the same in every replay.
+pub(super) fn mixed(seed: u64, seq: u64) -> u64 {
     let mut mixed = seed.wrapping_add(seq.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    mixed ^= mixed >> 31;
+    mixed ^ (mixed >> 31)
+}
+
+/// A number in [0, 1) that differs from run to run and from event to event, and is the same in every replay.
+fn jitter_draw(seed: u64, seq: u64) -> f64 {
+    let mixed = mixed(seed, seq);
     #[expect(clippy::cast_precision_loss, reason = "53 bits fit a double exactly")]
     let draw = (mixed >> 11) as f64 / (1u64 << 53) as f64;
     draw

@@ -108,7 +108,7 @@ pub(super) fn handle(
     if answer == ABORT {
         return cancel::abort(turn, error);
     }
-    pause::release(turn);
+    pause::release(turn)?;
     let Some(task) = task else { return advance::advance(turn) };
     let asking = turn.state.activity(task).is_some_and(|activity| matches!(activity.step, Step::Asking));
     if asking {

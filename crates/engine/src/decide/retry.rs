@@ -4,8 +4,7 @@ use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::lifecycle::TaskState;
 
 use super::turn::Turn;
-use super::{Refusal, advance, pause, references, settle};
-use crate::effect::Effect;
+use super::{Refusal, advance, child, pause, references, settle};
 use crate::fold::digest;
 use crate::fold::state::Phase;
 use crate::input::TaskRef;
@@ -37,7 +36,7 @@ pub(super) fn handle(turn: &mut Turn<'_>, name: &str, request_id: String) -> Res
             answer: "retry".to_owned(),
             ..v1::QuestionAnswered::default()
         }));
-        pause::release(turn);
+        pause::release(turn)?;
     }
     advance::advance(turn)
 }
@@ -57,8 +56,5 @@ pub(super) fn reactivate(turn: &mut Turn<'_>, task: TaskRef, request_id: String)
     {
         return settle::fail_unresolved(turn, task, message);
     }
-    if turn.state.may_lease() {
-        turn.effect(Effect::Enqueue { task });
-    }
-    Ok(())
+    child::enqueue(turn, task)
 }

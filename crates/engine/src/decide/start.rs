@@ -29,6 +29,9 @@ pub struct StartRun {
     pub labels: BTreeMap<String, String>,
     #[serde(with = "as_bytes::option")]
     pub parent: Option<v1::ParentRef>,
+    /// What it has of its ancestors; `None` where it has none.
+    #[serde(with = "as_bytes::option")]
+    pub lineage: Option<v1::Lineage>,
 }
 
 /// Starts a run: accepts it and begins its first wave, asks for its route, or opens its browser.
@@ -50,6 +53,7 @@ pub fn start(seed: u64, request: StartRun, now: Wall) -> Result<(RunState, Decis
             kind: kind.into(),
             labels: request.labels,
             parent: request.parent,
+            lineage: request.lineage,
             work: Some(work),
         })),
     };

@@ -7,8 +7,7 @@ use capataz_policy::severity::Severity;
 use capataz_policy::timeout;
 
 use super::turn::Turn;
-use super::{Refusal, cancel, machine, report, settle};
-use crate::effect::Effect;
+use super::{Refusal, cancel, child, machine, report, settle};
 use crate::fold::activity::Step;
 use crate::fold::state::{RunState, Timer, Timestamp};
 use crate::input::{Observed, TaskRef};
@@ -52,10 +51,7 @@ fn fire(
         }
         Timer::Retry => {
             turn.emit(Body::TaskRetryDue(v1::TaskRetryDue { wave: task.wave, task: task.task }));
-            if turn.state.may_lease() {
-                turn.effect(Effect::Enqueue { task });
-            }
-            Ok(())
+            child::enqueue(turn, task)
         }
         Timer::Imminent => {
             let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
@@ -75,7 +71,7 @@ fn fire(
         }
         Timer::Deadline => {
             let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
-            if matches!(activity.step, Step::Leased(_)) {
+            if matches!(activity.step, Step::Leased(_) | Step::Child(_)) {
                 cancel::request_cancel(turn, task, v1::CancelReason::Timeout);
                 return Ok(());
             }

@@ -34,6 +34,8 @@ pub struct Activity {
     #[serde(with = "as_bytes::option")]
     pub(crate) input: Option<v1::Payload>,
     pub(crate) end: Option<End>,
+    /// The run that the task is, or was last.
+    pub(crate) child: Option<String>,
     pub(crate) history: Vec<Transition>,
 }
 
@@ -51,6 +53,8 @@ pub(crate) enum Step {
     Queued { start_by: Option<Timestamp> },
     /// The answer of the lease's holder.
     Leased(Lease),
+    /// The end of the run that it is.
+    Child(Child),
     /// The time of its next attempt.
     Backoff { retry_at: Timestamp },
     /// A person's answer to what became of the lease.
@@ -67,6 +71,26 @@ pub(crate) struct Lease {
     pub(crate) since: Timestamp,
     pub(crate) attempt_deadline: Option<Timestamp>,
     pub(crate) cancel: Option<PendingCancel>,
+}
+
+/// A run that is a task.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Child {
+    pub(crate) run_id: String,
+    pub(crate) since: Timestamp,
+    pub(crate) attempt_deadline: Option<Timestamp>,
+    pub(crate) detached: bool,
+    pub(crate) cancel: Option<ChildCancel>,
+    /// Its end was heard. What that means follows in the same decision.
+    pub(crate) ended: bool,
+}
+
+/// The child was asked to end, and is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct ChildCancel {
+    #[serde(with = "crate::snapshot::number")]
+    pub(crate) reason: v1::CancelReason,
+    pub(crate) force: bool,
 }
 
 /// The holder was asked to stop, and is waited for until then.
@@ -112,6 +136,7 @@ impl Activity {
             attempts: Vec::new(),
             input: None,
             end: None,
+            child: None,
             history: vec![Transition { to: TaskState::Init, at }],
         }
     }
@@ -126,6 +151,23 @@ impl Activity {
     pub(crate) fn lease(&self) -> Option<&Lease> {
         match &self.step {
             Step::Leased(lease) => Some(lease),
+            _ => None,
+        }
+    }
+
+    /// The child whose end was not heard.
+    pub(crate) fn child(&self) -> Option<&Child> {
+        match &self.step {
+            Step::Child(child) if !child.ended => Some(child),
+            _ => None,
+        }
+    }
+
+    /// Since when the present attempt is at work.
+    pub(crate) fn at_work_since(&self) -> Option<Timestamp> {
+        match &self.step {
+            Step::Leased(lease) => Some(lease.since),
+            Step::Child(child) => Some(child.since),
             _ => None,
         }
     }

@@ -104,6 +104,7 @@ impl RunState {
             RUN,
             labels.sum(),
             optional(self.parent.as_ref()),
+            message(&self.lineage),
             self.plan.bytes(),
             self.machine.bytes(),
             self.phase.bytes(),
@@ -159,12 +160,14 @@ impl Activity {
         let steps = length(self.history.len()).saturating_mul(ENTRY);
         let lease = match &self.step {
             Step::Leased(Lease { worker, .. }) => text(worker),
+            Step::Child(child) => text(&child.run_id),
             Step::Queued { .. } | Step::Backoff { .. } | Step::Asking | Step::Settled => 0,
         };
         let parts = [
             ACTIVITY,
             steps,
             lease,
+            self.child.as_deref().map_or(0, text),
             messages(&self.attempts),
             optional(self.input.as_ref()),
             self.end.as_ref().map_or(0, End::bytes),

@@ -19,7 +19,7 @@ use capataz_policy::severity::Severity;
 
 use crate::input::TaskRef;
 use crate::machine::{Applied, Machine};
-use activity::{Activity, End, Lease, PendingCancel, Step};
+use activity::{Activity, Child, ChildCancel, End, Lease, PendingCancel, Step};
 use state::{AskedQuestion, CorruptLog, Moment, Phase, RunState, Timestamp, Wall, WaveState};
 use upcast::Upcaster;
 
@@ -73,6 +73,7 @@ impl RunState {
             upcaster,
             labels: accepted.labels,
             parent: accepted.parent,
+            lineage: accepted.lineage.unwrap_or_default(),
             phase: Phase::Running,
             paused: false,
             held_since: None,
@@ -217,6 +218,22 @@ impl RunState {
                 self.bytes.replace(before, asked.bytes());
                 self.update_hold(at.clock);
             }
+            Body::ChildNamed(event) => self.name_child(event, at)?,
+            Body::ChildCancelRequested(event) => {
+                let cancel = ChildCancel { reason: event.reason(), force: event.force };
+                self.change(task(event.wave, event.task), |activity| {
+                    if let Step::Child(child) = &mut activity.step {
+                        child.cancel = Some(cancel);
+                    }
+                })?;
+            }
+            Body::ChildEnded(event) => {
+                self.change(task(event.wave, event.task), |activity| {
+                    if let Step::Child(child) = &mut activity.step {
+                        child.ended = true;
+                    }
+                })?;
+            }
             Body::RunPaused(event) => {
                 self.paused = true;
                 self.remember_request(event.request_id, digest::PAUSE.to_owned());
@@ -355,6 +372,29 @@ impl RunState {
                 since: at.clock,
                 attempt_deadline: event.attempt_deadline_in_ms.map(|limit| at.clock.plus(limit)),
                 cancel: None,
+            });
+        })
+    }
+
+    fn name_child(&mut self, event: v1::ChildNamed, at: Moment) -> Option<()> {
+        let task = task(event.wave, event.task);
+        let detached = self.plan.task(task)?.child.as_ref()?.detached;
+        self.change(task, |activity| {
+            activity.enter(TaskState::Active, at.wall);
+            activity.attempt = event.attempt;
+            activity.started.get_or_insert(at);
+            if let Some((ahead, wall)) = event.deadline_in_ms.zip(event.deadline_ms) {
+                activity.deadline = Some(Moment { clock: at.clock.plus(ahead), wall: Wall(wall) });
+                activity.warn_before = event.warn_before_ms;
+            }
+            activity.child = Some(event.run_id.clone());
+            activity.step = Step::Child(Child {
+                run_id: event.run_id,
+                since: at.clock,
+                attempt_deadline: event.attempt_deadline_in_ms.map(|limit| at.clock.plus(limit)),
+                detached,
+                cancel: None,
+                ended: false,
             });
         })
     }

@@ -109,6 +109,8 @@ pub struct RunState {
     pub(crate) machine_timer: Option<Timestamp>,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) parent: Option<v1::ParentRef>,
+    /// What it has of its ancestors.
+    pub(crate) lineage: v1::Lineage,
     pub(crate) phase: Phase,
     pub(crate) paused: bool,
     /// The time since which no task is leased, because a user paused the run or a question is open.

@@ -5,7 +5,7 @@ use capataz_policy::aggregation::AggregationPolicy;
 use capataz_policy::retry::RetryPolicy;
 use capataz_policy::timeout::TimeoutPolicy;
 
-use super::Plan;
+use super::{CHILD_AGENT, Plan};
 
 impl Plan {
     /// Fills every default of `plan` in, so that the accepted event holds all that was decided, and checks the policies.
@@ -39,6 +39,15 @@ impl Plan {
                     let merged = merge_timeouts(own, &timeouts);
                     let parsed = TimeoutPolicy::from_proto(&merged, &path("timeouts"), &mut violations);
                     task.timeouts = Some(parsed.to_proto());
+                }
+                if let Some(run) = &mut task.run {
+                    CHILD_AGENT.clone_into(&mut task.agent);
+                    if let Some(v1::child_run::Work::Plan(plan)) = &mut run.work
+                        && let Err(of_child) = Self::materialise(plan)
+                    {
+                        let under = path("run.plan");
+                        violations.extend(of_child.into_iter().map(|violation| violation.under(&under)));
+                    }
                 }
                 if let Some(own) = &task.retry {
                     task.retry =

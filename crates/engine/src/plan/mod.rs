@@ -14,6 +14,9 @@ use capataz_policy::timeout::TimeoutPolicy;
 use crate::fold::bytes;
 use crate::input::TaskRef;
 
+/// What a task that is a run has instead of an agent's name.
+pub const CHILD_AGENT: &str = "capataz.run";
+
 /// Ordered waves of parallel tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
@@ -40,6 +43,8 @@ pub struct Task {
     pub critical: bool,
     pub at_most_once: bool,
     pub severity: Option<Severity>,
+    /// The run that the task is, instead of an agent's work.
+    pub child: Option<Box<v1::ChildRun>>,
     timeouts: Option<TimeoutPolicy>,
     retry: Option<RetryPolicy>,
 }
@@ -156,7 +161,7 @@ impl Plan {
     #[must_use]
     pub fn agents(&self) -> BTreeMap<&str, TaskRef> {
         let mut agents = BTreeMap::new();
-        for (reference, task) in self.references() {
+        for (reference, task) in self.references().filter(|(_, task)| task.child.is_none()) {
             agents.entry(task.agent.as_str()).or_insert(reference);
         }
         agents
@@ -183,11 +188,14 @@ impl Wave {
 }
 
 impl Task {
-    /// The length of its own policies, where it has any.
+    /// The length of its own policies, and of the run that it is, where it has any.
     pub(crate) fn policies_bytes(&self) -> u64 {
         let timeouts = self.timeouts.as_ref().map(TimeoutPolicy::to_proto);
         let retry = self.retry.as_ref().map(RetryPolicy::to_proto);
-        bytes::optional(timeouts.as_ref()).saturating_add(bytes::optional(retry.as_ref()))
+        let child = bytes::optional(self.child.as_deref());
+        bytes::optional(timeouts.as_ref())
+            .saturating_add(bytes::optional(retry.as_ref()))
+            .saturating_add(child)
     }
 
     fn recorded(task: v1::Task) -> Option<Self> {
@@ -207,6 +215,7 @@ impl Task {
             agent: task.agent,
             input: task.input,
             critical: task.critical,
+            child: task.run.map(Box::new),
             timeouts,
             retry,
         })
@@ -223,6 +232,7 @@ impl Task {
             timeouts: self.timeouts.as_ref().map(TimeoutPolicy::to_proto),
             retry: self.retry.as_ref().map(RetryPolicy::to_proto),
             severity: self.severity.map(|severity| severity.to_proto().into()),
+            run: self.child.as_deref().cloned(),
         }
     }
 }

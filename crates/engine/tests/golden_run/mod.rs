@@ -41,6 +41,7 @@ pub const STORIES: &[(&str, Story)] = &[
     ("plan", plan::log),
     ("plan-given-up", plan::log_of_one_that_is_given_up),
     ("plan-vouched-for", plan::log_of_one_that_is_vouched_for),
+    ("plan-of-runs", plan::log_of_runs),
     ("ask", ask::log),
     ("ask-stopped", ask::log_of_a_stopped_one),
     ("ask-unavailable", ask::log_of_an_unavailable_one),
@@ -105,12 +106,16 @@ impl<'a> Run<'a> {
     #[track_caller]
     fn start_at(seed: u64, work: Work, before: &'a Log, decisions: usize, now: i64) -> Self {
         let labels = BTreeMap::from([("team".to_owned(), "core".to_owned())]);
-        let parent =
-            Some(v1::ParentRef { run_id: "parent".to_owned(), task: "start-child".to_owned(), lease: 3 });
+        let parent = Some(v1::ParentRef {
+            run_id: "parent".to_owned(),
+            task: "start-child".to_owned(),
+            lease: 3,
+            ..v1::ParentRef::default()
+        });
         let mut log = Log::default();
         let state = if decisions == 0 {
-            let (state, decision) =
-                start(seed, StartRun { work, labels, parent }, Wall(now)).expect("the run starts");
+            let (state, decision) = start(seed, StartRun { work, labels, parent, lineage: None }, Wall(now))
+                .expect("the run starts");
             log.add(&decision.events);
             state
         } else {

@@ -1,7 +1,7 @@
 //! A plan: retries, a lost lease, refused results, questions, a pause, an extension, an early end, a cancel.
 
 use capataz_contracts::v1;
-use capataz_engine::{Answer, Input, Plan, Report, TaskRef, Work};
+use capataz_engine::{Answer, ChildNews, Input, Plan, Report, TaskRef, Work};
 
 use super::{Log, MINUTE, Run, SECOND, json};
 
@@ -85,6 +85,14 @@ impl Run<'_> {
         self.reports(name, lease, Report::Failed(error));
     }
 
+    /// Something is heard of the run that the task is.
+    #[track_caller]
+    fn hears(&mut self, name: &str, news: ChildNews) {
+        let task = self.at(name);
+        let run_id = self.state.child(task).expect("the task waits for its run").run.to_owned();
+        self.does(Input::Child { task, run_id, news });
+    }
+
     #[track_caller]
     fn loses(&mut self, name: &str, lease: u64) {
         self.loses_lease(self.at(name), lease, v1::LeaseLossReason::Silent);
@@ -146,6 +154,35 @@ pub fn log_of_one_that_is_vouched_for(seed: u64, before: &Log, decisions: usize)
     run.refuses(answer(&run, Some(1)));
     run.does(answer(&run, Some(2)));
     run.ends(v1::RunOutcome::Succeeded)
+}
+
+/// Tasks that are runs: one is tried twice, one is detached, and one is cancelled with its parent.
+pub fn log_of_runs(seed: u64, before: &Log, decisions: usize) -> Log {
+    let child = |name: &str, detached| {
+        let inner = v1::Wave { tasks: vec![task("inner")], ..v1::Wave::default() };
+        let inner = v1::Plan { name: "child".to_owned(), waves: vec![inner], ..v1::Plan::default() };
+        let work = Some(v1::child_run::Work::Plan(inner));
+        let run = v1::ChildRun { work, detached, ..v1::ChildRun::default() };
+        v1::Task { agent: String::new(), run: Some(run), ..task(name) }
+    };
+    let tasks = vec![child("again", false), child("goes-on", true), child("stops", false)];
+    let wave = v1::Wave { tasks, ..v1::Wave::default() };
+    let mut plan = v1::Plan { name: "of runs".to_owned(), waves: vec![wave], ..v1::Plan::default() };
+    Plan::materialise(&mut plan).expect("the plan is valid");
+    let mut run = Run::start(seed, Work::Plan(plan), before, decisions);
+    let error = v1::Error { code: "NETWORK_ERROR".to_owned(), ..v1::Error::default() };
+    run.hears("again", ended(v1::RunOutcome::Failed, Some(error)));
+    run.hears("goes-on", ChildNews::Started);
+    run.after(2 * SECOND);
+    run.hears("again", ended(v1::RunOutcome::Succeeded, None));
+    run.does(Input::Cancel { reason: "enough".to_owned(), force: false, request_id: "cancel".to_owned() });
+    run.after(MINUTE);
+    run.hears("stops", ended(v1::RunOutcome::Cancelled, None));
+    run.ends(v1::RunOutcome::Cancelled)
+}
+
+fn ended(outcome: v1::RunOutcome, error: Option<v1::Error>) -> ChildNews {
+    ChildNews::Ended { outcome: Some(outcome), error, output: Some(json("{\"run\":\"result\"}")) }
 }
 
 /// The answer that a task is done, and what it gave back, by somebody who has seen this revision of the question.

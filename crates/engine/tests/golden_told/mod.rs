@@ -164,6 +164,7 @@ fn effect_in_words(effect: &Effect) -> String {
         Effect::Query { asked: Query::Route { spec, reason }, .. } => {
             format!("route to {spec:?}, {reason:?}")
         }
+        Effect::Child { task } => format!("hear of the run of {task}"),
         Effect::Finish => "finish".to_owned(),
         other => panic!("{other:?} is never outstanding"),
     }

@@ -35,7 +35,7 @@ fn start(number: u128, name: &str, wait: bool) -> Input {
     Plan::materialise(&mut plan).unwrap();
     let request = StartRequest {
         run: run(number),
-        start: StartRun { work: Work::Plan(plan), labels: Default::default(), parent: None },
+        start: StartRun { work: Work::Plan(plan), labels: Default::default(), parent: None, lineage: None },
         session: None,
         agents: BTreeSet::new(),
         commands: Vec::new(),

@@ -8,6 +8,7 @@ use capataz_engine::TaskRef;
 use capataz_store::RunId;
 
 use super::ask::AskModel;
+use super::family::ChildModel;
 use super::script::{Kind, ScriptModel};
 use crate::invariant::{Invariant, Violation};
 
@@ -31,6 +32,10 @@ pub struct RunModel {
     /// Numbers of the events that carried requests out.
     pub requests: BTreeMap<String, u64>,
     pub leases: BTreeMap<u64, LeaseModel>,
+    /// Runs that are its tasks, by their ids.
+    pub children: BTreeMap<String, ChildModel>,
+    /// The run whose task it is.
+    pub parent: Option<RunId>,
     pub last_at: i64,
     /// Milliseconds since the run was accepted, by its own clock, at the newest event.
     pub elapsed: i64,
@@ -71,6 +76,12 @@ pub enum Step {
     #[default]
     Queued,
     Leased(u64),
+    /// Its run is at work.
+    Child,
+    /// The end of its run was heard.
+    Heard {
+        may_succeed: bool,
+    },
     Backoff,
     Asking,
     Settled,
@@ -147,6 +158,8 @@ impl RunModel {
             questions: BTreeMap::new(),
             requests: BTreeMap::new(),
             leases: BTreeMap::new(),
+            children: BTreeMap::new(),
+            parent: accepted.parent.and_then(|parent| parent.run_id.parse().ok()),
             last_at: event.at_ms,
             elapsed: 0,
             kind,
@@ -199,7 +212,7 @@ impl RunModel {
         let held = self.is_held() || self.ending.is_some();
         let tasks = self.waves.last().into_iter().flat_map(|wave| &wave.tasks);
         let mut at_work = tasks.map(|task| match task.step {
-            Step::Leased(_) => true,
+            Step::Leased(_) | Step::Child | Step::Heard { .. } => true,
             Step::Queued => !held,
             _ => false,
         });
@@ -251,6 +264,9 @@ impl RunModel {
             Body::QuestionAsked(event) => self.asked(event),
             Body::QuestionRevised(event) => self.revised(event),
             Body::QuestionAnswered(event) => self.answered(event),
+            Body::ChildNamed(event) => self.child_named(event),
+            Body::ChildCancelRequested(event) => self.child_cancelled(&event),
+            Body::ChildEnded(event) => self.child_ended(&event),
             Body::RunPaused(event) => {
                 self.paused = true;
                 self.request(event.request_id)

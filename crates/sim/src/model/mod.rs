@@ -6,6 +6,7 @@
 
 pub mod answers;
 mod ask;
+pub mod family;
 pub mod frames;
 pub mod log;
 mod page;
@@ -150,6 +151,7 @@ impl Model {
     }
 
     fn event(&mut self, run: RunId, event: v1::Event, bytes: Bytes) -> Result<(), Violation> {
+        self.check_family(run, event.body.as_ref())?;
         if let Some(session) = self.sessions.get_mut(&run) {
             return session.observe(event, bytes, &self.runs);
         }
@@ -233,7 +235,12 @@ impl Model {
             let allowed = match (self.runs.get_mut(&stream), self.sessions.remove(&stream)) {
                 (Some(run), _) => {
                     run.removed = true;
-                    run.finished.is_some() && run.last_at < finished_before
+                    let parent = run.parent.filter(|_| run.finished.is_some());
+                    let wanted = parent.and_then(|parent| self.runs.get(&parent)).is_some_and(|parent| {
+                        parent.awaited_children().any(|child| *child == stream.to_string())
+                    });
+                    let Some(run) = self.runs.get(&stream) else { continue };
+                    !wanted && run.finished.is_some() && run.last_at < finished_before
                 }
                 (None, Some(session)) => {
                     let of_it = |run: &&RunModel| {

@@ -60,8 +60,12 @@ impl RunModel {
                     Step::Leased(token) => self.leases.get(&token),
                     _ => None,
                 };
-                let unasked = self.may_fail_unasked(code);
-                let allowed = if success { vouched } else { may_fail_without_lease(code, live) || unasked };
+                let heard = matches!(step, Step::Heard { .. });
+                let may_succeed = vouched || step == Step::Heard { may_succeed: true };
+                let unasked = self.may_fail_unasked(code) || heard;
+                Invariant::ChildrenHeardOnce.check(step != Step::Child, || text.clone())?;
+                let allowed =
+                    if success { may_succeed } else { may_fail_without_lease(code, live) || unasked };
                 Invariant::SettledByLiveLease.check(allowed, || format!("{text}, {code}, {step:?}"))?;
             }
         }

@@ -49,7 +49,7 @@ impl RunModel {
         Ok(())
     }
 
-    fn max_attempts(&self, task: TaskRef) -> u32 {
+    pub(super) fn max_attempts(&self, task: TaskRef) -> u32 {
         let own = self.declared(task).and_then(|task| task.retry.as_ref());
         let most = own.or(self.plan.retry.as_ref()).and_then(|retry| retry.max_attempts).unwrap_or(3);
         if self.ask().is_some() { ATTEMPTS } else { most }
@@ -84,12 +84,16 @@ impl RunModel {
         let most = self.max_attempts(task);
         let text = self.at(format!("attempt {} of {most} of {task} failed", event.attempt));
         let model = self.in_work(task)?;
-        let Step::Leased(token) = model.step else { return Invariant::OneLiveLease.broken(text) };
+        let step = model.step;
+        let at_work = matches!(step, Step::Leased(_) | Step::Heard { .. });
+        Invariant::OneLiveLease.check(at_work, || text.clone())?;
         Invariant::AttemptsCounted.check(event.attempt == model.attempt && event.attempt < most, || text)?;
         model.attempt += 1;
         model.step = Step::Backoff;
         model.begun.clear();
-        self.end_lease(token, LeaseEnd::AttemptFailed);
+        if let Step::Leased(token) = step {
+            self.end_lease(token, LeaseEnd::AttemptFailed);
+        }
         self.call_ended(event.output.as_ref(), event.error.as_ref(), None)
     }
 

@@ -48,7 +48,7 @@ impl Asked {
             request_id: Some(ask.request_id.unwrap_or_else(|| "req-1".to_owned())),
             ..ask
         };
-        let request = StartRun { work: Work::Ask(ask), labels: BTreeMap::new(), parent: None };
+        let request = StartRun { work: Work::Ask(ask), labels: BTreeMap::new(), parent: None, lineage: None };
         let now = Timestamp(at);
         let (state, decision) = start(SEED, request, Wall(at)).expect("the ask starts");
         let mut ledger = Ledger::default();

@@ -33,7 +33,8 @@ impl Bench {
     #[track_caller]
     pub(super) fn start(mut plan: v1::Plan, small: bool) -> Self {
         Plan::materialise(&mut plan).expect("the plan is valid");
-        let request = StartRun { work: Work::Plan(plan), labels: BTreeMap::new(), parent: None };
+        let request =
+            StartRun { work: Work::Plan(plan), labels: BTreeMap::new(), parent: None, lineage: None };
         let now = Timestamp(START);
         let (state, decision) = start(SEED, request, Wall(START)).expect("the run starts");
         let mut ledger = Ledger::default();

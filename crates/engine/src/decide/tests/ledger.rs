@@ -31,6 +31,10 @@ pub(super) struct Ledger {
     settled: BTreeSet<(TaskRef, u32)>,
     results: BTreeMap<TaskRef, v1::TaskSettled>,
     live: BTreeMap<TaskRef, u64>,
+    /// Every child that was ever named; those whose end was not heard; the task of the last one that was heard.
+    named: BTreeSet<String>,
+    children: BTreeMap<TaskRef, String>,
+    heard: Option<TaskRef>,
     last_token: u64,
     queued: BTreeSet<TaskRef>,
     assigned: BTreeMap<TaskRef, u64>,
@@ -111,6 +115,7 @@ impl Ledger {
                 | Body::TaskExtended(_)
                 | Body::TaskReactivated(_)
                 | Body::QuestionAsked(_)
+                | Body::ChildNamed(_)
         );
         assert!(!(self.stopping && begins), "nothing begins anew in what is stopping: {event:?}");
         match body {
@@ -126,6 +131,19 @@ impl Ledger {
                 self.last_token = leased.lease;
                 assert_eq!(self.live.insert(task, leased.lease), None, "one live lease for each task");
             }
+            Body::ChildNamed(named) => {
+                let task = TaskRef { wave: named.wave, task: named.task };
+                assert!(self.named.insert(named.run_id.clone()), "each child has a name of its own");
+                assert_eq!(self.children.insert(task, named.run_id.clone()), None, "one child at a time");
+                self.queued.remove(&task);
+            }
+            Body::ChildEnded(ended) => {
+                let task = TaskRef { wave: ended.wave, task: ended.task };
+                assert_eq!(self.children.remove(&task), Some(ended.run_id.clone()), "it is heard once");
+                self.heard = Some(task);
+            }
+            Body::TaskAttemptFailed(failed)
+                if self.heard == Some(TaskRef { wave: failed.wave, task: failed.task }) => {}
             Body::TaskLeaseLost(v1::TaskLeaseLost { wave, task, .. })
             | Body::TaskAttemptFailed(v1::TaskAttemptFailed { wave, task, .. }) => {
                 let gone = self.live.remove(&TaskRef { wave: *wave, task: *task });
@@ -148,6 +166,7 @@ impl Ledger {
             Body::WaveFinished(wave) => self.compare_evaluation(state, wave),
             Body::RunFinished(_) => {
                 assert!(self.live.is_empty(), "nothing is leased when the run ends");
+                assert!(self.children.is_empty(), "no child is waited for when the run ends");
                 self.finished = true;
                 self.routing = false;
             }
@@ -202,7 +221,7 @@ impl Ledger {
                 }
             }
             Effect::Query { .. } => self.routing = true,
-            Effect::Extend { .. } | Effect::Refuse { .. } | Effect::Finish => {}
+            Effect::Extend { .. } | Effect::Refuse { .. } | Effect::Child { .. } | Effect::Finish => {}
         }
     }
 
@@ -212,6 +231,7 @@ impl Ledger {
         let mut queued = BTreeSet::new();
         let mut assigned = BTreeMap::new();
         let mut cancelled = BTreeMap::new();
+        let mut children = BTreeSet::new();
         let mut finished = false;
         let mut routing = false;
         for effect in state.outstanding() {
@@ -223,12 +243,14 @@ impl Ledger {
                 }
                 Effect::Finish => finished = true,
                 Effect::Query { .. } => routing = true,
+                Effect::Child { task } => assert!(children.insert(task)),
                 other => panic!("{other:?} is never outstanding"),
             }
         }
         assert_eq!(queued, self.queued, "tasks that wait for a slot");
         assert_eq!(assigned, self.assigned, "leases");
         assert_eq!(cancelled, self.cancelled, "cancels");
+        assert_eq!(children, self.children.keys().copied().collect(), "runs that are waited for");
         assert_eq!(finished, self.finished);
         assert_eq!(routing, self.routing, "a spec is looked for");
     }

@@ -5,6 +5,7 @@ mod any;
 mod asks;
 mod bench;
 mod bytes;
+mod children;
 mod inputs;
 mod leases;
 mod ledger;
@@ -24,7 +25,7 @@ use capataz_contracts::v1::{self, event::Body};
 use super::{Decision, Refusal, StartRun, Work, decide, mark_of, start};
 use crate::effect::Effect;
 use crate::fold::state::{Moment, RunState, Timestamp, Wall};
-use crate::input::{Answer, Input, Observed, Report, TaskRef};
+use crate::input::{Answer, ChildNews, Input, Observed, Report, TaskRef};
 use crate::plan::Plan;
 use crate::view::ViewOptions;
 use bench::Bench;
@@ -103,6 +104,9 @@ fn kind(event: &v1::Event) -> &'static str {
         Body::QuestionAsked(_) => "question_asked",
         Body::QuestionAnswered(_) => "question_answered",
         Body::QuestionRevised(_) => "question_revised",
+        Body::ChildNamed(_) => "child_named",
+        Body::ChildCancelRequested(_) => "child_cancel_requested",
+        Body::ChildEnded(_) => "child_ended",
         Body::RunPaused(_) => "run_paused",
         Body::RunResumed(_) => "run_resumed",
         Body::RunCancelRequested(_) => "run_cancel_requested",

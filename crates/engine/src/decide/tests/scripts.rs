@@ -62,7 +62,7 @@ impl Scripted {
     #[track_caller]
     fn start(script: v1::Script) -> Self {
         let work = Work::Script(Box::new(script));
-        let request = StartRun { work, labels: BTreeMap::new(), parent: None };
+        let request = StartRun { work, labels: BTreeMap::new(), parent: None, lineage: None };
         let now = Timestamp(START);
         let (state, decision) = start(SEED, request, Wall(START)).expect("the script starts");
         let mut ledger = Ledger::default();

@@ -208,7 +208,7 @@ fn ten_thousand_results_cost_one_event_each() {
     let names: Vec<String> = (0..TASKS).map(|index| format!("t{index}")).collect();
     let mut plan = plan(&names.join(" "));
     Plan::materialise(&mut plan).unwrap();
-    let request = StartRun { work: Work::Plan(plan), labels: BTreeMap::new(), parent: None };
+    let request = StartRun { work: Work::Plan(plan), labels: BTreeMap::new(), parent: None, lineage: None };
     let (mut state, _) = start(SEED, request, Wall(START)).unwrap();
     let queued: Vec<TaskRef> = state.queued().collect();
     for task in queued {
