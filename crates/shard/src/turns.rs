@@ -162,6 +162,7 @@ impl Shard {
             events: decision.events,
             create,
             summary: Some(summary),
+            derived: Vec::new(),
             blobs: Vec::new(),
             rest: None,
             joined: false,

@@ -104,6 +104,7 @@ fn creation(number: u64) -> Append {
         events: Bytes::from(vec![1; EVENT_BYTES]),
         create: Some(create),
         summary: Some(summary),
+        derived: Vec::new(),
         blobs: Vec::new(),
         rest: None,
         joined: false,

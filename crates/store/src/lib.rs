@@ -9,6 +9,7 @@ mod blob;
 mod checksum;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod derived;
 mod history;
 pub mod memory;
 mod page;

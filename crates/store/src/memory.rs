@@ -3,6 +3,7 @@
 //! The store is deterministic (no hashing order, clock or randomness), and its content ends with the process. To model
 //! a crash, a caller makes a [`MemoryStore::checkpoint`], an independent copy of the durable state.
 
+mod rows;
 mod state;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,9 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 
 use crate::port::{
-    self, AgentRow, Append, AppendOutcome, BlobHash, Bounds, Epoch, History, LogRow, Mark, Millis, Position,
-    Quarantine, Retention, RunId, RunQuery, RunRow, ShardId, ShardWriter, Snapshot, Store, StoreError, Swept,
-    Unfinished,
+    self, AgentRow, Append, AppendOutcome, BlobHash, Bounds, Derived, DerivedRow, Epoch, History, LogRow,
+    Mark, Mended, Millis, Place, Position, Quarantine, Retention, RunId, RunQuery, RunRow, ShardId,
+    ShardWriter, Snapshot, Store, StoreError, Swept, Unfinished,
 };
 use state::State;
 
@@ -66,6 +67,17 @@ impl MemoryStore {
     /// Damages the snapshot of a run, or makes it whole again, as [`MemoryStore::damage`] does a row.
     pub fn damage_snapshot(&self, run: RunId) -> bool {
         self.lock().state.damage_snapshot(run)
+    }
+
+    /// Changes a row of the run list without the store's knowledge, as somebody does who writes into a database. Returns
+    /// whether there is such a row.
+    pub fn disturb(&self, run: RunId, change: impl FnOnce(&mut RunRow)) -> bool {
+        self.lock().state.disturb(run, change)
+    }
+
+    /// Takes a derived row away without the store's knowledge, or adds one, whether there is such a run or not.
+    pub fn disturb_derived(&self, run: RunId, place: Place, row: Option<Derived>) {
+        self.lock().state.disturb_derived(run, place, row);
     }
 
     /// Closes the store. Every later call, also through writers and clones, returns [`StoreError::Closed`].
@@ -153,6 +165,24 @@ impl Store for MemoryStore {
         self.with(|state| state.quarantined(shard, after, limit))
     }
 
+    fn derived(
+        &self,
+        kind: u16,
+        key: &[u8],
+        after: Option<(RunId, Place)>,
+        limit: usize,
+    ) -> Result<Vec<DerivedRow>, StoreError> {
+        self.with(|state| state.derived(kind, key, after, limit))
+    }
+
+    fn derived_of(&self, run: RunId, after: Option<Place>, limit: usize) -> Result<Vec<Derived>, StoreError> {
+        self.with(|state| state.derived_of(run, after, limit))
+    }
+
+    fn strays(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {
+        self.with(|state| state.strays(after, limit))
+    }
+
     fn agents(&self) -> Result<Vec<AgentRow>, StoreError> {
         self.with(|state| state.agents.values().cloned().collect())
     }
@@ -231,6 +261,10 @@ impl ShardWriter for MemoryWriter {
 
     fn release(&mut self, run: RunId) -> Result<bool, StoreError> {
         self.owned(|state| state.release(run))
+    }
+
+    fn mend(&mut self, mended: &[Mended]) -> Result<(), StoreError> {
+        self.owned(|state| mended.iter().for_each(|mended| state.mend(mended)))
     }
 
     fn put_agents(&mut self, agents: &[AgentRow]) -> Result<(), StoreError> {

@@ -16,6 +16,11 @@
 //! its position and without its events ([`LogRow::events`]); a snapshot that is damaged is none. Beyond that the store
 //! draws no conclusion: what becomes of the run, its caller decides, and may [put down](ShardWriter::quarantine).
 //!
+//! # Derived rows
+//! Rows that only queries need, and the columns of the run list, follow from a run's events alone. They are written with
+//! the events that they follow from, never change, and go with their run; [`ShardWriter::mend`] writes them again, for
+//! whoever has computed them from the log. The store does not know what they mean.
+//!
 //! # Histories
 //! Each claim of a shard has a random [`Mark`] and begins an [`Era`]. What is given out with a position (a cursor, a
 //! lease) carries the mark under which it was made, and [`History::contains`] says whether this store wrote it. A copy
@@ -27,6 +32,8 @@ use std::fmt;
 use bytes::Bytes;
 
 pub use crate::blob::{BlobHash, NotAHash};
+use crate::derived;
+pub use crate::derived::{Derived, DerivedRow, MAX_DERIVED_KEY, Mended, Place};
 pub use crate::history::{Era, History, Mark, Unmarked};
 pub use crate::quarantine::{Quarantine, QuarantineReason};
 
@@ -96,6 +103,8 @@ pub struct Append {
     /// When the run next has to be looked at, if nothing of it is in work after these events; `None` if something is, or
     /// if it has finished.
     pub rest: Option<Rest>,
+    /// The rows that follow from these events, by their events' numbers and then by their own.
+    pub derived: Vec<Derived>,
     /// The hashes of blobs that these events name for the first time.
     pub blobs: Vec<BlobHash>,
     /// True when the append is joined with the next append of the same commit, which is for another stream. If one of
@@ -139,13 +148,15 @@ impl Append {
         self.first_seq.saturating_add(u64::from(self.count)).saturating_sub(1)
     }
 
-    /// Returns whether the append contains an event, its numbers fit into 63 bits, and it creates the run exactly if it
-    /// begins the run. Any other append gets [`AppendOutcome::Conflict`].
+    /// Returns whether the append contains an event, its numbers fit into 63 bits, it creates the run exactly if it
+    /// begins the run, and its derived rows are of its own events, in order and each once. Any other append gets
+    /// [`AppendOutcome::Conflict`].
     pub fn is_well_formed(&self) -> bool {
         self.count >= 1
             && self.first_seq >= 1
             && self.last_seq() < i64::MAX as u64
             && self.create.is_some() == (self.first_seq == 1)
+            && derived::are_well_formed(&self.derived, self.first_seq, self.last_seq())
     }
 }
 
@@ -391,6 +402,21 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<(RunId, Quarantine)>, StoreError>;
 
+    /// Lists at most `limit` derived rows of a kind with exactly this key after `after`, by run, event and number.
+    fn derived(
+        &self,
+        kind: u16,
+        key: &[u8],
+        after: Option<(RunId, Place)>,
+        limit: usize,
+    ) -> Result<Vec<DerivedRow>, StoreError>;
+
+    /// Lists at most `limit` derived rows of a run after `after`, by event and number.
+    fn derived_of(&self, run: RunId, after: Option<Place>, limit: usize) -> Result<Vec<Derived>, StoreError>;
+
+    /// Lists at most `limit` ids greater than `after`, in order, that have derived rows and no row in the run list.
+    fn strays(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError>;
+
     fn agents(&self) -> Result<Vec<AgentRow>, StoreError>;
 
     /// Stores content durably. Storing it again only renews its age.
@@ -444,6 +470,10 @@ pub trait ShardWriter: Send {
     /// Takes the quarantine back durably, and returns whether there was one.
     fn release(&mut self, run: RunId) -> Result<bool, StoreError>;
 
+    /// Writes what follows from the logs of runs in place of what is there, in one durable transaction. The logs stay as
+    /// they are. Of a run that is not in the store, all derived rows are removed, and nothing is written.
+    fn mend(&mut self, mended: &[Mended]) -> Result<(), StoreError>;
+
     /// Stores agents; an agent with the same name is replaced.
     fn put_agents(&mut self, agents: &[AgentRow]) -> Result<(), StoreError>;
 
@@ -451,7 +481,7 @@ pub trait ShardWriter: Send {
     fn forget_agent(&mut self, name: &str) -> Result<bool, StoreError>;
 
     /// Removes whole finished runs, keys and blobs, a limited number at a time, starting with those that finished (or
-    /// were put) first. A run's events, snapshot, labels, quarantine and claims on blobs are removed with it; its key
+    /// were put) first. A run's events, derived rows, snapshot, labels, quarantine and claims on blobs are removed with it; its key
     /// stays until [`Retention::keys_before`].
     ///
     /// Eras are forgotten that have no row left and end before [`Bounds::removed`]: no cursor into them can be served.

@@ -187,6 +187,28 @@ fn the_folder_of_a_daemon_is_migrated_with_a_stop_after_each_step() {
 }
 
 #[test]
+fn whoever_migrates_nothing_refuses_what_a_daemon_would_migrate() {
+    let reason = |folder: &Path| {
+        let refused = SqliteStore::open_as_it_is(folder, options(7)).unwrap_err();
+        assert_eq!(refused.to_string(), "the store could not open the database");
+        std::error::Error::source(&refused).unwrap().to_string()
+    };
+    let empty = tempdir().unwrap();
+    assert!(reason(empty.path()).contains("there is no database"), "{}", reason(empty.path()));
+    assert_eq!(fs::read_dir(empty.path()).unwrap().count(), 0, "nothing is made");
+    let earlier = Earlier::new(30);
+    let folder = earlier.folder.path();
+    assert!(reason(folder).contains("it has format 2"), "{}", reason(folder));
+    assert!(matches!(steps(folder, 2).1, Err(StoreError::Closed)));
+    assert!(reason(folder).contains("is not complete"), "{}", reason(folder));
+    earlier.check(&SqliteStore::open(folder, options(7)).unwrap());
+    drop(SqliteStore::open_as_it_is(folder, options(7)).unwrap());
+    database(folder).pragma_update(None, "user_version", 4).unwrap();
+    let newer = SqliteStore::open_as_it_is(folder, options(7));
+    assert!(matches!(newer, Err(StoreError::TooNew { found: 4, supported: 3 })), "{newer:?}");
+}
+
+#[test]
 fn a_fresh_folder_has_nothing_to_migrate() {
     let folder = tempdir().unwrap();
     let (told, opened) = steps(folder.path(), usize::MAX);

@@ -252,6 +252,7 @@ impl Stream {
             events: Bytes::copy_from_slice(events),
             create,
             summary: Some(summary),
+            derived: Vec::new(),
             blobs: Vec::new(),
             rest: None,
             joined: false,

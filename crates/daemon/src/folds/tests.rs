@@ -62,6 +62,7 @@ impl Log {
             events: decision.events,
             create,
             summary: None,
+            derived: Vec::new(),
             blobs: Vec::new(),
             rest: None,
             joined: false,

@@ -39,6 +39,7 @@ pub fn more(number: u64, first_seq: u64, count: u32) -> Append {
         events: Bytes::from(format!("events of {number} from {first_seq}")),
         create: None,
         summary: None,
+        derived: Vec::new(),
         blobs: Vec::new(),
         rest: None,
         joined: false,

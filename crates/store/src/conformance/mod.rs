@@ -11,6 +11,7 @@
 mod blobs;
 mod build;
 mod commit;
+mod derived;
 mod histories;
 mod model;
 mod quarantine;
@@ -23,6 +24,7 @@ mod whole;
 pub use blobs::*;
 pub use build::*;
 pub use commit::*;
+pub use derived::*;
 pub use histories::*;
 pub use model::agrees_with_the_model;
 pub use quarantine::*;
@@ -33,7 +35,7 @@ pub use runs::*;
 pub use whole::*;
 
 use crate::memory::MemoryStore;
-use crate::port::{Position, RunId, ShardId, Store};
+use crate::port::{Derived, Position, RunId, ShardId, Store};
 use crate::sqlite::{DATABASE_FILE, SqliteOptions, SqliteStore};
 
 /// The shard on which the rules are tested.
@@ -62,6 +64,9 @@ pub trait Subject {
 
     /// Damages the snapshot of a run, if there is one. A second call makes it whole again.
     fn damage_snapshot(&self, run: RunId);
+
+    /// Leaves a derived row there, without the store's knowledge.
+    fn leave_derived(&self, run: RunId, row: &Derived);
 }
 
 /// [`MemoryStore`] as a subject.
@@ -94,6 +99,10 @@ impl Subject for MemorySubject {
 
     fn damage_snapshot(&self, run: RunId) {
         self.0.damage_snapshot(run);
+    }
+
+    fn leave_derived(&self, run: RunId, row: &Derived) {
+        self.0.disturb_derived(run, row.place, Some(row.clone()));
     }
 }
 
@@ -151,6 +160,15 @@ impl Subject for SqliteSubject {
     fn damage_snapshot(&self, run: RunId) {
         self.execute("UPDATE snapshots SET checksum = ~checksum WHERE run = ?", [run.0.as_bytes()]);
     }
+
+    fn leave_derived(&self, run: RunId, row: &Derived) {
+        let Derived { place, kind, key, value } = row;
+        let seq = place.seq.cast_signed();
+        self.execute(
+            "INSERT INTO derived (run, seq, n, kind, key, value) VALUES (?, ?, ?, ?, ?, ?)",
+            rusqlite::params![run.0.as_bytes(), seq, place.n, kind, &key[..], &value[..]],
+        );
+    }
 }
 
 /// Makes a `#[test]` of each rule for a [`Subject`].
@@ -203,6 +221,12 @@ macro_rules! conformance_suite {
             a_run_is_quarantined_until_it_is_released,
             quarantined_runs_are_listed_in_pages,
             a_quarantine_goes_with_its_run,
+            derived_rows_are_durable_with_their_events,
+            an_append_with_rows_of_other_events_is_a_conflict,
+            derived_rows_are_found_by_kind_and_whole_key_in_pages,
+            derived_rows_go_with_their_run,
+            rows_that_are_written_again_replace_what_is_there,
+            derived_rows_without_a_run_are_strays_until_they_are_mended,
             agrees_with_the_model,
         );
     };

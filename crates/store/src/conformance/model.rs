@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::port::{
-    AgentRow, Append, BlobHash, Mark, Millis, Position, QuarantineReason, Rest, Retention, RunQuery,
-    ShardWriter, Snapshot, Summary,
+    AgentRow, Append, BlobHash, Derived, Mark, Mended, Millis, Place, Position, QuarantineReason, Rest,
+    Retention, RunQuery, ShardWriter, Snapshot, Summary,
 };
 
 const SEEDS: u64 = 12;
@@ -66,6 +66,18 @@ impl Random {
             tasks_total: self.below(9) as u32,
             tasks_settled: self.below(9) as u32,
         }
+    }
+
+    /// Rows of the append's events, rarely of another one.
+    fn derived(&mut self, append: &Append) -> Vec<Derived> {
+        let mut rows = Vec::new();
+        for seq in append.first_seq..=append.last_seq() + u64::from(self.one_in(20)) {
+            for n in 0..self.below(3) as u32 {
+                let key = format!("k{}", self.below(4));
+                rows.push(Derived { kind: self.below(2) as u16, ..derived(seq, n, &key) });
+            }
+        }
+        rows
     }
 
     fn retention(&mut self) -> Retention {
@@ -158,6 +170,7 @@ impl<S: Subject> Pair<S> {
         if self.random.one_in(2) {
             append = append.summary(self.random.summary());
         }
+        append.derived = self.random.derived(&append);
         if self.random.one_in(4) {
             append = append.names(BlobHash::of(&blob_content(self.random.below(BLOBS))));
         }
@@ -166,7 +179,7 @@ impl<S: Subject> Pair<S> {
 
     /// Performs one operation on both stores, and returns its description.
     fn step(&mut self) -> String {
-        let choice = self.random.below(108);
+        let choice = self.random.below(111);
         let writer = self.writer.as_mut().unwrap();
         match choice {
             0..60 => {
@@ -255,6 +268,30 @@ impl<S: Subject> Pair<S> {
                 assert_eq!(writer.release(run).unwrap(), self.model_writer.release(run).unwrap());
                 format!("release of {run}")
             }
+            108..110 => {
+                let run = run_id(self.random.below(RUNS));
+                let last_seq = self.model.get_run(run).unwrap().map_or(3, |row| row.last_seq);
+                let all = Append { first_seq: 1, count: last_seq as u32, ..more(0, 1, 1) };
+                let mended = Mended {
+                    run,
+                    last_seq,
+                    summary: self.random.summary(),
+                    rest: self.random.one_in(2).then_some(Rest::ON_INPUT),
+                    derived: self.random.derived(&all),
+                };
+                self.model_writer.mend(std::slice::from_ref(&mended)).unwrap();
+                writer.mend(std::slice::from_ref(&mended)).unwrap();
+                format!("{mended:?}")
+            }
+            110 => {
+                let row = derived(1 + self.random.below(3), 9, "k1");
+                let run = run_id(RUNS + self.random.below(3));
+                if self.model.derived_of(run, None, ALL).unwrap().is_empty() {
+                    self.model.disturb_derived(run, row.place, Some(row.clone()));
+                    self.subject.as_ref().unwrap().leave_derived(run, &row);
+                }
+                format!("a stray row of {run}")
+            }
             _ => {
                 self.writer = None;
                 self.store = None;
@@ -295,6 +332,16 @@ impl<S: Subject> Pair<S> {
         assert_eq!(store.quarantined(SHARD, after, limit).unwrap(), expected, "{context}");
         let expected = model.unfinished(SHARD, after, limit).unwrap();
         assert_eq!(store.unfinished(SHARD, after, limit).unwrap(), expected, "{context}");
+        let (kind, key) = (random.below(2) as u16, format!("k{}", random.below(4)));
+        let place = Place { seq: random.below(5), n: random.below(3) as u32 };
+        let after = random.one_in(2).then_some((run, place));
+        let expected = model.derived(kind, key.as_bytes(), after, limit).unwrap();
+        assert_eq!(store.derived(kind, key.as_bytes(), after, limit).unwrap(), expected, "{context}");
+        let after = random.one_in(2).then_some(place);
+        let expected = model.derived_of(run, after, limit).unwrap();
+        assert_eq!(store.derived_of(run, after, limit).unwrap(), expected, "{context}");
+        let after = random.one_in(2).then_some(run);
+        assert_eq!(store.strays(after, limit).unwrap(), model.strays(after, limit).unwrap(), "{context}");
         assert_eq!(store.agents().unwrap(), model.agents().unwrap(), "{context}");
         let blob = BlobHash::of(&blob_content(random.below(BLOBS)));
         let expected = model.read_blob(blob, 3, 9).unwrap();

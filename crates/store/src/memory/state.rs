@@ -5,12 +5,13 @@ use std::ops::Bound;
 
 use bytes::Bytes;
 
+use super::rows::Rows;
 use crate::checksum::{self, Sealed};
 use crate::page::Page;
 use crate::port::{
-    AgentRow, Append, AppendOutcome, BlobHash, Bounds, Epoch, Era, History, LogRow, Mark, Millis, Position,
-    Quarantine, Rest, Retention, RunId, RunQuery, RunRow, ShardId, Snapshot, Summary, Swept, Unfinished,
-    Unmarked,
+    AgentRow, Append, AppendOutcome, BlobHash, Bounds, Derived, DerivedRow, Epoch, Era, History, LogRow,
+    Mark, Mended, Millis, Place, Position, Quarantine, Rest, Retention, RunId, RunQuery, RunRow, ShardId,
+    Snapshot, Summary, Swept, Unfinished, Unmarked,
 };
 
 #[derive(Clone, Debug, Default)]
@@ -23,6 +24,7 @@ pub(super) struct State {
     pub(super) agents: BTreeMap<String, AgentRow>,
     blobs: BTreeMap<BlobHash, Blob>,
     blob_refs: BTreeSet<(BlobHash, RunId)>,
+    derived: Rows,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -180,6 +182,7 @@ impl State {
             run.row.summary = summary.clone();
         }
         self.blob_refs.extend(append.blobs.iter().map(|blob| (*blob, append.run)));
+        self.derived.insert(append.run, &append.derived);
         AppendOutcome::Committed(position)
     }
 
@@ -301,6 +304,42 @@ impl State {
             .collect()
     }
 
+    pub(super) fn derived(
+        &self,
+        kind: u16,
+        key: &[u8],
+        after: Option<(RunId, Place)>,
+        limit: usize,
+    ) -> Vec<DerivedRow> {
+        self.derived.of_key(kind, key, after, limit)
+    }
+
+    pub(super) fn derived_of(&self, run: RunId, after: Option<Place>, limit: usize) -> Vec<Derived> {
+        self.derived.of_run(run, after, limit)
+    }
+
+    pub(super) fn strays(&self, after: Option<RunId>, limit: usize) -> Vec<RunId> {
+        let runs = self.derived.runs(after).filter(|run| !self.runs.contains_key(run));
+        runs.take(limit).collect()
+    }
+
+    pub(super) fn mend(&mut self, mended: &Mended) {
+        self.derived.remove(mended.run);
+        let Some(run) = self.runs.get_mut(&mended.run) else { return };
+        run.row.last_seq = mended.last_seq;
+        run.row.summary = mended.summary.clone();
+        run.rest = mended.rest;
+        self.derived.insert(mended.run, &mended.derived);
+    }
+
+    pub(super) fn disturb(&mut self, run: RunId, change: impl FnOnce(&mut RunRow)) -> bool {
+        self.runs.get_mut(&run).map(|run| change(&mut run.row)).is_some()
+    }
+
+    pub(super) fn disturb_derived(&mut self, run: RunId, place: Place, row: Option<Derived>) {
+        self.derived.replace(run, place, row);
+    }
+
     pub(super) fn put_blob(&mut self, hash: BlobHash, content: &[u8], now: Millis) {
         self.blobs
             .entry(hash)
@@ -385,6 +424,7 @@ impl State {
         }
         self.snapshots.remove(&id);
         self.blob_refs.retain(|(_, run)| *run != id);
+        self.derived.remove(id);
         bytes
     }
 

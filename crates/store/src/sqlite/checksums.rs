@@ -67,6 +67,11 @@ pub(super) fn complete(
     Ok(())
 }
 
+/// Returns whether the migration has begun and is not complete.
+pub(super) fn is_pending(connection: &Connection) -> rusqlite::Result<bool> {
+    pending(connection).map(|position| position.is_some())
+}
+
 /// The position up to which rows have their checksums; `None` if all have.
 fn pending(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     cached(connection, "SELECT value FROM meta WHERE name = ?")?

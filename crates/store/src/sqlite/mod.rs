@@ -9,6 +9,7 @@
 mod blobs;
 mod checksums;
 mod connection;
+mod derived;
 mod eras;
 mod error;
 mod gate;
@@ -30,8 +31,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::port::{
-    self, AgentRow, BlobHash, Bounds, History, LogRow, Mark, Millis, Position, Quarantine, RunId, RunQuery,
-    RunRow, ShardId, ShardWriter, Snapshot, Store, StoreError, Unfinished,
+    self, AgentRow, BlobHash, Bounds, Derived, DerivedRow, History, LogRow, Mark, Millis, Place, Position,
+    Quarantine, RunId, RunQuery, RunRow, ShardId, ShardWriter, Snapshot, Store, StoreError, Unfinished,
 };
 use blobs::Blobs;
 pub use checksums::Migrated;
@@ -115,6 +116,18 @@ impl SqliteStore {
     /// database of this program, or whose end is missing; [`StoreError::Io`] if the folder cannot be written.
     pub fn open(folder: &Path, options: SqliteOptions) -> Result<Self, StoreError> {
         Self::open_with_progress(folder, options, &mut |_| ControlFlow::Continue(()))
+    }
+
+    /// Opens a database that is there and has the format of this version. Nothing is made and nothing is migrated.
+    ///
+    /// # Errors
+    /// Those of [`SqliteStore::open`], and [`StoreError::Io`] for a folder without a database, and for one of an older
+    /// format, or whose migration is not complete.
+    pub fn open_as_it_is(folder: &Path, options: SqliteOptions) -> Result<Self, StoreError> {
+        let database = folder.join(DATABASE_FILE);
+        probe::check_length(&database)?;
+        schema::refuse_to_migrate(&database, &options)?;
+        Self::open(folder, options)
     }
 
     /// Opens the database like [`SqliteStore::open`], and tells `progress` of each step of a migration that takes time,
@@ -226,6 +239,24 @@ impl Store for SqliteStore {
             return Ok(Vec::new());
         }
         self.shared.readers.quarantined(after, limit)
+    }
+
+    fn derived(
+        &self,
+        kind: u16,
+        key: &[u8],
+        after: Option<(RunId, Place)>,
+        limit: usize,
+    ) -> Result<Vec<DerivedRow>, StoreError> {
+        self.shared.readers.derived(kind, key, after, limit)
+    }
+
+    fn derived_of(&self, run: RunId, after: Option<Place>, limit: usize) -> Result<Vec<Derived>, StoreError> {
+        self.shared.readers.derived_of(run, after, limit)
+    }
+
+    fn strays(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {
+        self.shared.readers.strays(after, limit)
     }
 
     fn agents(&self) -> Result<Vec<AgentRow>, StoreError> {

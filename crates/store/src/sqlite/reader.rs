@@ -39,7 +39,7 @@ impl Readers {
         Self { database, options: options.clone(), idle: Mutex::new(Vec::new()) }
     }
 
-    fn read<T>(
+    pub(super) fn read<T>(
         &self,
         operation: &'static str,
         action: impl FnOnce(&Connection) -> rusqlite::Result<T>,
@@ -416,6 +416,6 @@ fn bytes<'row>(row: &'row Row<'_>, column: usize) -> rusqlite::Result<&'row [u8]
     Ok(row.get_ref(column)?.as_blob()?)
 }
 
-fn blob(row: &Row<'_>, column: usize) -> rusqlite::Result<Bytes> {
+pub(super) fn blob(row: &Row<'_>, column: usize) -> rusqlite::Result<Bytes> {
     bytes(row, column).map(Bytes::copy_from_slice)
 }

@@ -1,8 +1,11 @@
 //! The tables and their migrations. Migrations are only ever added.
 
+use std::path::Path;
+
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::error::failed;
+use super::{SqliteOptions, checksums, connection};
 use crate::port::StoreError;
 
 /// The migrations. Number `n` (from 0) leads from format `n` to `n + 1`; `PRAGMA user_version` contains the format's
@@ -98,6 +101,8 @@ const EVENTS_OF_FORMAT_2: &str = "UPDATE meta SET value = max(value, 2) WHERE na
 /// - What is there belongs to an era with the mark 0, which ends with the next claim.
 /// - `eras.last` is NULL for the era of the newest claim.
 /// - `quarantined` is a table of its own, because it is almost always empty and `runs` is written with every append.
+/// - `derived` is empty at first: the rows of runs that are there already are made by whoever rebuilds them. Its index
+///   ends with the primary key, so that a query reads it in the order of its answer.
 const WHOLE_OR_NOT: &str = "
 UPDATE meta SET value = max(value, 3) WHERE name = 'min_reader';
 ALTER TABLE log ADD COLUMN checksum INTEGER;
@@ -121,6 +126,12 @@ CREATE TABLE quarantined (
     run BLOB PRIMARY KEY, reason INTEGER NOT NULL, seq INTEGER NOT NULL, position INTEGER, detail TEXT NOT NULL,
     at INTEGER NOT NULL
 ) WITHOUT ROWID;
+
+CREATE TABLE derived (
+    run BLOB, seq INTEGER, n INTEGER, kind INTEGER NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL,
+    PRIMARY KEY (run, seq, n)
+) WITHOUT ROWID;
+CREATE INDEX derived_key ON derived (kind, key, run, seq, n);
 ";
 
 /// Migrates the tables to the format of this version. Each step is one transaction.
@@ -144,6 +155,28 @@ fn migrate_with(connection: &mut Connection, migrations: &[&str]) -> Result<(), 
         .map_err(failed("read the format of the events"))?;
     if min_reader > READER {
         return Err(StoreError::TooNew { found: min_reader, supported: READER });
+    }
+    Ok(())
+}
+
+/// Refuses a database that is not there, or that this version would have to migrate.
+pub(super) fn refuse_to_migrate(database: &Path, options: &SqliteOptions) -> Result<(), StoreError> {
+    let refused = |source: String| StoreError::Io { operation: "open the database", source: source.into() };
+    if !database.exists() {
+        return Err(refused(format!("there is no database at {}", database.display())));
+    }
+    let connection = connection::open_reading(database, options)?;
+    refuse_foreign(&connection)?;
+    let (found, present) = (version(&connection)?, MIGRATIONS.len());
+    if (found as usize) < present {
+        return Err(refused(format!(
+            "it has format {found}, and this version works on format {present}; a daemon of this version migrates it"
+        )));
+    }
+    if found as usize == present && checksums::is_pending(&connection).map_err(failed("read the database"))? {
+        return Err(refused(
+            "its migration is not complete; a daemon of this version completes it".to_owned(),
+        ));
     }
     Ok(())
 }
@@ -298,6 +331,23 @@ mod tests {
         let keys =
             "SELECT key FROM retired_keys WHERE finished_at < ? ORDER BY finished_at, run, key LIMIT ?";
         check_plan(&connection, keys, &["SEARCH retired_keys USING PRIMARY KEY (finished_at<?)"]);
+    }
+
+    #[test]
+    fn derived_rows_are_found_by_their_keys_and_by_their_runs() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection).unwrap();
+        let by_key = crate::sqlite::derived::BY_KEY;
+        let plan = "SEARCH derived USING INDEX derived_key (kind=? AND key=? AND (run,seq,n)>(?,?,?))";
+        check_plan(&connection, by_key, &[plan]);
+        let by_run = crate::sqlite::derived::BY_RUN;
+        let plan = "SEARCH derived USING PRIMARY KEY (run=? AND (seq,n)>(?,?))";
+        check_plan(&connection, by_run, &[plan]);
+        check_plan(
+            &connection,
+            "DELETE FROM derived WHERE run = ?",
+            &["SEARCH derived USING PRIMARY KEY (run=?)"],
+        );
     }
 
     #[test]

@@ -9,11 +9,11 @@ use super::error::{failed, integer, unsigned};
 use super::gate::Durability;
 use super::reader::run_id;
 use super::tails::Tails;
-use super::{Shared, SqliteStore, checksums, eras, labels};
+use super::{Shared, SqliteStore, checksums, derived, eras, labels};
 use crate::checksum::{self, Sealed};
 use crate::port::{
-    self, AgentRow, Append, AppendOutcome, Create, Epoch, IdempotencyKey, Mark, Position, Quarantine,
-    Retention, RunId, ShardWriter, Snapshot, StoreError, Summary, Swept, Unmarked,
+    self, AgentRow, Append, AppendOutcome, Create, Epoch, IdempotencyKey, Mark, Mended, Position, Quarantine,
+    Rest, Retention, RunId, ShardWriter, Snapshot, StoreError, Summary, Swept, Unmarked,
 };
 
 const COMMIT: &str = "commit appends";
@@ -121,7 +121,9 @@ impl SqliteWriter {
                 if self.last_seq(connection, append.run)? != Some(append.first_seq - 1) {
                     return Ok(AppendOutcome::Conflict);
                 }
-                update_run(connection, append)?;
+                if !update_run(connection, &Columns::after(append))? {
+                    return Err(rusqlite::Error::QueryReturnedNoRows);
+                }
             }
         }
         self.position += 1;
@@ -147,6 +149,7 @@ impl SqliteWriter {
                 cached(connection, "UPDATE blobs SET refs = refs + 1 WHERE hash = ?")?.execute([blob.0])?;
             }
         }
+        derived::insert(connection, append.run, &append.derived)?;
         if append.summary.as_ref().is_some_and(|summary| summary.finished_at.is_some()) {
             self.tails.forget(append.run);
         } else {
@@ -173,7 +176,7 @@ impl SqliteWriter {
         let default = Summary { updated_at: create.created_at, ..Summary::default() };
         let summary = append.summary.as_ref().unwrap_or(&default);
         let key = create.key.as_ref().map(|key| &key.key[..]);
-        let (rest_in, rest_at) = rest(append);
+        let (rest_in, rest_at) = rest(append.rest);
         let new = cached(
             connection,
             "INSERT OR IGNORE INTO runs (run, kind, status, outcome, created_at, updated_at, finished_at, tasks_total,
@@ -297,6 +300,19 @@ impl ShardWriter for SqliteWriter {
         })
     }
 
+    fn mend(&mut self, mended: &[Mended]) -> Result<(), StoreError> {
+        self.owned("write rows again", Durability::Now, |writer, connection| {
+            for mended in mended {
+                derived::remove(connection, mended.run)?;
+                if update_run(connection, &Columns::of(mended))? {
+                    derived::insert(connection, mended.run, &mended.derived)?;
+                }
+                writer.tails.forget(mended.run);
+            }
+            Ok(())
+        })
+    }
+
     fn put_agents(&mut self, agents: &[AgentRow]) -> Result<(), StoreError> {
         self.owned("write agents", Durability::Now, |_, connection| {
             let mut insert = cached(
@@ -371,14 +387,36 @@ fn key_taken(connection: &Connection, key: &IdempotencyKey) -> rusqlite::Result<
 }
 
 /// The columns of a rest: how long, and until when.
-fn rest(append: &Append) -> (Option<i64>, Option<i64>) {
-    append.rest.map_or((None, None), |rest| (Some(rest.due_in), rest.due_at.map(|at| at.0)))
+fn rest(rest: Option<Rest>) -> (Option<i64>, Option<i64>) {
+    rest.map_or((None, None), |rest| (Some(rest.due_in), rest.due_at.map(|at| at.0)))
 }
 
-fn update_run(connection: &Connection, append: &Append) -> rusqlite::Result<()> {
-    let run = append.run.0.as_bytes();
-    let (rest_in, rest_at) = rest(append);
-    let updated = match &append.summary {
+/// The columns of a run's row that change.
+struct Columns<'a> {
+    run: RunId,
+    last_seq: u64,
+    /// `None` where only the others change.
+    summary: Option<&'a Summary>,
+    rest: Option<Rest>,
+}
+
+impl<'a> Columns<'a> {
+    fn after(append: &'a Append) -> Self {
+        let last_seq = append.last_seq();
+        Self { run: append.run, last_seq, summary: append.summary.as_ref(), rest: append.rest }
+    }
+
+    fn of(mended: &'a Mended) -> Self {
+        let Mended { run, last_seq, summary, rest, .. } = mended;
+        Self { run: *run, last_seq: *last_seq, summary: Some(summary), rest: *rest }
+    }
+}
+
+/// Changes a run's row, and returns whether there is one.
+fn update_run(connection: &Connection, columns: &Columns<'_>) -> rusqlite::Result<bool> {
+    let run = columns.run.0.as_bytes();
+    let (rest_in, rest_at) = rest(columns.rest);
+    let updated = match columns.summary {
         Some(summary) => cached(
             connection,
             "UPDATE runs SET status = ?, outcome = ?, updated_at = ?, finished_at = ?, tasks_total = ?,
@@ -391,16 +429,13 @@ fn update_run(connection: &Connection, append: &Append) -> rusqlite::Result<()> 
             summary.finished_at.map(|at| at.0),
             summary.tasks_total,
             summary.tasks_settled,
-            integer(append.last_seq()),
+            integer(columns.last_seq),
             rest_in,
             rest_at,
             run,
         ])?,
         None => cached(connection, "UPDATE runs SET last_seq = ?, rest_in = ?, rest_at = ? WHERE run = ?")?
-            .execute(params![integer(append.last_seq()), rest_in, rest_at, run])?,
+            .execute(params![integer(columns.last_seq), rest_in, rest_at, run])?,
     };
-    match updated {
-        1 => Ok(()),
-        _ => Err(rusqlite::Error::QueryReturnedNoRows),
-    }
+    Ok(updated == 1)
 }

@@ -1,9 +1,11 @@
 //! Databases as the version before left them.
 
-/// Takes back the migration to format 3, with which there are checksums, marks, quarantine and runs that rest.
+/// Takes back the migration to format 3, with which there are checksums, marks, quarantine, derived rows and
+/// runs that rest.
 pub const BACK_TO_FORMAT_2: &str = "
 DROP TABLE eras;
 DROP TABLE quarantined;
+DROP TABLE derived;
 DROP TABLE earlier_checksums;
 DROP INDEX runs_unfinished;
 ALTER TABLE runs DROP COLUMN rest_in;
