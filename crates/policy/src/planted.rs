@@ -33,10 +33,11 @@ pub enum Fault {
     ChildCreatedBeforeItIsNamed,
     ChildEndLost,
     ChildEndCountedTwice,
+    AppendWithoutItsRows,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 27] = [
+    pub const ALL: [Fault; 28] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -64,6 +65,7 @@ impl Fault {
         Fault::ChildCreatedBeforeItIsNamed,
         Fault::ChildEndLost,
         Fault::ChildEndCountedTwice,
+        Fault::AppendWithoutItsRows,
     ];
 }
 

@@ -34,6 +34,10 @@ impl Shard {
         // The row of the list is written with each append: it never says what the log does not.
         let summary = (!planted::is(Fault::RowWithoutItsEvent) || slot.state.is_finished())
             .then(|| projection::listed(&slot.state));
+        let derived = match planted::is(Fault::AppendWithoutItsRows) {
+            false => projection::derived_of_append(&slot.state, batch.first_seq, &events),
+            true => Vec::new(),
+        };
         // The mark binds the next append, whatever that is: without the session's there must be no mark.
         let session = batch.session.filter(|session| self.sessions.is_loaded(session.stream));
         let append = Append {
@@ -44,6 +48,7 @@ impl Shard {
             create: batch.create,
             summary,
             rest,
+            derived,
             blobs: batch.blobs,
             joined: session.is_some() && !planted::is(Fault::JoinedAppendLosesItsMark),
         };

@@ -5,6 +5,7 @@
 //! - [`Driver`] joins a daemon's shards and its crew: every change of any of them is one [`driver::Input`].
 //! - [`journal`] is the writer's part: what is committed together, in which order, and how a shard is claimed and read.
 //! - [`feed`] streams events without gaps.
+//! - [`rebuild`] holds the rows that queries read against the log, and makes them again.
 //! - [`trace`] writes every input down, and replays it.
 //!
 //! The tokio shell, the simulator and the tests drive this same code. Its rules:
@@ -31,6 +32,7 @@ mod outbox;
 pub mod projection;
 mod quarantine;
 mod queues;
+pub mod rebuild;
 mod recovery;
 mod requests;
 mod resting;

@@ -57,6 +57,12 @@ impl Damage {
         }
     }
 
+    /// There are no events at all.
+    pub(crate) fn of_nothing(run: RunId) -> Self {
+        let detail = "there are no events".to_owned();
+        Self { run, reason: QuarantineReason::Damaged, seq: 0, position: None, detail }
+    }
+
     /// What the store puts down.
     #[must_use]
     pub fn quarantine(&self, at: Millis) -> Quarantine {
@@ -97,19 +103,21 @@ pub fn load(store: &dyn Store, run: RunId) -> Result<RunState, LoadError> {
 /// The store cannot be read, or the log is damaged.
 pub fn go_on(store: &dyn Store, run: RunId, state: Option<RunState>) -> Result<RunState, LoadError> {
     let seq = state.as_ref().map_or(0, RunState::seq);
-    let state = read_on(store, run, state, seq, |state, event| match state {
+    let state = read_on(store, run, state, seq, |state, event| add_to_run(run, state, event))?;
+    let mut state = state.ok_or_else(|| LoadError::Damaged(Damage::of_nothing(run)))?;
+    state.loaded();
+    Ok(state)
+}
+
+/// Folds one event of a run, the first one where there is no state yet.
+pub(crate) fn add_to_run(run: RunId, state: Option<RunState>, event: v1::Event) -> Result<RunState, String> {
+    match state {
         None => RunState::fold(seed_of(run), [event]).map_err(|corrupt| corrupt.to_string()),
         Some(mut state) => match state.apply(event) {
             Ok(()) => Ok(state),
             Err(corrupt) => Err(corrupt.to_string()),
         },
-    })?;
-    let mut state = state.ok_or_else(|| {
-        let detail = "there are no events".to_owned();
-        LoadError::Damaged(Damage { run, reason: QuarantineReason::Damaged, seq: 0, position: None, detail })
-    })?;
-    state.loaded();
-    Ok(state)
+    }
 }
 
 /// Reads a session by its stream; `None` where nothing was ever said in it.
@@ -143,17 +151,22 @@ pub(crate) fn go_on_session(
     state: Option<SessionState>,
 ) -> Result<Option<SessionState>, LoadError> {
     let seq = state.as_ref().map_or(0, SessionState::seq);
-    read_on(store, stream, state, seq, |state, event| match state {
+    read_on(store, stream, state, seq, add_to_session)
+}
+
+/// Folds one event of a session, the first one where there is no state yet.
+pub(crate) fn add_to_session(state: Option<SessionState>, event: v1::Event) -> Result<SessionState, String> {
+    match state {
         None => SessionState::fold([event]).map_err(|corrupt| corrupt.to_string()),
         Some(mut state) => match state.apply(event) {
             Ok(()) => Ok(state),
             Err(corrupt) => Err(corrupt.to_string()),
         },
-    })
+    }
 }
 
 /// Adds to a state the events of the run after number `seq`, one after the other.
-fn read_on<S>(
+pub(crate) fn read_on<S>(
     store: &dyn Store,
     run: RunId,
     mut state: Option<S>,

@@ -1,8 +1,17 @@
-//! Rows that only queries need. They follow from a run's state alone, are written with the events that they follow from, in
-//! one commit, and can be made again from the log.
+//! Rows that only queries need. They follow from a run's log alone, are written with the events that they follow from, in
+//! one commit, and can be made again ([`crate::rebuild`]).
 
+use bytes::Bytes;
+use capataz_contracts::v1::{self, event::Body};
 use capataz_engine::RunState;
-use capataz_store::{Millis, Summary};
+use capataz_engine::session::SessionState;
+use capataz_store::{Derived, Millis, Place, RunId, Summary};
+use prost::Message;
+
+use crate::feed::split;
+
+/// The kind of the derived row of a run that another run has started. Its key is the other run's id, in 16 bytes.
+pub const CHILD: u16 = 1;
 
 /// What the list of runs says of a run.
 #[must_use]
@@ -15,5 +24,83 @@ pub fn listed(state: &RunState) -> Summary {
         finished_at: state.finished_at_ms().map(Millis),
         tasks_total: total,
         tasks_settled: settled,
+    }
+}
+
+/// What the list of runs says of a session. It is never unfinished: nothing of it has to be taken up after a restart, and
+/// retention counts from its last event.
+#[must_use]
+pub fn listed_session(state: &SessionState) -> Summary {
+    let at = Millis(state.updated_at_ms());
+    let status = v1::RunStatus::Finished as i32;
+    Summary { status, updated_at: at, finished_at: Some(at), ..Summary::default() }
+}
+
+/// The derived rows of an event. They follow from the event alone, which has every value that its decision filled in.
+#[must_use]
+pub fn derived(event: &v1::Event) -> Vec<Derived> {
+    let Some(Body::RunAccepted(accepted)) = &event.body else { return Vec::new() };
+    let parent = accepted.parent.as_ref().and_then(parent_of);
+    let child = |parent: RunId| Derived {
+        place: Place { seq: event.seq, n: 0 },
+        kind: CHILD,
+        key: child_key(parent),
+        value: Bytes::new(),
+    };
+    parent.map(child).into_iter().collect()
+}
+
+/// The key under which the children of a run are found.
+#[must_use]
+pub fn child_key(parent: RunId) -> Bytes {
+    Bytes::copy_from_slice(parent.0.as_bytes())
+}
+
+/// The parent, where what it is called can be a run's id.
+fn parent_of(parent: &v1::ParentRef) -> Option<RunId> {
+    parent.run_id.parse().ok()
+}
+
+/// The derived rows of an append, after which the run is in this state. The state says whether there are any, so that
+/// almost no append is decoded for them.
+pub(crate) fn derived_of_append(state: &RunState, first_seq: u64, events: &Bytes) -> Vec<Derived> {
+    if first_seq != 1 || state.parent().is_none() {
+        return Vec::new();
+    }
+    split(events)
+        .filter_map(|event| v1::Event::decode(event).ok())
+        .flat_map(|event| derived(&event))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn accepted(parent: Option<&str>) -> v1::Event {
+        let parent = parent.map(|run| v1::ParentRef { run_id: run.to_owned(), ..v1::ParentRef::default() });
+        let body = v1::RunAccepted { parent, ..v1::RunAccepted::default() };
+        v1::Event { seq: 1, body: Some(Body::RunAccepted(body)), ..v1::Event::default() }
+    }
+
+    #[test]
+    fn a_run_that_another_run_has_started_has_a_row_under_its_parent() {
+        let parent = RunId(uuid::Uuid::from_u128(7 << 64 | 9));
+        let rows = derived(&accepted(Some(&parent.to_string())));
+        let expected = Derived {
+            place: Place { seq: 1, n: 0 },
+            kind: 1,
+            key: [0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 9].as_slice().into(),
+            value: Bytes::new(),
+        };
+        assert_eq!(rows, [expected]);
+    }
+
+    #[test]
+    fn whoever_has_no_parent_that_could_be_a_run_has_no_row() {
+        assert_eq!(derived(&accepted(None)), []);
+        assert_eq!(derived(&accepted(Some("a script of mine"))), []);
+        let started = Body::WaveStarted(v1::WaveStarted::default());
+        assert_eq!(derived(&v1::Event { seq: 2, body: Some(started), ..v1::Event::default() }), []);
     }
 }

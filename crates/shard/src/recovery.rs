@@ -80,12 +80,10 @@ impl Shard {
         Some(self.now.mono.plus(left))
     }
 
-    /// Why a run need not be in memory, and until when; `None` where something of it is in work. A browser waits for its
-    /// script, and a session for its ask.
+    /// Why a run need not be in memory, and until when; `None` where something of it is in work.
     pub(crate) fn rest_of(&self, run: RunId) -> Option<Rest> {
         let slot = self.runs.get(run)?;
-        let is_bound = slot.state.session().is_some() || slot.state.uses_browser();
-        if is_bound || self.leases.has(run) || self.queues.has(run) || !slot.state.owes_nothing() {
+        if self.leases.has(run) || self.queues.has(run) || !may_rest(&slot.state) {
             return None;
         }
         let now = slot.clock(self.now.mono);
@@ -211,6 +209,12 @@ impl Shard {
         }
         if has_leases { self.now.mono.plus(self.config.reattach_ms) } else { Mono::default() }
     }
+}
+
+/// Whether a run in this state need not be in memory until its next deadline. A browser waits for its script, and a session
+/// for its ask.
+pub(crate) fn may_rest(state: &RunState) -> bool {
+    state.session().is_none() && !state.uses_browser() && state.owes_nothing()
 }
 
 /// The hash that a reference names; `None` where it is not a hash.

@@ -6,10 +6,11 @@ use capataz_contracts::v1;
 use capataz_engine::planted::{self, Fault};
 use capataz_engine::session::SessionState;
 use capataz_engine::{self as engine, Query, QueryAnswer, QueryId};
-use capataz_store::{Append, Create, Millis, Retention, RunId, Summary};
+use capataz_store::{Append, Create, Millis, Retention, RunId};
 
 use crate::api::{Answer, Declined, TransitionReply};
 use crate::outbox::{AppendId, Deferred, SessionAppend};
+use crate::projection;
 use crate::sessions::{Load, SESSION_LABEL, Transition, session_stream};
 use crate::shard::{Mode, Origin, Output, ReplyId, Shard};
 
@@ -147,14 +148,7 @@ impl Shard {
             created_at: now,
             key: None,
         });
-        // A session is never unfinished: nothing of it has to be taken up after a restart, and retention counts from
-        // its last event.
-        let summary = Summary {
-            status: v1::RunStatus::Finished as i32,
-            updated_at: now,
-            finished_at: Some(now),
-            ..Summary::default()
-        };
+        let summary = projection::listed_session(state);
         let append = Append {
             run: stream,
             first_seq: decision.first_seq,

@@ -193,6 +193,12 @@ impl RunState {
         &self.plan
     }
 
+    /// The task of another run that started this one.
+    #[must_use]
+    pub fn parent(&self) -> Option<&v1::ParentRef> {
+        self.parent.as_ref()
+    }
+
     #[must_use]
     pub fn created_at(&self) -> Wall {
         self.created_at
