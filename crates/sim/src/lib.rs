@@ -36,6 +36,7 @@ mod planted;
 mod reader;
 mod recorded;
 mod rng;
+mod rows;
 mod scenario;
 mod schedule;
 mod scripts;

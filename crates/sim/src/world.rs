@@ -350,7 +350,7 @@ impl World {
 
     fn check_end(&mut self) -> Result<(), Violation> {
         self.check_store()?;
-        self.check_list()?;
+        self.check_rows()?;
         self.check_state()?;
         self.trace.fact(Fact::Delivered, self.inputs, self.model.entries().len() as u64);
         Ok(())

@@ -1,0 +1,83 @@
+//! Rows that queries read, held against what was durable.
+
+use std::collections::BTreeMap;
+
+use capataz_contracts::v1::{self, event::Body};
+use capataz_shard::projection::{CHILD, child_key};
+use capataz_shard::rebuild::{self, Told};
+use capataz_store::{Derived, Place, RunId, Store};
+use prost::Message;
+
+use crate::disk::store_failed;
+use crate::invariant::{Invariant, Violation};
+use crate::world::World;
+
+impl World {
+    /// The rows of the store are those that the model expects, and those that can be made from the log.
+    pub(crate) fn check_rows(&self) -> Result<(), Violation> {
+        self.check_list()?;
+        self.check_children()?;
+        let mut wrong = Vec::new();
+        let mut tell = |told: Told<'_>| match told {
+            Told::Differs(difference) => wrong.push(difference.to_string()),
+            Told::LeftAlone(damage) => wrong.push(damage.to_string()),
+            Told::Progress(_) => {}
+        };
+        rebuild::check(&self.disk.store, &self.scenario.shards(), &mut tell)
+            .map_err(|error| store_failed(&error))?;
+        Invariant::DerivedMatchLog.check(wrong.is_empty(), || wrong.join("; "))
+    }
+
+    /// The list of runs says of each run what its durable events say.
+    fn check_list(&self) -> Result<(), Violation> {
+        for run in self.model.runs().filter(|run| !run.removed) {
+            let row = self.disk.store.get_run(run.run).map_err(|error| store_failed(&error))?;
+            let row = row.map(|row| row.summary).unwrap_or_default();
+            let listed = (row.finished_at.is_some(), row.updated_at.0, row.tasks_settled as usize);
+            let logged = (run.finished.is_some(), run.last_at, run.settled_tasks());
+            Invariant::ListMatchesLog.check(listed == logged, || {
+                format!("run {}: listed {listed:?}, logged {logged:?}", run.run)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Each run that another run has started is found under it, and nothing else is.
+    fn check_children(&self) -> Result<(), Violation> {
+        let mut families: BTreeMap<RunId, Vec<RunId>> = BTreeMap::new();
+        for run in self.model.runs().filter(|run| !run.removed) {
+            let parent = run.events.first().and_then(parent_of);
+            let rows = self.disk.store.derived_of(run.run, None, usize::MAX);
+            let rows = rows.map_err(|error| store_failed(&error))?;
+            let expected: Vec<Derived> = parent.iter().map(|parent| child_row(*parent)).collect();
+            Invariant::DerivedMatchLog.check(rows == expected, || {
+                format!("run {}: stored {rows:?}, followed {expected:?}", run.run)
+            })?;
+            if let Some(parent) = parent {
+                families.entry(parent).or_default().push(run.run);
+            }
+        }
+        for (parent, mut children) in families {
+            children.sort_unstable();
+            let found = self.disk.store.derived(CHILD, &child_key(parent), None, usize::MAX);
+            let found = found.map_err(|error| store_failed(&error))?;
+            let found: Vec<RunId> = found.into_iter().map(|row| row.run).collect();
+            Invariant::DerivedMatchLog
+                .check(found == children, || format!("{parent} has {children:?}, and {found:?} are found"))?;
+        }
+        Ok(())
+    }
+}
+
+fn parent_of(first: &bytes::Bytes) -> Option<RunId> {
+    match v1::Event::decode(first.clone()).ok()?.body? {
+        Body::RunAccepted(accepted) => accepted.parent?.run_id.parse().ok(),
+        _ => None,
+    }
+}
+
+/// The row of a child, by its definition.
+fn child_row(parent: RunId) -> Derived {
+    let place = Place { seq: 1, n: 0 };
+    Derived { place, kind: 1, key: parent.0.as_bytes().to_vec().into(), value: bytes::Bytes::new() }
+}
