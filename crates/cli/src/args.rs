@@ -8,10 +8,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 mod actions;
+mod data;
 mod router;
 mod runs;
 
 pub use actions::{ActArgs, ActCommand, BrowserCommand, DoArgs, DoctorArgs, OpenArgs};
+pub use data::RebuildArgs;
 pub use router::{AskArgs, EvalArgs, LintArgs, RouterCommand};
 pub use runs::{
     AgentsCommand, CancelArgs, ExtendArgs, ListArgs, ReportArgs, ResolveArgs, RunsCommand, WatchArgs,
@@ -112,6 +114,12 @@ pub enum Command {
     /// Check documents without a daemon
     #[command(subcommand)]
     Contract(ContractCommand),
+    /// Make the rows that queries read again from the logs, while no daemon runs
+    ///
+    /// The list of runs and the rows that lead from a run to its children follow from the runs' logs. This command reads
+    /// every log from its first event on, reports each row that does not follow from it, and writes that row again. Logs
+    /// stay as they are. A run whose log is damaged, or that is quarantined, is named and left as it is.
+    Rebuild(RebuildArgs),
     /// Print a completion script for a shell
     #[command(
         after_help = "Example:\n  capataz completions bash > ~/.local/share/bash-completion/completions/capataz"

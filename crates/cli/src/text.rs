@@ -17,6 +17,7 @@ pub struct Words {
     pub contract: Contract,
     pub serve: Serve,
     pub demo: Demo,
+    pub rebuild: Rebuild,
     pub ask: Ask,
     pub router: Router,
     pub act: Act,
@@ -84,6 +85,7 @@ const ENGLISH: Words = Words {
     contract: Contract::ENGLISH,
     serve: Serve::ENGLISH,
     demo: Demo::ENGLISH,
+    rebuild: Rebuild::ENGLISH,
     ask: Ask::ENGLISH,
     router: Router::ENGLISH,
     act: Act::ENGLISH,
@@ -347,6 +349,22 @@ texts! {
         check_head: "KEY\tVALUE\tFROM",
         bad_filter: "--log: {0}",
         no_runtime: "cannot start: {0}",
+    }
+
+    /// `rebuild`.
+    Rebuild {
+        differs: "run {0}: {1} is {2}, and its log says {3}",
+        left: "left as it is: {0}",
+        progress: "{0} runs looked at, {1} to be written again, {2} written",
+        runs_one: "{0} run looked at",
+        runs_many: "{0} runs looked at",
+        same: "every row follows from its log",
+        differing_one: "{0} run with rows that do not follow from its log",
+        differing_many: "{0} runs with rows that do not follow from their logs",
+        mended_one: "{0} run written again",
+        mended_many: "{0} runs written again",
+        left_one: "{0} run left as it is",
+        left_many: "{0} runs left as they are",
     }
 
     /// `demo`.

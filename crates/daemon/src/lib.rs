@@ -9,6 +9,7 @@ mod folds;
 mod guard;
 mod hosts;
 mod lock;
+mod rebuild;
 mod secrets;
 mod services;
 mod specs;
@@ -39,9 +40,12 @@ use hosts::Hosts;
 pub use capataz_hosts::browsers::BrowserConfig;
 pub use capataz_hosts::commands::{OutputFormat, ProcessAgent, ShimCommand};
 pub use capataz_runtime::Trace;
+pub use capataz_shard::Damage;
+pub use capataz_shard::rebuild::{Difference, Told, Totals};
 pub use clock::Clock;
 pub use config::{Config, ConfigError, DeclaredAgent, Overrides, RetentionConfig};
 pub use lock::LockError;
+pub use rebuild::{RebuildError, rebuild};
 pub use specs::SpecsError;
 
 /// SQLite has one shard.

@@ -20,3 +20,4 @@ pub use clock::{Clock, now};
 pub use recorder::Trace;
 pub use runtime::{Options, Runtime, StartError, WorkerLink, WorkerSender};
 pub use subscription::{CursorError, Item, Subscription};
+pub use writer::draw;

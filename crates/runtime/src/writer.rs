@@ -63,7 +63,8 @@ impl Writer {
 }
 
 /// The mark of a claim, drawn at random. Without randomness there is none, and the store refuses the claim.
-fn draw() -> Mark {
+#[must_use]
+pub fn draw() -> Mark {
     getrandom::u32().map_or(Mark::NONE, Mark)
 }
 

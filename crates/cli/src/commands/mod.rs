@@ -9,6 +9,7 @@ pub mod demo;
 mod doctor;
 mod ending;
 mod fetch;
+pub mod rebuild;
 pub mod router;
 pub mod run;
 pub mod runs;

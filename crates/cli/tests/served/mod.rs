@@ -4,7 +4,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
 use capataz_client::Client;
 
@@ -13,6 +13,8 @@ pub struct Served {
     process: Child,
     address: String,
     folder: PathBuf,
+    /// True if another daemon goes on in the folder.
+    is_followed: bool,
 }
 
 impl Served {
@@ -36,7 +38,7 @@ impl Served {
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let said: serde_json::Value = serde_json::from_str(&line).expect("the daemon says where it listens");
         let address = said["address"].as_str().unwrap().to_owned();
-        Self { process, address, folder: folder.to_owned() }
+        Self { process, address, folder: folder.to_owned(), is_followed: false }
     }
 
     pub fn url(&self) -> String {
@@ -66,6 +68,7 @@ impl Served {
     pub fn kill_and_start(mut self) -> Self {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
+        self.is_followed = true;
         Self::listen(&self.folder, &self.address)
     }
 }
@@ -74,5 +77,22 @@ impl Drop for Served {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
+        if !self.is_followed && !std::thread::panicking() {
+            rows_follow_from_their_logs(&self.folder);
+        }
     }
+}
+
+/// Runs `capataz rebuild` on the folder's `data`.
+pub fn rebuild(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_capataz"));
+    command.arg("rebuild").args(arguments).arg("--data-dir").arg(folder.join("data"));
+    command.current_dir(folder).output().unwrap()
+}
+
+/// What queries read is what follows from the logs, however the daemon has ended.
+fn rows_follow_from_their_logs(folder: &Path) {
+    let checked = rebuild(folder, &["--check"]);
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert!(checked.status.success(), "{said}{}", String::from_utf8_lossy(&checked.stderr));
 }

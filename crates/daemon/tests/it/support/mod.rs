@@ -10,7 +10,7 @@ use capataz_contracts::v1;
 use capataz_contracts::v1::agent_service_client::AgentServiceClient;
 use capataz_contracts::v1::event_service_client::EventServiceClient;
 use capataz_contracts::v1::run_service_client::RunServiceClient;
-use capataz_daemon::{Config, Daemon};
+use capataz_daemon::{Config, Daemon, Told};
 use tonic::Status;
 use tonic::transport::Channel;
 use tonic_types::StatusExt;
@@ -60,6 +60,7 @@ impl Harness {
         let Self { daemon, folder, runs, events, agents, channel } = self;
         drop((runs, events, agents, channel));
         daemon.shutdown().await;
+        rows_follow_from_their_logs(&folder);
         folder
     }
 
@@ -109,6 +110,19 @@ impl Harness {
         }
         events
     }
+}
+
+/// What queries read is what follows from the logs, where those can be read.
+#[track_caller]
+fn rows_follow_from_their_logs(folder: &tempfile::TempDir) {
+    let mut wrong = Vec::new();
+    let mut tell = |told: Told<'_>| {
+        if let Told::Differs(difference) = told {
+            wrong.push(difference.to_string());
+        }
+    };
+    capataz_daemon::rebuild(&data_dir(folder), true, &mut tell).unwrap();
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 pub fn data_dir(folder: &tempfile::TempDir) -> PathBuf {
