@@ -228,6 +228,23 @@ impl Daemon {
         }
     }
 
+    /// Kills the daemon for the last time, and holds the rows that queries read against the logs; what was found wrong.
+    pub(crate) fn rows_after_its_end(&mut self, programs: &Programs) -> Outcome<Vec<String>> {
+        self.kill()?;
+        let mut rebuild = Command::new(&programs.daemon);
+        rebuild.args(["rebuild", "--check", "--data-dir"]).arg(programs.folder.join("data"));
+        rebuild.arg("--config").arg(programs.folder.join("capataz.toml"));
+        rebuild.current_dir(&programs.folder).env_remove("CAPATAZ_LISTEN").env_remove("CAPATAZ_DATA_DIR");
+        let checked = rebuild.output()?;
+        let said = String::from_utf8_lossy(&checked.stdout).into_owned();
+        println!("  rows: {}", said.lines().last().unwrap_or_default());
+        if checked.status.success() {
+            return Ok(Vec::new());
+        }
+        let error = String::from_utf8_lossy(&checked.stderr).into_owned();
+        Ok(said.lines().chain(error.lines()).map(|line| format!("rows: {line}")).collect())
+    }
+
     pub(crate) fn kill(&mut self) -> Outcome<()> {
         match self.process.take() {
             Some(mut process) => match process.ended()? {

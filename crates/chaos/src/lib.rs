@@ -5,7 +5,7 @@
 //! asks in sessions, and scripts in a real Chromium on a site of the parent. Each process writes down what it was told,
 //! and has it on disk before it goes on. When the storm is over, these journals and what the daemon's public API says are
 //! collected, and the [`verdict`] says of them what was lost, doubled, left out or repeated; the daemon's folder is never
-//! looked into.
+//! looked into, but by `capataz rebuild --check` after the last kill.
 //!
 //! This is the counterpart of the simulator: it cannot be repeated to the letter, but nothing in it is simulated.
 //!
@@ -228,7 +228,9 @@ async fn storm_and_verdict(options: &Options, folder: &Path) -> Outcome<Vec<Stri
     }
     let kinds = storm.mix.kinds.clone();
     let (runs, kills, kills_in_flight) = (options.runs(), options.kills(), options.kills_in_flight());
-    Ok(verdict.problems(&Demands { runs, kills, kills_in_flight, kinds }))
+    let mut problems = verdict.problems(&Demands { runs, kills, kills_in_flight, kinds });
+    problems.extend(storm.daemon.rows_after_its_end(&programs)?);
+    Ok(problems)
 }
 
 /// The daemon's configuration: what each kind of work needs.
