@@ -3,7 +3,7 @@
 pub mod asks;
 pub mod worker;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use capataz_contracts::v1;
@@ -20,7 +20,11 @@ pub use worker::Worker;
 /// Longer than anything that a test waits for, and reached only by a test that fails.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+const DATABASE: &str = "capataz.db";
+
 pub struct Harness {
+    // This field is dropped first, while the daemon and its folder are there.
+    _rows: Rows,
     pub daemon: Daemon,
     pub runs: RunServiceClient<Channel>,
     pub events: EventServiceClient<Channel>,
@@ -46,6 +50,7 @@ impl Harness {
         let endpoint = format!("http://{}", daemon.address());
         let channel = Channel::from_shared(endpoint).unwrap().connect().await.unwrap();
         Self {
+            _rows: Rows { data_dir: data_dir(&folder) },
             daemon,
             runs: RunServiceClient::new(channel.clone()),
             events: EventServiceClient::new(channel.clone()),
@@ -57,10 +62,10 @@ impl Harness {
 
     /// Stops the daemon in order; its folder.
     pub async fn stop(self) -> tempfile::TempDir {
-        let Self { daemon, folder, runs, events, agents, channel } = self;
-        drop((runs, events, agents, channel));
+        let Self { daemon, folder, runs, events, agents, channel, _rows: rows } = self;
+        drop((rows, runs, events, agents, channel));
         daemon.shutdown().await;
-        rows_follow_from_their_logs(&folder);
+        rows_follow_from_their_logs(&data_dir(&folder));
         folder
     }
 
@@ -112,16 +117,36 @@ impl Harness {
     }
 }
 
+/// Holds the rows of a daemon against its logs at the end of a test, whatever the daemon does just then: rows and events
+/// are written in one commit.
+struct Rows {
+    data_dir: PathBuf,
+}
+
+impl Drop for Rows {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        // A copy of one moment, which no daemon uses.
+        let copy = tempfile::tempdir().unwrap();
+        let database = rusqlite::Connection::open(self.data_dir.join(DATABASE)).unwrap();
+        let target = copy.path().join(DATABASE).display().to_string();
+        database.execute("VACUUM INTO ?", [target]).unwrap();
+        rows_follow_from_their_logs(copy.path());
+    }
+}
+
 /// What queries read is what follows from the logs, where those can be read.
 #[track_caller]
-fn rows_follow_from_their_logs(folder: &tempfile::TempDir) {
+fn rows_follow_from_their_logs(data_dir: &Path) {
     let mut wrong = Vec::new();
     let mut tell = |told: Told<'_>| {
         if let Told::Differs(difference) = told {
             wrong.push(difference.to_string());
         }
     };
-    capataz_daemon::rebuild(&data_dir(folder), true, &mut tell).unwrap();
+    capataz_daemon::rebuild(data_dir, true, &mut tell).unwrap();
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
