@@ -334,6 +334,19 @@ async fn has_the_same_runs_and_they_go_on(format: u32) {
         fs::write(fixture(folder.format).join("runs.json"), pretty(&Value::Object(folder.recorded.0)))
             .unwrap();
     }
+    if let Opened::Own(daemon) = folder.daemon {
+        drop(folder.client);
+        daemon.shutdown().await;
+        rows_can_be_made_again(&temporary.path().join("data"));
+    }
+}
+
+/// Rows of the version before may be those of earlier events. After a rebuild all follow from their logs.
+fn rows_can_be_made_again(data_dir: &Path) {
+    let totals = capataz_daemon::rebuild(data_dir, false, &mut |_| ()).unwrap();
+    assert_eq!((totals.left, totals.mended), (0, totals.differing), "{totals:?}");
+    let again = capataz_daemon::rebuild(data_dir, true, &mut |_| ()).unwrap();
+    assert_eq!((again.runs, again.differing), (totals.runs, 0), "{again:?}");
 }
 
 /// The suggestion that is open is accepted; the one that was accepted before is the same again.

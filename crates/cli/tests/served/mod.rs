@@ -13,7 +13,7 @@ pub struct Served {
     process: Child,
     address: String,
     folder: PathBuf,
-    /// True if another daemon goes on in the folder.
+    /// True if the rows of the folder are not compared at the end: another daemon goes on in it, or the test looks itself.
     is_followed: bool,
 }
 
@@ -62,6 +62,11 @@ impl Served {
     pub async fn browsers(&self) -> Vec<u32> {
         let open = self.client().await.list_browsers().await.unwrap();
         open.browsers.iter().map(|browser| browser.process_id).collect()
+    }
+
+    /// Kills the daemon with SIGKILL. What it leaves is not compared.
+    pub fn killed(mut self) {
+        self.is_followed = true;
     }
 
     /// Kills the daemon with SIGKILL, and starts another one at the same address that continues its work.
