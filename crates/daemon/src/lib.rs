@@ -303,6 +303,7 @@ async fn sweep(runtime: Runtime, retention: RetentionConfig, browsers: Arc<Brows
         let rule = Retention {
             // The shard knows which streams are in use.
             keep: BTreeSet::new(),
+            held_by: None,
             finished_before: retention.finished_runs.map(before),
             max_log_bytes: retention.max_log_bytes,
             keys_before: before(retention.idempotency_keys),

@@ -10,7 +10,8 @@ use prost::Message;
 
 use crate::feed::split;
 
-/// The kind of the derived row of a run that another run has started. Its key is the other run's id, in 16 bytes.
+/// The kind of the derived row of a run that another run has started. Its key is the other run's id, in 16 bytes; its
+/// value, the `ParentRef` without that id.
 pub const CHILD: u16 = 1;
 
 /// What the list of runs says of a run.
@@ -41,13 +42,14 @@ pub fn listed_session(state: &SessionState) -> Summary {
 pub fn derived(event: &v1::Event) -> Vec<Derived> {
     let Some(Body::RunAccepted(accepted)) = &event.body else { return Vec::new() };
     let parent = accepted.parent.as_ref().and_then(parent_of);
-    let child = |parent: RunId| Derived {
+    let child = |(parent, of): (RunId, &v1::ParentRef)| Derived {
         place: Place { seq: event.seq, n: 0 },
         kind: CHILD,
         key: child_key(parent),
-        value: Bytes::new(),
+        // The key says whose it is; the value, whose task, life and attempt.
+        value: v1::ParentRef { run_id: String::new(), ..of.clone() }.encode_to_vec().into(),
     };
-    parent.map(child).into_iter().collect()
+    parent.zip(accepted.parent.as_ref()).map(child).into_iter().collect()
 }
 
 /// The key under which the children of a run are found.

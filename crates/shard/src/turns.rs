@@ -219,6 +219,8 @@ impl Shard {
         if self.mode != Mode::Running {
             return self.out(Output::Sweep { retention: None });
         }
+        // A parent that is unfinished may still ask for its child.
+        retention.held_by = Some(projection::CHILD);
         retention.keep.extend(self.sessions.sweep(self.outbox.oldest()));
         self.out(Output::Sweep { retention: Some(retention) });
     }

@@ -110,6 +110,7 @@ impl World {
     fn sweeps(&mut self) -> Vec<Output> {
         let retention = Retention {
             keep: BTreeSet::new(),
+            held_by: None,
             finished_before: None,
             max_log_bytes: None,
             keys_before: Millis(i64::MIN),

@@ -171,6 +171,7 @@ fn every_input() -> Vec<Input> {
     let missing = v1::Error { code: "SPEC_NOT_AVAILABLE".to_owned(), ..v1::Error::default() };
     let retention = Retention {
         keep: BTreeSet::from([run(5)]),
+        held_by: None,
         finished_before: Some(Millis(4)),
         max_log_bytes: Some(6),
         keys_before: Millis(3),

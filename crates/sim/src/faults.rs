@@ -89,6 +89,7 @@ impl World {
         let shard = ShardId(u32::try_from(self.rng.below(self.scenario.shards)).unwrap_or(0));
         let retention = Box::new(Retention {
             keep: BTreeSet::new(),
+            held_by: None,
             finished_before: Some(Millis(self.now + self.skew - age)),
             max_log_bytes: None,
             keys_before: Millis(i64::MIN),

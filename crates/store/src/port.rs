@@ -319,6 +319,9 @@ pub struct Swept {
 pub struct Retention {
     /// Streams that stay, however old they are: somebody works with them.
     pub keep: BTreeSet<RunId>,
+    /// A kind of derived rows whose keys are ids of runs: a run with such a row stays while the run that it names is
+    /// unfinished, however old it is, and however large the log.
+    pub held_by: Option<u16>,
     /// Runs that finished before this go.
     pub finished_before: Option<Millis>,
     /// While the events of the shard have more bytes than this, the runs that finished first are removed.

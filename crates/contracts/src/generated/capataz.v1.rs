@@ -8294,14 +8294,14 @@ pub struct ListRunsRequest {
     /// `next_page_token` of the page before; empty for the first page.
     #[prost(string, tag = "6")]
     pub page_token: ::prost::alloc::string::String,
-    /// Runs whose parent this run is, a UUID.
+    /// Runs whose parent this run is, a UUID; oldest first.
     #[prost(string, optional, tag = "7")]
     pub parent: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// A page of runs.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListRunsResponse {
-    /// Newest first.
+    /// Newest first; the children of a run, oldest first.
     #[prost(message, repeated, tag = "1")]
     pub runs: ::prost::alloc::vec::Vec<Run>,
     /// Names the next page; empty after the last one.

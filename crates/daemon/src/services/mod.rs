@@ -5,6 +5,7 @@ mod blobs;
 mod demo;
 mod events;
 mod executor;
+mod family;
 mod follow;
 mod router;
 mod runs;

@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-use super::starts;
+use super::{family, starts};
 use crate::folds::Folds;
 use crate::specs::Specs;
 use crate::status;
@@ -354,6 +354,10 @@ impl RunService for Runs {
         let response = blocking(move || {
             let state = folds.get(run).map_err(|error| unreadable(&runtime, &error))?;
             let mut limit = wanted as usize;
+            let children = match request.summary_only {
+                true => Vec::new(),
+                false => family::shown(&**runtime.store(), run).map_err(|error| status::store(&error))?,
+            };
             loop {
                 let options = ViewOptions {
                     tasks: !request.summary_only,
@@ -361,7 +365,8 @@ impl RunService for Runs {
                     offset: request.task_offset as usize,
                     limit,
                 };
-                let view = state.view(run.to_string(), options);
+                let mut view = state.view(run.to_string(), options);
+                view.children.clone_from(&children);
                 // A page of large outputs is a shorter page.
                 if view.encoded_len() > MAX_ANSWER_BYTES && limit > 1 {
                     limit /= 2;
@@ -404,8 +409,18 @@ impl RunService for Runs {
             limit: size + 1,
         };
         let store = Arc::clone(self.runtime.store());
-        let mut rows =
-            blocking(move || store.list_runs(&query).map_err(|error| status::store(&error))).await?;
+        let parent = match &request.parent {
+            Some(parent) => Some(parse_run(parent)?),
+            None => None,
+        };
+        let mut rows = blocking(move || {
+            let rows = match parent {
+                Some(parent) => family::listed(&*store, parent, &query),
+                None => store.list_runs(&query),
+            };
+            rows.map_err(|error| status::store(&error))
+        })
+        .await?;
         let more = rows.len() > size as usize;
         rows.truncate(size as usize);
         let next_page_token =

@@ -6,6 +6,7 @@ mod ask_bad_input;
 mod asks;
 mod bad_input;
 mod browsers;
+mod children;
 mod copies;
 mod damaged;
 mod half_open;

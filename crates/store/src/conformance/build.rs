@@ -72,6 +72,7 @@ pub fn updated(at: i64) -> Summary {
 pub fn keep() -> Retention {
     Retention {
         keep: BTreeSet::new(),
+        held_by: None,
         finished_before: None,
         max_log_bytes: None,
         keys_before: Millis(i64::MIN),

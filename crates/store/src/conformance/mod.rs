@@ -199,6 +199,7 @@ macro_rules! conformance_suite {
             agents_are_kept_until_forgotten,
             a_blob_is_read_in_parts,
             retention_by_age_takes_finished_runs_only,
+            a_run_stays_while_a_run_that_it_names_is_unfinished,
             retention_by_size_takes_the_first_finished,
             retention_is_bounded,
             retention_leaves_what_is_in_use,

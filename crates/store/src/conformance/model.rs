@@ -83,6 +83,7 @@ impl Random {
     fn retention(&mut self) -> Retention {
         Retention {
             keep: if self.one_in(3) { BTreeSet::from([run_id(self.below(RUNS))]) } else { BTreeSet::new() },
+            held_by: None,
             finished_before: self.one_in(2).then(|| self.time()),
             max_log_bytes: self.one_in(2).then(|| self.below(2_000)),
             keys_before: if self.one_in(2) { self.time() } else { Millis(i64::MIN) },

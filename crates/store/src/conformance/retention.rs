@@ -1,8 +1,11 @@
 //! Rules for sweeps: removed and kept data.
 
+use bytes::Bytes;
+
 use super::*;
 use crate::port::{
-    Append, AppendOutcome, BlobHash, Bounds, Millis, Position, Retention, RunQuery, Snapshot, Swept,
+    Append, AppendOutcome, BlobHash, Bounds, Derived, Millis, Place, Position, Retention, RunQuery, Snapshot,
+    Swept,
 };
 
 /// Run `number` from its creation to its end at `at`, as two appends with 100 bytes of events each.
@@ -37,6 +40,23 @@ pub fn retention_by_age_takes_finished_runs_only<S: Subject>() {
     assert_eq!(commit_one(&mut *writer, more(9, 3, 1)), AppendOutcome::Committed(Position(7)));
     assert_eq!(commit_one(&mut *writer, more(1, 4, 1)), AppendOutcome::Conflict);
     assert_eq!(commit_one(&mut *writer, creation(1)), AppendOutcome::Committed(Position(8)));
+}
+
+pub fn a_run_stays_while_a_run_that_it_names_is_unfinished<S: Subject>() {
+    let (_subject, store, mut writer) = claimed::<S>();
+    let naming = |number: u64, kind, holder: u64| {
+        let key = Bytes::copy_from_slice(run_id(holder).0.as_bytes());
+        let row = Derived { place: Place { seq: 1, n: 0 }, kind, key, value: Bytes::new() };
+        Append { derived: vec![row], ..creation(number) }
+    };
+    accept(&mut *writer, &[creation(9), naming(1, 7, 9), naming(2, 8, 9), naming(3, 7, 5)]);
+    accept(&mut *writer, &[finish(1, 3, 10), finish(2, 3, 11), finish(3, 3, 12)]);
+    let all = Retention { held_by: Some(7), max_log_bytes: Some(0), ..older_than(100) };
+    assert_eq!(writer.sweep(&all).unwrap().runs, 2, "by another kind, and by a run that is not there");
+    assert_eq!(listed(&store, &everything()), ids(&[9, 1]));
+    accept(&mut *writer, &[finish(9, 3, 13)]);
+    assert_eq!(writer.sweep(&Retention { batch: 1, ..all }).unwrap().runs, 1);
+    assert_eq!(listed(&store, &everything()), ids(&[9]));
 }
 
 pub fn retention_by_size_takes_the_first_finished<S: Subject>() {

@@ -361,8 +361,12 @@ impl State {
     pub(super) fn sweep(&mut self, shard: ShardId, retention: &Retention) -> Swept {
         let batch = retention.batch as usize;
         let mut swept = Swept::default();
-        let finished = self.finished(shard).into_iter().filter(|(_, run)| !retention.keep.contains(run));
-        for (finished_at, run) in finished.take(batch) {
+        let finished = self.finished(shard).into_iter();
+        let finished: Vec<(Millis, RunId)> = finished
+            .filter(|(_, run)| !retention.keep.contains(run) && !self.is_held(*run, retention.held_by))
+            .take(batch)
+            .collect();
+        for (finished_at, run) in finished {
             let expired = retention.finished_before.is_some_and(|before| finished_at < before);
             let log_bytes = self.shards.get(&shard).map_or(0, |shard| shard.log_bytes);
             if !expired && retention.max_log_bytes.is_none_or(|most| log_bytes <= most) {
@@ -376,6 +380,16 @@ impl State {
         swept.blobs = blobs;
         swept.bytes += bytes;
         swept
+    }
+
+    /// Whether a derived row of this kind names an unfinished run.
+    fn is_held(&self, run: RunId, kind: Option<u16>) -> bool {
+        let unfinished = |id: &[u8]| {
+            let holder = uuid::Uuid::from_slice(id).ok().and_then(|id| self.runs.get(&RunId(id)));
+            holder.is_some_and(|holder| holder.row.summary.finished_at.is_none())
+        };
+        let rows = self.derived.of_run(run, None, usize::MAX);
+        kind.is_some() && rows.iter().any(|row| Some(row.kind) == kind && unfinished(&row.key))
     }
 
     /// Forgets eras of which nothing is left, among the `batch` eras after `after`. Returns where the next sweep begins.

@@ -104,15 +104,21 @@ fn candidates(
             connection,
             "SELECT finished_at, run, key, labels FROM runs INDEXED BY runs_finished
              WHERE finished_at IS NOT NULL AND (key IS NULL) = ? AND finished_at < ?
+               AND NOT EXISTS (
+                 SELECT 1 FROM derived JOIN runs AS holder ON holder.run = derived.key
+                 WHERE derived.run = runs.run AND derived.kind = ? AND holder.finished_at IS NULL)
              ORDER BY finished_at, run LIMIT ?",
         )?;
-        let rows = statement.query_map(params![without_key, before, integer(most as u64)], |row| {
-            let labels = match row.get_ref(3)? {
-                ValueRef::Null => Vec::new(),
-                column => column.as_blob()?.to_vec(),
-            };
-            Ok(Candidate { finished_at: row.get(0)?, run: run_id(row, 1)?, key: row.get(2)?, labels })
-        })?;
+        let rows = statement.query_map(
+            params![without_key, before, retention.held_by, integer(most as u64)],
+            |row| {
+                let labels = match row.get_ref(3)? {
+                    ValueRef::Null => Vec::new(),
+                    column => column.as_blob()?.to_vec(),
+                };
+                Ok(Candidate { finished_at: row.get(0)?, run: run_id(row, 1)?, key: row.get(2)?, labels })
+            },
+        )?;
         for candidate in rows {
             candidates.push(candidate?);
         }

@@ -104,6 +104,11 @@ impl Worker {
         .await;
     }
 
+    /// Answers a cancel.
+    pub async fn stops(&self, lease: &v1::LeaseRef) {
+        self.say(Say::Cancelled(v1::Cancelled { lease: Some(lease.clone()), ..Default::default() })).await;
+    }
+
     pub async fn fail(&self, lease: &v1::LeaseRef, error: v1::Error) {
         self.say(Say::Failed(v1::Failed {
             lease: Some(lease.clone()),
