@@ -74,7 +74,7 @@ impl World {
         let parent = parent.map(|run| v1::ParentRef { run_id: run.to_string(), ..Default::default() });
         self.asks(Request::Start(Box::new(StartRequest {
             run,
-            start: StartRun { work: Work::Plan(plan), labels: Default::default(), parent },
+            start: StartRun { work: Work::Plan(plan), labels: Default::default(), parent, lineage: None },
             session: None,
             agents: BTreeSet::from([AGENT.to_owned()]),
             commands: Vec::new(),
