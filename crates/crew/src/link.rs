@@ -4,8 +4,8 @@
 //! the numbers, which the next one shows; both ends send one each heartbeat interval at least. A gap ends the session:
 //! nothing is sent again. The shard opens the next session, and both ends say anew what holds ([`ToShard::Present`],
 //! [`ToCrew::Wanted`]). Connections with slots of the shard are closed, so that what was said on them and got lost comes
-//! again with the worker's next hello. One way of recovery serves a lost message, a shard that was read again, and an
-//! end that was gone.
+//! again with the worker's next hello. One way of recovery serves a lost message, a shard that was read again as a
+//! whole, and an end that was gone.
 //!
 //! Only the shard numbers sessions: it is the one whose memory is lost without the other's.
 //!

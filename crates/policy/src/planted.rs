@@ -30,6 +30,7 @@ pub enum Fault {
     RestForgetsItsDeadline,
     RowWithoutItsEvent,
     OldRevisionAnswered,
+    TouchedRunNotFoldedAgain,
     ChildCreatedBeforeItIsNamed,
     ChildEndLost,
     ChildEndCountedTwice,
@@ -37,7 +38,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Fault; 28] = [
+    pub const ALL: [Fault; 29] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -66,6 +67,7 @@ impl Fault {
         Fault::ChildEndLost,
         Fault::ChildEndCountedTwice,
         Fault::AppendWithoutItsRows,
+        Fault::TouchedRunNotFoldedAgain,
     ];
 }
 

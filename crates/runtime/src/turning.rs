@@ -10,7 +10,7 @@ use capataz_crew::{CloseReason, ConnectionId, Mono};
 use capataz_engine::{Query, QueryId};
 use capataz_shard::feed::Ring;
 use capataz_shard::journal::{self, Errand, Job, Told, Work, errands, take_up_session};
-use capataz_shard::{Answer, Driver, Input, LoadError, Output, ReplyId, Request, Route, find};
+use capataz_shard::{Answer, Driver, Input, LoadError, Output, ReplyId, Request, Route, Touched, find};
 use capataz_store::{Retention, RunId, ShardId, Store, StoreError, Swept};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
@@ -46,7 +46,10 @@ pub(crate) enum Message {
         sweeper: Sweeper,
     },
     /// The shard could not be read, and some time has passed.
-    Claim(ShardId),
+    Claim {
+        shard: ShardId,
+        touched: Option<Touched>,
+    },
     Stop,
 }
 
@@ -173,7 +176,7 @@ async fn take_turns(desk: &Desk, mut coming: Coming) {
 impl Turning {
     fn begin(&self) {
         for shard in &self.unread {
-            self.writer.give(Work::Claim(*shard));
+            self.writer.give(Work::Claim { shard: *shard, touched: None });
         }
     }
 
@@ -291,7 +294,7 @@ impl Turning {
                 self.memory.sweeps.entry(shard).or_default().asked.push_back(sweeper);
                 self.input(Input::Sweep { shard, retention });
             }
-            Message::Claim(shard) => self.writer.give(Work::Claim(shard)),
+            Message::Claim { shard, touched } => self.writer.give(Work::Claim { shard, touched }),
             Message::Stop => {}
         }
     }
@@ -331,12 +334,12 @@ impl Turning {
                     let _ = ready.send(Ok(()));
                 }
             }
-            Told::Unreadable { shard, error } => self.unreadable(shard, error),
+            Told::Unreadable { shard, touched, error } => self.unreadable(shard, touched, error),
         }
     }
 
     /// The disk may be full for a while: the shard is claimed again later.
-    fn unreadable(&mut self, shard: ShardId, error: StoreError) {
+    fn unreadable(&mut self, shard: ShardId, touched: Option<Touched>, error: StoreError) {
         tracing::error!(
             shard = shard.0,
             error = &error as &dyn std::error::Error,
@@ -351,7 +354,7 @@ impl Turning {
         let inbox = self.inbox.clone();
         self.tasks.spawn(async move {
             tokio::time::sleep(delay).await;
-            inbox.send(Message::Claim(shard)).await;
+            inbox.send(Message::Claim { shard, touched }).await;
         });
     }
 

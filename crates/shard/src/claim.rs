@@ -5,25 +5,28 @@
 //! repaired beneath it: a run that can be read from its first event on is released. The other reasons stay, because the same
 //! program would do the same again.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use capataz_contracts::v1;
 use capataz_crew::KnownAgent;
 use capataz_engine::RunState;
 use capataz_engine::session::SessionState;
 use capataz_store::{
-    Mark, Position, Quarantine, QuarantineReason, Rest, RunId, ShardId, ShardWriter, Store, StoreError,
+    Epoch, Mark, Position, Quarantine, QuarantineReason, Rest, RunId, ShardId, ShardWriter, Store, StoreError,
 };
 use prost::Message;
 
 use crate::journal::Chance;
 use crate::load::{Damage, LoadError, go_on, go_on_session, load, load_session};
-use crate::sessions::session_stream;
+use crate::sessions::{SESSION_LABEL, session_stream};
 use crate::shard::Recovered;
+use crate::touched::Touched;
 
 /// Runs read at a time when a shard is recovered.
 const PAGE: usize = 1024;
+/// Runs that may be unreadable at a claim. With more of them, it is the store that cannot be read.
+const MOST_UNREAD: usize = 16;
 /// How often a mark is drawn at most where it cannot be that of a claim. Drawing twice is rare.
 const DRAWS: usize = 16;
 
@@ -36,6 +39,21 @@ pub fn claim(
     shard: ShardId,
     chance: &mut Chance,
 ) -> Result<(Box<dyn ShardWriter>, Recovered, Position), StoreError> {
+    claim_again(store, shard, chance, None, &mut None)
+}
+
+/// Claims a shard and reads those runs and sessions of it that are touched, for the others are known. `known` is the newest
+/// claim since which all that was written is known, if any: where another one lies between, everything is read.
+///
+/// # Errors
+/// The store cannot be read or written.
+pub fn claim_again(
+    store: &dyn Store,
+    shard: ShardId,
+    chance: &mut Chance,
+    touched: Option<&Touched>,
+    known: &mut Option<Epoch>,
+) -> Result<(Box<dyn ShardWriter>, Recovered, Position), StoreError> {
     let history = store.history(shard)?;
     let mut mark = (chance.draw)();
     for _ in 1..DRAWS {
@@ -44,16 +62,27 @@ pub fn claim(
         }
         mark = (chance.draw)();
     }
+    let writer = store.claim(shard, mark)?;
+    let epoch = writer.epoch();
+    // Nobody writes without a claim: whoever has claimed in between may have written anything.
+    let follows = known.take().is_some_and(|known| known.0.checked_add(1) == Some(epoch.0));
+    let touched = touched.filter(|_| follows);
+    // What is known stays known, also where the rest cannot be read.
+    *known = touched.map(|_| epoch);
     let mut claiming = Claiming {
         store,
-        writer: store.claim(shard, mark)?,
+        writer,
         quarantined: quarantined(store, shard)?,
         sessions: BTreeMap::new(),
+        unread: Vec::new(),
         chance,
     };
-    let (runs, resting) = claiming.runs(shard)?;
+    let (runs, resting) = match touched {
+        Some(touched) => claiming.touched(shard, touched)?,
+        None => claiming.runs(shard)?,
+    };
     claiming.release_whole(&runs, &resting)?;
-    let Claiming { writer, sessions, .. } = claiming;
+    let Claiming { writer, sessions, unread, .. } = claiming;
     let agents = store.agents()?.into_iter().filter_map(|row| {
         let agent = v1::Agent::decode(row.agent).ok()?;
         Some(KnownAgent { agent, source: v1::AgentSource::Worker, last_seen: Some(row.last_seen) })
@@ -63,10 +92,13 @@ pub fn claim(
         history: store.history(shard)?,
         runs,
         resting,
+        unread,
         sessions: sessions.into_iter().filter_map(|(stream, read)| Some((stream, read.ok()?))).collect(),
         agents: agents.collect(),
+        touched: touched.cloned(),
     };
     let newest = store.bounds(shard)?.newest;
+    *known = Some(epoch);
     Ok((writer, recovered, newest))
 }
 
@@ -103,6 +135,8 @@ struct Claiming<'a> {
     quarantined: BTreeMap<RunId, Quarantine>,
     /// Sessions of unfinished asks, by their streams.
     sessions: BTreeMap<RunId, Read<Option<SessionState>>>,
+    /// Runs whose rows cannot be read now.
+    unread: Vec<RunId>,
     chance: &'a mut Chance,
 }
 
@@ -116,31 +150,79 @@ impl Claiming<'_> {
             let page = self.store.unfinished(shard, after, PAGE)?;
             let Some(last) = page.last() else { return Ok((runs, resting)) };
             after = Some(last.run);
-            for capataz_store::Unfinished { run, rest } in page {
-                if let Some(rest) = rest.filter(|_| !self.quarantined.contains_key(&run)) {
-                    resting.push((run, rest));
-                    continue;
-                }
-                match (self.run(run)?, rest) {
-                    (Ok(_), Some(rest)) => resting.push((run, rest)),
-                    (Ok(state), None) => runs.push((run, state)),
-                    (Err(damage), _) => self.quarantine(&damage)?,
-                }
+            for unfinished in page {
+                self.unfinished(unfinished, &mut runs, &mut resting)?;
             }
         }
     }
 
-    fn run(&mut self, run: RunId) -> Result<Read<RunState>, StoreError> {
+    /// The same of what is touched; and of what is in quarantine, which may be whole again.
+    fn touched(&mut self, shard: ShardId, touched: &Touched) -> Result<Unfinished, StoreError> {
+        let (mut runs, mut resting) = (Vec::new(), Vec::new());
+        let wanted: BTreeSet<RunId> = touched.runs.iter().chain(self.quarantined.keys()).copied().collect();
+        for run in wanted {
+            let before = run.0.as_u128().checked_sub(1).map(|before| RunId(uuid::Uuid::from_u128(before)));
+            let next = self.store.unfinished(shard, before, 1)?.pop();
+            if let Some(unfinished) = next.filter(|next| next.run == run) {
+                self.unfinished(unfinished, &mut runs, &mut resting)?;
+            }
+        }
+        for stream in &touched.sessions {
+            self.session(*stream)?;
+        }
+        Ok((runs, resting))
+    }
+
+    fn unfinished(
+        &mut self,
+        capataz_store::Unfinished { run, rest }: capataz_store::Unfinished,
+        runs: &mut Vec<(RunId, RunState)>,
+        resting: &mut Vec<(RunId, Rest)>,
+    ) -> Result<(), StoreError> {
+        if let Some(rest) = rest.filter(|_| !self.quarantined.contains_key(&run)) {
+            resting.push((run, rest));
+            return Ok(());
+        }
+        let read = match self.run(run) {
+            // It stays where it is.
+            Err(StoreError::Io { .. }) if self.quarantined.contains_key(&run) => return Ok(()),
+            Err(error @ StoreError::Io { .. }) if self.may_be_put_off(run)? => {
+                tracing::error!(%run, error = &error as &dyn std::error::Error, "a run cannot be read");
+                self.unread.push(run);
+                return Ok(());
+            }
+            read => read?,
+        };
+        let read = match read {
+            Ok(state) => self.with_its_session(run, state)?,
+            damaged => damaged,
+        };
+        match (read, rest) {
+            (Ok(_), Some(rest)) => resting.push((run, rest)),
+            (Ok(state), None) => runs.push((run, state)),
+            (Err(damage), _) => self.quarantine(&damage)?,
+        }
+        Ok(())
+    }
+
+    /// Whether the others can go on without the run. Those of its session could not: it may be its turn.
+    fn may_be_put_off(&self, run: RunId) -> Result<bool, StoreError> {
+        let Some(row) = self.store.get_run(run)? else { return Ok(false) };
+        Ok(self.unread.len() < MOST_UNREAD && !row.labels.contains_key(SESSION_LABEL))
+    }
+
+    fn run(&self, run: RunId) -> Result<Read<RunState>, StoreError> {
         let known = self.quarantined.get(&run);
         if let Some(stays) = known.filter(|known| known.reason != QuarantineReason::Damaged) {
             return Ok(Err(Damage::of_quarantine(run, stays)));
         }
         // A cached state may hide what was found damaged beneath it.
         let loaded = if known.is_some() { go_on(self.store, run, None) } else { load(self.store, run) };
-        let state = match read(loaded)? {
-            Ok(state) => state,
-            Err(damage) => return Ok(Err(damage)),
-        };
+        read(loaded)
+    }
+
+    /// The run, unless its session is damaged.
+    fn with_its_session(&mut self, run: RunId, state: RunState) -> Result<Read<RunState>, StoreError> {
         let Some(name) = state.session() else { return Ok(Ok(state)) };
         let of_session = self.session(session_stream(name))?;
         Ok(match of_session {

@@ -9,6 +9,7 @@ use capataz_store::{Append, AppendOutcome, Position, RunId, Snapshot};
 use crate::api::{Answer, Declined, StartReply, WaitReply};
 use crate::outbox::{AppendId, Batch, Deferred, Pending};
 use crate::projection;
+use crate::runs::Waiter;
 use crate::sessions::session_stream;
 use crate::shard::{Mode, Origin, Output, Published, ReplyId, Shard};
 use crate::timers::Timer;
@@ -162,7 +163,7 @@ impl Shard {
     fn never_was(&mut self, pending: Pending) {
         for deferred in pending.deferred {
             match deferred {
-                Deferred::Return(offer) => self.tell(ToCrew::Returned { offer }),
+                Deferred::Return(vacated) => self.tell(ToCrew::Returned { offer: vacated.offer }),
                 other => self.decline(other.into_reply(), &Declined::Unavailable),
             }
         }
@@ -177,7 +178,7 @@ impl Shard {
         for deferred in pending.deferred {
             match deferred {
                 Deferred::Reply(reply, Answer::Start(_)) => self.reply(reply, answer()),
-                Deferred::Return(offer) => self.tell(ToCrew::Returned { offer }),
+                Deferred::Return(vacated) => self.tell(ToCrew::Returned { offer: vacated.offer }),
                 other => self.decline(other.into_reply(), &Declined::Unavailable),
             }
         }
@@ -211,7 +212,7 @@ impl Shard {
         }
     }
 
-    /// Nobody knows what is durable: all that was not acknowledged is thrown away and read again.
+    /// Nobody knows what is durable: all that was not acknowledged is thrown away at the end of the turn, and read again.
     pub(crate) fn commit_failed(&mut self) {
         if self.mode != Mode::Running {
             return;
@@ -222,13 +223,15 @@ impl Shard {
             }
             return;
         }
-        self.abandon();
-        self.out(Output::Restart);
+        self.mode = Mode::Recovering;
+        self.failed = true;
     }
 
     /// Throws all work away and tells everybody who waits.
-    fn abandon(&mut self) {
+    pub(crate) fn abandon(&mut self) {
         self.mode = Mode::Recovering;
+        self.failed = false;
+        self.restart = None;
         for reply in self.outbox.abandon() {
             self.decline(Some(reply), &Declined::Unavailable);
         }
@@ -241,13 +244,7 @@ impl Shard {
                 self.decline_wanted(wanted, &Declined::Unavailable);
             }
         }
-        for waiter in waiters {
-            let answer = match waiter.started_it {
-                true => Answer::Start(Err(Declined::Unavailable)),
-                false => Answer::Wait(Err(Declined::Unavailable)),
-            };
-            self.reply(waiter.reply, answer);
-        }
+        self.turn_away(waiters);
         for reply in self.sessions.abandon() {
             self.reply(reply, Answer::Transition(Err(Declined::Unavailable)));
         }
@@ -257,6 +254,17 @@ impl Shard {
         self.queues.clear();
         self.timers.clear();
         self.close();
+    }
+
+    /// Callers that waited for the end of a run hear that nobody can say.
+    pub(crate) fn turn_away(&mut self, waiters: Vec<Waiter>) {
+        for waiter in waiters {
+            let answer = match waiter.started_it {
+                true => Answer::Start(Err(Declined::Unavailable)),
+                false => Answer::Wait(Err(Declined::Unavailable)),
+            };
+            self.reply(waiter.reply, answer);
+        }
     }
 
     /// The caller hears that nothing was done, or that nobody knows.
@@ -274,10 +282,11 @@ impl Shard {
                 Deferred::Reply(reply, answer) => self.reply(reply, answer),
                 Deferred::Frame(connection, frame) => self.tell(ToCrew::Tell { connection, frame }),
                 Deferred::Assign { task, lease, deadline } => self.assign(run, task, lease, deadline),
-                Deferred::Return(offer) => self.tell(ToCrew::Returned { offer }),
+                Deferred::Return(vacated) => self.tell(ToCrew::Returned { offer: vacated.offer }),
                 Deferred::Child { task, cancel } => self.reach_child(run, task, cancel),
                 Deferred::Kin(kin) => self.out(Output::Kin(kin)),
                 Deferred::Finish => self.finish(run),
+                Deferred::Heard(_) => {}
             }
         }
     }

@@ -20,6 +20,7 @@ use crate::load::Damage;
 use crate::outbox::AppendId;
 use crate::sessions::session_stream;
 use crate::shard::{self, Attached, Config, Published, Recovered, ReplyId, Shard};
+use crate::touched::Touched;
 use crate::turns::Found;
 
 /// What a daemon's shards and its crew are told. A daemon gets none that cannot be written down.
@@ -180,9 +181,11 @@ pub enum Output {
     ScriptOver {
         run: RunId,
     },
-    /// Claim the shard anew, read it, and answer with [`Input::Recovered`]. Every append in flight is void.
+    /// Claim the shard anew, read what is touched or else everything, and answer with [`Input::Recovered`]. Every append in
+    /// flight is void.
     Restart {
         shard: ShardId,
+        touched: Touched,
     },
     /// Another daemon owns the shard.
     Fenced {
@@ -507,7 +510,7 @@ impl Turn<'_> {
                 shard::Output::Sweep { retention } => Output::Sweep { shard, retention },
                 shard::Output::Query { run, query, asked } => Output::Query { run, query, asked },
                 shard::Output::ScriptOver { run } => Output::ScriptOver { run },
-                shard::Output::Restart => Output::Restart { shard },
+                shard::Output::Restart { touched } => Output::Restart { shard, touched },
                 shard::Output::Fenced => Output::Fenced { shard },
             };
             self.outputs.push(output);

@@ -9,14 +9,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use capataz_store::{
-    AgentRow, Append, AppendOutcome, Mark, Millis, Position, Quarantine, Retention, RunId, ShardBatch,
+    AgentRow, Append, AppendOutcome, Epoch, Mark, Millis, Position, Quarantine, Retention, RunId, ShardBatch,
     ShardId, ShardWriter, Snapshot, Store, StoreError, Swept,
 };
 
 use crate::driver::Output;
 use crate::shard::Recovered;
+use crate::touched::Touched;
 
-pub use crate::claim::claim;
+pub use crate::claim::{claim, claim_again};
 pub use crate::family::find;
 pub use crate::load::{Damage, LoadError, go_on, load, load_session, take_up_session};
 
@@ -43,8 +44,11 @@ pub enum Work {
         shard: ShardId,
         retention: Box<Retention>,
     },
-    /// Claim the shard anew and read it.
-    Claim(ShardId),
+    /// Claim the shard anew, and read what is touched or else everything.
+    Claim {
+        shard: ShardId,
+        touched: Option<Touched>,
+    },
 }
 
 /// One thing to be done of a turn's outputs.
@@ -87,7 +91,7 @@ impl<I: Iterator<Item = Output>> Iterator for Errands<I> {
                 Output::Quarantine { shard, run, quarantine } => Work::Quarantine { shard, run, quarantine },
                 Output::PutAgents(agents) => Work::Agents(agents),
                 Output::Sweep { shard, retention: Some(retention) } => Work::Sweep { shard, retention },
-                Output::Restart { shard } => Work::Claim(shard),
+                Output::Restart { shard, touched } => Work::Claim { shard, touched: Some(touched) },
                 other => return Some(Errand::Leave(other)),
             };
             if self.appends.is_empty() {
@@ -182,6 +186,8 @@ pub enum Told {
     /// The shard could not be claimed or read.
     Unreadable {
         shard: ShardId,
+        /// What was to be read, where that is not everything.
+        touched: Option<Touched>,
         error: StoreError,
     },
 }
@@ -191,6 +197,8 @@ pub struct Scribe {
     store: Arc<dyn Store>,
     /// None for a shard that was not claimed, or whose last commit failed.
     writers: BTreeMap<ShardId, Box<dyn ShardWriter>>,
+    /// The newest claims of the shards, since which each has known all that was written.
+    known: BTreeMap<ShardId, Epoch>,
     chance: Chance,
 }
 
@@ -213,7 +221,7 @@ impl std::fmt::Debug for Scribe {
 impl Scribe {
     #[must_use]
     pub fn new(store: Arc<dyn Store>, chance: Chance) -> Self {
-        Self { store, writers: BTreeMap::new(), chance }
+        Self { store, writers: BTreeMap::new(), known: BTreeMap::new(), chance }
     }
 
     /// Whether the shard was claimed, and no commit of it has failed since.
@@ -263,15 +271,19 @@ impl Scribe {
                 };
                 told.push(Told::Swept { shard, swept });
             }
-            Job::Other(Work::Claim(shard)) => {
+            Job::Other(Work::Claim { shard, touched }) => {
                 self.writers.remove(&shard);
-                told.push(match claim(&*self.store, shard, &mut self.chance) {
-                    Ok((writer, recovered, newest)) => {
-                        self.writers.insert(shard, writer);
-                        Told::Claimed { shard, recovered, newest }
-                    }
-                    Err(error) => Told::Unreadable { shard, error },
-                });
+                let mut known = self.known.remove(&shard);
+                told.push(
+                    match claim_again(&*self.store, shard, &mut self.chance, touched.as_ref(), &mut known) {
+                        Ok((writer, recovered, newest)) => {
+                            self.writers.insert(shard, writer);
+                            Told::Claimed { shard, recovered, newest }
+                        }
+                        Err(error) => Told::Unreadable { shard, touched, error },
+                    },
+                );
+                self.known.extend(known.map(|known| (shard, known)));
             }
             Job::Other(Work::Append(appends)) => self.commit(appends, told),
         }

@@ -17,6 +17,17 @@ pub(crate) struct Seat {
     pub(crate) offer: OfferId,
 }
 
+/// The slot of a lease that is over, until that is durable.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Vacated {
+    pub(crate) task: TaskRef,
+    pub(crate) token: u64,
+    pub(crate) offer: OfferId,
+    /// `None` once the worker has left, and its slots with it.
+    pub(crate) connection: Option<ConnectionId>,
+    ack_by: Option<Mono>,
+}
+
 /// A live lease.
 pub(crate) struct Held {
     pub(crate) token: u64,
@@ -38,6 +49,19 @@ impl Held {
 
     pub(crate) fn seat(&self) -> Option<Seat> {
         self.seat
+    }
+
+    /// What is left of the lease until its end is durable; `None` where its worker is away.
+    pub(crate) fn vacated(&self, task: TaskRef) -> Option<Vacated> {
+        let Seat { connection, offer } = self.seat?;
+        Some(Vacated { task, token: self.token, offer, connection: Some(connection), ack_by: self.ack_by })
+    }
+
+    /// The lease as it was before it was over, where its worker is still there.
+    pub(crate) fn reseated(vacated: &Vacated) -> Option<Self> {
+        let seat = Seat { connection: vacated.connection?, offer: vacated.offer };
+        let held = Self::new(vacated.token, Arc::from(""), Some(seat));
+        Some(Self { ack_by: vacated.ack_by, ..held })
     }
 
     /// What was seen of it; `clock` is the run's own.
@@ -69,6 +93,26 @@ impl Leases {
         let worker: Arc<str> = Arc::from(worker);
         self.away.entry(Arc::clone(&worker)).or_default().insert((run, task));
         self.held.insert((run, task), Held::new(token, worker, None));
+    }
+
+    /// Takes the run's leases out, with what there is of them.
+    pub(crate) fn take(&mut self, run: RunId) -> Vec<(TaskRef, Held)> {
+        let first = TaskRef { wave: 0, task: 0 };
+        let leases = self.held.range((run, first)..).take_while(|((of, _), _)| *of == run);
+        let leases: Vec<(TaskRef, u64)> = leases.map(|((_, task), held)| (*task, held.token)).collect();
+        let release = |(task, token)| Some((task, self.release(run, task, token)?));
+        leases.into_iter().filter_map(release).collect()
+    }
+
+    /// A lease that was read from the log again, with what there was of it before.
+    pub(crate) fn put_back(&mut self, run: RunId, task: TaskRef, worker: &str, held: Held) {
+        let key = (run, task);
+        let worker: Arc<str> = Arc::from(worker);
+        match held.seat {
+            Some(seat) => self.seated.entry(seat.connection).or_default().insert(key),
+            None => self.away.entry(Arc::clone(&worker)).or_default().insert(key),
+        };
+        self.held.insert(key, Held { worker, ..held });
     }
 
     /// The worker is back and says that it still has this lease. Whether it goes on.

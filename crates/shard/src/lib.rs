@@ -11,8 +11,8 @@
 //! The tokio shell, the simulator and the tests drive this same code. Its rules:
 //!
 //! - Nothing leaves before it is durable: what a turn wants to send waits for the commit of the turn's append, in order.
-//! - The state runs ahead of the log by the appends in flight. When one of them fails, all of it is thrown away and
-//!   read again from the store.
+//! - The state runs ahead of the log by the appends in flight. When one of them fails, the runs that it touches are
+//!   thrown away and read again from the store.
 //! - Queues, slots, liveness and progress are memory: they are rebuilt from state and from what workers say.
 //!
 //! Begin reading with [`Driver::handle`], then [`Shard::handle`].
@@ -40,6 +40,7 @@ mod runs;
 mod sessions;
 pub mod shard;
 mod timers;
+mod touched;
 pub mod trace;
 mod turns;
 mod workers;
@@ -56,4 +57,5 @@ pub use outbox::AppendId;
 pub use recovery::blob_hash;
 pub use sessions::{SESSION_LABEL, SESSION_SNAPSHOT_FORMAT, run_id, session_stream};
 pub use shard::{Config, Published, Recovered, ReplyId, Shard};
+pub use touched::Touched;
 pub use turns::{Chosen, Found, Route, find};

@@ -1,10 +1,10 @@
 //! What leaves when: a turn's decisions, by run, become appends, and what they let out waits for their commits.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use bytes::{Bytes, BytesMut};
 use capataz_contracts::v1::connect_response::Frame;
-use capataz_crew::{ConnectionId, OfferId};
+use capataz_crew::ConnectionId;
 use capataz_engine::planted::{self, Fault};
 use capataz_engine::session::SessionDecision;
 use capataz_engine::{Moment, TaskRef};
@@ -13,6 +13,8 @@ use capataz_store::{Append, BlobHash, Create, RunId};
 use crate::ReplyId;
 use crate::api::Answer;
 use crate::family::Kin;
+use crate::leases::Vacated;
+use crate::touched::Heard;
 
 /// Names an append in flight; grows by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -107,7 +109,7 @@ pub(crate) enum Deferred {
         deadline: Option<Moment>,
     },
     /// A worker's slot is free.
-    Return(OfferId),
+    Return(Vacated),
     /// The child of the task has a name: it is created, or cancelled where that was decided by then.
     Child {
         task: TaskRef,
@@ -116,6 +118,8 @@ pub(crate) enum Deferred {
     /// A word to the shard of another run.
     Kin(Kin),
     Finish,
+    /// What a worker has said that this rests on. Nothing leaves; it is heard again where this is thrown away.
+    Heard(Box<Heard>),
 }
 
 impl Deferred {
@@ -128,9 +132,20 @@ impl Deferred {
             | Self::Return(_)
             | Self::Child { .. }
             | Self::Kin(_)
-            | Self::Finish => None,
+            | Self::Finish
+            | Self::Heard(_) => None,
         }
     }
+}
+
+/// What was decided and is not known to be durable.
+#[derive(Default)]
+pub(crate) struct Thrown {
+    pub(crate) streams: BTreeSet<RunId>,
+    /// Sessions to which something was to be added with an ask's end.
+    pub(crate) sessions: BTreeSet<RunId>,
+    /// What was to leave, in order.
+    pub(crate) deferred: Vec<(RunId, Deferred)>,
 }
 
 /// The decisions of this turn, and the appends in flight, oldest first, numbered without gaps.
@@ -250,6 +265,38 @@ impl Outbox {
         let pending = self.pending.drain(..).flat_map(|pending| pending.deferred);
         let batches = self.batches.drain(..).flat_map(|batch| batch.deferred);
         pending.chain(batches).filter_map(Deferred::into_reply).collect()
+    }
+
+    /// Throws away what is decided and not known to be durable. What rests on nothing of that stays, and leaves.
+    pub(crate) fn throw(&mut self) -> Thrown {
+        let mut thrown = Thrown::default();
+        for pending in self.pending.drain(..) {
+            thrown.streams.insert(pending.run);
+            thrown.deferred.extend(pending.deferred.into_iter().map(|deferred| (pending.run, deferred)));
+        }
+        for batch in std::mem::take(&mut self.batches) {
+            if batch.count == 0 && batch.session.is_none() && !thrown.streams.contains(&batch.run) {
+                self.batches.push(batch);
+                continue;
+            }
+            thrown.streams.insert(batch.run);
+            thrown.sessions.extend(batch.session.map(|session| session.stream));
+            thrown.deferred.extend(batch.deferred.into_iter().map(|deferred| (batch.run, deferred)));
+        }
+        thrown
+    }
+
+    /// The worker has left, and its slots with it: none of them is used again.
+    pub(crate) fn departed(&mut self, connection: ConnectionId) {
+        let pending = self.pending.iter_mut().flat_map(|pending| &mut pending.deferred);
+        let batches = self.batches.iter_mut().flat_map(|batch| &mut batch.deferred);
+        for deferred in pending.chain(batches) {
+            if let Deferred::Return(vacated) = deferred
+                && vacated.connection == Some(connection)
+            {
+                vacated.connection = None;
+            }
+        }
     }
 
     /// All appends in flight once more, for a planted fault.

@@ -78,7 +78,7 @@ impl Shard {
     /// What was to leave never does.
     fn void(&mut self, deferred: Deferred, damage: &Damage) {
         match deferred {
-            Deferred::Return(offer) => self.tell(ToCrew::Returned { offer }),
+            Deferred::Return(vacated) => self.tell(ToCrew::Returned { offer: vacated.offer }),
             other => self.decline(other.into_reply(), &Declined::Damaged(Box::new(damage.clone()))),
         }
     }

@@ -10,6 +10,7 @@ use capataz_store::{BlobHash, Millis, Rest, RunId};
 
 use crate::api::{Answer, Declined};
 use crate::family::Kin;
+use crate::leases::Held;
 use crate::outbox::AppendId;
 use crate::requests::OVERLOADED;
 use crate::resting::{Wanted, Woken};
@@ -22,24 +23,25 @@ use crate::workers::refusal;
 const READ_AGAIN_MS: i64 = 1_000;
 
 impl Shard {
-    pub(crate) fn recovered(&mut self, recovered: Recovered) {
+    pub(crate) fn recovered(&mut self, mut recovered: Recovered) {
         if self.mode == Mode::Fenced {
             return;
+        }
+        match (self.restart.take(), recovered.touched.take()) {
+            (Some(restart), Some(touched)) => return self.recovered_touched(recovered, &touched, restart),
+            // Somebody else may have written: nothing that is in memory is certain.
+            (Some(_), None) => self.abandon(),
+            (None, _) => {}
         }
         self.mode = Mode::Running;
         self.history = recovered.history;
         for (run, state) in recovered.runs {
             if !state.is_finished() {
-                self.take_up(run, state);
+                self.take_up(run, state, Vec::new());
             }
         }
-        for (run, rest) in recovered.resting {
-            self.resting.insert(run, self.runs.clock_of(run, self.now), Vec::new());
-            let due = self.due(run, rest).filter(|_| !planted::is(Fault::RestForgetsItsDeadline));
-            if let Some(due) = due {
-                self.timers.set(Timer::Run(run), due);
-            }
-        }
+        self.take_up_resting(recovered.resting);
+        self.take_up_later(recovered.unread);
         self.resting.all_found();
         self.runs.all_taken_up();
         self.recover_sessions(recovered.sessions);
@@ -48,16 +50,51 @@ impl Shard {
         }
     }
 
-    fn take_up(&mut self, run: RunId, state: RunState) {
+    /// Runs that need not be in memory.
+    pub(crate) fn take_up_resting(&mut self, resting: Vec<(RunId, Rest)>) {
+        for (run, rest) in resting {
+            self.resting.insert(run, self.runs.clock_of(run, self.now), Vec::new());
+            let due = self.due(run, rest).filter(|_| !planted::is(Fault::RestForgetsItsDeadline));
+            if let Some(due) = due {
+                self.timers.set(Timer::Run(run), due);
+            }
+        }
+    }
+
+    /// Runs that could not be read: they are tried again soon.
+    pub(crate) fn take_up_later(&mut self, unread: Vec<RunId>) {
+        for run in unread {
+            self.resting.insert_unread(run, self.runs.clock_of(run, self.now));
+            self.timers.set(Timer::Run(run), self.now.mono.plus(READ_AGAIN_MS));
+        }
+    }
+
+    /// A run that was read. `seats` are the leases of it that this process had, with their workers; those of the state's
+    /// leases go on where they are.
+    pub(crate) fn take_up(
+        &mut self,
+        run: RunId,
+        state: RunState,
+        mut seats: Vec<(TaskRef, Held)>,
+    ) -> Vec<(TaskRef, Held)> {
         let leases: Vec<(TaskRef, u64, String)> =
             state.leases().map(|(task, token, worker)| (task, token, worker.to_owned())).collect();
         let open_query = state.open_query();
-        let quiet_until = self.quiet_after_recovery(!leases.is_empty());
+        let seat_of = |seats: &[(TaskRef, Held)], task: TaskRef, token: u64| {
+            seats.iter().position(|(of, held)| *of == task && held.token == token && held.seat().is_some())
+        };
+        let is_away = |(task, token, _): &(TaskRef, u64, String)| seat_of(&seats, *task, *token).is_none();
+        let quiet_until = self.quiet_after_recovery(leases.iter().any(is_away));
         let clock = self.runs.clock_of(run, self.now);
         let slot = self.runs.take_up(run, state, clock);
         slot.quiet_until = quiet_until;
         slot.snapshot_seq = slot.state.seq();
         for (task, token, worker) in leases {
+            if let Some(place) = seat_of(&seats, task, token) {
+                let (_, held) = seats.swap_remove(place);
+                self.leases.put_back(run, task, &worker, held);
+                continue;
+            }
             self.leases.recover(run, task, token, &worker);
             self.detach(run, task);
         }
@@ -67,6 +104,7 @@ impl Shard {
             self.out(Output::Query { run, query, asked });
         }
         self.arm(run);
+        seats
     }
 
     /// When a run that rests has to be looked at. Where this process has had the run, the clock on the wall has no say: it
@@ -145,11 +183,19 @@ impl Shard {
     }
 
     fn wake(&mut self, run: RunId, state: RunState, woken: Woken) {
-        let Woken { clock, wanted, waiters } = woken;
-        let slot = self.runs.take_up(run, state, clock);
-        slot.snapshot_seq = slot.state.seq();
-        slot.waiters = waiters;
-        self.arm(run);
+        let Woken { clock, wanted, waiters, is_unread } = woken;
+        if is_unread {
+            self.runs.keep_clock(run, clock);
+            self.take_up(run, state, Vec::new());
+            self.runs.all_taken_up();
+        } else {
+            let slot = self.runs.take_up(run, state, clock);
+            slot.snapshot_seq = slot.state.seq();
+            self.arm(run);
+        }
+        if let Some(slot) = self.runs.get_mut(run) {
+            slot.waiters = waiters;
+        }
         self.woken.insert(run);
         for wanted in wanted {
             match wanted {
@@ -165,17 +211,15 @@ impl Shard {
 
     /// The store could not be read. Callers may ask again; what nobody else asks for again is tried again soon.
     fn not_read(&mut self, run: RunId, woken: Woken) {
-        self.resting.insert(run, woken.clock, woken.waiters);
-        let (own, of_callers): (Vec<_>, Vec<_>) =
-            woken.wanted.into_iter().partition(|wanted| wanted.reply().is_none());
-        for wanted in of_callers {
-            self.decline_wanted(wanted, &Declined::Unavailable);
-        }
-        if !own.is_empty() {
+        let mut woken = woken;
+        let of_callers: Vec<Wanted> =
+            woken.wanted.extract_if(.., |wanted| wanted.reply().is_some()).collect();
+        if !woken.wanted.is_empty() || woken.is_unread {
             self.timers.set(Timer::Run(run), self.now.mono.plus(READ_AGAIN_MS));
         }
-        for wanted in own {
-            self.resting.keep(run, wanted);
+        self.resting.put_back(run, woken);
+        for wanted in of_callers {
+            self.decline_wanted(wanted, &Declined::Unavailable);
         }
     }
 

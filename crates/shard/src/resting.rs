@@ -46,7 +46,7 @@ impl Wanted {
     }
 }
 
-/// A run that rests.
+/// A run that rests, or that could not be read.
 #[derive(Debug)]
 struct Rested {
     clock: RunClock,
@@ -55,6 +55,8 @@ struct Rested {
     wanted: Vec<Wanted>,
     /// Callers that wait for its end, for which it need not be read.
     waiters: Vec<Waiter>,
+    /// Something of it may be in work.
+    is_unread: bool,
 }
 
 /// What there was of a run that rested.
@@ -63,6 +65,8 @@ pub(crate) struct Woken {
     pub(crate) clock: RunClock,
     pub(crate) wanted: Vec<Wanted>,
     pub(crate) waiters: Vec<Waiter>,
+    /// It could not be read with its shard.
+    pub(crate) is_unread: bool,
 }
 
 /// All runs that rest, by their ids.
@@ -82,15 +86,21 @@ pub(crate) struct Resting {
 
 impl Resting {
     pub(crate) fn insert(&mut self, run: RunId, clock: RunClock, waiters: Vec<Waiter>) {
-        self.runs.insert(run, Rested { clock, load: 0, wanted: Vec::new(), waiters });
+        self.runs.insert(run, Rested { clock, load: 0, wanted: Vec::new(), waiters, is_unread: false });
     }
 
-    /// What could not be done yet is done with the next reading.
-    pub(crate) fn keep(&mut self, run: RunId, wanted: Wanted) {
+    /// A run that could not be read with its shard: something of it may be in work.
+    pub(crate) fn insert_unread(&mut self, run: RunId, clock: RunClock) {
+        self.insert(run, clock, Vec::new());
         if let Some(rested) = self.runs.get_mut(&run) {
-            rested.wanted.push(wanted);
-            self.wanted += 1;
+            rested.is_unread = true;
         }
+    }
+
+    /// A run that was to be read, and could not.
+    pub(crate) fn put_back(&mut self, run: RunId, Woken { clock, wanted, waiters, is_unread }: Woken) {
+        self.wanted += wanted.len();
+        self.runs.insert(run, Rested { clock, load: 0, wanted, waiters, is_unread });
     }
 
     /// How much is wanted of runs that have not been read yet.
@@ -157,6 +167,17 @@ impl Resting {
         None
     }
 
+    /// What was asked for and may not have been heard is asked for again, under other numbers.
+    pub(crate) fn ask_again(&mut self) {
+        self.flying.clear();
+        self.queue.clear();
+        for (run, rested) in self.runs.iter_mut().filter(|(_, rested)| rested.load != 0) {
+            self.loads += 1;
+            rested.load = self.loads;
+            self.queue.push_back(*run);
+        }
+    }
+
     /// The shell has answered, whatever it says.
     pub(crate) fn answered(&mut self, load: u64) {
         self.flying.remove(&load);
@@ -184,9 +205,9 @@ impl Resting {
 
     /// The run rests no more.
     pub(crate) fn remove(&mut self, run: RunId) -> Option<Woken> {
-        let Rested { clock, wanted, waiters, .. } = self.runs.remove(&run)?;
+        let Rested { clock, wanted, waiters, is_unread, .. } = self.runs.remove(&run)?;
         self.wanted -= wanted.len();
-        Some(Woken { clock, wanted, waiters })
+        Some(Woken { clock, wanted, waiters, is_unread })
     }
 
     /// Throws everything away, but for when the runs are due.
@@ -196,7 +217,9 @@ impl Resting {
         self.flying.clear();
         let runs = std::mem::take(&mut self.runs);
         self.due = runs.keys().filter_map(|run| Some((*run, due(*run)?))).collect();
-        let woken = |(run, Rested { clock, wanted, waiters, .. })| (run, Woken { clock, wanted, waiters });
+        let woken = |(run, Rested { clock, wanted, waiters, is_unread, .. })| {
+            (run, Woken { clock, wanted, waiters, is_unread })
+        };
         runs.into_iter().map(woken).collect()
     }
 }
@@ -219,8 +242,7 @@ mod tests {
             let woken = resting.loaded(run, load).expect("it is waited for");
             assert_eq!(woken.wanted.len(), 1);
             // It could not be read.
-            resting.insert(run, woken.clock, woken.waiters);
-            woken.wanted.into_iter().for_each(|wanted| resting.keep(run, wanted));
+            resting.put_back(run, woken);
             assert!(resting.want(run, Wanted::Tick, 1).is_ok());
             let (_, load) = resting.next_load().expect("it is to be read again");
             resting.answered(load);

@@ -149,6 +149,13 @@ impl Runs {
         self.slots.len()
     }
 
+    /// Throws a run away, but for its clock. Callers that wait for it.
+    pub(crate) fn throw(&mut self, run: RunId) -> Vec<Waiter> {
+        let Some(slot) = self.slots.remove(&run) else { return Vec::new() };
+        self.clocks.insert(run, RunClock::Ahead(slot.ahead));
+        slot.waiters
+    }
+
     /// Throws everything away. Callers that wait.
     pub(crate) fn abandon(&mut self) -> Vec<Waiter> {
         let slots = std::mem::take(&mut self.slots);

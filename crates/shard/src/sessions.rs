@@ -346,6 +346,52 @@ impl Sessions {
         self.slots.insert(stream, slot);
     }
 
+    /// The shard is read again, after what retention is at. What is damaged may be whole then, and nobody waits for it.
+    /// Returns the sessions that have to be read, or were asked for and not heard of yet.
+    pub(crate) fn begin_again(&mut self) -> Vec<RunId> {
+        self.sweeps = 0;
+        self.unread.clear();
+        self.wanted.clear();
+        self.slots.retain(|_, slot| !matches!(slot.state, Loaded::Damaged(_)));
+        let unread = self.slots.iter().filter(|(_, slot)| matches!(slot.state, Loaded::Loading));
+        unread.map(|(stream, _)| *stream).collect()
+    }
+
+    /// Throws away what is known of a session, but for who waits for it.
+    pub(crate) fn throw(&mut self, stream: RunId) {
+        if let Some(slot) = self.slots.get_mut(&stream) {
+            slot.state = Loaded::Loading;
+            slot.load = 0;
+            slot.reread = false;
+        }
+    }
+
+    /// A session that was thrown away was read again. Transitions that waited for it; `None` where nobody needs it.
+    pub(crate) fn read_again(
+        &mut self,
+        stream: RunId,
+        state: Option<SessionState>,
+    ) -> Option<Vec<(ReplyId, String)>> {
+        let slot = self.slots.get_mut(&stream).filter(|slot| matches!(slot.state, Loaded::Loading))?;
+        slot.snapshot_seq = state.as_ref().map_or(0, SessionState::seq);
+        slot.state = Loaded::Ready(state.map(Box::new));
+        Some(std::mem::take(&mut slot.commands))
+    }
+
+    /// Has a session read that was thrown away and could not be read with the shard.
+    pub(crate) fn read_later(&mut self, stream: RunId) {
+        if self.slots.get(&stream).is_some_and(|slot| matches!(slot.state, Loaded::Loading)) {
+            self.load(stream);
+        }
+    }
+
+    /// Asks that were read again have their old places among those that wait.
+    pub(crate) fn reorder(&mut self, stream: RunId) {
+        if let Some(slot) = self.slots.get_mut(&stream) {
+            slot.waiting.make_contiguous().sort_unstable();
+        }
+    }
+
     /// An ask that was read with the shard had its turn.
     pub(crate) fn resume(&mut self, stream: RunId, run: RunId) {
         if let Some(slot) = self.slots.get_mut(&stream) {

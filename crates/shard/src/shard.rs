@@ -23,6 +23,7 @@ use crate::resting::Resting;
 use crate::runs::Runs;
 use crate::sessions::{Load, Sessions};
 use crate::timers::{Timer, Timers};
+use crate::touched::{Restart, Touched};
 
 /// Names a caller that waits for an answer; given by the shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
@@ -133,10 +134,14 @@ pub struct Recovered {
     pub runs: Vec<(RunId, RunState)>,
     /// Unfinished runs that were not read, because nothing of them is in work.
     pub resting: Vec<(RunId, Rest)>,
+    /// Unfinished runs whose rows could not be read. They are read again soon.
+    pub unread: Vec<RunId>,
     /// Those of unfinished asks, by their streams; `None` where nothing was said in it yet.
     pub sessions: Vec<(RunId, Option<SessionState>)>,
     /// The agents that the store remembers.
     pub agents: Vec<KnownAgent>,
+    /// What was read, where that is not everything: nobody has written anything else since the claim before.
+    pub touched: Option<Touched>,
 }
 
 /// What a shard wants done. In order.
@@ -200,8 +205,11 @@ pub enum Output {
     ScriptOver {
         run: RunId,
     },
-    /// Claim the shard anew, read it, and answer with [`Input::Recovered`]. Every append in flight is void.
-    Restart,
+    /// Claim the shard anew, read what is touched or else everything, and answer with [`Input::Recovered`]. Every append in
+    /// flight is void.
+    Restart {
+        touched: Touched,
+    },
     /// Another daemon owns the shard.
     Fenced,
 }
@@ -265,6 +273,10 @@ pub struct Shard {
     pub(crate) decide: Decide,
     /// This end of what joins the shard and the crew.
     link: End,
+    /// A commit has failed in this turn.
+    pub(crate) failed: bool,
+    /// What waits for the end of a claim.
+    pub(crate) restart: Option<Restart>,
     outputs: Vec<Output>,
 }
 
@@ -301,6 +313,8 @@ impl Shard {
             conflicts: BTreeSet::new(),
             decide: engine::decide,
             link: End::default(),
+            failed: false,
+            restart: None,
             outputs: Vec::new(),
         }
     }
@@ -322,6 +336,8 @@ impl Shard {
             Input::Committed { outcomes } => self.committed(outcomes),
             Input::CommitFailed => self.commit_failed(),
             Input::Recovered(recovered) => self.recovered(recovered),
+            // It is asked for again when the shard has been read.
+            Input::SessionLoaded { .. } | Input::RunLoaded { .. } if self.mode != Mode::Running => {}
             Input::SessionLoaded { stream, load, state } => {
                 let load = Load { stream, number: load };
                 match state {
@@ -350,6 +366,9 @@ impl Shard {
     /// Ends a turn of one or more inputs: what they have decided is appended, with one append for each run.
     pub fn end_turn(&mut self, outputs: &mut Vec<Output>) {
         std::mem::swap(&mut self.outputs, outputs);
+        if std::mem::take(&mut self.failed) {
+            self.throw_touched();
+        }
         self.flush();
         self.rest_again();
         self.say_wants();
@@ -359,7 +378,7 @@ impl Shard {
     /// When [`Input::Wake`] is due.
     #[must_use]
     pub fn next_wake(&self) -> Option<Mono> {
-        self.timers.next()
+        self.timers.next().filter(|_| self.mode == Mode::Running)
     }
 
     /// Unfinished runs, in memory or at rest.

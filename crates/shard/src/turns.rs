@@ -13,6 +13,7 @@ use crate::outbox::{AppendId, Deferred, SessionAppend};
 use crate::projection;
 use crate::sessions::{Load, SESSION_LABEL, Transition, session_stream};
 use crate::shard::{Mode, Origin, Output, ReplyId, Shard};
+use crate::touched::Kept;
 
 /// What a full session asks its callers to wait. Milliseconds.
 const RETRY_AFTER_MS: i64 = 1_000;
@@ -115,7 +116,7 @@ impl Shard {
         self.next_turn(stream);
     }
 
-    fn transition(&mut self, reply: ReplyId, stream: RunId, transition: Transition) {
+    pub(crate) fn transition(&mut self, reply: ReplyId, stream: RunId, transition: Transition) {
         match transition {
             Transition::Waits => {}
             Transition::Full => {
@@ -226,14 +227,20 @@ impl Shard {
     }
 
     pub(crate) fn swept(&mut self) {
+        // What was to be read after it is read with the shard.
+        if self.mode != Mode::Running {
+            return;
+        }
         self.sessions.swept();
         self.load_sessions();
     }
 
     /// The answer to a query of a run. Whether it still is what the run wants to know, the engine says.
     pub(crate) fn answered(&mut self, run: RunId, query: QueryId, answer: QueryAnswer) {
-        if self.mode == Mode::Running {
-            self.input(run, engine::Input::Answered { query, answer }, Origin::Shard);
+        match self.mode {
+            Mode::Running => self.input(run, engine::Input::Answered { query, answer }, Origin::Shard),
+            Mode::Recovering => self.keep(Kept::Answered { run, query, answer: Box::new(answer) }),
+            Mode::Fenced => {}
         }
     }
 

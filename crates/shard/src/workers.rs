@@ -17,18 +17,26 @@ use crate::recovery::blob_hash;
 use crate::resting::Wanted;
 use crate::shard::{Mode, Origin, Output, Shard};
 use crate::timers::Timer;
+use crate::touched::{Kept, What};
 
 impl Shard {
     pub(crate) fn packet(&mut self, packet: Packet<ToShard>) {
-        if self.mode != Mode::Running {
+        let is_read_again = self.restart.is_some();
+        if self.mode != Mode::Running && !is_read_again {
             return;
         }
         match self.link().arrived_at_shard(&packet) {
-            Arrival::Stale => return,
-            Arrival::Gap => return self.open(),
-            Arrival::First | Arrival::Next => {}
+            Arrival::Stale => {}
+            Arrival::Gap if is_read_again => self.link_is_broken(),
+            Arrival::Gap => self.open(),
+            Arrival::First | Arrival::Next if is_read_again => self.keep(Kept::Message(packet.body)),
+            Arrival::First | Arrival::Next => self.told(packet.body),
         }
-        match packet.body {
+    }
+
+    /// What the crew says, in order.
+    pub(crate) fn told(&mut self, message: ToShard) {
+        match message {
             ToShard::Present { connection, worker, held } => self.present(connection, &worker, held),
             ToShard::Left { connection, departure } => self.left(connection, departure),
             ToShard::Offered { offer, connection, worker, agent, run } => {
@@ -110,6 +118,7 @@ impl Shard {
                 Departure::Silent => self.lose(run, task, lease, v1::LeaseLossReason::Silent),
             }
         }
+        self.outbox.departed(connection);
     }
 
     /// A slot for a task of the run. Only what really waits takes it; what was cancelled meanwhile does not.
@@ -141,7 +150,7 @@ impl Shard {
         self.tell(ToCrew::Returned { offer: seat.offer });
     }
 
-    fn said(&mut self, connection: ConnectionId, worker: &str, lease: Lease, said: Said) {
+    pub(crate) fn said(&mut self, connection: ConnectionId, worker: &str, lease: Lease, said: Said) {
         let task = task_of(&lease);
         match said {
             Said::Acknowledged => {
@@ -169,6 +178,7 @@ impl Shard {
             }
             Said::Returned => {
                 if self.leases.connection_of(lease.run, task, lease.token) == Some(connection) {
+                    self.hear(connection, worker, lease, What::Returned);
                     self.lose(lease.run, task, lease.token, v1::LeaseLossReason::Returned);
                 }
             }
@@ -206,6 +216,12 @@ impl Shard {
             let named = slot.state.blobs_of(output);
             self.outbox.batch(lease.run).blobs.extend(named.iter().filter_map(blob_hash));
         }
+        self.hear(
+            connection,
+            worker,
+            lease,
+            What::Report(Box::new(report.clone()), log.clone(), usage.clone()),
+        );
         let worker = worker.to_owned();
         let input = engine::Input::Report { task, lease: lease.token, worker, report, log, usage };
         self.input(lease.run, input, Origin::Worker(connection));
@@ -267,8 +283,8 @@ impl Shard {
     pub(crate) fn let_go(&mut self, run: RunId, task: TaskRef, token: u64) {
         let Some(held) = self.leases.release(run, task, token) else { return };
         self.timers.cancel(Timer::Reattach(run, task, token));
-        if let Some(seat) = held.seat() {
-            self.outbox.batch(run).deferred.push(Deferred::Return(seat.offer));
+        if let Some(vacated) = held.vacated(task) {
+            self.outbox.batch(run).deferred.push(Deferred::Return(vacated));
         }
     }
 
@@ -308,7 +324,7 @@ impl Shard {
     }
 
     /// Tells a worker that came back what it may have missed about its leases in this run.
-    fn resend(&mut self, connection: ConnectionId, run: RunId) {
+    pub(crate) fn resend(&mut self, connection: ConnectionId, run: RunId) {
         let Some(slot) = self.runs.get(run) else { return };
         let mut missed = Vec::new();
         for effect in slot.state.outstanding() {
@@ -346,7 +362,7 @@ pub(crate) fn refusal(connection: ConnectionId, lease: &Lease, reason: v1::Refus
     ToCrew::Tell { connection, frame: Frame::ResultRefused(frame) }
 }
 
-fn task_of(lease: &Lease) -> TaskRef {
+pub(crate) fn task_of(lease: &Lease) -> TaskRef {
     TaskRef { wave: lease.wave, task: lease.task }
 }
 

@@ -107,6 +107,8 @@ impl World {
                 runs,
                 sessions,
                 agents: Vec::new(),
+                touched: None,
+                unread: Vec::new(),
             },
         });
         self.connection += 1;

@@ -6,7 +6,7 @@ use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_respons
 use capataz_crew::{CloseReason, ConnectionId, Mono, Now};
 use capataz_shard::driver::{Carried, Wire};
 use capataz_shard::shard::Config;
-use capataz_shard::{Driver, Input, Output, Recovered};
+use capataz_shard::{Driver, Input, Output, Recovered, Touched};
 use capataz_store::{Epoch, ShardId};
 
 const SHARD: ShardId = ShardId(0);
@@ -35,6 +35,8 @@ impl Bench {
                 runs: Vec::new(),
                 sessions: Vec::new(),
                 agents: Vec::new(),
+                touched: None,
+                unread: Vec::new(),
             },
         });
         let agent = v1::Agent { name: "echo".to_owned(), max_concurrency: 1, ..Default::default() };
@@ -157,33 +159,40 @@ fn nothing_that_comes_after_a_second_hello_counts() {
     assert_eq!(bench.heard_at().len(), heard + 1);
 }
 
-/// The answer was on its way when the commit failed: the worker has no slot any more, and would wait for ever.
+/// Its result never arrived, which the crew's next message shows, also while the shard is read again.
 #[test]
-fn a_worker_whose_answer_is_lost_with_the_shards_memory_has_to_come_back() {
+fn a_worker_whose_result_got_lost_before_its_shard_is_read_again_has_to_come_back() {
     let mut bench = Bench::new();
     let lease =
         v1::LeaseRef { run_id: "00000000-0000-7000-8000-000000000001".to_owned(), ..Default::default() };
     bench.say(Say::Failed(v1::Failed { lease: Some(lease.clone()), ..Default::default() }));
     bench.input(Input::CommitFailed { shard: SHARD });
     assert_eq!(bench.closed(), None, "it has its answer");
-    bench.input(Input::Recovered {
-        shard: SHARD,
-        recovered: Recovered {
-            epoch: Epoch(2),
-            history: Default::default(),
-            resting: Vec::new(),
-            runs: Vec::new(),
-            sessions: Vec::new(),
-            agents: Vec::new(),
-        },
-    });
+    bench.input(recovered(2, Some(Touched::default())));
     let mut wire = Cut;
     let said = Say::Failed(v1::Failed { lease: Some(lease), ..Default::default() });
     let mut outputs = Vec::new();
     let frame = Input::Frame { connection: WORKER, frame: said };
     bench.core.handle_over(Now::alike(bench.now), frame, &mut wire, &mut outputs);
     bench.input(Input::CommitFailed { shard: SHARD });
+    bench.pass(5_000);
+    assert_eq!(bench.closed(), None, "nobody reads the shard");
+    bench.input(recovered(3, Some(Touched::default())));
     assert!(matches!(bench.closed(), Some((_, CloseReason::Restarting))));
+}
+
+fn recovered(epoch: u64, touched: Option<Touched>) -> Input {
+    let recovered = Recovered {
+        epoch: Epoch(epoch),
+        history: Default::default(),
+        runs: Vec::new(),
+        resting: Vec::new(),
+        unread: Vec::new(),
+        sessions: Vec::new(),
+        agents: Vec::new(),
+        touched,
+    };
+    Input::Recovered { shard: SHARD, recovered }
 }
 
 /// A wire that nothing passes.

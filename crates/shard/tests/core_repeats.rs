@@ -40,6 +40,8 @@ impl Bench {
                 runs: Vec::new(),
                 sessions: Vec::new(),
                 agents: Vec::new(),
+                touched: None,
+                unread: Vec::new(),
             },
         });
         let agent = v1::Agent { name: "echo".to_owned(), max_concurrency: 1, ..Default::default() };

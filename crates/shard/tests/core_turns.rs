@@ -64,6 +64,8 @@ impl World {
                 runs: Vec::new(),
                 sessions: Vec::new(),
                 agents: Vec::new(),
+                touched: None,
+                unread: Vec::new(),
             },
         });
         world

@@ -89,7 +89,7 @@ impl World {
     fn restart(&mut self) {
         self.scribe = scribe(&self.store, &self.marks);
         self.core = Driver::new(&Config::default(), vec![SHARD]);
-        self.writes(Writing::Claim(SHARD));
+        self.writes(Writing::Claim { shard: SHARD, touched: None });
         self.goes_on();
     }
 
@@ -99,7 +99,7 @@ impl World {
     }
 
     fn writes(&mut self, work: Writing) {
-        self.restarts += usize::from(matches!(work, Writing::Claim(_)));
+        self.restarts += usize::from(matches!(work, Writing::Claim { .. }));
         self.queue.push(work);
     }
 

@@ -127,6 +127,8 @@ fn recovered(runs: Vec<(RunId, engine::RunState)>) -> Input {
             runs,
             sessions,
             agents,
+            touched: None,
+            unread: Vec::new(),
         },
     }
 }

@@ -1,17 +1,18 @@
 //! The shards' thread: hands inputs to the driver and carries its outputs out, in the order in which the tokio shell does.
 //! Between the shards and the crew messages come late, twice, or never.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use capataz_contracts::v1;
 use capataz_crew::protocol;
-use capataz_crew::{Mono, Now};
+use capataz_crew::{CloseReason, Mono, Now};
 use capataz_shard::driver::{Carried, Wire};
 use capataz_shard::feed::{self, Ring};
 use capataz_shard::journal::{Errand, Work, errands};
 use capataz_shard::{
-    Answer, CommandReply, Declined, Driver, Input, Output, Recovered, StartReply, TransitionReply, WaitReply,
+    Answer, CommandReply, Declined, Driver, Input, Output, Recovered, StartReply, Touched, TransitionReply,
+    WaitReply,
 };
 use capataz_store::{Position, RunId, ShardId, Snapshot};
 use prost::Message;
@@ -44,6 +45,8 @@ pub struct Daemon {
     wake_at: Option<i64>,
     /// The time that was due after the last input all the same.
     still_due: Option<Mono>,
+    /// Streams of the appends that the core was not told of yet, oldest first.
+    in_flight: BTreeMap<ShardId, VecDeque<RunId>>,
     /// Events of commits that the core was told of and whose outputs have not left.
     pub acknowledged: Vec<Bytes>,
 }
@@ -65,6 +68,7 @@ impl Daemon {
             sessions: BTreeMap::new(),
             wake_at: None,
             still_due: None,
+            in_flight: BTreeMap::new(),
             acknowledged: Vec::new(),
         }
     }
@@ -150,7 +154,7 @@ impl World {
         self.daemon.core = Some(Driver::new(&self.scenario.core, self.scenario.shards()));
         self.handle(self.clocks(), Input::Learn(self.scenario.known()));
         for shard in self.scenario.shards() {
-            self.give(Work::Claim(shard));
+            self.give(Work::Claim { shard, touched: None });
         }
         Ok(())
     }
@@ -178,24 +182,35 @@ impl World {
                 self.daemon.unknown.insert(*shard);
                 failed = Some(*shard);
             }
+            Input::Committed { shard, outcomes } => {
+                let in_flight = self.daemon.in_flight.entry(*shard).or_default();
+                in_flight.drain(..outcomes.len().min(in_flight.len()));
+            }
             _ => {}
         }
         let before = self.daemon.outputs.len();
         self.handle(now, input);
         let mut unknown = self.daemon.unknown.clone();
         let mut clocks = Vec::new();
+        let mut streams = Vec::new();
+        let mut restarts = Vec::new();
         for output in self.daemon.outputs.iter().skip(before) {
             match output {
                 Output::Append { shard, id, append } => {
                     Invariant::NoAppendAfterUnknown
                         .check(!unknown.contains(shard), || format!("{id:?} is appended"))?;
+                    streams.push((*shard, append.run));
                     let elapsed = elapsed(&append.events);
                     clocks.extend(elapsed.map(|elapsed| (append.run, append.first_seq, elapsed)));
                     let begun = self.daemon.draining && leases(&append.events);
                     Invariant::NothingBegunWhileDraining
                         .check(!begun, || format!("{id:?} leases a task of run {}", append.run))?;
                 }
-                Output::Restart { shard } => {
+                Output::Close { reason: CloseReason::Restarting, .. } => {
+                    Invariant::StreamsKept.check(!self.keeps_streams(), || format!("{output:?}"))?;
+                }
+                Output::Restart { shard, touched } => {
+                    restarts.push((*shard, touched.clone()));
                     Invariant::RestartHasCause
                         .check(failed == Some(*shard), || "the core reads the shard again".to_owned())?;
                     unknown.insert(*shard);
@@ -207,6 +222,12 @@ impl World {
             }
         }
         self.daemon.unknown = unknown;
+        for (shard, touched) in restarts {
+            self.check_touched(shard, &touched)?;
+        }
+        for (shard, stream) in streams {
+            self.daemon.in_flight.entry(shard).or_default().push_back(stream);
+        }
         for (run, seq, elapsed) in clocks {
             self.check_clock(run, seq, elapsed)?;
         }
@@ -225,6 +246,24 @@ impl World {
             self.after(delay, Action::CarryOut);
         }
         Ok(())
+    }
+
+    /// Whether no worker's stream need be closed because of a shard: each was read once, and none misses a message.
+    fn keeps_streams(&self) -> bool {
+        let scenario = &self.scenario;
+        let direct = scenario.wire_faults == 0 && scenario.wire_usual == 0;
+        self.daemon.ready && direct && scenario.core.max_pending_appends > scenario.inputs as usize
+    }
+
+    /// What the core wants to read again is what was in flight. A session may be read with it.
+    fn check_touched(&mut self, shard: ShardId, touched: &Touched) -> Result<(), Violation> {
+        let in_flight = self.daemon.in_flight.remove(&shard).unwrap_or_default();
+        let in_flight: BTreeSet<RunId> = in_flight.into_iter().collect();
+        let is_session = |stream: &RunId| touched.sessions.contains(stream);
+        let runs: BTreeSet<RunId> = in_flight.iter().copied().filter(|stream| !is_session(stream)).collect();
+        Invariant::OnlyTouchedAreRead.check(touched.runs == runs, || {
+            format!("{in_flight:?} were in flight, and {touched:?} is to be read")
+        })
     }
 
     /// One turn of the driver, over a wire that need not be true.
@@ -357,7 +396,10 @@ impl World {
             Work::Sweep { retention, .. } => {
                 self.trace.fact(Fact::Sweep, retention.keep.len() as u64, 0);
             }
-            Work::Claim(shard) => self.trace.fact(Fact::Restart, u64::from(shard.0), 0),
+            Work::Claim { shard, touched } => {
+                let runs = touched.as_ref().map_or(0, |touched| touched.runs.len() as u64);
+                self.trace.fact(Fact::Restart, u64::from(shard.0), runs);
+            }
         }
         self.give(work);
         Ok(())

@@ -14,7 +14,7 @@ use capataz_contracts::v1;
 use capataz_crew::Now;
 use capataz_engine::RunState;
 use capataz_shard::journal::{Chance, Job, MAX_BATCH, Queue, Scribe, Told, Work};
-use capataz_shard::{Answer, Declined, Input, Output};
+use capataz_shard::{Answer, Declined, Input, Output, Touched};
 use capataz_store::memory::Fault;
 use capataz_store::{
     Append, AppendOutcome, Mark, MemoryStore, Millis, Position, Retention, RunId, ShardId, Store, StoreError,
@@ -142,10 +142,10 @@ impl World {
                     }
                     break;
                 }
-                Job::Other(Work::Claim(shard)) => {
+                Job::Other(Work::Claim { shard, touched }) => {
                     self.disk.reopening = true;
                     let delay = self.rng.between(5, 400);
-                    self.after(delay, Action::Reopened { shard });
+                    self.after(delay, Action::Reopened { shard, touched });
                     return Ok(());
                 }
                 Job::Other(Work::Sweep { shard, retention }) => self.sweep(shard, retention)?,
@@ -346,7 +346,7 @@ impl World {
                 | Output::PutSnapshot { shard, .. }
                 | Output::Quarantine { shard, .. }
                 | Output::Sweep { shard, .. }
-                | Output::Restart { shard } => !shards.contains(shard),
+                | Output::Restart { shard, .. } => !shards.contains(shard),
                 Output::Reply { answer, .. } => {
                     !all || matches!(
                         answer,
@@ -396,11 +396,11 @@ impl World {
     }
 
     /// A shard is claimed and read.
-    pub(crate) fn reopened(&mut self, shard: ShardId) -> Result<(), Violation> {
+    pub(crate) fn reopened(&mut self, shard: ShardId, touched: Option<Touched>) -> Result<(), Violation> {
         self.sync();
         self.disk.reopening = false;
         let mut told = Vec::new();
-        self.disk.scribe.carry_out(Job::Other(Work::Claim(shard)), &mut told);
+        self.disk.scribe.carry_out(Job::Other(Work::Claim { shard, touched: touched.clone() }), &mut told);
         self.check_store()?;
         self.check_rows()?;
         let quarantined = self.disk.store.quarantined(shard, None, 1);
@@ -410,6 +410,17 @@ impl World {
             let Told::Claimed { recovered, .. } = &told else {
                 return Invariant::LogStays.broken(format!("{told:?}"));
             };
+            // Nobody else claims a shard of a daemon that is alive.
+            Invariant::OnlyTouchedAreRead.check(recovered.touched == touched, || {
+                format!("{:?} was read, {touched:?} asked for", recovered.touched)
+            })?;
+            if let Some(touched) = &touched {
+                let resting = recovered.resting.iter().map(|(run, _)| run);
+                let read = recovered.runs.iter().map(|(run, _)| run).chain(resting);
+                let others: Vec<&RunId> = read.filter(|run| !touched.runs.contains(run)).collect();
+                Invariant::OnlyTouchedAreRead
+                    .check(others.is_empty(), || format!("{others:?} were read as well"))?;
+            }
             for (run, state) in &recovered.runs {
                 self.check_faithful(*run, state, state.seq())?;
             }

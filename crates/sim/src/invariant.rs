@@ -68,6 +68,8 @@ invariants! {
     SlotsMatchLeases: "The core holds exactly the leases that are live, and a worker never has more work than slots.";
     WorkersAreTold: "A worker that holds a live lease, and to which nothing is on its way, knows its deadline and whether it was cancelled.";
     NoAppendAfterUnknown: "After a commit of unknown outcome nothing is appended before the shard is read again.";
+    OnlyTouchedAreRead: "After a failed commit those runs are read again, and no others, of which something was in flight.";
+    StreamsKept: "A shard that is read again closes no worker's stream.";
     RestartHasCause: "The shard is read again only after a failed commit.";
     FencedIsSilent: "A daemon that lost its shard acknowledges, sends and publishes nothing more.";
     TimersFire: "A wake at the time that the core asked for leaves nothing that is still due, twice in a row.";

@@ -8,7 +8,7 @@ use capataz_crew::ConnectionId;
 use capataz_engine::session::SessionState;
 use capataz_engine::{QueryId, RunState};
 use capataz_shard::driver::Carried;
-use capataz_shard::{Found, FoundRun};
+use capataz_shard::{Found, FoundRun, Touched};
 use capataz_store::{RunId, ShardId};
 
 use crate::client::Verdict;
@@ -28,6 +28,7 @@ pub enum Action {
     /// The writer's thread claims a shard.
     Reopened {
         shard: ShardId,
+        touched: Option<Touched>,
     },
     /// A message between a shard and the crew arrives.
     Carried(Box<Carried>),

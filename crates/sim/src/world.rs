@@ -167,7 +167,7 @@ impl World {
             Action::CarryOut if alive => self.carry_out(),
             Action::Write if alive => self.write(),
             Action::Written if alive => self.written(),
-            Action::Reopened { shard } if alive => self.reopened(shard),
+            Action::Reopened { shard, touched } if alive => self.reopened(shard, touched),
             Action::Answer { run, query, answer } if alive => {
                 self.deliver(Input::Answered { run, query, answer: *answer })
             }

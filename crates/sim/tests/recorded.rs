@@ -25,6 +25,8 @@ fn trace(name: &str, outputs: impl Fn(usize) -> bool) -> PathBuf {
         runs: Vec::new(),
         sessions: Vec::new(),
         agents: Vec::new(),
+        touched: None,
+        unread: Vec::new(),
     };
     let inputs = [
         Input::Recovered { shard: SHARD, recovered },

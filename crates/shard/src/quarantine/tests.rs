@@ -77,6 +77,8 @@ fn a_decision_that_panics_costs_its_own_run_alone() {
         resting: Vec::new(),
         sessions: Vec::new(),
         agents: Vec::new(),
+        touched: None,
+        unread: Vec::new(),
     };
     turn(&mut shard, Input::Recovered(recovered));
     turn(&mut shard, start(1, "bad", true));
@@ -101,7 +103,7 @@ fn a_decision_that_panics_costs_its_own_run_alone() {
     let [Output::Quarantine { run: of, quarantine }] = put_down[..] else { panic!("{put_down:?}") };
     assert_eq!((*of, quarantine), (run(1), &told.quarantine(Millis(1_000))));
     assert!(quarantine.detail.contains("half changed"), "{}", quarantine.detail);
-    let leaves = |output: &Output| matches!(output, Output::Append { .. } | Output::Restart);
+    let leaves = |output: &Output| matches!(output, Output::Append { .. } | Output::Restart { .. });
     assert!(!outputs.iter().any(leaves), "what was half decided is nowhere");
 
     assert!(shard.run(run(1)).is_none());

@@ -281,6 +281,7 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/internals/durability.md", "up to {256} messages", "crates/runtime/src", "TURN"),
     number("docs/internals/recovery.md", "at most {15 s}", "crates/daemon/src", "ORPHANS"),
     number("docs/internals/recovery.md", "every {2,000} events", "crates/shard/src", "snapshot_every"),
+    number("docs/internals/recovery.md", "is with {16} runs at most", "crates/shard/src", "MOST_UNREAD"),
     number("docs/internals/recovery.md", "wait {15 s} for", "crates/shard/src", "reattach_ms"),
     number("docs/internals/streams.md", "({8 MiB})", "crates/runtime/src", "ring_bytes"),
     number("docs/internals/decisions.md", "up to {10,000} times", "crates", "MAX_RECORDED_REFUSALS"),
