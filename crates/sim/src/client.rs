@@ -158,7 +158,10 @@ impl World {
                 .check(forgotten, || format!("{reply:?} is answered again: {answer:?}"));
         };
         let Some(op) = self.ops.get(asked.op) else { return Ok(()) };
-        self.model.check_answer(&op.wish, &asked, &answer)?;
+        let is_damaged = self.says_damaged(&answer)?;
+        if !is_damaged {
+            self.model.check_answer(&op.wish, &asked, &answer)?;
+        }
         let declined = match &answer {
             Answer::Start(reply) => reply.as_ref().err(),
             Answer::Wait(reply) => reply.as_ref().err(),
@@ -169,10 +172,9 @@ impl World {
         let mut verdict = match declined {
             Some(Declined::Unavailable) => Verdict::Unknown,
             Some(Declined::Overloaded { .. } | Declined::Draining) => Verdict::Later,
-            // Nothing of a world is damaged.
-            Some(damaged @ Declined::Damaged(_)) => {
-                return Invariant::LogStays.broken(format!("{damaged:?}"));
-            }
+            // It was started, or will be worked on again.
+            Some(Declined::Damaged(_)) => Verdict::Unknown,
+            None if is_damaged => Verdict::Unknown,
             None => Verdict::Done,
         };
         if self.strikes(self.scenario.lost_answers) {

@@ -17,7 +17,7 @@ use capataz_shard::journal::{Chance, Job, MAX_BATCH, Queue, Scribe, Told, Work};
 use capataz_shard::{Answer, Declined, Input, Output, Touched};
 use capataz_store::memory::Fault;
 use capataz_store::{
-    Append, AppendOutcome, Mark, MemoryStore, Millis, Position, Retention, RunId, ShardId, Store, StoreError,
+    Append, AppendOutcome, Mark, MemoryStore, Millis, Retention, RunId, ShardId, Store, StoreError,
 };
 use prost::Message;
 
@@ -78,6 +78,12 @@ impl Disk {
 
     pub fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.news.is_empty() && !self.reopening
+    }
+
+    /// Whether the run's quarantine waits to be put down.
+    pub fn is_about_to_quarantine(&self, run: RunId) -> bool {
+        let mut waiting = self.queue.iter().chain(&self.unsynced);
+        waiting.any(|work| matches!(work, Work::Quarantine { run: of, .. } if *of == run))
     }
 
     /// Events of all appends that wait or are not known to their shards yet.
@@ -223,8 +229,8 @@ impl World {
             {
                 let swept = swept.as_ref().map_err(store_failed)?;
                 self.line(|| format!("disk: swept {swept:?} of {shard:?}"));
-                let rows = self.disk.store.read_log(shard, Position(0), usize::MAX, usize::MAX);
-                self.model.swept(shard, rows.map_err(|error| store_failed(&error))?, before)?;
+                let rows = self.written_rows(shard)?;
+                self.model.swept(shard, rows, before)?;
             }
             self.tell(told, Vec::new());
         }
@@ -382,8 +388,7 @@ impl World {
                 self.daemon.acknowledged.extend(events);
                 self.deliver(Input::Committed { shard, outcomes })
             }
-            // Nothing of a world is damaged.
-            Told::Quarantined { run } => Invariant::LogStays.broken(format!("run {run} is in quarantine")),
+            Told::Quarantined { run } => self.check_quarantine(run),
             Told::Swept { shard, .. } => self.deliver(Input::Swept { shard }),
             Told::Failed { shard, .. } => self.deliver(Input::CommitFailed { shard }),
             Told::Claimed { shard, recovered, newest } => {
@@ -403,9 +408,6 @@ impl World {
         self.disk.scribe.carry_out(Job::Other(Work::Claim { shard, touched: touched.clone() }), &mut told);
         self.check_store()?;
         self.check_rows()?;
-        let quarantined = self.disk.store.quarantined(shard, None, 1);
-        let quarantined = quarantined.map_err(|error| store_failed(&error))?;
-        Invariant::LogStays.check(quarantined.is_empty(), || format!("in quarantine: {quarantined:?}"))?;
         for told in told {
             let Told::Claimed { recovered, .. } = &told else {
                 return Invariant::LogStays.broken(format!("{told:?}"));
@@ -417,10 +419,14 @@ impl World {
             if let Some(touched) = &touched {
                 let resting = recovered.resting.iter().map(|(run, _)| run);
                 let read = recovered.runs.iter().map(|(run, _)| run).chain(resting);
-                let others: Vec<&RunId> = read.filter(|run| !touched.runs.contains(run)).collect();
+                // What was in quarantine is tried again.
+                let others =
+                    read.filter(|run| !touched.runs.contains(run) && !self.damages.was_damaged(**run));
+                let others: Vec<&RunId> = others.collect();
                 Invariant::OnlyTouchedAreRead
                     .check(others.is_empty(), || format!("{others:?} were read as well"))?;
             }
+            self.check_quarantined(shard, touched.as_ref(), recovered)?;
             for (run, state) in &recovered.runs {
                 self.check_faithful(*run, state, state.seq())?;
             }
@@ -448,8 +454,7 @@ impl World {
 
     pub(crate) fn check_store(&self) -> Result<(), Violation> {
         for shard in self.scenario.shards() {
-            let rows = self.disk.store.read_log(shard, Position(0), usize::MAX, usize::MAX);
-            self.model.check_log(shard, &rows.map_err(|error| store_failed(&error))?)?;
+            self.model.check_log(shard, &self.written_rows(shard)?)?;
         }
         Ok(())
     }

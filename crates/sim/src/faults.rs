@@ -39,6 +39,7 @@ impl World {
         if self.scenario.restores && !self.is_calm() && self.rng.percent(30) {
             self.restore();
         }
+        self.wear_out_while_down();
         self.after(downtime, Action::Boot);
     }
 

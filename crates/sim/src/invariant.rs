@@ -64,6 +64,7 @@ invariants! {
     StateMatchesLog: "With nothing in flight, a shard's state equals the fold of the log.";
     ListMatchesLog: "The list of runs says of a run whether it has finished, when it changed last, and how many tasks have settled, as its log does.";
     DerivedMatchLog: "A run has exactly the derived rows that follow from its events, and all rows that queries read can be made again from the log.";
+    OnlyDamagedAreQuarantined: "A run is in quarantine where its log is damaged, until the first claim after its bytes are restored; and no other is.";
     RestsWhenIdle: "A run that is not in memory has no live lease, and nothing of it waits for a worker that could have it.";
     SlotsMatchLeases: "The core holds exactly the leases that are live, and a worker never has more work than slots.";
     WorkersAreTold: "A worker that holds a live lease, and to which nothing is on its way, knows its deadline and whether it was cancelled.";

@@ -24,6 +24,7 @@ mod client;
 mod conduct;
 mod coverage;
 mod daemon;
+mod damage;
 mod disk;
 mod faults;
 mod host;

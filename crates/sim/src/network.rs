@@ -90,11 +90,14 @@ impl World {
     pub(crate) fn send_down(&mut self, id: ConnectionId, frame: Told) -> Result<(), Violation> {
         let delay = self.rng.delay(self.scenario.network_usual, self.scenario.network_worst);
         let now = self.now;
+        let is_of_damaged = self.is_of_damaged(&frame);
         let Some(link) = self.links.get_mut(&id).filter(|link| !link.closed) else { return Ok(()) };
         let worker = link.worker;
         if let Some(worker) = self.workers.get(worker) {
             let is_late = self.scenario.wire_usual > 0 || self.scenario.wire_faults > 0;
-            self.model.check_frame(&worker.id, &frame, is_late)?;
+            if !is_of_damaged {
+                self.model.check_frame(&worker.id, &frame, is_late)?;
+            }
         }
         self.trace.fact(Fact::SentFrame, id.0, u64::from(number_of(&frame)));
         if link.cut {

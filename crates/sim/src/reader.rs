@@ -219,7 +219,8 @@ impl World {
         else {
             return Ok(());
         };
-        if !self.daemon.ready {
+        // What a reader gets of a damaged row is a matter of the stream alone, and not of what happens around it.
+        if !self.daemon.ready || self.damages.is_any() {
             return self.read_later(index, 400);
         }
         if let Taste::OneRun(Some(run)) = subscriber.taste

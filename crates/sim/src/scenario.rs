@@ -42,6 +42,8 @@ pub struct Scenario {
     pub has_clock_jumps: bool,
     /// The machine is set back to an earlier snapshot of itself now and then.
     pub restores: bool,
+    /// The disk damages rows and snapshots now and then.
+    pub damages: bool,
     /// The daemon's process stands still now and then.
     pub stalls: bool,
     /// Runs that clients start at most.
@@ -102,6 +104,8 @@ impl Scenario {
         let (plans, asks) = [(100, 0), (40, 35), (10, 75), (15, 15), (34, 33)][rng.below(5)];
         let slow_network = rng.percent(15);
         let slow_disk = rng.percent(15);
+        // A copy of the machine would have the damage of its time.
+        let restores = rng.percent(15);
         Self {
             core: core_config(rng),
             shards: [1, 1, 2, 8][rng.below(4)],
@@ -116,7 +120,8 @@ impl Scenario {
             readers: 2 + rng.below(3),
             inputs: 240 + rng.below(240) as u64,
             has_clock_jumps: rng.percent(15),
-            restores: rng.percent(15),
+            restores,
+            damages: !restores && rng.percent(20),
             stalls: rng.percent(15),
             runs: if plans == 100 { 2 + rng.below(6) } else { 4 + rng.below(12) },
             crashes: if rng.percent(10) { 0 } else { 5 + u32::try_from(rng.below(25)).unwrap_or(0) },

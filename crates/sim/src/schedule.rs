@@ -8,7 +8,7 @@ use capataz_crew::ConnectionId;
 use capataz_engine::session::SessionState;
 use capataz_engine::{QueryId, RunState};
 use capataz_shard::driver::Carried;
-use capataz_shard::{Found, FoundRun, Touched};
+use capataz_shard::{Damage, Found, FoundRun, Touched};
 use capataz_store::{RunId, ShardId};
 
 use crate::client::Verdict;
@@ -45,7 +45,7 @@ pub enum Action {
     RunRead {
         run: RunId,
         load: u64,
-        state: Option<Box<RunState>>,
+        state: Result<Option<Box<RunState>>, Damage>,
     },
     /// Somebody beside the shards' thread looks for a run.
     FindRun {

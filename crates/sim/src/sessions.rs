@@ -5,12 +5,13 @@ use capataz_contracts::v1;
 use capataz_engine::session::SessionState;
 use capataz_engine::{Query, QueryId};
 use capataz_shard::journal::{self, load_session};
-use capataz_shard::{FoundRun, Input, find};
+use capataz_shard::{FoundRun, Input, LoadError, find};
 use capataz_store::RunId;
 use prost::Message;
 
 use crate::asks::Catalogue;
 use crate::daemon::home;
+use crate::disk::store_failed;
 use crate::invariant::{Invariant, Violation};
 use crate::schedule::Action;
 use crate::world::World;
@@ -41,12 +42,13 @@ impl World {
     pub(crate) fn read_run(&mut self, run: RunId, load: u64) -> Result<(), Violation> {
         let state = if self.strikes(self.scenario.commit_faults / 4) {
             self.line(|| format!("disk: run {run} cannot be read"));
-            None
+            Ok(None)
         } else {
-            let Ok(state) = journal::load(&self.disk.store, run) else {
-                return Invariant::LogStays.broken("a run cannot be read");
-            };
-            Some(Box::new(state))
+            match journal::load(&self.disk.store, run) {
+                Ok(state) => Ok(Some(Box::new(state))),
+                Err(LoadError::Damaged(damage)) => Err(damage),
+                Err(LoadError::Store(error)) => return Err(store_failed(&error)),
+            }
         };
         let delay = self.rng.delay(self.scenario.disk_usual, 12_000);
         self.after(delay, Action::RunRead { run, load, state });

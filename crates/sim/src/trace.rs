@@ -22,6 +22,7 @@ pub enum Fact {
     Publish,
     Snapshot,
     Agents,
+    Quarantine,
     Restart,
     Progress,
     Crash,

@@ -11,6 +11,7 @@ use crate::asks::Catalogue;
 use crate::client::{Asked, Op};
 use crate::coverage::Coverage;
 use crate::daemon::Daemon;
+use crate::damage::Damages;
 use crate::disk::Disk;
 use crate::invariant::{Invariant, Violation};
 use crate::model::Model;
@@ -57,6 +58,7 @@ pub(crate) struct World {
     pub(crate) inputs: u64,
     /// What the disk held when its machine was copied last, and what the model says of that.
     pub(crate) backup: Option<Box<(MemoryStore, Model)>>,
+    pub(crate) damages: Damages,
     pub(crate) calm_since: Option<i64>,
     pub(crate) next_id: u64,
     pub(crate) leases: VecDeque<(RunId, TaskRef, u64)>,
@@ -107,6 +109,7 @@ impl World {
             coverage: Coverage::default(),
             inputs: 0,
             backup: None,
+            damages: Damages::default(),
             calm_since: None,
             next_id: 1,
             leases: VecDeque::new(),
@@ -177,7 +180,7 @@ impl World {
             }
             Action::ReadRun { run, load } if alive => self.read_run(run, load),
             Action::RunRead { run, load, state } if alive => {
-                self.deliver(Input::RunLoaded { run, load, state: Ok(state) })
+                self.deliver(Input::RunLoaded { run, load, state })
             }
             Action::FindRun { run, number } if alive => self.find_run(run, number),
             Action::RunFound { run, number, found } if alive => {
@@ -218,6 +221,7 @@ impl World {
             Action::Operate => {
                 self.operate();
                 self.back_up();
+                self.wear_out();
                 self.after(OPERATE_EVERY, Action::Operate);
                 Ok(())
             }
@@ -254,7 +258,9 @@ impl World {
                 .check(elapsed == 0, || format!("run {run} begins at {elapsed}"));
         };
         let (passed, true_time) = (elapsed - before.elapsed, self.now - before.now);
-        let holds = if before.generation == self.generation {
+        // A run in quarantine is nobody's.
+        let had_it = before.generation == self.generation && !self.damages.was_damaged(run);
+        let holds = if had_it {
             passed == true_time
         } else {
             passed <= true_time + self.set_forward - before.set_forward
@@ -306,8 +312,9 @@ impl World {
         self.calm_since = Some(self.now);
         self.workers_calm_down();
         self.change_specs();
-        if self.daemon.draining {
-            self.line(|| "the drained daemon is replaced".to_owned());
+        self.restore_bytes();
+        if self.daemon.draining || self.scenario.damages {
+            self.line(|| "the daemon is replaced".to_owned());
             self.crash();
         }
         Ok(())
