@@ -3,8 +3,8 @@
 use capataz_contracts::v1;
 use tonic::Code;
 
-use crate::support::asks::{text, with_specs};
-use crate::support::{Harness, PATIENCE, code_of, data_dir, json, one_wave, plan};
+use crate::support::asks::{answer_to, request_of, served, text};
+use crate::support::{Harness, PATIENCE, Worker, code_of, data_dir, json, one_wave, plan};
 
 /// A plan whose only task is a plan of one task for the agent `inner`.
 const PARENT: &str = r#"
@@ -91,14 +91,9 @@ async fn an_end_is_heard_after_a_restart() {
     let mut worker = harness.worker("w1", &["inner"]).await;
     let run = harness.start_run(plan(PARENT)).await;
     let assigned = worker.assignment().await;
-    let harness = harness.restart().await;
-    let worker = crate::support::Worker::connect(
-        harness.channel.clone(),
-        "w1",
-        &["inner"],
-        vec![assigned.lease.clone()],
-    )
-    .await;
+    let harness = Harness::start_in(killed(harness), |_| ()).await;
+    let worker =
+        Worker::connect(harness.channel.clone(), "w1", &["inner"], vec![assigned.lease.clone()]).await;
     worker.complete(&assigned.lease, json(serde_json::json!(1))).await;
     assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Succeeded);
     let heard = harness
@@ -146,15 +141,20 @@ async fn a_detached_child_goes_on_after_its_parent() {
 
 #[tokio::test]
 async fn a_task_can_be_an_ask() {
-    let harness = Harness::start_with(with_specs(&["greeter"])).await;
+    let harness = Harness::start_with(|config| config.specs = served(&["wave"])).await;
+    let mut worker = harness.worker("w1", &["wave"]).await;
     let parent = r#"
         name = "parent"
         [[tasks]]
         name = "greet"
         input = "hello there"
-        run.ask.spec = "greeter"
+        run.ask.spec = "wave"
     "#;
     let run = harness.start_run(plan(parent)).await;
+    let assigned = worker.assignment().await;
+    let request = request_of(&assigned);
+    assert!(request.to_string().contains("hello there"), "{request}");
+    worker.complete(&assigned.lease, json(answer_to(&request, "good day"))).await;
     let result = harness.wait(&run).await;
     assert_eq!(result.outcome(), v1::RunOutcome::Succeeded, "{result:?}");
     let Some(v1::payload::Data::Inline(output)) = result.tasks[0].output.clone().unwrap().data else {
@@ -220,7 +220,7 @@ async fn ancestors_are_counted_and_64_of_them_are_enough() {
 
 #[tokio::test]
 async fn a_child_does_not_wait_in_the_session_that_its_ancestor_holds() {
-    let harness = Harness::start_with(|config| config.specs = crate::support::asks::served(&["wave"])).await;
+    let harness = Harness::start_with(|config| config.specs = served(&["wave"])).await;
     let mut ask = text("hello");
     ask.session = Some("talk".to_owned());
     ask.spec = Some("wave".to_owned());
