@@ -73,6 +73,7 @@ impl Forgetful<'_> {
             slots: self.options.slots,
             held: Vec::new(),
             protocol: PROTOCOL,
+            browsers: Vec::new(),
         };
         said.send(v1::ConnectRequest { frame: Some(Say::Hello(hello)) }).await?;
         let endpoint =

@@ -123,6 +123,14 @@ impl Agents {
         if ready { entry.ready.insert(connection) } else { entry.ready.remove(&connection) }
     }
 
+    /// Whether the connection has a free slot for the agent; any one of them where none is named.
+    pub(crate) fn is_ready(&self, agent: &str, connection: Option<ConnectionId>) -> bool {
+        self.entries.get(agent).is_some_and(|entry| match connection {
+            Some(connection) => entry.ready.contains(&connection),
+            None => !entry.ready.is_empty(),
+        })
+    }
+
     /// The ready connection that is next in turn for a task of this agent.
     pub(crate) fn next_ready(&mut self, agent: &str) -> Option<ConnectionId> {
         let entry = self.entries.get_mut(agent)?;

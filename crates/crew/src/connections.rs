@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capataz_contracts::v1;
-use capataz_store::ShardId;
+use capataz_store::{RunId, ShardId};
 
 use crate::clock::Mono;
 use crate::{ConnectionId, OfferId};
@@ -23,6 +23,8 @@ pub(crate) struct Connection {
     pub(crate) welcomed: bool,
     /// Results that were passed on to a shard and have no answer yet.
     owed: BTreeMap<ShardId, u32>,
+    /// Runs whose browsers it had and lost since it came.
+    pub(crate) gone: BTreeSet<RunId>,
 }
 
 struct Offer {
@@ -43,6 +45,7 @@ impl Connection {
             reattached: Vec::new(),
             welcomed: false,
             owed: BTreeMap::new(),
+            gone: BTreeSet::new(),
         }
     }
 

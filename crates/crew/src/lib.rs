@@ -25,4 +25,4 @@ mod workers;
 pub use agents::{AgentSnapshot, Known, KnownAgent};
 pub use clock::{Mono, Now};
 pub use crew::{CloseReason, Config, Crew, Input, Output};
-pub use protocol::{ConnectionId, Departure, Lease, OfferId, Said, ToCrew, ToShard};
+pub use protocol::{Browsers, ConnectionId, Departure, Lease, OfferId, Said, ToCrew, ToShard};

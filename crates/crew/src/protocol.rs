@@ -1,5 +1,6 @@
 //! What a shard and the crew say to each other.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -73,7 +74,9 @@ impl fmt::Debug for Lease {
 pub enum ToShard {
     /// The worker is connected, and says that it still has these leases of the shard; each has the slot that it
     /// occupies. A lease of the worker that is not among them is gone. Answered with [`ToCrew::Reattached`].
-    Present { connection: ConnectionId, worker: Arc<str>, held: Vec<(Lease, OfferId)> },
+    Present { connection: ConnectionId, worker: Arc<str>, held: Vec<(Lease, OfferId)>, browsers: Browsers },
+    /// The worker's browser of this run has ended by itself.
+    BrowserGone { worker: Arc<str>, run: RunId },
     /// The connection has ended.
     Left { connection: ConnectionId, departure: Departure },
     /// A free slot for a waiting task of this run. Answered with [`ToCrew::Taken`] or [`ToCrew::Returned`].
@@ -84,6 +87,26 @@ pub enum ToShard {
     Pulse { connection: ConnectionId },
     /// Nothing; a later message than the last shows whether that one arrived.
     Beat,
+}
+
+/// Which browsers of the shard's runs a worker has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Browsers {
+    /// It has just come, and says that it has those of these runs.
+    Of(BTreeSet<RunId>),
+    /// It never left, and has what it had, but for those of these runs.
+    AllBut(BTreeSet<RunId>),
+}
+
+impl Browsers {
+    /// Whether the worker has the run's browser, if it ever had.
+    #[must_use]
+    pub fn has(&self, run: RunId) -> bool {
+        match self {
+            Self::Of(runs) => runs.contains(&run),
+            Self::AllBut(runs) => !runs.contains(&run),
+        }
+    }
 }
 
 /// How a connection ended.
@@ -114,8 +137,9 @@ pub enum ToCrew {
     Opened,
     /// The first message of a session: the shard is read again, and takes nothing meanwhile.
     Closed,
-    /// So many tasks of the run wait for the agent, those aside for which a slot was taken.
-    Wanted { agent: Arc<str>, run: RunId, tasks: u32 },
+    /// So many tasks of the run wait for the agent, those aside for which a slot was taken; with `only`, for a slot of
+    /// that worker and no other.
+    Wanted { agent: Arc<str>, run: RunId, tasks: u32, only: Option<Arc<str>> },
     /// The slot is used; so many tasks of its run still wait for the agent.
     Taken { offer: OfferId, tasks: u32 },
     /// The slot is free again. What had occupied it is over, durably.

@@ -16,6 +16,8 @@ pub(crate) struct Place {
 struct Demand {
     /// Tasks that wait, as the shard said last.
     tasks: u32,
+    /// The worker whose slot they wait for; `None` where anybody's will do.
+    only: Option<Arc<str>>,
     /// Slots that were offered to the run and are neither taken nor returned.
     offered: u32,
     /// Its place among the turns, while it has one.
@@ -28,29 +30,73 @@ impl Demand {
     }
 }
 
+/// Those who have a turn, in order.
+#[derive(Default)]
+struct Turns {
+    issued: u64,
+    free: BTreeMap<u64, Place>,
+    /// Those who wait for a slot of one worker. No list is empty.
+    bound: BTreeMap<Arc<str>, BTreeMap<u64, Place>>,
+}
+
+impl Turns {
+    fn add(&mut self, only: Option<&Arc<str>>, place: Place) -> u64 {
+        self.issued += 1;
+        let turns = match only {
+            Some(worker) => self.bound.entry(Arc::clone(worker)).or_default(),
+            None => &mut self.free,
+        };
+        turns.insert(self.issued, place);
+        self.issued
+    }
+
+    fn remove(&mut self, only: Option<&Arc<str>>, turn: u64) {
+        let Some(worker) = only else {
+            self.free.remove(&turn);
+            return;
+        };
+        if let Some(turns) = self.bound.get_mut(worker) {
+            turns.remove(&turn);
+            if turns.is_empty() {
+                self.bound.remove(worker);
+            }
+        }
+    }
+
+    /// The one that waits longest of those for whom there is a slot.
+    fn first(&self, any: bool, is_ready: impl Fn(&str) -> bool) -> Option<(u64, Place)> {
+        let free = self.free.first_key_value().filter(|_| any);
+        let bound = self.bound.iter().filter(|(worker, _)| is_ready(worker));
+        let bound = bound.filter_map(|(_, turns)| turns.first_key_value());
+        bound.chain(free).min().map(|(turn, place)| (*turn, *place))
+    }
+
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
+        self.free.is_empty() && self.bound.is_empty()
+    }
+}
+
 /// One agent's queue. A run has a turn exactly while it wants more slots than it was offered, and is forgotten when it
 /// wants none and was offered none.
 #[derive(Default)]
 struct Queue {
-    turns: BTreeMap<u64, Place>,
+    turns: Turns,
     waiting: BTreeMap<Place, Demand>,
 }
 
 impl Queue {
     fn change(&mut self, place: Place, change: impl FnOnce(&mut Demand)) {
         let demand = self.waiting.entry(place).or_default();
+        let before = demand.only.clone();
         change(demand);
-        match (demand.is_hungry(), demand.turn) {
-            (true, None) => {
-                let turn = self.turns.last_key_value().map_or(0, |(last, _)| last + 1);
-                demand.turn = Some(turn);
-                self.turns.insert(turn, place);
-            }
-            (false, Some(turn)) => {
-                demand.turn = None;
-                self.turns.remove(&turn);
-            }
-            (true, Some(_)) | (false, None) => {}
+        let hungry = demand.is_hungry();
+        if let Some(turn) = demand.turn.filter(|_| !hungry || before != demand.only) {
+            demand.turn = None;
+            self.turns.remove(before.as_ref(), turn);
+        }
+        if hungry && demand.turn.is_none() {
+            demand.turn = Some(self.turns.add(demand.only.as_ref(), place));
         }
         if demand.tasks == 0 && demand.offered == 0 {
             self.waiting.remove(&place);
@@ -65,20 +111,31 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
-    /// So many tasks of the run wait.
-    pub(crate) fn want(&mut self, agent: &Arc<str>, place: Place, tasks: u32) {
-        self.queue(agent).change(place, |demand| demand.tasks = tasks);
+    /// So many tasks of the run wait, with `only` for a slot of that worker alone.
+    pub(crate) fn want(&mut self, agent: &Arc<str>, place: Place, tasks: u32, only: Option<Arc<str>>) {
+        self.queue(agent).change(place, |demand| {
+            demand.tasks = tasks;
+            demand.only = only;
+        });
     }
 
-    /// The run whose turn it is; it has one slot more on offer.
-    pub(crate) fn next(&mut self, agent: &str) -> Option<Place> {
+    /// The run whose turn it is, and the worker that it waits for; it has one slot more on offer. `any`: somebody has a
+    /// slot; `is_ready`: this worker has one.
+    pub(crate) fn next(
+        &mut self,
+        agent: &str,
+        any: bool,
+        is_ready: impl Fn(&str) -> bool,
+    ) -> Option<(Place, Option<Arc<str>>)> {
         let queue = self.agents.get_mut(agent)?;
-        let (_, place) = queue.turns.pop_first()?;
+        let (turn, place) = queue.turns.first(any, is_ready)?;
+        let only = queue.waiting.get(&place).and_then(|demand| demand.only.clone());
+        queue.turns.remove(only.as_ref(), turn);
         queue.change(place, |demand| {
             demand.turn = None;
             demand.offered = demand.offered.saturating_add(1);
         });
-        Some(place)
+        Some((place, only))
     }
 
     /// An offer to the run was taken: so many of its tasks still wait.
@@ -94,11 +151,6 @@ impl Queues {
         self.queue(agent).change(place, |demand| demand.offered = demand.offered.saturating_sub(1));
     }
 
-    /// Whether any run waits for a slot of the agent.
-    pub(crate) fn is_wanted(&self, agent: &str) -> bool {
-        self.agents.get(agent).is_some_and(|queue| !queue.turns.is_empty())
-    }
-
     /// Tasks that wait for the agent.
     pub(crate) fn waiting(&self, agent: &str) -> u32 {
         let queue = self.agents.get(agent);
@@ -109,7 +161,11 @@ impl Queues {
     /// Nothing of the shard waits any more.
     pub(crate) fn forget(&mut self, shard: ShardId) {
         for queue in self.agents.values_mut() {
-            queue.turns.retain(|_, place| place.shard != shard);
+            queue.turns.free.retain(|_, place| place.shard != shard);
+            queue.turns.bound.retain(|_, turns| {
+                turns.retain(|_, place| place.shard != shard);
+                !turns.is_empty()
+            });
             queue.waiting.retain(|place, _| place.shard != shard);
         }
     }
@@ -123,6 +179,13 @@ impl Queues {
 mod tests {
     use super::{Arc, Place, Queues, ShardId};
 
+    impl Queues {
+        /// The next one, where every worker has a slot.
+        fn next_of_all(&mut self, agent: &str) -> Option<Place> {
+            self.next(agent, true, |_| true).map(|(place, _)| place)
+        }
+    }
+
     fn place(shard: u32, run: u8) -> Place {
         let run = format!("00000000-0000-7000-8000-0000000000{run:02}").parse().unwrap();
         Place { shard: ShardId(shard), run }
@@ -133,12 +196,12 @@ mod tests {
         let agent: Arc<str> = Arc::from("agent");
         let mut queues = Queues::default();
         let (many, one, other) = (place(0, 1), place(0, 2), place(1, 3));
-        queues.want(&agent, many, 3);
-        queues.want(&agent, one, 1);
-        queues.want(&agent, other, 2);
-        let turns: Vec<Place> = std::iter::from_fn(|| queues.next(&agent)).collect();
+        queues.want(&agent, many, 3, None);
+        queues.want(&agent, one, 1, None);
+        queues.want(&agent, other, 2, None);
+        let turns: Vec<Place> = std::iter::from_fn(|| queues.next_of_all(&agent)).collect();
         assert_eq!(turns, [many, one, other, many, other, many]);
-        assert!(!queues.is_wanted(&agent));
+        assert_eq!(queues.next_of_all(&agent), None);
     }
 
     #[test]
@@ -146,27 +209,72 @@ mod tests {
         let agent: Arc<str> = Arc::from("agent");
         let mut queues = Queues::default();
         let run = place(0, 1);
-        queues.want(&agent, run, 1);
-        assert_eq!(queues.next(&agent), Some(run));
+        queues.want(&agent, run, 1, None);
+        assert_eq!(queues.next_of_all(&agent), Some(run));
         // Said before the shard knew of the offer.
-        queues.want(&agent, run, 1);
-        assert_eq!(queues.next(&agent), None);
+        queues.want(&agent, run, 1, None);
+        assert_eq!(queues.next_of_all(&agent), None);
         queues.withdrawn(&agent, run);
-        assert_eq!(queues.next(&agent), Some(run));
+        assert_eq!(queues.next_of_all(&agent), Some(run));
         queues.taken(&agent, run, 0);
-        assert_eq!((queues.next(&agent), queues.waiting(&agent)), (None, 0));
+        assert_eq!((queues.next_of_all(&agent), queues.waiting(&agent)), (None, 0));
     }
 
     #[test]
     fn what_no_longer_waits_has_no_turn() {
         let agent: Arc<str> = Arc::from("agent");
         let mut queues = Queues::default();
-        queues.want(&agent, place(0, 1), 2);
-        queues.want(&agent, place(0, 1), 0);
-        queues.want(&agent, place(1, 2), 1);
+        queues.want(&agent, place(0, 1), 2, None);
+        queues.want(&agent, place(0, 1), 0, None);
+        queues.want(&agent, place(1, 2), 1, None);
         queues.forget(ShardId(1));
-        assert_eq!(queues.next(&agent), None);
+        assert_eq!(queues.next_of_all(&agent), None);
         let queue = queues.agents.get(&agent).unwrap();
         assert!(queue.turns.is_empty() && queue.waiting.is_empty(), "it takes no memory either");
+    }
+
+    #[test]
+    fn what_is_bound_to_a_worker_waits_for_its_slot_and_nobody_waits_for_it() {
+        let agent: Arc<str> = Arc::from("agent");
+        let (mine, other): (Arc<str>, Arc<str>) = (Arc::from("mine"), Arc::from("other"));
+        let mut queues = Queues::default();
+        let (bound, free) = (place(0, 1), place(0, 2));
+        queues.want(&agent, bound, 1, Some(Arc::clone(&mine)));
+        queues.want(&agent, free, 1, None);
+        let of_other = |worker: &str| worker == &*other;
+        assert_eq!(queues.next(&agent, true, of_other), Some((free, None)));
+        assert_eq!(queues.next(&agent, true, of_other), None, "the other worker's slot is not for it");
+        let of_mine = |worker: &str| worker == &*mine;
+        assert_eq!(queues.next(&agent, true, of_mine), Some((bound, Some(Arc::clone(&mine)))));
+        assert_eq!(queues.next(&agent, true, of_mine), None);
+        queues.withdrawn(&agent, bound);
+        queues.want(&agent, bound, 1, None);
+        assert_eq!(
+            queues.next(&agent, true, of_other),
+            Some((bound, None)),
+            "it is bound to nobody any more"
+        );
+    }
+
+    #[test]
+    fn what_is_bound_has_its_turn_among_the_others() {
+        let agent: Arc<str> = Arc::from("agent");
+        let worker: Arc<str> = Arc::from("worker");
+        let mut queues = Queues::default();
+        queues.want(&agent, place(0, 1), 1, None);
+        queues.want(&agent, place(0, 2), 1, Some(Arc::clone(&worker)));
+        queues.want(&agent, place(0, 3), 1, None);
+        let turns: Vec<Place> = std::iter::from_fn(|| queues.next_of_all(&agent)).collect();
+        assert_eq!(turns, [place(0, 1), place(0, 2), place(0, 3)]);
+    }
+
+    #[test]
+    fn what_is_bound_is_forgotten_with_its_shard() {
+        let agent: Arc<str> = Arc::from("agent");
+        let mut queues = Queues::default();
+        queues.want(&agent, place(1, 1), 1, Some(Arc::from("worker")));
+        queues.forget(ShardId(1));
+        assert_eq!(queues.next_of_all(&agent), None);
+        assert!(queues.agents.get(&agent).unwrap().turns.is_empty(), "it takes no memory either");
     }
 }

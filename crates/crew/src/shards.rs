@@ -10,7 +10,7 @@ use crate::crew::{CloseReason, Crew, Output, Timer};
 use crate::link::{Arrival, Packet};
 use crate::queues::Place;
 use crate::slots::Slot;
-use crate::{Departure, OfferId, ToCrew, ToShard};
+use crate::{Browsers, ConnectionId, Departure, OfferId, ToCrew, ToShard};
 
 impl Crew {
     pub(crate) fn packet(&mut self, shard: ShardId, packet: Packet<ToCrew>) {
@@ -24,8 +24,8 @@ impl Crew {
         match packet.body {
             ToCrew::Opened => self.opened(shard),
             ToCrew::Closed | ToCrew::Beat => {}
-            ToCrew::Wanted { agent, run, tasks } => {
-                self.queues.want(&agent, Place { shard, run }, tasks);
+            ToCrew::Wanted { agent, run, tasks, only } => {
+                self.queues.want(&agent, Place { shard, run }, tasks, only);
                 self.changed.insert(agent);
             }
             ToCrew::Taken { offer, tasks } => self.taken(offer, tasks),
@@ -81,7 +81,8 @@ impl Crew {
         peer.is_open = true;
         self.gather();
         for connection in self.connections.ids() {
-            self.present(shard, connection, Vec::new());
+            let gone = self.connections.get(connection).map(|worker| worker.gone.clone());
+            self.present(shard, connection, Vec::new(), Browsers::AllBut(gone.unwrap_or_default()));
         }
         if !self.timers.iter().any(|(_, timer)| *timer == Timer::Beat) {
             let at = self.after(self.config.heartbeat_ms);
@@ -128,16 +129,28 @@ impl Crew {
         }
     }
 
+    /// Whose turn it is, and the worker whose slot it gets.
+    fn next_turn(&mut self, agent: &str) -> Option<(ConnectionId, Place)> {
+        let (agents, connections) = (&self.agents, &self.connections);
+        let is_ready = |worker: &str| {
+            let connection = connections.of_worker(worker);
+            connection.is_some() && agents.is_ready(agent, connection)
+        };
+        let (place, only) = self.queues.next(agent, agents.is_ready(agent, None), is_ready)?;
+        let connection = match only {
+            Some(worker) => self.connections.of_worker(&worker),
+            None => self.agents.next_ready(agent),
+        };
+        Some((connection?, place))
+    }
+
     /// Offers free slots to waiting runs, one run after the other.
     pub(crate) fn offer_slots(&mut self) {
         if self.draining && !planted::is(Fault::LeaseGrantedWhileDraining) {
             return self.changed.clear();
         }
         while let Some(agent) = self.changed.pop_first() {
-            while self.queues.is_wanted(&agent)
-                && let Some(connection) = self.agents.next_ready(&agent)
-                && let Some(place) = self.queues.next(&agent)
-            {
+            while let Some((connection, place)) = self.next_turn(&agent) {
                 let Some(worker) = self.connections.get(connection).map(|taker| Arc::clone(&taker.worker))
                 else {
                     break;

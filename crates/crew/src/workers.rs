@@ -5,14 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capataz_contracts::v1::{self, connect_request::Frame as Heard, connect_response::Frame};
-use capataz_store::{AgentRow, ShardId};
+use capataz_store::{AgentRow, RunId, ShardId};
 use prost::Message;
 
 use crate::connections::Connection;
 use crate::crew::{CloseReason, Crew, Output, Timer};
+use crate::protocol::home;
 use crate::queues::Place;
 use crate::slots::Slot;
-use crate::{ConnectionId, Departure, KnownAgent, Lease, OfferId, Said, ToShard};
+use crate::{Browsers, ConnectionId, Departure, KnownAgent, Lease, OfferId, Said, ToShard};
+
+/// Browsers that a worker may lose while it is connected, and of which a shard that was read again is told; the loss of
+/// the others shows with their next activity.
+const MAX_GONE: usize = 10_000;
 
 impl Crew {
     pub(crate) fn frame(&mut self, id: ConnectionId, frame: Heard) {
@@ -46,6 +51,7 @@ impl Crew {
                 self.reported(id, cancelled.lease.clone(), Said::Cancelled(cancelled));
             }
             Heard::Returned(returned) => self.said(id, returned.lease, Said::Returned),
+            Heard::BrowserGone(gone) => self.browser_gone(id, &gone.run_id),
             Heard::Drain(_) => {
                 if let Some(connection) = self.connections.get_mut(id) {
                     connection.draining = true;
@@ -71,6 +77,19 @@ impl Crew {
                 let refused = v1::ResultRefusedFrame { lease: Some(reference), reason };
                 self.send(id, Frame::ResultRefused(refused));
             }
+        }
+    }
+
+    /// A browser of the worker has ended. A shard that is being read hears of it when it is at work again.
+    fn browser_gone(&mut self, id: ConnectionId, run: &str) {
+        let Ok(run) = run.parse::<RunId>() else { return };
+        let Some(connection) = self.connections.get_mut(id) else { return };
+        if connection.gone.len() < MAX_GONE {
+            connection.gone.insert(run);
+        }
+        let worker = Arc::clone(&connection.worker);
+        if let Some(shard) = home(run, &self.shards) {
+            self.tell(shard, ToShard::BrowserGone { worker, run });
         }
     }
 
@@ -127,17 +146,30 @@ impl Crew {
         }
         connection.awaits = by_shard.keys().copied().collect();
         self.connections.add(id, connection);
+        let mut browsers: BTreeMap<ShardId, BTreeSet<RunId>> = BTreeMap::new();
+        for run in hello.browsers.iter().filter_map(|run| run.parse().ok()) {
+            if let Some(shard) = home(run, &self.shards) {
+                browsers.entry(shard).or_default().insert(run);
+            }
+        }
         for shard in self.shards.clone() {
             let leases = by_shard.remove(&shard).unwrap_or_default();
-            self.present(shard, id, leases);
+            let browsers = browsers.remove(&shard).unwrap_or_default();
+            self.present(shard, id, leases, Browsers::Of(browsers));
         }
         self.welcome_if_known(id);
         let at = self.after(self.config.heartbeat_ms);
         self.timers.insert((at, Timer::Connection(id)));
     }
 
-    /// Tells a shard of a worker, with the leases that it still has.
-    pub(crate) fn present(&mut self, shard: ShardId, id: ConnectionId, leases: Vec<Lease>) {
+    /// Tells a shard of a worker, with the leases and the browsers that it still has.
+    pub(crate) fn present(
+        &mut self,
+        shard: ShardId,
+        id: ConnectionId,
+        leases: Vec<Lease>,
+        browsers: Browsers,
+    ) {
         let Some(connection) = self.connections.get_mut(id) else { return };
         let worker = Arc::clone(&connection.worker);
         let mut held = Vec::with_capacity(leases.len());
@@ -147,7 +179,7 @@ impl Crew {
             connection.occupy(offer, None);
             held.push((lease, offer));
         }
-        self.tell(shard, ToShard::Present { connection: id, worker, held });
+        self.tell(shard, ToShard::Present { connection: id, worker, held, browsers });
     }
 
     /// A shard has said which of the worker's leases go on.

@@ -35,6 +35,8 @@ pub enum Effect {
     /// Find the answer to this query, and pass it on with [`Input::Answered`](crate::Input::Answered). A query changes
     /// nothing outside, and need not wait for the commit.
     Query { query: QueryId, asked: Query },
+    /// Tell the worker to close the run's browser and to keep its storage state.
+    KeepBrowser { worker: String },
     /// The run has ended: answer those who wait for it.
     Finish,
 }

@@ -115,6 +115,12 @@ pub enum Input {
         run_id: String,
         news: ChildNews,
     },
+    /// The worker no longer has the run's browser, and has nothing in work there.
+    #[serde(skip)]
+    BrowserLost {
+        worker: String,
+        reason: v1::BrowserLossReason,
+    },
     /// The run has more events than it may have; where it has fewer than `limit`, its state has too many bytes.
     #[serde(skip)]
     LimitExceeded {

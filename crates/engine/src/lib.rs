@@ -39,6 +39,7 @@ pub use fold::EVENT_FORMAT;
 pub use fold::bytes::{MAX_RUN_BYTES, RunLimits};
 pub use fold::state::{CorruptLog, Moment, Phase, RunState, Timestamp, Wall};
 pub use input::{Answer, ChildNews, Input, Observed, QueryAnswer, Report, Routed, RoutedSpec, TaskRef};
+pub use machine::Binding;
 pub use plan::{CHILD_AGENT, Plan};
 pub use query::{Query, QueryId};
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};

@@ -16,7 +16,7 @@ use crate::plan::Plan;
 use crate::planted::{self, Fault};
 
 /// Grows with every change of the state's encoding; a snapshot of another format is discarded.
-pub const SNAPSHOT_FORMAT: u32 = 8;
+pub const SNAPSHOT_FORMAT: u32 = 9;
 
 /// The bytes are not a snapshot of this format; the caller folds the log instead.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +39,7 @@ struct Encoded {
     plan: v1::Plan,
     machine: Machine,
     machine_timer: Option<Timestamp>,
+    put_away_at: Option<Timestamp>,
     upcaster: Option<Box<Upcaster>>,
     phase: Phase,
     paused: bool,
@@ -69,6 +70,7 @@ impl RunState {
             plan: self.plan.to_proto(),
             machine: self.machine.clone(),
             machine_timer: self.machine_timer,
+            put_away_at: self.put_away_at,
             upcaster: self.upcaster.clone(),
             phase: self.phase.clone(),
             paused: self.paused,
@@ -102,6 +104,7 @@ impl RunState {
             plan,
             machine: encoded.machine,
             machine_timer: encoded.machine_timer,
+            put_away_at: encoded.put_away_at,
             upcaster: encoded.upcaster,
             labels: encoded.labels,
             parent: encoded.parent,

@@ -64,7 +64,7 @@ const KINDS_OF_FORMAT_1: &[&str] = &[
 ];
 
 /// What no older format could tell.
-const STORIES_SINCE_FORMAT_3: &[&str] = &["plan-of-runs", "plan-vouched-for"];
+const STORIES_SINCE_FORMAT_3: &[&str] = &["plan-of-runs", "plan-vouched-for", "script-put-away"];
 
 /// A log as a version before this one, or this one, has written it.
 struct Stored {

@@ -112,6 +112,8 @@ impl<W: Serve, C: Connect> Driver<W, C> {
         frames: &mut mpsc::Receiver<v1::connect_response::Frame>,
         speaker: &S,
     ) -> Result<(), Gone> {
+        let work = Arc::clone(&self.work);
+        self.turn(Input::Browsers(work.browsers()), speaker).await?;
         self.turn(Input::Connected, speaker).await?;
         loop {
             // What frees slots goes before what is only nice to know.
@@ -127,6 +129,7 @@ impl<W: Serve, C: Connect> Driver<W, C> {
                 () = self.news.rung() => for (lease, message) in self.news.take() {
                     self.turn(Input::Progress(lease, message), speaker).await?;
                 },
+                run = work.browser_ended() => self.turn(Input::BrowserEnded(run), speaker).await?,
                 _ = self.beat.tick() => self.turn(Input::Beat, speaker).await?,
             }
         }
@@ -151,6 +154,7 @@ impl<W: Serve, C: Connect> Driver<W, C> {
                         running.task.abort();
                     }
                 }
+                Output::KeepBrowser(run) => Arc::clone(&self.work).keep_browser(run),
                 Output::BeatEvery(period) => self.beat = every(period),
             }
         }

@@ -36,6 +36,10 @@ impl From<Lease> for v1::LeaseRef {
 /// What the protocol is told.
 #[derive(Debug)]
 pub(crate) enum Input {
+    /// The runs whose browsers the worker has, before it says hello.
+    Browsers(Vec<String>),
+    /// The browser of this run has ended by itself.
+    BrowserEnded(String),
     /// A connection is there, on which nothing was said.
     Connected,
     Heard(Hear),
@@ -55,6 +59,8 @@ pub(crate) enum Output {
     Order(Lease, Order),
     /// Nobody waits for this work any more.
     Abandon(Lease),
+    /// Close the browser of this run, and keep its state.
+    KeepBrowser(String),
     BeatEvery(Duration),
 }
 
@@ -65,6 +71,8 @@ pub(crate) struct Protocol {
     hello: v1::Hello,
     inline_max: usize,
     held: BTreeMap<Lease, Held>,
+    /// Browsers that have ended since the hello, which said that they are there.
+    unsaid_ends: Vec<String>,
     /// The shard has answered the hello.
     is_welcome: bool,
     is_draining: bool,
@@ -88,12 +96,19 @@ impl Protocol {
     ) -> Result<Self, Vec<Violation>> {
         let slots = agents.iter().fold(0_u32, |sum, agent| sum.saturating_add(agent.max_concurrency.max(1)));
         let slots = slots.clamp(1, SLOTS_MAX);
-        let hello = v1::Hello { worker_id, agents, slots, held: Vec::new(), protocol: PROTOCOL };
+        let hello = v1::Hello { worker_id, agents, slots, protocol: PROTOCOL, ..v1::Hello::default() };
         let violations = validate::hello(&hello);
         if !violations.is_empty() {
             return Err(violations);
         }
-        Ok(Self { hello, inline_max, held: BTreeMap::new(), is_welcome: false, is_draining: false })
+        Ok(Self {
+            hello,
+            inline_max,
+            held: BTreeMap::new(),
+            unsaid_ends: Vec::new(),
+            is_welcome: false,
+            is_draining: false,
+        })
     }
 
     pub(crate) fn slots(&self) -> u32 {
@@ -107,6 +122,16 @@ impl Protocol {
 
     pub(crate) fn handle(&mut self, input: Input) -> Vec<Output> {
         match input {
+            Input::Browsers(runs) => {
+                self.hello.browsers = runs;
+                self.unsaid_ends.clear();
+                Vec::new()
+            }
+            Input::BrowserEnded(run_id) if self.is_welcome => vec![gone(run_id)],
+            Input::BrowserEnded(run_id) => {
+                self.unsaid_ends.push(run_id);
+                Vec::new()
+            }
             Input::Connected => {
                 self.is_draining = false;
                 let held = self.held.keys().cloned().map(v1::LeaseRef::from).collect();
@@ -154,6 +179,7 @@ impl Protocol {
                 }
                 Vec::new()
             }
+            Hear::KeepBrowser(v1::KeepBrowser { run_id }) => vec![Output::KeepBrowser(run_id)],
             // What is held goes on to its end, and what was on its way is begun.
             Hear::Drain(v1::Drain {}) => {
                 self.is_draining = true;
@@ -178,6 +204,7 @@ impl Protocol {
                 }
             }
         }
+        outputs.extend(std::mem::take(&mut self.unsaid_ends).into_iter().map(gone));
         // Twice in each interval, so that a busy machine is not taken for a dead one.
         let interval = u64::try_from(welcome.heartbeat_interval_ms).unwrap_or(0);
         if interval > 1 {
@@ -225,6 +252,10 @@ impl Protocol {
             Some(Held::Answered(_)) | None => Vec::new(),
         }
     }
+}
+
+fn gone(run_id: String) -> Output {
+    Output::Say(Say::BrowserGone(v1::BrowserGone { run_id }))
 }
 
 fn progress(lease: &Lease, message: String) -> Say {

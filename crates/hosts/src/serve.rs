@@ -24,6 +24,19 @@ pub trait Serve: Send + Sync + 'static {
         INLINE_MAX
     }
 
+    /// The runs whose browsers it has.
+    fn browsers(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The run's browser is to be closed, and its state to be kept.
+    fn keep_browser(self: Arc<Self>, _run: String) {}
+
+    /// Waits for the next browser that ends by itself, and names its run.
+    fn browser_ended(&self) -> impl Future<Output = String> + Send {
+        std::future::pending()
+    }
+
     /// Does the work of one assignment. The future is dropped where nobody waits for the answer any more: what it has
     /// begun ends then. Orders may be passed over; then the work goes on until its lease is revoked.
     fn perform(

@@ -35,10 +35,11 @@ pub enum Fault {
     ChildEndLost,
     ChildEndCountedTwice,
     AppendWithoutItsRows,
+    AnotherHostGetsTheBrowser,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 29] = [
+    pub const ALL: [Fault; 30] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -68,6 +69,7 @@ impl Fault {
         Fault::ChildEndCountedTwice,
         Fault::AppendWithoutItsRows,
         Fault::TouchedRunNotFoldedAgain,
+        Fault::AnotherHostGetsTheBrowser,
     ];
 }
 

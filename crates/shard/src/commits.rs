@@ -7,6 +7,7 @@ use capataz_engine::{self as engine, Effect, TaskRef};
 use capataz_store::{Append, AppendOutcome, Position, RunId, Snapshot};
 
 use crate::api::{Answer, Declined, StartReply, WaitReply};
+use crate::browsers;
 use crate::outbox::{AppendId, Batch, Deferred, Pending};
 use crate::projection;
 use crate::runs::Waiter;
@@ -200,6 +201,7 @@ impl Shard {
         self.timers.cancel(Timer::Run(run));
         self.timers.cancel(Timer::Children(run));
         self.queues.drop_run(run);
+        self.note_browser(run);
         let leases: Vec<(TaskRef, u64)> = slot.state.leases().map(|(task, token, _)| (task, token)).collect();
         for (task, token) in leases {
             self.timers.cancel(Timer::Reattach(run, task, token));
@@ -252,6 +254,7 @@ impl Shard {
         self.finds.clear();
         self.leases.clear();
         self.queues.clear();
+        self.browsers.clear();
         self.timers.clear();
         self.close();
     }
@@ -374,6 +377,10 @@ impl Shard {
                 let frame = v1::LeaseRevoked { lease: reference(task, lease) };
                 let to = self.leases.connection_of(run, task, lease);
                 (to, Frame::LeaseRevoked(frame), Some((task, lease)))
+            }
+            // A worker that is away is told when it is back with the browser.
+            Effect::KeepBrowser { worker } => {
+                (self.connection_of_worker(&worker), browsers::keep_frame(run), None)
             }
             // Answered to whoever reported.
             Effect::Accept { task, lease } => {

@@ -354,6 +354,7 @@ pub fn severity_of(event: &v1::Event) -> i32 {
             .as_ref()
             .and_then(|error| executor::severity(error.severity()))
             .map_or(0, |severity| severity.to_proto().into()),
+        Some(Body::BrowserLost(_)) => v1::Severity::High.into(),
         Some(
             Body::RunAccepted(_)
             | Body::WaveStarted(_)

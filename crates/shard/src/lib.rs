@@ -18,6 +18,7 @@
 //! Begin reading with [`Driver::handle`], then [`Shard::handle`].
 
 mod api;
+mod browsers;
 mod claim;
 mod commits;
 mod cursor;

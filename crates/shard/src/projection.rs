@@ -80,7 +80,13 @@ mod tests {
     use super::*;
 
     fn accepted(parent: Option<&str>) -> v1::Event {
-        let parent = parent.map(|run| v1::ParentRef { run_id: run.to_owned(), ..v1::ParentRef::default() });
+        let parent = parent.map(|run| v1::ParentRef {
+            run_id: run.to_owned(),
+            task: "t".to_owned(),
+            lease: 0,
+            activation: 2,
+            attempt: 3,
+        });
         let body = v1::RunAccepted { parent, ..v1::RunAccepted::default() };
         v1::Event { seq: 1, body: Some(Body::RunAccepted(body)), ..v1::Event::default() }
     }
@@ -89,11 +95,12 @@ mod tests {
     fn a_run_that_another_run_has_started_has_a_row_under_its_parent() {
         let parent = RunId(uuid::Uuid::from_u128(7 << 64 | 9));
         let rows = derived(&accepted(Some(&parent.to_string())));
+        // Field 2 is the task's name, fields 4 and 5 are its life and its attempt.
         let expected = Derived {
             place: Place { seq: 1, n: 0 },
             kind: 1,
             key: [0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 9].as_slice().into(),
-            value: Bytes::new(),
+            value: b"\x12\x01t\x20\x02\x28\x03".as_slice().into(),
         };
         assert_eq!(rows, [expected]);
     }

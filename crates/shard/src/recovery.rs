@@ -100,6 +100,7 @@ impl Shard {
         }
         self.enqueue_all(run);
         self.ask_children(run);
+        self.note_browser(run);
         if let Some((query, asked)) = open_query {
             self.out(Output::Query { run, query, asked });
         }
@@ -144,6 +145,7 @@ impl Shard {
     fn rest(&mut self, run: RunId) {
         let Some(slot) = self.runs.remove(run) else { return };
         self.queues.drop_run(run);
+        self.note_browser(run);
         self.resting.insert(run, RunClock::Ahead(slot.ahead), slot.waiters);
     }
 
@@ -192,7 +194,9 @@ impl Shard {
             let slot = self.runs.take_up(run, state, clock);
             slot.snapshot_seq = slot.state.seq();
             self.arm(run);
+            self.note_browser(run);
         }
+        self.keep_again(run);
         if let Some(slot) = self.runs.get_mut(run) {
             slot.waiters = waiters;
         }
@@ -255,10 +259,11 @@ impl Shard {
     }
 }
 
-/// Whether a run in this state need not be in memory until its next deadline. A browser waits for its script, and a session
-/// for its ask.
+/// Whether a run in this state need not be in memory until its next deadline. A browser waits for its script, unless its
+/// state is kept, and a session for its ask.
 pub(crate) fn may_rest(state: &RunState) -> bool {
-    state.session().is_none() && !state.uses_browser() && state.owes_nothing()
+    let has_browser = state.uses_browser() && state.binding().is_none_or(|bound| bound.is_live);
+    state.session().is_none() && !has_browser && state.owes_nothing()
 }
 
 /// The hash that a reference names; `None` where it is not a hash.

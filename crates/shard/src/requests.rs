@@ -272,6 +272,7 @@ impl Shard {
                 }
             }
         }
+        self.note_browser(run);
         let batch = self.outbox.batch(run);
         batch.add(decision.first_seq, decision.count, decision.events);
         batch.deferred.extend(answer);
@@ -361,6 +362,7 @@ fn request_id_of(input: &engine::Input) -> &str {
         | Input::SessionTurn { .. }
         | Input::Answered { .. }
         | Input::Child { .. }
+        | Input::BrowserLost { .. }
         | Input::LimitExceeded { .. }
         | Input::Tick { .. } => "",
     }

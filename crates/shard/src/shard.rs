@@ -14,6 +14,7 @@ use capataz_store::{
 };
 
 use crate::api::{Answer, Request};
+use crate::browsers::Browsers;
 use crate::family::{Finds, FoundRun, Kin};
 use crate::leases::Leases;
 use crate::load::Damage;
@@ -261,6 +262,7 @@ pub struct Shard {
     pub(crate) woken: BTreeSet<RunId>,
     pub(crate) leases: Leases,
     pub(crate) queues: Queues,
+    pub(crate) browsers: Browsers,
     pub(crate) sessions: Sessions,
     pub(crate) finds: Finds,
     pub(crate) timers: Timers,
@@ -305,6 +307,7 @@ impl Shard {
             woken: BTreeSet::new(),
             leases: Leases::default(),
             queues: Queues::default(),
+            browsers: Browsers::default(),
             sessions: Sessions::default(),
             finds: Finds::default(),
             timers: Timers::default(),
@@ -422,6 +425,7 @@ impl Shard {
                 Timer::Run(run) => self.tick_run(run),
                 Timer::Children(run) => self.ask_children(run),
                 Timer::Reattach(run, task, token) => self.reattach_expired(run, task, token),
+                Timer::Browser(run) => self.browser_missed(run),
                 Timer::Beat => self.beat(),
             }
         }

@@ -11,6 +11,8 @@ pub(crate) enum Timer {
     /// The end of the time in which a lease's worker may come back. Before the run's deadline at the same time, which may
     /// be another one then.
     Reattach(RunId, TaskRef, u64),
+    /// The end of the time in which the worker that has the run's browser may come back; after that of its lease.
+    Browser(RunId),
     /// The run's next deadline.
     Run(RunId),
     /// The run's children are asked for again.

@@ -18,6 +18,7 @@ use capataz_store::RunId;
 use crate::api::Declined;
 use crate::leases::{Held, Seat};
 use crate::outbox::Deferred;
+use crate::resting::Wanted;
 use crate::sessions::session_stream;
 use crate::shard::{Mode, Output, Recovered, Shard};
 use crate::timers::Timer;
@@ -125,6 +126,7 @@ impl Shard {
         self.timers.cancel(Timer::Children(run));
         self.queues.drop_run(run);
         let waiters = self.runs.throw(run);
+        self.note_browser(run);
         self.turn_away(waiters);
     }
 
@@ -170,7 +172,12 @@ impl Shard {
             seats.insert(run, self.take_up(run, state, had));
             again.insert(run);
         }
+        let resting: Vec<RunId> = recovered.resting.iter().map(|(run, _)| *run).collect();
         self.take_up_resting(recovered.resting);
+        for run in resting {
+            // What was to leave with its rest, such as a word to the host of its browser, has not left.
+            let _ = self.want(run, Wanted::Tick);
+        }
         self.take_up_later(recovered.unread);
         self.runs.all_taken_up();
         for (run, seats) in seats {
@@ -222,6 +229,7 @@ impl Shard {
         for connection in connections {
             self.resend(connection, run);
         }
+        self.keep_again(run);
     }
 
     /// Sessions that were thrown away, and the asks of them that were.

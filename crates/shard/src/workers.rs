@@ -37,7 +37,11 @@ impl Shard {
     /// What the crew says, in order.
     pub(crate) fn told(&mut self, message: ToShard) {
         match message {
-            ToShard::Present { connection, worker, held } => self.present(connection, &worker, held),
+            ToShard::Present { connection, worker, held, browsers } => {
+                self.present(connection, &worker, held);
+                self.browsers_present(connection, &worker, &browsers);
+            }
+            ToShard::BrowserGone { worker, run } => self.browser_gone(&worker, run),
             ToShard::Left { connection, departure } => self.left(connection, departure),
             ToShard::Offered { offer, connection, worker, agent, run } => {
                 self.offered(Seat { connection, offer }, worker, &agent, run);
@@ -56,6 +60,7 @@ impl Shard {
         for (run, task) in self.leases.seated().map(|(run, task, _)| (run, task)).collect::<Vec<_>>() {
             self.detach(run, task);
         }
+        self.await_browsers();
         self.tell(ToCrew::Opened);
         self.queues.say_all();
         if !self.timers.is_set(Timer::Beat) {
@@ -79,7 +84,8 @@ impl Shard {
     pub(crate) fn say_wants(&mut self) {
         for (run, agent) in self.queues.take_changed() {
             let tasks = self.queues.length(run, &agent);
-            self.tell(ToCrew::Wanted { agent, run, tasks });
+            let only = self.browsers.worker_of(run).cloned();
+            self.tell(ToCrew::Wanted { agent, run, tasks, only });
         }
     }
 
@@ -119,6 +125,7 @@ impl Shard {
             }
         }
         self.outbox.departed(connection);
+        self.browsers_left(connection, departure);
     }
 
     /// A slot for a task of the run. Only what really waits takes it; what was cancelled meanwhile does not.
@@ -128,6 +135,13 @@ impl Shard {
         if !may_lease {
             // A held run queues its tasks again when it is released.
             self.queues.drop_agent(run, agent);
+        }
+        // It was offered before the crew knew whose slot the run waits for.
+        let only = self.browsers.worker_of(run).cloned();
+        if only.as_ref().is_some_and(|only| *only != worker) {
+            let tasks = self.queues.length(run, agent);
+            self.tell(ToCrew::Wanted { agent: Arc::clone(agent), run, tasks, only });
+            return self.tell(ToCrew::Returned { offer: seat.offer });
         }
         while let Some(task) = self.queues.next(run, agent) {
             let waits = self.runs.get(run).is_some_and(|slot| slot.state.is_queued(task));
@@ -146,7 +160,7 @@ impl Shard {
             return self.tell(ToCrew::Taken { offer: seat.offer, tasks });
         }
         // The crew has to know that nothing waits before it has a slot to offer again.
-        self.tell(ToCrew::Wanted { agent: Arc::clone(agent), run, tasks: 0 });
+        self.tell(ToCrew::Wanted { agent: Arc::clone(agent), run, tasks: 0, only: None });
         self.tell(ToCrew::Returned { offer: seat.offer });
     }
 

@@ -372,6 +372,7 @@ impl World {
             slots: 1,
             held: Vec::new(),
             protocol: 1,
+            browsers: Vec::new(),
         };
         self.hears(Input::Frame { connection, frame: Say::Hello(hello) });
         let (task, lease, _) = self.core.run(run).unwrap().leases().next().unwrap();

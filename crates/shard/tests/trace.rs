@@ -318,6 +318,7 @@ fn name(input: &Input) -> Option<&'static str> {
                 | engine::Input::Answered { .. }
                 | engine::Input::Tick { .. }
                 | engine::Input::Child { .. }
+                | engine::Input::BrowserLost { .. }
                 | engine::Input::LimitExceeded { .. } => return None,
             },
             Request::AcceptTransition { .. } => "accept transition",

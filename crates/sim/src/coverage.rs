@@ -36,7 +36,7 @@ crash_points! {
 }
 
 /// The event kinds by their field numbers, in the order of the contract.
-pub const EVENT_KINDS: [(u32, &str); 39] = [
+pub const EVENT_KINDS: [(u32, &str); 40] = [
     (10, "run_accepted"),
     (11, "wave_started"),
     (12, "task_input_resolved"),
@@ -76,6 +76,7 @@ pub const EVENT_KINDS: [(u32, &str); 39] = [
     (65, "action_failed"),
     (66, "browser_close_requested"),
     (67, "browser_closed"),
+    (68, "browser_lost"),
 ];
 
 const FIRST_FIELD: u32 = 10;

@@ -3,7 +3,7 @@
 //! A host has one page for each script that it opened a browser for. A page is gone with its host, and a script whose
 //! page is gone hears BROWSER_LOST. What was really sent to a page is told to the model, which never asks the engine.
 
-use capataz_contracts::v1::{self, payload::Data};
+use capataz_contracts::v1::{self, connect_request::Frame as Said, payload::Data};
 use capataz_engine::{BROWSER_AGENT, BROWSER_MEDIA_TYPE};
 use prost::Message;
 use serde_json::{Value, json};
@@ -84,9 +84,13 @@ impl World {
                 if faulty && self.rng.percent(30) {
                     return Ok(failed(task, "BROWSER_LOST", page, false));
                 }
+                if task.restore && !worker.pages.contains(&key.0) && !worker.kept.remove(&key.0) {
+                    return Ok(failed(task, "BROWSER_LOST", page, false));
+                }
                 worker.pages.insert(key.0);
                 return Ok(v1::BrowserOutcome {
                     browser: "Chromium 0".to_owned(),
+                    keeps: true,
                     ..v1::BrowserOutcome::default()
                 });
             }
@@ -125,7 +129,18 @@ impl World {
     pub(crate) fn close_pages(&mut self, run: capataz_store::RunId) {
         for worker in &mut self.workers {
             worker.pages.remove(&run);
+            worker.kept.remove(&run);
         }
+    }
+
+    /// A page of the worker may end by itself.
+    pub(crate) fn page_ends(&mut self, index: usize) {
+        let page = self.workers.get(index).and_then(|worker| worker.pages.first().copied());
+        let Some(run) = page.filter(|_| self.strikes(10)) else { return };
+        if let Some(worker) = self.workers.get_mut(index) {
+            worker.pages.remove(&run);
+        }
+        self.say(index, Said::BrowserGone(v1::BrowserGone { run_id: run.to_string() }));
     }
 }
 

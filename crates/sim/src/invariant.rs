@@ -50,6 +50,7 @@ invariants! {
     SessionTurns: "Each ask of a session that has ended is one turn of it, durable with its end, and says what was said.";
     SessionContexts: "Asks of a session begin one at a time, each with what the session's stream folds to.";
     ScriptInOrder: "The activities of a script follow from one another, and a proposal is performed or the run has ended.";
+    BrowserIsTheRuns: "No activity of an open browser is given to another worker than the one that opened it, and none is done in another browser.";
     ScriptFailures: "Retry, recovery, going on and halting follow from the script's policy and from what was sent to the page.";
     NothingBegunWhileDraining: "A daemon that drains leases nothing.";
     SweepsAreAllowed: "Retention removes whole runs that have finished long enough ago, and sessions that nobody uses.";

@@ -209,5 +209,6 @@ fn number_of(frame: &Told) -> u32 {
         Told::LeaseRevoked(_) => 7,
         Told::Drain(_) => 8,
         Told::Heartbeat(_) => 9,
+        Told::KeepBrowser(_) => 10,
     }
 }

@@ -50,11 +50,12 @@ impl World {
             let parent = run.events.first().and_then(parent_of);
             let rows = self.disk.store.derived_of(run.run, None, usize::MAX);
             let rows = rows.map_err(|error| store_failed(&error))?;
-            let expected: Vec<Derived> = parent.iter().map(|parent| child_row(*parent)).collect();
+            let expected: Vec<Derived> =
+                parent.iter().map(|(parent, of)| child_row(*parent, of.clone())).collect();
             Invariant::DerivedMatchLog.check(rows == expected, || {
                 format!("run {}: stored {rows:?}, followed {expected:?}", run.run)
             })?;
-            if let Some(parent) = parent {
+            if let Some((parent, _)) = parent {
                 families.entry(parent).or_default().push(run.run);
             }
         }
@@ -70,15 +71,19 @@ impl World {
     }
 }
 
-fn parent_of(first: &bytes::Bytes) -> Option<RunId> {
+fn parent_of(first: &bytes::Bytes) -> Option<(RunId, v1::ParentRef)> {
     match v1::Event::decode(first.clone()).ok()?.body? {
-        Body::RunAccepted(accepted) => accepted.parent?.run_id.parse().ok(),
+        Body::RunAccepted(accepted) => {
+            let parent = accepted.parent?;
+            Some((parent.run_id.parse().ok()?, parent))
+        }
         _ => None,
     }
 }
 
 /// The row of a child, by its definition.
-fn child_row(parent: RunId) -> Derived {
+fn child_row(parent: RunId, mut of: v1::ParentRef) -> Derived {
     let place = Place { seq: 1, n: 0 };
-    Derived { place, kind: 1, key: parent.0.as_bytes().to_vec().into(), value: bytes::Bytes::new() }
+    of.run_id.clear();
+    Derived { place, kind: 1, key: parent.0.as_bytes().to_vec().into(), value: of.encode_to_vec().into() }
 }

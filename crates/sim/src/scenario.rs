@@ -93,7 +93,7 @@ impl Scenario {
             });
         }
         // A second host has none of the pages of the first.
-        for _ in 0..if rng.percent(15) { 2 } else { 1 } {
+        for _ in 0..if rng.percent(35) { 2 } else { 1 } {
             workers.push(WorkerShape {
                 agents: vec![BROWSER_AGENT.to_owned()],
                 slots: 1 + u32::try_from(rng.below(3)).unwrap_or(0),

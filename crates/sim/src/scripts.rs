@@ -28,12 +28,14 @@ pub const CODES: [&str; 8] = [
 pub fn draw(rng: &mut Rng, number: u64) -> v1::Script {
     let interactive = rng.percent(35);
     let count = if interactive { 0 } else { 1 + rng.below(4) };
+    // Half of the browsers are put away while a person thinks for a moment.
+    let (shortest, longest) = if rng.percent(50) { (300, 3_000) } else { (3_000, 60_000) };
     v1::Script {
         name: format!("script-{number}"),
         actions: (0..count).map(|index| action(rng, &format!("a{index}"))).collect(),
         policy: Some(policy(rng)),
         interactive,
-        idle_timeout_ms: Some(rng.between(3_000, 60_000)),
+        idle_timeout_ms: Some(rng.between(shortest, longest)),
         ..v1::Script::default()
     }
 }

@@ -63,6 +63,8 @@ pub struct Worker {
     holdings: BTreeMap<Key, Holding>,
     /// Scripts whose page it has.
     pub pages: BTreeSet<RunId>,
+    /// Scripts of whose pages it has kept the state, on its disk.
+    pub kept: BTreeSet<RunId>,
 }
 
 impl Worker {
@@ -75,6 +77,7 @@ impl Worker {
             mute_until: 0,
             holdings: BTreeMap::new(),
             pages: BTreeSet::new(),
+            kept: BTreeSet::new(),
         }
     }
 
@@ -122,6 +125,7 @@ impl World {
                 let pause = worker.heartbeat_ms;
                 self.say(index, Said::Heartbeat(v1::Heartbeat {}));
                 self.job(index, pause, Job::Heartbeat(id));
+                self.page_ends(index);
                 self.check_told(index, id)?;
             }
             Job::Leave(id) if link == Some(id) => self.cut(id),
@@ -224,6 +228,7 @@ impl World {
             slots: worker.shape.slots,
             held: worker.holdings.keys().filter_map(|key| reference(*key)).collect(),
             protocol: 1,
+            browsers: worker.pages.iter().map(ToString::to_string).collect(),
         };
         let pause = worker.heartbeat_ms;
         self.say(index, Said::Hello(hello));
@@ -276,6 +281,12 @@ impl World {
                 if self.strikes(120) {
                     let delay = self.rng.between(0, 6_000);
                     self.job(index, delay, Job::Stale(key));
+                }
+            }
+            Told::KeepBrowser(keep) => {
+                let Ok(run) = keep.run_id.parse() else { return Ok(()) };
+                if worker.pages.remove(&run) {
+                    worker.kept.insert(run);
                 }
             }
             // This worker sees at once that its stream is dead.

@@ -122,6 +122,8 @@ impl ScriptRun {
                 self.browser.clone_from(&opened.browser);
                 self.end(event.at_ms, Ending::Done);
             }
+            // Whatever waits goes on when the browser is open again.
+            Body::BrowserClosed(closed) if closed.kept => {}
             Body::BrowserClosed(_) => self.end(event.at_ms, Ending::Done),
             Body::StageFinished(stage) => {
                 let current = self.activities.last_mut().map(Activity::current);

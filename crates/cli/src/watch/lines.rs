@@ -106,7 +106,8 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
         | Body::ActionFinished(_)
         | Body::ActionFailed(_)
         | Body::BrowserCloseRequested(_)
-        | Body::BrowserClosed(_) => return None,
+        | Body::BrowserClosed(_)
+        | Body::BrowserLost(_) => return None,
         Body::AskBegun(_) => of_run(texts.ask_begun.to_owned(), Tone::Faint, Everything),
         Body::AskRouted(routed) => {
             let confidence = routed.routing.as_ref().map_or(0.0, |routing| routing.confidence);

@@ -198,6 +198,7 @@ impl Run {
             | Body::ActionFailed(_)
             | Body::BrowserCloseRequested(_)
             | Body::BrowserClosed(_)
+            | Body::BrowserLost(_)
             | Body::AskBegun(_)
             | Body::TransitionConsidered(_)
             | Body::SessionOpened(_)

@@ -36,7 +36,10 @@ pub fn line(script: &ScriptRun, event: &v1::Event) -> Option<Line> {
             of_run(text, Tone::Plain, Results)
         }
         Body::BrowserActivityStarted(started) => activity_started(script, started)?,
-        Body::BrowserOpened(opened) => of_run(fill(texts.opened, &[&opened.browser]), Tone::Plain, Results),
+        Body::BrowserOpened(opened) => {
+            let template = if opened.restored { texts.opened_again } else { texts.opened };
+            of_run(fill(template, &[&opened.browser]), Tone::Plain, Results)
+        }
         Body::ActionProposed(proposed) => {
             let action = proposed.action.as_ref().map(describe::action).unwrap_or_default();
             let number = (proposed.step_index + 1).to_string();
@@ -72,7 +75,16 @@ pub fn line(script: &ScriptRun, event: &v1::Event) -> Option<Line> {
             let text = if requested.idle { texts.idle } else { texts.close_requested };
             of_run(text.to_owned(), Tone::Plain, Results)
         }
+        Body::BrowserClosed(closed) if closed.kept => of_run(texts.kept.to_owned(), Tone::Plain, Results),
         Body::BrowserClosed(_) => of_run(texts.closed.to_owned(), Tone::Plain, Steps),
+        Body::BrowserLost(lost) => {
+            let template = match lost.reason() {
+                v1::BrowserLossReason::Restarted => texts.lost_restarted,
+                v1::BrowserLossReason::Silent | v1::BrowserLossReason::Disconnected => texts.lost_gone,
+                v1::BrowserLossReason::Ended | v1::BrowserLossReason::Unspecified => texts.lost_ended,
+            };
+            of_run(fill(template, &[&lost.worker]), Tone::Bad, Results)
+        }
         Body::QuestionAsked(_) => return None,
         Body::RunFinished(_) => return None,
         _ => return quiet(script, event, Everything),

@@ -173,6 +173,7 @@ impl Worker {
             slots: self.slots,
             held: Vec::new(),
             protocol: validate::PROTOCOL,
+            browsers: Vec::new(),
         };
         let violations = validate::hello(&hello);
         if !violations.is_empty() {

@@ -206,7 +206,8 @@ impl Connector {
             }
             Frame::LeaseRevoked(revoked) => self.leases.revoked(revoked.lease),
             Frame::Drain(_) => self.leases.daemon_drains(),
-            Frame::Welcome(_) | Frame::Heartbeat(_) => {}
+            // A worker of this SDK has no browsers.
+            Frame::Welcome(_) | Frame::Heartbeat(_) | Frame::KeepBrowser(_) => {}
         }
         Ok(())
     }

@@ -2855,6 +2855,10 @@ pub struct BrowserOutcome {
     /// Name and version of the browser; set by the activity `open` alone.
     #[prost(string, tag = "10")]
     pub browser: ::prost::alloc::string::String,
+    /// The worker keeps the storage state of this browser where it is told to (`KeepBrowser`), and opens it again from
+    /// that; set by the activity `open` alone.
+    #[prost(bool, tag = "11")]
+    pub keeps: bool,
 }
 /// What the engine wants of the browser's host. It travels as protobuf.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2892,6 +2896,9 @@ pub struct BrowserTask {
     /// Nothing is performed: the host makes the whole error of this, with evidence.
     #[prost(message, optional, tag = "11")]
     pub failure: ::core::option::Option<DecidedFailure>,
+    /// The browser is opened from what was kept of the one before it, on the page that it showed; set for open alone.
+    #[prost(bool, tag = "12")]
+    pub restore: bool,
 }
 /// A failure that the engine has decided, because a limit is reached, or nobody knows what became of an activity. The host
 /// has the page and the evidence, and makes an ExecutorError of it.
@@ -4117,7 +4124,7 @@ pub struct Event {
     pub elapsed_ms: i64,
     #[prost(
         oneof = "event::Body",
-        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 31, 32, 33, 34, 25, 26, 27, 28, 29, 30, 40, 41, 42, 50, 51, 52, 60, 61, 62, 63, 64, 65, 66, 67"
+        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 31, 32, 33, 34, 25, 26, 27, 28, 29, 30, 40, 41, 42, 50, 51, 52, 60, 61, 62, 63, 64, 65, 66, 67, 68"
     )]
     pub body: ::core::option::Option<event::Body>,
 }
@@ -4242,6 +4249,9 @@ pub mod event {
         /// The browser is closed.
         #[prost(message, tag = "67")]
         BrowserClosed(super::BrowserClosed),
+        /// The browser is lost.
+        #[prost(message, tag = "68")]
+        BrowserLost(super::BrowserLost),
     }
 }
 /// The run begins. The first event of every run.
@@ -4860,6 +4870,16 @@ pub struct BrowserOpened {
     /// The same in milliseconds from this event by the run's own clock; set with idle_at_ms. What counts.
     #[prost(int64, optional, tag = "3")]
     pub idle_in_ms: ::core::option::Option<i64>,
+    /// The worker that has the browser: every later activity is its alone. Empty in logs of an earlier version.
+    #[prost(string, tag = "4")]
+    pub worker: ::prost::alloc::string::String,
+    /// It was opened from what was kept of the browser before it.
+    #[prost(bool, tag = "5")]
+    pub restored: bool,
+    /// After how long the browser is closed, with its storage state kept, while the run waits for a person, in
+    /// milliseconds; absent where its worker keeps none.
+    #[prost(int64, optional, tag = "6")]
+    pub keep_after_ms: ::core::option::Option<i64>,
 }
 /// An action of an interactive session.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -4961,7 +4981,24 @@ pub struct BrowserCloseRequested {
 }
 /// The browser of the script is closed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct BrowserClosed {}
+pub struct BrowserClosed {
+    /// Why it is closed.
+    #[prost(enumeration = "BrowserCloseReason", tag = "1")]
+    pub reason: i32,
+    /// Its storage state is kept for the run, and for no other one.
+    #[prost(bool, tag = "2")]
+    pub kept: bool,
+}
+/// The browser of the script is lost, and so is whatever was to be done in it: nothing goes on in another one.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BrowserLost {
+    /// The worker that had it.
+    #[prost(string, tag = "1")]
+    pub worker: ::prost::alloc::string::String,
+    /// How it was lost.
+    #[prost(enumeration = "BrowserLossReason", tag = "2")]
+    pub reason: i32,
+}
 /// Why a worker has a task no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -5184,6 +5221,77 @@ impl AfterFailure {
             "AFTER_FAILURE_RECOVER" => Some(Self::Recover),
             "AFTER_FAILURE_CONTINUE" => Some(Self::Continue),
             "AFTER_FAILURE_HALT" => Some(Self::Halt),
+            _ => None,
+        }
+    }
+}
+/// Why a browser is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum BrowserCloseReason {
+    /// The script has come to its end.
+    Unspecified = 0,
+    /// The run has waited for a person for too long: its worker keeps the storage state, and the browser is opened again
+    /// from it when something is to be done.
+    Idle = 1,
+}
+impl BrowserCloseReason {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "BROWSER_CLOSE_REASON_UNSPECIFIED",
+            Self::Idle => "BROWSER_CLOSE_REASON_IDLE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "BROWSER_CLOSE_REASON_UNSPECIFIED" => Some(Self::Unspecified),
+            "BROWSER_CLOSE_REASON_IDLE" => Some(Self::Idle),
+            _ => None,
+        }
+    }
+}
+/// How a browser was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum BrowserLossReason {
+    /// No value was given.
+    Unspecified = 0,
+    /// Its process has ended, or cannot be reached.
+    Ended = 1,
+    /// Its worker is back without it.
+    Restarted = 2,
+    /// Its worker was silent for too long.
+    Silent = 3,
+    /// Its worker did not come back in time.
+    Disconnected = 4,
+}
+impl BrowserLossReason {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "BROWSER_LOSS_REASON_UNSPECIFIED",
+            Self::Ended => "BROWSER_LOSS_REASON_ENDED",
+            Self::Restarted => "BROWSER_LOSS_REASON_RESTARTED",
+            Self::Silent => "BROWSER_LOSS_REASON_SILENT",
+            Self::Disconnected => "BROWSER_LOSS_REASON_DISCONNECTED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "BROWSER_LOSS_REASON_UNSPECIFIED" => Some(Self::Unspecified),
+            "BROWSER_LOSS_REASON_ENDED" => Some(Self::Ended),
+            "BROWSER_LOSS_REASON_RESTARTED" => Some(Self::Restarted),
+            "BROWSER_LOSS_REASON_SILENT" => Some(Self::Silent),
+            "BROWSER_LOSS_REASON_DISCONNECTED" => Some(Self::Disconnected),
             _ => None,
         }
     }
@@ -10044,7 +10152,7 @@ pub struct LeaseRef {
 /// What a worker says. A frame of a kind that the daemon does not know is ignored, and counts as a sign of life.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ConnectRequest {
-    #[prost(oneof = "connect_request::Frame", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
+    #[prost(oneof = "connect_request::Frame", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10")]
     pub frame: ::core::option::Option<connect_request::Frame>,
 }
 /// Nested message and enum types in `ConnectRequest`.
@@ -10079,6 +10187,9 @@ pub mod connect_request {
         /// The worker gives an assignment back without having begun it.
         #[prost(message, tag = "9")]
         Returned(super::Returned),
+        /// A browser of the worker has ended by itself.
+        #[prost(message, tag = "10")]
+        BrowserGone(super::BrowserGone),
     }
 }
 /// Who the worker is, what it serves, and what it still holds.
@@ -10101,6 +10212,17 @@ pub struct Hello {
     /// Version of this protocol that the worker speaks: 1. A worker with any other version is refused.
     #[prost(uint32, tag = "5")]
     pub protocol: u32,
+    /// Ids of the runs whose browsers the worker has; at most 10,000. A browser of this worker that is not listed is lost,
+    /// unless an activity of it is among `held`.
+    #[prost(string, repeated, tag = "6")]
+    pub browsers: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// The browser of a run has ended by itself, and nothing is at work in it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BrowserGone {
+    /// The run whose browser it was.
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
 }
 /// The worker has taken the assignment. Due within `Welcome.ack_timeout_ms`, else the lease is lost; a result or
 /// progress frame for the lease says the same.
@@ -10188,7 +10310,7 @@ pub struct DrainRequested {}
 /// What the daemon says. A worker ignores a frame of a kind that it does not know.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ConnectResponse {
-    #[prost(oneof = "connect_response::Frame", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
+    #[prost(oneof = "connect_response::Frame", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10")]
     pub frame: ::core::option::Option<connect_response::Frame>,
 }
 /// Nested message and enum types in `ConnectResponse`.
@@ -10223,7 +10345,18 @@ pub mod connect_response {
         /// sent.
         #[prost(message, tag = "9")]
         Heartbeat(super::Heartbeat),
+        /// A browser of the worker is to be closed, and its storage state to be kept.
+        #[prost(message, tag = "10")]
+        KeepBrowser(super::KeepBrowser),
     }
+}
+/// The run waits for a person. Its browser is closed, and its storage state and the address of its page are kept for when
+/// the run goes on; told again where that may not have been heard. Nothing is answered.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct KeepBrowser {
+    /// The run whose browser it is.
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
 }
 /// The daemon takes the worker in, and says which rules hold on this connection.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -11,6 +11,7 @@ use crate::{v1, version};
 pub const PROTOCOL: u32 = 1;
 
 const AGENTS_MAX: usize = 1_000;
+const BROWSERS_MAX: usize = 10_000;
 /// The most assignments that a worker may have at once.
 pub const SLOTS_MAX: u32 = 10_000;
 
@@ -39,6 +40,10 @@ pub fn hello(hello: &v1::Hello) -> Vec<Violation> {
     if hello.held.len() > held_max {
         let message = format!("{} leases held; with these slots at most {held_max}", hello.held.len());
         violations.push(&root.key("held"), "limit", message);
+    }
+    if hello.browsers.len() > BROWSERS_MAX {
+        let message = format!("{} browsers; at most {BROWSERS_MAX} are allowed", hello.browsers.len());
+        violations.push(&root.key("browsers"), "limit", message);
     }
     agents(&hello.agents, &root.key("agents"), &mut violations);
     violations.into_vec()

@@ -51,7 +51,8 @@ pub fn worker_frame(frame: Frame, inline_max: usize) -> Frame {
         | Frame::Ack(_)
         | Frame::Heartbeat(_)
         | Frame::Drain(_)
-        | Frame::Returned(_)) => frame,
+        | Frame::Returned(_)
+        | Frame::BrowserGone(_)) => frame,
     }
 }
 

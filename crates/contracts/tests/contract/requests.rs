@@ -54,6 +54,7 @@ fn a_hello() -> v1::Hello {
         slots: 1,
         held: vec![v1::LeaseRef::default(); 2],
         protocol: 1,
+        browsers: vec![String::new(); 10_000],
     }
 }
 
@@ -77,6 +78,7 @@ fn hellos() {
     check_hello(|frame| frame.slots = 0, &["slots range", "held limit"]);
     check_hello(|frame| frame.slots = 10_001, &["slots range"]);
     check_hello(|frame| frame.held.push(v1::LeaseRef::default()), &["held limit"]);
+    check_hello(|frame| frame.browsers.push(String::new()), &["browsers limit"]);
     check_hello(|frame| frame.agents.clear(), &["agents required"]);
     check_hello(|frame| frame.agents = vec![frame.agents[0].clone(); 1_001], &["agents limit"]);
     check_hello(|frame| frame.agents[1].name = "a".to_owned(), &["agents[1].name duplicate"]);

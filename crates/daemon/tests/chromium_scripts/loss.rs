@@ -5,6 +5,8 @@
 use std::fs;
 
 use capataz_contracts::v1::ActionStage::{Evidence, Postcondition};
+use capataz_contracts::v1::BrowserLossReason;
+use capataz_contracts::v1::event::Body;
 
 use crate::bench::Bench;
 use crate::sessions::Session;
@@ -128,17 +130,28 @@ async fn evidence_failed_when_nothing_can_be_kept_any_more() {
 }
 
 #[tokio::test]
-async fn browser_lost_between_two_proposals_ends_the_session() {
+async fn browser_lost_between_two_proposals_ends_the_session_at_once() {
     let bench = Bench::start().await;
     let session = Session::open(&bench, "").await;
     session.succeeds("kind = \"navigate\"\nurl = \"http://{site}/plain\"").await;
     kill(bench.browsers().await[0].process_id);
-    let error = session.fails("kind = \"click\"\ntarget = { css = \"h1\" }").await;
-    let events = bench.export(&session.run_id).await;
-    let stage = error.stage();
-    let proven = bench.prove(&session.run_id, &events, error, "BROWSER_LOST", stage).await;
+    // Nobody proposes anything.
+    let ended = bench.ended(session.run_id.clone()).await;
+    let lost = ended.events.iter().find_map(|event| match event.body.as_ref()? {
+        Body::BrowserLost(lost) => Some(lost.clone()),
+        _ => None,
+    });
+    let opened = ended.events.iter().find_map(|event| match event.body.as_ref()? {
+        Body::BrowserOpened(opened) => Some(opened.clone()),
+        _ => None,
+    });
+    let (lost, opened) = (lost.expect("the loss is an event"), opened.unwrap());
+    assert_eq!((lost.worker.as_str(), lost.reason()), (&*opened.worker, BrowserLossReason::Ended));
+    assert!(opened.worker.starts_with("capataz-browser-host-"), "{opened:?}");
+    let proven = bench.expect_error(&ended, "BROWSER_LOST", ended.error().stage()).await;
+    assert_eq!(proven.error.action_id, "browser:close");
     assert!(proven.evidence.contains_key("dom_snapshot_partial"), "of what was seen last");
     assert_eq!(proven.error.state_before.as_ref().unwrap().title, "Plain page");
-    let ended = bench.ended(session.run_id.clone()).await;
-    assert_eq!(ended.error().error_code, "BROWSER_LOST");
+    let late = session.propose("kind = \"click\"\ntarget = { css = \"h1\" }").await.unwrap_err();
+    assert_eq!(late.code(), tonic::Code::FailedPrecondition, "{late:?}");
 }

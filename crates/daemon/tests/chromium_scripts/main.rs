@@ -6,6 +6,7 @@ mod bench;
 mod codes;
 mod conditions;
 mod forms;
+mod kept;
 mod loss;
 mod proof;
 mod repeatable;

@@ -76,6 +76,7 @@ async fn a_large_plan_does_not_starve_a_run_of_a_single_task() {
         slots: 5,
         held: Vec::new(),
         protocol: 1,
+        browsers: Vec::new(),
     };
     let mut worker = Worker::with_hello(harness.channel.clone(), hello).await.unwrap();
     let tasks =

@@ -65,6 +65,11 @@ pub(super) fn carry_out(turn: &mut Turn<'_>, steps: Vec<Step>) -> Result<bool, R
                 turn.effect(Effect::Query { query, asked });
                 goes_on = false;
             }
+            Step::KeepBrowser { body, worker } => {
+                turn.emit(body);
+                turn.effect(Effect::KeepBrowser { worker });
+                goes_on = false;
+            }
             Step::Wait => goes_on = false,
             Step::Finish { outcome, error } => {
                 finish(turn, outcome, error);

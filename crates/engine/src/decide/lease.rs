@@ -42,6 +42,9 @@ pub(super) fn handle(turn: &mut Turn<'_>, task: TaskRef, worker: String, mark: u
     if !turn.state.may_lease() || !turn.state.is_queued(task) {
         return Err(Refusal::Outdated);
     }
+    if turn.state.binding().is_some_and(|bound| bound.worker != worker) {
+        return Err(Refusal::Outdated);
+    }
     let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
     let attempt = activity.next_attempt();
     let activation = activity.activation;

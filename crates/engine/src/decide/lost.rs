@@ -5,7 +5,7 @@ use capataz_policy::aggregation::ResultStatus;
 use capataz_policy::severity::Severity;
 
 use super::turn::Turn;
-use super::{Refusal, ask, report, settle};
+use super::{Refusal, ask, browser, report, settle};
 use crate::effect::Effect;
 use crate::input::{Observed, TaskRef};
 use crate::planted::{self, Fault};
@@ -53,8 +53,5 @@ pub(super) fn handle(
         reason: reason.into(),
         losses,
     }));
-    if turn.state.may_lease() {
-        turn.effect(Effect::Enqueue { task });
-    }
-    Ok(())
+    browser::queue_again(turn, task)
 }

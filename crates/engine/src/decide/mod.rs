@@ -2,6 +2,7 @@
 
 mod advance;
 mod ask;
+mod browser;
 mod cancel;
 mod child;
 mod extend;
@@ -123,6 +124,7 @@ fn dispatch(turn: &mut Turn<'_>, input: Input) -> Result<(), Refusal> {
         Input::AgentAbsent { task } => lease::absent(turn, task),
         Input::Tick { observed } => tick::handle(turn, observed),
         Input::Child { task, run_id, news } => child::handle(turn, task, &run_id, news),
+        Input::BrowserLost { worker, reason } => browser::lost(turn, &worker, reason),
         Input::LimitExceeded { limit } => cancel::limit_exceeded(turn, limit),
         Input::Cancel { reason, force, request_id } => cancel::handle(turn, reason, force, request_id),
         Input::Pause { request_id } => pause::pause(turn, request_id),

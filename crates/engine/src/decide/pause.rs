@@ -3,7 +3,7 @@
 use capataz_contracts::v1::{self, event::Body};
 
 use super::turn::Turn;
-use super::{Refusal, advance, child};
+use super::{Refusal, advance, browser, child};
 use crate::effect::Effect;
 use crate::fold::digest;
 
@@ -25,7 +25,10 @@ pub(super) fn resume(turn: &mut Turn<'_>, request_id: String) -> Result<(), Refu
     turn.emit_request(Body::RunResumed(v1::RunResumed { request_id }));
     let settled = turn.state.settled;
     release(turn)?;
-    // A child that cannot be has failed its task.
+    if turn.state.may_lease() {
+        browser::take_back(turn)?;
+    }
+    // A child that cannot be has failed its task, and what waited for a browser that is not there is taken back.
     if turn.state.settled > settled { advance::advance(turn) } else { Ok(()) }
 }
 

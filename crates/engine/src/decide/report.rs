@@ -8,7 +8,7 @@ use capataz_policy::retry::{self, RetryDecision};
 use capataz_policy::severity;
 
 use super::turn::Turn;
-use super::{Ending, Refusal, advance, ask, settle};
+use super::{Ending, Refusal, advance, ask, browser, settle};
 use crate::effect::Effect;
 use crate::fold::activity::Activity;
 use crate::fold::state::Timestamp;
@@ -302,8 +302,5 @@ pub(super) fn run_again(turn: &mut Turn<'_>, task: TaskRef, asked_at: Timestamp)
         }));
     }
     turn.emit(Body::TaskRetryDue(v1::TaskRetryDue { wave: task.wave, task: task.task }));
-    if turn.state.may_lease() {
-        turn.effect(Effect::Enqueue { task });
-    }
-    Ok(())
+    browser::queue_again(turn, task)
 }

@@ -7,7 +7,7 @@ use capataz_policy::severity::Severity;
 use capataz_policy::timeout;
 
 use super::turn::Turn;
-use super::{Refusal, cancel, child, machine, report, settle};
+use super::{Refusal, browser, cancel, machine, report, settle};
 use crate::fold::activity::Step;
 use crate::fold::state::{RunState, Timer, Timestamp};
 use crate::input::{Observed, TaskRef};
@@ -51,7 +51,7 @@ fn fire(
         }
         Timer::Retry => {
             turn.emit(Body::TaskRetryDue(v1::TaskRetryDue { wave: task.wave, task: task.task }));
-            child::enqueue(turn, task)
+            browser::queue_again(turn, task)
         }
         Timer::Imminent => {
             let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
@@ -77,6 +77,7 @@ fn fire(
             }
             settle::time_out(turn, task, Observed::default(), None)
         }
+        Timer::PutAway => browser::put_away(turn),
         Timer::Machine => machine::overdue(turn),
         Timer::Grace => {
             let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;

@@ -70,6 +70,7 @@ impl RunState {
             plan,
             machine,
             machine_timer: None,
+            put_away_at: None,
             upcaster,
             labels: accepted.labels,
             parent: accepted.parent,
@@ -268,7 +269,8 @@ impl RunState {
             | Body::ActionFinished(_)
             | Body::ActionFailed(_)
             | Body::BrowserCloseRequested(_)
-            | Body::BrowserClosed(_)) => {
+            | Body::BrowserClosed(_)
+            | Body::BrowserLost(_)) => {
                 let before = self.machine.changing_bytes();
                 let applied = self.machine.apply(body, at)?;
                 self.bytes.replace(before, self.machine.changing_bytes());

@@ -107,6 +107,8 @@ pub struct RunState {
     pub(crate) upcaster: Option<Box<super::upcast::Upcaster>>,
     /// The machine's own deadline, while it is among the timers.
     pub(crate) machine_timer: Option<Timestamp>,
+    /// When what the run has elsewhere is put away, while it waits for a person and nothing is in work.
+    pub(crate) put_away_at: Option<Timestamp>,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) parent: Option<v1::ParentRef>,
     /// What it has of its ancestors.
@@ -145,6 +147,8 @@ pub(crate) enum Timer {
     Grace,
     /// The machine's own.
     Machine,
+    /// The run has waited for a person for too long to keep its browser open.
+    PutAway,
 }
 
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]

@@ -1,14 +1,17 @@
 //! The timers of a run, kept in step with its state.
 
 use super::activity::{Activity, Lease, Step};
-use super::state::{RunState, Timer, Timestamp};
+use super::state::{Phase, RunState, Timer, Timestamp};
 use crate::input::TaskRef;
 
 impl RunState {
-    /// The machine's own deadline runs while the run goes on and nothing is in work.
+    /// The machine's own deadline runs while the run goes on and nothing is in work. What the run has elsewhere is put away
+    /// before that.
     pub(super) fn keep_machine_timer(&mut self) {
+        self.keep_put_away_timer();
         let rests = || self.waves.last().is_none_or(|wave| wave.tasks.iter().all(Activity::is_settled));
-        let due = self.machine.due_at().filter(|_| self.goes_on() && rests());
+        let own = || self.machine.due_at().filter(|_| self.goes_on() && rests());
+        let due = if self.put_away_at.is_some() { None } else { own() };
         if due == self.machine_timer {
             return;
         }
@@ -20,6 +23,32 @@ impl RunState {
             self.timers.insert((due, task, Timer::Machine));
             self.machine_timer = Some(due);
         }
+    }
+
+    fn keep_put_away_timer(&mut self) {
+        let due = self.put_away();
+        if due == self.put_away_at {
+            return;
+        }
+        if self.put_away_at.is_some() {
+            self.timers.retain(|(_, _, timer)| *timer != Timer::PutAway);
+        }
+        self.put_away_at = due;
+        if let Some(due) = due {
+            let task = TaskRef { wave: self.current_wave(), task: 0 };
+            self.timers.insert((due, task, Timer::PutAway));
+        }
+    }
+
+    /// When a run that waits for a person, and of which nothing is in work, has what it has elsewhere put away: as long
+    /// after it began to wait so as its machine says.
+    fn put_away(&self) -> Option<Timestamp> {
+        let after = self.machine.keep_after()?;
+        let works = || self.activities().any(|(_, activity)| activity.lease().is_some());
+        if self.held_since.is_none() || !matches!(self.phase, Phase::Running) || works() {
+            return None;
+        }
+        self.put_away_at.or_else(|| Some(self.last.clock.plus(after)))
     }
 
     /// Edits an activity and keeps the timers in step with it.

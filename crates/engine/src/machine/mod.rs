@@ -53,6 +53,8 @@ pub(crate) enum Step {
     StopWave { wave: u32, evaluation: v1::Evaluation },
     /// Ask something that has no effect outside.
     Query(QueryId, Query),
+    /// Record that the browser is closed and its state kept, and tell its worker so.
+    KeepBrowser { body: Body, worker: String },
     /// Something is in work, or somebody is waited for.
     Wait,
     /// The run has ended.
@@ -87,6 +89,14 @@ impl Verdict {
     pub(crate) fn attempt_failed(error: v1::Error) -> Self {
         Self { record: Vec::new(), meaning: Meaning::AttemptFailed { error, output: None, may_pass: None } }
     }
+}
+
+/// Why only one worker may do what a run has to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Binding<'a> {
+    pub worker: &'a str,
+    /// The worker has it in memory, so that it is gone when the worker's process is; else it has kept it.
+    pub is_live: bool,
 }
 
 /// What a user can do to runs of some kinds only.
@@ -171,6 +181,29 @@ pub(crate) trait Kind {
     /// Returns whether the run has a browser that must be released after the run's end.
     fn uses_browser(&self) -> bool;
 
+    /// What binds the run's waiting tasks to one worker.
+    fn binding(&self) -> Option<Binding<'_>> {
+        None
+    }
+
+    /// The error of a task that waits and cannot begin any more, because the browser that it was for is not there.
+    fn cannot_begin(&self) -> Option<v1::Error> {
+        None
+    }
+
+    /// What follows when the worker has lost the run's browser.
+    ///
+    /// # Errors
+    /// [`Refusal::Outdated`] if the worker had none.
+    fn browser_lost(&self, _: &str, _: v1::BrowserLossReason) -> Result<Vec<Step>, Refusal> {
+        Err(Refusal::Outdated)
+    }
+
+    /// The steps that follow when the run has waited for a person for as long as [`Machine::keep_after`] says.
+    fn put_away(&self) -> Vec<Step> {
+        Vec::new()
+    }
+
     /// Blobs that an answer names beside its payload.
     fn blobs_of(&self, output: &v1::Payload) -> Vec<v1::BlobRef>;
 
@@ -239,6 +272,14 @@ impl Machine {
             Self::Script(script) => script.idle_at,
         }
     }
+
+    /// After how long of waiting for a person what the run has in memory elsewhere is put away. Milliseconds.
+    pub(crate) fn keep_after(&self) -> Option<i64> {
+        match self {
+            Self::Plan(_) | Self::Ask(_) => None,
+            Self::Script(script) => script.keep_after(),
+        }
+    }
 }
 
 /// The consequences of an event for the state outside of the machine's own part.
@@ -280,6 +321,15 @@ impl RunState {
     #[must_use]
     pub fn uses_browser(&self) -> bool {
         self.rules().uses_browser()
+    }
+
+    /// What binds the run's waiting tasks to one worker.
+    #[must_use]
+    pub fn binding(&self) -> Option<Binding<'_>> {
+        if crate::planted::is(crate::planted::Fault::AnotherHostGetsTheBrowser) {
+            return None;
+        }
+        self.rules().binding()
     }
 
     /// Blobs that a worker's answer names, in its payload or beside it.

@@ -53,6 +53,7 @@ pub const STORIES: &[(&str, Story)] = &[
     ("script-given-up", script::log_of_one_that_is_given_up),
     ("script-interactive", script::log_of_an_interactive_one),
     ("script-idle", script::log_of_an_idle_one),
+    ("script-put-away", script::log_of_one_that_is_put_away),
 ];
 
 impl Log {

@@ -140,6 +140,17 @@ impl Run<'_> {
         });
     }
 
+    /// The worker keeps what is to be put away.
+    #[track_caller]
+    fn opens_to_keep(&mut self) {
+        assert_eq!(self.asked().activity(), v1::BrowserActivity::Open);
+        self.tells(v1::BrowserOutcome {
+            browser: "Chromium 148".to_owned(),
+            keeps: true,
+            ..v1::BrowserOutcome::default()
+        });
+    }
+
     #[track_caller]
     fn closes(&mut self) {
         assert_eq!(self.asked().activity(), v1::BrowserActivity::Close);
@@ -335,4 +346,16 @@ pub fn log_of_an_idle_one(seed: u64, before: &Log, decisions: usize) -> Log {
     run.after(5 * MINUTE);
     run.closes();
     run.ends(v1::RunOutcome::Succeeded)
+}
+
+/// A script that is paused for so long that its browser is closed, and opened again; and whose browser is then lost.
+pub fn log_of_one_that_is_put_away(seed: u64, before: &Log, decisions: usize) -> Log {
+    let mut run = Run::begins(seed, script(&["click a", "click b"]), before, decisions);
+    run.opens_to_keep();
+    run.ends_on("a", "/form");
+    run.stands_still(6 * MINUTE);
+    run.opens_to_keep();
+    run.does(Input::BrowserLost { worker: HOST.to_owned(), reason: v1::BrowserLossReason::Disconnected });
+    run.fails_with("BROWSER_LOST", false);
+    run.ends(v1::RunOutcome::Failed)
 }

@@ -21,6 +21,11 @@ impl Folders {
         self.data_dir.join("browser/states")
     }
 
+    /// What is kept of browsers while their runs wait for a person.
+    pub(crate) fn kept(&self) -> PathBuf {
+        self.data_dir.join("browser/kept")
+    }
+
     fn profiles(&self) -> PathBuf {
         self.data_dir.join("browser/profiles")
     }

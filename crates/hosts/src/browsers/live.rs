@@ -10,6 +10,7 @@ use capataz_executor::perform::{Clock, Performer, Secrets, Task};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::evidence::BlobEvidence;
+use super::kept::Kept;
 use super::states::States;
 use crate::port::{self, SecretResolver};
 
@@ -18,9 +19,25 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(5);
 
 /// What is asked of a browser. Whoever no longer waits for the reply no longer wants it done.
 pub(crate) enum Command {
-    Perform { task: Box<v1::BrowserTask>, reply: oneshot::Sender<v1::BrowserOutcome> },
-    Observe { max_characters: usize, reply: oneshot::Sender<Result<v1::ObserveResponse, String>> },
-    Location { reply: oneshot::Sender<(String, String)> },
+    Perform {
+        task: Box<v1::BrowserTask>,
+        reply: oneshot::Sender<v1::BrowserOutcome>,
+    },
+    Observe {
+        max_characters: usize,
+        reply: oneshot::Sender<Result<v1::ObserveResponse, String>>,
+    },
+    Location {
+        reply: oneshot::Sender<(String, String)>,
+    },
+    /// Keep the storage state for this run alone, and close.
+    PutAway {
+        reply: oneshot::Sender<Result<(), String>>,
+    },
+    /// Only say that it is still there.
+    Answer {
+        reply: oneshot::Sender<()>,
+    },
 }
 
 /// An open browser with all that its actions need.
@@ -33,6 +50,9 @@ pub(super) struct Live {
     pub(super) evidence: BlobEvidence,
     pub(super) secrets: Arc<dyn SecretResolver>,
     pub(super) states: States,
+    pub(super) kept: States,
+    /// Told when the browser has ended by itself.
+    pub(super) ends: mpsc::UnboundedSender<String>,
     pub(super) clock: port::Clock,
 }
 
@@ -48,7 +68,18 @@ impl Live {
     }
 
     async fn serve(mut self, mut commands: mpsc::Receiver<Command>) {
-        while let Some(command) = commands.recv().await {
+        loop {
+            let command = tokio::select! {
+                biased;
+                command = commands.recv() => command,
+                _ = self.browser.ended() => {
+                    // Whoever is told finds that nobody serves any more.
+                    commands.close();
+                    let _ = self.ends.send(self.run.clone());
+                    None
+                }
+            };
+            let Some(command) = command else { break };
             match command {
                 Command::Perform { task, mut reply } if task.activity() == v1::BrowserActivity::Close => {
                     let kept = tokio::select! {
@@ -79,6 +110,20 @@ impl Live {
                     };
                     let _ = reply.send(observed.map_err(|error| error.to_string()));
                 }
+                Command::Answer { reply } => {
+                    let _ = reply.send(());
+                }
+                Command::PutAway { reply } => {
+                    let kept = self.put_away().await;
+                    if kept.is_err() {
+                        let _ = reply.send(kept);
+                        continue;
+                    }
+                    commands.close();
+                    self.browser.close(CLOSE_LIMIT).await;
+                    let _ = reply.send(kept);
+                    return;
+                }
                 Command::Location { mut reply } => {
                     let location = tokio::select! {
                         location = self.page.location() => location,
@@ -106,6 +151,13 @@ impl Live {
     async fn lost(&mut self, task: v1::BrowserTask, reason: &str) -> v1::BrowserOutcome {
         let clock = ShardClock::new(&self.clock);
         named(self.performer.lost(&task_of(task), reason, &mut self.evidence, &clock).await, &self.run)
+    }
+
+    /// Keeps the storage state, and where the page is, for when the run goes on.
+    async fn put_away(&mut self) -> Result<(), String> {
+        let (url, _) = self.page.location().await.map_err(|error| error.to_string())?;
+        let state = self.browser.storage_state().await.map_err(|error| error.to_string())?;
+        Kept::new(url, state).write(&self.kept, &self.run).await
     }
 
     /// Keeps the storage state of a script that has ended well.

@@ -6,6 +6,7 @@
 mod config;
 mod evidence;
 mod folders;
+mod kept;
 mod live;
 mod serve;
 mod states;
@@ -31,6 +32,7 @@ use crate::serve::Reporter;
 pub use config::BrowserConfig;
 use evidence::BlobEvidence;
 use folders::Folders;
+use kept::Kept;
 use live::{Command, Live, ShardClock, named, task_of};
 pub use serve::browser_agent;
 pub use states::{StateError, States};
@@ -64,6 +66,8 @@ impl fmt::Debug for Surroundings {
 pub enum BrowsersError {
     #[error("the profiles of earlier browsers cannot be removed")]
     Profiles(#[source] std::io::Error),
+    #[error("what an earlier daemon kept of its browsers cannot be removed")]
+    Kept(#[source] std::io::Error),
     #[error(
         "browser.storage_key names the secret {name:?}, and there is none: set CAPATAZ_SECRET_{name}, or put it into secrets_dir"
     )]
@@ -75,6 +79,11 @@ pub struct Browsers {
     config: BrowserConfig,
     folders: Folders,
     states: States,
+    /// What is kept of browsers while their runs wait, by the runs.
+    kept: States,
+    /// Runs whose browsers have ended by themselves.
+    ends: mpsc::UnboundedSender<String>,
+    ended: tokio::sync::Mutex<mpsc::UnboundedReceiver<String>>,
     store: Arc<dyn Store>,
     clock: Clock,
     shim: ShimOptions,
@@ -126,8 +135,12 @@ impl Browsers {
             }
             None => None,
         };
+        let (ends, ended) = mpsc::unbounded_channel();
         Ok(Arc::new(Self {
             states: States::new(folders.states(), key.as_deref()),
+            kept: kept::states(folders.kept(), key.as_deref())?,
+            ends,
+            ended: tokio::sync::Mutex::new(ended),
             permits: Arc::new(Semaphore::new(config.max_open as usize)),
             folders,
             config,
@@ -148,7 +161,8 @@ impl Browsers {
             let runs = match ended.recv().await {
                 Ok(Some(run)) => vec![run.to_string()],
                 Ok(None) | Err(RecvError::Lagged(_)) => {
-                    let open = self.handles().keys().cloned().collect();
+                    let mut open: Vec<String> = self.handles().keys().cloned().collect();
+                    open.extend(self.kept_runs());
                     self.ended(open).await
                 }
                 Err(RecvError::Closed) => return,
@@ -173,6 +187,45 @@ impl Browsers {
     fn forget(&self, run: &str) {
         if self.handles().remove(run).is_some() {
             self.folders.tidy_downloads(run);
+        }
+        self.drop_kept(run);
+    }
+
+    /// Nobody opens the run's browser again.
+    fn drop_kept(&self, run: &str) {
+        if let Err(error) = self.kept.delete(run) {
+            tracing::warn!(%run, %error, "what was kept of the browser cannot be removed");
+        }
+    }
+
+    /// Runs of whose browsers something is kept.
+    fn kept_runs(&self) -> Vec<String> {
+        let kept = self.kept.list().unwrap_or_default();
+        kept.into_iter().map(|state| state.name).collect()
+    }
+
+    /// Closes the run's browser, and keeps its state. Where that cannot be kept, the browser stays open.
+    async fn put_away(&self, run: &str) {
+        let Some(open) = self.handle(run) else { return };
+        match open.put_away().await {
+            // The run may have ended meanwhile, before there was anything to be removed.
+            Some(Ok(())) => {
+                for run in self.ended(vec![run.to_owned()]).await {
+                    self.drop_kept(&run);
+                }
+            }
+            Some(Err(problem)) => {
+                tracing::warn!(%run, %problem, "the browser stays open, because its state cannot be kept");
+            }
+            None => {}
+        }
+    }
+
+    /// Waits for the next browser that ends by itself.
+    async fn next_end(&self) -> String {
+        match self.ended.lock().await.recv().await {
+            Some(run) => run,
+            None => std::future::pending().await,
         }
     }
 
@@ -199,8 +252,11 @@ impl Browsers {
         self.states.clone()
     }
 
-    /// Removes the downloads of runs that are gone.
+    /// Removes what is left of runs that are gone, or have ended.
     pub async fn sweep(self: Arc<Self>) {
+        for run in self.ended(self.kept_runs()).await {
+            self.drop_kept(&run);
+        }
         let store = Arc::clone(&self.store);
         let swept = tokio::task::spawn_blocking(move || self.folders.sweep_downloads(&store)).await;
         if let Ok(Err(error)) = swept {
@@ -231,7 +287,10 @@ impl Browsers {
         task: &v1::BrowserTask,
         reporter: &Reporter,
     ) -> Result<v1::BrowserOutcome, String> {
-        if let Some(open) = self.handle(run) {
+        // One that is being put away answers when that is done.
+        if let Some(open) = self.handle(run)
+            && open.is_open().await
+        {
             return Ok(opened(&open.about));
         }
         let permit = match Arc::clone(&self.permits).try_acquire_owned() {
@@ -245,7 +304,11 @@ impl Browsers {
         let declared = task.policy.clone().unwrap_or_default();
         let policy = Policy::new(&declared).map_err(|violations| format!("{violations:?}"))?;
         let options = task.browser.clone().unwrap_or_default();
-        let storage_state = self.read_state(options.storage_state.as_deref()).await?;
+        let kept = if task.restore { Some(Kept::read(&self.kept, run).await?) } else { None };
+        let storage_state = match &kept {
+            Some(kept) => Some(kept.state.clone()),
+            None => self.read_state(options.storage_state.as_deref()).await?,
+        };
         let opening = OpenOptions {
             program: found.program,
             profile_folder: self.folders.new_profile(),
@@ -263,7 +326,10 @@ impl Browsers {
             dialogs: declared.dialogs(),
             storage_state,
         };
-        let (browser, page) = ChromiumBrowser::open(opening).await.map_err(|error| chain(&error))?;
+        let (browser, mut page) = ChromiumBrowser::open(opening).await.map_err(|error| chain(&error))?;
+        if let Some(kept) = kept {
+            kept.show(&mut page, policy.allowlist(), run).await;
+        }
         let about = Arc::new(About {
             name: task.name.clone(),
             interactive: task.interactive,
@@ -281,6 +347,8 @@ impl Browsers {
             evidence: self.evidence(run),
             secrets: Arc::clone(&self.secrets),
             states: self.states.clone(),
+            kept: self.kept.clone(),
+            ends: self.ends.clone(),
             clock: Arc::clone(&self.clock),
         };
         let inbox = live.start(permit);
@@ -290,6 +358,7 @@ impl Browsers {
             self.forget(run);
             return Err(GONE.to_owned());
         }
+        self.drop_kept(run);
         Ok(opened(&about))
     }
 
@@ -332,7 +401,7 @@ impl Browsers {
 }
 
 fn opened(about: &About) -> v1::BrowserOutcome {
-    v1::BrowserOutcome { browser: about.browser.clone(), ..v1::BrowserOutcome::default() }
+    v1::BrowserOutcome { browser: about.browser.clone(), keeps: true, ..v1::BrowserOutcome::default() }
 }
 
 fn is_over(store: &dyn Store, run: &str) -> bool {
@@ -359,6 +428,16 @@ impl Handle {
     /// `None` where the browser is gone.
     async fn perform(&self, task: v1::BrowserTask) -> Option<v1::BrowserOutcome> {
         self.ask(|reply| Command::Perform { task: Box::new(task), reply }).await
+    }
+
+    /// Whether it still serves; said when what was asked of it before is done.
+    async fn is_open(&self) -> bool {
+        self.ask(|reply| Command::Answer { reply }).await.is_some()
+    }
+
+    /// Closes the browser, with its state kept. `None` where it is gone.
+    async fn put_away(&self) -> Option<Result<(), String>> {
+        self.ask(|reply| Command::PutAway { reply }).await
     }
 
     pub async fn observe(&self, max_characters: usize) -> Option<Result<v1::ObserveResponse, String>> {

@@ -27,6 +27,18 @@ impl Serve for Browsers {
         OUTCOME_BYTES_MAX
     }
 
+    fn browsers(&self) -> Vec<String> {
+        self.all().into_iter().map(|(run, _)| run).collect()
+    }
+
+    fn keep_browser(self: Arc<Self>, run: String) {
+        tokio::spawn(async move { self.put_away(&run).await });
+    }
+
+    async fn browser_ended(&self) -> String {
+        self.next_end().await
+    }
+
     async fn perform(
         self: Arc<Self>,
         assignment: v1::Assignment,

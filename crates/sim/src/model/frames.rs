@@ -37,6 +37,10 @@ impl Model {
                         && (lease.activation, lease.attempt) == (assignment.activation, assignment.attempt)
                 }))
             }
+            Frame::KeepBrowser(keep) => {
+                let run = keep.run_id.parse().ok().and_then(|run| self.run(run));
+                told(run.is_none_or(RunModel::was_put_away))
+            }
             Frame::Cancel(cancel) => {
                 told(self.lease(cancel.lease.as_ref()).is_some_and(|(_, lease)| lease.was_cancelled))
             }

@@ -294,13 +294,14 @@ impl RunModel {
                 Invariant::SessionTurns.broken(self.at("a session's event in a run"))
             }
             Body::BrowserActivityStarted(event) => self.activity_started(event),
-            Body::BrowserOpened(_) => self.browser_changed(v1::BrowserActivity::Open),
+            Body::BrowserOpened(event) => self.browser_opened(&event),
             Body::ActionProposed(event) => self.proposed(event),
             Body::StageFinished(event) => self.stage_finished(&event),
             Body::ActionFinished(event) => self.action_finished(&event),
             Body::ActionFailed(event) => self.action_failed(&event),
             Body::BrowserCloseRequested(event) => self.close_requested(event),
-            Body::BrowserClosed(_) => self.browser_changed(v1::BrowserActivity::Close),
+            Body::BrowserClosed(event) => self.browser_closed(&event),
+            Body::BrowserLost(event) => self.browser_lost(event),
         }
     }
 

@@ -38,10 +38,26 @@ pub struct ScriptModel {
     /// How often the page came into a state.
     arrivals: BTreeMap<String, u32>,
     state: String,
+    pub(super) browser: Browser,
+    /// Since when its browser waits for a person.
+    put_away_since: Option<i64>,
+    was_put_away: bool,
     /// What hosts said of the page, by their leases.
     pub(super) touched: BTreeMap<u64, bool>,
     /// Leases under which an action was really sent to the page, by its number.
     pub(super) performed: BTreeMap<u32, BTreeSet<u64>>,
+}
+
+/// What has become of the script's browser.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Browser {
+    #[default]
+    None,
+    /// At this worker.
+    Open(String),
+    /// This worker has kept its state.
+    Kept(String),
+    Lost,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +67,8 @@ struct Work {
     /// Nothing is performed.
     decided: bool,
     after: Option<AfterFailure>,
+    /// Its browser was gone before it had begun.
+    taken_back: bool,
 }
 
 /// What has to come next.
@@ -64,6 +82,10 @@ enum Next {
     Explain(BrowserActivity, u32),
     Await,
     Close,
+    /// The browser that was kept is opened again, for this step.
+    Reopen(u32),
+    /// What is next fails, for its browser is lost.
+    Lost(BrowserActivity, u32),
     Finish,
 }
 
@@ -90,15 +112,32 @@ impl ScriptModel {
     }
 
     fn next(&self, wave: Option<&WaveModel>) -> Next {
+        let next = self.next_in_browser(wave);
+        match (next, &self.browser) {
+            (Next::Act(step) | Next::Recover(step), Browser::Kept(_)) => Next::Reopen(step),
+            // No script here has a name for its state.
+            (Next::Close, Browser::Kept(_)) => Next::Finish,
+            (Next::Act(step), Browser::Lost) => Next::Lost(BrowserActivity::Action, step),
+            (Next::Recover(step), Browser::Lost) => Next::Lost(BrowserActivity::Recovery, step),
+            (Next::Close | Next::Await, Browser::Lost) => Next::Lost(BrowserActivity::Close, 0),
+            (next, _) => next,
+        }
+    }
+
+    fn next_in_browser(&self, wave: Option<&WaveModel>) -> Next {
         let (Some(wave), Some(work)) = (wave, self.works.last()) else { return Next::Open };
         let result = wave.tasks.first().filter(|task| task.step == Step::Settled);
         let Some(result) = result.and_then(|task| task.result.as_ref()) else { return Next::Wait };
         let succeeded = result.status == v1::ResultStatus::Success as i32;
         match (work.activity, succeeded) {
             (BrowserActivity::Recovery, _) => return Next::Act(work.step),
-            (BrowserActivity::Open, true) => return self.follow(0),
+            (BrowserActivity::Open, true) => return self.follow(work.step),
             (BrowserActivity::Action, true) => return self.follow(work.step + 1),
             (BrowserActivity::Close, true) => return Next::Finish,
+            (BrowserActivity::Action, false) if work.taken_back && self.is_kept() => {
+                return Next::Act(work.step);
+            }
+            (BrowserActivity::Close, false) if work.taken_back && self.is_kept() => return Next::Close,
             _ => {}
         }
         match work.after {
@@ -108,6 +147,10 @@ impl ScriptModel {
             _ if work.decided => Next::Finish,
             _ => Next::Explain(work.activity, work.step),
         }
+    }
+
+    fn is_kept(&self) -> bool {
+        matches!(self.browser, Browser::Kept(_))
     }
 
     fn has_begun(&self, step: u32) -> bool {
@@ -218,6 +261,10 @@ impl RunModel {
                 due == step && same
             }
             (Some(Next::Recover(due)), BrowserActivity::Recovery) => due == step && failure.is_none(),
+            (Some(Next::Reopen(due)), BrowserActivity::Open) => due == step && failure.is_none(),
+            (Some(Next::Lost(activity, due)), again) => {
+                activity == again && due == step && matches!(failure, Some(("BROWSER_LOST", _)))
+            }
             (Some(Next::Explain(activity, due)), again) => {
                 let same = activity == again && (again != BrowserActivity::Action || due == step);
                 same && matches!(failure, Some(("BROWSER_LOST", _)))
@@ -235,7 +282,13 @@ impl RunModel {
             script.retries = 0;
             script.recoveries = 0;
         }
-        script.works.push(Work { activity: event.activity(), step, decided: failure.is_some(), after: None });
+        script.works.push(Work {
+            activity: event.activity(),
+            step,
+            decided: failure.is_some(),
+            after: None,
+            taken_back: false,
+        });
         self.open_wave(event.wave.unwrap_or_default());
         Ok(())
     }
@@ -256,6 +309,75 @@ impl RunModel {
         let text = self.at(format!("{expected:?} has succeeded"));
         let (work, ..) = self.activity_in_work("a browser's event")?;
         Invariant::ScriptInOrder.check(work.activity == expected && !work.decided, || text)
+    }
+
+    pub(super) fn browser_opened(&mut self, event: &v1::BrowserOpened) -> Result<(), Violation> {
+        self.browser_changed(BrowserActivity::Open)?;
+        let text = self.at(format!("{event:?}"));
+        let (_, token, _) = self.activity_in_work("an opening")?;
+        let by_holder = self.leases.get(&token).is_some_and(|lease| lease.worker == event.worker);
+        let script = self.in_script("an opening")?;
+        let restored = script.is_kept() == event.restored;
+        script.browser = Browser::Open(event.worker.clone());
+        Invariant::BrowserIsTheRuns.check(by_holder && restored, || text)
+    }
+
+    pub(super) fn browser_closed(&mut self, event: &v1::BrowserClosed) -> Result<(), Violation> {
+        if !event.kept {
+            self.browser_changed(BrowserActivity::Close)?;
+            self.in_script("a closing")?.browser = Browser::None;
+            return Ok(());
+        }
+        let (at, text) = (self.elapsed, self.at(format!("{event:?}")));
+        let script = self.in_script("a closing")?;
+        let patience = script.script.idle_timeout_ms.unwrap_or(IDLE_MS);
+        let idle = script.put_away_since.is_some_and(|since| at - since >= patience);
+        let before = std::mem::take(&mut script.browser);
+        let Browser::Open(worker) = before else { return Invariant::BrowserIsTheRuns.broken(text) };
+        script.browser = Browser::Kept(worker);
+        script.was_put_away = true;
+        Invariant::BrowserIsTheRuns.check(idle, || text)
+    }
+
+    pub(super) fn browser_lost(&mut self, event: v1::BrowserLost) -> Result<(), Violation> {
+        let text = self.at(format!("{event:?}"));
+        let script = self.in_script("a loss")?;
+        let was_there = match std::mem::replace(&mut script.browser, Browser::Lost) {
+            Browser::Open(worker) | Browser::Kept(worker) => worker == event.worker,
+            Browser::None | Browser::Lost => false,
+        };
+        Invariant::BrowserIsTheRuns.check(was_there, || text)
+    }
+
+    /// A worker gets an activity: where the browser is open, or kept, the one that has it.
+    pub(super) fn taken_by(&self, worker: &str) -> Result<(), Violation> {
+        let Kind::Script(script) = &self.kind else { return Ok(()) };
+        let mine = match &script.browser {
+            Browser::Open(has) | Browser::Kept(has) => has == worker,
+            Browser::None => true,
+            // Anybody may say so, and nobody does anything.
+            Browser::Lost => script.works.last().is_some_and(|work| work.decided),
+        };
+        Invariant::BrowserIsTheRuns.check(mine, || {
+            self.at(format!("{worker} gets an activity of a browser that is {:?}", script.browser))
+        })
+    }
+
+    /// Whether what waits has failed because its browser is not there.
+    pub(super) fn is_taken_back(&mut self, code: &str) -> bool {
+        let Kind::Script(script) = &mut self.kind else { return false };
+        let away = matches!(script.browser, Browser::Kept(_) | Browser::Lost);
+        let Some(work) = script.works.last_mut().filter(|_| code == "BROWSER_LOST" && away) else {
+            return false;
+        };
+        work.taken_back = !work.decided;
+        work.taken_back
+    }
+
+    /// Whether its browser was put away at some time, while it waited for a person.
+    #[must_use]
+    pub fn was_put_away(&self) -> bool {
+        matches!(&self.kind, Kind::Script(script) if script.was_put_away)
     }
 
     pub(super) fn stage_finished(&mut self, event: &v1::StageFinished) -> Result<(), Violation> {
@@ -339,8 +461,12 @@ impl RunModel {
         let free = self.ending.is_none() && self.finished.is_none() && self.open_questions().next().is_none();
         let waits = free && self.next_of_script() == Some(Next::Await);
         let at = self.elapsed;
+        let leased = |wave: &WaveModel| wave.tasks.iter().any(|task| matches!(task.step, Step::Leased(_)));
+        let rests = self.is_held() && !self.waves.last().is_some_and(leased);
         if let Kind::Script(script) = &mut self.kind {
             script.idle_since = if waits { script.idle_since.or(Some(at)) } else { None };
+            let away = rests && matches!(script.browser, Browser::Open(_));
+            script.put_away_since = if away { script.put_away_since.or(Some(at)) } else { None };
         }
     }
 
@@ -362,7 +488,9 @@ impl RunModel {
             return None;
         }
         let last = self.waves.last().and_then(|wave| wave.tasks.first()?.result.as_ref());
+        let taken_back = script.is_kept() && script.works.last().is_some_and(|work| work.taken_back);
         let failed = last.is_some_and(|result| result.status != v1::ResultStatus::Success as i32);
+        let failed = failed && !taken_back;
         let ended = |work: &&Work| {
             work.activity == BrowserActivity::Action
                 && matches!(work.after, Some(AfterFailure::Continue | AfterFailure::Halt))

@@ -64,8 +64,9 @@ impl RunModel {
                 let may_succeed = vouched || step == Step::Heard { may_succeed: true };
                 let unasked = self.may_fail_unasked(code) || heard;
                 Invariant::ChildrenHeardOnce.check(step != Step::Child, || text.clone())?;
-                let allowed =
-                    if success { may_succeed } else { may_fail_without_lease(code, live) || unasked };
+                let may_fail = may_fail_without_lease(code, live) || unasked;
+                let may_fail = may_fail || (!matches!(step, Step::Leased(_)) && self.is_taken_back(code));
+                let allowed = if success { may_succeed } else { may_fail };
                 Invariant::SettledByLiveLease.check(allowed, || format!("{text}, {code}, {step:?}"))?;
             }
         }

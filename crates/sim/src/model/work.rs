@@ -15,6 +15,7 @@ impl RunModel {
         let held = self.is_held() || self.ending.is_some();
         Invariant::NoLeaseWhileHeld
             .check(!held, || self.at(format!("{task} is leased while the run is held")))?;
+        self.taken_by(&event.worker)?;
         let newest = self.leases.last_key_value().map_or(0, |(token, _)| *token);
         Invariant::TokensIncrease
             .check(event.lease > newest, || self.at(format!("token {} after {newest}", event.lease)))?;

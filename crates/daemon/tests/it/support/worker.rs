@@ -32,8 +32,14 @@ impl Worker {
             max_concurrency: 1000,
             ..Default::default()
         });
-        let hello =
-            v1::Hello { worker_id: id.to_owned(), agents: agents.collect(), slots: 1000, held, protocol: 1 };
+        let hello = v1::Hello {
+            worker_id: id.to_owned(),
+            agents: agents.collect(),
+            slots: 1000,
+            held,
+            protocol: 1,
+            browsers: Vec::new(),
+        };
         Self::with_hello(channel, hello).await.unwrap()
     }
 

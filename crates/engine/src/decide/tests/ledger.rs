@@ -221,7 +221,11 @@ impl Ledger {
                 }
             }
             Effect::Query { .. } => self.routing = true,
-            Effect::Extend { .. } | Effect::Refuse { .. } | Effect::Child { .. } | Effect::Finish => {}
+            Effect::Extend { .. }
+            | Effect::Refuse { .. }
+            | Effect::Child { .. }
+            | Effect::KeepBrowser { .. }
+            | Effect::Finish => {}
         }
     }
 

@@ -126,6 +126,7 @@ fn kind(event: &v1::Event) -> &'static str {
         Body::ActionFailed(_) => "action_failed",
         Body::BrowserCloseRequested(_) => "browser_close_requested",
         Body::BrowserClosed(_) => "browser_closed",
+        Body::BrowserLost(_) => "browser_lost",
     }
 }
 

@@ -1,5 +1,7 @@
 //! Scripts: browser actions with retries, recoveries, halts and proposals (seed 002; CONTRACTS §3).
 
+mod browsers;
+
 use prost::Message;
 
 use super::*;
@@ -148,6 +150,8 @@ impl Scripted {
                 state_after: signature(page),
                 evidence: vec![snapshot_of(page)],
                 touched: true,
+                // It counts where a browser is opened.
+                keeps: true,
                 ..v1::BrowserOutcome::default()
             },
             Outcome::Fails(code) => {
@@ -698,6 +702,8 @@ enum Happening {
     Fails(u8),
     FailsAfterInput(u8),
     IsLost,
+    /// The worker has the browser no more.
+    BrowserIsLost,
     TimePasses(u16),
     IsPaused,
     IsResumed,
@@ -718,6 +724,7 @@ fn happening() -> impl proptest::strategy::Strategy<Value = Happening> {
         3 => any::<u8>().prop_map(Happening::Fails),
         2 => any::<u8>().prop_map(Happening::FailsAfterInput),
         1 => Just(Happening::IsLost),
+        1 => Just(Happening::BrowserIsLost),
         2 => any::<u16>().prop_map(Happening::TimePasses),
         1 => Just(Happening::IsPaused),
         2 => Just(Happening::IsResumed),
@@ -738,6 +745,11 @@ impl Scripted {
             Happening::Fails(code) if queued => self.acts(Fails(pick(&CODES, code))),
             Happening::FailsAfterInput(code) if queued => self.acts(FailsAfterInput(pick(&CODES, code))),
             Happening::IsLost if queued => self.loses_its_host(),
+            Happening::BrowserIsLost => {
+                let reason = v1::BrowserLossReason::Ended;
+                self.bench = self.bench.input(Input::BrowserLost { worker: "host".to_owned(), reason });
+                self
+            }
             Happening::TimePasses(seconds) => self.after(i64::from(seconds) * 20),
             Happening::IsPaused | Happening::IsResumed if !self.bench.state.is_finished() => {
                 let request_id = format!("request {number}");

@@ -7,7 +7,7 @@ use capataz_policy::executor::kind_traits;
 use prost::Message;
 
 use super::limits::Limits;
-use super::state::ScriptState;
+use super::state::{OwnBrowser, ScriptState};
 use crate::machine::Step;
 use crate::plan::Plan;
 
@@ -49,6 +49,7 @@ impl ScriptState {
             interactive: self.script.interactive,
             keep_storage: activity == BrowserActivity::Close && self.error.is_none() && failure.is_none(),
             failure: failure.clone(),
+            restore: opens && matches!(self.browser, OwnBrowser::Kept { .. }),
         };
         let effect = match failure {
             // Reporting a decided failure has no effect.

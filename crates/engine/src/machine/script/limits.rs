@@ -83,7 +83,7 @@ impl<'a> Limits<'a> {
 }
 
 impl ScriptState {
-    /// How long an interactive session waits for a proposal. Milliseconds.
+    /// How long an interactive session waits for a proposal, and any browser for a person. Milliseconds.
     pub(super) fn idle_timeout_ms(&self) -> i64 {
         self.script.idle_timeout_ms.unwrap_or(milliseconds(defaults::IDLE_TIMEOUT))
     }

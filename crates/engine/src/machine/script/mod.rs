@@ -2,6 +2,7 @@
 //! to close are waves of one task each, for the browser's host.
 
 mod activity;
+mod browser;
 mod failure;
 mod limits;
 mod outcome;
@@ -13,7 +14,7 @@ use capataz_policy::aggregation::ResultStatus;
 use capataz_policy::lifecycle::{self, TaskState};
 use capataz_policy::retry;
 
-use super::{Command, Kind, Step, Verdict};
+use super::{Binding, Command, Kind, Step, Verdict};
 use crate::decide::{Refusal, schedule_to_start_error};
 use crate::fold::activity::End;
 use crate::fold::state::{Moment, RunState};
@@ -51,13 +52,16 @@ impl ScriptState {
         match work.activity {
             // A recovery does not decide about the action, whatever became of it.
             BrowserActivity::Recovery => Next::Act { step: work.step },
-            BrowserActivity::Open if succeeded => self.go_on(0),
+            // One that is opened again is opened for what was to be done next.
+            BrowserActivity::Open if succeeded => self.go_on(work.step),
             BrowserActivity::Action if succeeded => self.go_on(work.step.saturating_add(1)),
             BrowserActivity::Close if succeeded => Next::Finish,
             BrowserActivity::Open
             | BrowserActivity::Action
             | BrowserActivity::Close
-            | BrowserActivity::Unspecified => self.after_failure(work),
+            | BrowserActivity::Unspecified => {
+                self.not_begun(work, end).unwrap_or_else(|| self.after_failure(work))
+            }
         }
     }
 
@@ -102,7 +106,11 @@ impl Kind for ScriptState {
     }
 
     fn next(&self, run: &RunState, _now: Moment) -> Vec<Step> {
-        let begun = match self.what_next(run) {
+        let next = self.what_next(run);
+        if let Some(begun) = self.without_browser(next) {
+            return vec![begun];
+        }
+        let begun = match next {
             Next::Open => self.begin(BrowserActivity::Open, None, None),
             Next::Act { step } => {
                 let halt = failure::halt_before(self, step, activity::changes_something(self.action(step)));
@@ -112,7 +120,8 @@ impl Kind for ScriptState {
             Next::Explain => match (self.activities.last(), last_end(run)) {
                 (Some(work), Some(end)) => {
                     let step_index = (work.activity == BrowserActivity::Action).then_some(work.step);
-                    self.begin(work.activity, step_index, Some(failure::unexplained(end)))
+                    let failure = self.lost_failure().unwrap_or_else(|| failure::unexplained(end));
+                    self.begin(work.activity, step_index, Some(failure))
                 }
                 _ => Step::Wait,
             },
@@ -123,8 +132,8 @@ impl Kind for ScriptState {
         vec![begun]
     }
 
-    fn completed(&self, run: &RunState, _: TaskRef, output: v1::Payload, now: Moment) -> Verdict {
-        outcome::reported(self, run, &output, now)
+    fn completed(&self, run: &RunState, task: TaskRef, output: v1::Payload, now: Moment) -> Verdict {
+        outcome::reported(self, run, task, &output, now)
     }
 
     fn failed(&self, _: &RunState, _: TaskRef, error: v1::Error) -> Verdict {
@@ -207,6 +216,23 @@ impl Kind for ScriptState {
 
     fn uses_browser(&self) -> bool {
         true
+    }
+
+    fn binding(&self) -> Option<Binding<'_>> {
+        self.bound_to()
+    }
+
+    fn cannot_begin(&self) -> Option<v1::Error> {
+        self.no_browser()
+    }
+
+    fn browser_lost(&self, worker: &str, reason: v1::BrowserLossReason) -> Result<Vec<Step>, Refusal> {
+        let lost = self.lost_by(worker, reason).ok_or(Refusal::Outdated)?;
+        Ok(vec![Step::Record(lost)])
+    }
+
+    fn put_away(&self) -> Vec<Step> {
+        self.kept()
     }
 
     fn blobs_of(&self, output: &v1::Payload) -> Vec<v1::BlobRef> {

@@ -11,14 +11,21 @@ use prost::Message;
 
 use super::activity::{may_repeat, task_name};
 use super::limits::Limits;
-use super::state::{BrowserWork, ScriptState};
+use super::state::{BrowserWork, OwnBrowser, ScriptState};
 use super::{failure, last_end};
 use crate::decide::Ending;
 use crate::fold::state::{Moment, RunState};
+use crate::input::TaskRef;
 use crate::machine::{Meaning, Step, Verdict};
 
 /// The meaning of the host's report on the activity in work.
-pub(super) fn reported(script: &ScriptState, run: &RunState, output: &v1::Payload, now: Moment) -> Verdict {
+pub(super) fn reported(
+    script: &ScriptState,
+    run: &RunState,
+    task: TaskRef,
+    output: &v1::Payload,
+    now: Moment,
+) -> Verdict {
     let outcome = match &output.data {
         Some(v1::payload::Data::Inline(bytes)) => v1::BrowserOutcome::decode(bytes.clone()).ok(),
         Some(v1::payload::Data::Blob(_)) | None => None,
@@ -40,7 +47,8 @@ pub(super) fn reported(script: &ScriptState, run: &RunState, output: &v1::Payloa
         None if work.decided => invalid(record, "the browser's host gave no error for what has failed"),
         Some(error) => failed(script, run, work, record, error, outcome, now),
         None => {
-            record.push(succeeded(script, work, action_id, outcome, now));
+            let worker = run.lease_of(task).map(|(_, worker)| worker.to_owned()).unwrap_or_default();
+            record.push(succeeded(script, work, action_id, worker, outcome, now));
             Verdict { record, meaning: Meaning::Done(None) }
         }
     }
@@ -66,16 +74,24 @@ fn succeeded(
     script: &ScriptState,
     work: BrowserWork,
     action_id: String,
+    worker: String,
     outcome: v1::BrowserOutcome,
     now: Moment,
 ) -> Body {
     match work.activity {
         BrowserActivity::Open => {
-            let idle_in_ms = script.idle_after(0);
+            let idle_in_ms = script.idle_after(work.step);
             let idle_at_ms = idle_in_ms.map(|wait| now.wall_at(now.clock.plus(wait)).0);
-            Body::BrowserOpened(v1::BrowserOpened { browser: outcome.browser, idle_at_ms, idle_in_ms })
+            Body::BrowserOpened(v1::BrowserOpened {
+                browser: outcome.browser,
+                idle_at_ms,
+                idle_in_ms,
+                worker,
+                restored: matches!(script.browser, OwnBrowser::Kept { .. }),
+                keep_after_ms: outcome.keeps.then(|| script.idle_timeout_ms()),
+            })
         }
-        BrowserActivity::Close => Body::BrowserClosed(v1::BrowserClosed {}),
+        BrowserActivity::Close => Body::BrowserClosed(v1::BrowserClosed::default()),
         BrowserActivity::Action | BrowserActivity::Recovery | BrowserActivity::Unspecified => {
             let is_action = work.activity == BrowserActivity::Action;
             let idle_in_ms = is_action.then(|| script.idle_after(work.step.saturating_add(1))).flatten();
@@ -119,6 +135,13 @@ fn failed(
     let passes = next == AfterFailure::Continue;
     let idle_in_ms = passes.then(|| script.idle_after(work.step.saturating_add(1))).flatten();
     let idle_at_ms = idle_in_ms.map(|wait| now.wall_at(now.clock.plus(wait)).0);
+    // Whoever has the browser says that it is gone.
+    if error.error_code == codes::code::BROWSER_LOST
+        && !work.decided
+        && let Some(bound) = script.bound_to().filter(|bound| bound.is_live)
+    {
+        record.extend(script.lost_by(bound.worker, v1::BrowserLossReason::Ended));
+    }
     let (resolution, changes) = (outcome.resolution, outcome.changes);
     let failures = [(Some(error), resolution, changes), (halt, None, None)];
     for (error, resolution, changes) in failures {

@@ -47,6 +47,38 @@ pub(crate) struct ScriptState {
     pub(super) closing: bool,
     /// When an interactive session that waits for a proposal is closed.
     pub(crate) idle_at: Option<Timestamp>,
+    /// The run's own browser.
+    pub(super) browser: OwnBrowser,
+}
+
+/// What has become of the run's own browser.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(super) enum OwnBrowser {
+    /// None was opened, or it was closed, or an earlier version did not say which worker has it.
+    #[default]
+    None,
+    Open {
+        worker: String,
+        /// After how long of waiting for a person it is closed. Milliseconds; `None` where its worker keeps nothing.
+        keep_after: Option<i64>,
+    },
+    /// It is closed, and its worker has kept its storage state.
+    Kept { worker: String },
+    Lost {
+        worker: String,
+        #[serde(with = "number")]
+        reason: v1::BrowserLossReason,
+    },
+}
+
+impl OwnBrowser {
+    /// The worker that has it, kept it or lost it.
+    fn worker(&self) -> Option<&str> {
+        match self {
+            Self::None => None,
+            Self::Open { worker, .. } | Self::Kept { worker } | Self::Lost { worker, .. } => Some(worker),
+        }
+    }
 }
 
 /// What a wave of a script is for.
@@ -54,6 +86,7 @@ pub(crate) struct ScriptState {
 pub(super) struct BrowserWork {
     #[serde(with = "number")]
     pub(super) activity: BrowserActivity,
+    /// Of an action, of the action that a recovery is for, and of the one that a browser is opened again for.
     pub(super) step: u32,
     /// The action is meant to change the page, or what is behind it.
     changes: bool,
@@ -81,6 +114,7 @@ impl ScriptState {
             error: None,
             closing: false,
             idle_at: None,
+            browser: OwnBrowser::None,
         }
     }
 
@@ -106,6 +140,7 @@ impl ScriptState {
             bytes::messages(&self.last_evidence),
             bytes::text(&self.recovering_from),
             bytes::optional(self.error.as_ref()),
+            self.browser.worker().map_or(0, bytes::text),
         ];
         parts.iter().sum()
     }
@@ -119,7 +154,13 @@ impl ScriptState {
                 applied.added_bytes = bytes::ENTRY;
                 applied.wave = Some((event.number, event.wave?));
             }
-            Body::BrowserOpened(event) => self.idle_at = event.idle_in_ms.map(|wait| at.clock.plus(wait)),
+            Body::BrowserOpened(event) => {
+                self.idle_at = event.idle_in_ms.map(|wait| at.clock.plus(wait));
+                self.browser = match event.worker.is_empty() {
+                    true => OwnBrowser::None,
+                    false => OwnBrowser::Open { worker: event.worker, keep_after: event.keep_after_ms },
+                };
+            }
             Body::ActionProposed(event) => {
                 self.idle_at = None;
                 let action = event.action?;
@@ -134,7 +175,17 @@ impl ScriptState {
                 self.closing = true;
                 applied.request = Some((event.request_id, digest::CLOSE.to_owned()));
             }
-            Body::StageFinished(_) | Body::BrowserClosed(_) => {}
+            Body::BrowserClosed(event) => {
+                let before = std::mem::take(&mut self.browser);
+                if let (true, OwnBrowser::Open { worker, .. }) = (event.kept, before) {
+                    self.browser = OwnBrowser::Kept { worker };
+                }
+            }
+            Body::BrowserLost(event) => {
+                self.idle_at = None;
+                self.browser = OwnBrowser::Lost { reason: event.reason(), worker: event.worker };
+            }
+            Body::StageFinished(_) => {}
             _ => return None,
         }
         Some(applied)
@@ -231,6 +282,14 @@ impl ScriptState {
             .collect();
         if !lasting.is_empty() {
             self.last_evidence = lasting;
+        }
+    }
+
+    /// After how long of waiting for a person the browser is closed and its state kept. Milliseconds.
+    pub(crate) fn keep_after(&self) -> Option<i64> {
+        match &self.browser {
+            OwnBrowser::Open { keep_after, .. } => *keep_after,
+            OwnBrowser::None | OwnBrowser::Kept { .. } | OwnBrowser::Lost { .. } => None,
         }
     }
 

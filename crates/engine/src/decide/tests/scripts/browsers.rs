@@ -1,0 +1,273 @@
+//! A browser is its run's own: one worker has it, its loss is an event, and while the run waits for a person it is closed
+//! and opened again.
+
+use super::*;
+
+const IDLE: i64 = 5 * MINUTE;
+
+impl Scripted {
+    /// Opens a browser whose worker keeps its state where it is told to.
+    #[track_caller]
+    fn opens_to_keep(self) -> Self {
+        self.says(v1::BrowserOutcome {
+            browser: "Chromium 148".to_owned(),
+            keeps: true,
+            ..v1::BrowserOutcome::default()
+        })
+    }
+
+    #[track_caller]
+    fn loses_browser(self, reason: v1::BrowserLossReason) -> Self {
+        self.does(Input::BrowserLost { worker: "host".to_owned(), reason })
+    }
+
+    fn is_paused(mut self) -> Self {
+        self.bench = self.bench.pause();
+        self
+    }
+
+    fn is_resumed(mut self) -> Self {
+        self.bench = self.bench.resume();
+        self
+    }
+
+    fn is_answered(mut self, answer: &str) -> Self {
+        self.bench = self.bench.answer(answer);
+        self
+    }
+
+    #[track_caller]
+    fn expect_kinds(self, kinds: &[&str]) -> Self {
+        Self { bench: self.bench.expect_kinds(kinds) }
+    }
+
+    /// The worker is told to close the browser and to keep its state.
+    #[track_caller]
+    fn expect_put_away(self) -> Self {
+        let scripted = self.expect_kinds(&["browser_closed"]);
+        assert_eq!(scripted.bench.effects(), [Effect::KeepBrowser { worker: "host".to_owned() }]);
+        assert!(scripted.bench.state.binding().is_some_and(|bound| !bound.is_live));
+        scripted
+    }
+
+    /// The worker that has kept the state is asked to open the browser again, for the action of this number.
+    #[track_caller]
+    fn expect_opened_again(self) -> Self {
+        let asked = self.asked();
+        assert_eq!((asked.activity(), asked.restore), (v1::BrowserActivity::Open, true));
+        let scripted = self.opens_to_keep();
+        let opened =
+            scripted.bench.ledger.events.iter().rev().find_map(|event| match event.body.as_ref()? {
+                Body::BrowserOpened(opened) => Some(opened.clone()),
+                _ => None,
+            });
+        let opened = opened.expect("a browser was opened");
+        assert!(opened.restored && opened.worker == "host", "{opened:?}");
+        scripted
+    }
+
+    /// The browser's worker has died, and nobody knows what became of the action.
+    #[track_caller]
+    fn dies_at_work(self) -> Self {
+        self.loses_its_host().loses_browser(v1::BrowserLossReason::Restarted)
+    }
+}
+
+#[test]
+fn no_other_worker_gets_what_is_to_be_done_in_the_browser() {
+    let scripted = Scripted::opened(&["click send"], v1::ScriptPolicy::default());
+    let task = scripted.current();
+    assert_eq!(scripted.bench.state.binding(), Some(crate::Binding { worker: "host", is_live: true }));
+    let other = Input::Lease { mark: 0, task, worker: "other".to_owned() };
+    let bench = scripted.bench.input(other);
+    assert_eq!(bench.clone_run().expect_refusal(), Refusal::Outdated);
+    let ended = Scripted { bench }.acts(Ends("/thanks")).says(v1::BrowserOutcome::default());
+    assert_eq!(ended.bench.state.binding(), None, "the browser is closed");
+}
+
+#[test]
+fn what_waits_for_a_lost_browser_is_never_done_in_another_one() {
+    let lost = Scripted::opened(&["click send"], v1::ScriptPolicy::default())
+        .loses_browser(v1::BrowserLossReason::Disconnected)
+        .expect_kinds(&["browser_lost", "task_settled", "notice", "browser_activity_started"])
+        .expect_asked(Action, "send");
+    assert_eq!(lost.bench.state.binding(), None, "anybody may say that it is lost");
+    assert_eq!(lost.decided().error_code, "BROWSER_LOST");
+    let error = lost.tells().expect_ended_with("BROWSER_LOST");
+    assert_eq!((details(&error)["worker"].as_str(), error.action_id.as_str()), (Some("host"), "send"));
+}
+
+#[test]
+fn a_retry_does_not_wait_for_a_lost_browser() {
+    Scripted::opened(&["click send"], retries_on(&["TARGET_NOT_FOUND"]))
+        .acts(Fails("TARGET_NOT_FOUND"))
+        .loses_browser(v1::BrowserLossReason::Silent)
+        .tells()
+        .expect_ended_with("BROWSER_LOST");
+}
+
+#[test]
+fn what_is_at_work_answers_for_itself_and_is_not_done_again() {
+    let scripted = Scripted::opened(&["extract title"], v1::ScriptPolicy::default())
+        .lease()
+        .loses_browser(v1::BrowserLossReason::Silent)
+        .expect_kinds(&["browser_lost"]);
+    let (lease, _) = scripted.bench.state.lease_of(scripted.current()).unwrap();
+    let task = scripted.current();
+    let lost = scripted.does(Input::LeaseLost { task, lease, reason: v1::LeaseLossReason::Silent });
+    assert_eq!(lost.decided().error_code, "BROWSER_LOST");
+    lost.tells().expect_ended_with("BROWSER_LOST");
+}
+
+#[test]
+fn an_answer_that_says_that_the_browser_is_lost_is_its_loss() {
+    Scripted::opened(&["click send"], v1::ScriptPolicy::default())
+        .acts(Fails("BROWSER_LOST"))
+        .expect_kinds(&["stage_finished", "browser_lost", "action_failed", "task_settled", "run_finished"])
+        .expect_ended_with("BROWSER_LOST");
+}
+
+#[test]
+fn an_unknown_outcome_is_still_a_persons_and_nothing_goes_on_without_the_browser() {
+    let asked =
+        || Scripted::opened(&["click send", "click more"], v1::ScriptPolicy::default()).dies_at_work();
+    let open = |scripted: &Scripted| scripted.bench.open().len();
+    assert_eq!(open(&asked()), 1);
+    for (answer, action) in [("retry", "send"), ("succeeded", "more"), ("failed", "send")] {
+        let answered = asked().is_answered(answer).expect_asked(Action, action);
+        assert_eq!(answered.decided().error_code, "BROWSER_LOST", "{answer}");
+        answered.tells().expect_ended_with("BROWSER_LOST");
+    }
+}
+
+#[test]
+fn a_session_that_waits_for_a_proposal_hears_of_the_loss_at_once() {
+    let session = interactive().loses_browser(v1::BrowserLossReason::Ended).expect_asked(Close, "");
+    assert!(!session.awaits_a_proposal());
+    let error = session.tells().expect_ended_with("BROWSER_LOST");
+    assert_eq!(error.action_id, "browser:close");
+}
+
+#[test]
+fn the_loss_of_what_a_worker_does_not_have_is_nothing() {
+    let outdated = |scripted: Scripted, worker: &str| {
+        let reason = v1::BrowserLossReason::Ended;
+        let bench = scripted.bench.input(Input::BrowserLost { worker: worker.to_owned(), reason });
+        assert_eq!(bench.expect_refusal(), Refusal::Outdated);
+    };
+    let opened = || Scripted::opened(&["click send"], v1::ScriptPolicy::default());
+    outdated(opened(), "other");
+    outdated(Scripted::start(script(&["click send"], v1::ScriptPolicy::default())), "host");
+    outdated(opened().loses_browser(v1::BrowserLossReason::Ended), "host");
+    outdated(Scripted { bench: opened().lease().bench.cancel() }, "host");
+}
+
+#[test]
+fn the_browser_of_a_paused_script_is_put_away_and_opened_again_when_it_goes_on() {
+    let paused = Scripted::start(script(&["click a", "click b"], v1::ScriptPolicy::default()))
+        .opens_to_keep()
+        .acts(Ends("/a"))
+        .is_paused()
+        .after(IDLE - 1);
+    assert!(paused.bench.state.binding().is_some_and(|bound| bound.is_live));
+    let kept = paused.after(1).expect_put_away();
+    kept.after(10 * IDLE)
+        .is_resumed()
+        .expect_kinds(&["run_resumed", "task_settled", "notice", "browser_activity_started"])
+        .expect_opened_again()
+        .expect_asked(Action, "b")
+        .acts(Ends("/b"))
+        .expect_asked(Close, "")
+        .says(v1::BrowserOutcome::default())
+        .expect_ended(v1::RunOutcome::Succeeded);
+}
+
+#[test]
+fn a_person_lets_an_unknown_action_run_again_in_the_browser_that_was_kept() {
+    let asked = || {
+        Scripted::start(script(&["click send", "click more"], v1::ScriptPolicy::default()))
+            .opens_to_keep()
+            .loses_its_host()
+            .after(IDLE)
+            .expect_put_away()
+    };
+    asked().is_answered("retry").expect_opened_again().expect_asked(Action, "send");
+    asked().is_answered("succeeded").expect_opened_again().expect_asked(Action, "more");
+    let failed = asked().is_answered("failed").expect_asked(Action, "send");
+    assert_eq!(failed.decided().error_code, "BROWSER_LOST");
+    failed.tells().expect_ended_with("BROWSER_LOST");
+}
+
+#[test]
+fn nothing_is_put_away_while_something_is_at_work_or_the_run_goes_on() {
+    let opened =
+        || Scripted::start(script(&["extract a", "click b"], v1::ScriptPolicy::default())).opens_to_keep();
+    let is_live = |scripted: &Scripted| scripted.bench.state.binding().is_some_and(|bound| bound.is_live);
+    assert!(is_live(&opened().after(10 * IDLE)));
+    let working = opened().lease().is_paused().after(MINUTE);
+    let (lease, _) = working.bench.state.lease_of(working.current()).unwrap();
+    let task = working.current();
+    let idle = working.does(Input::LeaseLost { task, lease, reason: v1::LeaseLossReason::Silent });
+    let idle = idle.after(IDLE - 1);
+    assert!(is_live(&idle), "its time begins when nothing is at work any more");
+    idle.after(1).expect_put_away();
+}
+
+#[test]
+fn what_a_worker_cannot_keep_stays_open() {
+    let paused = Scripted::opened(&["click send"], v1::ScriptPolicy::default()).is_paused();
+    assert_eq!(paused.bench.state.next_deadline(), None);
+    paused.is_resumed().expect_asked(Action, "send");
+}
+
+#[test]
+fn a_browser_that_does_not_come_back_ends_the_script() {
+    let fails = || {
+        let error = v1::ExecutorError { error_code: "BROWSER_LOST".to_owned(), ..Default::default() };
+        v1::BrowserOutcome { error: Some(error), ..v1::BrowserOutcome::default() }
+    };
+    let kept = || {
+        Scripted::start(script(&["click send"], v1::ScriptPolicy::default()))
+            .opens_to_keep()
+            .is_paused()
+            .after(IDLE)
+            .expect_put_away()
+            .is_resumed()
+    };
+    kept().says(fails()).expect_ended_with("BROWSER_LOST");
+    // Whoever has kept it does not come back either.
+    let lost = kept().loses_browser(v1::BrowserLossReason::Disconnected);
+    lost.expect_asked(v1::BrowserActivity::Open, "").tells().expect_ended_with("BROWSER_LOST");
+}
+
+#[test]
+fn a_session_whose_browser_was_put_away_is_closed_when_nobody_has_used_it_and_keeps_what_has_a_name() {
+    let put_away = |storage_state: Option<&str>| {
+        let mut session = script(&[], v1::ScriptPolicy::default());
+        session.interactive = true;
+        let storage_state = storage_state.map(str::to_owned);
+        session.browser = Some(v1::BrowserOptions { storage_state, ..v1::BrowserOptions::default() });
+        Scripted::start(session).opens_to_keep().after(MINUTE).is_paused().after(IDLE)
+    };
+    put_away(None)
+        .expect_kinds(&["browser_closed", "browser_close_requested", "run_finished"])
+        .expect_ended(v1::RunOutcome::Succeeded);
+    let closing = put_away(Some("shop"))
+        .expect_kinds(&["browser_closed", "browser_close_requested", "browser_activity_started"])
+        .is_resumed()
+        .expect_opened_again()
+        .expect_asked(Close, "");
+    assert!(closing.asked().keep_storage);
+}
+
+#[test]
+fn a_snapshot_holds_a_browser_that_was_put_away_or_is_about_to_be() {
+    let paused =
+        Scripted::start(script(&["click send"], v1::ScriptPolicy::default())).opens_to_keep().is_paused();
+    for waited in [MINUTE, IDLE] {
+        let mut state = Scripted { bench: paused.bench.clone_run() }.after(waited).bench.state;
+        let bytes = state.snapshot().unwrap();
+        state.loaded();
+        assert_eq!(RunState::from_snapshot(&bytes).unwrap(), state);
+    }
+}

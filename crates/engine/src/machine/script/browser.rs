@@ -1,0 +1,134 @@
+//! A browser is its run's own: which worker has it, and what follows where it is lost, or closed while the run waited for a
+//! person. Nothing that was to be done in it is done in another one.
+
+use capataz_contracts::v1::{self, BrowserActivity, event::Body};
+use capataz_policy::executor::code::BROWSER_LOST;
+use capataz_policy::severity::Severity;
+use serde_json::json;
+
+use super::Next;
+use super::state::{BrowserWork, OwnBrowser, ScriptState};
+use crate::fold::activity::End;
+use crate::machine::{Binding, Step};
+
+impl ScriptState {
+    pub(super) fn bound_to(&self) -> Option<Binding<'_>> {
+        match &self.browser {
+            OwnBrowser::Open { worker, .. } => Some(Binding { worker, is_live: true }),
+            OwnBrowser::Kept { worker } => Some(Binding { worker, is_live: false }),
+            OwnBrowser::None | OwnBrowser::Lost { .. } => None,
+        }
+    }
+
+    /// The event that the worker has lost the browser; `None` where it had none.
+    pub(super) fn lost_by(&self, worker: &str, reason: v1::BrowserLossReason) -> Option<Body> {
+        self.bound_to().filter(|bound| bound.worker == worker)?;
+        Some(Body::BrowserLost(v1::BrowserLost { worker: worker.to_owned(), reason: reason.into() }))
+    }
+
+    /// The run has waited for a person for too long to keep its browser open.
+    pub(super) fn kept(&self) -> Vec<Step> {
+        let OwnBrowser::Open { worker, .. } = &self.browser else { return Vec::new() };
+        let closed = v1::BrowserClosed { reason: v1::BrowserCloseReason::Idle.into(), kept: true };
+        vec![Step::KeepBrowser { body: Body::BrowserClosed(closed), worker: worker.clone() }]
+    }
+
+    /// The error of the activity that waits, where the browser that it was for is not there. What was decided to fail
+    /// needs none, and what was kept is still to be opened.
+    pub(super) fn no_browser(&self) -> Option<v1::Error> {
+        let work = self.activities.last()?;
+        if work.decided {
+            return None;
+        }
+        let message = match &self.browser {
+            OwnBrowser::None | OwnBrowser::Open { .. } => return None,
+            OwnBrowser::Kept { .. } if work.activity == BrowserActivity::Open => return None,
+            OwnBrowser::Kept { .. } => {
+                "it had not begun when the browser was closed, and begins anew when that is open again"
+                    .to_owned()
+            }
+            OwnBrowser::Lost { worker, reason } => how_lost(worker, *reason),
+        };
+        Some(v1::Error {
+            code: BROWSER_LOST.to_owned(),
+            message,
+            severity: Severity::High.to_proto().into(),
+            can_continue: Some(matches!(self.browser, OwnBrowser::Kept { .. })),
+            ..v1::Error::default()
+        })
+    }
+
+    /// What follows an activity that was taken back before it began, because its browser was closed meanwhile.
+    pub(super) fn not_begun(&self, work: &BrowserWork, end: &End) -> Option<Next> {
+        let taken_back = end.error.as_ref().is_some_and(|error| error.code == BROWSER_LOST);
+        if !taken_back || work.decided || !matches!(self.browser, OwnBrowser::Kept { .. }) {
+            return None;
+        }
+        match work.activity {
+            BrowserActivity::Action => Some(Next::Act { step: work.step }),
+            BrowserActivity::Close => Some(Next::Close),
+            BrowserActivity::Open | BrowserActivity::Recovery | BrowserActivity::Unspecified => None,
+        }
+    }
+
+    /// What begins instead of that which is next, where there is no browser for it: one that was kept is opened again, and
+    /// what needs one that is lost fails.
+    pub(super) fn without_browser(&self, next: Next) -> Option<Step> {
+        let (activity, step) = match next {
+            Next::Act { step } => (BrowserActivity::Action, Some(step)),
+            Next::Recover { step } => (BrowserActivity::Recovery, Some(step)),
+            Next::Close => (BrowserActivity::Close, None),
+            // Nobody is to propose anything to a browser that is not there.
+            Next::AwaitProposal if matches!(self.browser, OwnBrowser::Lost { .. }) => {
+                (BrowserActivity::Close, None)
+            }
+            Next::Open | Next::Wait | Next::AwaitProposal | Next::Explain | Next::Finish => return None,
+        };
+        match &self.browser {
+            OwnBrowser::None | OwnBrowser::Open { .. } => None,
+            // There is nothing to be closed, and nobody has asked for what it kept.
+            OwnBrowser::Kept { .. } if activity == BrowserActivity::Close && !self.names_storage() => {
+                let outcome = match self.failed {
+                    0 => v1::RunOutcome::Succeeded,
+                    _ => v1::RunOutcome::SucceededWithFailures,
+                };
+                Some(Step::Finish { outcome, error: None })
+            }
+            OwnBrowser::Kept { .. } => {
+                let end = u32::try_from(self.script.actions.len()).unwrap_or(u32::MAX);
+                Some(self.begin(BrowserActivity::Open, Some(step.unwrap_or(end)), None))
+            }
+            OwnBrowser::Lost { .. } => Some(self.begin(activity, step, self.lost_failure())),
+        }
+    }
+
+    /// Returns whether the storage state is to be kept under a name when the script has ended well.
+    fn names_storage(&self) -> bool {
+        self.script.browser.as_ref().is_some_and(|browser| browser.storage_state.is_some())
+    }
+
+    /// The failure of whatever is to be done in a browser that is lost.
+    pub(super) fn lost_failure(&self) -> Option<v1::DecidedFailure> {
+        let OwnBrowser::Lost { worker, reason } = &self.browser else { return None };
+        let message = how_lost(worker, *reason);
+        let details = json!({ "reason": message, "worker": worker });
+        Some(v1::DecidedFailure {
+            error_code: BROWSER_LOST.to_owned(),
+            message,
+            details: Some(details.to_string()),
+        })
+    }
+}
+
+fn how_lost(worker: &str, reason: v1::BrowserLossReason) -> String {
+    match reason {
+        v1::BrowserLossReason::Restarted => format!("worker {worker:?} is back without the browser"),
+        v1::BrowserLossReason::Silent => format!("worker {worker:?}, which has the browser, is silent"),
+        v1::BrowserLossReason::Disconnected => {
+            format!("worker {worker:?}, which has the browser, did not come back in time")
+        }
+        v1::BrowserLossReason::Ended | v1::BrowserLossReason::Unspecified => {
+            format!("the browser has ended (worker {worker:?})")
+        }
+    }
+}
