@@ -192,7 +192,7 @@ async fn a_worker_starts_runs_for_its_task_and_only_for_one_that_there_is() {
     let outer = worker.assignment().await;
     let mut runs = harness.runs.clone();
     let started = runs.start_run(started_for(&run, &outer.assignment.task_name)).await.unwrap().into_inner();
-    assert_eq!(list_children(&harness, &run).await, [started.run_id.clone()]);
+    assert_eq!(list_children(&harness, &run).await, std::slice::from_ref(&started.run_id));
 
     let unknown = uuid::Uuid::from_u128(7).to_string();
     let refused = runs.start_run(started_for(&unknown, "a")).await.unwrap_err();

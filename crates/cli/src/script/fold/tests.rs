@@ -291,6 +291,7 @@ pub fn story() -> Vec<v1::Event> {
             browser: "Chrome/148.0.1.2".to_owned(),
             idle_at_ms: None,
             idle_in_ms: None,
+            ..v1::BrowserOpened::default()
         }),
         settled(0, None),
         started(1, Action, Some(0), action_of(0)),
