@@ -2,6 +2,7 @@
 //! here; the kinds are told apart where a start is parsed and where a result is shown.
 
 use crate::v1;
+use crate::v1::child_run::Work as Child;
 use crate::v1::run_accepted::Work as Accepted;
 use crate::v1::run_result::Work as Ended;
 use crate::v1::start_run_request::Work as Started;
@@ -67,6 +68,42 @@ impl v1::RunAccepted {
     pub fn script(&self) -> Option<&v1::Script> {
         match &self.work {
             Some(Accepted::Script(script)) => Some(script),
+            _ => None,
+        }
+    }
+}
+
+impl v1::ChildRun {
+    /// The plan that the task is, where it is one.
+    #[must_use]
+    pub fn plan(&self) -> Option<&v1::Plan> {
+        match &self.work {
+            Some(Child::Plan(plan)) => Some(plan),
+            _ => None,
+        }
+    }
+
+    /// The plan, to be changed.
+    pub fn plan_mut(&mut self) -> Option<&mut v1::Plan> {
+        match &mut self.work {
+            Some(Child::Plan(plan)) => Some(plan),
+            _ => None,
+        }
+    }
+
+    /// The ask that the task is, where it is one.
+    #[must_use]
+    pub fn ask(&self) -> Option<&v1::Ask> {
+        match &self.work {
+            Some(Child::Ask(ask)) => Some(ask),
+            _ => None,
+        }
+    }
+
+    /// The script, to be changed.
+    pub fn script_mut(&mut self) -> Option<&mut v1::Script> {
+        match &mut self.work {
+            Some(Child::Script(script)) => Some(script),
             _ => None,
         }
     }

@@ -92,6 +92,7 @@ async fn a_worker_keeps_its_stream_when_the_shard_is_read_again_and_ends_its_wor
         slots: 10,
         held: Vec::new(),
         protocol: 1,
+        browsers: Vec::new(),
     });
     let (mut frames, sender) = shard.connect(10).await.split();
     sender.send(hello).await;

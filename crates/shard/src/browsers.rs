@@ -9,6 +9,7 @@ use capataz_crew::{Browsers as Has, ConnectionId, Departure, ToCrew};
 use capataz_engine as engine;
 use capataz_store::RunId;
 
+use crate::outbox::Deferred;
 use crate::runs::RunSlot;
 use crate::shard::{Origin, Shard};
 use crate::timers::Timer;
@@ -139,8 +140,19 @@ impl Shard {
         let Has::Of(runs) = has else { return };
         for run in runs.iter().copied() {
             if self.is_put_away(run) {
-                self.tell(keep(connection, run));
+                self.say_keep(connection, run);
             }
+        }
+    }
+
+    /// The worker is to close the run's browser, and to keep its state, when it is durable that this is so. That of a run
+    /// that rests is.
+    fn say_keep(&mut self, connection: ConnectionId, run: RunId) {
+        let frame = keep_frame(run);
+        if self.runs.contains(run) {
+            self.outbox.batch(run).deferred.push(Deferred::Frame(connection, frame));
+        } else {
+            self.tell(ToCrew::Tell { connection, frame });
         }
     }
 
@@ -163,7 +175,7 @@ impl Shard {
             && self.is_put_away(run)
             && let Some(connection) = self.connection_of_worker(&worker)
         {
-            self.tell(keep(connection, run));
+            self.say_keep(connection, run);
         }
     }
 
@@ -209,10 +221,6 @@ impl Shard {
 }
 
 /// The worker is to close the run's browser, and to keep its state.
-fn keep(connection: ConnectionId, run: RunId) -> ToCrew {
-    ToCrew::Tell { connection, frame: keep_frame(run) }
-}
-
 pub(crate) fn keep_frame(run: RunId) -> Frame {
     Frame::KeepBrowser(v1::KeepBrowser { run_id: run.to_string() })
 }

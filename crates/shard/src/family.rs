@@ -9,9 +9,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use capataz_contracts::v1;
 use capataz_engine::planted::{self, Fault};
-use capataz_engine::{self as engine, ChildNews, RunState, TaskRef, Work};
+use capataz_engine::{self as engine, ChildNews, RunState, TaskRef};
 use capataz_policy::codes;
 use capataz_store::{RunId, Store};
 
@@ -384,51 +383,12 @@ impl StartRequest {
     /// The start of a run, and what follows from its work: its session, the agents that it needs, the blobs that it names,
     /// those of the runs among its tasks as well.
     #[must_use]
-    pub fn new(run: RunId, start: engine::StartRun) -> Self {
-        let mut request = Self {
-            run,
-            start,
-            session: None,
-            agents: BTreeSet::new(),
-            commands: Vec::new(),
-            resources: Vec::new(),
-            key: None,
-            wait: false,
-            blobs: Vec::new(),
-        };
-        match &request.start.work {
-            Work::Plan(plan) => request.needs_of(&plan.clone()),
-            // Whether the agent of a spec is known is seen when the spec is called: another spec may answer instead.
-            Work::Ask(ask) => request.session.clone_from(&ask.session),
-            Work::Script(_) => {
-                request.agents.insert(engine::BROWSER_AGENT.to_owned());
-            }
+    pub fn new(run: RunId, mut start: engine::StartRun) -> Self {
+        let engine::Needs { session, agents, commands, resources, blobs } = start.work.needs();
+        if let Some(session) = &session {
+            start.labels.insert(crate::SESSION_LABEL.to_owned(), session.clone());
         }
-        if let Some(session) = &request.session {
-            request.start.labels.insert(crate::SESSION_LABEL.to_owned(), session.clone());
-        }
-        request
-    }
-
-    fn needs_of(&mut self, plan: &v1::Plan) {
-        self.commands.extend(plan.commands.iter().cloned());
-        self.resources.extend(plan.resources.iter().cloned());
-        for task in plan.waves.iter().flat_map(|wave| &wave.tasks) {
-            if let Some(v1::payload::Data::Blob(blob)) =
-                task.input.as_ref().and_then(|input| input.data.as_ref())
-            {
-                self.blobs.extend(crate::blob_hash(blob));
-            }
-            match task.run.as_ref().and_then(|run| run.work.as_ref()) {
-                None if task.run.is_none() => {
-                    self.agents.insert(task.agent.clone());
-                }
-                Some(v1::child_run::Work::Plan(plan)) => self.needs_of(plan),
-                Some(v1::child_run::Work::Script(_)) => {
-                    self.agents.insert(engine::BROWSER_AGENT.to_owned());
-                }
-                Some(v1::child_run::Work::Ask(_)) | None => {}
-            }
-        }
+        let blobs = blobs.iter().filter_map(crate::blob_hash).collect();
+        Self { run, start, session, agents, commands, resources, key: None, wait: false, blobs }
     }
 }

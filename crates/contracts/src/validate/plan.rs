@@ -2,12 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::request::labels_of_others as check_labels;
-use super::{ask as asks, defaulted_enum, name, optional_enum, payload, references, script};
+use super::{defaulted_enum, name, optional_enum, payload, references, request};
 use crate::path::{Path, shown};
 use crate::reference::is_task_name;
 use crate::v1;
-use crate::v1::child_run::Work;
 use crate::violation::{Violation, Violations};
 
 /// How large a plan may be.
@@ -132,56 +130,13 @@ fn task_name<'p>(
 
 fn task(task: &v1::Task, limits: &PlanLimits, path: &Path<'_>, violations: &mut Violations) {
     match &task.run {
-        Some(run) => child(task, run, limits, path, violations),
+        Some(run) => request::child(task, run, limits, path, violations),
         None => name(&task.agent, "the agent", &path.key("agent"), violations),
     }
     optional_enum::<v1::Effect>(task.effect, &path.key("effect"), violations);
     optional_enum::<v1::Severity>(task.severity, &path.key("severity"), violations);
     if let Some(input) = &task.input {
         payload::check(input, payload::INLINE_MAX, &path.key("input"), violations);
-    }
-}
-
-/// A task that is a run. The plan that it may have is checked as any other, with names and references of its own.
-fn child(
-    task: &v1::Task,
-    run: &v1::ChildRun,
-    limits: &PlanLimits,
-    path: &Path<'_>,
-    violations: &mut Violations,
-) {
-    if !task.agent.is_empty() {
-        violations.push(&path.key("agent"), "exclusive", "a task has an agent or a run, not both");
-    }
-    let input = &path.key("input");
-    let path = &path.key("run");
-    check_labels(&run.labels, path, violations);
-    match &run.work {
-        Some(Work::Plan(plan)) => check(plan, limits, &path.key("plan"), violations),
-        Some(Work::Ask(ask)) => {
-            let path = &path.key("ask");
-            if ask.text.is_empty() && task.input.is_some() {
-                // What the text will be is known when the task begins.
-                let ask = v1::Ask { text: "the task's input".to_owned(), ..ask.clone() };
-                asks::check(&ask, path, violations);
-            } else {
-                asks::check(ask, path, violations);
-                if task.input.is_some() {
-                    violations.push(
-                        input,
-                        "exclusive",
-                        "the text is the ask's own or the task's input, not both",
-                    );
-                }
-            }
-        }
-        Some(Work::Script(script)) => {
-            script::check(script, &path.key("script"), violations);
-            if task.input.is_some() {
-                violations.push(input, "exclusive", "a script has no input");
-            }
-        }
-        None => violations.push(path, "required", "a run is a plan, an ask or a script"),
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::{PlanLimits, ask as asks, name, plan, script};
 use crate::path::Path;
 use crate::v1;
+use crate::v1::child_run::Work as Child;
 use crate::v1::start_run_request::Work;
 use crate::violation::{Violation, Violations};
 
@@ -32,6 +33,49 @@ pub fn start_run(request: &v1::StartRunRequest, limits: &PlanLimits) -> Vec<Viol
         None => violations.push(&root.key("plan"), "required", "the plan is missing"),
     }
     violations.into_vec()
+}
+
+/// A task that is a run. The plan that it may have is checked as any other, with names and references of its own.
+pub(super) fn child(
+    task: &v1::Task,
+    run: &v1::ChildRun,
+    limits: &PlanLimits,
+    path: &Path<'_>,
+    violations: &mut Violations,
+) {
+    if !task.agent.is_empty() {
+        violations.push(&path.key("agent"), "exclusive", "a task has an agent or a run, not both");
+    }
+    let input = &path.key("input");
+    let path = &path.key("run");
+    labels_of_others(&run.labels, path, violations);
+    match &run.work {
+        Some(Child::Plan(plan)) => plan::check(plan, limits, &path.key("plan"), violations),
+        Some(Child::Ask(ask)) => {
+            let path = &path.key("ask");
+            if ask.text.is_empty() && task.input.is_some() {
+                // What the text will be is known when the task begins.
+                let ask = v1::Ask { text: "the task's input".to_owned(), ..ask.clone() };
+                asks::check(&ask, path, violations);
+            } else {
+                asks::check(ask, path, violations);
+                if task.input.is_some() {
+                    violations.push(
+                        input,
+                        "exclusive",
+                        "the text is the ask's own or the task's input, not both",
+                    );
+                }
+            }
+        }
+        Some(Child::Script(script)) => {
+            script::check(script, &path.key("script"), violations);
+            if task.input.is_some() {
+                violations.push(input, "exclusive", "a script has no input");
+            }
+        }
+        None => violations.push(path, "required", "a run is a plan, an ask or a script"),
+    }
 }
 
 /// What every request has that starts a run: its key, and the labels that somebody else than the daemon gives.

@@ -6,11 +6,12 @@
 //! outdated.
 
 use capataz_contracts::json;
-use capataz_contracts::v1::{self, child_run, event::Body};
+use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::aggregation::ResultStatus;
 use capataz_policy::codes;
 
 use super::lease::milliseconds;
+use super::start::text_of;
 use super::turn::Turn;
 use super::{Refusal, StartRun, Work, report, settle};
 use crate::effect::Effect;
@@ -97,8 +98,9 @@ fn impossible(turn: &Turn<'_>, task: TaskRef) -> Result<Option<v1::Error>, Refus
         let message = format!("a run has at most {MAX_DEPTH} ancestors");
         return Ok(Some(codes::error(codes::CHILD_TOO_DEEP, message)));
     }
-    let work = turn.declared(task)?.child.as_ref().and_then(|child| child.work.as_ref());
-    let Some(child_run::Work::Ask(ask)) = work else { return Ok(None) };
+    let Some(ask) = turn.declared(task)?.child.as_ref().and_then(|child| child.ask()) else {
+        return Ok(None);
+    };
     if let Some(session) = ask.session.as_ref().filter(|session| lineage.sessions.contains(session)) {
         let message = format!("an ancestor has its turn in session {session:?}, and waits for this run");
         return Ok(Some(codes::error(codes::SESSION_HELD, message)));
@@ -110,16 +112,6 @@ fn impossible(turn: &Turn<'_>, task: TaskRef) -> Result<Option<v1::Error>, Refus
         return Ok(Some(codes::error(codes::INPUT_UNRESOLVED, message)));
     }
     Ok(None)
-}
-
-/// A text that an ask can have: JSON text, or plain text, that is not blank.
-fn text_of(payload: &v1::Payload) -> Option<String> {
-    let Some(v1::payload::Data::Inline(bytes)) = &payload.data else { return None };
-    let text = match json::is_json(&payload.media_type) {
-        true => serde_json::from_slice(bytes).ok(),
-        false => std::str::from_utf8(bytes).ok().map(str::to_owned),
-    };
-    text.filter(|text: &String| !text.trim().is_empty())
 }
 
 /// A UUID of version 7 that differs from run to run and from event to event, and is the same in every replay.
@@ -254,26 +246,7 @@ impl RunState {
         let child = activity.child()?;
         let run = declared.child.as_deref()?;
         let input = activity.input.as_ref().or(declared.input.as_ref());
-        let work = match run.work.clone()? {
-            child_run::Work::Plan(mut plan) => {
-                let first = plan.waves.first_mut().into_iter().flat_map(|wave| &mut wave.tasks);
-                for task in first.filter(|task| task.input.is_none()) {
-                    task.input = input.cloned();
-                }
-                Work::Plan(plan)
-            }
-            child_run::Work::Ask(mut ask) => {
-                if ask.text.is_empty() {
-                    ask.text = input.and_then(text_of)?;
-                }
-                ask.request_id.get_or_insert_with(|| child.run_id.clone());
-                Work::Ask(ask)
-            }
-            child_run::Work::Script(mut script) => {
-                script.run_id.clone_from(&child.run_id);
-                Work::Script(Box::new(script))
-            }
-        };
+        let work = Work::of_child(run.clone(), &child.run_id, input)?;
         Some(StartRun {
             work,
             labels: run.labels.clone(),

@@ -33,7 +33,7 @@ use turn::Turn;
 pub use child::{MAX_DEPTH, WantedChild, never_ends};
 pub use lease::mark_of;
 pub(crate) use settle::Ending;
-pub use start::{StartRun, Work, start};
+pub use start::{Needs, StartRun, Work, start};
 pub(crate) use tick::schedule_to_start_error;
 pub use turn::Decision;
 

@@ -1,8 +1,11 @@
 //! A new run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::BytesMut;
+use capataz_contracts::browser::BROWSER_AGENT;
+use capataz_contracts::json;
+use capataz_contracts::v1::child_run::Work as Child;
 use capataz_contracts::v1::{self, event::Body, run_accepted::Work as Accepted};
 
 use super::turn::{Turn, encode};
@@ -20,6 +23,95 @@ pub enum Work {
     Ask(#[serde(with = "as_bytes::one")] v1::Ask),
     /// Validated and materialised, with its run's id filled in.
     Script(#[serde(with = "as_bytes::one")] Box<v1::Script>),
+}
+
+/// What a run needs that is of a kind.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Needs {
+    /// The session that the run belongs to.
+    pub session: Option<String>,
+    /// The agents that it is known to need, those of the runs among its tasks as well.
+    pub agents: BTreeSet<String>,
+    pub commands: Vec<String>,
+    pub resources: Vec<String>,
+    /// Blobs that its inputs name.
+    pub blobs: Vec<v1::BlobRef>,
+}
+
+impl Work {
+    /// The work of a task that is a run: with the id of that run, and with the task's input.
+    pub(super) fn of_child(run: v1::ChildRun, run_id: &str, input: Option<&v1::Payload>) -> Option<Self> {
+        Some(match run.work? {
+            Child::Plan(mut plan) => {
+                let first = plan.waves.first_mut().into_iter().flat_map(|wave| &mut wave.tasks);
+                for task in first.filter(|task| task.input.is_none()) {
+                    task.input = input.cloned();
+                }
+                Self::Plan(plan)
+            }
+            Child::Ask(mut ask) => {
+                if ask.text.is_empty() {
+                    ask.text = input.and_then(text_of)?;
+                }
+                ask.request_id.get_or_insert_with(|| run_id.to_owned());
+                Self::Ask(ask)
+            }
+            Child::Script(mut script) => {
+                run_id.clone_into(&mut script.run_id);
+                Self::Script(Box::new(script))
+            }
+        })
+    }
+
+    /// What the run needs before it is started, and what of it depends on its kind.
+    #[must_use]
+    pub fn needs(&self) -> Needs {
+        let mut needs = Needs::default();
+        match self {
+            Self::Plan(plan) => needs.add_plan(plan),
+            // Whether the agent of a spec is known is seen when the spec is called: another spec may answer instead.
+            Self::Ask(ask) => needs.session.clone_from(&ask.session),
+            Self::Script(_) => needs.add_browser(),
+        }
+        needs
+    }
+}
+
+impl Needs {
+    fn add_plan(&mut self, plan: &v1::Plan) {
+        self.commands.extend(plan.commands.iter().cloned());
+        self.resources.extend(plan.resources.iter().cloned());
+        for task in plan.waves.iter().flat_map(|wave| &wave.tasks) {
+            if let Some(v1::payload::Data::Blob(blob)) =
+                task.input.as_ref().and_then(|input| input.data.as_ref())
+            {
+                self.blobs.push(blob.clone());
+            }
+            let Some(run) = &task.run else {
+                self.agents.insert(task.agent.clone());
+                continue;
+            };
+            match &run.work {
+                Some(Child::Plan(plan)) => self.add_plan(plan),
+                Some(Child::Script(_)) => self.add_browser(),
+                Some(Child::Ask(_)) | None => {}
+            }
+        }
+    }
+
+    fn add_browser(&mut self) {
+        self.agents.insert(BROWSER_AGENT.to_owned());
+    }
+}
+
+/// A text that an ask can have: JSON text, or plain text, that is not blank.
+pub(super) fn text_of(payload: &v1::Payload) -> Option<String> {
+    let Some(v1::payload::Data::Inline(bytes)) = &payload.data else { return None };
+    let text = match json::is_json(&payload.media_type) {
+        true => serde_json::from_slice(bytes).ok(),
+        false => std::str::from_utf8(bytes).ok().map(str::to_owned),
+    };
+    text.filter(|text: &String| !text.trim().is_empty())
 }
 
 /// What a run is started with.

@@ -42,7 +42,7 @@ impl Plan {
                 }
                 if let Some(run) = &mut task.run {
                     CHILD_AGENT.clone_into(&mut task.agent);
-                    if let Some(v1::child_run::Work::Plan(plan)) = &mut run.work
+                    if let Some(plan) = run.plan_mut()
                         && let Err(of_child) = Self::materialise(plan)
                     {
                         let under = path("run.plan");

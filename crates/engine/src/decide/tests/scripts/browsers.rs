@@ -21,17 +21,17 @@ impl Scripted {
         self.does(Input::BrowserLost { worker: "host".to_owned(), reason })
     }
 
-    fn is_paused(mut self) -> Self {
+    fn paused(mut self) -> Self {
         self.bench = self.bench.pause();
         self
     }
 
-    fn is_resumed(mut self) -> Self {
+    fn resumed(mut self) -> Self {
         self.bench = self.bench.resume();
         self
     }
 
-    fn is_answered(mut self, answer: &str) -> Self {
+    fn answered_with(mut self, answer: &str) -> Self {
         self.bench = self.bench.answer(answer);
         self
     }
@@ -134,7 +134,7 @@ fn an_unknown_outcome_is_still_a_persons_and_nothing_goes_on_without_the_browser
     let open = |scripted: &Scripted| scripted.bench.open().len();
     assert_eq!(open(&asked()), 1);
     for (answer, action) in [("retry", "send"), ("succeeded", "more"), ("failed", "send")] {
-        let answered = asked().is_answered(answer).expect_asked(Action, action);
+        let answered = asked().answered_with(answer).expect_asked(Action, action);
         assert_eq!(answered.decided().error_code, "BROWSER_LOST", "{answer}");
         answered.tells().expect_ended_with("BROWSER_LOST");
     }
@@ -167,12 +167,12 @@ fn the_browser_of_a_paused_script_is_put_away_and_opened_again_when_it_goes_on()
     let paused = Scripted::start(script(&["click a", "click b"], v1::ScriptPolicy::default()))
         .opens_to_keep()
         .acts(Ends("/a"))
-        .is_paused()
+        .paused()
         .after(IDLE - 1);
     assert!(paused.bench.state.binding().is_some_and(|bound| bound.is_live));
     let kept = paused.after(1).expect_put_away();
     kept.after(10 * IDLE)
-        .is_resumed()
+        .resumed()
         .expect_kinds(&["run_resumed", "task_settled", "notice", "browser_activity_started"])
         .expect_opened_again()
         .expect_asked(Action, "b")
@@ -191,9 +191,9 @@ fn a_person_lets_an_unknown_action_run_again_in_the_browser_that_was_kept() {
             .after(IDLE)
             .expect_put_away()
     };
-    asked().is_answered("retry").expect_opened_again().expect_asked(Action, "send");
-    asked().is_answered("succeeded").expect_opened_again().expect_asked(Action, "more");
-    let failed = asked().is_answered("failed").expect_asked(Action, "send");
+    asked().answered_with("retry").expect_opened_again().expect_asked(Action, "send");
+    asked().answered_with("succeeded").expect_opened_again().expect_asked(Action, "more");
+    let failed = asked().answered_with("failed").expect_asked(Action, "send");
     assert_eq!(failed.decided().error_code, "BROWSER_LOST");
     failed.tells().expect_ended_with("BROWSER_LOST");
 }
@@ -204,7 +204,7 @@ fn nothing_is_put_away_while_something_is_at_work_or_the_run_goes_on() {
         || Scripted::start(script(&["extract a", "click b"], v1::ScriptPolicy::default())).opens_to_keep();
     let is_live = |scripted: &Scripted| scripted.bench.state.binding().is_some_and(|bound| bound.is_live);
     assert!(is_live(&opened().after(10 * IDLE)));
-    let working = opened().lease().is_paused().after(MINUTE);
+    let working = opened().lease().paused().after(MINUTE);
     let (lease, _) = working.bench.state.lease_of(working.current()).unwrap();
     let task = working.current();
     let idle = working.does(Input::LeaseLost { task, lease, reason: v1::LeaseLossReason::Silent });
@@ -215,9 +215,9 @@ fn nothing_is_put_away_while_something_is_at_work_or_the_run_goes_on() {
 
 #[test]
 fn what_a_worker_cannot_keep_stays_open() {
-    let paused = Scripted::opened(&["click send"], v1::ScriptPolicy::default()).is_paused();
+    let paused = Scripted::opened(&["click send"], v1::ScriptPolicy::default()).paused();
     assert_eq!(paused.bench.state.next_deadline(), None);
-    paused.is_resumed().expect_asked(Action, "send");
+    paused.resumed().expect_asked(Action, "send");
 }
 
 #[test]
@@ -229,10 +229,10 @@ fn a_browser_that_does_not_come_back_ends_the_script() {
     let kept = || {
         Scripted::start(script(&["click send"], v1::ScriptPolicy::default()))
             .opens_to_keep()
-            .is_paused()
+            .paused()
             .after(IDLE)
             .expect_put_away()
-            .is_resumed()
+            .resumed()
     };
     kept().says(fails()).expect_ended_with("BROWSER_LOST");
     // Whoever has kept it does not come back either.
@@ -247,14 +247,14 @@ fn a_session_whose_browser_was_put_away_is_closed_when_nobody_has_used_it_and_ke
         session.interactive = true;
         let storage_state = storage_state.map(str::to_owned);
         session.browser = Some(v1::BrowserOptions { storage_state, ..v1::BrowserOptions::default() });
-        Scripted::start(session).opens_to_keep().after(MINUTE).is_paused().after(IDLE)
+        Scripted::start(session).opens_to_keep().after(MINUTE).paused().after(IDLE)
     };
     put_away(None)
         .expect_kinds(&["browser_closed", "browser_close_requested", "run_finished"])
         .expect_ended(v1::RunOutcome::Succeeded);
     let closing = put_away(Some("shop"))
         .expect_kinds(&["browser_closed", "browser_close_requested", "browser_activity_started"])
-        .is_resumed()
+        .resumed()
         .expect_opened_again()
         .expect_asked(Close, "");
     assert!(closing.asked().keep_storage);
@@ -263,7 +263,7 @@ fn a_session_whose_browser_was_put_away_is_closed_when_nobody_has_used_it_and_ke
 #[test]
 fn a_snapshot_holds_a_browser_that_was_put_away_or_is_about_to_be() {
     let paused =
-        Scripted::start(script(&["click send"], v1::ScriptPolicy::default())).opens_to_keep().is_paused();
+        Scripted::start(script(&["click send"], v1::ScriptPolicy::default())).opens_to_keep().paused();
     for waited in [MINUTE, IDLE] {
         let mut state = Scripted { bench: paused.bench.clone_run() }.after(waited).bench.state;
         let bytes = state.snapshot().unwrap();
