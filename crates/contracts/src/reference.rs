@@ -48,6 +48,21 @@ const DEEPEST: usize = 126;
 /// The most bytes that references put into one input: as much as a blob can hold.
 const LARGEST: usize = 256 * 1024 * 1024;
 
+/// The template that resolves to this value, whatever characters are in it. Walks without recursion.
+#[must_use]
+pub fn escaped(mut value: Value) -> Value {
+    let mut open = vec![&mut value];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::String(text) if text.contains("${") => *text = text.replace("${", "$${"),
+            Value::Array(items) => open.extend(items),
+            Value::Object(object) => open.extend(object.values_mut()),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    value
+}
+
 /// Splits a string into text and references. The empty string has no segments.
 ///
 /// # Errors

@@ -152,7 +152,13 @@ pub enum ChildNews {
     /// It is there, durably.
     Started,
     /// It has ended, durably; `outcome` is `None` where it will never end, for it cannot be worked on.
-    Ended { outcome: Option<v1::RunOutcome>, error: Option<v1::Error>, output: Option<v1::Payload> },
+    /// `blobs` are those that its output names.
+    Ended {
+        outcome: Option<v1::RunOutcome>,
+        error: Option<v1::Error>,
+        output: Option<v1::Payload>,
+        blobs: Vec<v1::BlobRef>,
+    },
 }
 
 /// The answer to a [`Query`](crate::Query), a variant for each.

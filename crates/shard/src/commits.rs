@@ -286,7 +286,7 @@ impl Shard {
                 Deferred::Frame(connection, frame) => self.tell(ToCrew::Tell { connection, frame }),
                 Deferred::Assign { task, lease, deadline } => self.assign(run, task, lease, deadline),
                 Deferred::Return(vacated) => self.tell(ToCrew::Returned { offer: vacated.offer }),
-                Deferred::Child { task, cancel } => self.reach_child(run, task, cancel),
+                Deferred::Child { task, child, cancel } => self.reach_child(run, task, &child, cancel),
                 Deferred::Kin(kin) => self.out(Output::Kin(kin)),
                 Deferred::Finish => self.finish(run),
                 Deferred::Heard(_) => {}
@@ -350,13 +350,15 @@ impl Shard {
                 let deadline = assignment.and_then(|assignment| assignment.deadline);
                 return self.outbox.batch(run).deferred.push(Deferred::Assign { task, lease, deadline });
             }
-            Effect::Child { task } if planted::is(Fault::ChildCreatedBeforeItIsNamed) => {
-                return self.reach_child(run, task, None);
-            }
             Effect::Child { task } => {
                 let child = self.runs.get(run).and_then(|slot| slot.state.child(task));
-                let cancel = child.and_then(|child| child.cancelled);
-                return self.outbox.batch(run).deferred.push(Deferred::Child { task, cancel });
+                let Some((child, cancel)) = child.map(|child| (child.run.to_owned(), child.cancelled)) else {
+                    return;
+                };
+                if planted::is(Fault::ChildCreatedBeforeItIsNamed) {
+                    return self.reach_child(run, task, &child, cancel);
+                }
+                return self.outbox.batch(run).deferred.push(Deferred::Child { task, child, cancel });
             }
             Effect::Finish => return self.outbox.batch(run).deferred.push(Deferred::Finish),
             Effect::Cancel { task, lease, reason, grace_ms } => {

@@ -174,14 +174,24 @@ impl Finds {
 
 impl Shard {
     /// Says what the run's log says of its task's child, durably.
-    pub(crate) fn reach_child(&mut self, parent: RunId, task: TaskRef, cancel: Option<bool>) {
-        self.say_wanted(parent, task, cancel, true);
+    pub(crate) fn reach_child(&mut self, parent: RunId, task: TaskRef, child: &str, cancel: Option<bool>) {
+        // The state may be ahead: of another child the log says nothing yet.
+        let named = self.runs.get(parent).and_then(|slot| slot.state.child(task));
+        if named.is_none_or(|named| named.run != child) {
+            return;
+        }
+        // One that is to end is there, as far as is known.
+        self.say_wanted(parent, task, cancel, cancel.is_none());
         let first = self.now.mono.plus(ASK_AGAIN_MS.0);
         if let Some(slot) = self.runs.get_mut(parent)
             && !planted::is(Fault::ChildEndLost)
         {
-            slot.ask_children_ms = ASK_AGAIN_MS.0;
-            self.timers.set(Timer::Children(parent), first);
+            // However often others are named, those that are there are asked for in time.
+            let timer = Timer::Children(parent);
+            if self.timers.due(timer).is_none_or(|due| due > first) {
+                slot.ask_children_ms = ASK_AGAIN_MS.0;
+                self.timers.set(timer, first);
+            }
         }
     }
 
@@ -254,6 +264,9 @@ impl Shard {
                 let Some(task) = self.runs.get(parent).and_then(|slot| slot.state.plan().find(&task)) else {
                     return;
                 };
+                if let ChildNews::Ended { blobs, .. } = &*news {
+                    self.outbox.batch(parent).blobs.extend(blobs.iter().filter_map(crate::blob_hash));
+                }
                 let input = engine::Input::Child { task, run_id: child.to_string(), news: *news };
                 self.input(parent, input, Origin::Shard);
             }
@@ -263,7 +276,8 @@ impl Shard {
     fn child_wanted(&mut self, wanted: WantedRun, absent: BTreeSet<String>) {
         let child = wanted.child;
         if self.runs.contains(child) {
-            if let Some(force) = wanted.cancel {
+            // Its parent asks again.
+            if let Some(force) = wanted.cancel.filter(|_| !self.overloaded()) {
                 self.cancel_child(child, force);
             }
             if wanted.detached && self.runs.contains(child) {

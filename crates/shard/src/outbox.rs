@@ -1,6 +1,6 @@
 //! What leaves when: a turn's decisions, by run, become appends, and what they let out waits for their commits.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::{Bytes, BytesMut};
 use capataz_contracts::v1::connect_response::Frame;
@@ -113,6 +113,8 @@ pub(crate) enum Deferred {
     /// The child of the task has a name: it is created, or cancelled where that was decided by then.
     Child {
         task: TaskRef,
+        /// Its id.
+        child: String,
         cancel: Option<bool>,
     },
     /// A word to the shard of another run.
@@ -151,45 +153,61 @@ pub(crate) struct Thrown {
 /// The decisions of this turn, and the appends in flight, oldest first, numbered without gaps.
 pub(crate) struct Outbox {
     batches: Vec<Batch>,
+    /// Where the batch of each run is.
+    places: BTreeMap<RunId, usize>,
     pending: VecDeque<Pending>,
     next: AppendId,
 }
 
 impl Default for Outbox {
     fn default() -> Self {
-        Self { batches: Vec::new(), pending: VecDeque::new(), next: AppendId(1) }
+        Self { batches: Vec::new(), places: BTreeMap::new(), pending: VecDeque::new(), next: AppendId(1) }
     }
 }
 
 impl Outbox {
     /// This turn's batch of the run.
     pub(crate) fn batch(&mut self, run: RunId) -> &mut Batch {
-        let index = self.batches.iter().rposition(|batch| batch.run == run).unwrap_or_else(|| {
-            self.batches.push(Batch::new(run));
-            self.batches.len() - 1
+        let batches = &mut self.batches;
+        let place = *self.places.entry(run).or_insert_with(|| {
+            batches.push(Batch::new(run));
+            batches.len() - 1
         });
-        &mut self.batches[index]
+        &mut self.batches[place]
+    }
+
+    fn batch_of(&self, run: RunId) -> Option<&Batch> {
+        self.batches.get(*self.places.get(&run)?)
     }
 
     /// This turn's batches, which are appended next.
     pub(crate) fn take_batches(&mut self) -> Vec<Batch> {
+        self.places.clear();
         std::mem::take(&mut self.batches)
+    }
+
+    fn put_batches(&mut self, batches: Vec<Batch>) {
+        self.places = batches.iter().enumerate().map(|(place, batch)| (batch.run, place)).collect();
+        self.batches = batches;
     }
 
     /// Whether something of this turn waits for its end, for the run.
     pub(crate) fn has_batch(&self, run: RunId) -> bool {
-        self.batches.iter().any(|batch| batch.run == run)
+        self.places.contains_key(&run)
     }
 
     /// Throws away what this turn has decided for the run. What was to leave with it.
     pub(crate) fn discard(&mut self, run: RunId) -> Vec<Deferred> {
-        let place = self.batches.iter().position(|batch| batch.run == run);
-        place.map_or(Vec::new(), |place| self.batches.remove(place).deferred)
+        let Some(place) = self.places.get(&run).copied() else { return Vec::new() };
+        let mut batches = self.take_batches();
+        let discarded = batches.remove(place).deferred;
+        self.put_batches(batches);
+        discarded
     }
 
     /// Whether this turn has decided something for the run that is not on its way yet.
     pub(crate) fn has_decided(&self, run: RunId) -> bool {
-        self.batches.iter().any(|batch| batch.run == run && batch.count > 0)
+        self.batch_of(run).is_some_and(|batch| batch.count > 0)
     }
 
     /// Whether this turn has decided something for the session that is not on its way yet.
@@ -262,8 +280,9 @@ impl Outbox {
 
     /// Throws everything away. Callers that wait, and what they were to hear.
     pub(crate) fn abandon(&mut self) -> Vec<(ReplyId, Answer)> {
+        let batches = self.take_batches();
         let pending = self.pending.drain(..).flat_map(|pending| pending.deferred);
-        let batches = self.batches.drain(..).flat_map(|batch| batch.deferred);
+        let batches = batches.into_iter().flat_map(|batch| batch.deferred);
         pending.chain(batches).filter_map(Deferred::into_reply).collect()
     }
 
@@ -274,15 +293,17 @@ impl Outbox {
             thrown.streams.insert(pending.run);
             thrown.deferred.extend(pending.deferred.into_iter().map(|deferred| (pending.run, deferred)));
         }
-        for batch in std::mem::take(&mut self.batches) {
+        let mut kept = Vec::new();
+        for batch in self.take_batches() {
             if batch.count == 0 && batch.session.is_none() && !thrown.streams.contains(&batch.run) {
-                self.batches.push(batch);
+                kept.push(batch);
                 continue;
             }
             thrown.streams.insert(batch.run);
             thrown.sessions.extend(batch.session.map(|session| session.stream));
             thrown.deferred.extend(batch.deferred.into_iter().map(|deferred| (batch.run, deferred)));
         }
+        self.put_batches(kept);
         thrown
     }
 

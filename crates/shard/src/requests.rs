@@ -135,7 +135,7 @@ impl Shard {
         agents.into_iter().filter(|(agent, _)| absent.contains(*agent)).map(|(_, task)| task).collect()
     }
 
-    fn overloaded(&self) -> bool {
+    pub(crate) fn overloaded(&self) -> bool {
         self.outbox.len() + self.resting.wanted() >= self.config.max_pending_appends
     }
 

@@ -15,12 +15,14 @@ pub struct PlanLimits {
     pub max_waves: usize,
     /// Commands, and resources likewise.
     pub max_names: usize,
+    /// Plans within plans.
+    pub max_depth: usize,
 }
 
 impl Default for PlanLimits {
     fn default() -> Self {
         // 50,000 tasks are the largest run that is tested; waves and names are few in any plan that people read.
-        Self { max_tasks: 50_000, max_waves: 1_000, max_names: 1_000 }
+        Self { max_tasks: 50_000, max_waves: 1_000, max_names: 1_000, max_depth: 8 }
     }
 }
 

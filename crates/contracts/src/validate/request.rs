@@ -50,7 +50,18 @@ pub(super) fn child(
     let path = &path.key("run");
     labels_of_others(&run.labels, path, violations);
     match &run.work {
-        Some(Child::Plan(plan)) => plan::check(plan, limits, &path.key("plan"), violations),
+        Some(Child::Plan(plan)) => match limits.max_depth.checked_sub(1) {
+            Some(max_depth) => {
+                let limits = PlanLimits { max_depth, ..*limits };
+                plan::check(plan, &limits, &path.key("plan"), violations);
+            }
+            // An event that is nested deeper than its decoder reads would make the whole log unreadable.
+            None => violations.push(
+                &path.key("plan"),
+                "depth",
+                "plans are nested too deep; at most 8 in one another",
+            ),
+        },
         Some(Child::Ask(ask)) => {
             let path = &path.key("ask");
             if ask.text.is_empty() && task.input.is_some() {

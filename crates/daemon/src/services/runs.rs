@@ -145,6 +145,10 @@ impl Runs {
                 "1 to 256 bytes; choose a new one for each request",
             ));
         }
+        if request_id.starts_with("capataz.") {
+            let message = "request ids that begin with `capataz.` are the daemon's own";
+            return Err(status::invalid_field("request_id", "reserved", message));
+        }
         match self.runtime.command(run, if_seq, input).await {
             Ok(CommandReply::Done { seq, deadline_ms, activation }) => Ok((seq, deadline_ms, activation)),
             Ok(answer @ CommandReply::NotActive { .. }) => {

@@ -4,7 +4,7 @@ use capataz_contracts::v1::child_run::Work as Child;
 use capataz_contracts::v1::start_run_request::Work as Asked;
 use capataz_contracts::validate::{self, PlanLimits};
 use capataz_contracts::{Violation, canonical, v1};
-use capataz_engine::{BROWSER_AGENT, MAX_DEPTH, Plan, RunState, StartRun, Work};
+use capataz_engine::{BROWSER_AGENT, MAX_DEPTH, MAX_PLAN_BYTES, Plan, RunState, StartRun, Work};
 use capataz_hosts::browsers::Browsers;
 use capataz_shard::{StartRequest, place, run_id, session_stream};
 use capataz_store::{IdempotencyKey, RunId};
@@ -15,8 +15,6 @@ use super::executor;
 use crate::specs::Specs;
 use crate::status;
 
-/// Bytes of an accepted plan: its event has to fit into one message.
-const MAX_PLAN_BYTES: usize = 3 * 1024 * 1024;
 /// Violations of policies in one answer, beside those of the structure.
 const MAX_POLICY_VIOLATIONS: usize = 100;
 

@@ -5,10 +5,12 @@
 //! is asked for, again and again ([`Effect::Child`]); what comes after that, or from the child of another attempt, is
 //! outdated.
 
-use capataz_contracts::json;
 use capataz_contracts::v1::{self, event::Body};
+use capataz_contracts::{json, validate};
 use capataz_policy::aggregation::ResultStatus;
 use capataz_policy::codes;
+
+use prost::Message;
 
 use super::lease::milliseconds;
 use super::start::text_of;
@@ -22,6 +24,9 @@ use crate::planted::{self, Fault};
 
 /// How many ancestors a run may have.
 pub const MAX_DEPTH: u32 = 64;
+
+/// Bytes of a plan: its first event has to fit into one message.
+pub const MAX_PLAN_BYTES: usize = 3 * 1024 * 1024;
 
 /// A child that its parent's log names, and of whose end that log does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,18 +103,38 @@ fn impossible(turn: &Turn<'_>, task: TaskRef) -> Result<Option<v1::Error>, Refus
         let message = format!("a run has at most {MAX_DEPTH} ancestors");
         return Ok(Some(codes::error(codes::CHILD_TOO_DEEP, message)));
     }
-    let Some(ask) = turn.declared(task)?.child.as_ref().and_then(|child| child.ask()) else {
-        return Ok(None);
-    };
+    let child = turn.declared(task)?.child.as_deref();
+    let input = turn.state.activity(task).and_then(|activity| activity.input.as_ref());
+    let input = input.or(turn.declared(task)?.input.as_ref());
+    if let Some((plan, input)) = child.and_then(|child| child.plan()).zip(input) {
+        let inherits = |wave: &v1::Wave| wave.tasks.iter().filter(|task| task.input.is_none()).count();
+        let bytes = plan
+            .waves
+            .first()
+            .map_or(0, inherits)
+            .saturating_mul(input.encoded_len())
+            .saturating_add(plan.encoded_len());
+        if bytes > MAX_PLAN_BYTES {
+            let message =
+                format!("with this input the run's plan has {bytes} bytes; at most {MAX_PLAN_BYTES}");
+            return Ok(Some(codes::error(codes::INPUT_UNRESOLVED, message)));
+        }
+    }
+    let Some(ask) = child.and_then(|child| child.ask()) else { return Ok(None) };
     if let Some(session) = ask.session.as_ref().filter(|session| lineage.sessions.contains(session)) {
         let message = format!("an ancestor has its turn in session {session:?}, and waits for this run");
         return Ok(Some(codes::error(codes::SESSION_HELD, message)));
     }
-    let text = turn.state.activity(task).and_then(|activity| activity.input.as_ref());
-    let text = text.or(turn.declared(task)?.input.as_ref());
-    if ask.text.is_empty() && text.and_then(text_of).is_none() {
-        let message = "the input is no text, and an ask needs one".to_owned();
-        return Ok(Some(codes::error(codes::INPUT_UNRESOLVED, message)));
+    if ask.text.is_empty() {
+        let Some(text) = input.and_then(text_of) else {
+            let message = "the input is no text, and an ask needs one".to_owned();
+            return Ok(Some(codes::error(codes::INPUT_UNRESOLVED, message)));
+        };
+        let asked = v1::Ask { text, ..v1::Ask::default() };
+        if let Some(violation) = validate::ask(&asked).first() {
+            let message = format!("as the text of an ask: {}", violation.message);
+            return Ok(Some(codes::error(codes::INPUT_UNRESOLVED, message)));
+        }
     }
     Ok(None)
 }
@@ -266,7 +291,7 @@ impl RunState {
     pub fn lineage_of_children(&self) -> v1::Lineage {
         let mut lineage = self.lineage.clone();
         lineage.depth = lineage.depth.saturating_add(1);
-        lineage.sessions.extend(self.session().map(str::to_owned));
+        lineage.sessions.extend(self.session().filter(|_| !self.is_finished()).map(str::to_owned));
         lineage
     }
 
@@ -286,12 +311,18 @@ impl RunState {
             text = print(&self.result(0)?);
         }
         let output = (text.len() <= max_output).then(|| json_payload(text));
-        Some(ChildNews::Ended { outcome: Some(whole.outcome()), error: whole.error, output })
+        let named = whole.tasks.iter().filter_map(|task| match &task.output.as_ref()?.data {
+            Some(v1::payload::Data::Blob(blob)) => Some(blob.clone()),
+            _ => None,
+        });
+        let blobs = named.collect();
+        Some(ChildNews::Ended { outcome: Some(whole.outcome()), error: whole.error, output, blobs })
     }
 }
 
 /// What the parent of a run hears that cannot be worked on, or could not be started.
 #[must_use]
 pub fn never_ends(code: &'static str, message: String) -> ChildNews {
-    ChildNews::Ended { outcome: None, error: Some(codes::error(code, message)), output: None }
+    let error = Some(codes::error(code, message));
+    ChildNews::Ended { outcome: None, error, output: None, blobs: Vec::new() }
 }

@@ -30,7 +30,7 @@ use crate::input::Input;
 use crate::machine::Command;
 use turn::Turn;
 
-pub use child::{MAX_DEPTH, WantedChild, never_ends};
+pub use child::{MAX_DEPTH, MAX_PLAN_BYTES, WantedChild, never_ends};
 pub use lease::mark_of;
 pub(crate) use settle::Ending;
 pub use start::{Needs, StartRun, Work, start};

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::BytesMut;
 use capataz_contracts::browser::BROWSER_AGENT;
-use capataz_contracts::json;
 use capataz_contracts::v1::child_run::Work as Child;
 use capataz_contracts::v1::{self, event::Body, run_accepted::Work as Accepted};
+use capataz_contracts::{json, reference};
 
 use super::turn::{Turn, encode};
 use super::{Decision, Refusal, advance};
@@ -43,9 +43,11 @@ impl Work {
     pub(super) fn of_child(run: v1::ChildRun, run_id: &str, input: Option<&v1::Payload>) -> Option<Self> {
         Some(match run.work? {
             Child::Plan(mut plan) => {
+                // What is in it has been resolved: nothing of it is a reference of the child's.
+                let input = input.map(literally);
                 let first = plan.waves.first_mut().into_iter().flat_map(|wave| &mut wave.tasks);
                 for task in first.filter(|task| task.input.is_none()) {
-                    task.input = input.cloned();
+                    task.input.clone_from(&input);
                 }
                 Self::Plan(plan)
             }
@@ -74,6 +76,22 @@ impl Work {
             Self::Script(_) => needs.add_browser(),
         }
         needs
+    }
+}
+
+/// The input as a template that gives this same input.
+fn literally(input: &v1::Payload) -> v1::Payload {
+    let Some(v1::payload::Data::Inline(bytes)) =
+        input.data.as_ref().filter(|_| json::is_json(&input.media_type))
+    else {
+        return input.clone();
+    };
+    match serde_json::from_slice(bytes) {
+        Ok(value) => v1::Payload {
+            data: Some(v1::payload::Data::Inline(reference::escaped(value).to_string().into())),
+            ..input.clone()
+        },
+        Err(_) => input.clone(),
     }
 }
 

@@ -182,7 +182,12 @@ pub fn log_of_runs(seed: u64, before: &Log, decisions: usize) -> Log {
 }
 
 fn ended(outcome: v1::RunOutcome, error: Option<v1::Error>) -> ChildNews {
-    ChildNews::Ended { outcome: Some(outcome), error, output: Some(json("{\"run\":\"result\"}")) }
+    ChildNews::Ended {
+        outcome: Some(outcome),
+        error,
+        output: Some(json("{\"run\":\"result\"}")),
+        blobs: Vec::new(),
+    }
 }
 
 /// The answer that a task is done, and what it gave back, by somebody who has seen this revision of the question.

@@ -27,6 +27,7 @@ fn ended(outcome: v1::RunOutcome) -> ChildNews {
         outcome: Some(outcome),
         error: failed.then(|| failure("NETWORK_ERROR")),
         output: Some(json("{\"outcome\":1}")),
+        blobs: Vec::new(),
     }
 }
 
