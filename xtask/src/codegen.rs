@@ -72,6 +72,7 @@ fn generate(root: &Path) -> Result<BTreeMap<String, Vec<u8>>, Box<dyn std::error
         // Large, and absent from most of the messages that travel through futures.
         .boxed(".capataz.v1.StartRunRequest.work.script")
         .boxed(".capataz.v1.RunResult.work.script")
+        .boxed(".capataz.v1.Task.run")
         .emit_rerun_if_changed(false);
     for message in HAND_WRITTEN {
         builder = builder.extern_path(format!(".capataz.v1.{message}"), format!("crate::wire::{message}"));

@@ -92,6 +92,10 @@ impl Shard {
         let worker = state.and_then(|state| state.binding()).map(|bound| bound.worker);
         let away = worker.is_some_and(|worker| !self.browsers.is_present(worker));
         let is_news = self.browsers.bind(run, worker);
+        if is_news {
+            // What waits, waits for another worker now.
+            self.queues.say_run(run);
+        }
         if !away {
             if is_news {
                 self.timers.cancel(Timer::Browser(run));
@@ -137,8 +141,12 @@ impl Shard {
                 self.lose_browser(run, worker, v1::BrowserLossReason::Restarted);
             }
         }
-        let Has::Of(runs) = has else { return };
-        for run in runs.iter().copied() {
+        let runs: Vec<RunId> = match has {
+            Has::Of(runs) => runs.iter().copied().collect(),
+            // It never left: what it was to hear may have been lost with the session.
+            Has::AllBut(_) => self.browsers.runs_of(worker),
+        };
+        for run in runs {
             if self.is_put_away(run) {
                 self.say_keep(connection, run);
             }
@@ -163,8 +171,8 @@ impl Shard {
                 let kept = slot.state.binding().is_some_and(|bound| !bound.is_live);
                 kept && !self.leases.has(run)
             }
-            // A run with an open browser does not rest.
-            None => self.rests(run),
+            // A run with an open browser does not rest, but for one that could not be read.
+            None => self.rests(run) && !self.resting.is_unread(run),
         }
     }
 

@@ -227,6 +227,8 @@ impl Shard {
         }
         self.mode = Mode::Recovering;
         self.failed = true;
+        // What the crew says in the rest of this turn is kept.
+        self.restart.get_or_insert_default();
     }
 
     /// Throws all work away and tells everybody who waits.
@@ -234,6 +236,7 @@ impl Shard {
         self.mode = Mode::Recovering;
         self.failed = false;
         self.restart = None;
+        self.broken.clear();
         for reply in self.outbox.abandon() {
             self.decline(Some(reply), &Declined::Unavailable);
         }

@@ -82,6 +82,13 @@ impl Queues {
         std::mem::take(&mut self.changed)
     }
 
+    /// What the crew knows of the run's tasks is not so any more.
+    pub(crate) fn say_run(&mut self, run: RunId) {
+        let first = (run, Arc::from(""));
+        let keys = self.waiting.range(first..).map(|(key, _)| key).take_while(|(of, _)| *of == run);
+        self.changed.extend(keys.cloned());
+    }
+
     /// The crew knows nothing any more.
     pub(crate) fn say_all(&mut self) {
         self.changed = self.waiting.keys().cloned().collect();

@@ -230,6 +230,8 @@ impl Shard {
                 if let Some(reply) = origin.caller() {
                     self.reply(reply, Answer::Command(Err(Declined::Unavailable)));
                 }
+                // Its state has what the log does not have, though nothing of it is in flight.
+                self.broken.insert(run);
                 self.commit_failed();
             }
             Err(refusal) => {

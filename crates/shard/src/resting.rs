@@ -127,6 +127,11 @@ impl Resting {
         self.runs.contains_key(&run)
     }
 
+    /// Whether the run could not be read, so that nobody knows what of it is in work.
+    pub(crate) fn is_unread(&self, run: RunId) -> bool {
+        self.runs.get(&run).is_some_and(|rested| rested.is_unread)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.runs.len()
     }

@@ -271,6 +271,8 @@ pub struct Shard {
     pub(crate) outbox: Outbox,
     /// Streams whose newest appends did not fit the log, for which the shard was read again.
     pub(crate) conflicts: BTreeSet<RunId>,
+    /// Runs whose states in memory are worth nothing: they are read again with what is touched.
+    pub(crate) broken: BTreeSet<RunId>,
     /// The engine.
     pub(crate) decide: Decide,
     /// This end of what joins the shard and the crew.
@@ -314,6 +316,7 @@ impl Shard {
             history: History::default(),
             outbox: Outbox::default(),
             conflicts: BTreeSet::new(),
+            broken: BTreeSet::new(),
             decide: engine::decide,
             link: End::default(),
             failed: false,

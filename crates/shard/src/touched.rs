@@ -79,6 +79,7 @@ impl Shard {
         let thrown = self.outbox.throw();
         let (sessions, runs) = thrown.streams.into_iter().partition(|stream| self.sessions.contains(*stream));
         let mut touched = Touched { runs, sessions };
+        touched.runs.append(&mut self.broken);
         touched.sessions.extend(thrown.sessions);
         touched.sessions.extend(self.sessions.begin_again());
         self.finds.clear();
@@ -159,7 +160,9 @@ impl Shard {
         let Restart { mut seats, unassigned, heard, mut kept, link_is_broken } = restart;
         self.mode = Mode::Running;
         self.history = recovered.history;
-        if link_is_broken {
+        // What a run that could not be read has at workers nobody knows before it is read: they come back and say it.
+        let unknown = |run: &RunId| seats.get(run).is_some_and(|seats| !seats.is_empty());
+        if link_is_broken || recovered.unread.iter().any(unknown) {
             seats.clear();
             self.open();
         }

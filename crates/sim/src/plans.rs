@@ -170,7 +170,7 @@ fn task(
     (wave, index): (usize, usize),
     earlier: &[String],
 ) -> v1::Task {
-    let run = (depth < 2 && rng.percent(12)).then(|| child(rng, scenario, depth));
+    let run = (depth < 2 && rng.percent(12)).then(|| Box::new(child(rng, scenario, depth)));
     let agent =
         if rng.per_mille(5) { "agent-unknown".to_owned() } else { agent_name(rng.below(scenario.agents)) };
     let effect = if rng.percent(20) { v1::Effect::AtMostOnce } else { v1::Effect::AtLeastOnce };

@@ -3335,8 +3335,8 @@ pub struct Task {
     #[prost(enumeration = "Severity", optional, tag = "8")]
     pub severity: ::core::option::Option<i32>,
     /// The run that the task is, instead of an agent's work.
-    #[prost(message, optional, tag = "9")]
-    pub run: ::core::option::Option<ChildRun>,
+    #[prost(message, optional, boxed, tag = "9")]
+    pub run: ::core::option::Option<::prost::alloc::boxed::Box<ChildRun>>,
 }
 /// A run that is the task of another one, its parent. It is created when the task begins, holds no slot of any worker while
 /// the parent waits, and its result (RunResult, as JSON) is the task's output.

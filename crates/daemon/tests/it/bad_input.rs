@@ -247,6 +247,8 @@ async fn requests_about_what_is_not_there_say_so() {
         request_id: "a".to_owned(),
         ..Default::default()
     };
+    let refused = runs.pause_run(pause(&run, "capataz.parent.cancel", None)).await.unwrap_err();
+    assert_eq!(paths_of(&refused), ["request_id"], "of the daemon's own");
     assert_eq!(code_of(&runs.resolve(resolve).await.unwrap_err()), "QUESTION_NOT_FOUND");
     worker.complete(&assigned.lease, json(serde_json::json!(1))).await;
     harness.wait(&run).await;

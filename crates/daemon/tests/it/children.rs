@@ -269,6 +269,17 @@ async fn what_is_wrong_with_a_run_among_tasks_is_told_with_its_path() {
     ] {
         assert!(paths.iter().any(|known| known == path), "{path} is not in {paths:#?}");
     }
+    let mut nested = one_wave(&["inner"]);
+    for _ in 0..9 {
+        let mut outer = one_wave(&[""]);
+        outer.waves[0].tasks[0].name = "n".to_owned();
+        let work = Some(v1::child_run::Work::Plan(nested));
+        outer.waves[0].tasks[0].run = Some(Box::new(v1::ChildRun { work, ..Default::default() }));
+        nested = outer;
+    }
+    let refused = harness.try_start(nested).await.unwrap_err();
+    let deepest = format!("plan{}", ".waves[0].tasks[0].run.plan".repeat(9));
+    assert_eq!(crate::support::paths_of(&refused), [deepest]);
     let unknown = plan(&PARENT.replace("\"inner\"", "\"nobody\""));
     assert_eq!(code_of(&harness.try_start(unknown).await.unwrap_err()), "AGENT_NOT_FOUND");
     assert_eq!(harness.run_count().await, 0);

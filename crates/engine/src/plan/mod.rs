@@ -215,7 +215,7 @@ impl Task {
             agent: task.agent,
             input: task.input,
             critical: task.critical,
-            child: task.run.map(Box::new),
+            child: task.run,
             timeouts,
             retry,
         })
@@ -232,7 +232,7 @@ impl Task {
             timeouts: self.timeouts.as_ref().map(TimeoutPolicy::to_proto),
             retry: self.retry.as_ref().map(RetryPolicy::to_proto),
             severity: self.severity.map(|severity| severity.to_proto().into()),
-            run: self.child.as_deref().cloned(),
+            run: self.child.clone(),
         }
     }
 }

@@ -163,7 +163,7 @@ pub fn log_of_runs(seed: u64, before: &Log, decisions: usize) -> Log {
         let inner = v1::Plan { name: "child".to_owned(), waves: vec![inner], ..v1::Plan::default() };
         let work = Some(v1::child_run::Work::Plan(inner));
         let run = v1::ChildRun { work, detached, ..v1::ChildRun::default() };
-        v1::Task { agent: String::new(), run: Some(run), ..task(name) }
+        v1::Task { agent: String::new(), run: Some(Box::new(run)), ..task(name) }
     };
     let tasks = vec![child("again", false), child("goes-on", true), child("stops", false)];
     let wave = v1::Wave { tasks, ..v1::Wave::default() };

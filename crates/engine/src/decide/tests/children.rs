@@ -11,7 +11,8 @@ fn runs(names: &str, edit: impl FnOnce(&mut v1::Task)) -> Bench {
         for task in &mut plan.waves[0].tasks {
             task.agent = String::new();
             let inner = super::plan("continue_all: x");
-            task.run = Some(v1::ChildRun { work: Some(Child::Plan(inner)), ..v1::ChildRun::default() });
+            task.run =
+                Some(Box::new(v1::ChildRun { work: Some(Child::Plan(inner)), ..v1::ChildRun::default() }));
         }
         edit(&mut plan.waves[0].tasks[0]);
     })
@@ -105,8 +106,10 @@ fn an_ask_without_a_text_has_its_input_as_its_text() {
         let input = json(input);
         runs("a", |task| {
             task.input = Some(input);
-            task.run =
-                Some(v1::ChildRun { work: Some(Child::Ask(v1::Ask::default())), ..Default::default() });
+            task.run = Some(Box::new(v1::ChildRun {
+                work: Some(Child::Ask(v1::Ask::default())),
+                ..Default::default()
+            }));
         })
     };
     let bench = ask("\"how far?\"");
@@ -115,6 +118,33 @@ fn an_ask_without_a_text_has_its_input_as_its_text() {
     assert_eq!((asked.text.as_str(), asked.request_id), ("how far?", Some(bench.child("a"))));
     ask("{\"no\":\"text\"}").expect_failed("a", "INPUT_UNRESOLVED");
     ask("\" \"").expect_failed("a", "INPUT_UNRESOLVED");
+}
+
+#[test]
+fn what_a_child_is_given_stands_for_itself() {
+    let bench = runs("a", |task| task.input = Some(json(r#"{"script":"echo $${HOME} $$${x}"}"#)));
+    // What the task is given, after its escapes are undone, is `echo ${HOME} $${x}`; the child's template gives the same.
+    let start = bench.state.child_start("parent", bench.at("a")).unwrap();
+    let Work::Plan(plan) = start.work else { panic!("it is a plan") };
+    assert_eq!(plan.waves[0].tasks[0].input, Some(json(r#"{"script":"echo $${HOME} $$${x}"}"#)));
+}
+
+#[test]
+fn what_a_child_is_given_has_bounds() {
+    let large = format!("\"{}\"", "x".repeat(30 * 1024));
+    let names: Vec<String> = (0..200).map(|index| format!("t{index}")).collect();
+    let bench = runs("a", |task| {
+        let inner = super::plan(&format!("continue_all: {}", names.join(" ")));
+        task.run = Some(Box::new(v1::ChildRun { work: Some(Child::Plan(inner)), ..v1::ChildRun::default() }));
+        task.input = Some(json(&large));
+    });
+    bench.expect_failed("a", "INPUT_UNRESOLVED");
+    let bench = runs("a", |task| {
+        task.run =
+            Some(Box::new(v1::ChildRun { work: Some(Child::Ask(v1::Ask::default())), ..Default::default() }));
+        task.input = Some(json(&large));
+    });
+    bench.expect_failed("a", "INPUT_UNRESOLVED");
 }
 
 #[test]
@@ -205,7 +235,7 @@ fn no_child_begins_while_the_run_is_held() {
         let task = &mut plan.waves[1].tasks[0];
         task.agent = String::new();
         let inner = super::plan("continue_all: x");
-        task.run = Some(v1::ChildRun { work: Some(Child::Plan(inner)), ..v1::ChildRun::default() });
+        task.run = Some(Box::new(v1::ChildRun { work: Some(Child::Plan(inner)), ..v1::ChildRun::default() }));
     });
     let bench = bench.lease("a", "w1").pause().completes("a");
     let bench = bench.expect_kinds(&["task_settled", "wave_finished", "wave_started"]);
@@ -220,7 +250,7 @@ fn a_run_has_at_most_64_ancestors() {
         plan.waves[0].tasks[0].agent = String::new();
         let inner = super::plan("continue_all: x");
         plan.waves[0].tasks[0].run =
-            Some(v1::ChildRun { work: Some(Child::Plan(inner)), ..Default::default() });
+            Some(Box::new(v1::ChildRun { work: Some(Child::Plan(inner)), ..Default::default() }));
         Plan::materialise(&mut plan).unwrap();
         let lineage = Some(v1::Lineage { depth, sessions: Vec::new() });
         let request = StartRun { work: Work::Plan(plan), labels: BTreeMap::new(), parent: None, lineage };
@@ -237,7 +267,8 @@ fn a_child_never_waits_in_a_session_in_which_its_ancestor_has_its_turn() {
     let mut plan = super::plan("a");
     plan.waves[0].tasks[0].agent = String::new();
     let ask = v1::Ask { text: "?".to_owned(), session: Some("talk".to_owned()), ..v1::Ask::default() };
-    plan.waves[0].tasks[0].run = Some(v1::ChildRun { work: Some(Child::Ask(ask)), ..Default::default() });
+    plan.waves[0].tasks[0].run =
+        Some(Box::new(v1::ChildRun { work: Some(Child::Ask(ask)), ..Default::default() }));
     Plan::materialise(&mut plan).unwrap();
     let lineage = Some(v1::Lineage { depth: 1, sessions: vec!["talk".to_owned()] });
     let request = StartRun { work: Work::Plan(plan), labels: BTreeMap::new(), parent: None, lineage };
