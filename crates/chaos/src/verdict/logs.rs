@@ -75,6 +75,14 @@ impl Log {
         tasks.any(|task| task.name == name && task.effect == Some(v1::Effect::AtMostOnce as i32))
     }
 
+    /// Whether the task is a run of its own.
+    pub(crate) fn names_child(&self, wave: u32, task: u32) -> bool {
+        self.bodies().any(|body| match body {
+            Body::ChildNamed(named) => (named.wave, named.task) == (wave, task),
+            _ => false,
+        })
+    }
+
     /// The name of a task of the run.
     pub(crate) fn task_name(&self, wave: u32, task: u32) -> &str {
         let wave = usize::try_from(wave).ok().and_then(|wave| self.view.waves.get(wave));

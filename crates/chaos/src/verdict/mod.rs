@@ -58,6 +58,8 @@ pub(crate) struct Verdict {
     killed_subscribers: u64,
     silenced_workers: u64,
     cut_connections: u64,
+    /// Ends of children that their parents have heard.
+    children: u64,
     sessions: u64,
     /// Asks of sessions that have ended.
     turns: u64,

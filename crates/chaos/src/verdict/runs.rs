@@ -18,10 +18,45 @@ pub(super) fn judge(logs: &BTreeMap<String, Log>, verdict: &mut Verdict) {
         ends(run, log, verdict);
         leases(run, log, verdict);
         outputs(run, log, verdict);
+        children(run, log, logs, verdict);
     }
     for (key, runs) in runs_of_key {
         if runs.len() > 1 {
             verdict.doubled.push(format!("key {key} has the runs {}", runs.join(", ")));
+        }
+    }
+}
+
+/// Each child is named once, is there, and was heard once, as it has ended; a parent ends after its children.
+fn children(run: &str, log: &Log, logs: &BTreeMap<String, Log>, verdict: &mut Verdict) {
+    let mut heard: BTreeMap<&str, Option<u32>> = BTreeMap::new();
+    for event in &log.events {
+        match &event.body {
+            Some(Body::ChildNamed(named)) => {
+                if heard.insert(&named.run_id, Some(0)).is_some() {
+                    verdict.doubled.push(format!("run {run}: child {} is named twice", named.run_id));
+                }
+            }
+            Some(Body::ChildEnded(ended)) => {
+                let times = heard.entry(&ended.run_id).or_default();
+                *times = times.map(|times| times + 1);
+                let child = logs.get(&ended.run_id);
+                if child.is_none_or(|child| child.view.outcome != ended.outcome) {
+                    verdict.wrong.push(format!("run {run}: what it heard of {} is not so", ended.run_id));
+                }
+            }
+            _ => {}
+        }
+    }
+    for (child, times) in heard {
+        match times {
+            Some(1) => verdict.children += 1,
+            Some(0) if !log.is_finished() => {}
+            Some(0) => verdict.lost.push(format!("run {run} has ended, and never heard of child {child}")),
+            Some(times) => {
+                verdict.doubled.push(format!("run {run}: the end of {child} counts {times} times"))
+            }
+            None => verdict.wrong.push(format!("run {run} heard of {child}, which it never named")),
         }
     }
 }

@@ -8,7 +8,7 @@ use capataz_contracts::v1;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{Draft, Occasion, Workload};
+use super::{Draft, KEY_LABEL, Occasion, Workload};
 use crate::Outcome;
 use crate::children::Programs;
 use crate::journal::{Journal, now_us};
@@ -77,7 +77,11 @@ impl Workload for Plans {
                 .collect(),
             ..v1::Wave::default()
         });
-        let waves = waves.collect();
+        let mut waves: Vec<v1::Wave> = waves.collect();
+        if rng.u32(0..100) < 25 {
+            let last = waves.iter_mut().flat_map(|wave| &mut wave.tasks).find(|task| task.name == CHILD);
+            last.into_iter().for_each(|task| *task = child(rng, occasion.key));
+        }
         let policy = v1::AggregationPolicy {
             kind: v1::AggregationKind::ContinueAll as i32,
             ..v1::AggregationPolicy::default()
@@ -96,6 +100,10 @@ impl Workload for Plans {
     }
 
     fn is_own_output(&self, log: &Log, settled: &v1::TaskSettled) -> bool {
+        if log.names_child(settled.wave, settled.task) {
+            let result: Result<serde_json::Value, _> = serde_json::from_slice(verdict::inline(settled));
+            return result.is_ok_and(|result| result["tasks"][0]["output"]["key"] == child_key(log.key()));
+        }
         let output: Result<TaskOutput, _> = serde_json::from_slice(verdict::inline(settled));
         output.is_ok_and(|output| {
             output.key == log.key()
@@ -125,6 +133,31 @@ fn task(rng: &mut fastrand::Rng, key: &str, name: &str, follows: bool, by_proces
         input: Some(v1::Payload { media_type: "application/json".to_owned(), data: Some(inline) }),
         ..v1::Task::default()
     }
+}
+
+/// The task that is a run of its own in some plans.
+const CHILD: &str = "c";
+
+/// The key of a child: a run of its own has a key of its own, so that one that is created twice shows.
+fn child_key(parent: &str) -> String {
+    format!("{parent}/{CHILD}")
+}
+
+fn child(rng: &mut fastrand::Rng, key: &str) -> v1::Task {
+    let key = child_key(key);
+    let inner = v1::Task { effect: None, ..task(rng, &key, CHILD, false, false) };
+    let once = v1::RetryPolicy { max_attempts: Some(1), ..v1::RetryPolicy::default() };
+    let plan = v1::Plan {
+        name: "chaos child".to_owned(),
+        waves: vec![v1::Wave { tasks: vec![inner], ..v1::Wave::default() }],
+        ..v1::Plan::default()
+    };
+    let run = v1::ChildRun {
+        work: Some(v1::child_run::Work::Plan(plan)),
+        labels: [(KEY_LABEL.to_owned(), key)].into(),
+        ..v1::ChildRun::default()
+    };
+    v1::Task { name: CHILD.to_owned(), run: Some(Box::new(run)), retry: Some(once), ..v1::Task::default() }
 }
 
 async fn perform(task: Task, journal: Journal) -> Result<Output, TaskError> {
