@@ -27,7 +27,12 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/limits.md", "every default filled in | {3 MiB} ", "crates", "MAX_PLAN_BYTES"),
     number("docs/limits.md", "tasks in a plan | {50,000} ", "crates", "max_tasks"),
     number("docs/limits.md", "as runs of tasks | {8} ", "crates", "max_depth"),
-    number("docs/plans.md", "A run has at most {64} ancestors", "crates", "MAX_DEPTH"),
+    number(
+        "docs/plans.md",
+        "A run has at most {64} ancestors",
+        "crates/engine/src/decide/child.rs",
+        "MAX_DEPTH",
+    ),
     number("docs/limits.md", "waves in a plan | {1,000} ", "crates", "max_waves"),
     number("docs/limits.md", "commands, resources in a plan | {1,000} each", "crates", "max_names"),
     number("docs/limits.md", "names | {128} characters", "crates", "NAME_MAX"),
