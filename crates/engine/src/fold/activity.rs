@@ -148,6 +148,24 @@ impl Activity {
         }
     }
 
+    /// An attempt is at work. The first one of an activation has a deadline for all of them: how far ahead it lies, and what
+    /// the wall's clock will say then; and how long before it the warning is given.
+    pub(crate) fn begin_attempt(
+        &mut self,
+        at: Moment,
+        attempt: u32,
+        deadline: Option<(i64, i64)>,
+        warn_before: Option<i64>,
+    ) {
+        self.enter(TaskState::Active, at.wall);
+        self.attempt = attempt;
+        self.started.get_or_insert(at);
+        if let Some((ahead, wall)) = deadline {
+            self.deadline = Some(Moment { clock: at.clock.plus(ahead), wall: Wall(wall) });
+            self.warn_before = warn_before;
+        }
+    }
+
     pub(crate) fn lease(&self) -> Option<&Lease> {
         match &self.step {
             Step::Leased(lease) => Some(lease),

@@ -361,13 +361,8 @@ impl RunState {
     fn lease(&mut self, event: v1::TaskLeased, at: Moment) -> Option<()> {
         self.leases_since_load = self.leases_since_load.saturating_add(1);
         self.change(task(event.wave, event.task), |activity| {
-            activity.enter(TaskState::Active, at.wall);
-            activity.attempt = event.attempt;
-            activity.started.get_or_insert(at);
-            if let Some((ahead, wall)) = event.deadline_in_ms.zip(event.deadline_ms) {
-                activity.deadline = Some(Moment { clock: at.clock.plus(ahead), wall: Wall(wall) });
-                activity.warn_before = event.warn_before_ms;
-            }
+            let deadline = event.deadline_in_ms.zip(event.deadline_ms);
+            activity.begin_attempt(at, event.attempt, deadline, event.warn_before_ms);
             activity.step = Step::Leased(Lease {
                 token: event.lease,
                 worker: event.worker,
@@ -382,13 +377,8 @@ impl RunState {
         let task = task(event.wave, event.task);
         let detached = self.plan.task(task)?.child.as_ref()?.detached;
         self.change(task, |activity| {
-            activity.enter(TaskState::Active, at.wall);
-            activity.attempt = event.attempt;
-            activity.started.get_or_insert(at);
-            if let Some((ahead, wall)) = event.deadline_in_ms.zip(event.deadline_ms) {
-                activity.deadline = Some(Moment { clock: at.clock.plus(ahead), wall: Wall(wall) });
-                activity.warn_before = event.warn_before_ms;
-            }
+            let deadline = event.deadline_in_ms.zip(event.deadline_ms);
+            activity.begin_attempt(at, event.attempt, deadline, event.warn_before_ms);
             activity.child = Some(event.run_id.clone());
             activity.step = Step::Child(Child {
                 run_id: event.run_id,
