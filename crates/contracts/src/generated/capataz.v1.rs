@@ -2896,9 +2896,13 @@ pub struct BrowserTask {
     /// Nothing is performed: the host makes the whole error of this, with evidence.
     #[prost(message, optional, tag = "11")]
     pub failure: ::core::option::Option<DecidedFailure>,
-    /// The browser is opened from what was kept of the one before it, on the page that it showed; set for open alone.
+    /// The browser is opened from what was kept of the one before it: cookies and local storage; set for open alone.
     #[prost(bool, tag = "12")]
     pub restore: bool,
+    /// Beside `restore`: the page that was shown is loaded again, because nothing is repeated that may not be. Without it the
+    /// page stays blank.
+    #[prost(bool, tag = "13")]
+    pub show_page: bool,
 }
 /// A failure that the engine has decided, because a limit is reached, or nobody knows what became of an activity. The host
 /// has the page and the evidence, and makes an ExecutorError of it.

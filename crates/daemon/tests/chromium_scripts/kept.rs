@@ -24,6 +24,8 @@ async fn the_browser_of_a_paused_run_is_put_away_and_is_signed_in_on_its_page_wh
         value = "Account"
         "#;
     session.succeeds(sign_in).await;
+    // The page that the form led to would stay away: nobody has said that the form may be sent twice.
+    session.succeeds("kind = \"navigate\"\nurl = \"http://{site}/account\"\nrepeatable = true").await;
 
     let request =
         v1::PauseRunRequest { run_id: run_id.clone(), request_id: "pause".to_owned(), ..Default::default() };

@@ -61,7 +61,8 @@ impl Kept {
         }
     }
 
-    /// Shows the page again that was shown before, where the policy allows it. What becomes of it the next action sees.
+    /// Shows the page again that was shown before, where the policy allows it. The engine has to allow it as well, because
+    /// nothing is known here of what has led to that page. What becomes of it the next action sees.
     pub(super) async fn show(&self, page: &mut ChromiumPage, allowlist: &Allowlist, run: &str) {
         if allowlist.check_url(&self.url).is_err() {
             return;

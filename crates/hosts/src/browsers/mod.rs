@@ -327,7 +327,7 @@ impl Browsers {
             storage_state,
         };
         let (browser, mut page) = ChromiumBrowser::open(opening).await.map_err(|error| chain(&error))?;
-        if let Some(kept) = kept {
+        if let Some(kept) = kept.filter(|_| task.show_page) {
             kept.show(&mut page, policy.allowlist(), run).await;
         }
         let about = Arc::new(About {

@@ -8,6 +8,7 @@ use prost::Message;
 
 use super::limits::Limits;
 use super::state::{OwnBrowser, ScriptState};
+use crate::fold::state::RunState;
 use crate::machine::Step;
 use crate::plan::Plan;
 
@@ -26,6 +27,7 @@ impl ScriptState {
     /// with it.
     pub(super) fn begin(
         &self,
+        run: &RunState,
         activity: BrowserActivity,
         step_index: Option<u32>,
         failure: Option<v1::DecidedFailure>,
@@ -37,6 +39,7 @@ impl ScriptState {
             _ => None,
         };
         let opens = activity == BrowserActivity::Open;
+        let restore = opens && matches!(self.browser, OwnBrowser::Kept { .. });
         let task = v1::BrowserTask {
             activity: activity.into(),
             step_index,
@@ -49,7 +52,8 @@ impl ScriptState {
             interactive: self.script.interactive,
             keep_storage: activity == BrowserActivity::Close && self.error.is_none() && failure.is_none(),
             failure: failure.clone(),
-            restore: opens && matches!(self.browser, OwnBrowser::Kept { .. }),
+            restore,
+            show_page: restore && self.may_show_again(run),
         };
         let effect = match failure {
             // Reporting a decided failure has no effect.

@@ -2,13 +2,16 @@
 //! person. Nothing that was to be done in it is done in another one.
 
 use capataz_contracts::v1::{self, BrowserActivity, event::Body};
+use capataz_policy::aggregation::ResultStatus;
 use capataz_policy::executor::code::BROWSER_LOST;
 use capataz_policy::severity::Severity;
 use serde_json::json;
 
 use super::Next;
+use super::activity::may_repeat;
 use super::state::{BrowserWork, OwnBrowser, ScriptState};
 use crate::fold::activity::End;
+use crate::fold::state::RunState;
 use crate::machine::{Binding, Step};
 
 impl ScriptState {
@@ -73,7 +76,7 @@ impl ScriptState {
 
     /// What begins instead of that which is next, where there is no browser for it: one that was kept is opened again, and
     /// what needs one that is lost fails.
-    pub(super) fn without_browser(&self, next: Next) -> Option<Step> {
+    pub(super) fn without_browser(&self, run: &RunState, next: Next) -> Option<Step> {
         let (activity, step) = match next {
             Next::Act { step } => (BrowserActivity::Action, Some(step)),
             Next::Recover { step } => (BrowserActivity::Recovery, Some(step)),
@@ -96,10 +99,37 @@ impl ScriptState {
             }
             OwnBrowser::Kept { .. } => {
                 let end = u32::try_from(self.script.actions.len()).unwrap_or(u32::MAX);
-                Some(self.begin(BrowserActivity::Open, Some(step.unwrap_or(end)), None))
+                Some(self.begin(run, BrowserActivity::Open, Some(step.unwrap_or(end)), None))
             }
-            OwnBrowser::Lost { .. } => Some(self.begin(activity, step, self.lost_failure())),
+            OwnBrowser::Lost { .. } => Some(self.begin(run, activity, step, self.lost_failure())),
         }
+    }
+
+    /// Returns whether the page that was shown may be loaded again. Its address may stand for whatever was done since a
+    /// navigation named it, as a link or a form does that ends in a GET: nobody is asked before it is loaded, so each of
+    /// these actions has to be one that may be repeated.
+    pub(super) fn may_show_again(&self, run: &RunState) -> bool {
+        for (work, wave) in self.activities.iter().zip(&run.waves).rev() {
+            let Some(task) = wave.tasks.first() else { return false };
+            // What nobody was given has sent nothing to the page.
+            if work.decided || task.attempt == 0 {
+                continue;
+            }
+            let action = match work.activity {
+                BrowserActivity::Action => self.action(work.step),
+                BrowserActivity::Open | BrowserActivity::Close => continue,
+                // A recovery may have gone back to a page of which nothing is known here.
+                BrowserActivity::Recovery | BrowserActivity::Unspecified => None,
+            };
+            let Some(action) = action.filter(|action| may_repeat(action)) else { return false };
+            let succeeded = task.end.as_ref().is_some_and(|end| end.status == ResultStatus::Success);
+            match action.kind() {
+                v1::ActionKind::Navigate if succeeded => return true,
+                v1::ActionKind::Back => return false,
+                _ => {}
+            }
+        }
+        false
     }
 
     /// Returns whether the storage state is to be kept under a name when the script has ended well.

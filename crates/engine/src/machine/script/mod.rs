@@ -107,25 +107,25 @@ impl Kind for ScriptState {
 
     fn next(&self, run: &RunState, _now: Moment) -> Vec<Step> {
         let next = self.what_next(run);
-        if let Some(begun) = self.without_browser(next) {
+        if let Some(begun) = self.without_browser(run, next) {
             return vec![begun];
         }
         let begun = match next {
-            Next::Open => self.begin(BrowserActivity::Open, None, None),
+            Next::Open => self.begin(run, BrowserActivity::Open, None, None),
             Next::Act { step } => {
                 let halt = failure::halt_before(self, step, activity::changes_something(self.action(step)));
-                self.begin(BrowserActivity::Action, Some(step), halt)
+                self.begin(run, BrowserActivity::Action, Some(step), halt)
             }
-            Next::Recover { step } => self.begin(BrowserActivity::Recovery, Some(step), None),
+            Next::Recover { step } => self.begin(run, BrowserActivity::Recovery, Some(step), None),
             Next::Explain => match (self.activities.last(), last_end(run)) {
                 (Some(work), Some(end)) => {
                     let step_index = (work.activity == BrowserActivity::Action).then_some(work.step);
                     let failure = self.lost_failure().unwrap_or_else(|| failure::unexplained(end));
-                    self.begin(work.activity, step_index, Some(failure))
+                    self.begin(run, work.activity, step_index, Some(failure))
                 }
                 _ => Step::Wait,
             },
-            Next::Close => self.begin(BrowserActivity::Close, None, None),
+            Next::Close => self.begin(run, BrowserActivity::Close, None, None),
             Next::Finish => outcome::finish(self, run),
             Next::AwaitProposal | Next::Wait => Step::Wait,
         };

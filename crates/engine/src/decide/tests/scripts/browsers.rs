@@ -198,6 +198,90 @@ fn a_person_lets_an_unknown_action_run_again_in_the_browser_that_was_kept() {
     failed.tells().expect_ended_with("BROWSER_LOST");
 }
 
+/// An action that may be repeated, as its author says.
+fn repeatable(line: &str) -> v1::Action {
+    v1::Action { repeatable: Some(true), ..action(line) }
+}
+
+fn critical(line: &str) -> v1::Action {
+    v1::Action { criticality: Some(v1::Criticality::Critical as i32), ..repeatable(line) }
+}
+
+/// The first `done` of these actions were performed before the browser was put away; whether it comes back on its page.
+#[track_caller]
+fn shows_its_page_again(actions: Vec<v1::Action>, done: usize) -> bool {
+    let script = v1::Script { actions, ..script(&[], v1::ScriptPolicy::default()) };
+    let mut scripted = Scripted::start(script).opens_to_keep();
+    for _ in 0..done {
+        scripted = scripted.acts(Ends("/page"));
+    }
+    let asked = scripted.paused().after(IDLE).expect_put_away().resumed().asked();
+    assert!(asked.restore, "it is opened again");
+    asked.show_page
+}
+
+#[test]
+fn a_page_is_loaded_again_only_where_all_that_has_led_to_it_may_be_repeated() {
+    let go = || repeatable("navigate go");
+    let next = || action("extract next");
+    assert!(shows_its_page_again(vec![go(), next()], 1));
+    assert!(shows_its_page_again(vec![go(), repeatable("click menu"), next()], 2));
+    assert!(shows_its_page_again(vec![action("click pay"), go(), next()], 2), "it was left for this page");
+    // What waits has done nothing yet.
+    assert!(shows_its_page_again(vec![go(), critical("submit pay")], 1));
+
+    assert!(!shows_its_page_again(vec![critical("navigate confirm"), next()], 1));
+    assert!(
+        !shows_its_page_again(vec![action("navigate confirm"), next()], 1),
+        "nobody has said that it may"
+    );
+    assert!(!shows_its_page_again(vec![go(), action("click pay"), next()], 2));
+    assert!(!shows_its_page_again(vec![go(), critical("submit pay"), next()], 2));
+    // The page is still the one that the click has led to.
+    let looked = vec![go(), action("click pay"), action("extract title"), repeatable("click menu"), next()];
+    assert!(!shows_its_page_again(looked, 4));
+    let back = vec![critical("navigate confirm"), go(), repeatable("back back"), next()];
+    assert!(!shows_its_page_again(back, 3), "nobody knows which page that is");
+    assert!(!shows_its_page_again(vec![next()], 0), "nothing was shown");
+}
+
+#[test]
+fn a_page_is_not_loaded_again_where_nobody_knows_what_became_of_an_action() {
+    let asked = |unknown: v1::Action| {
+        let actions = vec![repeatable("navigate go"), unknown, action("click more")];
+        Scripted::start(v1::Script { actions, ..script(&[], v1::ScriptPolicy::default()) })
+            .opens_to_keep()
+            .acts(Ends("/go"))
+            .loses_its_host()
+            .after(IDLE)
+            .expect_put_away()
+    };
+    for answer in ["retry", "succeeded"] {
+        for unknown in [critical("navigate confirm"), action("click send")] {
+            let opens = asked(unknown).answered_with(answer).asked();
+            assert_eq!((opens.restore, opens.show_page), (true, false), "{answer}");
+        }
+    }
+}
+
+#[test]
+fn a_page_is_not_loaded_again_after_a_second_wait_either() {
+    let actions = vec![repeatable("navigate go"), action("click pay"), action("click more")];
+    let kept = || {
+        Scripted::start(v1::Script { actions: actions.clone(), ..script(&[], v1::ScriptPolicy::default()) })
+            .opens_to_keep()
+            .acts(Ends("/go"))
+            .acts(Ends("/paid"))
+            .paused()
+            .after(IDLE)
+            .expect_put_away()
+            .resumed()
+            .expect_opened_again()
+    };
+    let opens = kept().paused().after(IDLE).expect_put_away().resumed().asked();
+    assert_eq!((opens.restore, opens.show_page), (true, false));
+}
+
 #[test]
 fn nothing_is_put_away_while_something_is_at_work_or_the_run_goes_on() {
     let opened =
