@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::ChromiumPage;
 use super::call::{Failure, READ_LIMIT};
 use super::protocol::{Cookies, CreatedTarget, Navigated};
-use super::state::Reached;
+use super::state::{Reached, State};
 use crate::allowlist::Allowlist;
 use crate::page::PageError;
 
@@ -126,22 +126,46 @@ impl ChromiumPage {
             .await
             .map_err(Failure::or_detached)?;
         let visited: BTreeSet<String> = self.shared.read().origins.clone();
-        let mut origins = Vec::new();
-        if !visited.is_empty() {
-            self.shared.change(|state| state.expects_own_tab = true);
-            let created: CreatedTarget = self
-                .command(&browser, "Target.createTarget", json!({ "url": "about:blank" }), READ_LIMIT)
-                .await
-                .map_err(Failure::or_detached)?;
-            let tab = created.target_id;
-            self.shared.change(|state| state.storage_tab = Some(tab.clone()));
-            for origin in visited {
-                origins.extend(self.read_origin(&tab, origin).await?);
-            }
-            super::tabs::close(&self.connection, &tab);
-        }
+        let mut origins = if visited.is_empty() { Vec::new() } else { self.read_origins(visited).await? };
         origins.extend(aside.origins.iter().cloned());
         Ok(StorageState { cookies: cookies.cookies, origins })
+    }
+
+    /// Reads the storage of these origins in a tab of its own, which is gone afterwards, whatever became of the reading: the
+    /// page may be acted on again.
+    async fn read_origins(&self, visited: BTreeSet<String>) -> Result<Vec<OriginStorage>, PageError> {
+        self.shared.change(|state| state.expects_own_tab = true);
+        let created: Result<CreatedTarget, _> = self
+            .command(
+                &self.connection.browser(),
+                "Target.createTarget",
+                json!({ "url": "about:blank" }),
+                READ_LIMIT,
+            )
+            .await;
+        let tab = match created {
+            Ok(created) => created.target_id,
+            Err(failure) => {
+                // The next tab is one that the page opens, and the policy for those holds for it.
+                self.shared.change(|state| state.expects_own_tab = false);
+                return Err(failure.or_detached());
+            }
+        };
+        let own = OwnTab::new(self, tab);
+        let read = self.read_each(&own.tab, visited).await;
+        let tab = own.close();
+        // Actions happen in the last tab, so it is waited for that this is no longer the one.
+        let is_gone = |state: &State| state.tabs.iter().all(|other| other.target != tab).then_some(());
+        let _ = self.shared.find_within(READ_LIMIT, is_gone).await;
+        read
+    }
+
+    async fn read_each(&self, tab: &str, visited: BTreeSet<String>) -> Result<Vec<OriginStorage>, PageError> {
+        let mut origins = Vec::new();
+        for origin in visited {
+            origins.extend(self.read_origin(tab, origin).await?);
+        }
+        Ok(origins)
     }
 
     async fn read_origin(&self, tab: &str, origin: String) -> Result<Option<OriginStorage>, PageError> {
@@ -187,6 +211,35 @@ impl ChromiumPage {
         let state = self.shared.read();
         let lost = || PageError::Lost { reason: "there is no tab".to_owned() };
         state.current().map(|tab| tab.target.clone()).ok_or_else(lost)
+    }
+}
+
+/// The tab that reads storage. It closes with this, also where nobody waits for what is read any more.
+struct OwnTab<'a> {
+    page: &'a ChromiumPage,
+    tab: String,
+}
+
+impl<'a> OwnTab<'a> {
+    fn new(page: &'a ChromiumPage, tab: String) -> Self {
+        page.shared.change(|state| state.storage_tab = Some(tab.clone()));
+        Self { page, tab }
+    }
+
+    /// Begins to close it. Returns which one it was.
+    fn close(self) -> String {
+        self.tab.clone()
+    }
+}
+
+impl Drop for OwnTab<'_> {
+    fn drop(&mut self) {
+        self.page.shared.change(|state| {
+            state.storage_tab = None;
+            // What it may still ask for is not to reach the network either.
+            state.tab_unwanted(self.tab.clone());
+        });
+        super::tabs::close(&self.page.connection, &self.tab);
     }
 }
 

@@ -38,6 +38,18 @@ async fn who_was_signed_in_is_signed_in_again_without_a_request() {
 }
 
 #[tokio::test]
+async fn the_page_goes_on_when_its_storage_was_read() {
+    let server = Server::start(|request| (request.path == "/app").then(|| Answer::html(PAGE))).await;
+    let mut page = open(&[&server]).await;
+    page.go(&server.url("/app")).await.unwrap();
+    page.reads("#said", "|nobody").await;
+    for _ in 0..2 {
+        page.browser.storage_state().await.unwrap();
+        page.reads("#said", "|nobody").await;
+    }
+}
+
+#[tokio::test]
 async fn what_is_stored_is_not_shown_by_mistake() {
     let item = StoredItem { name: "token".to_owned(), value: "hunter2".to_owned() };
     let origins = vec![OriginStorage { origin: "http://h".to_owned(), local_storage: vec![item.clone()] }];

@@ -3,6 +3,7 @@
 //! This is the worker of the agent `capataz.browser`. It decides nothing: it has the executor perform one action at a
 //! time, and says what became of it. Browsers are memory; a daemon that comes back has none, and says that they are lost.
 
+mod away;
 mod config;
 mod evidence;
 mod folders;
@@ -29,6 +30,7 @@ use tokio::sync::{Semaphore, broadcast, mpsc};
 
 use crate::port::{Clock, SecretResolver};
 use crate::serve::Reporter;
+use away::Away;
 pub use config::BrowserConfig;
 use evidence::BlobEvidence;
 use folders::Folders;
@@ -81,6 +83,7 @@ pub struct Browsers {
     states: States,
     /// What is kept of browsers while their runs wait, by the runs.
     kept: States,
+    away: Away,
     /// Runs whose browsers have ended by themselves.
     ends: mpsc::UnboundedSender<String>,
     ended: tokio::sync::Mutex<mpsc::UnboundedReceiver<String>>,
@@ -139,6 +142,7 @@ impl Browsers {
         Ok(Arc::new(Self {
             states: States::new(folders.states(), key.as_deref()),
             kept: kept::states(folders.kept(), key.as_deref())?,
+            away: Away::default(),
             ends,
             ended: tokio::sync::Mutex::new(ended),
             permits: Arc::new(Semaphore::new(config.max_open as usize)),
@@ -185,6 +189,7 @@ impl Browsers {
 
     /// A browser that nobody can reach any more closes.
     fn forget(&self, run: &str) {
+        self.away.over(run);
         if self.handles().remove(run).is_some() {
             self.folders.tidy_downloads(run);
         }
@@ -202,23 +207,6 @@ impl Browsers {
     fn kept_runs(&self) -> Vec<String> {
         let kept = self.kept.list().unwrap_or_default();
         kept.into_iter().map(|state| state.name).collect()
-    }
-
-    /// Closes the run's browser, and keeps its state. Where that cannot be kept, the browser stays open.
-    async fn put_away(&self, run: &str) {
-        let Some(open) = self.handle(run) else { return };
-        match open.put_away().await {
-            // The run may have ended meanwhile, before there was anything to be removed.
-            Some(Ok(())) => {
-                for run in self.ended(vec![run.to_owned()]).await {
-                    self.drop_kept(&run);
-                }
-            }
-            Some(Err(problem)) => {
-                tracing::warn!(%run, %problem, "the browser stays open, because its state cannot be kept");
-            }
-            None => {}
-        }
     }
 
     /// Waits for the next browser that ends by itself.
@@ -252,8 +240,9 @@ impl Browsers {
         self.states.clone()
     }
 
-    /// Removes what is left of runs that are gone, or have ended.
+    /// Removes what is left of runs that are gone, or have ended, and tries again to put away what could not be.
     pub async fn sweep(self: Arc<Self>) {
+        Arc::clone(&self).put_away_again();
         for run in self.ended(self.kept_runs()).await {
             self.drop_kept(&run);
         }
@@ -287,7 +276,8 @@ impl Browsers {
         task: &v1::BrowserTask,
         reporter: &Reporter,
     ) -> Result<v1::BrowserOutcome, String> {
-        // One that is being put away answers when that is done.
+        // One that is being put away is closed then, or else stays open for this.
+        self.away.settled(run).await;
         if let Some(open) = self.handle(run)
             && open.is_open().await
         {
@@ -457,3 +447,6 @@ impl Handle {
         answer.await.ok()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -32,7 +32,7 @@ impl Serve for Browsers {
     }
 
     fn keep_browser(self: Arc<Self>, run: String) {
-        tokio::spawn(async move { self.put_away(&run).await });
+        self.begin_to_put_away(run);
     }
 
     async fn browser_ended(&self) -> String {
