@@ -20,7 +20,9 @@ const PAGE_LIMIT: Duration = Duration::from_secs(30);
 /// The folder of what is kept. Without a key, what an earlier daemon has kept can be read by nobody, and is removed.
 pub(super) fn states(folder: PathBuf, key: Option<&str>) -> Result<States, BrowsersError> {
     if let Some(key) = key {
-        return Ok(States::new(folder, Some(key)));
+        let states = States::new(folder, Some(key));
+        states.remove_drafts().map_err(BrowsersError::Kept)?;
+        return Ok(states);
     }
     match std::fs::remove_dir_all(&folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(BrowsersError::Kept(error)),
@@ -98,8 +100,11 @@ mod tests {
             assert_eq!(Kept::read(&states, "run").await.map(|kept| kept.url), Ok(kept().url));
             assert!(Kept::read(&states, "other").await.is_err());
 
+            let draft = folder.join("run.0190.draft");
+            std::fs::write(&draft, "of a daemon that was killed").expect("a draft");
             let next = super::states(folder, key).expect("the next daemon");
             assert_eq!(Kept::read(&next, "run").await.is_ok(), key.is_some());
+            assert!(!draft.exists(), "nobody would finish it");
         }
     }
 }

@@ -16,6 +16,7 @@ const ENCRYPTED: &[u8] = b"capataz storage state, XChaCha20-Poly1305\n";
 const PLAIN: &[u8] = b"capataz storage state, plain\n";
 const NONCE_BYTES: usize = 24;
 const EXTENSION: &str = "state";
+const DRAFT: &str = "draft";
 /// A state is cookies and texts; one that is larger is not read.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
@@ -96,7 +97,7 @@ impl States {
         let io = |source| StateError::Io { name: name.to_owned(), source };
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder).map_err(io)?;
         let path = self.path(name);
-        let draft = path.with_extension(format!("{}.draft", uuid::Uuid::now_v7()));
+        let draft = path.with_extension(format!("{}.{DRAFT}", uuid::Uuid::now_v7()));
         let written = self.seal(name, state).and_then(|content| {
             let mut file =
                 fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft).map_err(io)?;
@@ -161,6 +162,22 @@ impl States {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// Removes what was begun and never became a state, because its daemon was killed. Nothing may be writing meanwhile.
+    pub(crate) fn remove_drafts(&self) -> io::Result<()> {
+        let entries = match fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        for entry in entries {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == DRAFT) {
+                fs::remove_file(path)?;
+            }
+        }
+        Ok(())
     }
 
     fn path(&self, name: &str) -> PathBuf {
