@@ -33,9 +33,9 @@ fn children(run: &str, log: &Log, logs: &BTreeMap<String, Log>, verdict: &mut Ve
     for event in &log.events {
         match &event.body {
             Some(Body::ChildNamed(named)) => {
-                if heard.insert(&named.run_id, Some(0)).is_some() {
-                    verdict.doubled.push(format!("run {run}: child {} is named twice", named.run_id));
-                }
+                let before = heard.insert(&named.run_id, Some(0));
+                let twice = before.map(|_| format!("run {run}: child {} is named twice", named.run_id));
+                verdict.doubled.extend(twice);
             }
             Some(Body::ChildEnded(ended)) => {
                 let times = heard.entry(&ended.run_id).or_default();
