@@ -363,10 +363,11 @@ impl Turning {
     fn carry_out(&mut self, alone: bool) {
         loop {
             self.load.waiting(self.memory.replies.len());
-            let mut writes = Vec::new();
+            let (mut writes, mut replies) = (Vec::new(), Vec::new());
             let mut outputs = std::mem::take(&mut self.memory.outputs);
             for errand in errands(outputs.drain(..)) {
                 match errand {
+                    Errand::Leave(Output::Reply { reply, answer }) => replies.push((reply, answer)),
                     Errand::Write(work) => {
                         if let Work::Sweep { shard, .. } = &work {
                             let sweeps = self.memory.sweeps.entry(*shard).or_default();
@@ -378,6 +379,10 @@ impl Turning {
                 }
             }
             self.memory.outputs = outputs;
+            // The task that is woken last runs first, on this very thread: a caller waits, a worker that has done does not.
+            for (reply, answer) in replies {
+                self.reply(reply, answer);
+            }
             for work in writes {
                 match work {
                     Work::Append(appends) if alone && self.load.is_none() => {
@@ -399,11 +404,7 @@ impl Turning {
         match output {
             Output::Frame { connection, frame } => self.send_frame(connection, frame),
             Output::Close { connection, reason } => self.close(connection, reason),
-            Output::Reply { reply, answer } => {
-                if let Some(sender) = self.memory.replies.remove(&reply) {
-                    let _ = sender.send(answer);
-                }
-            }
+            Output::Reply { reply, answer } => self.reply(reply, answer),
             Output::Publish { shard, published } => {
                 if let Some(feed) = self.shared.feed(shard) {
                     let newest = published.position;
@@ -439,6 +440,12 @@ impl Turning {
             | Output::Quarantine { .. }
             | Output::PutAgents(_)
             | Output::Restart { .. } => {}
+        }
+    }
+
+    fn reply(&mut self, reply: ReplyId, answer: Answer) {
+        if let Some(sender) = self.memory.replies.remove(&reply) {
+            let _ = sender.send(answer);
         }
     }
 

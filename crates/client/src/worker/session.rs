@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::panic::resume_unwind;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use capataz_contracts::v1::worker_service_client::WorkerServiceClient;
 use capataz_contracts::v1::{self, connect_response::Frame};
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tonic::{Code, Streaming};
 
@@ -52,7 +54,10 @@ pub(super) async fn serve(
     let connector = Connector { leases: Arc::clone(&leases), hello, handlers };
     let stopped = Notify::new();
     let mut stop = pin!(stop);
-    let mut serving = pin!(connector.serve());
+    // A task of its own: where a program waits for the worker in its main function, each frame would otherwise go to that
+    // thread and back. It ends with this future.
+    let mut serving = JoinSet::new();
+    serving.spawn(async move { connector.serve().await });
     let mut too_late = pin!(async {
         stopped.notified().await;
         match drain_timeout {
@@ -63,7 +68,12 @@ pub(super) async fn serve(
     let mut is_stopping = false;
     loop {
         tokio::select! {
-            ended = &mut serving => return ended,
+            ended = serving.join_next() => return match ended {
+                Some(Ok(ended)) => ended,
+                Some(Err(error)) if error.is_panic() => resume_unwind(error.into_panic()),
+                // The runtime shuts down.
+                Some(Err(_)) | None => Ok(()),
+            },
             () = &mut stop, if !is_stopping => {
                 is_stopping = true;
                 if !leases.stop() {
