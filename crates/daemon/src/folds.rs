@@ -1,16 +1,25 @@
-//! Runs that were folded for readers, so that whoever looks at a run again and again reads only what is new.
+//! Runs that were folded for readers, so that whoever looks at a run again and again reads only what is new, and so that
+//! what all readers together hold has a bound.
+//!
+//! Readers of one run wait for one another and share what the first has read. Runs whose states are large are read one at a
+//! time: nobody knows before how large a run is, so that each is begun as a small one and begun anew when it is not.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use capataz_engine::RunState;
+use capataz_runtime::{Busy, Reads};
 use capataz_shard::LoadError;
-use capataz_shard::journal::{go_on, load};
-use capataz_store::{RunId, Store, StoreError};
+use capataz_shard::journal::{go_on, load, load_within};
+use capataz_store::{RunId, Store};
 use dashmap::DashMap;
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 
 /// Bytes of the states that are kept.
 const MAX_BYTES: u64 = 32 * 1024 * 1024;
+/// Bytes of a state up to which runs are read beside one another.
+const SMALL: u64 = 4 * 1024 * 1024;
 
 /// A run as it was read last.
 struct Folded {
@@ -19,55 +28,114 @@ struct Folded {
     used: u64,
 }
 
-/// The runs that were read last, up to a number of bytes.
+/// A run's state, and the right to hold it.
+#[derive(Clone)]
+pub(crate) struct Held {
+    state: Arc<RunState>,
+    /// Of a large one; free when nobody holds the state any more.
+    large: Option<Arc<OwnedSemaphorePermit>>,
+}
+
+impl Held {
+    fn new(state: RunState, large: Option<Arc<OwnedSemaphorePermit>>) -> Self {
+        Self { state: Arc::new(state), large }
+    }
+}
+
+impl Deref for Held {
+    type Target = RunState;
+
+    fn deref(&self) -> &RunState {
+        &self.state
+    }
+}
+
+/// Why a run was not read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unread {
+    #[error(transparent)]
+    Busy(#[from] Busy),
+    #[error(transparent)]
+    Load(#[from] LoadError),
+}
+
+/// What those who read a run just now have in common: what the one before has read.
+type Flight = Mutex<Option<Held>>;
+
+/// The runs that were read last, up to a number of bytes, and those that are being read.
 ///
 /// The log only grows, so that a state is a true prefix for as long as its run is there; whether the run is still there,
-/// the caller asks the store first. Readers of different runs do not wait for one another.
+/// the caller asks the store first. Readers of different runs do not wait for one another, unless they are large.
 pub(crate) struct Folds {
     store: Arc<dyn Store>,
+    reads: Arc<Reads>,
     runs: DashMap<RunId, Folded>,
+    flights: DashMap<RunId, Arc<Flight>>,
+    large: Arc<Semaphore>,
     bytes: AtomicU64,
     uses: AtomicU64,
     max_bytes: u64,
+    small: u64,
 }
 
 impl Folds {
-    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, reads: Arc<Reads>) -> Self {
         Self {
             store,
+            reads,
             runs: DashMap::new(),
+            flights: DashMap::new(),
+            large: Arc::new(Semaphore::new(1)),
             bytes: AtomicU64::new(0),
             uses: AtomicU64::new(0),
             max_bytes: MAX_BYTES,
+            small: SMALL,
         }
     }
 
-    /// The state of a run after its newest durable event. Blocks on I/O.
+    /// The state of a run after its newest durable event.
     ///
     /// # Errors
-    /// The store cannot be read, or the log is damaged.
-    pub(crate) fn get(&self, run: RunId) -> Result<Arc<RunState>, LoadError> {
-        let kept = self.runs.get(&run).map(|folded| Arc::clone(&folded.state));
-        let state = match kept {
-            Some(kept) if self.is_newest(run, &kept)? => kept,
-            Some(kept) => Arc::new(go_on(&*self.store, run, Some(RunState::clone(&kept)))?),
-            None => Arc::new(load(&*self.store, run)?),
-        };
-        self.keep(run, Arc::clone(&state));
-        Ok(state)
+    /// The store cannot be read, the log is damaged, or too many readers wait already.
+    pub(crate) async fn get(&self, run: RunId) -> Result<Held, Unread> {
+        let leaves = Leaves { folds: self, run };
+        let flight = Arc::clone(&self.flights.entry(run).or_default());
+        let mut before = flight.lock().await;
+        let kept = before.take().or_else(|| self.kept(run));
+        let held = self.read(run, kept).await?;
+        self.keep(run, &held.state);
+        *before = Some(held.clone());
+        drop(before);
+        drop(flight);
+        drop(leaves);
+        Ok(held)
     }
 
-    fn is_newest(&self, run: RunId, state: &RunState) -> Result<bool, StoreError> {
-        Ok(self.store.read_run(run, state.seq(), 1, 1)?.is_empty())
+    fn kept(&self, run: RunId) -> Option<Held> {
+        self.runs.get(&run).map(|folded| Held { state: Arc::clone(&folded.state), large: None })
     }
 
-    fn keep(&self, run: RunId, state: Arc<RunState>) {
+    async fn read(&self, run: RunId, kept: Option<Held>) -> Result<Held, Unread> {
+        let (store, small) = (Arc::clone(&self.store), self.small);
+        if let Some(held) = self.reads.answer(move || read_on(&*store, run, kept, small)).await?? {
+            return Ok(held);
+        }
+        let permit = Arc::clone(&self.large).acquire_owned().await.map_err(|_| Busy::Lost)?;
+        let store = Arc::clone(&self.store);
+        // The permit goes with the read, which goes on where nobody waits for it any more.
+        let held = self
+            .reads
+            .answer(move || load(&*store, run).map(|state| Held::new(state, Some(Arc::new(permit)))));
+        Ok(held.await??)
+    }
+
+    fn keep(&self, run: RunId, state: &Arc<RunState>) {
         let bytes = state.bytes();
-        if bytes > self.max_bytes / 2 {
+        if bytes > self.small.min(self.max_bytes / 2) {
             return self.forget(run);
         }
         let used = self.uses.fetch_add(1, Ordering::Relaxed);
-        let before = self.runs.insert(run, Folded { state, used });
+        let before = self.runs.insert(run, Folded { state: Arc::clone(state), used });
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         if let Some(before) = before {
             self.bytes.fetch_sub(before.state.bytes(), Ordering::Relaxed);
@@ -93,6 +161,33 @@ impl Folds {
             }
             self.forget(run);
         }
+    }
+}
+
+/// Reads a run, from what was kept of it on; `None` where it is large and nobody has the right to hold it yet.
+fn read_on(store: &dyn Store, run: RunId, kept: Option<Held>, small: u64) -> Result<Option<Held>, LoadError> {
+    let from = match kept {
+        Some(kept) if store.read_run(run, kept.seq(), 1, 1)?.is_empty() => return Ok(Some(kept)),
+        kept => kept,
+    };
+    let (state, large) = from.map(|Held { state, large }| (state, large)).unzip();
+    let state = state.map(Arc::unwrap_or_clone);
+    let state = match large.flatten() {
+        Some(large) => return go_on(store, run, state).map(|state| Some(Held::new(state, Some(large)))),
+        None => load_within(store, run, state, small)?,
+    };
+    Ok(state.map(|state| Held::new(state, None)))
+}
+
+/// The last of those who read a run together takes along what they had in common, also where it gives up.
+struct Leaves<'a> {
+    folds: &'a Folds,
+    run: RunId,
+}
+
+impl Drop for Leaves<'_> {
+    fn drop(&mut self) {
+        self.folds.flights.remove_if(&self.run, |_, flight| Arc::strong_count(flight) == 1);
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use capataz_contracts::{Violation, v1};
 use capataz_engine::Refusal;
 use capataz_policy::codes;
+use capataz_runtime::Busy;
 use capataz_shard::{CommandReply, Damage, Declined, LoadError, StartReply, TransitionReply};
 use capataz_store::StoreError;
 
@@ -102,6 +103,17 @@ fn overloaded(retry_after_ms: i64) -> Status {
         HashMap::new(),
     )
 }
+
+/// Why nothing was read.
+pub(crate) fn busy(busy: Busy) -> Status {
+    match busy {
+        Busy::Overloaded => overloaded(READ_AGAIN_MS),
+        Busy::Lost => unavailable(),
+    }
+}
+
+/// What a reader for whom there is no place is asked to wait, in milliseconds.
+const READ_AGAIN_MS: i64 = 250;
 
 pub(crate) fn store(error: &StoreError) -> Status {
     match error {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use capataz_contracts::v1;
+use prost::Message;
 
 use crate::fold::state::Timestamp;
 use crate::query::QueryId;
@@ -126,6 +127,18 @@ pub enum Input {
     LimitExceeded {
         limit: u64,
     },
+}
+
+impl Input {
+    /// The bytes of what a user has sent, where there may be many.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Resolve { answer, .. } => answer.value.as_ref().map_or(0, Message::encoded_len),
+            Self::Propose { action, .. } => action.encoded_len(),
+            _ => 0,
+        }
+    }
 }
 
 /// What a person answers to a question.

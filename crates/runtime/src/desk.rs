@@ -11,7 +11,8 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::turning::{Message, Turning};
 
@@ -47,56 +48,144 @@ impl Load {
     }
 }
 
+/// Bytes of messages that may wait in the inbox together. A message that is larger waits until it is alone.
+const ROOM: usize = 64 * 1024 * 1024;
+/// What room is counted in, in bytes. Of messages below it there are no more than the inbox has places.
+const UNIT: usize = 4 * 1024;
+/// Frames of one worker that may wait in the inbox, so that one which floods it delays its own frames.
+const OF_ONE: usize = 64;
+
+/// A message, and what it takes of the inbox until it is handled.
+pub(crate) struct Queued {
+    pub(crate) message: Message,
+    _room: Option<OwnedSemaphorePermit>,
+    _share: Option<Share>,
+}
+
+/// What a frame takes of its worker's share, and of that of all workers.
+#[derive(Debug)]
+struct Share {
+    _of_one: OwnedSemaphorePermit,
+    _of_all: OwnedSemaphorePermit,
+}
+
 /// Sends messages to the shards' thread, and counts them.
 #[derive(Clone, Debug)]
 pub(crate) struct Inbox {
-    messages: mpsc::Sender<Message>,
+    messages: mpsc::Sender<Queued>,
     load: Load,
+    room: Arc<Semaphore>,
+    /// The places that workers' frames may take. The other half is left to requests.
+    frames: Arc<Semaphore>,
 }
 
 impl Inbox {
-    pub(crate) fn new(messages: mpsc::Sender<Message>, load: Load) -> Self {
-        Self { messages, load }
+    pub(crate) fn new(messages: mpsc::Sender<Queued>, load: Load) -> Self {
+        let frames = Arc::new(Semaphore::new((messages.max_capacity() / 2).max(1)));
+        Self { messages, load, room: Arc::new(Semaphore::new(ROOM / UNIT)), frames }
     }
 
     /// Waits while the inbox is full. Whether the shards' thread is still there.
     pub(crate) async fn send(&self, message: Message) -> bool {
+        self.send_weighed(message, 0, None).await
+    }
+
+    /// Sends a frame of so many bytes in its worker's turn.
+    async fn send_frame(&self, message: Message, bytes: usize, frames: &Frames) -> bool {
+        let Ok(of_one) = Arc::clone(&frames.waiting).acquire_owned().await else { return false };
+        let Ok(of_all) = Arc::clone(&self.frames).acquire_owned().await else { return false };
+        self.send_weighed(message, bytes, Some(Share { _of_one: of_one, _of_all: of_all })).await
+    }
+
+    async fn send_weighed(&self, message: Message, bytes: usize, share: Option<Share>) -> bool {
+        let room = match units(bytes) {
+            0 => None,
+            units => match Arc::clone(&self.room).acquire_many_owned(units).await {
+                Ok(room) => Some(room),
+                Err(_) => return false,
+            },
+        };
         // A place first: a sender that gives up while it waits has counted nothing.
         let Ok(place) = self.messages.reserve().await else { return false };
         self.load.begin();
-        place.send(message);
+        place.send(Queued { message, _room: room, _share: share });
         true
     }
 
     /// # Errors
     /// The inbox is full, or nobody reads it any more; with the message.
     #[expect(clippy::result_large_err, reason = "the message comes back where it was not taken")]
-    pub(crate) fn try_send(&self, message: Message) -> Result<(), mpsc::error::TrySendError<Message>> {
+    pub(crate) fn try_send(&self, message: Message, bytes: usize) -> Result<(), TrySendError<Message>> {
+        let room = match units(bytes) {
+            0 => None,
+            units => match Arc::clone(&self.room).try_acquire_many_owned(units) {
+                Ok(room) => Some(room),
+                Err(_) => return Err(TrySendError::Full(message)),
+            },
+        };
         self.load.begin();
-        let sent = self.messages.try_send(message);
-        if sent.is_err() {
+        let sent = self.messages.try_send(Queued { message, _room: room, _share: None });
+        sent.map_err(|refused| {
             self.load.end(1);
-        }
-        sent
+            match refused {
+                TrySendError::Full(queued) => TrySendError::Full(queued.message),
+                TrySendError::Closed(queued) => TrySendError::Closed(queued.message),
+            }
+        })
     }
 
     /// One that does not keep the shards' thread alive.
     pub(crate) fn downgrade(&self) -> WeakInbox {
-        WeakInbox { messages: self.messages.downgrade(), load: self.load.clone() }
+        WeakInbox {
+            messages: self.messages.downgrade(),
+            load: self.load.clone(),
+            room: Arc::clone(&self.room),
+            frames: Arc::clone(&self.frames),
+        }
+    }
+}
+
+/// What a message of so many bytes takes of the room. What is larger than all of it takes all of it.
+fn units(bytes: usize) -> u32 {
+    u32::try_from((bytes / UNIT).min(ROOM / UNIT)).unwrap_or(u32::MAX)
+}
+
+/// One worker's way into the inbox.
+#[derive(Debug)]
+pub(crate) struct Frames {
+    inbox: Inbox,
+    waiting: Arc<Semaphore>,
+}
+
+impl Frames {
+    pub(crate) fn new(inbox: Inbox) -> Self {
+        Self { inbox, waiting: Arc::new(Semaphore::new(OF_ONE)) }
+    }
+
+    pub(crate) fn inbox(&self) -> &Inbox {
+        &self.inbox
+    }
+
+    /// Waits for the worker's turn. Whether the shards' thread is still there.
+    pub(crate) async fn send(&self, message: Message, bytes: usize) -> bool {
+        self.inbox.send_frame(message, bytes, self).await
     }
 }
 
 /// An inbox that may be gone.
 #[derive(Clone, Debug)]
 pub(crate) struct WeakInbox {
-    messages: mpsc::WeakSender<Message>,
+    messages: mpsc::WeakSender<Queued>,
     load: Load,
+    room: Arc<Semaphore>,
+    frames: Arc<Semaphore>,
 }
 
 impl WeakInbox {
     pub(crate) async fn send(&self, message: Message) {
         if let Some(messages) = self.messages.upgrade() {
-            Inbox { messages, load: self.load.clone() }.send(message).await;
+            let (load, room, frames) = (self.load.clone(), self.room.clone(), self.frames.clone());
+            Inbox { messages, load, room, frames }.send(message).await;
         }
     }
 }
@@ -154,5 +243,72 @@ impl Desk {
             self.sooner.notify_one();
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLACES: usize = 1_000;
+
+    fn inbox() -> (Inbox, mpsc::Receiver<Queued>) {
+        let (sender, receiver) = mpsc::channel(PLACES);
+        (Inbox::new(sender, Load::default()), receiver)
+    }
+
+    /// Whether a frame of the worker finds its place at once.
+    async fn finds_place(worker: &Frames) -> bool {
+        let sent = tokio::task::unconstrained(worker.send(Message::Stop, 100));
+        tokio::select! {
+            biased;
+            sent = sent => sent,
+            () = std::future::ready(()) => false,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_floods_the_inbox_delays_its_own_frames_and_nobody_elses() {
+        let (inbox, mut receiver) = inbox();
+        let (flooding, other) = (Frames::new(inbox.clone()), Frames::new(inbox.clone()));
+        for _ in 0..OF_ONE {
+            assert!(finds_place(&flooding).await);
+        }
+        assert!(!finds_place(&flooding).await);
+        assert!(finds_place(&other).await);
+        assert!(inbox.try_send(Message::Stop, 100).is_ok());
+        drop(receiver.recv().await);
+        assert!(finds_place(&flooding).await, "one of its frames was handled");
+    }
+
+    #[tokio::test]
+    async fn all_workers_together_leave_half_of_the_inbox_to_requests() {
+        let (inbox, _receiver) = inbox();
+        let workers: Vec<Frames> = (0..2 * PLACES / OF_ONE).map(|_| Frames::new(inbox.clone())).collect();
+        let mut sent = 0;
+        for worker in &workers {
+            while finds_place(worker).await {
+                sent += 1;
+            }
+        }
+        assert_eq!(sent, PLACES / 2);
+        let requests = (0..PLACES).take_while(|_| inbox.try_send(Message::Stop, 100).is_ok()).count();
+        assert_eq!(requests, PLACES / 2);
+    }
+
+    #[tokio::test]
+    async fn what_waits_has_a_bound_in_bytes_and_what_is_larger_than_that_waits_alone() {
+        let (inbox, mut receiver) = inbox();
+        assert!(inbox.try_send(Message::Stop, ROOM - UNIT).is_ok());
+        assert!(matches!(inbox.try_send(Message::Stop, 2 * UNIT), Err(TrySendError::Full(Message::Stop))));
+        assert!(inbox.try_send(Message::Stop, UNIT - 1).is_ok(), "small ones are bounded by the places");
+        drop(receiver.recv().await);
+        drop(receiver.recv().await);
+        assert!(inbox.try_send(Message::Stop, 10 * ROOM).is_ok());
+        assert!(inbox.try_send(Message::Stop, UNIT).is_err());
+        let handled = receiver.recv().await;
+        assert!(inbox.try_send(Message::Stop, UNIT).is_err(), "it is being handled");
+        drop(handled);
+        assert!(inbox.try_send(Message::Stop, UNIT).is_ok());
     }
 }

@@ -9,6 +9,7 @@
 
 mod clock;
 mod desk;
+mod reads;
 mod recorder;
 mod runtime;
 mod shared;
@@ -17,6 +18,7 @@ mod turning;
 mod writer;
 
 pub use clock::{Clock, now};
+pub use reads::{Busy, Reads};
 pub use recorder::Trace;
 pub use runtime::{Options, Runtime, StartError, WorkerLink, WorkerSender};
 pub use subscription::{CursorError, Item, Subscription};

@@ -19,7 +19,8 @@ use capataz_store::{Retention, RunId, ShardId, Store, StoreError, Swept};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::clock::{self, Clock, Watch};
-use crate::desk::{Desk, Inbox, Load};
+use crate::desk::{Desk, Frames, Inbox, Load};
+use crate::reads::Reads;
 use crate::recorder::{Recorder, Trace};
 use crate::shared::Shared;
 use crate::turning::{self, Coming, Memory, Message, Turning};
@@ -123,7 +124,7 @@ pub struct WorkerLink {
 #[derive(Debug)]
 pub struct WorkerSender {
     connection: ConnectionId,
-    inbox: Inbox,
+    frames: Frames,
     desk: Arc<Desk>,
 }
 
@@ -137,10 +138,11 @@ impl WorkerLink {
 impl WorkerSender {
     /// Hands over a validated frame; waits while the shards are busy. Whether they are still there.
     pub async fn send(&self, frame: connect_request::Frame) -> bool {
+        let bytes = frame.encoded_len();
         let message = Message::Input(Input::Frame { connection: self.connection, frame });
         match self.desk.take(message) {
             Ok(()) => true,
-            Err(message) => self.inbox.send(message).await,
+            Err(message) => self.frames.send(message, bytes).await,
         }
     }
 }
@@ -149,10 +151,10 @@ impl Drop for WorkerSender {
     fn drop(&mut self) {
         let gone = Message::Input(Input::Disconnected { connection: self.connection });
         // A full inbox must not lose it: the departure is then told by a task of its own.
-        if let Err(mpsc::error::TrySendError::Full(gone)) = self.inbox.try_send(gone)
+        if let Err(mpsc::error::TrySendError::Full(gone)) = self.frames.inbox().try_send(gone, 0)
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            let inbox = self.inbox.clone();
+            let inbox = self.frames.inbox().clone();
             runtime.spawn(async move { inbox.send(gone).await });
         }
     }
@@ -336,9 +338,10 @@ impl Runtime {
     async fn ask(&self, request: Request, run: Option<RunId>) -> Result<Answer, Declined> {
         let reply = ReplyId(self.next_id());
         let (sender, receiver) = oneshot::channel();
+        let bytes = request.bytes();
         let sent = match self.inner.desk.take(Message::Request { reply, request, sender }) {
             Ok(()) => Ok(()),
-            Err(message) => self.inner.inbox.try_send(message),
+            Err(message) => self.inner.inbox.try_send(message, bytes),
         };
         match sent {
             Ok(()) => {}
@@ -358,8 +361,8 @@ impl Runtime {
         let connection = ConnectionId(self.next_id());
         let (sender, frames) = mpsc::channel(self.inner.frames_per_worker + slots.saturating_mul(4));
         let _ = self.inner.inbox.send(Message::Connect { connection, frames: sender }).await;
-        let (inbox, desk) = (self.inner.inbox.clone(), Arc::clone(&self.inner.desk));
-        WorkerLink { frames, sender: WorkerSender { connection, inbox, desk } }
+        let (said, desk) = (Frames::new(self.inner.inbox.clone()), Arc::clone(&self.inner.desk));
+        WorkerLink { frames, sender: WorkerSender { connection, frames: said, desk } }
     }
 
     /// Removes finished runs, keys and blobs of a shard that are over their time.
@@ -388,7 +391,7 @@ impl Runtime {
         let row = self.inner.store.get_run(damage.run).ok().flatten();
         if row.is_some_and(|row| row.quarantine.is_none()) {
             let message = Message::Input(Input::FoundDamaged(damage.clone()));
-            let _ = self.inner.inbox.try_send(message);
+            let _ = self.inner.inbox.try_send(message, 0);
         }
     }
 
@@ -423,6 +426,12 @@ impl Runtime {
                 Ok(_) | Err(_) => return,
             }
         }
+    }
+
+    /// The places of those who read the store.
+    #[must_use]
+    pub fn reads(&self) -> &Arc<Reads> {
+        &self.inner.shared.reads
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -466,7 +475,7 @@ impl Drop for Waiting<'_> {
         if !self.answered
             && let Some(run) = self.run
         {
-            let _ = self.inbox.try_send(Message::Input(Input::Forget { reply: self.reply, run }));
+            let _ = self.inbox.try_send(Message::Input(Input::Forget { reply: self.reply, run }), 0);
         }
     }
 }

@@ -8,6 +8,8 @@ use capataz_shard::feed::Ring;
 use capataz_store::{History, Position, RunId, ShardId};
 use tokio::sync::{broadcast, watch};
 
+use crate::reads::Reads;
+
 /// Scripts that may have ended before their browsers are seen to; beyond them the store is asked.
 const SCRIPTS_BACKLOG: usize = 1_024;
 
@@ -23,6 +25,7 @@ pub(crate) struct Shared {
     pub(crate) scripts_over: broadcast::Sender<Option<RunId>>,
     /// Runs that are in quarantine from now on.
     pub(crate) quarantined: broadcast::Sender<RunId>,
+    pub(crate) reads: Arc<Reads>,
 }
 
 /// One shard's newest events.
@@ -59,6 +62,7 @@ impl Shared {
             fenced: watch::Sender::new(false),
             scripts_over: broadcast::Sender::new(SCRIPTS_BACKLOG),
             quarantined: broadcast::Sender::new(QUARANTINED_BACKLOG),
+            reads: Arc::default(),
         }
     }
 

@@ -9,7 +9,7 @@ use capataz_store::{RunId, ShardId, StoreError};
 use tokio::sync::{broadcast, watch};
 
 use crate::runtime::Runtime;
-use crate::shared::Feed;
+use crate::shared::{Feed, Shared};
 
 /// Why a subscription cannot begin.
 #[derive(Debug, thiserror::Error)]
@@ -60,7 +60,7 @@ impl Subscription {
         // Heard of from here on, and what is so already the caller finds in the store.
         let quarantined = shared.quarantined.subscribe();
         let store = Arc::clone(runtime.store());
-        let bounds = blocking(move || store.bounds(shard)).await.map_err(CursorError::Store)?;
+        let bounds = read(&shared, move || store.bounds(shard)).await.map_err(CursorError::Store)?;
         let run = filter.run;
         let cursor = match cursor {
             None => Cursor::behind(bounds.newest),
@@ -129,7 +129,7 @@ impl Subscription {
             return Ok((step, cursor));
         }
         let store = Arc::clone(self.runtime.store());
-        let (reader, step) = blocking(move || {
+        let (reader, step) = read(self.runtime.shared(), move || {
             let step = reader.read_log(&*store, newest);
             Ok((reader, step))
         })
@@ -165,8 +165,9 @@ async fn next_quarantined(run: Option<RunId>, quarantined: &mut broadcast::Recei
     }
 }
 
-async fn blocking<T: Send + 'static>(
+async fn read<T: Send + 'static>(
+    shared: &Shared,
     read: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {
-    tokio::task::spawn_blocking(read).await.unwrap_or(Err(StoreError::Closed))
+    shared.reads.stream(read).await.unwrap_or(Err(StoreError::Closed))
 }

@@ -13,10 +13,10 @@ use capataz_shard::journal::{self, Errand, Job, Told, Work, errands, take_up_ses
 use capataz_shard::{Answer, Driver, Input, LoadError, Output, ReplyId, Request, Route, Touched, find};
 use capataz_store::{Retention, RunId, ShardId, Store, StoreError, Swept};
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::clock::{Clock, Watch};
-use crate::desk::{Desk, Load, WeakInbox};
+use crate::desk::{Desk, Load, Queued, WeakInbox};
 use crate::recorder::Recorder;
 use crate::shared::Shared;
 use crate::writer::Writer;
@@ -93,7 +93,7 @@ pub(crate) struct Turning {
 /// What comes to the shards' thread.
 pub(crate) struct Coming {
     pub(crate) told: mpsc::UnboundedReceiver<Told>,
-    pub(crate) messages: mpsc::Receiver<Message>,
+    pub(crate) messages: mpsc::Receiver<Queued>,
 }
 
 /// Who waits for what.
@@ -131,10 +131,10 @@ impl Drop for Closing {
 
 /// Takes turns until it is stopped, or nobody can reach it any more, or a turn has panicked.
 async fn take_turns(desk: &Desk, mut coming: Coming) {
-    let Some(()) = desk.lock().map(|turning| turning.begin()) else { return };
+    let Some(room) = desk.lock().map(|turning| turning.begin()) else { return };
     let mut messages = Vec::with_capacity(TURN);
     loop {
-        let Some((wake, now)) = desk.lock().map(|mut turning| turning.sleeps()) else { return };
+        let Some((wake, now, has_room)) = desk.lock().map(|mut turning| turning.sleeps()) else { return };
         let mut news = None;
         let mut woken = false;
         tokio::select! {
@@ -143,12 +143,13 @@ async fn take_turns(desk: &Desk, mut coming: Coming) {
                 Some(told) => news = Some(told),
                 None => return,
             },
-            count = coming.messages.recv_many(&mut messages, TURN) => {
+            count = coming.messages.recv_many(&mut messages, TURN), if has_room => {
                 if count == 0 {
                     return desk.lock().map_or((), |mut turning| turning.stop());
                 }
             }
             () = desk.sooner.notified() => {}
+            () = room.notified(), if !has_room => {}
             () = sleep_until(wake, now) => woken = true,
         }
         let Some(mut turning) = desk.lock() else { return };
@@ -156,7 +157,7 @@ async fn take_turns(desk: &Desk, mut coming: Coming) {
             turning.input(Input::Wake);
         }
         let taken = messages.len();
-        for message in messages.drain(..) {
+        for Queued { message, .. } in messages.drain(..) {
             if matches!(message, Message::Stop) {
                 return turning.stop();
             }
@@ -174,16 +175,19 @@ async fn take_turns(desk: &Desk, mut coming: Coming) {
 }
 
 impl Turning {
-    fn begin(&self) {
+    /// Returns what rings when the writer has room again.
+    fn begin(&self) -> Arc<Notify> {
         for shard in &self.unread {
             self.writer.give(Work::Claim { shard: *shard, touched: None });
         }
+        self.writer.room()
     }
 
-    /// The shards' thread is about to sleep: until when, and what time it is.
-    fn sleeps(&mut self) -> (Option<Mono>, Mono) {
+    /// The shards' thread is about to sleep: until when, what time it is, and whether it takes messages meanwhile. While the
+    /// writer has much to do, they wait where they are counted.
+    fn sleeps(&mut self) -> (Option<Mono>, Mono, bool) {
         self.memory.wakes_at = self.driver.next_wake();
-        (self.memory.wakes_at, (self.clock)().mono)
+        (self.memory.wakes_at, (self.clock)().mono, self.writer.has_room())
     }
 
     /// Whether something is due before the shards' thread would look.

@@ -1,11 +1,13 @@
 //! The writer's thread: everything that waits becomes one transaction.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use capataz_shard::journal::{Chance, Job, MAX_BATCH, Queue, Scribe, Told, Work};
 use capataz_store::{Mark, Store};
+use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::clock::Clock;
@@ -21,7 +23,13 @@ pub(crate) struct Writer {
     scribe: Arc<Mutex<Scribe>>,
     load: Load,
     messages: Sender<Message>,
+    /// Bytes that wait for the thread.
+    waiting: Arc<AtomicUsize>,
+    room: Arc<Notify>,
 }
+
+/// Bytes that wait for the writer's thread beyond which the shards take no more messages.
+const ROOM: usize = 64 * 1024 * 1024;
 
 impl Writer {
     /// Starts the thread. What the shards have to be told goes to `told`: no more than was given, so that its bounds are
@@ -35,17 +43,35 @@ impl Writer {
         let (messages, receiver) = channel();
         let chance = Chance { draw: Box::new(draw), wall: Box::new(move || clock().wall) };
         let scribe = Arc::new(Mutex::new(Scribe::new(store, chance)));
-        let thread =
-            Thread { scribe: Arc::clone(&scribe), load: load.clone(), queue: Queue::default(), told };
+        let (waiting, room) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+        let thread = Thread {
+            scribe: Arc::clone(&scribe),
+            load: load.clone(),
+            queue: Queue::default(),
+            told,
+            waiting: Arc::clone(&waiting),
+            room: Arc::clone(&room),
+        };
         let thread = std::thread::Builder::new()
             .name("capataz-writer".to_owned())
             .spawn(move || thread.run(&receiver))?;
-        Ok((Self { scribe, load, messages }, thread))
+        Ok((Self { scribe, load, messages, waiting, room }, thread))
     }
 
     pub(crate) fn give(&self, work: Work) {
         self.load.begin();
+        self.waiting.fetch_add(work.bytes(), Ordering::AcqRel);
         let _ = self.messages.send(Message::Work(work));
+    }
+
+    /// Whether more may be given.
+    pub(crate) fn has_room(&self) -> bool {
+        self.waiting.load(Ordering::Acquire) < ROOM
+    }
+
+    /// Rings when more may be given again.
+    pub(crate) fn room(&self) -> Arc<Notify> {
+        Arc::clone(&self.room)
     }
 
     /// Does it on the caller's thread, which blocks meanwhile. Only while nothing else is under way: order is lost
@@ -73,6 +99,8 @@ struct Thread {
     load: Load,
     queue: Queue,
     told: UnboundedSender<Told>,
+    waiting: Arc<AtomicUsize>,
+    room: Arc<Notify>,
 }
 
 impl Thread {
@@ -101,8 +129,12 @@ impl Thread {
     }
 
     fn carry_out(&self, job: Job) {
-        let mut told = Vec::new();
+        let (mut told, bytes) = (Vec::new(), job.bytes());
         lock(&self.scribe).carry_out(job, &mut told);
+        let before = self.waiting.fetch_sub(bytes, Ordering::AcqRel);
+        if before >= ROOM && before - bytes < ROOM {
+            self.room.notify_one();
+        }
         for told in told {
             self.load.begin();
             if self.told.send(told).is_err() {
@@ -114,4 +146,32 @@ impl Thread {
 
 fn lock(scribe: &Mutex<Scribe>) -> MutexGuard<'_, Scribe> {
     scribe.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use capataz_store::{MemoryStore, RunId, ShardId, Snapshot};
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_writer_with_much_to_do_says_so_and_rings_when_it_has_done() {
+        let (told, _told) = mpsc::unbounded_channel();
+        let clock: Clock = Arc::new(crate::clock::now);
+        let store = Arc::new(MemoryStore::new());
+        let (writer, thread) = Writer::start(store, told, Load::default(), clock).unwrap();
+        let busy = lock(&writer.scribe);
+        for _ in 0..2 {
+            assert!(writer.has_room());
+            let snapshot = Snapshot { seq: 1, format: 0, state: vec![0; ROOM / 2].into() };
+            writer.give(Work::Snapshot { shard: ShardId(0), run: RunId(uuid::Uuid::nil()), snapshot });
+        }
+        assert!(!writer.has_room());
+        drop(busy);
+        writer.room().notified().await;
+        assert!(writer.has_room());
+        writer.stop();
+        thread.join().unwrap();
+    }
 }

@@ -28,6 +28,22 @@ pub enum Request {
     ListAgents,
 }
 
+impl Request {
+    /// The bytes that it keeps in memory until it is handled, where there may be many.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Start(start) => start.start.work.bytes(),
+            Self::Command { input, .. } => input.bytes(),
+            Self::CheckAgents { agents, commands, resources } => {
+                let names = agents.iter().chain(commands).chain(resources);
+                names.map(|name| size_of::<String>() + name.len()).sum()
+            }
+            Self::Wait { .. } | Self::AcceptTransition { .. } | Self::ListAgents => 0,
+        }
+    }
+}
+
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct StartRequest {
     pub run: RunId,

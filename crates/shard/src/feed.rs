@@ -25,7 +25,7 @@ use crate::shard::Published;
 const PAGE_ROWS: usize = 512;
 const PAGE_BYTES: usize = 1024 * 1024;
 /// Bytes of events in one batch; a response stays below gRPC's 4 MiB.
-const BATCH_BYTES: usize = 1024 * 1024;
+const BATCH_BYTES: usize = 64 * 1024;
 /// Runs whose labels a reader remembers.
 const KNOWN_RUNS: usize = 4096;
 

@@ -19,7 +19,7 @@ use crate::touched::Touched;
 
 pub use crate::claim::{claim, claim_again};
 pub use crate::family::find;
-pub use crate::load::{Damage, LoadError, go_on, load, load_session, take_up_session};
+pub use crate::load::{Damage, LoadError, go_on, load, load_session, load_within, take_up_session};
 
 /// Appends in one transaction at most.
 pub const MAX_BATCH: usize = 1024;
@@ -103,6 +103,33 @@ impl<I: Iterator<Item = Output>> Iterator for Errands<I> {
         let appends = std::mem::take(&mut self.appends);
         (!appends.is_empty()).then_some(Errand::Write(Work::Append(appends))).or_else(|| self.next.take())
     }
+}
+
+impl Work {
+    /// The bytes that it keeps in memory until it is done.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Append(appends) => bytes_of(appends),
+            Self::Snapshot { snapshot, .. } => snapshot.state.len(),
+            Self::Quarantine { .. } | Self::Agents(_) | Self::Sweep { .. } | Self::Claim { .. } => 0,
+        }
+    }
+}
+
+impl Job {
+    /// The bytes that it keeps in memory until it is done.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Commit(appends) => bytes_of(appends),
+            Self::Other(work) => work.bytes(),
+        }
+    }
+}
+
+fn bytes_of(appends: &[(ShardId, Append)]) -> usize {
+    appends.iter().map(|(_, append)| append.events.len()).sum()
 }
 
 /// What waits for the writer, in order.

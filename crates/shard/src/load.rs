@@ -109,6 +109,38 @@ pub fn go_on(store: &dyn Store, run: RunId, state: Option<RunState>) -> Result<R
     Ok(state)
 }
 
+/// Reads a run, from `state` on where there is one, as long as its state has no more than so many bytes; `None` where it is
+/// larger. At most a page of the log is read beyond that.
+///
+/// # Errors
+/// The store cannot be read, or the log is damaged.
+pub fn load_within(
+    store: &dyn Store,
+    run: RunId,
+    state: Option<RunState>,
+    max_bytes: u64,
+) -> Result<Option<RunState>, LoadError> {
+    let is_small = |state: &RunState| state.bytes() <= max_bytes;
+    let mut state = match state {
+        Some(state) => Some(state),
+        None => match store.snapshot(run)?.filter(|snapshot| snapshot.format == SNAPSHOT_FORMAT) {
+            Some(snapshot) if snapshot.state.len() as u64 > max_bytes => return Ok(None),
+            Some(snapshot) => RunState::from_snapshot(&snapshot.state).ok(),
+            None => None,
+        },
+    };
+    let mut seq = state.as_ref().map_or(0, RunState::seq);
+    while state.as_ref().is_none_or(is_small) {
+        let mut add = |state, event| add_to_run(run, state, event);
+        if !read_page(store, run, &mut state, &mut seq, &mut add)? {
+            let mut state = state.ok_or_else(|| LoadError::Damaged(Damage::of_nothing(run)))?;
+            state.loaded();
+            return Ok(Some(state));
+        }
+    }
+    Ok(None)
+}
+
 /// Folds one event of a run, the first one where there is no state yet.
 pub(crate) fn add_to_run(run: RunId, state: Option<RunState>, event: v1::Event) -> Result<RunState, String> {
     match state {
@@ -173,49 +205,57 @@ pub(crate) fn read_on<S>(
     mut seq: u64,
     mut add: impl FnMut(Option<S>, v1::Event) -> Result<S, String>,
 ) -> Result<Option<S>, LoadError> {
-    loop {
-        let rows = match store.read_run(run, seq, PAGE_ROWS, PAGE_BYTES) {
-            // The store has met this while it read the rows of this run.
-            Err(StoreError::Corrupt { detail }) => {
-                let reason = QuarantineReason::Damaged;
-                return Err(LoadError::Damaged(Damage { run, reason, seq, position: None, detail }));
-            }
-            rows => rows?,
-        };
-        if rows.is_empty() {
-            return Ok(state);
-        }
-        let before = seq;
-        for row in &rows {
-            let damage = |seq, reason, detail| {
-                LoadError::Damaged(Damage { run, reason, seq, position: Some(row.position), detail })
-            };
-            let events =
-                events_of(row, seq).map_err(|damage| LoadError::Damaged(Damage { run, ..damage }))?;
-            for event in events {
-                let event = v1::Event::decode(event)
-                    .map_err(|error| damage(seq, QuarantineReason::Damaged, error.to_string()))?;
-                if event.seq <= seq {
-                    continue;
-                }
-                let next = event.seq;
-                let (earlier, adding) = (state.take(), &mut add);
-                state = match contained(|| adding(earlier, event)) {
-                    Ok(Ok(state)) => Some(state),
-                    Ok(Err(detail)) => return Err(damage(seq, QuarantineReason::Damaged, detail)),
-                    Err(detail) => return Err(damage(seq, QuarantineReason::Panicked, detail)),
-                };
-                seq = next;
-            }
-        }
-        if seq == before {
-            // Rows without what they are said to contain: reading them again would not end.
-            let position = rows.last().map(|row| row.position);
-            let detail = format!("the row has no event after {seq}");
+    while read_page(store, run, &mut state, &mut seq, &mut add)? {}
+    Ok(state)
+}
+
+/// Adds a page of the log to the state. Returns whether there was one.
+fn read_page<S>(
+    store: &dyn Store,
+    run: RunId,
+    state: &mut Option<S>,
+    seq: &mut u64,
+    add: &mut impl FnMut(Option<S>, v1::Event) -> Result<S, String>,
+) -> Result<bool, LoadError> {
+    let before = *seq;
+    let rows = match store.read_run(run, before, PAGE_ROWS, PAGE_BYTES) {
+        // The store has met this while it read the rows of this run.
+        Err(StoreError::Corrupt { detail }) => {
             let reason = QuarantineReason::Damaged;
-            return Err(LoadError::Damaged(Damage { run, reason, seq, position, detail }));
+            return Err(LoadError::Damaged(Damage { run, reason, seq: before, position: None, detail }));
+        }
+        rows => rows?,
+    };
+    let Some(last) = rows.last() else { return Ok(false) };
+    for row in &rows {
+        let damage = |seq, reason, detail| {
+            LoadError::Damaged(Damage { run, reason, seq, position: Some(row.position), detail })
+        };
+        let events = events_of(row, *seq).map_err(|damage| LoadError::Damaged(Damage { run, ..damage }))?;
+        for event in events {
+            let event = v1::Event::decode(event)
+                .map_err(|error| damage(*seq, QuarantineReason::Damaged, error.to_string()))?;
+            if event.seq <= *seq {
+                continue;
+            }
+            let next = event.seq;
+            let earlier = state.take();
+            *state = match contained(|| add(earlier, event)) {
+                Ok(Ok(state)) => Some(state),
+                Ok(Err(detail)) => return Err(damage(*seq, QuarantineReason::Damaged, detail)),
+                Err(detail) => return Err(damage(*seq, QuarantineReason::Panicked, detail)),
+            };
+            *seq = next;
         }
     }
+    if *seq == before {
+        // Rows without what they are said to contain: reading them again would not end.
+        let detail = format!("the row has no event after {before}");
+        let reason = QuarantineReason::Damaged;
+        let position = Some(last.position);
+        return Err(LoadError::Damaged(Damage { run, reason, seq: before, position, detail }));
+    }
+    Ok(true)
 }
 
 /// Calls the function, and returns what it panicked with, where it does. What it has changed by then is to be thrown away.

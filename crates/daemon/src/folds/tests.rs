@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use capataz_contracts::v1;
 use capataz_engine::{Input, Moment, Plan, RunState, StartRun, Wall, Work, decide, start};
@@ -26,7 +26,7 @@ impl Log {
     }
 
     fn folds(&self, max_bytes: u64) -> Folds {
-        Folds { max_bytes, ..Folds::new(Arc::new(self.store.clone())) }
+        Folds { max_bytes, ..Folds::new(Arc::new(self.store.clone()), Arc::default()) }
     }
 
     fn begins(&mut self, number: u128) -> (RunId, RunState) {
@@ -46,6 +46,15 @@ impl Log {
         };
         self.append(run, decision, Some(create));
         (run, state)
+    }
+
+    /// A run whose state is larger than that of one that has just begun.
+    fn grows(&mut self, number: u128) -> RunId {
+        let (run, mut state) = self.begins(number);
+        for _ in 0..50 {
+            self.pauses(run, &mut state);
+        }
+        run
     }
 
     fn pauses(&mut self, run: RunId, state: &mut RunState) {
@@ -72,35 +81,98 @@ impl Log {
     }
 }
 
-#[test]
-fn a_run_that_did_not_move_is_not_folded_again_and_one_that_did_goes_on() {
+#[tokio::test]
+async fn a_run_that_did_not_move_is_not_folded_again_and_one_that_did_goes_on() {
     let mut log = Log::new();
     let folds = log.folds(1 << 20);
     let (run, mut state) = log.begins(1);
-    let first = folds.get(run).unwrap();
-    assert!(Arc::ptr_eq(&first, &folds.get(run).unwrap()), "nothing has happened to it");
+    let first = folds.get(run).await.unwrap();
+    assert!(Arc::ptr_eq(&first.state, &folds.get(run).await.unwrap().state), "nothing has happened to it");
     log.pauses(run, &mut state);
-    let second = folds.get(run).unwrap();
+    let second = folds.get(run).await.unwrap();
     assert_eq!(second.seq(), first.seq() + 1);
-    assert_eq!(*second, load(&log.store, run).unwrap());
+    assert_eq!(*second.state, load(&log.store, run).unwrap());
     assert_eq!(folds.bytes.load(Ordering::Relaxed), second.bytes(), "the older state is not counted");
+    assert!(folds.flights.is_empty(), "nobody reads any more");
 }
 
-#[test]
-fn what_was_looked_at_longest_ago_is_forgotten_first() {
+#[tokio::test]
+async fn what_was_looked_at_longest_ago_is_forgotten_first() {
     let mut log = Log::new();
     let (first, state) = log.begins(1);
     let folds = log.folds(state.bytes() * 8);
     for number in 2..=8 {
         let (run, _) = log.begins(number);
-        folds.get(run).unwrap();
-        folds.get(first).unwrap();
+        folds.get(run).await.unwrap();
+        folds.get(first).await.unwrap();
     }
     let kept = |number| folds.runs.contains_key(&RunId(uuid::Uuid::from_u128(number)));
     log.begins(9);
-    folds.get(RunId(uuid::Uuid::from_u128(9))).unwrap();
+    folds.get(RunId(uuid::Uuid::from_u128(9))).await.unwrap();
     assert_eq!((kept(2), kept(3), kept(1), kept(9)), (false, false, true, true));
     let counted: u64 = folds.runs.iter().map(|folded| folded.state.bytes()).sum();
     assert_eq!(folds.bytes.load(Ordering::Relaxed), counted);
     assert!(counted <= folds.max_bytes);
+}
+
+#[tokio::test]
+async fn a_large_run_is_read_once_for_all_who_ask_together_and_kept_for_nobody_else() {
+    let mut log = Log::new();
+    let (run, mut state) = log.begins(1);
+    let folds = Folds { small: 0, ..log.folds(1 << 20) };
+    let (first, second) = tokio::join!(folds.get(run), folds.get(run));
+    let (first, second) = (first.unwrap(), second.unwrap());
+    assert!(Arc::ptr_eq(&first.state, &second.state), "the second has what the first has read");
+    assert!(folds.runs.is_empty() && folds.flights.is_empty());
+    drop(second);
+    assert_eq!(folds.large.available_permits(), 0, "the first still holds it");
+    drop(first);
+    assert_eq!(folds.large.available_permits(), 1);
+    log.pauses(run, &mut state);
+    assert_eq!(folds.get(run).await.unwrap().seq(), state.seq());
+}
+
+#[tokio::test]
+async fn large_runs_are_held_one_at_a_time_and_small_ones_do_not_wait_for_them() {
+    let mut log = Log::new();
+    let (small, state) = log.begins(1);
+    let large: Vec<RunId> = (2..8).map(|number| log.grows(number)).collect();
+    let folds = Arc::new(Folds { small: state.bytes(), ..log.folds(1 << 20) });
+    let held = folds.get(large[0]).await.unwrap();
+    assert_eq!(folds.get(small).await.unwrap().seq(), 2, "while a large one is held");
+    drop(held);
+    let (at_once, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let readers = large.into_iter().map(|run| {
+        let (folds, at_once, most) = (Arc::clone(&folds), Arc::clone(&at_once), Arc::clone(&most));
+        tokio::spawn(async move {
+            let held = folds.get(run).await.unwrap();
+            most.fetch_max(at_once.fetch_add(1, Ordering::AcqRel) + 1, Ordering::AcqRel);
+            for _ in 0..20 {
+                tokio::task::yield_now().await;
+            }
+            at_once.fetch_sub(1, Ordering::AcqRel);
+            drop(held);
+        })
+    });
+    for reader in readers.collect::<Vec<_>>() {
+        reader.await.unwrap();
+    }
+    assert_eq!(most.load(Ordering::Acquire), 1);
+}
+
+#[tokio::test]
+async fn a_run_that_grows_beyond_what_is_small_needs_the_right_to_be_held() {
+    let mut log = Log::new();
+    let (run, mut state) = log.begins(1);
+    let folds = Folds { small: state.bytes(), ..log.folds(1 << 20) };
+    drop(folds.get(run).await.unwrap());
+    assert_eq!((folds.runs.len(), folds.large.available_permits()), (1, 1));
+    for _ in 0..50 {
+        log.pauses(run, &mut state);
+    }
+    assert!(state.bytes() > folds.small, "what was asked for is remembered");
+    let held = folds.get(run).await.unwrap();
+    assert_eq!((folds.runs.len(), folds.large.available_permits()), (0, 0));
+    assert_eq!(folds.bytes.load(Ordering::Relaxed), 0, "what is not kept is not counted");
+    drop(held);
 }

@@ -7,10 +7,12 @@ use capataz_contracts::v1;
 use capataz_contracts::v1::blob_service_server::BlobService;
 use capataz_runtime::Runtime;
 use capataz_shard::blob_hash;
-use tokio::sync::{Semaphore, mpsc};
-use tokio_stream::wrappers::ReceiverStream;
+use capataz_store::BlobHash;
+use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::Pages;
+use super::runs::{answer, read_on};
 use crate::status;
 
 /// Bytes of one blob.
@@ -54,12 +56,12 @@ impl BlobService for Blobs {
         let size = content.len() as u64;
         let store = Arc::clone(self.runtime.store());
         let now = self.runtime.now().wall;
-        let put = tokio::task::spawn_blocking(move || store.put_blob(&content, now)).await;
-        let hash = put.map_err(|_| status::unavailable())?.map_err(|error| status::store(&error))?;
+        let put = move || store.put_blob(&content, now).map_err(|error| status::store(&error));
+        let hash = read_on(&self.runtime, put).await?;
         Ok(Response::new(v1::PutBlobResponse { blob: Some(v1::BlobRef { blake3: hash.to_string(), size }) }))
     }
 
-    type GetBlobStream = ReceiverStream<Result<v1::GetBlobResponse, Status>>;
+    type GetBlobStream = Pages<v1::GetBlobResponse>;
 
     async fn get_blob(
         &self,
@@ -71,38 +73,38 @@ impl BlobService for Blobs {
             return Err(status::invalid_field("blake3", "hash", "64 hexadecimal characters"));
         };
         let store = Arc::clone(self.runtime.store());
-        let size = {
-            let store = Arc::clone(&store);
-            let size = tokio::task::spawn_blocking(move || store.blob_size(hash)).await;
-            size.map_err(|_| status::unavailable())?.map_err(|error| status::store(&error))?
-        };
-        if size.is_none() {
+        let size = move || store.blob_size(hash).map_err(|error| status::store(&error));
+        if answer(&self.runtime, size).await?.is_none() {
             return Err(status::blob_not_found(&reference.blake3));
         }
-        let (sender, receiver) = mpsc::channel(1);
-        tokio::task::spawn_blocking(move || {
-            let mut offset = 0;
-            loop {
-                match store.read_blob(hash, offset, CHUNK) {
-                    Ok(Some(chunk)) if !chunk.is_empty() => {
-                        offset += chunk.len() as u64;
-                        if sender.blocking_send(Ok(v1::GetBlobResponse { chunk })).is_err() {
-                            return;
-                        }
-                    }
-                    Ok(_) => {
-                        if offset == 0 {
-                            let _ = sender.blocking_send(Ok(v1::GetBlobResponse { chunk: Bytes::new() }));
-                        }
-                        return;
-                    }
-                    Err(error) => {
-                        let _ = sender.blocking_send(Err(status::store(&error)));
-                        return;
-                    }
-                }
+        let download = Download { runtime: self.runtime.clone(), hash, offset: 0 };
+        let chunks = futures_util::stream::unfold(Some(download), |rest| async move { rest?.chunk().await });
+        Ok(Response::new(Box::pin(chunks)))
+    }
+}
+
+/// A blob that is being read. A chunk is read when the reader takes it.
+struct Download {
+    runtime: Runtime,
+    hash: BlobHash,
+    offset: u64,
+}
+
+impl Download {
+    /// The next chunk, and what follows it.
+    async fn chunk(mut self) -> Option<(Result<v1::GetBlobResponse, Status>, Option<Self>)> {
+        let (store, hash, offset) = (Arc::clone(self.runtime.store()), self.hash, self.offset);
+        let read = move || store.read_blob(hash, offset, CHUNK).map_err(|error| status::store(&error));
+        match read_on(&self.runtime, read).await {
+            // An empty blob is one empty chunk.
+            Ok(chunk) if chunk.as_ref().is_none_or(Bytes::is_empty) && offset > 0 => None,
+            Ok(chunk) => {
+                let chunk = chunk.unwrap_or_default();
+                self.offset += chunk.len() as u64;
+                let rest = (!chunk.is_empty()).then_some(self);
+                Some((Ok(v1::GetBlobResponse { chunk }), rest))
             }
-        });
-        Ok(Response::new(ReceiverStream::new(receiver)))
+            Err(error) => Some((Err(error), None)),
+        }
     }
 }

@@ -1,28 +1,26 @@
 //! EventService: cursors and filters in, stored bytes out.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::SHARD;
 use bytes::Bytes;
 use capataz_contracts::v1::event_service_server::EventService;
 use capataz_contracts::{v1, validate};
 use capataz_runtime::{CursorError, Item, Runtime, Subscription};
-use capataz_shard::feed::{Cursor, Damaged, Filter, Placed, Unservable};
+use capataz_shard::feed::{Cursor, Damaged, Filter, Placed, Step, Unservable};
 use capataz_shard::journal::go_on;
 use capataz_shard::{LoadError, SESSION_LABEL};
-use capataz_store::{Mark, Position};
+use capataz_store::{Mark, Position, RunId};
 use prost::Message;
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Response, Status};
 
+use super::Pages;
 use super::follow::quarantined;
-use super::runs;
+use super::runs::{self, answer, read_on};
 use crate::status;
 
 const MAX_BATCH: u32 = 256;
-/// Responses that may wait for a subscriber to read them.
-const AHEAD: usize = 2;
 
 pub(super) struct Events {
     runtime: Runtime,
@@ -36,7 +34,7 @@ impl Events {
 
 #[tonic::async_trait]
 impl EventService for Events {
-    type SubscribeStream = ReceiverStream<Result<v1::SubscribeResponse, Status>>;
+    type SubscribeStream = Pages<v1::SubscribeResponse>;
 
     async fn subscribe(
         &self,
@@ -54,13 +52,11 @@ impl EventService for Events {
             ));
         }
         if let Some(run) = filter.run {
-            let store = std::sync::Arc::clone(self.runtime.store());
-            let known = tokio::task::spawn_blocking(move || store.get_run(run)).await;
-            match known {
-                Ok(Ok(Some(row))) => runs::refuse_quarantined(&row)?,
-                Ok(Ok(None)) => return Err(status::not_found(&run.to_string())),
-                Ok(Err(error)) => return Err(status::store(&error)),
-                Err(_) => return Err(status::unavailable()),
+            let store = Arc::clone(self.runtime.store());
+            let known = move || store.get_run(run).map_err(|error| status::store(&error));
+            match answer(&self.runtime, known).await? {
+                Some(row) => runs::refuse_quarantined(&row)?,
+                None => return Err(status::not_found(&run.to_string())),
             }
         }
         let max_batch = match request.max_batch {
@@ -72,87 +68,90 @@ impl EventService for Events {
             Subscription::begin(&self.runtime, SHARD, filter, cursor, max_batch as usize, request.progress)
                 .await
                 .map_err(|error| refused(&error, shard))?;
-        let (sender, receiver) = mpsc::channel(AHEAD);
         let until = request.until_finished.then_some(run).flatten();
-        tokio::spawn(deliver(subscription, self.runtime.clone(), until, sender));
-        Ok(Response::new(ReceiverStream::new(receiver)))
+        let delivery = Delivery { subscription, runtime: self.runtime.clone(), until, caught_up: false };
+        let responses =
+            futures_util::stream::unfold(Some(delivery), |rest| async move { rest?.next().await });
+        Ok(Response::new(Box::pin(responses)))
     }
 }
 
-/// Delivers until the subscriber is gone, or the run that it waits for has ended.
-async fn deliver(
-    mut subscription: Subscription,
+/// What a subscriber gets, for as long as it takes what it gets.
+struct Delivery {
+    subscription: Subscription,
     runtime: Runtime,
-    until: Option<capataz_store::RunId>,
-    sender: mpsc::Sender<Result<v1::SubscribeResponse, Status>>,
-) {
-    let id = SHARD.0;
-    let mut caught_up = false;
-    loop {
-        let item = tokio::select! {
-            item = subscription.next(caught_up) => item,
-            () = sender.closed() => return,
-        };
-        let (response, ends) = match item {
-            Err(error) => {
-                let runtime = runtime.clone();
-                let told = runs::blocking(move || Ok(runs::unreadable(&runtime, &error))).await;
-                let _ = sender.send(Err(told.unwrap_or_else(|error| error))).await;
-                return;
-            }
-            Ok(Item::Quarantined(run)) => match quarantined(&runtime, run).await {
-                Ok(()) => continue,
+    /// The run whose end ends the stream.
+    until: Option<RunId>,
+    caught_up: bool,
+}
+
+impl Delivery {
+    /// The next response, and what follows it.
+    async fn next(mut self) -> Option<(Result<v1::SubscribeResponse, Status>, Option<Self>)> {
+        loop {
+            match self.subscription.next(self.caught_up).await {
                 Err(error) => {
-                    let _ = sender.send(Err(error)).await;
-                    return;
+                    let runtime = self.runtime.clone();
+                    let told = read_on(&self.runtime, move || Ok(runs::unreadable(&runtime, &error))).await;
+                    return Some((Err(told.unwrap_or_else(|error| error)), None));
                 }
-            },
-            Ok(Item::Progress(frame)) => {
-                (v1::SubscribeResponse { progress: vec![frame], ..Default::default() }, false)
-            }
-            Ok(Item::Step(step, cursor)) => {
-                let first_time = step.at_end && !caught_up;
-                caught_up |= step.at_end;
-                let mut ends = step.finished && until.is_some();
-                if first_time && !ends && until.is_some() {
-                    // Resumed behind the run's last event.
-                    ends = is_over(&runtime, until, &step).await;
+                Ok(Item::Quarantined(run)) => {
+                    if let Err(error) = quarantined(&self.runtime, run).await {
+                        return Some((Err(error), None));
+                    }
                 }
-                let placed = subscription.marks();
-                look_into(&runtime, &step.damaged);
-                let damaged = step.damaged.iter().map(|damaged| v1::DamagedEvents {
-                    run_id: damaged.run.to_string(),
-                    first_seq: damaged.first_seq,
-                    count: damaged.count,
-                    position: damaged.position.0,
-                });
-                let damaged = damaged.collect();
-                let events = step.events.into_iter().map(|event| v1::DeliveredEvent {
-                    run_id: event.run.to_string(),
-                    event: event.event,
-                    cursor: encode(placed(event.cursor), id),
-                });
-                let response = v1::SubscribeResponse {
-                    events: events.collect(),
-                    cursor: encode(placed(cursor), id),
-                    caught_up: first_time,
-                    progress: Vec::new(),
-                    damaged,
-                };
-                (response, ends)
+                Ok(Item::Progress(frame)) => {
+                    let progress = vec![frame];
+                    let response = v1::SubscribeResponse { progress, ..v1::SubscribeResponse::default() };
+                    return Some((Ok(response), Some(self)));
+                }
+                Ok(Item::Step(step, cursor)) => {
+                    let (response, ends) = self.response(step, cursor).await;
+                    return Some((Ok(response), (!ends).then_some(self)));
+                }
             }
-        };
-        if sender.send(Ok(response)).await.is_err() || ends {
-            return;
         }
+    }
+
+    /// What is said of a step, and whether it is the last one.
+    async fn response(&mut self, step: Step, cursor: Cursor) -> (v1::SubscribeResponse, bool) {
+        let first_time = step.at_end && !self.caught_up;
+        self.caught_up |= step.at_end;
+        let mut ends = step.finished && self.until.is_some();
+        if first_time && !ends && self.until.is_some() {
+            // Resumed behind the run's last event.
+            ends = is_over(&self.runtime, self.until, &step).await;
+        }
+        look_into(&self.runtime, &step.damaged);
+        let placed = self.subscription.marks();
+        let damaged = step.damaged.iter().map(|damaged| v1::DamagedEvents {
+            run_id: damaged.run.to_string(),
+            first_seq: damaged.first_seq,
+            count: damaged.count,
+            position: damaged.position.0,
+        });
+        let damaged = damaged.collect();
+        let events = step.events.into_iter().map(|event| v1::DeliveredEvent {
+            run_id: event.run.to_string(),
+            event: event.event,
+            cursor: encode(placed(event.cursor), SHARD.0),
+        });
+        let response = v1::SubscribeResponse {
+            events: events.collect(),
+            cursor: encode(placed(cursor), SHARD.0),
+            caught_up: first_time,
+            progress: Vec::new(),
+            damaged,
+        };
+        (response, ends)
     }
 }
 
 /// Finds out beside the stream whether the runs that damaged rows name are what is damaged, and tells the shards.
 fn look_into(runtime: &Runtime, damaged: &[Damaged]) {
     for run in damaged.iter().map(|damaged| damaged.run).collect::<BTreeSet<_>>() {
-        let runtime = runtime.clone();
-        tokio::task::spawn_blocking(move || {
+        let (runtime, reads) = (runtime.clone(), Arc::clone(runtime.reads()));
+        let look = move || {
             let store = runtime.store();
             let known = store.get_run(run).ok().flatten();
             if known.is_some_and(|row| row.quarantine.is_none())
@@ -160,22 +159,19 @@ fn look_into(runtime: &Runtime, damaged: &[Damaged]) {
             {
                 runtime.found_damaged(&damage);
             }
-        });
+        };
+        tokio::spawn(async move { reads.stream(look).await });
     }
 }
 
 /// Returns whether the run had ended before this step, whose events are all that was left of it.
-async fn is_over(
-    runtime: &Runtime,
-    run: Option<capataz_store::RunId>,
-    step: &capataz_shard::feed::Step,
-) -> bool {
+async fn is_over(runtime: &Runtime, run: Option<RunId>, step: &Step) -> bool {
     let Some(run) = run else { return false };
     if !step.events.is_empty() {
         return false;
     }
-    let store = std::sync::Arc::clone(runtime.store());
-    let row = tokio::task::spawn_blocking(move || store.get_run(run)).await;
+    let store = Arc::clone(runtime.store());
+    let row = runtime.reads().stream(move || store.get_run(run)).await;
     matches!(row, Ok(Ok(Some(row))) if row.summary.finished_at.is_some())
 }
 

@@ -16,7 +16,7 @@ use capataz_runtime::Runtime;
 use tonic::{Code, Request, Response, Status};
 
 use super::follow::follow;
-use super::runs::{Runs, blocking, parse_run};
+use super::runs::{Runs, answer, parse_run};
 use crate::status;
 
 /// Characters of an outline.
@@ -241,7 +241,8 @@ impl ExecutorService for Executor {
         _: Request<v1::ListStorageStatesRequest>,
     ) -> Result<Response<v1::ListStorageStatesResponse>, Status> {
         let states = self.browsers.states();
-        let states = blocking(move || states.list().map_err(|error| unreadable(&error))).await?;
+        let list = move || states.list().map_err(|error| unreadable(&error));
+        let states = answer(&self.runtime, list).await?;
         Ok(Response::new(v1::ListStorageStatesResponse { states }))
     }
 
@@ -256,7 +257,8 @@ impl ExecutorService for Executor {
         }
         let states = self.browsers.states();
         let of_state = name.clone();
-        let deleted = blocking(move || states.delete(&of_state).map_err(|error| unreadable(&error))).await?;
+        let delete = move || states.delete(&of_state).map_err(|error| unreadable(&error));
+        let deleted = answer(&self.runtime, delete).await?;
         if deleted {
             Ok(Response::new(v1::DeleteStorageStateResponse { deleted }))
         } else {

@@ -12,7 +12,7 @@ use capataz_store::RunId;
 use prost::Message;
 use tonic::Status;
 
-use super::runs::{blocking, refuse_quarantined};
+use super::runs::{read_on, refuse_quarantined};
 use crate::status;
 
 const BATCH: usize = 64;
@@ -49,7 +49,7 @@ pub(super) async fn follow<T: Send + 'static>(
     quarantined(runtime, run).await?;
     loop {
         let store = Arc::clone(runtime.store());
-        let page = blocking(move || {
+        let page = read_on(runtime, move || {
             store.read_run(run, seen, 256, 1024 * 1024).map_err(|error| status::store(&error))
         });
         let page = page.await?;
@@ -85,7 +85,7 @@ pub(super) async fn follow<T: Send + 'static>(
 /// Fails where the run is in quarantine.
 pub(super) async fn quarantined(runtime: &Runtime, run: RunId) -> Result<(), Status> {
     let store = Arc::clone(runtime.store());
-    blocking(move || {
+    read_on(runtime, move || {
         let row = store.get_run(run).map_err(|error| status::store(&error))?;
         row.as_ref().map_or(Ok(()), refuse_quarantined)
     })

@@ -14,6 +14,7 @@ mod starts;
 mod workers;
 
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ use capataz_runtime::Runtime;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio_stream::Stream;
+use tonic::Status;
 use tonic::service::{Routes, RoutesBuilder};
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
@@ -39,6 +42,9 @@ use crate::specs::Specs;
 use crate::{DaemonError, guard};
 
 pub(crate) use starts::check_plan;
+
+/// An answer of many pages, each of which is made when the reader takes it: nothing waits for one that does not read.
+type Pages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 /// Listens and serves until `stopped` turns true.
 pub(crate) async fn serve(

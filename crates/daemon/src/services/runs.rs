@@ -15,12 +15,10 @@ use capataz_shard::{Damage, LoadError};
 use capataz_shard::{blob_hash, feed};
 use capataz_store::{QuarantineReason, RunId, RunQuery, RunRow, Store};
 use prost::Message;
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-use super::{family, starts};
-use crate::folds::Folds;
+use super::{Pages, family, starts};
+use crate::folds::{Folds, Held, Unread};
 use crate::specs::Specs;
 use crate::status;
 
@@ -43,7 +41,7 @@ pub(super) struct Runs {
 
 impl Runs {
     pub(super) fn new(runtime: Runtime, specs: Specs, browsers: Arc<Browsers>) -> Self {
-        let folds = Arc::new(Folds::new(Arc::clone(runtime.store())));
+        let folds = Arc::new(Folds::new(Arc::clone(runtime.store()), Arc::clone(runtime.reads())));
         Self { runtime, specs, browsers, folds }
     }
 
@@ -63,12 +61,7 @@ impl Runs {
             return Err(status::invalid_field("parent.run_id", "uuid", message));
         };
         self.whole(run).await?;
-        let (runtime, folds, parent) = (self.runtime.clone(), Arc::clone(&self.folds), parent.clone());
-        blocking(move || {
-            let state = folds.get(run).map_err(|error| unreadable(&runtime, &error))?;
-            starts::lineage(&state, &parent)
-        })
-        .await
+        starts::lineage(&*self.fold(run).await?, parent)
     }
 
     pub(super) async fn start(&self, request: v1::StartRunRequest) -> Result<(RunId, bool), Status> {
@@ -104,22 +97,28 @@ impl Runs {
     }
 
     async fn finished(&self, run: RunId) -> Result<Option<v1::RunResult>, Status> {
-        let (runtime, folds) = (self.runtime.clone(), Arc::clone(&self.folds));
-        blocking(move || {
-            let row = row_of(&**runtime.store(), run)?;
-            refuse_quarantined(&row)?;
-            if row.summary.finished_at.is_none() {
-                return Ok(None);
-            }
-            let state = folds.get(run).map_err(|error| unreadable(&runtime, &error))?;
-            Ok(state.result(1024 * 1024))
-        })
-        .await
+        let row = self.whole(run).await?;
+        if row.summary.finished_at.is_none() {
+            return Ok(None);
+        }
+        Ok(self.fold(run).await?.result(1024 * 1024))
     }
 
     pub(super) async fn row(&self, run: RunId) -> Result<RunRow, Status> {
         let store = Arc::clone(self.runtime.store());
-        blocking(move || row_of(&*store, run)).await
+        answer(&self.runtime, move || row_of(&*store, run)).await
+    }
+
+    /// The state of a run that is there.
+    async fn fold(&self, run: RunId) -> Result<Held, Status> {
+        match self.folds.get(run).await {
+            Ok(held) => Ok(held),
+            Err(Unread::Busy(busy)) => Err(status::busy(busy)),
+            Err(Unread::Load(error)) => {
+                let runtime = self.runtime.clone();
+                answer(&self.runtime, move || Err(unreadable(&runtime, &error))).await
+            }
+        }
     }
 
     /// The row of a run that is not in quarantine.
@@ -178,19 +177,14 @@ impl Runs {
         let Some(v1::payload::Data::Blob(blob)) = &value.data else { return Ok(()) };
         let Some(hash) = blob_hash(blob) else { return Err(status::blob_not_found(&blob.blake3)) };
         let store = Arc::clone(self.runtime.store());
-        let size = blocking(move || store.blob_size(hash).map_err(|error| status::store(&error))).await?;
+        let size = move || store.blob_size(hash).map_err(|error| status::store(&error));
+        let size = answer(&self.runtime, size).await?;
         size.map(|_| ()).ok_or_else(|| status::blob_not_found(&blob.blake3))
     }
 
     /// A request that was carried out before the run's end has the answer that it had then.
     async fn repeated(&self, run: RunId, request_id: &str) -> Result<Option<(u64, i64, u32)>, Status> {
-        let (runtime, folds) = (self.runtime.clone(), Arc::clone(&self.folds));
-        let request_id = request_id.to_owned();
-        blocking(move || {
-            let state = folds.get(run).map_err(|error| unreadable(&runtime, &error))?;
-            Ok(state.request_seq(&request_id).map(|seq| (seq, 0, 0)))
-        })
-        .await
+        Ok(self.fold(run).await?.request_seq(request_id).map(|seq| (seq, 0, 0)))
     }
 }
 
@@ -231,10 +225,20 @@ fn limit(timeout_ms: Option<i64>) -> Result<Duration, Status> {
     }
 }
 
-pub(super) async fn blocking<T: Send + 'static>(
+/// Reads for an answer, where such reads have their places.
+pub(super) async fn answer<T: Send + 'static>(
+    runtime: &Runtime,
     read: impl FnOnce() -> Result<T, Status> + Send + 'static,
 ) -> Result<T, Status> {
-    tokio::task::spawn_blocking(read).await.unwrap_or_else(|_| Err(status::unavailable()))
+    runtime.reads().answer(read).await.map_err(status::busy)?
+}
+
+/// Reads for a stream, where such reads have their places.
+pub(super) async fn read_on<T: Send + 'static>(
+    runtime: &Runtime,
+    read: impl FnOnce() -> Result<T, Status> + Send + 'static,
+) -> Result<T, Status> {
+    runtime.reads().stream(read).await.map_err(status::busy)?
 }
 
 fn reason(reason: QuarantineReason) -> v1::QuarantineReason {
@@ -354,13 +358,13 @@ impl RunService for Runs {
             limit => limit.min(MAX_TASK_PAGE),
         };
         self.whole(run).await?;
-        let (runtime, folds) = (self.runtime.clone(), Arc::clone(&self.folds));
-        let response = blocking(move || {
-            let state = folds.get(run).map_err(|error| unreadable(&runtime, &error))?;
+        let state = self.fold(run).await?;
+        let store = Arc::clone(self.runtime.store());
+        let response = answer(&self.runtime, move || {
             let mut limit = wanted as usize;
             let children = match request.summary_only {
                 true => Vec::new(),
-                false => family::shown(&**runtime.store(), run).map_err(|error| status::store(&error))?,
+                false => family::shown(&*store, run).map_err(|error| status::store(&error))?,
             };
             loop {
                 let options = ViewOptions {
@@ -417,7 +421,7 @@ impl RunService for Runs {
             Some(parent) => Some(parse_run(parent)?),
             None => None,
         };
-        let mut rows = blocking(move || {
+        let mut rows = answer(&self.runtime, move || {
             let rows = match parent {
                 Some(parent) => family::listed(&*store, parent, &query),
                 None => store.list_runs(&query),
@@ -507,7 +511,7 @@ impl RunService for Runs {
         Ok(Response::new(v1::ResolveResponse { seq }))
     }
 
-    type ExportRunStream = ReceiverStream<Result<v1::ExportRunResponse, Status>>;
+    type ExportRunStream = Pages<v1::ExportRunResponse>;
 
     async fn export_run(
         &self,
@@ -515,30 +519,46 @@ impl RunService for Runs {
     ) -> Result<Response<Self::ExportRunStream>, Status> {
         let run = parse_run(&request.into_inner().run_id)?;
         self.row(run).await?;
-        let runtime = self.runtime.clone();
-        let (sender, receiver) = mpsc::channel(1);
-        tokio::task::spawn_blocking(move || {
-            let mut after = 0;
-            loop {
-                let (events, damage) = match export_page(&**runtime.store(), run, &mut after) {
-                    Ok(page) => page,
-                    Err(error) => (Vec::new(), Some(error)),
-                };
-                let ends = events.is_empty();
-                if !ends && sender.blocking_send(Ok(v1::ExportRunResponse { events })).is_err() {
-                    return;
+        let export = Export { runtime: self.runtime.clone(), run, after: 0, damage: None };
+        let pages = futures_util::stream::unfold(Some(export), |export| async move { export?.page().await });
+        Ok(Response::new(Box::pin(pages)))
+    }
+}
+
+/// The export of a run. A page is read when the reader takes it.
+struct Export {
+    runtime: Runtime,
+    run: RunId,
+    after: u64,
+    /// What is wrong behind the events that were sent.
+    damage: Option<LoadError>,
+}
+
+impl Export {
+    /// The next page, and what follows it.
+    async fn page(mut self) -> Option<(Result<v1::ExportRunResponse, Status>, Option<Self>)> {
+        let (runtime, run, mut after, damage) =
+            (self.runtime.clone(), self.run, self.after, self.damage.take());
+        let read = read_on(&self.runtime, move || {
+            if let Some(error) = damage {
+                return Err(unreadable(&runtime, &error));
+            }
+            match export_page(&**runtime.store(), run, &mut after) {
+                Ok((events, damage)) if !events.is_empty() || damage.is_none() => Ok((events, damage, after)),
+                Ok((_, damage)) => {
+                    Err(damage.map_or_else(status::unavailable, |error| unreadable(&runtime, &error)))
                 }
-                // What is whole has been sent.
-                if let Some(error) = damage {
-                    let _ = sender.blocking_send(Err(unreadable(&runtime, &error)));
-                    return;
-                }
-                if ends {
-                    return;
-                }
+                Err(error) => Err(unreadable(&runtime, &error)),
             }
         });
-        Ok(Response::new(ReceiverStream::new(receiver)))
+        match read.await {
+            Ok((events, None, _)) if events.is_empty() => None,
+            Ok((events, damage, after)) => {
+                (self.after, self.damage) = (after, damage);
+                Some((Ok(v1::ExportRunResponse { events }), Some(self)))
+            }
+            Err(error) => Some((Err(error), None)),
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use capataz_shard::{TransitionReply, session_stream};
 use capataz_store::{RunId, RunQuery};
 use tonic::{Request, Response, Status};
 
-use super::runs::{blocking, unreadable};
+use super::runs::{answer, unreadable};
 use crate::status;
 
 const DEFAULT_PAGE: u32 = 50;
@@ -32,8 +32,8 @@ impl Sessions {
 pub(super) async fn load(runtime: &Runtime, session: &str) -> Result<Option<SessionState>, Status> {
     let store = Arc::clone(runtime.store());
     let stream = session_stream(session);
-    let runtime = runtime.clone();
-    blocking(move || load_session(&*store, stream).map_err(|error| unreadable(&runtime, &error))).await
+    let of_read = runtime.clone();
+    answer(runtime, move || load_session(&*store, stream).map_err(|error| unreadable(&of_read, &error))).await
 }
 
 #[tonic::async_trait]
@@ -70,8 +70,8 @@ impl SessionService for Sessions {
         let kind = Some(v1::RunKind::Session as i32);
         let query = RunQuery { kind, before, limit: size + 1, ..RunQuery::default() };
         let store = Arc::clone(self.runtime.store());
-        let listed = tokio::task::spawn_blocking(move || store.list_runs(&query)).await;
-        let mut rows = listed.map_err(|_| status::unavailable())?.map_err(|error| status::store(&error))?;
+        let list = move || store.list_runs(&query).map_err(|error| status::store(&error));
+        let mut rows = answer(&self.runtime, list).await?;
         let more = rows.len() > size as usize;
         rows.truncate(size as usize);
         let last = rows.last().map(|row| row.run.to_string());

@@ -7,6 +7,7 @@ use capataz_contracts::browser::BROWSER_AGENT;
 use capataz_contracts::v1::child_run::Work as Child;
 use capataz_contracts::v1::{self, event::Body, run_accepted::Work as Accepted};
 use capataz_contracts::{json, reference};
+use prost::Message;
 
 use super::turn::{Turn, encode};
 use super::{Decision, Refusal, advance};
@@ -63,6 +64,16 @@ impl Work {
                 Self::Script(Box::new(script))
             }
         })
+    }
+
+    /// Its encoded size in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Plan(plan) => plan.encoded_len(),
+            Self::Ask(ask) => ask.encoded_len(),
+            Self::Script(script) => script.encoded_len(),
+        }
     }
 
     /// What the run needs before it is started, and what of it depends on its kind.

@@ -167,6 +167,28 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/limits.md", "wait for the shard | {8,192}", "crates/runtime/src", "inbox"),
     number(
         "docs/limits.md",
+        "waits for the shard, in bytes | {64 MiB}",
+        "crates/runtime/src/desk.rs",
+        "ROOM",
+    ),
+    number(
+        "docs/limits.md",
+        "one worker that wait for the shard | {64},",
+        "crates/runtime/src/desk.rs",
+        "OF_ONE",
+    ),
+    number(
+        "docs/limits.md",
+        "waits for the disk, in bytes | {64 MiB}",
+        "crates/runtime/src/writer.rs",
+        "ROOM",
+    ),
+    number("docs/limits.md", "for answers at once | {8};", "crates/runtime/src/reads.rs", "ANSWERS"),
+    number("docs/limits.md", "for answers at once | 8; {1,024}", "crates/runtime/src/reads.rs", "WAITING"),
+    number("docs/limits.md", "for streams at once | {4} ", "crates/runtime/src/reads.rs", "STREAMS"),
+    number("docs/limits.md", "by readers | those up to {4 MiB}", "crates/daemon/src/folds.rs", "SMALL"),
+    number(
+        "docs/limits.md",
         "callers that wait for one run | {1,024}",
         "crates/shard/src",
         "max_waiters_per_run",
@@ -179,7 +201,7 @@ pub(super) const NUMBERS: &[Number] = &[
         "crates/daemon/src/services/events.rs",
         "MAX_BATCH",
     ),
-    number("docs/limits.md", "in one response of Subscribe | 256, and {1 MiB}", "crates", "BATCH_BYTES"),
+    number("docs/limits.md", "in one response of Subscribe | 256, and {64 KiB}", "crates", "BATCH_BYTES"),
     number(
         "docs/limits.md",
         "folded for readers, in memory | {32 MiB}",

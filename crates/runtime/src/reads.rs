@@ -1,0 +1,159 @@
+//! Who may read the store at once: reads block a thread each and take memory, so that there is a number of both, whoever
+//! asks.
+//!
+//! Answers and streams have places of their own, so that no number of subscribers keeps an answer waiting. A read that waits
+//! for its place is a future and has no thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::Semaphore;
+
+/// Reads for answers at once.
+const ANSWERS: usize = 8;
+/// Reads for answers that may wait for a place.
+const WAITING: usize = 1_024;
+/// Reads for streams at once.
+const STREAMS: usize = 4;
+
+/// The places of reads.
+#[derive(Debug)]
+pub struct Reads {
+    answers: Arc<Semaphore>,
+    streams: Arc<Semaphore>,
+    waiting: AtomicUsize,
+}
+
+/// Why a read was not made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Busy {
+    #[error("too many readers wait already")]
+    Overloaded,
+    #[error("the read was given up")]
+    Lost,
+}
+
+impl Default for Reads {
+    fn default() -> Self {
+        Self {
+            answers: Arc::new(Semaphore::new(ANSWERS)),
+            streams: Arc::new(Semaphore::new(STREAMS)),
+            waiting: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl Reads {
+    /// Reads for an answer, on a thread that may block.
+    ///
+    /// # Errors
+    /// [`Busy::Overloaded`] where 1,024 others wait already; [`Busy::Lost`] where `read` panicked.
+    pub async fn answer<T: Send + 'static>(
+        &self,
+        read: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Busy> {
+        let waits = Waits::begin(&self.waiting)?;
+        let place = Arc::clone(&self.answers).acquire_owned().await;
+        drop(waits);
+        blocking(place.map_err(|_| Busy::Lost)?, read).await
+    }
+
+    /// Reads for a stream, on a thread that may block. Streams wait as long as it takes.
+    ///
+    /// # Errors
+    /// [`Busy::Lost`] where `read` panicked.
+    pub async fn stream<T: Send + 'static>(
+        &self,
+        read: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Busy> {
+        let place = Arc::clone(&self.streams).acquire_owned().await;
+        blocking(place.map_err(|_| Busy::Lost)?, read).await
+    }
+}
+
+/// The place is free when the read has ended, also where nobody waits for it any more.
+async fn blocking<P: Send + 'static, T: Send + 'static>(
+    place: P,
+    read: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Busy> {
+    let reading = tokio::task::spawn_blocking(move || {
+        let value = read();
+        drop(place);
+        value
+    });
+    reading.await.map_err(|_| Busy::Lost)
+}
+
+/// One that waits for a place.
+struct Waits<'a>(&'a AtomicUsize);
+
+impl<'a> Waits<'a> {
+    fn begin(waiting: &'a AtomicUsize) -> Result<Self, Busy> {
+        if waiting.fetch_add(1, Ordering::AcqRel) >= WAITING {
+            waiting.fetch_sub(1, Ordering::AcqRel);
+            return Err(Busy::Overloaded);
+        }
+        Ok(Self(waiting))
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+
+    use super::*;
+
+    /// Reads that last until the senders are dropped.
+    fn long_reads(reads: &Arc<Reads>, count: usize, streams: bool) -> Vec<Sender<()>> {
+        let begin = |_| {
+            let (sender, receiver) = channel::<()>();
+            let reads = Arc::clone(reads);
+            tokio::spawn(async move {
+                let read = move || receiver.recv().is_err();
+                if streams { reads.stream(read).await } else { reads.answer(read).await }
+            });
+            sender
+        };
+        (0..count).map(begin).collect()
+    }
+
+    #[tokio::test]
+    async fn streams_that_read_for_long_keep_no_answer_waiting() {
+        let reads = Arc::new(Reads::default());
+        let long = long_reads(&reads, 3 * STREAMS, true);
+        assert_eq!(reads.answer(|| 1).await, Ok(1));
+        drop(long);
+        assert_eq!(reads.stream(|| 2).await, Ok(2));
+    }
+
+    #[tokio::test]
+    async fn beyond_those_that_may_wait_readers_are_sent_away_at_once_and_come_in_again_later() {
+        let reads = Arc::new(Reads::default());
+        let long = long_reads(&reads, ANSWERS + WAITING, false);
+        while reads.waiting.load(Ordering::Acquire) < WAITING {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(reads.answer(|| 1).await, Err(Busy::Overloaded));
+        drop(long);
+        while reads.waiting.load(Ordering::Acquire) > 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(reads.answer(|| 1).await, Ok(1));
+    }
+
+    #[tokio::test]
+    async fn a_read_that_panics_is_lost_and_its_place_is_free() {
+        let reads = Reads::default();
+        for _ in 0..2 * ANSWERS {
+            let lost = reads.answer(|| -> u32 { std::panic::resume_unwind(Box::new("a read")) }).await;
+            assert_eq!(lost, Err(Busy::Lost));
+        }
+        assert_eq!(reads.answer(|| 1).await, Ok(1));
+    }
+}
