@@ -5,6 +5,7 @@
 //! Every `${` begins a reference; `$${` stands for the characters `${`. Only strings are looked at, not keys.
 
 use std::fmt;
+use std::rc::Rc;
 
 use serde_json::{Map, Value};
 
@@ -44,9 +45,6 @@ impl std::error::Error for MalformedReference {}
 
 /// How deep the value is nested at most that [`resolve`] gives: what a JSON reader with the usual limit still reads.
 const DEEPEST: usize = 126;
-
-/// The most bytes that references put into one input: as much as a blob can hold.
-const LARGEST: usize = 256 * 1024 * 1024;
 
 /// The template that resolves to this value, whatever characters are in it. Walks without recursion.
 #[must_use]
@@ -126,17 +124,15 @@ pub fn needs_resolving(template: &Value) -> bool {
 /// The value of `template` with each reference replaced; `lookup` gives a task's output.
 ///
 /// A string that is exactly one reference becomes the value itself. Elsewhere values become text: strings as they are,
-/// others as compact JSON. `lookup` is called once for each reference.
+/// others as compact JSON. `lookup` is called once for each reference, and not any more when the values together have more
+/// than `largest` bytes (as text, with 4 bytes for each value beside its characters).
 ///
 /// # Errors
 /// All that cannot be replaced, with the path of the string. Rules: `malformed_reference`; `unknown_task` where
 /// `lookup` knows no output; `missing_path` where the output has no such value; `size` where the values together are
-/// larger than 256 MiB; `depth` where template or result are nested too deep for a JSON reader.
-pub fn resolve(
-    template: &Value,
-    lookup: &mut dyn FnMut(&str) -> Option<Value>,
-) -> Result<Value, Vec<Violation>> {
-    let mut resolver = Resolver { lookup, violations: Violations::default(), size: 0 };
+/// larger than `largest`; `depth` where template or result are nested too deep for a JSON reader.
+pub fn resolve(template: &Value, largest: usize, lookup: &mut Lookup<'_>) -> Result<Value, Vec<Violation>> {
+    let mut resolver = Resolver { lookup, violations: Violations::default(), size: 0, largest };
     if !depth_is_within(template, DEEPEST) {
         resolver.violations.push(&Path::Root, "depth", "the input is nested too deep");
         return Err(resolver.violations.into_vec());
@@ -149,14 +145,18 @@ pub fn resolve(
     if resolver.violations.is_empty() { Ok(value) } else { Err(resolver.violations.into_vec()) }
 }
 
-struct Resolver<'l> {
-    lookup: &'l mut dyn FnMut(&str) -> Option<Value>,
+/// Gives a task's output, which many references may share.
+pub type Lookup<'l> = dyn FnMut(&str) -> Option<Rc<Value>> + 'l;
+
+struct Resolver<'l, 'f> {
+    lookup: &'l mut Lookup<'f>,
     violations: Violations,
     /// Bytes that the values took which were put in so far.
     size: usize,
+    largest: usize,
 }
 
-impl Resolver<'_> {
+impl Resolver<'_, '_> {
     fn value(&mut self, template: &Value, path: &Path<'_>) -> Value {
         match template {
             Value::String(text) if text.contains("${") => self.text(text, path),
@@ -199,23 +199,31 @@ impl Resolver<'_> {
 
     /// The value that a reference in the string at `path` stands for; `null` where there is none, which is recorded.
     fn find(&mut self, task: &str, within: &[&str], path: &Path<'_>) -> Value {
-        if self.size > LARGEST {
+        if self.size > self.largest {
             return Value::Null;
         }
-        let value = match find_output(task, within, self.lookup) {
-            Ok(value) => value,
-            Err((rule, message)) => {
-                self.violations.push(path, rule, message);
-                return Value::Null;
-            }
+        let Some(output) = (self.lookup)(task) else {
+            self.violations.push(path, "unknown_task", format!("there is no output of the task `{task}`"));
+            return Value::Null;
         };
-        self.size = self.size.saturating_add(size_of_value(&value));
-        if self.size > LARGEST {
+        let mut value = &*output;
+        for segment in within {
+            let Some(inner) = part(value, segment) else {
+                let (segment, within) = (shown(segment), within.join("."));
+                let message = format!("the output of the task `{task}` has no `{segment}` (in `{within}`)");
+                self.violations.push(path, "missing_path", message);
+                return Value::Null;
+            };
+            value = inner;
+        }
+        self.size = self.size.saturating_add(size_of_value(value));
+        if self.size > self.largest {
             let message =
                 "the values of the references are too large together; refer to parts of the outputs";
             self.violations.push(path, "size", message);
+            return Value::Null;
         }
-        value
+        value.clone()
     }
 }
 
@@ -240,29 +248,13 @@ fn size_of_value(value: &Value) -> usize {
     size
 }
 
-fn find_output(
-    task: &str,
-    within: &[&str],
-    lookup: &mut dyn FnMut(&str) -> Option<Value>,
-) -> Result<Value, (&'static str, String)> {
-    let mut value =
-        lookup(task).ok_or_else(|| ("unknown_task", format!("there is no output of the task `{task}`")))?;
-    for segment in within {
-        let inner = match &mut value {
-            Value::Object(object) => object.remove(*segment),
-            Value::Array(items) => index(segment).and_then(|index| items.get_mut(index)).map(Value::take),
-            _ => None,
-        };
-        value = inner.ok_or_else(|| {
-            let message = format!(
-                "the output of the task `{task}` has no `{}` (in `{}`)",
-                shown(segment),
-                within.join(".")
-            );
-            ("missing_path", message)
-        })?;
+/// What of a value one part of a path names.
+fn part<'v>(value: &'v Value, segment: &str) -> Option<&'v Value> {
+    match value {
+        Value::Object(object) => object.get(segment),
+        Value::Array(items) => items.get(index(segment)?),
+        _ => None,
     }
-    Ok(value)
 }
 
 /// A list index as it is written: `0`, `12`, not `+1` or `01`.

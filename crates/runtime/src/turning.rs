@@ -57,6 +57,8 @@ pub(crate) enum Message {
 const TURN: usize = 256;
 /// Messages of a turn beyond which more are likely to come while a commit lasts: the writer's thread makes it then.
 const ALONE: usize = 2;
+/// The milliseconds of one turn beyond which the log says so.
+const LONG_TURN_MS: i64 = 50;
 /// How long a shard that cannot be read is left alone, at first and at most.
 const CLAIM_AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
@@ -250,6 +252,10 @@ impl Turning {
         let before = self.memory.outputs.len();
         self.recorder.take_if(|recorder| !recorder.input(now, &input));
         self.driver.handle(now, input, &mut self.memory.outputs);
+        let lasted_ms = (self.clock)().mono.since(now.mono);
+        if lasted_ms > LONG_TURN_MS {
+            tracing::warn!(lasted_ms, "a turn kept everybody waiting");
+        }
         let outputs = self.memory.outputs.get(before..).unwrap_or_default();
         self.recorder.take_if(|recorder| !recorder.outputs(now, outputs));
     }

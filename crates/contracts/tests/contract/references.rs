@@ -1,3 +1,5 @@
+use std::rc::Rc;
+
 use capataz_contracts::reference::{Segment, needs_resolving, resolve, scan};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -67,9 +69,9 @@ fn malformed_references() {
 
 /// Resolves against the outputs of tasks `a` and `b`.
 fn resolved(template: Value) -> Result<Value, Vec<capataz_contracts::Violation>> {
-    resolve(&template, &mut |task| match task {
-        "a" => Some(json!({"files": ["x", {"n": 7}], "text": "hola", "none": null, "0": "zero"})),
-        "b" => Some(json!("b's text")),
+    resolve(&template, 1_000, &mut |task| match task {
+        "a" => Some(json!({"files": ["x", {"n": 7}], "text": "hola", "none": null, "0": "zero"}).into()),
+        "b" => Some(json!("b's text").into()),
         _ => None,
     })
 }
@@ -116,19 +118,19 @@ fn what_is_missing_is_reported_at_its_string() {
 fn a_result_that_no_reader_could_read_is_refused() {
     let nested = |levels: usize| (0..levels).fold(json!("${tasks.a.output}"), |inner, _| json!([inner]));
     let deep = (0..100).fold(json!(1), |inner, _| json!([inner]));
-    let result = resolve(&nested(100), &mut |_| Some(deep.clone()));
+    let result = resolve(&nested(100), 1_000, &mut |_| Some(deep.clone().into()));
     assert_eq!(in_short(&result.unwrap_err()), [" depth"]);
-    assert!(resolve(&nested(20), &mut |_| Some(deep.clone())).is_ok());
+    assert!(resolve(&nested(20), 1_000, &mut |_| Some(deep.clone().into())).is_ok());
 }
 
 #[test]
-fn a_result_that_no_blob_could_hold_is_refused() {
-    let large = json!("x".repeat(100 * 1024 * 1024));
+fn a_result_that_is_larger_than_it_may_be_is_refused_before_it_is_made() {
+    let large = Rc::new(json!("x".repeat(1_000)));
     let mut lookups = 0;
     let template = json!(vec!["${tasks.a.output}"; 100]);
-    let result = resolve(&template, &mut |_| {
+    let result = resolve(&template, 2_500, &mut |_| {
         lookups += 1;
-        Some(large.clone())
+        Some(Rc::clone(&large))
     });
     assert_eq!(in_short(&result.unwrap_err()), ["[2] size"]);
     assert_eq!(lookups, 3);
@@ -160,6 +162,6 @@ proptest! {
             return Ok(());
         }
         let escaped = input.replace("${", "$${");
-        prop_assert_eq!(resolve(&json!(escaped), &mut |_| None), Ok(json!(input)));
+        prop_assert_eq!(resolve(&json!(escaped), 0, &mut |_| None), Ok(json!(input)));
     }
 }

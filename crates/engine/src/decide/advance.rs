@@ -85,11 +85,11 @@ pub(super) fn carry_out(turn: &mut Turn<'_>, steps: Vec<Step>) -> Result<bool, R
 fn begin_wave(turn: &mut Turn<'_>, wave: u32) -> Result<(), Refusal> {
     turn.emit(Body::WaveStarted(v1::WaveStarted { wave }));
     let tasks = turn.state.plan.wave(wave).map_or(0, |declared| declared.tasks.len());
-    let mut resolved_bytes = 0;
+    let mut references = references::References::default();
     let mut unresolved = Vec::new();
     for index in 0..u32::try_from(tasks).unwrap_or(u32::MAX) {
         let task = TaskRef { wave, task: index };
-        if let Err(message) = references::resolve(turn, task, &mut resolved_bytes) {
+        if let Err(message) = references::resolve(turn, task, &mut references) {
             unresolved.push((task, message));
         }
     }

@@ -1,9 +1,13 @@
 //! References between tasks: what a task is given is resolved when its wave begins.
 
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
 use capataz_contracts::json::is_json;
 use capataz_contracts::reference;
 use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::aggregation::ResultStatus;
+use serde_json::Value;
 
 use super::turn::Turn;
 use crate::input::TaskRef;
@@ -11,10 +15,52 @@ use crate::input::TaskRef;
 /// Largest input inline, and largest sum of the inputs that a wave's references make. Bytes.
 const MAX_INLINE: usize = 32 * 1024;
 const MAX_RESOLVED: usize = 16 * 1024 * 1024;
+/// Bytes of outputs that a wave's references read, an output to which many refer counted once: what a shard reads without
+/// keeping others waiting.
+const MAX_READ: usize = 16 * 1024 * 1024;
+/// What the values that references put into one input may have by an estimate, which is at most four times what they have.
+const ROUGHLY: usize = 4 * MAX_INLINE;
+
+/// What the references of one wave have in common.
+#[derive(Default)]
+pub(super) struct References {
+    /// Bytes of the inputs so far.
+    resolved: usize,
+    /// The outputs that were read, by the names of their tasks.
+    outputs: BTreeMap<String, Option<Rc<Value>>>,
+    /// Bytes of these.
+    read: usize,
+    /// An output was not read because too much was read before.
+    is_denied: bool,
+}
+
+impl References {
+    /// The value of a task's output, read once. `None` if there is no such value, or if too much was read before.
+    fn output(&mut self, turn: &Turn<'_>, name: &str) -> Option<Rc<Value>> {
+        if let Some(known) = self.outputs.get(name) {
+            return known.clone();
+        }
+        let output = output_of(turn, name)?;
+        let Some(v1::payload::Data::Inline(bytes)) = &output.data else { return None };
+        let read = self.read.saturating_add(bytes.len());
+        if read > MAX_READ {
+            self.is_denied = true;
+            return None;
+        }
+        self.read = read;
+        let value: Option<Value> = match is_json(&output.media_type) {
+            true => serde_json::from_slice(bytes).ok(),
+            false => std::str::from_utf8(bytes).ok().map(|text| Value::String(text.to_owned())),
+        };
+        let value = value.map(Rc::new);
+        self.outputs.insert(name.to_owned(), value.clone());
+        value
+    }
+}
 
 /// Records the task's input with its references resolved, if it contains any.
-pub(super) fn resolve(turn: &mut Turn<'_>, task: TaskRef, resolved_bytes: &mut usize) -> Result<(), String> {
-    if let Some(input) = resolve_input(turn, task, resolved_bytes)? {
+pub(super) fn resolve(turn: &mut Turn<'_>, task: TaskRef, references: &mut References) -> Result<(), String> {
+    if let Some(input) = resolve_input(turn, task, references)? {
         let (wave, task) = (task.wave, task.task);
         turn.emit(Body::TaskInputResolved(v1::TaskInputResolved { wave, task, input: Some(input) }));
     }
@@ -25,7 +71,7 @@ pub(super) fn resolve(turn: &mut Turn<'_>, task: TaskRef, resolved_bytes: &mut u
 fn resolve_input(
     turn: &Turn<'_>,
     task: TaskRef,
-    resolved_bytes: &mut usize,
+    references: &mut References,
 ) -> Result<Option<v1::Payload>, String> {
     let Some(input) = turn.state.plan.task(task).and_then(|declared| declared.input.as_ref()) else {
         return Ok(None);
@@ -34,7 +80,7 @@ fn resolve_input(
     if !is_json(&input.media_type) || !may_hold_references(bytes) {
         return Ok(None);
     }
-    let template: serde_json::Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    let template: Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     if !reference::needs_resolving(&template) {
         return Ok(None);
     }
@@ -42,26 +88,18 @@ fn resolve_input(
     if let Some(name) = whole_output(&template) {
         let output = output_of(turn, name).ok_or_else(|| no_output(name))?;
         if let Some(v1::payload::Data::Inline(bytes)) = &output.data {
-            take_room(resolved_bytes, bytes.len())?;
+            take_room(&mut references.resolved, bytes.len())?;
         }
         return Ok(Some(output.clone()));
     }
-    let mut lookup = |name: &str| {
-        let output = output_of(turn, name)?;
-        match &output.data {
-            Some(v1::payload::Data::Inline(bytes)) if is_json(&output.media_type) => {
-                serde_json::from_slice(bytes).ok()
-            }
-            Some(v1::payload::Data::Inline(bytes)) => {
-                std::str::from_utf8(bytes).ok().map(|text| serde_json::Value::String(text.to_owned()))
-            }
-            _ => None,
-        }
-    };
-    let value = reference::resolve(&template, &mut lookup)
+    let value = reference::resolve(&template, ROUGHLY, &mut |name| references.output(turn, name));
+    if std::mem::take(&mut references.is_denied) {
+        return Err(format!("the references of the wave read more than {MAX_READ} bytes of outputs"));
+    }
+    let value = value
         .map_err(|violations| violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
     let bytes = serde_json::to_vec(&value).map_err(|error| error.to_string())?;
-    take_room(resolved_bytes, bytes.len())?;
+    take_room(&mut references.resolved, bytes.len())?;
     Ok(Some(v1::Payload {
         media_type: input.media_type.clone(),
         data: Some(v1::payload::Data::Inline(bytes.into())),
@@ -86,7 +124,7 @@ fn may_hold_references(input: &[u8]) -> bool {
 }
 
 /// The task whose whole output the template is.
-fn whole_output(template: &serde_json::Value) -> Option<&str> {
+fn whole_output(template: &Value) -> Option<&str> {
     let segments = reference::scan(template.as_str()?).ok()?;
     match segments.as_slice() {
         [reference::Segment::Ref { task, path }] if path.is_empty() => Some(*task),

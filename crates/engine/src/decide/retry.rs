@@ -52,7 +52,7 @@ pub(super) fn reactivate(turn: &mut Turn<'_>, task: TaskRef, request_id: String)
     }));
     // A reference that could not be resolved before cannot be resolved now. The template must never reach an agent.
     if turn.state.activity(task).is_some_and(|activity| activity.input.is_none())
-        && let Err(message) = references::resolve(turn, task, &mut 0)
+        && let Err(message) = references::resolve(turn, task, &mut references::References::default())
     {
         return settle::fail_unresolved(turn, task, message);
     }

@@ -65,6 +65,12 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/limits.md", "an input inline | {32 KiB}", "crates/contracts/src", "INLINE_MAX"),
     number("docs/limits.md", "an output inline | {32 KiB}", "crates/contracts/src", "INLINE_MAX"),
     number("docs/limits.md", "references resolved | {32 KiB}", "crates/engine/src", "MAX_INLINE"),
+    number(
+        "docs/limits.md",
+        "whole does not | {16 MiB}",
+        "crates/engine/src/decide/references.rs",
+        "MAX_READ",
+    ),
     number("docs/limits.md", "resolved inputs of one wave | {16 MiB}", "crates", "MAX_RESOLVED"),
     number("docs/limits.md", "in a progress frame | {64 KiB}", "crates/contracts/src", "PARTIAL_MAX"),
     number("docs/limits.md", "a blob through BlobService | {64 MiB}", "crates", "MAX_BLOB"),

@@ -189,6 +189,45 @@ fn resolved_inputs_have_limits_for_a_task_and_for_a_wave() {
     assert_eq!(bench.count("task_input_resolved"), waiting);
 }
 
+/// An output of 32 KiB, and the reference to its little part.
+fn large_with_a_part() -> String {
+    let output = format!(r#"{{"n":1,"rest":"{}"}}"#, "x".repeat(32 * 1024 - 17));
+    assert_eq!(output.len(), 32 * 1024);
+    output
+}
+
+#[test]
+fn an_output_to_which_many_refer_is_read_once() {
+    // Together they refer to more bytes than a wave reads.
+    let names: Vec<String> = (0..600).map(|index| format!("t{index}")).collect();
+    let mut plan = plan(&format!("continue_all: a | {}", names.join(" ")));
+    for task in &mut plan.waves[1].tasks {
+        task.input = Some(json(r#"["${tasks.a.output.n}", "${tasks.a.output.n}"]"#));
+    }
+    let bench = Bench::start(plan, false).lease("a", "w1").completes_with("a", &large_with_a_part());
+    assert_eq!(bench.state.queued().count(), 600);
+    assert_eq!(bench.state.assignment(bench.at("t599")).unwrap().input, Some(&json("[1,1]")));
+}
+
+#[test]
+fn what_a_wave_reads_of_outputs_has_a_limit_and_what_was_read_serves_everybody() {
+    let sources: Vec<String> = (0..513).map(|index| format!("s{index}")).collect();
+    let mut plan = plan(&format!("continue_all: {} | t0 t1 t2", sources.join(" ")));
+    let refer = |names: &[String]| {
+        let references = names.iter().map(|name| format!("${{tasks.{name}.output.n}}"));
+        Some(json(&serde_json::to_string(&references.collect::<Vec<_>>()).unwrap()))
+    };
+    plan.waves[1].tasks[0].input = refer(&sources[..512]);
+    plan.waves[1].tasks[1].input = refer(&sources[512..]);
+    plan.waves[1].tasks[2].input = refer(&sources[100..101]);
+    let mut bench = Bench::start(plan, false).lease_all();
+    for name in &sources {
+        bench = bench.completes_with(name, &large_with_a_part());
+    }
+    let bench = bench.expect_failed("t1", "INPUT_UNRESOLVED");
+    assert_eq!(bench.state.assignment(bench.at("t2")).unwrap().input, Some(&json("[1]")));
+}
+
 #[test]
 fn ten_thousand_references_are_found_by_name() {
     let names: Vec<String> = (0..10_000).map(|index| format!("t{index}")).collect();
