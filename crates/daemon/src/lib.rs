@@ -8,12 +8,14 @@ mod config;
 mod folds;
 mod guard;
 mod hosts;
+mod listener;
 mod lock;
 mod rebuild;
 mod secrets;
 mod services;
 mod specs;
 mod status;
+mod unread;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -36,9 +36,10 @@ use tokio_stream::Stream;
 use tonic::Status;
 use tonic::service::{Routes, RoutesBuilder};
 use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
 
+use crate::listener::Listener;
 use crate::specs::Specs;
+use crate::unread::CountingLayer;
 use crate::{DaemonError, guard};
 
 pub(crate) use starts::check_plan;
@@ -58,7 +59,7 @@ pub(crate) async fn serve(
     let listen = |source| DaemonError::Listen { address: address.to_string(), source };
     let listener = TcpListener::bind(address).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let incoming = Listener::new(listener);
 
     let reflection = || {
         tonic_reflection::server::Builder::configure()
@@ -99,6 +100,7 @@ pub(crate) async fn serve(
         .accept_http1(with_demo)
         .http2_keepalive_interval(Some(Duration::from_secs(10)))
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))
+        .layer(CountingLayer::default())
         .layer(tower::util::MapRequestLayer::new(guard::mark))
         .layer(tonic::service::InterceptorLayer::new(guard::refuse_marked))
         .add_routes(routes);

@@ -17,6 +17,7 @@ mod requests;
 mod routing;
 mod scenarios;
 mod sessions;
+mod slow_readers;
 mod streams;
 mod support;
 mod trace;
