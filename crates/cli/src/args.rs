@@ -13,7 +13,7 @@ mod router;
 mod runs;
 
 pub use actions::{ActArgs, ActCommand, BrowserCommand, DoArgs, DoctorArgs, OpenArgs};
-pub use data::RebuildArgs;
+pub use data::{BackupArgs, RebuildArgs, RestoreArgs, VerifyArgs};
 pub use router::{AskArgs, EvalArgs, LintArgs, RouterCommand};
 pub use runs::{
     AgentsCommand, CancelArgs, ExtendArgs, ListArgs, ReportArgs, ResolveArgs, RunsCommand, WatchArgs,
@@ -120,6 +120,12 @@ pub enum Command {
     /// every log from its first event on, reports each row that does not follow from it, and writes that row again. Logs
     /// stay as they are. A run whose log is damaged, or that is quarantined, is named and left as it is.
     Rebuild(RebuildArgs),
+    /// Copy a data folder, also beside a running daemon
+    Backup(BackupArgs),
+    /// Put a backup in the place of a data folder
+    Restore(RestoreArgs),
+    /// Look a backup or a data folder through for damage
+    Verify(VerifyArgs),
     /// Print a completion script for a shell
     #[command(
         after_help = "Example:\n  capataz completions bash > ~/.local/share/bash-completion/completions/capataz"

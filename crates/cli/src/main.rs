@@ -1,7 +1,7 @@
 //! The `capataz` command: a daemon, and everything that a person or a script does with one.
 //!
 //! The program decides nothing about runs, and has no second way into the daemon: every command except `serve`, `demo`,
-//! `rebuild` and `contract` is a client of the API like any other. Only [`output`] writes to the terminal, and all texts are in
+//! `backup`, `restore`, `verify`, `rebuild` and `contract` is a client of the API like any other. Only [`output`] writes to the terminal, and all texts are in
 //! [`text`]. Begin reading with [`args`], then [`commands`]; [`display`] formats results, [`watch`] follows runs.
 
 mod args;
@@ -65,6 +65,9 @@ fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
         Command::Router(RouterCommand::Eval(args)) => return commands::router::eval(&args, out),
         Command::Router(RouterCommand::Lint(args)) => return commands::router::lint(&args, out),
         Command::Rebuild(args) => return commands::rebuild::rebuild(args, out),
+        Command::Backup(args) => return commands::backup::backup(args, out),
+        Command::Restore(args) => return commands::backup::restore(args, out),
+        Command::Verify(args) => return commands::backup::verify(args, out),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "capataz", &mut script);
@@ -89,7 +92,12 @@ fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
             Command::Browser(command) => commands::browser::browser(*command, &global, out).await,
             Command::Router(command) => commands::router::router(command, &global, out).await,
             Command::Agents(command) => commands::agents::agents(command, &global, out).await,
-            Command::Contract(_) | Command::Rebuild(_) | Command::Completions { .. } => Ok(Exit::Ok),
+            Command::Contract(_)
+            | Command::Rebuild(_)
+            | Command::Backup(_)
+            | Command::Restore(_)
+            | Command::Verify(_)
+            | Command::Completions { .. } => Ok(Exit::Ok),
         }
     });
     let outcome = runtime.block_on(work);

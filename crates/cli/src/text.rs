@@ -18,6 +18,7 @@ pub struct Words {
     pub serve: Serve,
     pub demo: Demo,
     pub rebuild: Rebuild,
+    pub backup: Backup,
     pub ask: Ask,
     pub router: Router,
     pub act: Act,
@@ -86,6 +87,7 @@ const ENGLISH: Words = Words {
     serve: Serve::ENGLISH,
     demo: Demo::ENGLISH,
     rebuild: Rebuild::ENGLISH,
+    backup: Backup::ENGLISH,
     ask: Ask::ENGLISH,
     router: Router::ENGLISH,
     act: Act::ENGLISH,
@@ -365,6 +367,27 @@ texts! {
         mended_many: "{0} runs written again",
         left_one: "{0} run left as it is",
         left_many: "{0} runs left as they are",
+    }
+
+    /// `backup`, `restore` and `verify`.
+    Backup {
+        copying: "{0} % of the database copied",
+        blobs: "{0} of {1} blobs",
+        verifying: "{0} runs looked at",
+        made: "backup: {0}",
+        restored: "restored: {0}",
+        from: "from a backup of {0}",
+        damaged_run: "damaged: {0}",
+        stale_row: "a row to be made again with `capataz rebuild`: {0}",
+        damaged_blob: "damaged: the content of blob {0} is not what was put",
+        missing_blob: "missing: blob {0}, to which runs refer",
+        runs_one: "{0} run",
+        runs_many: "{0} runs",
+        blobs_one: "{0} blob",
+        blobs_many: "{0} blobs",
+        whole: "everything is whole",
+        damage_one: "{0} damaged or missing",
+        damage_many: "{0} damaged or missing",
     }
 
     /// `demo`.

@@ -3,6 +3,7 @@
 //! This is the only crate that knows gRPC status codes. It decides nothing about runs: it validates what comes in, asks
 //! the shard, and says the answer in the protocol's words. Begin reading with [`Daemon::start`].
 
+mod backup;
 mod clock;
 mod config;
 mod folds;
@@ -39,11 +40,13 @@ use tokio::task::JoinHandle;
 
 use hosts::Hosts;
 
+pub use backup::{BackupError, Looked, Note, Step, backup, restore, verify};
 pub use capataz_hosts::browsers::BrowserConfig;
 pub use capataz_hosts::commands::{OutputFormat, ProcessAgent, ShimCommand};
 pub use capataz_runtime::Trace;
 pub use capataz_shard::Damage;
 pub use capataz_shard::rebuild::{Difference, Told, Totals};
+pub use capataz_store::sqlite::backup::{Blobs, Copying};
 pub use clock::Clock;
 pub use config::{Config, ConfigError, DeclaredAgent, Overrides, RetentionConfig};
 pub use lock::LockError;

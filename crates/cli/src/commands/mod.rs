@@ -3,6 +3,7 @@
 pub mod act;
 pub mod agents;
 pub mod ask;
+pub mod backup;
 pub mod browser;
 pub mod contract;
 pub mod demo;

@@ -37,7 +37,7 @@ pub fn rebuild(args: RebuildArgs, out: &mut Output) -> Outcome {
 }
 
 /// A line on stderr that moves, if stderr is a terminal.
-fn progress() -> ProgressBar {
+pub fn progress() -> ProgressBar {
     let style = ProgressStyle::with_template("{spinner} {msg}");
     ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
 }

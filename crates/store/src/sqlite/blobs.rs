@@ -142,9 +142,14 @@ impl Blobs {
     }
 
     fn path(&self, blob: BlobHash) -> PathBuf {
-        let name = blob.to_string();
-        self.folder.join(name.get(..2).unwrap_or_default()).join(&name)
+        path_in(&self.folder, blob)
     }
+}
+
+/// The file of a blob, in a folder of blobs.
+pub(super) fn path_in(folder: &Path, blob: BlobHash) -> PathBuf {
+    let name = blob.to_string();
+    folder.join(name.get(..2).unwrap_or_default()).join(&name)
 }
 
 /// Removes the temporary files of an interrupted process if no other store is open on the folder, and returns the lock

@@ -6,6 +6,7 @@
 //!
 //! The file never shrinks; space that retention frees is reused.
 
+pub mod backup;
 mod blobs;
 mod checksums;
 mod connection;
