@@ -11,6 +11,8 @@ use crate::{Outcome, size};
 pub enum Benchmark {
     /// Runs, plans, subscribers, start-up, recovery and memory of a daemon process
     Orchestration,
+    /// Honest callers beside idle streams, slow and huge senders, floods and garbage
+    Abuse,
     /// Decisions and training of the router, and asks from request to durable answer
     Router,
     /// Finding, acting and evidence in a real Chromium, compared with the bare protocol
@@ -21,6 +23,7 @@ impl Benchmark {
     fn name(self) -> &'static str {
         match self {
             Self::Orchestration => "orchestration",
+            Self::Abuse => "abuse",
             Self::Router => "router",
             Self::Executor => "executor",
         }
@@ -29,7 +32,7 @@ impl Benchmark {
     /// The packages whose programs the benchmark starts.
     fn packages(self) -> &'static [&'static str] {
         match self {
-            Self::Orchestration | Self::Router => &["capataz-cli", "capataz-bench"],
+            Self::Orchestration | Self::Abuse | Self::Router => &["capataz-cli", "capataz-bench"],
             Self::Executor => &["capataz-bench"],
         }
     }

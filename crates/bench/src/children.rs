@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 
 use capataz_client::{Client, RetryOptions, v1};
 use capataz_contracts::v1::agent_service_client::AgentServiceClient;
+use clap::ValueEnum;
 use tonic::transport::Endpoint;
 
+use crate::abuse::Abuse;
 use crate::stored::Database;
 use crate::{Options, Outcome};
 
@@ -165,6 +167,14 @@ impl Daemon {
 
     pub(crate) async fn client(&self) -> Outcome<Client> {
         self.clients(1).await?.pop().ok_or_else(|| "no client".into())
+    }
+
+    /// Starts a process that does harm.
+    pub(crate) fn abuser(&self, folder: &Path, kind: Abuse) -> Outcome<Process> {
+        let kind = kind.to_possible_value().ok_or("no such kind")?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("abuser").args(["--daemon", &self.address.to_string(), "--kind", kind.get_name()]);
+        Process::spawn(&mut command, &folder.join("abuser.log"))
     }
 
     /// Starts a worker process and waits until the daemon knows it.

@@ -18,6 +18,7 @@
     reason = "it measures time and starts processes; figures are printed with two decimals"
 )]
 
+pub mod abuse;
 mod children;
 mod disk;
 mod executor;
@@ -120,6 +121,39 @@ impl Options {
     fn includes(&self, section: SectionName) -> bool {
         self.only.is_empty() || self.only.contains(&section)
     }
+}
+
+/// How the benchmark of abuse is run.
+#[derive(Clone, Debug, clap::Args)]
+pub struct AbuseOptions {
+    #[command(flatten)]
+    options: Options,
+    /// Only these kinds
+    #[arg(long, value_enum, value_name = "KIND")]
+    kind: Vec<abuse::Abuse>,
+}
+
+/// Measures honest callers beside clients that mean harm, and prints.
+///
+/// # Errors
+/// As for [`orchestration`]; an honest call that fails is one.
+pub async fn abused(AbuseOptions { options, kind }: &AbuseOptions) -> Outcome<()> {
+    std::fs::create_dir_all(&options.dir)?;
+    let disk = disk::describe(&options.dir)?;
+    refuse_memory(&disk)?;
+    let worker = ("worker", format!("one process, {} slots", options.slots));
+    let mut report = Report::new(options, &disk, worker);
+    let kinds = if kind.is_empty() { &abuse::Abuse::ALL[..] } else { kind };
+    for kind in kinds {
+        if !options.json {
+            eprintln!("measuring: {kind:?}");
+        }
+        report.add(sections::abuse(options, &[*kind]).await?, !options.json);
+    }
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    }
+    Ok(())
 }
 
 /// Measures and prints.

@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use capataz_bench::{ExecutorOptions, Options, RouterOptions, roles};
+use capataz_bench::abuse::{Abuse, abuse};
+use capataz_bench::{AbuseOptions, ExecutorOptions, Options, RouterOptions, roles};
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
@@ -21,6 +22,16 @@ enum Benchmark {
     Router(RouterOptions),
     /// Finding, acting and evidence in a real Chromium
     Executor(ExecutorOptions),
+    /// Honest callers beside idle streams, slow and huge senders, floods and garbage
+    Abuse(AbuseOptions),
+    /// A process that does harm
+    #[command(hide = true)]
+    Abuser {
+        #[arg(long)]
+        daemon: SocketAddr,
+        #[arg(long)]
+        kind: Abuse,
+    },
     /// A worker process that gives its inputs back
     #[command(hide = true)]
     Worker {
@@ -46,6 +57,8 @@ async fn main() -> ExitCode {
         Benchmark::Orchestration(options) => capataz_bench::orchestration(&options).await,
         Benchmark::Router(options) => capataz_bench::router(&options).await,
         Benchmark::Executor(options) => Box::pin(capataz_bench::executor(&options)).await,
+        Benchmark::Abuse(options) => capataz_bench::abused(&options).await,
+        Benchmark::Abuser { daemon, kind } => abuse(kind, daemon).await,
         Benchmark::Worker { endpoint, slots, hold } => roles::worker(endpoint, slots, hold).await,
         Benchmark::EchoServer { listen } => roles::echo_server(listen).await,
     };

@@ -1,5 +1,6 @@
 //! The parts of the report. Each starts its own daemon on an empty folder.
 
+mod abuse;
 mod asks;
 mod events;
 mod floors;
@@ -9,6 +10,7 @@ mod runs;
 mod waiting;
 mod wide;
 
+pub(crate) use abuse::abuse;
 pub(crate) use asks::{ask_floors, asks};
 pub(crate) use events::events;
 pub(crate) use floors::{Floors, floors};

@@ -1,0 +1,233 @@
+//! Clients that mean harm, as a process of their own.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use capataz_client::v1;
+use capataz_contracts::v1::blob_service_client::BlobServiceClient;
+use capataz_contracts::v1::connect_request::Frame;
+use capataz_contracts::v1::event_service_client::EventServiceClient;
+use capataz_contracts::v1::run_service_client::RunServiceClient;
+use capataz_contracts::v1::worker_service_client::WorkerServiceClient;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tonic::codegen::tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::Outcome;
+
+/// What is done to the daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Abuse {
+    /// 2,000 streams of events that nobody reads
+    IdleStreams,
+    /// 500 connections that send a byte a second
+    SlowLoris,
+    /// Messages of 100 MB, of every kind that is uploaded
+    HugeFrames,
+    /// 10,000 workers that say hello and go
+    Hellos,
+    /// Answers of a megabyte that nobody reads
+    UnreadAnswers,
+    /// A worker that sends frames as fast as they are taken
+    Flood,
+    /// Random bytes
+    Garbage,
+}
+
+impl Abuse {
+    pub(crate) const ALL: [Self; 7] = [
+        Self::IdleStreams,
+        Self::SlowLoris,
+        Self::HugeFrames,
+        Self::Hellos,
+        Self::UnreadAnswers,
+        Self::Flood,
+        Self::Garbage,
+    ];
+}
+
+/// Does it until the process is ended. What the daemon refuses is tried again.
+///
+/// # Errors
+/// The daemon does not answer at all.
+pub async fn abuse(kind: Abuse, daemon: SocketAddr) -> Outcome<()> {
+    match kind {
+        Abuse::IdleStreams => idle_streams(daemon).await,
+        Abuse::SlowLoris => each(500, move |_| drip(daemon)).await,
+        Abuse::HugeFrames => each(4, move |number| huge(daemon, number)).await,
+        Abuse::Hellos => each(16, move |number| hellos(daemon, number)).await,
+        Abuse::UnreadAnswers => unread(daemon).await,
+        Abuse::Flood => each(1, move |_| flood(daemon)).await,
+        Abuse::Garbage => each(8, move |_| garbage(daemon)).await,
+    }
+}
+
+/// Does something so many times at once, again and again.
+async fn each<A>(count: usize, what: impl Fn(usize) -> A + Clone + Send + 'static) -> Outcome<()>
+where
+    A: Future<Output = Outcome<()>> + Send + 'static,
+{
+    let mut tasks = JoinSet::new();
+    for number in 0..count {
+        let what = what.clone();
+        tasks.spawn(async move {
+            loop {
+                if what(number).await.is_err() {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+            }
+        });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended?;
+    }
+    Ok(())
+}
+
+async fn channel(daemon: SocketAddr) -> Outcome<Channel> {
+    Ok(Endpoint::from_shared(format!("http://{daemon}"))?.connect().await?)
+}
+
+async fn idle_streams(daemon: SocketAddr) -> Outcome<()> {
+    let mut kept = Vec::new();
+    for _ in 0..20 {
+        let mut client = EventServiceClient::new(channel(daemon).await?);
+        for _ in 0..100 {
+            kept.push(client.subscribe(v1::SubscribeRequest::default()).await?.into_inner());
+        }
+    }
+    std::future::pending::<()>().await;
+    drop(kept);
+    Ok(())
+}
+
+/// What every client says first, a byte at a time.
+async fn drip(daemon: SocketAddr) -> Outcome<()> {
+    let mut connection = TcpStream::connect(daemon).await?;
+    let said = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".iter().chain(std::iter::repeat(&0));
+    for byte in said {
+        connection.write_all(&[*byte]).await?;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    Ok(())
+}
+
+async fn huge(daemon: SocketAddr, number: usize) -> Outcome<()> {
+    let bytes = Bytes::from(vec![b'x'; 100 * 1024 * 1024]);
+    let channel = channel(daemon).await?;
+    let refused = match number % 3 {
+        0 => {
+            let chunk = v1::PutBlobRequest { chunk: bytes };
+            let chunks = tonic::codegen::tokio_stream::iter([chunk]);
+            BlobServiceClient::new(channel).put_blob(chunks).await.is_err()
+        }
+        1 => {
+            let input = v1::Payload {
+                media_type: "application/json".to_owned(),
+                data: Some(v1::payload::Data::Inline(bytes)),
+            };
+            let task = v1::Task { input: Some(input), ..v1::Task::default() };
+            let wave = v1::Wave { tasks: vec![task], ..v1::Wave::default() };
+            let plan = v1::Plan { waves: vec![wave], ..v1::Plan::default() };
+            let request = v1::StartRunRequest::of_plan(plan);
+            RunServiceClient::new(channel).start_run(request).await.is_err()
+        }
+        _ => {
+            let (frames, waiting) = mpsc::channel(2);
+            let output =
+                v1::Payload { media_type: String::new(), data: Some(v1::payload::Data::Inline(bytes)) };
+            let completed = v1::Completed { output: Some(output), ..v1::Completed::default() };
+            for frame in [Frame::Hello(hello(number, 0)), Frame::Completed(completed)] {
+                frames.send(v1::ConnectRequest { frame: Some(frame) }).await?;
+            }
+            let mut said =
+                WorkerServiceClient::new(channel).connect(ReceiverStream::new(waiting)).await?.into_inner();
+            while said.message().await?.is_some() {}
+            drop(frames);
+            true
+        }
+    };
+    if refused { Ok(()) } else { Err("100 MB were taken".into()) }
+}
+
+fn hello(number: usize, count: usize) -> v1::Hello {
+    let agents = vec![v1::Agent {
+        name: format!("abuse-{number}"),
+        max_concurrency: 1,
+        output_schema: format!("{{\"title\":\"{}\"}}", "x".repeat(1_000)),
+        ..v1::Agent::default()
+    }];
+    v1::Hello {
+        worker_id: format!("abuse-{number}-{count}"),
+        agents,
+        slots: 1,
+        protocol: capataz_contracts::validate::PROTOCOL,
+        ..v1::Hello::default()
+    }
+}
+
+async fn hellos(daemon: SocketAddr, number: usize) -> Outcome<()> {
+    let mut client = WorkerServiceClient::new(channel(daemon).await?);
+    for count in 0..10_000 / 16 {
+        let first = v1::ConnectRequest { frame: Some(Frame::Hello(hello(number, count))) };
+        let mut said = client.connect(tonic::codegen::tokio_stream::iter([first])).await?.into_inner();
+        let _ = said.message().await;
+    }
+    Ok(())
+}
+
+async fn unread(daemon: SocketAddr) -> Outcome<()> {
+    let mut client = BlobServiceClient::new(channel(daemon).await?);
+    let chunk = v1::PutBlobRequest { chunk: Bytes::from(vec![7; 1024 * 1024]) };
+    let put = client.put_blob(tonic::codegen::tokio_stream::iter([chunk])).await?.into_inner();
+    let blake3 = put.blob.ok_or("no blob")?.blake3;
+    let ask = move |_| {
+        let blake3 = blake3.clone();
+        async move {
+            let mut client = BlobServiceClient::new(channel(daemon).await?);
+            let mut kept = Vec::new();
+            for _ in 0..100 {
+                kept.push(client.get_blob(v1::GetBlobRequest { blake3: blake3.clone() }).await?);
+            }
+            // Until the daemon closes the connection, and some more.
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            drop(kept);
+            Ok(())
+        }
+    };
+    each(20, ask).await
+}
+
+async fn flood(daemon: SocketAddr) -> Outcome<()> {
+    let (frames, waiting) = mpsc::channel(64);
+    let first = Frame::Hello(hello(0, 0));
+    frames.send(v1::ConnectRequest { frame: Some(first) }).await?;
+    let mut client = WorkerServiceClient::new(channel(daemon).await?);
+    let mut said = client.connect(ReceiverStream::new(waiting)).await?.into_inner();
+    tokio::spawn(async move { while let Ok(Some(_)) = said.message().await {} });
+    loop {
+        let lease =
+            Some(v1::LeaseRef { run_id: uuid::Uuid::nil().to_string(), lease: 1, ..Default::default() });
+        let completed = v1::Completed { lease, log: "x".repeat(1_000), ..v1::Completed::default() };
+        frames.send(v1::ConnectRequest { frame: Some(Frame::Completed(completed)) }).await?;
+    }
+}
+
+async fn garbage(daemon: SocketAddr) -> Outcome<()> {
+    let mut connection = TcpStream::connect(daemon).await?;
+    // Some of it begins as it should.
+    if fastrand::bool() {
+        connection.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await?;
+    }
+    let mut bytes = vec![0; 16 * 1024];
+    for _ in 0..100 {
+        fastrand::fill(&mut bytes);
+        connection.write_all(&bytes).await?;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! Honest callers beside clients that mean harm.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::execute;
+use crate::abuse::Abuse;
+use crate::children::{Daemon, Folder};
+use crate::load::Load;
+use crate::report::{Cell, Section, Table, Unit};
+use crate::work::Work;
+use crate::{Options, Outcome, process};
+
+/// Honest callers.
+const CALLERS: usize = 64;
+/// Of the throughput without abuse.
+const THROUGHPUT: f64 = 0.7;
+/// Mebibytes.
+const MEMORY: f64 = 300.0;
+/// How long everything may take to be as before, and what is as before.
+const RECOVERY: Duration = Duration::from_secs(10);
+const AS_BEFORE: f64 = 0.9;
+
+pub(crate) async fn abuse(options: &Options, kinds: &[Abuse]) -> Outcome<Section> {
+    let mut section = Section::new("Abuse: 64 honest callers beside clients that mean harm");
+    let mut table = Table::new([
+        "abuse",
+        "runs/s before",
+        "meanwhile",
+        "ratio",
+        "slowest",
+        "memory before",
+        "highest",
+        "runs/s within 10 s",
+        "ratio after",
+    ]);
+    for kind in kinds.iter().copied() {
+        let folder = Folder::create(options, "abuse")?;
+        let (daemon, _) = Daemon::start(options, folder.path()).await?;
+        let worker = daemon.worker(folder.path(), options.slots, false).await?;
+        let work = Arc::new(Work::single());
+        let load = Load::new(options, CALLERS);
+        let before = execute(&daemon, &worker, load, Arc::clone(&work)).await?.per_second();
+        let (resident, _) = process::memory(daemon.pid())?;
+        let abuser = daemon.abuser(folder.path(), kind)?;
+        let meanwhile = execute(&daemon, &worker, load, Arc::clone(&work)).await?;
+        let (_, highest) = process::memory(daemon.pid())?;
+        drop(abuser);
+        let ended = Instant::now();
+        let short = Load { warm_up: Duration::ZERO, window: Duration::from_secs(2), ..load };
+        let mut after = 0.0_f64;
+        while after < AS_BEFORE * before && ended.elapsed() < RECOVERY {
+            after = after.max(execute(&daemon, &worker, short, Arc::clone(&work)).await?.per_second());
+        }
+        let mebibytes = |bytes: u64| bytes as f64 / (1024.0 * 1024.0);
+        table.row([
+            Cell::from(format!("{kind:?}")),
+            Cell::new(before, Unit::Count),
+            Cell::new(meanwhile.per_second(), Unit::Count),
+            Cell::new(meanwhile.per_second() / before.max(1e-9), Unit::Ratio).at_least(THROUGHPUT),
+            Cell::new(meanwhile.slowest(), Unit::Milliseconds),
+            Cell::new(mebibytes(resident), Unit::Mebibytes),
+            Cell::new(mebibytes(highest), Unit::Mebibytes).at_most(MEMORY),
+            Cell::new(after, Unit::Count),
+            Cell::new(after / before.max(1e-9), Unit::Ratio).at_least(AS_BEFORE),
+        ]);
+    }
+    section.table(table);
+    section.note("the abuser is a process of its own on the same processors; any honest call that fails ends the benchmark");
+    Ok(section)
+}
