@@ -82,9 +82,8 @@ where
             }
         });
     }
-    while let Some(ended) = tasks.join_next().await {
-        ended?;
-    }
+    // None of them ends.
+    tasks.join_all().await;
     Ok(())
 }
 
