@@ -108,6 +108,7 @@ fn creation(number: u64) -> Append {
         blobs: Vec::new(),
         rest: None,
         joined: false,
+        key: None,
     }
 }
 

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 
 use crate::port::{
-    self, AgentRow, Append, AppendOutcome, BlobHash, Bounds, Derived, DerivedRow, Epoch, History, LogRow,
-    Mark, Mended, Millis, Place, Position, Quarantine, Retention, RunId, RunQuery, RunRow, ShardId,
+    self, AgentRow, Append, AppendOutcome, BlobHash, Bounds, Derived, DerivedRow, Epoch, History, KeyRow,
+    LogRow, Mark, Mended, Millis, Place, Position, Quarantine, Retention, RunId, RunQuery, RunRow, ShardId,
     ShardWriter, Snapshot, Store, StoreError, Swept, Unfinished,
 };
 use state::State;
@@ -173,6 +173,23 @@ impl Store for MemoryStore {
         limit: usize,
     ) -> Result<Vec<DerivedRow>, StoreError> {
         self.with(|state| state.derived(kind, key, after, limit))
+    }
+
+    fn key(&self, shard: ShardId, key: &[u8]) -> Result<Option<KeyRow>, StoreError> {
+        self.with(|state| state.key(shard, key))
+    }
+
+    fn keys(
+        &self,
+        shard: ShardId,
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(Bytes, RunId)>, StoreError> {
+        self.with(|state| state.keys(shard, after, limit))
+    }
+
+    fn keys_removed(&self, shard: ShardId) -> Result<Option<RunId>, StoreError> {
+        self.with(|state| state.keys_removed(shard))
     }
 
     fn derived_of(&self, run: RunId, after: Option<Place>, limit: usize) -> Result<Vec<Derived>, StoreError> {

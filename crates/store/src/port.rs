@@ -110,6 +110,26 @@ pub struct Append {
     /// True when the append is joined with the next append of the same commit, which is for another stream. If one of
     /// them is refused, both are, with the same outcome.
     pub joined: bool,
+    /// A change of a key whose run is another shard's. Such an append has no events and nothing else.
+    pub key: Option<KeyChange>,
+}
+
+/// A change of what a shard knows of a key whose run is another shard's, and that this shard's runs do not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyChange {
+    /// From now on the key names the append's run, until it is released: no retention removes it. Where it names a run
+    /// already, also where that is this one, the outcome is [`AppendOutcome::KeyTaken`].
+    Register(IdempotencyKey),
+    /// The key names the append's run no longer, if it did.
+    Release(Bytes),
+}
+
+/// The run that a key names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyRow {
+    pub run: RunId,
+    /// As in [`IdempotencyKey::request`].
+    pub request: [u8; 32],
 }
 
 /// The name of a claim, in errors.
@@ -143,15 +163,39 @@ pub(crate) fn groups(appends: &[Append]) -> impl Iterator<Item = &[Append]> {
 }
 
 impl Append {
+    /// A change of a key, which names `run` or did.
+    #[must_use]
+    pub fn of_key(run: RunId, change: KeyChange) -> Self {
+        Self {
+            run,
+            first_seq: 0,
+            count: 0,
+            events: Bytes::new(),
+            create: None,
+            summary: None,
+            rest: None,
+            derived: Vec::new(),
+            blobs: Vec::new(),
+            joined: false,
+            key: Some(change),
+        }
+    }
+
     /// The sequence number of the last event.
     pub fn last_seq(&self) -> u64 {
         self.first_seq.saturating_add(u64::from(self.count)).saturating_sub(1)
     }
 
     /// Returns whether the append contains an event, its numbers fit into 63 bits, it creates the run exactly if it
-    /// begins the run, and its derived rows are of its own events, in order and each once. Any other append gets
-    /// [`AppendOutcome::Conflict`].
+    /// begins the run, and its derived rows are of its own events, in order and each once; or whether it changes a key and
+    /// has nothing else. Any other append gets [`AppendOutcome::Conflict`].
     pub fn is_well_formed(&self) -> bool {
+        if self.key.is_some() {
+            let has_events = self.count > 0 || self.first_seq > 0 || !self.events.is_empty();
+            let has_rows = self.create.is_some() || self.summary.is_some() || self.rest.is_some();
+            let names = !self.derived.is_empty() || !self.blobs.is_empty();
+            return !(has_events || has_rows || names || self.joined);
+        }
         self.count >= 1
             && self.first_seq >= 1
             && self.last_seq() < i64::MAX as u64
@@ -171,7 +215,7 @@ pub struct Create {
     pub key: Option<IdempotencyKey>,
 }
 
-/// A claim on a client's idempotency key. At most one run has each key.
+/// A claim on a client's idempotency key. In a shard, a key names one run at most.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct IdempotencyKey {
     #[serde(with = "octets")]
@@ -209,15 +253,13 @@ pub struct Summary {
 
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum AppendOutcome {
+    /// The position of the row; of a change of a key, which has no row, that of the newest row before it.
     Committed(Position),
     /// The run's log does not end at `first_seq - 1`, the run to be created exists, or the append is not well formed.
     Conflict,
     /// The idempotency key belongs to a run, which retention may have removed since, and nothing was written. This
     /// outcome takes precedence over [`AppendOutcome::Conflict`], so that a repeated creation finds the run of its key.
-    KeyTaken {
-        run: RunId,
-        same_request: bool,
-    },
+    KeyTaken { run: RunId, same_request: bool },
     /// Another epoch owns the shard. All appends of the same commit have this outcome.
     Fenced,
 }
@@ -414,6 +456,21 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<DerivedRow>, StoreError>;
 
+    /// The run that the key names in this shard.
+    fn key(&self, shard: ShardId, key: &[u8]) -> Result<Option<KeyRow>, StoreError>;
+
+    /// Lists at most `limit` keys of the shard after `after`, in the order of their bytes, with the runs that they name.
+    fn keys(
+        &self,
+        shard: ShardId,
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(Bytes, RunId)>, StoreError>;
+
+    /// Returns the greatest id among the runs of the shard whose keys retention has removed; `None` if it has removed
+    /// none. A run with a greater id has its key, if it ever had one.
+    fn keys_removed(&self, shard: ShardId) -> Result<Option<RunId>, StoreError>;
+
     /// Lists at most `limit` derived rows of a run after `after`, by event and number.
     fn derived_of(&self, run: RunId, after: Option<Place>, limit: usize) -> Result<Vec<Derived>, StoreError>;
 
@@ -485,7 +542,7 @@ pub trait ShardWriter: Send {
 
     /// Removes whole finished runs, keys and blobs, a limited number at a time, starting with those that finished (or
     /// were put) first. A run's events, derived rows, snapshot, labels, quarantine and claims on blobs are removed with it; its key
-    /// stays until [`Retention::keys_before`].
+    /// stays until [`Retention::keys_before`]. A key that was [registered](KeyChange::Register) stays until it is released.
     ///
     /// Eras are forgotten that have no row left and end before [`Bounds::removed`]: no cursor into them can be served.
     /// Each sweep looks at [`Retention::batch`] eras, where the sweep before it ended.

@@ -256,6 +256,7 @@ impl Stream {
             blobs: Vec::new(),
             rest: None,
             joined: false,
+            key: None,
         }
     }
 }

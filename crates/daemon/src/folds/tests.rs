@@ -75,6 +75,7 @@ impl Log {
             blobs: Vec::new(),
             rest: None,
             joined: false,
+            key: None,
         };
         let outcomes = self.writer.commit(&[append]).unwrap();
         assert!(matches!(outcomes.as_slice(), [AppendOutcome::Committed(_)]));

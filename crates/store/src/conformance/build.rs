@@ -43,6 +43,7 @@ pub fn more(number: u64, first_seq: u64, count: u32) -> Append {
         blobs: Vec::new(),
         rest: None,
         joined: false,
+        key: None,
     }
 }
 

@@ -13,6 +13,7 @@ mod build;
 mod commit;
 mod derived;
 mod histories;
+mod keys;
 mod model;
 mod quarantine;
 mod reading;
@@ -26,6 +27,7 @@ pub use build::*;
 pub use commit::*;
 pub use derived::*;
 pub use histories::*;
+pub use keys::*;
 pub use model::agrees_with_the_model;
 pub use quarantine::*;
 pub use reading::*;
@@ -180,6 +182,11 @@ macro_rules! conformance_suite {
             a_malformed_append_is_a_conflict,
             a_run_is_created_once,
             a_taken_key_names_its_run,
+            a_registered_key_names_its_run_and_is_nobodys_event,
+            a_key_of_a_run_is_not_registered_for_another,
+            a_registered_key_stays_until_it_is_released,
+            a_change_of_a_key_has_nothing_else,
+            retention_says_whose_keys_it_has_removed,
             a_refusal_leaves_its_neighbours,
             joined_appends_stand_or_fall_together,
             appends_of_one_commit_see_each_other,

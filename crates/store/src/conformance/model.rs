@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::port::{
-    AgentRow, Append, BlobHash, Derived, Mark, Mended, Millis, Place, Position, QuarantineReason, Rest,
-    Retention, RunQuery, ShardWriter, Snapshot, Summary,
+    AgentRow, Append, BlobHash, Derived, IdempotencyKey, KeyChange, Mark, Mended, Millis, Place, Position,
+    QuarantineReason, Rest, Retention, RunQuery, ShardWriter, Snapshot, Summary,
 };
 
 const SEEDS: u64 = 12;
@@ -143,6 +143,9 @@ impl<S: Subject> Pair<S> {
 
     /// An append that is mostly valid.
     fn append(&mut self) -> Append {
+        if self.random.one_in(12) {
+            return self.change_of_key();
+        }
         let number = self.random.below(RUNS);
         let known = self.model.get_run(run_id(number)).unwrap();
         let length = self.random.below(60) as usize;
@@ -178,6 +181,21 @@ impl<S: Subject> Pair<S> {
         append
     }
 
+    /// A change of a key, mostly for a run that this shard does not have.
+    fn change_of_key(&mut self) -> Append {
+        let run =
+            run_id(if self.random.one_in(6) { self.random.below(RUNS) } else { RUNS + self.random.below(3) });
+        let key = format!("k{}", self.random.below(KEYS));
+        let change = match self.random.one_in(3) {
+            true => KeyChange::Release(key.into()),
+            false => {
+                let request = [self.random.below(2) as u8; 32];
+                KeyChange::Register(IdempotencyKey { key: key.into(), request })
+            }
+        };
+        Append::of_key(run, change)
+    }
+
     /// Performs one operation on both stores, and returns its description.
     fn step(&mut self) -> String {
         let choice = self.random.below(111);
@@ -187,7 +205,8 @@ impl<S: Subject> Pair<S> {
                 let mut appends: Vec<Append> = (0..=self.random.below(3)).map(|_| self.append()).collect();
                 for place in 1..appends.len() {
                     let next = &appends[place];
-                    let keyed = next.create.as_ref().is_some_and(|create| create.key.is_some());
+                    let keyed =
+                        next.key.is_some() || next.create.as_ref().is_some_and(|create| create.key.is_some());
                     let joins = self.random.one_in(3) && !keyed;
                     let fresh = appends[..place].iter().all(|earlier| earlier.run != next.run);
                     appends[place - 1].joined = joins && fresh;
@@ -343,6 +362,13 @@ impl<S: Subject> Pair<S> {
         assert_eq!(store.derived_of(run, after, limit).unwrap(), expected, "{context}");
         let after = random.one_in(2).then_some(run);
         assert_eq!(store.strays(after, limit).unwrap(), model.strays(after, limit).unwrap(), "{context}");
+        let key = format!("k{}", random.below(KEYS));
+        let expected = model.key(SHARD, key.as_bytes()).unwrap();
+        assert_eq!(store.key(SHARD, key.as_bytes()).unwrap(), expected, "{context}");
+        let after = random.one_in(2).then_some(key.as_bytes());
+        let expected = model.keys(SHARD, after, limit).unwrap();
+        assert_eq!(store.keys(SHARD, after, limit).unwrap(), expected, "{context}");
+        assert_eq!(store.keys_removed(SHARD).unwrap(), model.keys_removed(SHARD).unwrap(), "{context}");
         assert_eq!(store.agents().unwrap(), model.agents().unwrap(), "{context}");
         let blob = BlobHash::of(&blob_content(random.below(BLOBS)));
         let expected = model.read_blob(blob, 3, 9).unwrap();

@@ -9,16 +9,17 @@ use super::rows::Rows;
 use crate::checksum::{self, Sealed};
 use crate::page::Page;
 use crate::port::{
-    AgentRow, Append, AppendOutcome, BlobHash, Bounds, Derived, DerivedRow, Epoch, Era, History, LogRow,
-    Mark, Mended, Millis, Place, Position, Quarantine, Rest, Retention, RunId, RunQuery, RunRow, ShardId,
-    Snapshot, Summary, Swept, Unfinished, Unmarked,
+    AgentRow, Append, AppendOutcome, BlobHash, Bounds, Derived, DerivedRow, Epoch, Era, History,
+    IdempotencyKey, KeyChange, KeyRow, LogRow, Mark, Mended, Millis, Place, Position, Quarantine, Rest,
+    Retention, RunId, RunQuery, RunRow, ShardId, Snapshot, Summary, Swept, Unfinished, Unmarked,
 };
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct State {
     shards: BTreeMap<ShardId, Shard>,
     runs: BTreeMap<RunId, Run>,
-    keys: BTreeMap<Bytes, Key>,
+    /// By the shard that knows them: each for itself.
+    keys: BTreeMap<(ShardId, Bytes), Key>,
     /// Snapshots with their checksums.
     snapshots: BTreeMap<RunId, (Snapshot, u32)>,
     pub(super) agents: BTreeMap<String, AgentRow>,
@@ -35,6 +36,8 @@ struct Shard {
     log_bytes: u64,
     newest: Position,
     removed: Position,
+    /// The greatest id of a run whose key was removed.
+    keys_removed: Option<RunId>,
 }
 
 /// A row of the log, as it is kept.
@@ -71,13 +74,9 @@ struct Key {
     run: RunId,
     request: [u8; 32],
     /// The time when the key's run finished; set once retention has removed the run.
-    retired: Option<Retired>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Retired {
-    shard: ShardId,
-    finished_at: Millis,
+    retired: Option<Millis>,
+    /// It names a run of another shard.
+    registered: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -124,6 +123,12 @@ impl State {
         if !append.is_well_formed() {
             return Some(AppendOutcome::Conflict);
         }
+        if let Some(change) = &append.key {
+            return match change {
+                KeyChange::Register(key) => self.key_taken(shard, key),
+                KeyChange::Release(_) => None,
+            };
+        }
         let Some(create) = &append.create else {
             let fits = self
                 .runs
@@ -131,20 +136,57 @@ impl State {
                 .is_some_and(|run| run.shard == shard && run.row.last_seq + 1 == append.first_seq);
             return (!fits).then_some(AppendOutcome::Conflict);
         };
-        if let Some(key) = &create.key
-            && let Some(taken) = self.keys.get(&key.key)
-        {
-            let same_request = taken.request == key.request;
-            return Some(AppendOutcome::KeyTaken { run: taken.run, same_request });
+        let taken = create.key.as_ref().and_then(|key| self.key_taken(shard, key));
+        taken.or_else(|| self.runs.contains_key(&append.run).then_some(AppendOutcome::Conflict))
+    }
+
+    fn key_taken(&self, shard: ShardId, key: &IdempotencyKey) -> Option<AppendOutcome> {
+        let taken = self.keys.get(&(shard, key.key.clone()))?;
+        Some(AppendOutcome::KeyTaken { run: taken.run, same_request: taken.request == key.request })
+    }
+
+    fn change_key(&mut self, shard: ShardId, run: RunId, change: &KeyChange) -> AppendOutcome {
+        match change {
+            KeyChange::Register(IdempotencyKey { key, request }) => {
+                let entry = Key { run, request: *request, retired: None, registered: true };
+                self.keys.insert((shard, key.clone()), entry);
+            }
+            KeyChange::Release(key) => {
+                let place = (shard, key.clone());
+                if self.keys.get(&place).is_some_and(|key| key.registered && key.run == run) {
+                    self.keys.remove(&place);
+                }
+            }
         }
-        self.runs.contains_key(&append.run).then_some(AppendOutcome::Conflict)
+        AppendOutcome::Committed(self.bounds(shard).newest)
+    }
+
+    pub(super) fn key(&self, shard: ShardId, key: &[u8]) -> Option<KeyRow> {
+        let key = self.keys.get(&(shard, Bytes::copy_from_slice(key)))?;
+        Some(KeyRow { run: key.run, request: key.request })
+    }
+
+    pub(super) fn keys(&self, shard: ShardId, after: Option<&[u8]>, limit: usize) -> Vec<(Bytes, RunId)> {
+        let start = match after {
+            Some(after) => Bound::Excluded((shard, Bytes::copy_from_slice(after))),
+            None => Bound::Included((shard, Bytes::new())),
+        };
+        let keys = self.keys.range((start, Bound::Unbounded)).take_while(|((of, _), _)| *of == shard);
+        keys.take(limit).map(|((_, bytes), key)| (bytes.clone(), key.run)).collect()
+    }
+
+    pub(super) fn keys_removed(&self, shard: ShardId) -> Option<RunId> {
+        self.shards.get(&shard)?.keys_removed
     }
 
     fn append(&mut self, shard: ShardId, append: &Append) -> AppendOutcome {
+        if let Some(change) = &append.key {
+            return self.change_key(shard, append.run, change);
+        }
         if let Some(create) = &append.create {
             if let Some(key) = &create.key {
-                let entry = Key { run: append.run, request: key.request, retired: None };
-                self.keys.insert(key.key.clone(), entry);
+                let entry = Key { run: append.run, request: key.request, retired: None, registered: false };
+                self.keys.insert((shard, key.key.clone()), entry);
             }
             let row = RunRow {
                 run: append.run,
@@ -433,8 +475,9 @@ impl State {
             }
             shard.log_bytes -= bytes;
         }
-        if let Some(key) = run.key.and_then(|key| self.keys.get_mut(&key)) {
-            key.retired = Some(Retired { shard: run.shard, finished_at });
+        let shard = run.shard;
+        if let Some(key) = run.key.and_then(|key| self.keys.get_mut(&(shard, key))) {
+            key.retired = Some(finished_at);
         }
         self.snapshots.remove(&id);
         self.blob_refs.retain(|(_, run)| *run != id);
@@ -444,15 +487,18 @@ impl State {
 
     fn sweep_keys(&mut self, shard: ShardId, before: Millis, batch: usize) -> u64 {
         let mut expired = BTreeSet::new();
-        for (bytes, key) in &self.keys {
+        for ((of, bytes), key) in &self.keys {
+            if *of != shard || key.registered {
+                continue;
+            }
             // Keys of removed runs come first.
             let (run_kept, finished_at) = match (key.retired, self.runs.get(&key.run)) {
-                (Some(retired), _) if retired.shard == shard => (false, retired.finished_at),
-                (None, Some(run)) if run.shard == shard => match run.row.summary.finished_at {
+                (Some(finished_at), _) => (false, finished_at),
+                (None, Some(run)) => match run.row.summary.finished_at {
                     Some(finished_at) => (true, finished_at),
                     None => continue,
                 },
-                _ => continue,
+                (None, None) => continue,
             };
             if finished_at < before {
                 expired.insert((run_kept, finished_at, key.run, bytes.clone()));
@@ -460,7 +506,9 @@ impl State {
         }
         let mut removed = 0;
         for (_, _, run, key) in expired.into_iter().take(batch) {
-            self.keys.remove(&key);
+            self.keys.remove(&(shard, key));
+            let keys_removed = &mut self.shards.entry(shard).or_default().keys_removed;
+            *keys_removed = (*keys_removed).max(Some(run));
             if let Some(run) = self.runs.get_mut(&run) {
                 run.key = None;
             }

@@ -14,6 +14,7 @@ mod derived;
 mod eras;
 mod error;
 mod gate;
+mod keys;
 mod labels;
 mod maintenance;
 mod probe;
@@ -32,8 +33,9 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::port::{
-    self, AgentRow, BlobHash, Bounds, Derived, DerivedRow, History, LogRow, Mark, Millis, Place, Position,
-    Quarantine, RunId, RunQuery, RunRow, ShardId, ShardWriter, Snapshot, Store, StoreError, Unfinished,
+    self, AgentRow, BlobHash, Bounds, Derived, DerivedRow, History, KeyRow, LogRow, Mark, Millis, Place,
+    Position, Quarantine, RunId, RunQuery, RunRow, ShardId, ShardWriter, Snapshot, Store, StoreError,
+    Unfinished,
 };
 use blobs::Blobs;
 pub use checksums::Migrated;
@@ -250,6 +252,32 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<Vec<DerivedRow>, StoreError> {
         self.shared.readers.derived(kind, key, after, limit)
+    }
+
+    fn key(&self, shard: ShardId, key: &[u8]) -> Result<Option<KeyRow>, StoreError> {
+        if shard != Self::SHARD {
+            return Ok(None);
+        }
+        self.shared.readers.key(key)
+    }
+
+    fn keys(
+        &self,
+        shard: ShardId,
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(Bytes, RunId)>, StoreError> {
+        if shard != Self::SHARD {
+            return Ok(Vec::new());
+        }
+        self.shared.readers.keys(after, limit)
+    }
+
+    fn keys_removed(&self, shard: ShardId) -> Result<Option<RunId>, StoreError> {
+        if shard != Self::SHARD {
+            return Ok(None);
+        }
+        self.shared.readers.keys_removed()
     }
 
     fn derived_of(&self, run: RunId, after: Option<Place>, limit: usize) -> Result<Vec<Derived>, StoreError> {

@@ -9,12 +9,12 @@ use rusqlite::types::{Type, Value, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use super::error::{failed, integer, unsigned};
-use super::{SqliteOptions, SqliteStore, checksums, connection, labels};
+use super::{SqliteOptions, SqliteStore, checksums, connection, keys, labels};
 use crate::checksum::{self, Sealed};
 use crate::page::Page;
 use crate::port::{
-    AgentRow, Bounds, Era, History, LogRow, Mark, Millis, Position, Quarantine, QuarantineReason, Rest,
-    RunId, RunQuery, RunRow, Snapshot, StoreError, Summary, Unfinished,
+    AgentRow, Bounds, Era, History, KeyRow, LogRow, Mark, Millis, Position, Quarantine, QuarantineReason,
+    Rest, RunId, RunQuery, RunRow, Snapshot, StoreError, Summary, Unfinished,
 };
 
 /// A row of the log with its checksum, which is beside the log for rows that were written before there were checksums.
@@ -217,6 +217,18 @@ impl Readers {
                 })?
                 .collect()
         })
+    }
+
+    pub(super) fn key(&self, key: &[u8]) -> Result<Option<KeyRow>, StoreError> {
+        self.read("read a key", |connection| keys::read(connection, key))
+    }
+
+    pub(super) fn keys(&self, after: Option<&[u8]>, limit: usize) -> Result<Vec<(Bytes, RunId)>, StoreError> {
+        self.read("list keys", |connection| keys::list(connection, after, self::limit(limit)))
+    }
+
+    pub(super) fn keys_removed(&self) -> Result<Option<RunId>, StoreError> {
+        self.read("read which keys were removed", keys::removed)
     }
 
     pub(super) fn agents(&self) -> Result<Vec<AgentRow>, StoreError> {

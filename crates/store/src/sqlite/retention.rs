@@ -10,7 +10,7 @@ use super::error::{integer, unsigned};
 use super::gate::Durability;
 use super::reader::run_id;
 use super::writer::{SqliteWriter, cached};
-use super::{SqliteStore, derived, eras, labels};
+use super::{SqliteStore, derived, eras, keys, labels};
 use crate::port::{BlobHash, Millis, Retention, RunId, StoreError, Swept};
 
 /// A finished run that may be removed.
@@ -194,6 +194,7 @@ fn sweep_keys(connection: &Connection, retention: &Retention) -> rusqlite::Resul
         cached(connection, "DELETE FROM keys WHERE key = ?")?.execute([key])?;
         cached(connection, "UPDATE runs SET key = NULL WHERE run = ?")?.execute([run.0.as_bytes()])?;
     }
+    keys::note_removed(connection, retired.iter().chain(&held).map(|(_, run, _)| *run))?;
     Ok((retired.len() + held.len()) as u64)
 }
 

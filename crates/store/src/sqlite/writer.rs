@@ -7,13 +7,12 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 use super::error::{failed, integer, unsigned};
 use super::gate::Durability;
-use super::reader::run_id;
 use super::tails::Tails;
-use super::{Shared, SqliteStore, checksums, derived, eras, labels};
+use super::{Shared, SqliteStore, checksums, derived, eras, keys, labels};
 use crate::checksum::{self, Sealed};
 use crate::port::{
-    self, AgentRow, Append, AppendOutcome, Create, Epoch, IdempotencyKey, Mark, Mended, Position, Quarantine,
-    Rest, Retention, RunId, ShardWriter, Snapshot, StoreError, Summary, Swept, Unmarked,
+    self, AgentRow, Append, AppendOutcome, Create, Epoch, Mark, Mended, Position, Quarantine, Rest,
+    Retention, RunId, ShardWriter, Snapshot, StoreError, Summary, Swept, Unmarked,
 };
 
 const COMMIT: &str = "commit appends";
@@ -95,12 +94,15 @@ impl SqliteWriter {
         if !append.is_well_formed() {
             return Ok(Some(AppendOutcome::Conflict));
         }
+        if let Some(change) = &append.key {
+            return keys::refusal(connection, change);
+        }
         let last_seq = self.last_seq(connection, append.run)?;
         let Some(create) = &append.create else {
             return Ok((last_seq != Some(append.first_seq - 1)).then_some(AppendOutcome::Conflict));
         };
         if let Some(key) = &create.key
-            && let Some(taken) = key_taken(connection, key).optional()?
+            && let Some(taken) = keys::taken(connection, key).optional()?
         {
             return Ok(Some(taken));
         }
@@ -110,6 +112,13 @@ impl SqliteWriter {
     fn append(&mut self, connection: &Connection, append: &Append) -> rusqlite::Result<AppendOutcome> {
         if !append.is_well_formed() {
             return Ok(AppendOutcome::Conflict);
+        }
+        if let Some(change) = &append.key {
+            if let Some(refused) = keys::refusal(connection, change)? {
+                return Ok(refused);
+            }
+            keys::change(connection, append.run, change)?;
+            return Ok(AppendOutcome::Committed(Position(self.position)));
         }
         match &append.create {
             Some(create) => {
@@ -170,7 +179,7 @@ impl SqliteWriter {
             let new = cached(connection, "INSERT OR IGNORE INTO keys (key, request, run) VALUES (?, ?, ?)")?
                 .execute(params![&key.key[..], key.request, run])?;
             if new == 0 {
-                return key_taken(connection, key).map(Some);
+                return keys::taken(connection, key).map(Some);
             }
         }
         let default = Summary { updated_at: create.created_at, ..Summary::default() };
@@ -377,13 +386,6 @@ fn owns(connection: &Connection, epoch: Epoch) -> rusqlite::Result<bool> {
     let current = cached(connection, "SELECT epoch FROM shards WHERE shard = ?")?
         .query_row([SqliteStore::SHARD.0], |row| unsigned(row, 0))?;
     Ok(current == epoch.0)
-}
-
-fn key_taken(connection: &Connection, key: &IdempotencyKey) -> rusqlite::Result<AppendOutcome> {
-    cached(connection, "SELECT run, request FROM keys WHERE key = ?")?.query_row([&key.key[..]], |row| {
-        let request: [u8; 32] = row.get(1)?;
-        Ok(AppendOutcome::KeyTaken { run: run_id(row, 0)?, same_request: request == key.request })
-    })
 }
 
 /// The columns of a rest: how long, and until when.
