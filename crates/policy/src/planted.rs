@@ -36,10 +36,11 @@ pub enum Fault {
     ChildEndCountedTwice,
     AppendWithoutItsRows,
     AnotherHostGetsTheBrowser,
+    KeyRegisteredAfterItsRun,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 30] = [
+    pub const ALL: [Fault; 31] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -70,6 +71,7 @@ impl Fault {
         Fault::AppendWithoutItsRows,
         Fault::TouchedRunNotFoldedAgain,
         Fault::AnotherHostGetsTheBrowser,
+        Fault::KeyRegisteredAfterItsRun,
     ];
 }
 

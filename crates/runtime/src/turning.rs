@@ -10,7 +10,9 @@ use capataz_crew::{CloseReason, ConnectionId, Mono};
 use capataz_engine::{Query, QueryId};
 use capataz_shard::feed::Ring;
 use capataz_shard::journal::{self, Errand, Job, Told, Work, errands, take_up_session};
-use capataz_shard::{Answer, Driver, Input, LoadError, Output, ReplyId, Request, Route, Touched, find};
+use capataz_shard::{
+    Answer, Driver, Input, KeyQuery, LoadError, Output, ReplyId, Request, Route, Touched, find,
+};
 use capataz_store::{Retention, RunId, ShardId, Store, StoreError, Swept};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -428,6 +430,7 @@ impl Turning {
             Output::LoadSession { stream, load } => self.load_session(stream, load),
             Output::LoadRun { run, load } => self.load_run(run, load),
             Output::FindChild { child, number } => self.find_child(child, number),
+            Output::FindKeys { shard, number, query } => self.find_keys(shard, number, query),
             Output::ScriptOver { run } => {
                 let _ = self.shared.scripts_over.send(Some(run));
             }
@@ -508,6 +511,17 @@ impl Turning {
         self.tasks.spawn(async move {
             if let Ok(found) = read.await {
                 inbox.send(Message::Input(Input::ChildFound { child, number, found })).await;
+            }
+        });
+    }
+
+    /// Reads keys beside the shards' thread.
+    fn find_keys(&self, shard: ShardId, number: u64, query: KeyQuery) {
+        let (store, inbox) = (Arc::clone(&self.store), self.inbox.clone());
+        let read = self.tasks.spawn_blocking(move || journal::find_keys(&*store, shard, &query));
+        self.tasks.spawn(async move {
+            if let Ok(fact) = read.await {
+                inbox.send(Message::Input(Input::KeysFound { shard, number, fact })).await;
             }
         });
     }

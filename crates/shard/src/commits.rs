@@ -53,6 +53,7 @@ impl Shard {
             derived,
             blobs: batch.blobs,
             joined: session.is_some() && !planted::is(Fault::JoinedAppendLosesItsMark),
+            key: None,
         };
         let mut deferred = batch.deferred;
         if planted::is(Fault::AcknowledgeBeforeCommit) {
@@ -93,6 +94,10 @@ impl Shard {
     pub(crate) fn committed(&mut self, outcomes: Vec<AppendOutcome>) {
         for outcome in outcomes {
             let Some(pending) = self.outbox.settle() else { return };
+            if pending.of_key && outcome != AppendOutcome::Fenced {
+                self.key_settled(pending, &outcome);
+                continue;
+            }
             let stream = pending.run;
             match outcome {
                 AppendOutcome::Committed(position) => {
@@ -254,6 +259,7 @@ impl Shard {
             self.reply(reply, Answer::Transition(Err(Declined::Unavailable)));
         }
         self.woken.clear();
+        self.abandon_keys();
         self.finds.clear();
         self.leases.clear();
         self.queues.clear();
@@ -291,6 +297,7 @@ impl Shard {
                 Deferred::Return(vacated) => self.tell(ToCrew::Returned { offer: vacated.offer }),
                 Deferred::Child { task, child, cancel } => self.reach_child(run, task, &child, cancel),
                 Deferred::Kin(kin) => self.out(Output::Kin(kin)),
+                Deferred::Key(talk) => self.out(Output::Key(talk)),
                 Deferred::Finish => self.finish(run),
                 Deferred::Heard(_) => {}
             }

@@ -16,6 +16,7 @@ use capataz_store::{AgentRow, Append, AppendOutcome, Quarantine, Retention, RunI
 
 use crate::api::{Answer, Request, StartReply};
 use crate::family::{FoundRun, Kin};
+use crate::keys::{KeyFact, KeyQuery, KeyTalk};
 use crate::load::Damage;
 use crate::outbox::AppendId;
 use crate::sessions::session_stream;
@@ -100,6 +101,12 @@ pub enum Input {
     Wake,
     /// No new runs from now on, and workers are told.
     Drain,
+    /// The answer to [`Output::FindKeys`].
+    KeysFound {
+        shard: ShardId,
+        number: u64,
+        fact: KeyFact,
+    },
     /// A message between a shard and the crew, which the wire has kept. No wire within a process does, so that this is
     /// never written down; it stands last, for the numbers of variants after a skipped one would not be those that are
     /// read.
@@ -164,6 +171,12 @@ pub enum Output {
         child: RunId,
         number: u64,
     },
+    /// Find this out about the shard's keys, and answer with [`Input::KeysFound`], under the same number.
+    FindKeys {
+        shard: ShardId,
+        number: u64,
+        query: KeyQuery,
+    },
     /// Let retention sweep, but for the streams that are in use; `None` where it must not sweep now. In the writer's
     /// order, and answered with [`Input::Swept`].
     Sweep {
@@ -206,6 +219,8 @@ pub enum Carried {
     },
     /// Between the shards of a run and of its child, which may be one.
     Kin(Kin),
+    /// Between the shards of a key and of its run.
+    Key(KeyTalk),
 }
 
 /// What a message between a shard and the crew, or between two shards, meets. Within a process it arrives at once.
@@ -250,7 +265,10 @@ impl Driver {
             gather_ms: config.reattach_ms,
         };
         Self {
-            shards: shards.iter().map(|shard| (*shard, Shard::new(config.clone()))).collect(),
+            shards: shards
+                .iter()
+                .map(|shard| (*shard, Shard::new(config.clone(), *shard, shards.clone())))
+                .collect(),
             crew: Crew::new(crew, shards.clone()),
             ids: shards,
             touched: BTreeSet::new(),
@@ -375,6 +393,9 @@ impl Turn<'_> {
             }
             Input::Sweep { shard, .. } => self.outputs.push(Output::Sweep { shard, retention: None }),
             Input::Swept { shard } => self.shard(shard, shard::Input::Swept),
+            Input::KeysFound { shard, number, fact } => {
+                self.shard(shard, shard::Input::KeysFound { number, fact });
+            }
             Input::Answered { run, query, answer } => {
                 let answer = self.judged(answer);
                 self.shard_of(run, shard::Input::Answered { run, query, answer });
@@ -478,6 +499,7 @@ impl Turn<'_> {
                 let absent = kin.agents().filter(|agent| crew.is_absent(agent)).cloned().collect();
                 self.shard_of(kin.to(), shard::Input::Kin { kin, absent });
             }
+            Carried::Key(talk) => self.shard_of(talk.to(), shard::Input::Key(talk)),
         }
     }
 
@@ -496,6 +518,12 @@ impl Turn<'_> {
                     self.driver.arriving.extend(arrives);
                     continue;
                 }
+                shard::Output::Key(talk) => {
+                    let arrives = self.wire.carry(Carried::Key(talk));
+                    self.driver.arriving.extend(arrives);
+                    continue;
+                }
+                shard::Output::FindKeys { number, query } => Output::FindKeys { shard, number, query },
                 shard::Output::FindChild { child, number } => Output::FindChild { child, number },
                 shard::Output::Append { id, append } => Output::Append { shard, id, append },
                 shard::Output::Reply { reply, answer } => Output::Reply { reply, answer },

@@ -17,6 +17,7 @@ use capataz_store::{RunId, Store};
 use crate::api::{Answer, Declined, StartReply, StartRequest};
 use crate::load::{Damage, LoadError, load};
 use crate::outbox::Deferred;
+use crate::requests::Caller;
 use crate::resting::Wanted;
 use crate::shard::{Mode, Origin, Output, Shard};
 use crate::timers::Timer;
@@ -349,7 +350,7 @@ impl Shard {
             let news = engine::never_ends(codes::OVERLOADED, message);
             return self.out(Output::Kin(wanted.news(news)));
         }
-        let news = match self.start(None, start, absent) {
+        let news = match self.start(Caller::Parent, start, absent) {
             Ok(()) => {
                 if wanted.detached {
                     let news = Deferred::Kin(wanted.news(ChildNews::Started));

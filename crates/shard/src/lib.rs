@@ -4,6 +4,7 @@
 //!   sockets nor SQL. Workers are the crew's: the two are joined by messages alone (`capataz_crew::protocol`).
 //! - [`Driver`] joins a daemon's shards and its crew: every change of any of them is one [`driver::Input`].
 //! - [`journal`] is the writer's part: what is committed together, in which order, and how a shard is claimed and read.
+//! - [`keys`] registers the keys of runs that live in another shard than their keys.
 //! - [`feed`] streams events without gaps.
 //! - [`rebuild`] holds the rows that queries read against the log, and makes them again.
 //! - [`trace`] writes every input down, and replays it.
@@ -27,6 +28,7 @@ mod family;
 pub mod feed;
 mod forms;
 pub mod journal;
+pub mod keys;
 mod leases;
 mod load;
 mod outbox;
@@ -53,10 +55,11 @@ pub use api::{
 };
 pub use driver::{Driver, Input, Output};
 pub use family::{FoundRun, Kin, WantedRun};
+pub use keys::{KeyFact, KeyQuery, KeyTalk};
 pub use load::{Damage, LoadError};
 pub use outbox::AppendId;
 pub use recovery::blob_hash;
-pub use sessions::{SESSION_LABEL, SESSION_SNAPSHOT_FORMAT, run_id, session_stream};
+pub use sessions::{SESSION_LABEL, SESSION_SNAPSHOT_FORMAT, key_stream, run_id, session_stream};
 pub use shard::{Config, Published, Recovered, ReplyId, Shard};
 pub use touched::Touched;
 pub use turns::{Chosen, Found, Route, find};

@@ -13,6 +13,7 @@ use capataz_store::{Append, BlobHash, Create, RunId};
 use crate::ReplyId;
 use crate::api::Answer;
 use crate::family::Kin;
+use crate::keys::KeyTalk;
 use crate::leases::Vacated;
 use crate::touched::Heard;
 
@@ -91,6 +92,8 @@ pub(crate) struct Pending {
     pub(crate) creates: bool,
     /// Nothing of the run is in work after it.
     pub(crate) rests: bool,
+    /// It changes a key, and nothing of a stream of this shard.
+    pub(crate) of_key: bool,
     pub(crate) deferred: Vec<Deferred>,
     pub(crate) waiting_creator: Option<ReplyId>,
     /// Only for a planted fault.
@@ -119,6 +122,8 @@ pub(crate) enum Deferred {
     },
     /// A word to the shard of another run.
     Kin(Kin),
+    /// A word to the shard of a run whose key is here.
+    Key(KeyTalk),
     Finish,
     /// What a worker has said that this rests on. Nothing leaves; it is heard again where this is thrown away.
     Heard(Box<Heard>),
@@ -134,6 +139,7 @@ impl Deferred {
             | Self::Return(_)
             | Self::Child { .. }
             | Self::Kin(_)
+            | Self::Key(_)
             | Self::Finish
             | Self::Heard(_) => None,
         }
@@ -233,6 +239,7 @@ impl Outbox {
             events: append.events.clone(),
             creates: append.create.is_some(),
             rests: append.rest.is_some(),
+            of_key: append.key.is_some(),
             deferred,
             waiting_creator,
             append: planted::is(Fault::AppendRepeatedAfterUnknown).then(|| append.clone()),
@@ -289,7 +296,8 @@ impl Outbox {
     /// Throws away what is decided and not known to be durable. What rests on nothing of that stays, and leaves.
     pub(crate) fn throw(&mut self) -> Thrown {
         let mut thrown = Thrown::default();
-        for pending in self.pending.drain(..) {
+        // What of a key is durable, whoever asks for it again hears.
+        for pending in self.pending.drain(..).filter(|pending| !pending.of_key) {
             thrown.streams.insert(pending.run);
             thrown.deferred.extend(pending.deferred.into_iter().map(|deferred| (pending.run, deferred)));
         }

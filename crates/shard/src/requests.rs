@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use capataz_contracts::v1;
-use capataz_engine::{self as engine, Effect, Refusal, RunLimits, TaskRef};
+use capataz_engine::{self as engine, Effect, Refusal, RunLimits, RunState, TaskRef};
 use capataz_store::{Create, QuarantineReason, RunId};
 
 use crate::api::{Answer, CommandReply, Declined, Request, StartReply, StartRequest, WaitReply};
@@ -18,6 +18,16 @@ use crate::timers::Timer;
 /// What an overloaded daemon asks its callers to wait. Milliseconds.
 const RETRY_AFTER_MS: i64 = 250;
 pub(crate) const OVERLOADED: Declined = Declined::Overloaded { retry_after_ms: RETRY_AFTER_MS };
+
+/// Who starts a run, and is told when it is there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Caller {
+    /// The run whose task it is, which asks again.
+    Parent,
+    Starts(ReplyId),
+    /// Somebody who has asked before, and hears that the run exists.
+    Repeats(ReplyId),
+}
 
 impl Origin {
     /// The worker that is answered.
@@ -42,7 +52,10 @@ impl Shard {
         match request {
             Request::Start(request) => {
                 let started = match serves {
-                    true => self.start(Some(reply), *request, absent),
+                    true if self.is_registered_elsewhere(&request) => {
+                        self.start_elsewhere(reply, *request, absent)
+                    }
+                    true => self.start(Caller::Starts(reply), *request, absent),
                     false => Err(Answer::Start(Err(Declined::Unavailable))),
                 };
                 if let Err(answer) = started {
@@ -72,33 +85,68 @@ impl Shard {
     /// What the caller is answered at once, for nothing was started.
     pub(crate) fn start(
         &mut self,
-        reply: Option<ReplyId>,
+        caller: Caller,
         request: StartRequest,
         absent: &BTreeSet<String>,
     ) -> Result<(), Answer> {
+        self.may_start(caller, &request)?;
+        self.begin(caller, request, absent)
+    }
+
+    /// Whether there is room for the run.
+    ///
+    /// # Errors
+    /// What the caller is answered at once.
+    pub(crate) fn may_start(&self, caller: Caller, request: &StartRequest) -> Result<(), Answer> {
         if self.draining {
             return Err(Answer::Start(Err(Declined::Draining)));
         }
         // Its parent waits for a child, and makes no room before the child has ended.
-        let is_full = reply.is_some() && self.run_count() >= self.config.max_unfinished_runs;
-        if is_full || self.overloaded() {
+        let is_child = matches!(caller, Caller::Parent);
+        let count = self.run_count() + self.keys.waiting();
+        if !is_child && count >= self.config.max_unfinished_runs || self.overloaded() {
             return Err(Answer::Start(Err(OVERLOADED)));
         }
         let session = request.session.as_deref();
-        if let Some(declined) = self.session_is_full(session).or_else(|| self.damage_of_session(session)) {
-            return Err(Answer::Start(Err(declined)));
+        match self.session_is_full(session).or_else(|| self.damage_of_session(session)) {
+            Some(declined) => Err(Answer::Start(Err(declined))),
+            None => Ok(()),
         }
-        let run = request.run;
-        let labels = request.start.labels.clone();
+    }
+
+    /// A run as it begins.
+    ///
+    /// # Errors
+    /// What the caller is answered at once.
+    pub(crate) fn accepted(
+        &self,
+        run: RunId,
+        start: engine::StartRun,
+    ) -> Result<(RunState, engine::Decision), Answer> {
         let wall = self.wall();
-        let (state, decision) = contained(|| engine::start(seed_of(run), request.start, wall))
+        contained(|| engine::start(seed_of(run), start, wall))
             .map_err(|detail| {
                 let damage =
                     Damage { run, reason: QuarantineReason::Panicked, seq: 0, position: None, detail };
                 tracing::error!(%run, detail = damage.detail, "a run cannot be started");
                 Answer::Start(Err(Declined::Damaged(Box::new(damage))))
             })?
-            .map_err(|refusal| Answer::from(StartReply::Refused(refusal)))?;
+            .map_err(|refusal| Answer::from(StartReply::Refused(refusal)))
+    }
+
+    /// Makes a run for which there is room.
+    ///
+    /// # Errors
+    /// What the caller is answered at once, for nothing was started.
+    pub(crate) fn begin(
+        &mut self,
+        caller: Caller,
+        request: StartRequest,
+        absent: &BTreeSet<String>,
+    ) -> Result<(), Answer> {
+        let run = request.run;
+        let labels = request.start.labels.clone();
+        let (state, decision) = self.accepted(run, request.start)?;
         let create = Create {
             kind: state.kind() as i32,
             name: state.plan().name.clone(),
@@ -108,15 +156,19 @@ impl Shard {
         };
         let clock = state.last().clock;
         let mut slot = RunSlot::new(state, clock, self.now.mono);
-        let waiting = reply.filter(|_| request.wait);
+        let (waiting, told) = match caller {
+            Caller::Starts(reply) if request.wait => (Some(reply), None),
+            Caller::Starts(reply) => (None, Some((reply, StartReply::Started { run }))),
+            Caller::Repeats(reply) => (None, Some((reply, StartReply::Existing { run }))),
+            Caller::Parent => (None, None),
+        };
         slot.waiters.extend(waiting.map(|reply| Waiter { reply, started_it: true }));
         self.runs.insert(run, slot);
         let batch = self.outbox.batch(run);
         batch.create = Some(create);
         batch.blobs = request.blobs;
         batch.waiting_creator = waiting;
-        let told = reply.filter(|_| !request.wait);
-        batch.deferred.extend(told.map(|reply| Deferred::Reply(reply, StartReply::Started { run }.into())));
+        batch.deferred.extend(told.map(|(reply, told)| Deferred::Reply(reply, told.into())));
         self.decided(run, decision, None, Origin::Shard);
         self.join_session(run);
         for task in self.absent_tasks(run, absent) {
@@ -136,7 +188,8 @@ impl Shard {
     }
 
     pub(crate) fn overloaded(&self) -> bool {
-        self.outbox.len() + self.resting.wanted() >= self.config.max_pending_appends
+        let pending = self.outbox.len() + self.resting.wanted() + self.keys.waiting();
+        pending >= self.config.max_pending_appends
     }
 
     fn wait(&mut self, reply: ReplyId, run: RunId) {
@@ -152,6 +205,7 @@ impl Shard {
     }
 
     pub(crate) fn forget(&mut self, reply: ReplyId, run: RunId) {
+        self.forget_start(reply);
         self.resting.forget(run, reply);
         if let Some(slot) = self.runs.get_mut(run) {
             slot.waiters.retain(|waiter| waiter.reply != reply);

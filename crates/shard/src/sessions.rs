@@ -32,15 +32,19 @@ pub fn session_stream(session: &str) -> RunId {
 
 /// The id of a new run, out of one that was drawn: in its session's shard, else in its key's, else anywhere.
 ///
-/// A key is unique within a shard, so that whoever repeats a start with its key comes to the run of the first time.
+/// A key is unique in the shard where it is at home, so that whoever repeats a start with its key comes to the run of the
+/// first time. A run that lives with its session registers its key there ([`crate::keys`]).
 #[must_use]
 pub fn run_id(drawn: RunId, session: Option<&str>, key: Option<&[u8]>) -> RunId {
-    let place_of_key = |key: &[u8]| {
-        let [first, ..] = BlobHash::of(&[b"capataz key ", key].concat()).0;
-        first
-    };
-    let wanted = session.map(|session| place(session_stream(session))).or(key.map(place_of_key));
+    let wanted = session.map(session_stream).or(key.map(key_stream)).map(place);
     wanted.map_or(drawn, |wanted| placed(drawn, wanted))
+}
+
+/// An id in the shard where the key is at home. Nothing has this id.
+#[must_use]
+pub fn key_stream(key: &[u8]) -> RunId {
+    let [place, ..] = BlobHash::of(&[b"capataz key ", key].concat()).0;
+    placed(RunId::MIN, place)
 }
 
 /// A session in memory.

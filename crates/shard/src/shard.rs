@@ -10,12 +10,14 @@ use capataz_engine::planted::{self, Fault};
 use capataz_engine::session::SessionState;
 use capataz_engine::{self as engine, MAX_RUN_BYTES, Query, QueryAnswer, QueryId, RunState, TaskRef, Wall};
 use capataz_store::{
-    Append, AppendOutcome, Epoch, History, Mark, Position, Quarantine, Rest, Retention, RunId, Snapshot,
+    Append, AppendOutcome, Epoch, History, Mark, Position, Quarantine, Rest, Retention, RunId, ShardId,
+    Snapshot,
 };
 
 use crate::api::{Answer, Request};
 use crate::browsers::Browsers;
 use crate::family::{Finds, FoundRun, Kin};
+use crate::keys::{Homes, KeyFact, KeyQuery, KeyTalk, Keys};
 use crate::leases::Leases;
 use crate::load::Damage;
 use crate::outbox::{AppendId, Outbox};
@@ -112,6 +114,10 @@ pub enum Input {
     /// The shard of this run's parent, or of its child, has said something. `absent` are those of a child's agents that
     /// nobody serves now.
     Kin { kin: Kin, absent: BTreeSet<String> },
+    /// The shard of a key, or of a run that has a key of this shard, has said something.
+    Key(KeyTalk),
+    /// The answer to [`Output::FindKeys`].
+    KeysFound { number: u64, fact: KeyFact },
     /// The answer to [`Output::FindChild`].
     ChildFound { child: RunId, number: u64, found: FoundRun },
     /// Retention is due: answered with [`Output::Sweep`].
@@ -185,6 +191,13 @@ pub enum Output {
     },
     /// A word to the shard of another run, or to this one.
     Kin(Kin),
+    /// A word to the shard of a key, or of a run that has a key of this shard.
+    Key(KeyTalk),
+    /// Find this out about the shard's keys, and answer with [`Input::KeysFound`], under the same number.
+    FindKeys {
+        number: u64,
+        query: KeyQuery,
+    },
     /// Read a run that nobody in memory knows, and answer with [`Input::ChildFound`], under the same number. The answer to
     /// an older one is not believed.
     FindChild {
@@ -265,6 +278,8 @@ pub struct Shard {
     pub(crate) browsers: Browsers,
     pub(crate) sessions: Sessions,
     pub(crate) finds: Finds,
+    pub(crate) keys: Keys,
+    pub(crate) homes: Homes,
     pub(crate) timers: Timers,
     /// Of the claim that it works under.
     pub(crate) history: History,
@@ -296,11 +311,13 @@ impl std::fmt::Debug for Shard {
 }
 
 impl Shard {
-    /// A shard that waits for its first [`Input::Recovered`].
+    /// The shard that is one of these, and waits for its first [`Input::Recovered`].
     #[must_use]
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: Config, shard: ShardId, shards: Vec<ShardId>) -> Self {
         Self {
             config,
+            keys: Keys::default(),
+            homes: Homes { shard, shards },
             mode: Mode::Recovering,
             draining: false,
             now: Now::default(),
@@ -357,6 +374,8 @@ impl Shard {
             },
             Input::FoundDamaged(damage) => self.found_damaged(&damage),
             Input::Kin { kin, absent } => self.kin(kin, absent),
+            Input::Key(talk) => self.key_talk(talk),
+            Input::KeysFound { number, fact } => self.keys_found(number, fact),
             Input::ChildFound { child, number, found } => self.child_found(child, number, found),
             Input::Sweep(retention) => self.sweep(retention),
             Input::Swept => self.swept(),
@@ -429,6 +448,7 @@ impl Shard {
                 Timer::Children(run) => self.ask_children(run),
                 Timer::Reattach(run, task, token) => self.reattach_expired(run, task, token),
                 Timer::Browser(run) => self.browser_missed(run),
+                Timer::Key(ask) => self.key_is_missing(ask),
                 Timer::Beat => self.beat(),
             }
         }

@@ -17,6 +17,8 @@ pub(crate) enum Timer {
     Run(RunId),
     /// The run's children are asked for again.
     Children(RunId),
+    /// A key's shard is asked again.
+    Key(u64),
     /// A word to the crew.
     Beat,
 }

@@ -95,8 +95,12 @@ impl Shard {
                     restart.unassigned.insert((run, task, lease));
                 }
                 Deferred::Heard(heard) => restart.heard.push(*heard),
-                // Parents and children ask again.
-                Deferred::Frame(..) | Deferred::Child { .. } | Deferred::Kin(_) | Deferred::Finish => {}
+                // Parents and children ask again, and so does whoever wants a key.
+                Deferred::Frame(..)
+                | Deferred::Child { .. }
+                | Deferred::Kin(_)
+                | Deferred::Key(_)
+                | Deferred::Finish => {}
             }
         }
         for run in &touched.runs {

@@ -161,6 +161,7 @@ impl Shard {
             blobs: Vec::new(),
             rest: None,
             joined: false,
+            key: None,
         };
         let id = self.send_append(append, deferred, None);
         self.sessions.appended(stream, id);
@@ -223,7 +224,9 @@ impl Shard {
         // A parent that is unfinished may still ask for its child.
         retention.held_by = Some(projection::CHILD);
         retention.keep.extend(self.sessions.sweep(self.outbox.oldest()));
+        let keys_before = retention.keys_before;
         self.out(Output::Sweep { retention: Some(retention) });
+        self.look_at_keys(keys_before);
     }
 
     pub(crate) fn swept(&mut self) {

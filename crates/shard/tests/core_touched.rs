@@ -18,9 +18,9 @@ use capataz_shard::{
 };
 use capataz_store::memory::Fault;
 use capataz_store::{
-    AgentRow, BlobHash, Bounds, Derived, DerivedRow, Epoch, History, LogRow, Mark, MemoryStore, Millis,
-    Place, Position, Quarantine, RunId, RunQuery, RunRow, ShardId, ShardWriter, Snapshot, Store, StoreError,
-    Unfinished,
+    AgentRow, BlobHash, Bounds, Derived, DerivedRow, Epoch, History, KeyRow, LogRow, Mark, MemoryStore,
+    Millis, Place, Position, Quarantine, RunId, RunQuery, RunRow, ShardId, ShardWriter, Snapshot, Store,
+    StoreError, Unfinished,
 };
 use uuid::Uuid;
 
@@ -125,6 +125,23 @@ impl Store for Watched {
         limit: usize,
     ) -> Result<Vec<DerivedRow>, StoreError> {
         self.store.derived(kind, key, after, limit)
+    }
+
+    fn key(&self, shard: ShardId, key: &[u8]) -> Result<Option<KeyRow>, StoreError> {
+        self.store.key(shard, key)
+    }
+
+    fn keys(
+        &self,
+        shard: ShardId,
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(Bytes, RunId)>, StoreError> {
+        self.store.keys(shard, after, limit)
+    }
+
+    fn keys_removed(&self, shard: ShardId) -> Result<Option<RunId>, StoreError> {
+        self.store.keys_removed(shard)
     }
 
     fn derived_of(&self, run: RunId, after: Option<Place>, limit: usize) -> Result<Vec<Derived>, StoreError> {

@@ -16,7 +16,7 @@ use capataz_shard::trace::{
     Header, MAGIC, MAX_RECORD, Recording, Replay, ReplayError, Unrecorded, Verdict, replay,
 };
 use capataz_shard::{
-    Damage, Driver, Found, FoundRun, Input, Output, Recovered, ReplyId, Request, StartRequest,
+    Damage, Driver, Found, FoundRun, Input, KeyFact, Output, Recovered, ReplyId, Request, StartRequest,
 };
 use capataz_store::{
     Append, AppendOutcome, BlobHash, Epoch, IdempotencyKey, Mark, MemoryStore, Millis, Position,
@@ -245,6 +245,8 @@ fn every_input() -> Vec<Input> {
         Input::ChildFound { child: run(58), number: 2, found: FoundRun::Nowhere },
         Input::ChildFound { child: run(59), number: 3, found: FoundRun::Unread },
         Input::ChildFound { child: run(60), number: 4, found: FoundRun::Damaged(damage(60)) },
+        Input::KeysFound { shard: SHARD, number: 1, fact: KeyFact::Listed(vec![(b"key".to_vec(), run(61))]) },
+        Input::KeysFound { shard: SHARD, number: 2, fact: KeyFact::NeverMade },
         Input::Sweep { shard: SHARD, retention: Box::new(retention) },
         Input::Swept { shard: SHARD },
         found(Ok((Box::new(routing), "sage".to_owned()))),
@@ -255,7 +257,7 @@ fn every_input() -> Vec<Input> {
 }
 
 /// The names of all inputs that can be written down.
-const NAMES: [&str; 31] = [
+const NAMES: [&str; 32] = [
     "accept transition",
     "answered",
     "ask",
@@ -271,6 +273,7 @@ const NAMES: [&str; 31] = [
     "forget",
     "found damaged",
     "frame",
+    "keys found",
     "learn",
     "list agents",
     "pause",
@@ -334,6 +337,7 @@ fn name(input: &Input) -> Option<&'static str> {
         Input::RunLoaded { .. } => "run loaded",
         Input::SessionLoaded { .. } => "session loaded",
         Input::ChildFound { .. } => "child found",
+        Input::KeysFound { .. } => "keys found",
         Input::FoundDamaged(_) => "found damaged",
         Input::Sweep { .. } => "sweep",
         Input::Swept { .. } => "swept",

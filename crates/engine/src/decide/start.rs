@@ -76,6 +76,19 @@ impl Work {
         }
     }
 
+    /// The work of a run that has another id than was drawn for it: what was filled in with that id has the other one.
+    pub fn rename_run(&mut self, drawn: &str, run_id: &str) {
+        match self {
+            Self::Plan(_) => {}
+            Self::Ask(ask) => {
+                if ask.request_id.as_deref() == Some(drawn) {
+                    ask.request_id = Some(run_id.to_owned());
+                }
+            }
+            Self::Script(script) => run_id.clone_into(&mut script.run_id),
+        }
+    }
+
     /// What the run needs before it is started, and what of it depends on its kind.
     #[must_use]
     pub fn needs(&self) -> Needs {

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use capataz_crew::Now;
 use capataz_engine::{self as engine, Moment, Plan, RunState, StartRun, Work};
-use capataz_store::{AppendOutcome, Position, QuarantineReason, RunId};
+use capataz_store::{AppendOutcome, Position, QuarantineReason, RunId, ShardId};
 
 use crate::api::{CommandReply, Request, StartReply, StartRequest};
 use crate::shard::{Config, Input, Recovered, ReplyId};
@@ -68,7 +68,7 @@ fn replies(outputs: &[Output]) -> Vec<(u64, &Answer)> {
 
 #[test]
 fn a_decision_that_panics_costs_its_own_run_alone() {
-    let mut shard = Shard::new(Config::default());
+    let mut shard = Shard::new(Config::default(), ShardId(0), vec![ShardId(0)]);
     shard.decide = faulty;
     let recovered = Recovered {
         epoch: capataz_store::Epoch(1),
