@@ -14,9 +14,14 @@ pub fn spec_name(index: usize) -> String {
     format!("spec-{index}")
 }
 
+/// One of the sessions.
+pub fn session(rng: &mut Rng, scenario: &Scenario) -> String {
+    format!("talk-{}", rng.below(scenario.sessions))
+}
+
 /// An ask of one of the sessions, or of none.
 pub fn draw(rng: &mut Rng, scenario: &Scenario, number: u64) -> v1::Ask {
-    let session = rng.percent(80).then(|| format!("talk-{}", rng.below(scenario.sessions)));
+    let session = rng.percent(80).then(|| session(rng, scenario));
     // Some of these are in no catalogue.
     let spec = rng.percent(20).then(|| spec_name(rng.below(FOREIGN_SPEC + 3)));
     let mut ask = v1::Ask {

@@ -46,7 +46,7 @@ pub struct Daemon {
     /// The time that was due after the last input all the same.
     still_due: Option<Mono>,
     /// Streams of the appends that the core was not told of yet, oldest first.
-    in_flight: BTreeMap<ShardId, VecDeque<RunId>>,
+    in_flight: BTreeMap<ShardId, VecDeque<Option<RunId>>>,
     /// Events of commits that the core was told of and whose outputs have not left.
     pub acknowledged: Vec<Bytes>,
 }
@@ -110,7 +110,7 @@ impl Wire for Unreliable<'_> {
             Carried::ToCrew { shard, packet } => Some((*shard, packet.session)),
             Carried::ToShard { shard, packet } => Some((*shard, packet.session)),
             // No session joins two shards: each message is worth what it says.
-            Carried::Kin(_) => None,
+            Carried::Kin(_) | Carried::Key(_) => None,
         };
         if let Some((shard, session)) = session {
             let (newest, _) = self.sessions.entry(shard).or_default();
@@ -199,7 +199,7 @@ impl World {
                 Output::Append { shard, id, append } => {
                     Invariant::NoAppendAfterUnknown
                         .check(!unknown.contains(shard), || format!("{id:?} is appended"))?;
-                    streams.push((*shard, append.run));
+                    streams.push((*shard, append.key.is_none().then_some(append.run)));
                     let elapsed = elapsed(&append.events);
                     clocks.extend(elapsed.map(|elapsed| (append.run, append.first_seq, elapsed)));
                     let begun = self.daemon.draining && leases(&append.events);
@@ -258,7 +258,7 @@ impl World {
     /// What the core wants to read again is what was in flight. A session may be read with it.
     fn check_touched(&mut self, shard: ShardId, touched: &Touched) -> Result<(), Violation> {
         let in_flight = self.daemon.in_flight.remove(&shard).unwrap_or_default();
-        let in_flight: BTreeSet<RunId> = in_flight.into_iter().collect();
+        let in_flight: BTreeSet<RunId> = in_flight.into_iter().flatten().collect();
         let is_session = |stream: &RunId| touched.sessions.contains(stream);
         let runs: BTreeSet<RunId> = in_flight.iter().copied().filter(|stream| !is_session(stream)).collect();
         Invariant::OnlyTouchedAreRead.check(touched.runs == runs, || {
@@ -283,7 +283,7 @@ impl World {
             let direction = match &carried {
                 Carried::ToCrew { shard, .. } => Some((*shard, true)),
                 Carried::ToShard { shard, .. } => Some((*shard, false)),
-                Carried::Kin(_) => None,
+                Carried::Kin(_) | Carried::Key(_) => None,
             };
             let mut at = self.now + delay;
             if let Some(direction) = direction.filter(|_| !overtakes) {
@@ -467,6 +467,12 @@ impl World {
                 self.after(delay, Action::FindRun { run: child, number });
                 Ok(())
             }
+            Output::FindKeys { shard, number, query } => {
+                self.trace.fact(Fact::FindKeys, u64::from(shard.0), number);
+                let delay = self.rng.delay(self.scenario.disk_usual, self.scenario.disk_worst);
+                self.after(delay, Action::FindKeys { shard, number, query });
+                Ok(())
+            }
             // The shard is being read again, and nothing is swept.
             Output::Sweep { .. } => Ok(()),
             // Written.
@@ -588,7 +594,9 @@ fn fact_of(input: &Input) -> (Fact, u64) {
             Carried::ToCrew { shard, packet } => (Fact::ToCrew, u64::from(shard.0) << 32 | packet.number),
             Carried::ToShard { shard, packet } => (Fact::ToShard, u64::from(shard.0) << 32 | packet.number),
             Carried::Kin(kin) => (Fact::Kin, kin.to().0.as_u64_pair().1),
+            Carried::Key(talk) => (Fact::Key, talk.to().0.as_u64_pair().1),
         },
+        Input::KeysFound { number, .. } => (Fact::KeysFound, *number),
         Input::ChildFound { child, .. } => (Fact::ChildFound, child.0.as_u64_pair().1),
         Input::Answered { run, .. } => (Fact::Answered, run.0.as_u64_pair().1),
         Input::Learn(_) => (Fact::Learn, 0),

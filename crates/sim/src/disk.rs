@@ -220,6 +220,7 @@ impl World {
     fn sweep(&mut self, shard: ShardId, retention: Box<Retention>) -> Result<(), Violation> {
         self.sync();
         let before = retention.finished_before.map_or(i64::MIN, |before| before.0);
+        self.model.keys.kept_from(retention.keys_before.0);
         let mut told = Vec::new();
         let claimed = self.disk.scribe.has_claimed(shard);
         self.disk.scribe.carry_out(Job::Other(Work::Sweep { shard, retention }), &mut told);
@@ -372,6 +373,7 @@ impl World {
                 | Output::LoadSession { .. }
                 | Output::LoadRun { .. }
                 | Output::FindChild { .. }
+                | Output::FindKeys { .. }
                 | Output::Query { .. }
                 | Output::ScriptOver { .. } => !all,
             };

@@ -87,13 +87,15 @@ impl World {
             return Ok(());
         }
         let age = if self.rng.percent(40) { 0 } else { self.rng.between(0, 60_000) };
+        let forgets_keys = self.scenario.forgets_keys && self.rng.percent(70);
+        let keys_before = if forgets_keys { self.now + self.skew - age } else { i64::MIN };
         let shard = ShardId(u32::try_from(self.rng.below(self.scenario.shards)).unwrap_or(0));
         let retention = Box::new(Retention {
             keep: BTreeSet::new(),
             held_by: None,
             finished_before: Some(Millis(self.now + self.skew - age)),
             max_log_bytes: None,
-            keys_before: Millis(i64::MIN),
+            keys_before: Millis(keys_before),
             blobs_before: Millis(i64::MIN),
             batch: if self.rng.percent(50) { 1 + u32::try_from(self.rng.below(3)).unwrap_or(0) } else { 256 },
         });

@@ -69,15 +69,22 @@ impl Template {
         }
     }
 
-    /// Another request under the same key.
+    /// Another request under the same key, for another of the sessions where there is one.
     #[must_use]
-    pub fn forged(&self) -> Self {
+    pub fn forged(&self, rng: &mut Rng, scenario: &Scenario) -> Self {
         let mut digest = self.digest;
         digest[31] ^= 1;
         let mut other = self.clone();
         match &mut other.start.work {
             Work::Plan(plan) => plan.name.push('x'),
-            Work::Ask(ask) => ask.text.push('x'),
+            Work::Ask(ask) => {
+                ask.text.push('x');
+                if ask.session.is_some() && rng.percent(70) {
+                    let session = asks::session(rng, scenario);
+                    other.start.labels.insert(SESSION_LABEL.to_owned(), session.clone());
+                    ask.session = Some(session);
+                }
+            }
             Work::Script(script) => script.name.push('x'),
         }
         other.digest = digest;

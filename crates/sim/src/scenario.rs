@@ -46,6 +46,8 @@ pub struct Scenario {
     pub damages: bool,
     /// The daemon's process stands still now and then.
     pub stalls: bool,
+    /// Retention removes keys, and not only runs.
+    pub forgets_keys: bool,
     /// Runs that clients start at most.
     pub runs: usize,
     /// How often, of a thousand: a crash at each place where one can happen.
@@ -123,6 +125,7 @@ impl Scenario {
             restores,
             damages: !restores && rng.percent(20),
             stalls: rng.percent(15),
+            forgets_keys: rng.percent(30),
             runs: if plans == 100 { 2 + rng.below(6) } else { 4 + rng.below(12) },
             crashes: if rng.percent(10) { 0 } else { 5 + u32::try_from(rng.below(25)).unwrap_or(0) },
             commit_faults: if rng.percent(30) { 0 } else { u32::try_from(rng.below(60)).unwrap_or(0) },

@@ -8,7 +8,7 @@ use capataz_crew::ConnectionId;
 use capataz_engine::session::SessionState;
 use capataz_engine::{QueryId, RunState};
 use capataz_shard::driver::Carried;
-use capataz_shard::{Damage, Found, FoundRun, Touched};
+use capataz_shard::{Damage, Found, FoundRun, KeyFact, KeyQuery, Touched};
 use capataz_store::{RunId, ShardId};
 
 use crate::client::Verdict;
@@ -56,6 +56,17 @@ pub enum Action {
         run: RunId,
         number: u64,
         found: Box<FoundRun>,
+    },
+    /// Somebody beside the shards' thread reads keys.
+    FindKeys {
+        shard: ShardId,
+        number: u64,
+        query: KeyQuery,
+    },
+    KeysFound {
+        shard: ShardId,
+        number: u64,
+        fact: KeyFact,
     },
     SessionRead {
         stream: RunId,
@@ -138,6 +149,8 @@ impl Action {
                 | Self::SessionRead { .. }
                 | Self::ReadRun { .. }
                 | Self::RunRead { .. }
+                | Self::FindKeys { .. }
+                | Self::KeysFound { .. }
                 | Self::Up { .. }
                 | Self::UpEnd { .. }
                 | Self::Ask { .. }

@@ -5,8 +5,8 @@ use capataz_contracts::v1;
 use capataz_engine::session::SessionState;
 use capataz_engine::{Query, QueryId};
 use capataz_shard::journal::{self, load_session};
-use capataz_shard::{FoundRun, Input, LoadError, find};
-use capataz_store::RunId;
+use capataz_shard::{FoundRun, Input, KeyFact, KeyQuery, LoadError, find};
+use capataz_store::{RunId, ShardId};
 use prost::Message;
 
 use crate::asks::Catalogue;
@@ -65,6 +65,24 @@ impl World {
         };
         let delay = self.rng.delay(self.scenario.disk_usual, 12_000);
         self.after(delay, Action::RunFound { run, number, found: Box::new(found) });
+        Ok(())
+    }
+
+    /// What a shard wants to know of its keys is read, now and not when its answer arrives.
+    pub(crate) fn find_keys(
+        &mut self,
+        shard: ShardId,
+        number: u64,
+        query: &KeyQuery,
+    ) -> Result<(), Violation> {
+        let fact = if self.strikes(self.scenario.commit_faults / 4) {
+            self.line(|| format!("disk: keys of {shard:?} cannot be read"));
+            KeyFact::Unread
+        } else {
+            journal::find_keys(&self.disk.store, shard, query)
+        };
+        let delay = self.rng.delay(self.scenario.disk_usual, 12_000);
+        self.after(delay, Action::KeysFound { shard, number, fact });
         Ok(())
     }
 

@@ -43,6 +43,9 @@ pub enum Fact {
     Kin,
     FindChild,
     ChildFound,
+    Key,
+    FindKeys,
+    KeysFound,
 }
 
 /// The trace of one run of a world.

@@ -50,7 +50,10 @@ impl World {
             5..=7 => self.change_specs(),
             8..=15 => self.want_transition(),
             16..=24 => self.want_browser(),
-            25 => return self.retain(),
+            25 => {
+                self.retain()?;
+                self.want_start_again();
+            }
             26..=34 => {
                 if let Some(run) = self.any_run() {
                     self.want(Wish::Wait { run }, false);
@@ -63,11 +66,29 @@ impl World {
 
     fn want_start(&mut self, number: u64) {
         let template = Template::draw(&mut self.rng, &self.scenario, number);
-        let forged = (template.key.is_some() && self.rng.percent(8)).then(|| template.forged());
+        // A session may be of another shard than the key, which is where two of them meet.
+        let often = if template.session().is_some() && self.scenario.shards > 1 { 40 } else { 8 };
+        let is_forged = template.key.is_some() && self.rng.percent(often);
+        let forged = is_forged.then(|| template.forged(&mut self.rng, &self.scenario));
         let wait = self.rng.percent(25);
         self.want(Wish::Start { template: Rc::new(template), wait }, false);
         if let Some(forged) = forged {
             self.want(Wish::Start { template: Rc::new(forged), wait: false }, false);
+        }
+    }
+
+    /// Where keys are forgotten, somebody repeats a start after a long time.
+    fn want_start_again(&mut self) {
+        if !self.scenario.forgets_keys {
+            return;
+        }
+        let starts = self.ops.iter().filter(|op| op.done).filter_map(|op| match &op.wish {
+            Wish::Start { template, .. } if template.key.is_some() => Some(Rc::clone(template)),
+            _ => None,
+        });
+        let starts: Vec<Rc<Template>> = starts.collect();
+        if let Some(template) = self.rng.pick(&starts).cloned() {
+            self.want(Wish::Start { template, wait: false }, false);
         }
     }
 

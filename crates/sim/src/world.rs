@@ -186,6 +186,10 @@ impl World {
             Action::RunFound { run, number, found } if alive => {
                 self.deliver(Input::ChildFound { child: run, number, found: *found })
             }
+            Action::FindKeys { shard, number, query } if alive => self.find_keys(shard, number, &query),
+            Action::KeysFound { shard, number, fact } if alive => {
+                self.deliver(Input::KeysFound { shard, number, fact })
+            }
             Action::Carried(carried) if alive => self.carried(carried),
             Action::Wake
             | Action::Carried(_)
@@ -199,7 +203,9 @@ impl World {
             | Action::ReadRun { .. }
             | Action::RunRead { .. }
             | Action::FindRun { .. }
-            | Action::RunFound { .. } => Ok(()),
+            | Action::RunFound { .. }
+            | Action::FindKeys { .. }
+            | Action::KeysFound { .. } => Ok(()),
             Action::SetClock => {
                 self.set_clock();
                 Ok(())

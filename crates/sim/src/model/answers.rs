@@ -13,7 +13,7 @@ use crate::invariant::{Invariant, Violation};
 
 impl Model {
     /// Holds an answer to `wish` against the log.
-    pub fn check_answer(&self, wish: &Wish, asked: &Asked, answer: &Answer) -> Result<(), Violation> {
+    pub fn check_answer(&mut self, wish: &Wish, asked: &Asked, answer: &Answer) -> Result<(), Violation> {
         let created = asked.created;
         let told =
             |holds: bool| Invariant::NoEffectBeforeCommit.check(holds, || format!("{answer:?} to {wish:?}"));
@@ -32,12 +32,13 @@ impl Model {
                 self.check_key(template.key.as_ref(), *run)?;
                 told(created == Some(*run) && self.run(*run).is_some())
             }
-            (
-                Wish::Start { template, .. },
-                Answer::Start(Ok(StartReply::Existing { run } | StartReply::KeyReused { run })),
-            ) => {
+            (Wish::Start { template, .. }, Answer::Start(Ok(StartReply::Existing { run }))) => {
                 self.check_key(template.key.as_ref(), *run)?;
                 told(self.run(*run).is_some())
+            }
+            // The key may be registered for a run that is not made yet, and that its own caller may never ask for again.
+            (Wish::Start { template, .. }, Answer::Start(Ok(StartReply::KeyReused { run }))) => {
+                self.check_key(template.key.as_ref(), *run)
             }
             (Wish::Start { template, .. }, Answer::Start(Ok(StartReply::UnknownAgents(_)))) => {
                 told(template.agents.iter().any(|agent| agent.contains("unknown")))
@@ -102,13 +103,12 @@ impl Model {
         }
     }
 
-    /// The run that the key names, by the log.
-    fn check_key(&self, key: Option<&bytes::Bytes>, run: RunId) -> Result<(), Violation> {
-        let Some(key) = key.and_then(|key| std::str::from_utf8(key).ok()) else { return Ok(()) };
-        let named = self.keys.get(key).copied();
-        // No run under the key at all means that nothing is durable, which is another invariant's matter.
-        Invariant::OneRunPerKey
-            .check(named.is_none_or(|named| named == run), || format!("{key} names {named:?}, told {run}"))
+    /// The run that the key names, by the log and by what was told before.
+    fn check_key(&mut self, key: Option<&bytes::Bytes>, run: RunId) -> Result<(), Violation> {
+        match key.and_then(|key| std::str::from_utf8(key).ok()) {
+            Some(key) => self.keys.is_told(key, run),
+            None => Ok(()),
+        }
     }
 }
 

@@ -8,6 +8,7 @@ pub mod answers;
 mod ask;
 pub mod family;
 pub mod frames;
+mod keys;
 pub mod log;
 mod page;
 pub mod script;
@@ -27,6 +28,7 @@ use prost::Message;
 
 use crate::invariant::{Invariant, Violation};
 use crate::plans::KEY_LABEL;
+pub use keys::KeyModel;
 pub use log::{QuestionModel, RunModel};
 pub use session::SessionModel;
 
@@ -53,7 +55,7 @@ pub struct Model {
     owed: Option<RunId>,
     entries: Vec<Entry>,
     shards: BTreeMap<ShardId, Rows>,
-    keys: BTreeMap<String, RunId>,
+    pub keys: KeyModel,
 }
 
 /// The log of one shard.
@@ -163,10 +165,8 @@ impl Model {
             return self.run_event(run, event, bytes);
         }
         let model = RunModel::begin(run, event, bytes)?;
-        if let Some(key) = model.labels.get(KEY_LABEL)
-            && let Some(other) = self.keys.insert(key.clone(), run)
-        {
-            return Invariant::OneRunPerKey.broken(format!("{key}: {other} and {run}"));
+        if let Some(key) = model.labels.get(KEY_LABEL) {
+            self.keys.is_made(key, run, &self.runs)?;
         }
         self.runs.insert(run, model);
         Ok(())
