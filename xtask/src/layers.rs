@@ -19,6 +19,7 @@ const ALLOWED: &str = "xtask/layers.txt";
 const PURE: &[&str] = &[
     "capataz-contracts",
     "capataz-policy",
+    "capataz-judge",
     "capataz-engine",
     "capataz-router",
     "capataz-crew",

@@ -252,6 +252,7 @@ texts! {
         wave_finished: "wave {0} finished: {1}",
         question: "question {0}: {1}",
         answer_with: "answer with `capataz runs resolve {0} {1} {2}`",
+        answer_typed: "its value has to pass the JSON Schema that `capataz runs show {0} --json` shows",
         answered: "question {0} answered: {1}",
         paused: "paused",
         resumed: "resumed",

@@ -30,6 +30,8 @@ pub(crate) struct Connection {
 struct Offer {
     in_use: u32,
     max_concurrency: u32,
+    /// JSON Schema of the agent's outputs, as the worker has declared it.
+    output_schema: Option<Arc<str>>,
 }
 
 impl Connection {
@@ -49,8 +51,19 @@ impl Connection {
         }
     }
 
-    pub(crate) fn serves(&mut self, agent: Arc<str>, max_concurrency: u32) {
-        self.offers.insert(agent, Offer { in_use: 0, max_concurrency: max_concurrency.max(1) });
+    pub(crate) fn serves(&mut self, name: Arc<str>, agent: &v1::Agent) {
+        let schema = Some(agent.output_schema.as_str()).filter(|schema| !schema.is_empty());
+        let offer = Offer {
+            in_use: 0,
+            max_concurrency: agent.max_concurrency.max(1),
+            output_schema: schema.map(Arc::from),
+        };
+        self.offers.insert(name, offer);
+    }
+
+    /// What the worker has declared of the agent's outputs.
+    pub(crate) fn output_schema(&self, agent: &str) -> Option<Arc<str>> {
+        self.offers.get(agent)?.output_schema.clone()
     }
 
     pub(crate) fn agents(&self) -> impl Iterator<Item = &Arc<str>> {

@@ -80,7 +80,15 @@ pub enum ToShard {
     /// The connection has ended.
     Left { connection: ConnectionId, departure: Departure },
     /// A free slot for a waiting task of this run. Answered with [`ToCrew::Taken`] or [`ToCrew::Returned`].
-    Offered { offer: OfferId, connection: ConnectionId, worker: Arc<str>, agent: Arc<str>, run: RunId },
+    /// `output_schema` is what the worker has declared of the agent's outputs.
+    Offered {
+        offer: OfferId,
+        connection: ConnectionId,
+        worker: Arc<str>,
+        agent: Arc<str>,
+        output_schema: Option<Arc<str>>,
+        run: RunId,
+    },
     /// What a worker said of a lease.
     Said { connection: ConnectionId, worker: Arc<str>, lease: Lease, said: Box<Said> },
     /// A heartbeat interval has passed for the connection, which has slots of the shard.

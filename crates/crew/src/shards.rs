@@ -151,10 +151,8 @@ impl Crew {
         }
         while let Some(agent) = self.changed.pop_first() {
             while let Some((connection, place)) = self.next_turn(&agent) {
-                let Some(worker) = self.connections.get(connection).map(|taker| Arc::clone(&taker.worker))
-                else {
-                    break;
-                };
+                let Some(taker) = self.connections.get(connection) else { break };
+                let (worker, output_schema) = (Arc::clone(&taker.worker), taker.output_schema(&agent));
                 let slot = Slot { connection, agent: Some(Arc::clone(&agent)), place, is_taken: false };
                 let offer = self.slots.add(slot);
                 if let Some(taker) = self.connections.get_mut(connection)
@@ -164,7 +162,8 @@ impl Crew {
                 }
                 self.refresh_readiness(connection);
                 let (agent, run) = (Arc::clone(&agent), place.run);
-                self.tell(place.shard, ToShard::Offered { offer, connection, worker, agent, run });
+                let offered = ToShard::Offered { offer, connection, worker, agent, output_schema, run };
+                self.tell(place.shard, offered);
             }
         }
     }

@@ -129,7 +129,7 @@ impl Crew {
         let mut news = Vec::new();
         for agent in hello.agents {
             let name: Arc<str> = Arc::from(agent.name.as_str());
-            connection.serves(Arc::clone(&name), agent.max_concurrency);
+            connection.serves(Arc::clone(&name), &agent);
             self.agents.add_worker(&name, id);
             let row = AgentRow {
                 name: agent.name.clone(),

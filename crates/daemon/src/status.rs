@@ -71,6 +71,24 @@ pub(crate) fn invalid_script(violations: &[v1::ScriptViolation]) -> Status {
     with_details(Code::InvalidArgument, "INVALID_ACTIONSPEC", message, details, HashMap::new())
 }
 
+/// INVALID_ARGUMENT with every place at which a value breaks its schema.
+fn breaks_schema(violations: &[v1::SchemaViolation]) -> Status {
+    let mut details = ErrorDetails::new();
+    for v1::SchemaViolation { path, rule, expected, found } in violations {
+        let description = format!("expected {expected}, found {found} ({rule})");
+        details.add_bad_request_violation(format!("value{path}"), description);
+    }
+    let message = match violations {
+        [one] => format!("the value breaks its schema: {}", capataz_judge::shown(one)),
+        many => format!(
+            "the value breaks its schema in {} places, the first: {}",
+            many.len(),
+            many.first().map(capataz_judge::shown).unwrap_or_default()
+        ),
+    };
+    with_details(Code::InvalidArgument, "VALIDATION_ERROR", message, details, HashMap::new())
+}
+
 /// One field's violation.
 pub(crate) fn invalid_field(path: &str, rule: &'static str, message: impl Into<String>) -> Status {
     invalid(&[Violation::new(path, rule, message)])
@@ -282,9 +300,10 @@ fn refused(refusal: &Refusal) -> Status {
         Refusal::QuestionAnswered { .. } => status(Code::FailedPrecondition, "QUESTION_ANSWERED", message),
         Refusal::NotAnOption { .. } => invalid_field("answer", "option", message),
         Refusal::WrongValue { .. } => invalid_field("value", "type", message),
+        Refusal::BreaksSchema { violations } => breaks_schema(violations),
         Refusal::QuestionRevised { .. } => status(Code::FailedPrecondition, "QUESTION_REVISED", message),
         Refusal::RequestReused { .. } => status(Code::AlreadyExists, "REQUEST_ID_REUSED", message),
-        Refusal::Outdated | Refusal::Corrupt(_) => unavailable(),
+        Refusal::Unjudged { .. } | Refusal::Outdated | Refusal::Corrupt(_) => unavailable(),
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use capataz_contracts::v1;
 use prost::Message;
 
 use crate::fold::state::Timestamp;
-use crate::query::QueryId;
+use crate::query::{QueryId, Verdict};
 
 /// A task by its place in the plan; both indexes from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
@@ -69,6 +70,8 @@ pub enum Input {
         worker: String,
         /// The mark of the claim under which the lease is given; 0 where there is none.
         mark: u32,
+        /// JSON Schema of the agent's outputs, as this worker has declared it.
+        output_schema: Option<Arc<str>>,
     },
     /// The holder of a lease is gone, silent, or gave the task back unbegun.
     #[serde(skip)]
@@ -150,6 +153,9 @@ pub struct Answer {
     pub value: Option<v1::Payload>,
     /// The revision of the question that the person has seen, where the caller knows it.
     pub revision: Option<u32>,
+    /// What was found of the value, where the question has a schema. No part of what the person says.
+    #[serde(skip)]
+    pub verdict: Option<Box<Verdict>>,
 }
 
 impl From<&str> for Answer {
@@ -176,8 +182,11 @@ pub enum ChildNews {
 
 /// The answer to a [`Query`](crate::Query), a variant for each.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "an answer lives for one call")]
 pub enum QueryAnswer {
     Routed(Routed),
+    /// For whoever has the answer that waits for it, which is an input again then, with the verdict.
+    Judged(Verdict),
 }
 
 /// The spec that was looked for.

@@ -20,4 +20,26 @@ pub enum Query {
     /// Which spec should answer the text of [`RunState::ask_query`](crate::RunState::ask_query): the named one, or the
     /// one that the router chooses. Answered by [`QueryAnswer::Routed`](crate::QueryAnswer::Routed).
     Route { spec: Option<String>, reason: v1::CallReason },
+    /// Whether the value of a person's answer passes the schema of its question. Answered by
+    /// [`QueryAnswer::Judged`](crate::QueryAnswer::Judged).
+    Judge(Box<Judgement>),
+}
+
+/// What has to be judged before an answer to a question counts: this value, as an answer to this revision of the question.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Judgement {
+    pub question_id: String,
+    pub revision: u32,
+    pub schema: String,
+    #[serde(with = "crate::snapshot::as_bytes::one")]
+    pub value: v1::Payload,
+}
+
+/// What a judge has found, and of what.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Verdict {
+    pub judged: Judgement,
+    /// None where the value passes.
+    #[serde(with = "crate::snapshot::as_bytes::list")]
+    pub violations: Vec<v1::SchemaViolation>,
 }

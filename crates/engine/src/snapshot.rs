@@ -16,7 +16,7 @@ use crate::plan::Plan;
 use crate::planted::{self, Fault};
 
 /// Grows with every change of the state's encoding; a snapshot of another format is discarded.
-pub const SNAPSHOT_FORMAT: u32 = 9;
+pub const SNAPSHOT_FORMAT: u32 = 10;
 
 /// The bytes are not a snapshot of this format; the caller folds the log instead.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +45,7 @@ struct Encoded {
     paused: bool,
     held_since: Option<Timestamp>,
     waves: Vec<WaveState>,
+    schemas: Vec<String>,
     questions: Vec<AskedQuestion>,
     timers: BTreeSet<(Timestamp, TaskRef, Timer)>,
     held_timers: BTreeSet<(Timestamp, TaskRef, Timer)>,
@@ -76,6 +77,7 @@ impl RunState {
             paused: self.paused,
             held_since: self.held_since,
             waves: self.waves.clone(),
+            schemas: self.schemas.clone(),
             questions: self.questions.clone(),
             timers: self.timers.clone(),
             held_timers: self.held_timers.clone(),
@@ -113,6 +115,7 @@ impl RunState {
             paused: encoded.paused,
             held_since: encoded.held_since,
             waves: encoded.waves,
+            schemas: encoded.schemas,
             unanswered: unanswered(&encoded.questions),
             questions: encoded.questions,
             timers: encoded.timers,

@@ -37,10 +37,11 @@ pub enum Fault {
     AppendWithoutItsRows,
     AnotherHostGetsTheBrowser,
     KeyRegisteredAfterItsRun,
+    VerdictOfAnotherValue,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 31] = [
+    pub const ALL: [Fault; 32] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -72,6 +73,7 @@ impl Fault {
         Fault::TouchedRunNotFoldedAgain,
         Fault::AnotherHostGetsTheBrowser,
         Fault::KeyRegisteredAfterItsRun,
+        Fault::VerdictOfAnotherValue,
     ];
 }
 

@@ -9,6 +9,7 @@
 
 mod clock;
 mod desk;
+mod judging;
 mod reads;
 mod recorder;
 mod runtime;

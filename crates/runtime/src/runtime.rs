@@ -16,10 +16,11 @@ use capataz_shard::{
     TransitionReply, WaitReply,
 };
 use capataz_store::{Retention, RunId, ShardId, Store, StoreError, Swept};
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{Semaphore, broadcast, mpsc, oneshot};
 
 use crate::clock::{self, Clock, Watch};
 use crate::desk::{Desk, Frames, Inbox, Load};
+use crate::judging;
 use crate::reads::Reads;
 use crate::recorder::{Recorder, Trace};
 use crate::shared::Shared;
@@ -197,6 +198,7 @@ impl Runtime {
             inbox: inbox.downgrade(),
             tasks: runtime.handle().clone(),
             shared: Arc::clone(&shared),
+            judges: Arc::new(Semaphore::new(judging::JUDGES)),
             ring_bytes: options.ring_bytes,
             ready: Some(ready_sender),
             unread: shards.clone(),

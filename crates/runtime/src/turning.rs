@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use capataz_contracts::v1::connect_response;
 use capataz_crew::{CloseReason, ConnectionId, Mono};
-use capataz_engine::{Query, QueryId};
+use capataz_engine::{Judgement, Query, QueryId};
 use capataz_shard::feed::Ring;
 use capataz_shard::journal::{self, Errand, Job, Told, Work, errands, take_up_session};
 use capataz_shard::{
@@ -15,10 +15,11 @@ use capataz_shard::{
 };
 use capataz_store::{Retention, RunId, ShardId, Store, StoreError, Swept};
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 
 use crate::clock::{Clock, Watch};
 use crate::desk::{Desk, Load, Queued, WeakInbox};
+use crate::judging;
 use crate::recorder::Recorder;
 use crate::shared::Shared;
 use crate::writer::Writer;
@@ -86,6 +87,8 @@ pub(crate) struct Turning {
     pub(crate) inbox: WeakInbox,
     /// The shards' thread, whose tasks end with it.
     pub(crate) tasks: Handle,
+    /// As many values are judged at once as this lets.
+    pub(crate) judges: Arc<Semaphore>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) ring_bytes: usize,
     pub(crate) ready: Option<oneshot::Sender<Result<(), StoreError>>>,
@@ -237,7 +240,7 @@ impl Turning {
         self.turn(input);
         while let Some(output) = self.memory.outputs.get(next) {
             next += 1;
-            let Output::Query { run, query, asked } = output else { continue };
+            let Output::Query { run, query, asked: asked @ Query::Route { .. } } = output else { continue };
             let (run, query, asked) = (*run, *query, asked.clone());
             if let Some(answered) = self.answer(run, query, asked) {
                 self.turn(answered);
@@ -269,7 +272,7 @@ impl Turning {
             return None;
         };
         let (ask, context) = self.driver.asks_for(run)?;
-        let answer = find(router, ask, context, asked);
+        let answer = find(router, ask, context, asked)?;
         Some(Input::Answered { run, query, answer })
     }
 
@@ -445,8 +448,11 @@ impl Turning {
                     let _ = sweeper.send(Err(StoreError::Closed));
                 }
             }
+            Output::Query { run, query, asked: Query::Judge(judgement) } => {
+                self.judge(run, query, *judgement);
+            }
             // Answered when it was asked: what follows from it shares the commit.
-            Output::Query { .. } => {}
+            Output::Query { asked: Query::Route { .. }, .. } => {}
             // Written.
             Output::Append { .. }
             | Output::PutSnapshot { .. }
@@ -523,6 +529,16 @@ impl Turning {
             if let Ok(fact) = read.await {
                 inbox.send(Message::Input(Input::KeysFound { shard, number, fact })).await;
             }
+        });
+    }
+
+    /// Judges a value beside the shards' thread, when one of the judges is free.
+    fn judge(&self, run: RunId, query: QueryId, judgement: Judgement) {
+        let (store, inbox) = (Arc::clone(&self.store), self.inbox.clone());
+        let (judges, tasks) = (Arc::clone(&self.judges), self.tasks.clone());
+        self.tasks.spawn(async move {
+            let verdict = judging::verdict(&judges, &tasks, store, judgement).await;
+            inbox.send(Message::Input(Input::Judged { run, query, verdict })).await;
         });
     }
 

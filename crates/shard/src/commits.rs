@@ -255,6 +255,9 @@ impl Shard {
             }
         }
         self.turn_away(waiters);
+        for reply in self.judging.abandon() {
+            self.reply(reply, Answer::Command(Err(Declined::Unavailable)));
+        }
         for reply in self.sessions.abandon() {
             self.reply(reply, Answer::Transition(Err(Declined::Unavailable)));
         }

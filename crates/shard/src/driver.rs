@@ -11,7 +11,7 @@ use capataz_crew::link::Packet;
 use capataz_crew::protocol::home;
 use capataz_crew::{self as crew, CloseReason, ConnectionId, Crew, Known, Mono, Now, ToCrew, ToShard};
 use capataz_engine::session::SessionState;
-use capataz_engine::{Query, QueryAnswer, QueryId, Routed, RoutedSpec, RunState};
+use capataz_engine::{Query, QueryAnswer, QueryId, Routed, RoutedSpec, RunState, Verdict};
 use capataz_store::{AgentRow, Append, AppendOutcome, Quarantine, Retention, RunId, ShardId, Snapshot};
 
 use crate::api::{Answer, Request, StartReply};
@@ -94,6 +94,12 @@ pub enum Input {
         query: QueryId,
         #[serde(with = "crate::forms::found")]
         answer: Found,
+    },
+    /// The answer to an [`Output::Query`] for a verdict.
+    Judged {
+        run: RunId,
+        query: QueryId,
+        verdict: Verdict,
     },
     /// What the configuration names; beside what is known already.
     Learn(Known),
@@ -183,8 +189,8 @@ pub enum Output {
         shard: ShardId,
         retention: Option<Box<Retention>>,
     },
-    /// Find this out and answer with [`Input::Answered`]; [`Driver::asks_for`] has what there is to say,
-    /// [`find`](crate::find) does it.
+    /// Find this out. A spec is answered with [`Input::Answered`]; [`Driver::asks_for`] has what there is to say,
+    /// [`find`](crate::find) does it. A verdict is answered with [`Input::Judged`].
     Query {
         run: RunId,
         query: QueryId,
@@ -397,7 +403,11 @@ impl Turn<'_> {
                 self.shard(shard, shard::Input::KeysFound { number, fact });
             }
             Input::Answered { run, query, answer } => {
-                let answer = self.judged(answer);
+                let answer = self.known_of(answer);
+                self.shard_of(run, shard::Input::Answered { run, query, answer });
+            }
+            Input::Judged { run, query, verdict } => {
+                let answer = QueryAnswer::Judged(verdict);
                 self.shard_of(run, shard::Input::Answered { run, query, answer });
             }
             Input::Learn(known) => self.crew(crew::Input::Learn(known)),
@@ -446,7 +456,7 @@ impl Turn<'_> {
     }
 
     /// What was found, with what the crew knows of the agent.
-    fn judged(&self, found: Found) -> QueryAnswer {
+    fn known_of(&self, found: Found) -> QueryAnswer {
         let Found { spec, target, rerouted, default_spec } = found;
         let crew = &self.driver.crew;
         let target = target.map(|(routing, agent)| {

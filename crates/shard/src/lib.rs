@@ -28,6 +28,7 @@ mod family;
 pub mod feed;
 mod forms;
 pub mod journal;
+mod judging;
 pub mod keys;
 mod leases;
 mod load;

@@ -188,8 +188,8 @@ impl Shard {
     }
 
     pub(crate) fn overloaded(&self) -> bool {
-        let pending = self.outbox.len() + self.resting.wanted() + self.keys.waiting();
-        pending >= self.config.max_pending_appends
+        let here = self.outbox.len() + self.resting.wanted();
+        here + self.keys.waiting() + self.judging.len() >= self.config.max_pending_appends
     }
 
     fn wait(&mut self, reply: ReplyId, run: RunId) {
@@ -207,6 +207,7 @@ impl Shard {
     pub(crate) fn forget(&mut self, reply: ReplyId, run: RunId) {
         self.forget_start(reply);
         self.resting.forget(run, reply);
+        self.judging.forget(reply);
         if let Some(slot) = self.runs.get_mut(run) {
             slot.waiters.retain(|waiter| waiter.reply != reply);
         }
@@ -226,6 +227,9 @@ impl Shard {
         let actual = slot.state.seq();
         // A request that was carried out gets its answer again, whatever has happened since.
         let repeats = slot.state.request_seq(request_id_of(&input)).is_some();
+        if let Some(judgement) = slot.state.to_judge(&input) {
+            return self.await_verdict(reply, run, if_seq, input, judgement);
+        }
         // An answer that can be none is judged so, whatever else is wrong with the request.
         let outdated = !repeats && if_seq.is_some_and(|expected| expected != actual);
         if outdated && slot.state.judge(&input).is_ok() {

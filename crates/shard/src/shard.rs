@@ -17,6 +17,7 @@ use capataz_store::{
 use crate::api::{Answer, Request};
 use crate::browsers::Browsers;
 use crate::family::{Finds, FoundRun, Kin};
+use crate::judging::Judging;
 use crate::keys::{Homes, KeyFact, KeyQuery, KeyTalk, Keys};
 use crate::leases::Leases;
 use crate::load::Damage;
@@ -280,6 +281,7 @@ pub struct Shard {
     pub(crate) finds: Finds,
     pub(crate) keys: Keys,
     pub(crate) homes: Homes,
+    pub(crate) judging: Judging,
     pub(crate) timers: Timers,
     /// Of the claim that it works under.
     pub(crate) history: History,
@@ -329,6 +331,7 @@ impl Shard {
             browsers: Browsers::default(),
             sessions: Sessions::default(),
             finds: Finds::default(),
+            judging: Judging::default(),
             timers: Timers::default(),
             history: History::default(),
             outbox: Outbox::default(),

@@ -240,6 +240,9 @@ impl Shard {
 
     /// The answer to a query of a run. Whether it still is what the run wants to know, the engine says.
     pub(crate) fn answered(&mut self, run: RunId, query: QueryId, answer: QueryAnswer) {
+        if let QueryAnswer::Judged(verdict) = answer {
+            return self.judged(run, query, verdict);
+        }
         match self.mode {
             Mode::Running => self.input(run, engine::Input::Answered { query, answer }, Origin::Shard),
             Mode::Recovering => self.keep(Kept::Answered { run, query, answer: Box::new(answer) }),
@@ -254,14 +257,15 @@ impl Shard {
     }
 }
 
-/// Answers a query out of what is known of specs. Pure: shell, simulator and tests use it alike.
+/// Answers a query for a spec out of what is known of specs; `None` where something else is asked. Pure: shell, simulator
+/// and tests use it alike.
 #[must_use]
-pub fn find(router: &dyn Route, ask: &v1::Ask, context: &v1::SessionContext, asked: Query) -> Found {
-    let Query::Route { spec, reason } = asked;
+pub fn find(router: &dyn Route, ask: &v1::Ask, context: &v1::SessionContext, asked: Query) -> Option<Found> {
+    let Query::Route { spec, reason } = asked else { return None };
     let chosen = router.route(ask, context, spec.as_deref());
     // The spec that the session was with is gone.
     let rerouted = chosen.target.is_err() && reason == v1::CallReason::Continued;
     let chosen = if rerouted { router.route(ask, context, None) } else { chosen };
     let spec = if rerouted { String::new() } else { spec.unwrap_or_default() };
-    Found { spec, target: chosen.target, rerouted, default_spec: chosen.default_spec }
+    Some(Found { spec, target: chosen.target, rerouted, default_spec: chosen.default_spec })
 }

@@ -43,8 +43,8 @@ impl Shard {
             }
             ToShard::BrowserGone { worker, run } => self.browser_gone(&worker, run),
             ToShard::Left { connection, departure } => self.left(connection, departure),
-            ToShard::Offered { offer, connection, worker, agent, run } => {
-                self.offered(Seat { connection, offer }, worker, &agent, run);
+            ToShard::Offered { offer, connection, worker, agent, output_schema, run } => {
+                self.offered(Seat { connection, offer }, worker, &agent, output_schema, run);
             }
             ToShard::Said { connection, worker, lease, said } => {
                 self.said(connection, &worker, lease, *said);
@@ -129,7 +129,14 @@ impl Shard {
     }
 
     /// A slot for a task of the run. Only what really waits takes it; what was cancelled meanwhile does not.
-    fn offered(&mut self, seat: Seat, worker: Arc<str>, agent: &Arc<str>, run: RunId) {
+    fn offered(
+        &mut self,
+        seat: Seat,
+        worker: Arc<str>,
+        agent: &Arc<str>,
+        output_schema: Option<Arc<str>>,
+        run: RunId,
+    ) {
         let drains = self.draining && !planted::is(Fault::LeaseGrantedWhileDraining);
         let may_lease = !drains && self.runs.get(run).is_some_and(|slot| slot.state.may_lease());
         if !may_lease {
@@ -148,11 +155,13 @@ impl Shard {
             if !waits {
                 continue;
             }
-            self.input(
-                run,
-                engine::Input::Lease { task, worker: worker.to_string(), mark: self.mark() },
-                Origin::Shard,
-            );
+            let lease = engine::Input::Lease {
+                task,
+                worker: worker.to_string(),
+                mark: self.mark(),
+                output_schema: output_schema.clone(),
+            };
+            self.input(run, lease, Origin::Shard);
             let token = self.runs.get(run).and_then(|slot| slot.state.lease_of(task)).map(|(token, _)| token);
             let Some(token) = token else { continue };
             self.leases.grant(run, task, token, worker, seat);

@@ -169,7 +169,7 @@ impl World {
                 Output::Append { append, .. } => appends.push(append),
                 Output::Query { run, query, asked } => {
                     let Some((ask, context)) = self.core.asks_for(run) else { continue };
-                    let answer = find(&Waves, ask, context, asked);
+                    let answer = find(&Waves, ask, context, asked).unwrap();
                     self.inbox.push_back(Input::Answered { run, query, answer });
                 }
                 Output::LoadSession { stream, load } => {

@@ -91,7 +91,7 @@ impl World {
                 Output::LoadSession { stream, load } => loaded.push((*stream, *load)),
                 Output::Query { run, query, asked } => {
                     let Some((ask, context)) = self.core.asks_for(*run) else { continue };
-                    let answer = find(&Sage, ask, context, asked.clone());
+                    let answer = find(&Sage, ask, context, asked.clone()).unwrap();
                     answers.push(Input::Answered { run: *run, query: *query, answer });
                 }
                 Output::Restart { .. } => panic!("the log is not what the core believes"),

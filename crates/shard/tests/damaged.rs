@@ -173,7 +173,7 @@ impl World {
             }
             Output::Query { run, query, asked } => {
                 let Some((ask, context)) = self.core.asks_for(run) else { return };
-                let answer = find(&Sage, ask, context, asked);
+                let answer = find(&Sage, ask, context, asked).unwrap();
                 self.inbox.push_back(Input::Answered { run, query, answer });
             }
             _ => {}

@@ -145,6 +145,18 @@ fn found(target: Result<(Box<v1::Routing>, String), v1::Error>) -> Input {
     Input::Answered { run: run(2), query: QueryId(1), answer }
 }
 
+fn judged() -> Input {
+    let judged = engine::Judgement {
+        question_id: "q".to_owned(),
+        revision: 2,
+        schema: "{}".to_owned(),
+        value: v1::Payload { media_type: "text/plain".to_owned(), ..v1::Payload::default() },
+    };
+    let violation = v1::SchemaViolation { path: "/a".to_owned(), ..v1::SchemaViolation::default() };
+    let verdict = engine::Verdict { judged, violations: vec![violation] };
+    Input::Judged { run: run(2), query: QueryId(1), verdict }
+}
+
 /// At least one of every input that a daemon gets, by the name that [`name`] gives it.
 fn every_input() -> Vec<Input> {
     let (state, _) = engine::start(
@@ -224,6 +236,7 @@ fn every_input() -> Vec<Input> {
                 option: "yes".to_owned(),
                 value: Some(v1::Payload::default()),
                 revision: Some(2),
+                ..engine::Answer::default()
             },
             request_id: request_id(),
         }),
@@ -251,13 +264,14 @@ fn every_input() -> Vec<Input> {
         Input::Swept { shard: SHARD },
         found(Ok((Box::new(routing), "sage".to_owned()))),
         found(Err(missing)),
+        judged(),
         Input::Wake,
         Input::Drain,
     ]
 }
 
 /// The names of all inputs that can be written down.
-const NAMES: [&str; 32] = [
+const NAMES: [&str; 33] = [
     "accept transition",
     "answered",
     "ask",
@@ -273,6 +287,7 @@ const NAMES: [&str; 32] = [
     "forget",
     "found damaged",
     "frame",
+    "judged",
     "keys found",
     "learn",
     "list agents",
@@ -342,6 +357,7 @@ fn name(input: &Input) -> Option<&'static str> {
         Input::Sweep { .. } => "sweep",
         Input::Swept { .. } => "swept",
         Input::Answered { .. } => "answered",
+        Input::Judged { .. } => "judged",
         Input::Learn(_) => "learn",
         // Within a process every message arrives at once.
         Input::Carried(_) => return None,

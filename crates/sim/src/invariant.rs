@@ -44,6 +44,7 @@ invariants! {
     NoLateSuccess: "After a cancel that was not withdrawn, a result no longer succeeds.";
     AtMostOnce: "Work that must run at most once is not begun again while the outcome of its last beginning is unknown.";
     AnswersWhatIsAsked: "An answer counts for the revision of the question that its sender has seen, and its value is what the task gives back.";
+    AnswersPassTheirSchema: "A question for the output of a task has the schema that its worker declared, and no answer whose value breaks it ever counts.";
     ActionsOnce: "An action that must not be repeated is sent to a page once, whatever is lost, unless a person says so.";
     AsksInOrder: "An ask begins in its turn, and calls each spec at most once and for a reason that its log shows.";
     Transitions: "What becomes of a transition in an answer follows from the bands, the window and the answer alone.";

@@ -40,6 +40,7 @@ mod rng;
 mod rows;
 mod scenario;
 mod schedule;
+mod schemas;
 mod scripts;
 mod sessions;
 mod trace;

@@ -8,6 +8,7 @@ use capataz_shard::shard::Config;
 use capataz_store::ShardId;
 
 use crate::rng::Rng;
+use crate::schemas::declared_by;
 
 /// Virtual time at which every world begins. Unix milliseconds.
 pub const EPOCH_MS: i64 = 1_700_000_000_000;
@@ -200,6 +201,7 @@ pub fn agent(name: &str, max_concurrency: u32) -> v1::Agent {
         kind: v1::AgentKind::Task as i32,
         contract_version: "1.0.0".to_owned(),
         max_concurrency,
+        output_schema: declared_by(name).to_owned(),
         ..v1::Agent::default()
     }
 }

@@ -79,6 +79,12 @@ pub enum Action {
         query: QueryId,
         answer: Box<Found>,
     },
+    /// A verdict reaches the shards' thread.
+    Judged {
+        run: RunId,
+        query: QueryId,
+        verdict: Box<capataz_engine::Verdict>,
+    },
     /// A new daemon starts.
     Boot,
     /// A worker's frame reaches the daemon.

@@ -1,9 +1,11 @@
 //! Reading a session, beside the shards' thread, as the shell does: at one moment it is read, at a later one the core is
 //! told. A read may fail.
 
+use bytes::Bytes;
 use capataz_contracts::v1;
+use capataz_contracts::v1::payload::Data;
 use capataz_engine::session::SessionState;
-use capataz_engine::{Query, QueryId};
+use capataz_engine::{Judgement, Query, QueryId, Verdict};
 use capataz_shard::journal::{self, load_session};
 use capataz_shard::{FoundRun, Input, KeyFact, KeyQuery, LoadError, find};
 use capataz_store::{RunId, ShardId};
@@ -119,14 +121,36 @@ impl World {
 
     /// Somebody beside the shards' thread answers a query: mostly at once, now and then late, now and then twice.
     pub(crate) fn answer_query(&mut self, run: RunId, query: QueryId, asked: Query) {
+        let asked = match asked {
+            Query::Judge(judgement) => return self.judge(run, query, *judgement),
+            asked @ Query::Route { .. } => asked,
+        };
         let Some(core) = &self.daemon.core else { return };
         let Some((ask, context)) = core.asks_for(run) else { return };
-        let answer = find(&self.specs, ask, context, asked);
+        let Some(answer) = find(&self.specs, ask, context, asked) else { return };
         let repeats = self.strikes(150);
         for _ in 0..1 + usize::from(repeats) {
             let late = self.strikes(200);
             let delay = if late { self.rng.between(1, 4_000) } else { 0 };
             self.after(delay, Action::Answer { run, query, answer: Box::new(answer.clone()) });
+        }
+    }
+
+    /// Somebody beside the shards' thread judges a value: often late, now and then twice, and never where the daemon dies
+    /// before.
+    fn judge(&mut self, run: RunId, query: QueryId, judged: Judgement) {
+        let contents = match &judged.value.data {
+            Some(Data::Inline(contents)) => contents.clone(),
+            // Nobody here stores blobs.
+            Some(Data::Blob(_)) | None => Bytes::new(),
+        };
+        let violations = capataz_judge::judge(&judged.schema, &judged.value.media_type, &contents);
+        let verdict = Verdict { judged, violations };
+        let repeats = self.strikes(150);
+        for _ in 0..1 + usize::from(repeats) {
+            let late = self.strikes(400);
+            let delay = if late { self.rng.between(1, 6_000) } else { 0 };
+            self.after(delay, Action::Judged { run, query, verdict: Box::new(verdict.clone()) });
         }
     }
 }

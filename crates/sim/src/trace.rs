@@ -33,6 +33,7 @@ pub enum Fact {
     RunLoaded,
     Query,
     Answered,
+    Judged,
     Learn,
     SessionLoaded,
     Sweep,

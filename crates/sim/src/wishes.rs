@@ -163,6 +163,12 @@ impl World {
         let seq = model.seq();
         let question = model.open_questions().next().or(model.questions.first_key_value());
         let question = question.map(asked);
+        if let Some(question) = question.as_ref().filter(|question| question.is_typed)
+            && self.rng.percent(20)
+        {
+            let question_id = question.question_id.clone();
+            return self.want_two_outputs(run, &question_id);
+        }
         let input = match self.rng.below(100) {
             0..=14 => Command::Pause { request_id },
             15..=34 => Command::Resume { request_id },
@@ -172,21 +178,35 @@ impl World {
             40..=64 => Command::Extend { task, by_ms: self.rng.between(1, 20_000), request_id },
             65..=80 => Command::Retry { task, request_id },
             _ => {
-                let Asked { question_id, options, revision } = question.unwrap_or_else(|| Asked {
+                let Asked { question_id, options, revision, .. } = question.unwrap_or_else(|| Asked {
                     question_id: "q0".to_owned(),
                     options: Vec::new(),
                     revision: 1,
+                    is_typed: false,
                 });
                 let any = self.rng.pick(&options).cloned();
                 let option = any.filter(|_| !self.rng.percent(5)).unwrap_or_else(|| "perhaps".to_owned());
                 let revision = self.draw_revision(revision);
-                let value = self.rng.percent(20).then(|| told(number));
-                Command::Resolve { question_id, answer: Told { option, value, revision }, request_id }
+                let likely = if option == "succeeded" { 60 } else { 20 };
+                let value = self.rng.percent(likely).then(|| told(number));
+                let answer = Told { value, revision, ..Told::from(option.as_str()) };
+                Command::Resolve { question_id, answer, request_id }
             }
         };
         let if_seq =
             self.rng.percent(12).then(|| if self.rng.percent(80) { seq } else { seq.saturating_sub(1) });
         self.want(Wish::Command { run, if_seq, input: Box::new(input) }, false);
+    }
+
+    /// Two people say at the same time what a task has given back, and one of them says what its agent never would.
+    fn want_two_outputs(&mut self, run: RunId, question_id: &str) {
+        let number = self.draw_id();
+        for value in [number, number + 1] {
+            let answer = Told { value: Some(told(value)), ..Told::from("succeeded") };
+            let request_id = format!("r{}", self.draw_id());
+            let input = Command::Resolve { question_id: question_id.to_owned(), answer, request_id };
+            self.want(Wish::Command { run, if_seq: None, input: Box::new(input) }, false);
+        }
     }
 
     /// The revision that a user names who has seen this one, or an older one, or knows of none.
@@ -223,21 +243,26 @@ impl World {
             if cared_for || !(calm || self.rng.percent(8)) {
                 continue;
             }
+            if let Some(question) = question.as_ref().filter(|question| question.is_typed && !calm)
+                && self.strikes(500)
+            {
+                self.want_two_outputs(run, &question.question_id);
+                continue;
+            }
             let request_id = format!("r{}", self.draw_id());
             let idle = self.model.run(run).is_some_and(|run| !run.is_held());
             let input = match question {
                 None if idle => Command::CloseBrowser { request_id },
                 None => Command::Resume { request_id },
-                Some(Asked { question_id, options, revision }) => {
+                Some(Asked { question_id, options, revision, is_typed }) => {
                     let calm_answer = options.iter().find(|option| CALM_ANSWERS.contains(&option.as_str()));
                     let any = if calm { calm_answer } else { self.rng.pick(&options) };
                     let option = any.cloned().unwrap_or_default();
                     let revision = if calm { None } else { self.draw_revision(revision) };
-                    Command::Resolve {
-                        question_id,
-                        answer: Told { option, value: None, revision },
-                        request_id,
-                    }
+                    // Once the faults have stopped, nobody says what cannot be accepted.
+                    let value = (calm && is_typed && option == "succeeded").then(|| told(0));
+                    let answer = Told { value, revision, ..Told::from(option.as_str()) };
+                    Command::Resolve { question_id, answer, request_id }
                 }
             };
             self.want(Wish::Command { run, if_seq: None, input: Box::new(input) }, true);
@@ -250,10 +275,17 @@ struct Asked {
     question_id: String,
     options: Vec<String>,
     revision: u32,
+    /// Its value has to pass a schema.
+    is_typed: bool,
 }
 
 fn asked((id, question): (&String, &QuestionModel)) -> Asked {
-    Asked { question_id: id.clone(), options: question.options.clone(), revision: question.revision }
+    Asked {
+        question_id: id.clone(),
+        options: question.options.clone(),
+        revision: question.revision,
+        is_typed: question.is_typed,
+    }
 }
 
 fn first_question(run: &RunModel) -> Option<Asked> {

@@ -174,6 +174,9 @@ impl World {
             Action::Answer { run, query, answer } if alive => {
                 self.deliver(Input::Answered { run, query, answer: *answer })
             }
+            Action::Judged { run, query, verdict } if alive => {
+                self.deliver(Input::Judged { run, query, verdict: *verdict })
+            }
             Action::ReadSession { stream, load } if alive => self.read_session(stream, load),
             Action::SessionRead { stream, load, state } if alive => {
                 self.deliver(Input::SessionLoaded { stream, load, state: Ok(state) })
@@ -198,6 +201,7 @@ impl World {
             | Action::Written
             | Action::Reopened { .. }
             | Action::Answer { .. }
+            | Action::Judged { .. }
             | Action::ReadSession { .. }
             | Action::SessionRead { .. }
             | Action::ReadRun { .. }

@@ -217,6 +217,9 @@ pub fn question(run_id: &str, question: &v1::Question, paint: Paint) -> String {
     let answers = question.options.join("|");
     let command = fill(texts.answer_with, &[run_id, &visible(&question.question_id), &visible(&answers)]);
     text.push_str(&format!("\n  {command}"));
+    if question.value.as_ref().is_some_and(|value| !value.schema.is_empty()) {
+        text.push_str(&format!("\n  {}", fill(texts.answer_typed, &[run_id])));
+    }
     text
 }
 

@@ -1012,10 +1012,11 @@ pub struct Agent {
     /// Semantic version of the contract that the agent speaks; default 1.0.0.
     #[prost(string, tag = "4")]
     pub contract_version: ::prost::alloc::string::String,
-    /// JSON Schema of the inputs; empty where anything is taken. Kept and listed, not enforced.
+    /// JSON Schema of the inputs, at most 64 KiB; empty where anything is taken. Kept and listed, not enforced.
     #[prost(string, tag = "5")]
     pub input_schema: ::prost::alloc::string::String,
-    /// JSON Schema of the outputs; empty where anything is given back. Kept and listed, not enforced.
+    /// JSON Schema of the outputs, at most 64 KiB; empty where anything is given back. What a worker gives back is not held
+    /// to it; what a person says that a task has given back is.
     #[prost(string, tag = "6")]
     pub output_schema: ::prost::alloc::string::String,
     /// Tasks at once for each worker that serves the agent; 0 counts as 1, which is the default.
@@ -3732,6 +3733,27 @@ pub struct AnswerType {
     /// The options that may have a value; empty where the value is the whole answer.
     #[prost(string, repeated, tag = "2")]
     pub options: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// JSON Schema that the value has to pass; empty where any value of the media type is taken. Where an answer that may have
+    /// a value has none, the proposed one counts, and where there is none, null.
+    #[prost(string, tag = "3")]
+    pub schema: ::prost::alloc::string::String,
+}
+/// One place at which a value breaks its JSON Schema.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SchemaViolation {
+    /// JSON pointer to the place in the value; empty for the value itself.
+    #[prost(string, tag = "1")]
+    pub path: ::prost::alloc::string::String,
+    /// The keyword that is broken, such as `type` or `required`; `syntax`, `size`, `depth` and `media_type` where the value
+    /// cannot be judged, `cost` where to judge it takes too long, `truncated` where there are further violations.
+    #[prost(string, tag = "2")]
+    pub rule: ::prost::alloc::string::String,
+    /// What is allowed there, for people.
+    #[prost(string, tag = "3")]
+    pub expected: ::prost::alloc::string::String,
+    /// What is there, cut short, for people.
+    #[prost(string, tag = "4")]
+    pub found: ::prost::alloc::string::String,
 }
 /// Something that only a person can decide.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -4433,6 +4455,20 @@ pub struct TaskLeased {
     /// The end of this attempt's time, in milliseconds from this event; set with attempt_deadline_ms. What counts.
     #[prost(int64, optional, tag = "11")]
     pub attempt_deadline_in_ms: ::core::option::Option<i64>,
+    /// What the worker has declared of the task's output; present where it has declared something, and a person may once have
+    /// to say what the output was, because the task must run at most once.
+    #[prost(message, optional, tag = "12")]
+    pub output_schema: ::core::option::Option<RecordedSchema>,
+}
+/// A JSON Schema that a run keeps. Its text is recorded once.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RecordedSchema {
+    /// Its place among the schemas that the run has recorded, from 0.
+    #[prost(uint32, tag = "1")]
+    pub number: u32,
+    /// Its text; absent where an earlier event has recorded it under this number.
+    #[prost(string, optional, tag = "2")]
+    pub text: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// Not an attempt: the next lease has the same attempt number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

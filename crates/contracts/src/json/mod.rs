@@ -33,8 +33,8 @@ use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage};
 use serde_json::Value;
 
-pub(crate) use payload::{BLOB, MEDIA_TYPE, depth_is_within};
-pub use payload::{JSON_MEDIA_TYPE, is_json};
+pub(crate) use payload::{BLOB, MEDIA_TYPE};
+pub use payload::{JSON_MEDIA_TYPE, depth_is_within, is_json};
 pub use text::{from_slice, from_str};
 
 use crate::path::Path;

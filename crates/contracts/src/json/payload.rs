@@ -35,7 +35,7 @@ pub fn is_json(media_type: &str) -> bool {
 }
 
 /// Returns whether no value in `value` is nested deeper than `limit` levels. Walks without recursion.
-pub(crate) fn depth_is_within(value: &Value, limit: usize) -> bool {
+pub fn depth_is_within(value: &Value, limit: usize) -> bool {
     let mut open = vec![(value, 1)];
     while let Some((value, depth)) = open.pop() {
         let below = depth + 1;

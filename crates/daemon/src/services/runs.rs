@@ -505,7 +505,7 @@ impl RunService for Runs {
         if let Some(value) = &value {
             self.judge(value).await?;
         }
-        let answer = Answer { option: answer, value, revision };
+        let answer = Answer { option: answer, value, revision, ..Answer::default() };
         let input = Input::Resolve { question_id, answer, request_id: request_id.clone() };
         let (seq, ..) = self.command(&run_id, &request_id, if_seq, input).await?;
         Ok(Response::new(v1::ResolveResponse { seq }))

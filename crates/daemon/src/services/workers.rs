@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::runs::answer;
 use crate::status;
 
 /// How long a new stream may take to say hello.
@@ -42,7 +43,12 @@ impl WorkerService for Workers {
         let Some(Said::Hello(hello)) = first.and_then(|request| request.frame) else {
             return Err(status::invalid_field("hello", "required", "the first frame has to be a hello"));
         };
-        let violations = validate::hello(&hello);
+        let mut violations = validate::hello(&hello);
+        let declares = |agent: &v1::Agent| !agent.input_schema.is_empty() || !agent.output_schema.is_empty();
+        if violations.is_empty() && hello.agents.iter().any(declares) {
+            let agents = hello.agents.clone();
+            violations = answer(&self.runtime, move || Ok(capataz_judge::declared(&agents))).await?;
+        }
         if !violations.is_empty() {
             return Err(status::invalid(&violations));
         }

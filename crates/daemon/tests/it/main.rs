@@ -10,6 +10,7 @@ mod children;
 mod copies;
 mod damaged;
 mod half_open;
+mod judged;
 mod leases;
 #[path = "../../../client/tests/it/proxy.rs"]
 mod proxy;

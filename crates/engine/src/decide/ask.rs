@@ -1,11 +1,13 @@
 //! Questions that only a person can answer: how they are asked, and revised while they are open.
 
+use capataz_contracts::json::JSON_MEDIA_TYPE;
 use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::severity::Severity;
 
 use super::turn::Turn;
 use super::{Refusal, report, settle};
 use crate::effect::Effect;
+use crate::fold::state::RunState;
 use crate::input::{Report, TaskRef};
 
 /// Answers to a failure: those of the error that the engine can carry out.
@@ -48,6 +50,7 @@ pub(super) fn outcome(turn: &mut Turn<'_>, task: TaskRef) -> Result<(), Refusal>
         return settle::cancel(turn, task, reason, None, None);
     }
     let (lease, worker) = turn.state.lease_of(task).ok_or(Refusal::Outdated)?;
+    let takes = turn.state.rules().outcome_may_be_given().then(|| output_of(turn.state, task));
     let holder = (lease, worker.to_owned());
     report::revoke_unanswered(turn, task, None);
     let name = turn.declared(task)?.name.clone();
@@ -62,18 +65,27 @@ pub(super) fn outcome(turn: &mut Turn<'_>, task: TaskRef) -> Result<(), Refusal>
         options: options.clone(),
         ..v1::Error::default()
     };
-    let takes_output = turn.state.rules().outcome_may_be_given();
     let question = v1::Question {
         purpose: v1::QuestionPurpose::Outcome.into(),
         text: format!("What became of task {name:?}?"),
         options,
         error: Some(error),
-        value: takes_output
-            .then(|| v1::AnswerType { media_type: "*/*".to_owned(), options: vec![SUCCEEDED.to_owned()] }),
+        value: takes,
         ..v1::Question::default()
     };
     ask(turn, task, Some(holder), question);
     Ok(())
+}
+
+/// The output that a person may name: what the worker of the lease has declared, else anything.
+fn output_of(state: &RunState, task: TaskRef) -> v1::AnswerType {
+    let options = vec![SUCCEEDED.to_owned()];
+    match state.output_schema(task) {
+        Some(schema) => {
+            v1::AnswerType { media_type: JSON_MEDIA_TYPE.to_owned(), options, schema: schema.clone() }
+        }
+        None => v1::AnswerType { media_type: "*/*".to_owned(), options, schema: String::new() },
+    }
 }
 
 fn ask(turn: &mut Turn<'_>, task: TaskRef, holder: Option<(u64, String)>, question: v1::Question) {

@@ -1,5 +1,7 @@
 //! A worker takes a task; or there is no worker to take it.
 
+use std::sync::Arc;
+
 use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::severity::Severity;
 
@@ -38,7 +40,13 @@ pub fn mark_of(token: u64) -> u32 {
     if token >> MARK_BITS == 0 { 0 } else { lower }
 }
 
-pub(super) fn handle(turn: &mut Turn<'_>, task: TaskRef, worker: String, mark: u32) -> Result<(), Refusal> {
+pub(super) fn handle(
+    turn: &mut Turn<'_>,
+    task: TaskRef,
+    worker: String,
+    mark: u32,
+    output_schema: Option<Arc<str>>,
+) -> Result<(), Refusal> {
     if !turn.state.may_lease() || !turn.state.is_queued(task) {
         return Err(Refusal::Outdated);
     }
@@ -52,6 +60,10 @@ pub(super) fn handle(turn: &mut Turn<'_>, task: TaskRef, worker: String, mark: u
     let timeouts = turn.state.plan.timeouts_of(task);
     let (timeout, warning) = (milliseconds(timeouts.timeout()), timeouts.warning().map(milliseconds));
     let per_attempt = turn.state.plan.retry_of(task).timeout_per_attempt().map(milliseconds);
+    let output_schema = match output_schema {
+        Some(schema) => recorded(turn, task, &schema)?,
+        None => None,
+    };
     let mut lease = token(turn.next_seq(), mark);
     if planted::is(Fault::TokenReusedAfterRecovery) {
         lease = token(turn.state.leases_since_load + 1, mark);
@@ -68,9 +80,22 @@ pub(super) fn handle(turn: &mut Turn<'_>, task: TaskRef, worker: String, mark: u
         warn_before_ms: warning.filter(|_| first),
         deadline_in_ms: first.then_some(timeout),
         attempt_deadline_in_ms: per_attempt,
+        output_schema,
     }));
     turn.effect(Effect::Assign { task, lease });
     Ok(())
+}
+
+/// The schema of the task's output, where a person may once have to say what the output was. Nobody else knows then what
+/// the worker had declared, so that it is recorded with the lease; its text once for each run.
+fn recorded(turn: &Turn<'_>, task: TaskRef, schema: &str) -> Result<Option<v1::RecordedSchema>, Refusal> {
+    if !turn.declared(task)?.at_most_once || !turn.state.rules().outcome_may_be_given() {
+        return Ok(None);
+    }
+    let known = turn.state.schemas.iter().position(|known| known == schema);
+    let number = known.unwrap_or(turn.state.schemas.len());
+    let text = known.is_none().then(|| schema.to_owned());
+    Ok(Some(v1::RecordedSchema { number: u32::try_from(number).unwrap_or(u32::MAX), text }))
 }
 
 /// Gives the notice that a task waits for an agent without a connected worker, once for each task.

@@ -55,6 +55,12 @@ pub enum Refusal {
     /// The answer has a value that the question does not ask for, or lacks the one that it asks for.
     #[error("{message}")]
     WrongValue { message: String },
+    /// The value of the answer breaks the schema of the question.
+    #[error("the value breaks its schema in {} places", violations.len())]
+    BreaksSchema { violations: Vec<v1::SchemaViolation> },
+    /// The answer has a value that nobody has judged yet; see [`RunState::to_judge`].
+    #[error("the value has not been judged by the schema of question {question_id:?}")]
+    Unjudged { question_id: String },
     /// The question has changed since the caller saw it.
     #[error("question {question_id:?} has changed since then; it is at revision {revision}")]
     QuestionRevised { question_id: String, revision: u32 },
@@ -112,7 +118,9 @@ pub fn decide(state: &mut RunState, input: Input, now: Moment) -> Result<Decisio
 
 fn dispatch(turn: &mut Turn<'_>, input: Input) -> Result<(), Refusal> {
     match input {
-        Input::Lease { task, worker, mark } => lease::handle(turn, task, worker, mark),
+        Input::Lease { task, worker, mark, output_schema } => {
+            lease::handle(turn, task, worker, mark, output_schema)
+        }
         Input::LeaseLost { task, lease, reason } => lost::handle(turn, task, lease, reason),
         Input::Report { task, lease, worker, report, log, usage } => {
             turn.log = log;

@@ -1,5 +1,6 @@
 //! Answers to questions that only a person can answer.
 
+use capataz_contracts::json::JSON_MEDIA_TYPE;
 use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::aggregation::ResultStatus;
 
@@ -11,6 +12,7 @@ use crate::fold::digest;
 use crate::fold::state::{AskedQuestion, RunState, Timestamp};
 use crate::input::{Answer, Input, TaskRef};
 use crate::planted::{self, Fault};
+use crate::query::{Judgement, Verdict};
 
 /// The answers that remain once the outcome is known to be a failure.
 const FAILED_OPTIONS: &[&str] = &["retry", "skip", ABORT];
@@ -22,11 +24,68 @@ impl RunState {
     /// The reason why it can be no answer, whatever the run's state is.
     pub fn judge(&self, input: &Input) -> Result<(), Refusal> {
         match input {
-            Input::Resolve { question_id, answer, .. } => {
-                open(self, question_id).and_then(|asked| judge(asked, answer))
-            }
+            Input::Resolve { question_id, answer, .. } => open(self, question_id).and_then(|asked| {
+                judge(asked, answer)?;
+                match to_judge(asked, answer) {
+                    None => Ok(()),
+                    // That nobody has judged it yet is no reason to refuse it.
+                    Some(judgement) => passes(&judgement, answer).or_else(|refusal| match refusal {
+                        Refusal::Unjudged { .. } => Ok(()),
+                        refusal => Err(refusal),
+                    }),
+                }
+            }),
             _ => Ok(()),
         }
+    }
+
+    /// What has to be judged before this input can be decided: the value of an answer, by the schema of its question.
+    /// `None` where nothing has to be, or the input has the verdict.
+    #[must_use]
+    pub fn to_judge(&self, input: &Input) -> Option<Judgement> {
+        let Input::Resolve { question_id, answer, request_id } = input else { return None };
+        if self.is_finished() || self.requests.contains_key(request_id) {
+            return None;
+        }
+        let asked = open(self, question_id).ok()?;
+        judge(asked, answer).ok()?;
+        let judgement = to_judge(asked, answer)?;
+        matches!(passes(&judgement, answer), Err(Refusal::Unjudged { .. })).then_some(judgement)
+    }
+}
+
+/// The value that counts if this answer does, where the question has a schema: the one that is given, else the one that the
+/// question proposes, else null.
+fn to_judge(asked: &AskedQuestion, answer: &Answer) -> Option<Judgement> {
+    let question = &asked.question;
+    let takes = question.value.as_ref().filter(|takes| !takes.schema.is_empty())?;
+    if !takes.options.is_empty() && !takes.options.contains(&answer.option) {
+        return None;
+    }
+    let value = answer.value.clone().or_else(|| question.proposed.clone()).unwrap_or_else(null);
+    Some(Judgement {
+        question_id: question.question_id.clone(),
+        revision: question.revision,
+        schema: takes.schema.clone(),
+        value,
+    })
+}
+
+/// Whether the answer has the verdict on this very value, and it is that the value passes.
+fn passes(judgement: &Judgement, answer: &Answer) -> Result<(), Refusal> {
+    let of_this =
+        |verdict: &&Verdict| verdict.judged == *judgement || planted::is(Fault::VerdictOfAnotherValue);
+    match answer.verdict.as_deref().filter(of_this) {
+        None => Err(Refusal::Unjudged { question_id: judgement.question_id.clone() }),
+        Some(verdict) if verdict.violations.is_empty() => Ok(()),
+        Some(verdict) => Err(Refusal::BreaksSchema { violations: verdict.violations.clone() }),
+    }
+}
+
+fn null() -> v1::Payload {
+    v1::Payload {
+        media_type: JSON_MEDIA_TYPE.to_owned(),
+        data: Some(v1::payload::Data::Inline("null".into())),
     }
 }
 
@@ -89,6 +148,9 @@ pub(super) fn handle(
     turn.refuse_finished()?;
     let asked = open(turn.state, &question_id)?;
     judge(asked, &given)?;
+    if let Some(judgement) = to_judge(asked, &given) {
+        passes(&judgement, &given)?;
+    }
     let revision = asked.question.revision;
     let outdated = given.revision.is_some_and(|given| given != revision);
     if outdated && !planted::is(Fault::OldRevisionAnswered) {
@@ -136,13 +198,7 @@ fn resolve_outcome(
     asked_at: Timestamp,
 ) -> Result<(), Refusal> {
     match answer {
-        SUCCEEDED => {
-            let null = v1::Payload {
-                media_type: "application/json".to_owned(),
-                data: Some(v1::payload::Data::Inline("null".into())),
-            };
-            settle::complete(turn, task, Some(value.unwrap_or(null)), None)
-        }
+        SUCCEEDED => settle::complete(turn, task, Some(value.unwrap_or_else(null)), None),
         FAILED => {
             error.options = FAILED_OPTIONS.iter().map(|option| (*option).to_owned()).collect();
             settle::fail_without_advance(turn, task, ResultStatus::Error, error, None, settle::Ask::Never)?;

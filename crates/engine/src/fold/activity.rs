@@ -71,6 +71,8 @@ pub(crate) struct Lease {
     pub(crate) since: Timestamp,
     pub(crate) attempt_deadline: Option<Timestamp>,
     pub(crate) cancel: Option<PendingCancel>,
+    /// Number of the schema that the worker has declared of the output, where it is recorded.
+    pub(crate) output_schema: Option<u32>,
 }
 
 /// A run that is a task.

@@ -109,6 +109,7 @@ impl RunState {
             self.machine.bytes(),
             self.phase.bytes(),
             waves.sum(),
+            self.schemas.iter().map(|schema| text(schema)).sum(),
             self.questions.iter().map(AskedQuestion::bytes).sum(),
             length(self.refused.len()).saturating_mul(ENTRY),
             requests.sum(),

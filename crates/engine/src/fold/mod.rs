@@ -79,6 +79,7 @@ impl RunState {
             paused: false,
             held_since: None,
             waves: Vec::new(),
+            schemas: Vec::new(),
             questions: Vec::new(),
             unanswered: Default::default(),
             timers: Default::default(),
@@ -360,6 +361,10 @@ impl RunState {
 
     fn lease(&mut self, event: v1::TaskLeased, at: Moment) -> Option<()> {
         self.leases_since_load = self.leases_since_load.saturating_add(1);
+        let output_schema = match event.output_schema {
+            Some(recorded) => Some(self.record_schema(recorded)?),
+            None => None,
+        };
         self.change(task(event.wave, event.task), |activity| {
             let deadline = event.deadline_in_ms.zip(event.deadline_ms);
             activity.begin_attempt(at, event.attempt, deadline, event.warn_before_ms);
@@ -369,8 +374,23 @@ impl RunState {
                 since: at.clock,
                 attempt_deadline: event.attempt_deadline_in_ms.map(|limit| at.clock.plus(limit)),
                 cancel: None,
+                output_schema,
             });
         })
+    }
+
+    /// The number of a schema whose text is here, or was recorded before.
+    fn record_schema(&mut self, recorded: v1::RecordedSchema) -> Option<u32> {
+        let place = recorded.number as usize;
+        match recorded.text {
+            Some(text) if place == self.schemas.len() => {
+                self.bytes.add(bytes::text(&text));
+                self.schemas.push(text);
+            }
+            None if place < self.schemas.len() => {}
+            Some(_) | None => return None,
+        }
+        Some(recorded.number)
     }
 
     fn name_child(&mut self, event: v1::ChildNamed, at: Moment) -> Option<()> {

@@ -119,6 +119,8 @@ pub struct RunState {
     pub(crate) held_since: Option<Timestamp>,
     /// The waves that have begun, in order; the last one is in work until the run ends.
     pub(crate) waves: Vec<WaveState>,
+    /// JSON Schemas that leases have recorded, by their numbers.
+    pub(crate) schemas: Vec<String>,
     pub(crate) questions: Vec<AskedQuestion>,
     /// Places in `questions` of those that nobody has answered, by their ids.
     pub(crate) unanswered: BTreeMap<String, usize>,
@@ -283,6 +285,12 @@ impl RunState {
     #[must_use]
     pub fn request_seq(&self, request_id: &str) -> Option<u64> {
         self.requests.get(request_id).map(|(_, seq)| *seq)
+    }
+
+    /// What the holder of the task's live lease has declared of the task's output.
+    pub(crate) fn output_schema(&self, task: TaskRef) -> Option<&String> {
+        let number = self.activity(task)?.lease()?.output_schema?;
+        self.schemas.get(number as usize)
     }
 
     pub(crate) fn activity(&self, task: TaskRef) -> Option<&Activity> {

@@ -162,7 +162,7 @@ impl<'a> Run<'a> {
 
     #[track_caller]
     fn takes(&mut self, task: TaskRef, worker: &str) -> u64 {
-        self.does(Input::Lease { mark: 0, task, worker: worker.to_owned() });
+        self.does(Input::Lease { output_schema: None, mark: 0, task, worker: worker.to_owned() });
         self.state.lease_of(task).expect("the task is leased").0
     }
 

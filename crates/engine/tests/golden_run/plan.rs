@@ -192,7 +192,8 @@ fn ended(outcome: v1::RunOutcome, error: Option<v1::Error>) -> ChildNews {
 
 /// The answer that a task is done, and what it gave back, by somebody who has seen this revision of the question.
 fn answer(run: &Run<'_>, revision: Option<u32>) -> Input {
-    let answer = Answer { option: "succeeded".to_owned(), value: Some(json("2")), revision };
+    let answer =
+        Answer { option: "succeeded".to_owned(), value: Some(json("2")), revision, ..Answer::default() };
     Input::Resolve { question_id: run.newest_question(), answer, request_id: "vouch".to_owned() }
 }
 

@@ -10,6 +10,7 @@ use super::Model;
 use super::log::RunModel;
 use crate::client::{Asked, Wish};
 use crate::invariant::{Invariant, Violation};
+use crate::schemas::passes;
 
 impl Model {
     /// Holds an answer to `wish` against the log.
@@ -151,8 +152,15 @@ impl RunModel {
                 }),
                 _ => false,
             },
+            Refusal::BreaksSchema { .. } => match input {
+                Input::Resolve { question_id, answer, .. } => self
+                    .questions
+                    .get(question_id)
+                    .is_some_and(|question| question.is_typed && !passes(answer.value.as_ref())),
+                _ => false,
+            },
             Refusal::RequestReused { request_id } => self.requests.contains_key(request_id),
-            Refusal::Outdated | Refusal::Corrupt(_) => false,
+            Refusal::Unjudged { .. } | Refusal::Outdated | Refusal::Corrupt(_) => false,
         }
     }
 }

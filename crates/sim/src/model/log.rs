@@ -11,6 +11,7 @@ use super::ask::AskModel;
 use super::family::ChildModel;
 use super::script::{Kind, ScriptModel};
 use crate::invariant::{Invariant, Violation};
+use crate::schemas::{declared_by, passes};
 
 /// A run, followed event by event.
 #[derive(Clone, Debug)]
@@ -129,6 +130,8 @@ pub struct QuestionModel {
     pub revision: u32,
     /// The value that counts where an answer that may have one has none.
     pub proposed: Option<v1::Payload>,
+    /// The value of an answer has to pass what the task's agent has declared.
+    pub is_typed: bool,
 }
 
 impl RunModel {
@@ -367,6 +370,14 @@ impl RunModel {
             self.in_work(task)?.step = Step::Asking;
             self.end_lease(token, LeaseEnd::Asked);
         }
+        let schema = question.value.as_ref().map(|value| value.schema.as_str());
+        let declared = match schema {
+            Some(_) => task.and_then(|task| self.declared(task)).map(|task| declared_by(&task.agent)),
+            None => None,
+        };
+        Invariant::AnswersPassTheirSchema.check(schema == declared, || {
+            format!("a question has the schema {schema:?}, not {declared:?}")
+        })?;
         let asked = QuestionModel {
             open: true,
             options: question.options,
@@ -374,6 +385,7 @@ impl RunModel {
             outcome_unknown,
             revision: question.revision,
             proposed: question.proposed,
+            is_typed: schema.is_some_and(|schema| !schema.is_empty()),
         };
         let text = self.at(format!("question {} at revision {}", question.question_id, asked.revision));
         Invariant::AnswersWhatIsAsked.check(asked.revision == 1, || text)?;
@@ -406,6 +418,9 @@ impl RunModel {
         let of_revision = event.revision == question.revision || !by_somebody;
         let value = event.value.or_else(|| question.proposed.clone());
         Invariant::AnswersWhatIsAsked.check(of_revision, || text)?;
+        let passes = !question.is_typed || event.answer != "succeeded" || passes(value.as_ref());
+        Invariant::AnswersPassTheirSchema
+            .check(passes, || format!("{} is answered with {value:?}", event.question_id))?;
         if let Some(task) = task.filter(|_| outcome_unknown) {
             let task = self.in_work(task)?;
             task.begun.clear();

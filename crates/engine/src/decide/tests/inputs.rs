@@ -242,7 +242,12 @@ fn ten_thousand_references_are_found_by_name() {
     for task in queued {
         let worker = "w1".to_owned();
         let now = bench.moment();
-        decide(&mut bench.state, Input::Lease { mark: 0, task, worker: worker.clone() }, now).unwrap();
+        decide(
+            &mut bench.state,
+            Input::Lease { output_schema: None, mark: 0, task, worker: worker.clone() },
+            now,
+        )
+        .unwrap();
         let (lease, _) = bench.state.lease_of(task).unwrap();
         let report = Report::Completed(json("1"));
         bench.last = decide(&mut bench.state, reported(task, lease, &worker, report), now);

@@ -7,6 +7,7 @@ mod bench;
 mod bytes;
 mod children;
 mod inputs;
+mod judged;
 mod leases;
 mod ledger;
 mod properties;

@@ -63,13 +63,21 @@ impl Bench {
         };
         let request_id = |request: u8| if request < 30 { String::new() } else { format!("r{request}") };
         Some(match *step {
-            Step::Lease { task, worker } => {
-                Input::Lease { mark: 0, task: any(task), worker: WORKERS[usize::from(worker)].to_owned() }
-            }
+            Step::Lease { task, worker } => Input::Lease {
+                output_schema: None,
+                mark: 0,
+                task: any(task),
+                worker: WORKERS[usize::from(worker)].to_owned(),
+            },
             Step::LeaseWaiting { task, worker } => {
                 let waiting: Vec<TaskRef> = self.state.queued().collect();
                 let task = *waiting.get(usize::from(task) % waiting.len().max(1))?;
-                Input::Lease { mark: 0, task, worker: WORKERS[usize::from(worker)].to_owned() }
+                Input::Lease {
+                    output_schema: None,
+                    mark: 0,
+                    task,
+                    worker: WORKERS[usize::from(worker)].to_owned(),
+                }
             }
             Step::Complete { task } => report(task, Report::Completed(json("{\"n\":1}")))?,
             Step::Fail { task, code, retry_after_ms } => {
@@ -145,7 +153,8 @@ impl Bench {
             }
             let queued: Vec<TaskRef> = self.state.queued().filter(|_| self.state.may_lease()).collect();
             for task in queued {
-                self = self.both(Input::Lease { mark: 0, task, worker: "w0".to_owned() });
+                self =
+                    self.both(Input::Lease { output_schema: None, mark: 0, task, worker: "w0".to_owned() });
             }
             let leases: Vec<(TaskRef, u64, String)> =
                 self.state.leases().map(|(task, token, worker)| (task, token, worker.to_owned())).collect();

@@ -21,7 +21,8 @@ fn a_high_failure_pauses_the_run_and_asks() {
     assert_eq!(question.task.as_deref(), Some("a"));
     assert_eq!(question.question_id, format!("q{}", bench.state.seq()), "the number of the event that asks");
     let waits = bench.at("c");
-    let bench = bench.input(Input::Lease { mark: 0, task: waits, worker: "w3".to_owned() });
+    let bench =
+        bench.input(Input::Lease { output_schema: None, mark: 0, task: waits, worker: "w3".to_owned() });
     assert_eq!(bench.last, Err(Refusal::Outdated), "no new leases");
     bench.completes("b").expect_succeeded("b");
 }
@@ -213,7 +214,7 @@ fn heard(report: Report) -> Bench {
 /// An answer to the only open question.
 fn told(bench: &Bench, option: &str, value: Option<&str>, revision: Option<u32>) -> Input {
     let [question_id] = bench.open().try_into().unwrap();
-    let answer = Answer { option: option.to_owned(), value: value.map(json), revision };
+    let answer = Answer { option: option.to_owned(), value: value.map(json), revision, ..Answer::default() };
     Input::Resolve { question_id, answer, request_id: "r1".to_owned() }
 }
 
@@ -294,7 +295,12 @@ fn who_says_that_a_task_is_done_may_say_what_it_gave_back() {
     assert_eq!(bench.run().questions[0].answer_value, Some(json("{\"sum\":2}")));
     let Input::Resolve { question_id, .. } = answer.clone() else { panic!() };
     let bench = bench.does(answer).expect_kinds(&[]);
-    let other = Answer { option: "succeeded".to_owned(), value: Some(json("3")), revision: None };
+    let other = Answer {
+        option: "succeeded".to_owned(),
+        value: Some(json("3")),
+        revision: None,
+        ..Answer::default()
+    };
     let other = Input::Resolve { question_id, answer: other, request_id: "r1".to_owned() };
     assert_eq!(bench.input(other).expect_refusal(), Refusal::RequestReused { request_id: "r1".to_owned() });
 }

@@ -173,7 +173,7 @@ impl Kind for AskState {
     }
 
     fn answered(&self, run: &RunState, answer: QueryAnswer, now: Moment) -> Result<Vec<Step>, Refusal> {
-        let QueryAnswer::Routed(routed) = answer;
+        let QueryAnswer::Routed(routed) = answer else { return Err(Refusal::Outdated) };
         let Next::Route { reason, .. } = self.what_next(run) else { return Err(Refusal::Outdated) };
         answer::routed(self, run, routed, reason, now)
     }

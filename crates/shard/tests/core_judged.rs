@@ -1,0 +1,229 @@
+//! Answers of people whose values are judged: they wait for the verdict, and nothing of them counts before.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::collections::BTreeSet;
+
+use capataz_contracts::v1::{self, connect_request::Frame as Say};
+use capataz_crew::{ConnectionId, Now};
+use capataz_engine::{
+    Answer as Told, Input as Ask, Judgement, Plan, Query, QueryId, Refusal, StartRun, Verdict, Work,
+};
+use capataz_shard::journal;
+use capataz_shard::shard::Config;
+use capataz_shard::{Answer, CommandReply, Declined, Driver, Input, Output, ReplyId, Request, StartRequest};
+use capataz_store::{Mark, MemoryStore, Millis, RunId, ShardId, ShardWriter};
+use uuid::Uuid;
+
+const SHARD: ShardId = ShardId(0);
+const SCHEMA: &str = r#"{"type":"integer"}"#;
+
+/// A core over a disk that takes everything at once, with one run that asks what its lost worker has given back.
+struct World {
+    store: MemoryStore,
+    writer: Box<dyn ShardWriter>,
+    core: Driver,
+    run: RunId,
+    question: String,
+    answers: Vec<(ReplyId, Answer)>,
+    asked: Vec<(QueryId, Judgement)>,
+    next: u64,
+}
+
+impl World {
+    fn new() -> Self {
+        let store = MemoryStore::new();
+        let mut chance = journal::Chance { draw: Box::new(|| Mark(1)), wall: Box::new(|| Millis(0)) };
+        let (writer, recovered, _) = journal::claim(&store, SHARD, &mut chance).unwrap();
+        let run = RunId(Uuid::from_u128(1));
+        let core = Driver::new(&Config::default(), vec![SHARD]);
+        let (answers, asked) = (Vec::new(), Vec::new());
+        let mut world = Self { store, writer, core, run, question: String::new(), answers, asked, next: 0 };
+        world.hears(Input::Recovered { shard: SHARD, recovered });
+        world.connects(1, SCHEMA);
+        world.asks(Request::Start(Box::new(start(run))));
+        world.hears(Input::Disconnected { connection: ConnectionId(1) });
+        // It comes back without its lease, and declares something else by now.
+        world.connects(2, "true");
+        let options = capataz_engine::ViewOptions { tasks: false, outputs: false, offset: 0, limit: 0 };
+        let view = journal::load(&world.store, run).unwrap().view(String::new(), options);
+        world.question = view.questions.first().unwrap().question_id.clone();
+        world
+    }
+
+    fn connects(&mut self, connection: u64, schema: &str) {
+        let agent =
+            v1::Agent { name: "a".to_owned(), output_schema: schema.to_owned(), ..v1::Agent::default() };
+        let hello =
+            v1::Hello { worker_id: "w".to_owned(), agents: vec![agent], slots: 1, ..v1::Hello::default() };
+        self.hears(Input::Frame { connection: ConnectionId(connection), frame: Say::Hello(hello) });
+    }
+
+    fn hears(&mut self, input: Input) {
+        let mut outputs = Vec::new();
+        self.core.handle(Now::alike(1_000), input, &mut outputs);
+        let (mut appends, mut loads) = (Vec::new(), Vec::new());
+        for output in outputs {
+            match output {
+                Output::Append { append, .. } => appends.push(append),
+                Output::LoadRun { run, load } => loads.push((run, load)),
+                Output::Reply { reply, answer } => self.answers.push((reply, answer)),
+                Output::Query { query, asked: Query::Judge(asked), .. } => self.asked.push((query, *asked)),
+                _ => {}
+            }
+        }
+        // A run that waits for a person is not in memory.
+        for (run, load) in loads {
+            let state = Ok(Some(Box::new(journal::load(&self.store, run).unwrap())));
+            self.hears(Input::RunLoaded { run, load, state });
+        }
+        if !appends.is_empty() {
+            let outcomes = self.writer.commit(&appends).unwrap();
+            self.hears(Input::Committed { shard: SHARD, outcomes });
+        }
+    }
+
+    fn asks(&mut self, request: Request) -> ReplyId {
+        self.next += 1;
+        let reply = ReplyId(self.next);
+        self.hears(Input::Request { reply, request });
+        reply
+    }
+
+    /// Somebody says that the task is done and has given this back.
+    fn resolves(&mut self, value: &str, if_seq: Option<u64>) -> ReplyId {
+        let answer = Told { value: Some(json(value)), ..Told::from("succeeded") };
+        let request_id = format!("says {value}");
+        let input = Ask::Resolve { question_id: self.question.clone(), answer, request_id };
+        self.asks(Request::Command { run: self.run, if_seq, input: Box::new(input) })
+    }
+
+    /// The only value that is to be judged.
+    #[track_caller]
+    fn asked_for(&mut self) -> (QueryId, Judgement) {
+        let [only] = std::mem::take(&mut self.asked).try_into().unwrap();
+        only
+    }
+
+    fn judged(&mut self, query: QueryId, judged: Judgement, passes: bool) {
+        let violation = || v1::SchemaViolation { rule: "type".to_owned(), ..v1::SchemaViolation::default() };
+        let violations = if passes { Vec::new() } else { vec![violation()] };
+        self.hears(Input::Judged { run: self.run, query, verdict: Verdict { judged, violations } });
+    }
+
+    /// What the caller hears, if anything; once.
+    fn told(&mut self, reply: ReplyId) -> Option<Result<CommandReply, Declined>> {
+        let place = self.answers.iter().position(|(to, _)| *to == reply)?;
+        match self.answers.remove(place).1 {
+            Answer::Command(told) => Some(told),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        journal::load(&self.store, self.run).unwrap().is_finished()
+    }
+}
+
+fn json(text: &str) -> v1::Payload {
+    let data = v1::payload::Data::Inline(text.to_owned().into());
+    v1::Payload { media_type: "application/json".to_owned(), data: Some(data) }
+}
+
+fn start(run: RunId) -> StartRequest {
+    let task = v1::Task {
+        name: "a".to_owned(),
+        agent: "a".to_owned(),
+        effect: Some(v1::Effect::AtMostOnce as i32),
+        ..v1::Task::default()
+    };
+    let wave = v1::Wave { tasks: vec![task], ..v1::Wave::default() };
+    let mut plan = v1::Plan { name: "plan".to_owned(), waves: vec![wave], ..v1::Plan::default() };
+    Plan::materialise(&mut plan).unwrap();
+    let start = StartRun { work: Work::Plan(plan), labels: Default::default(), parent: None, lineage: None };
+    StartRequest { agents: BTreeSet::from(["a".to_owned()]), ..StartRequest::new(run, start) }
+}
+
+#[test]
+fn an_answer_waits_for_its_verdict_and_counts_after_it() {
+    let mut world = World::new();
+    let reply = world.resolves("7", None);
+    let (query, judged) = world.asked_for();
+    assert_eq!((&*judged.schema, &judged.value), (SCHEMA, &json("7")));
+    assert!(world.told(reply).is_none() && !world.is_over());
+    world.judged(query, judged, true);
+    assert!(matches!(world.told(reply), Some(Ok(CommandReply::Done { .. }))));
+    assert!(world.is_over());
+}
+
+#[test]
+fn a_value_that_breaks_its_schema_is_refused_whatever_else_is_outdated() {
+    let mut world = World::new();
+    let reply = world.resolves("\"seven\"", Some(1));
+    let (query, judged) = world.asked_for();
+    world.judged(query, judged, false);
+    let refused = world.told(reply);
+    assert!(matches!(refused, Some(Ok(CommandReply::Refused(Refusal::BreaksSchema { .. })))), "{refused:?}");
+    // One that passes is still too old.
+    let reply = world.resolves("7", Some(1));
+    let (query, judged) = world.asked_for();
+    world.judged(query, judged, true);
+    assert!(matches!(world.told(reply), Some(Ok(CommandReply::SeqMismatch { .. }))));
+    assert!(!world.is_over());
+}
+
+#[test]
+fn a_verdict_counts_once_and_for_the_value_that_was_judged() {
+    let mut world = World::new();
+    let bad = world.resolves("\"seven\"", None);
+    let (of_bad, judged_bad) = world.asked_for();
+    let good = world.resolves("7", None);
+    let (of_good, judged_good) = world.asked_for();
+    assert_ne!(of_bad, of_good);
+    // Somebody gives the verdict on one value as that on the other one: it is judged again.
+    world.judged(of_bad, judged_good.clone(), true);
+    assert!(world.told(bad).is_none() && !world.is_over());
+    let (of_bad_again, again) = world.asked_for();
+    assert_eq!(again, judged_bad);
+    // The first query is answered a second time, and nobody waits for it.
+    world.judged(of_bad, judged_bad.clone(), true);
+    assert!(world.told(bad).is_none() && !world.is_over());
+    world.judged(of_bad_again, judged_bad, false);
+    assert!(matches!(world.told(bad), Some(Ok(CommandReply::Refused(_)))));
+    world.judged(of_good, judged_good, true);
+    assert!(matches!(world.told(good), Some(Ok(CommandReply::Done { .. }))));
+}
+
+#[test]
+fn of_two_that_pass_the_first_one_counts() {
+    let mut world = World::new();
+    let (one, other) = (world.resolves("7", None), world.resolves("8", None));
+    let asked = std::mem::take(&mut world.asked);
+    for (query, judged) in asked.into_iter().rev() {
+        world.judged(query, judged, true);
+    }
+    assert!(matches!(world.told(other), Some(Ok(CommandReply::Done { .. }))));
+    // The run has ended meanwhile.
+    assert!(matches!(world.told(one), Some(Ok(CommandReply::NotActive { .. }))));
+}
+
+#[test]
+fn nothing_happens_for_a_caller_who_has_gone() {
+    let mut world = World::new();
+    let reply = world.resolves("7", None);
+    let (query, judged) = world.asked_for();
+    world.hears(Input::Forget { reply, run: world.run });
+    world.judged(query, judged, true);
+    assert!(world.told(reply).is_none() && !world.is_over());
+}
+
+#[test]
+fn a_verdict_that_comes_while_the_shard_is_read_again_leaves_the_answer_to_its_caller() {
+    let mut world = World::new();
+    let reply = world.resolves("7", None);
+    let (query, judged) = world.asked_for();
+    world.hears(Input::CommitFailed { shard: SHARD });
+    world.judged(query, judged, true);
+    assert!(matches!(world.told(reply), Some(Err(Declined::Unavailable))));
+    assert!(!world.is_over());
+}

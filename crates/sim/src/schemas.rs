@@ -1,0 +1,28 @@
+//! What the agents of this world declare of their outputs, and which values pass it. The model judges by a rule of its own,
+//! and never by a schema.
+
+use capataz_contracts::v1;
+use capataz_contracts::v1::payload::Data;
+
+/// A worker's own output, or an even number that somebody tells.
+const SCHEMA: &str = r#"{"anyOf":[{"type":"object","required":["lease"]},
+    {"type":"object","required":["told"],"properties":{"told":{"type":"integer","multipleOf":2}}}]}"#;
+
+/// The schema that every worker of the agent declares; empty where it declares none.
+#[must_use]
+pub fn declared_by(agent: &str) -> &'static str {
+    let is_odd = agent.bytes().last().is_some_and(|last| last % 2 == 1);
+    if is_odd && agent.starts_with("agent-") { SCHEMA } else { "" }
+}
+
+/// Whether somebody may say that such an agent has given this back.
+#[must_use]
+pub fn passes(value: Option<&v1::Payload>) -> bool {
+    let Some(Data::Inline(text)) = value.and_then(|value| value.data.as_ref()) else { return false };
+    let Ok(text) = std::str::from_utf8(text) else { return false };
+    let told = text.strip_prefix("{\"told\":").and_then(|rest| rest.strip_suffix('}'));
+    match told.map(str::parse::<u64>) {
+        Some(told) => told.is_ok_and(|told| told.is_multiple_of(2)),
+        None => text.contains("\"lease\":"),
+    }
+}
