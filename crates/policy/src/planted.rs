@@ -38,10 +38,11 @@ pub enum Fault {
     AnotherHostGetsTheBrowser,
     KeyRegisteredAfterItsRun,
     VerdictOfAnotherValue,
+    AssignedWhileDraining,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 32] = [
+    pub const ALL: [Fault; 33] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -74,6 +75,7 @@ impl Fault {
         Fault::AnotherHostGetsTheBrowser,
         Fault::KeyRegisteredAfterItsRun,
         Fault::VerdictOfAnotherValue,
+        Fault::AssignedWhileDraining,
     ];
 }
 

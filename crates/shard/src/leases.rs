@@ -207,6 +207,12 @@ impl Leases {
         false
     }
 
+    /// Leases whose workers have been told of them, and have said nothing yet.
+    pub(crate) fn unacknowledged(&self) -> Vec<(RunId, TaskRef, u64)> {
+        let silent = self.held.iter().filter(|(_, held)| held.ack_by.is_some());
+        silent.map(|((run, task), held)| (*run, *task, held.token)).collect()
+    }
+
     /// Nobody was listened to for so long: acknowledgements may still be to come.
     pub(crate) fn forgive(&mut self, milliseconds: i64) {
         for held in self.held.values_mut() {

@@ -23,6 +23,7 @@ mod browsers;
 mod claim;
 mod commits;
 mod cursor;
+mod draining;
 pub mod driver;
 mod family;
 pub mod feed;

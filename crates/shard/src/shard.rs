@@ -384,7 +384,7 @@ impl Shard {
             Input::Swept => self.swept(),
             Input::Answered { run, query, answer } => self.answered(run, query, answer),
             Input::Wake => {}
-            Input::Drain => self.draining = true,
+            Input::Drain => self.drain(),
         }
         self.fire_timers();
         self.say_wants();

@@ -79,8 +79,11 @@ impl Shard {
         self.next_turn(stream);
     }
 
-    /// Lets the next ask of the session begin, where none is at work.
+    /// Lets the next ask of the session begin, where none is at work. While the daemon drains it waits for the next one.
     pub(crate) fn next_turn(&mut self, stream: RunId) {
+        if self.draining {
+            return;
+        }
         let runs = &self.runs;
         let awaits = |run| runs.get(run).is_some_and(|slot| slot.state.awaited_session().is_some());
         match self.sessions.next_turn(stream, self.wall(), awaits) {

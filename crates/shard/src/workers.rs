@@ -137,8 +137,7 @@ impl Shard {
         output_schema: Option<Arc<str>>,
         run: RunId,
     ) {
-        let drains = self.draining && !planted::is(Fault::LeaseGrantedWhileDraining);
-        let may_lease = !drains && self.runs.get(run).is_some_and(|slot| slot.state.may_lease());
+        let may_lease = !self.leases_nothing() && self.runs.get(run).is_some_and(|slot| slot.state.may_lease());
         if !may_lease {
             // A held run queues its tasks again when it is released.
             self.queues.drop_agent(run, agent);
@@ -283,6 +282,9 @@ impl Shard {
     /// Sends an assignment whose lease is durable, where its holder is still there.
     pub(crate) fn assign(&mut self, run: RunId, task: TaskRef, token: u64, deadline: Option<Moment>) {
         let Some(connection) = self.leases.connection_of(run, task, token) else { return };
+        if self.is_kept_back(run, task, token) {
+            return;
+        }
         let Some(slot) = self.runs.get(run) else { return };
         let Some(assignment) = slot.state.assignment(task) else { return };
         let run_id = run.to_string();

@@ -4,7 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use capataz_contracts::v1::{self, connect_request::Frame as Say, event::Body};
+use capataz_contracts::v1::{
+    self, connect_request::Frame as Say, connect_response::Frame as Hear, event::Body,
+};
 use capataz_crew::{ConnectionId, Now};
 use capataz_engine::{Plan, StartRun, Work};
 use capataz_shard::StartReply;
@@ -186,7 +188,16 @@ fn ask(session: &str, spec: Option<&str>) -> Work {
 
 /// A plan of one task, for the agent `a`.
 fn one_task() -> Work {
-    let task = v1::Task { name: "t".to_owned(), agent: "a".to_owned(), ..v1::Task::default() };
+    plan_of(v1::Task { name: "t".to_owned(), agent: "a".to_owned(), ..v1::Task::default() })
+}
+
+/// The same, for work that must not begin twice.
+fn at_most_once() -> Work {
+    let effect = Some(v1::Effect::AtMostOnce as i32);
+    plan_of(v1::Task { name: "t".to_owned(), agent: "a".to_owned(), effect, ..v1::Task::default() })
+}
+
+fn plan_of(task: v1::Task) -> Work {
     let waves = vec![v1::Wave { tasks: vec![task], ..v1::Wave::default() }];
     let mut plan = v1::Plan { name: "p".to_owned(), waves, ..v1::Plan::default() };
     Plan::materialise(&mut plan).unwrap();
@@ -295,6 +306,87 @@ fn a_daemon_that_drains_leases_nothing() {
     let leased =
         world.events(RunId(Uuid::from_u128(1))).iter().any(|body| matches!(body, Body::TaskLeased(_)));
     assert!(!leased, "the task waits for the next daemon");
+}
+
+/// The frames for workers among the outputs.
+fn frames(outputs: &[Output]) -> Vec<&Hear> {
+    let frame = |output| match output {
+        &Output::Frame { ref frame, .. } => Some(frame),
+        _ => None,
+    };
+    outputs.iter().filter_map(frame).collect()
+}
+
+/// How the run's leases were lost.
+fn losses(world: &World, number: u128) -> Vec<v1::LeaseLossReason> {
+    let events = world.events(RunId(Uuid::from_u128(number)));
+    let reason = |body| match body {
+        Body::TaskLeaseLost(lost) => Some(lost.reason()),
+        _ => None,
+    };
+    events.into_iter().filter_map(reason).collect()
+}
+
+#[test]
+fn a_lease_that_is_not_durable_when_the_daemon_begins_to_drain_is_given_to_nobody() {
+    let mut world = World::new();
+    world.starts(1, one_task(), None);
+    world.hears(hello(1, 1));
+    assert!(!world.waiting.is_empty(), "the lease is on its way to the disk");
+    world.hears(Input::Drain);
+    let mut outputs = Vec::new();
+    while !world.waiting.is_empty() {
+        outputs.extend(world.commits());
+    }
+    let told = frames(&outputs);
+    assert!(!told.iter().any(|frame| matches!(frame, Hear::Assignment(_))), "{told:?}");
+    assert_eq!(losses(&world, 1), [v1::LeaseLossReason::Returned], "it never began");
+}
+
+#[test]
+fn what_no_worker_has_acknowledged_is_handed_back_when_the_daemon_begins_to_drain() {
+    let mut world = World::new();
+    world.starts(1, one_task(), None);
+    world.starts(2, at_most_once(), None);
+    world.starts(3, one_task(), None);
+    let assigned = world.hears(hello(1, 3));
+    assert_eq!(frames(&assigned).len(), 1, "the welcome");
+    let assigned = world.commits();
+    let leases = frames(&assigned).into_iter().filter_map(|frame| match frame {
+        Hear::Assignment(assignment) => assignment.lease.clone(),
+        _ => None,
+    });
+    let leases: Vec<v1::LeaseRef> = leases.collect();
+    assert_eq!(leases.len(), 3);
+    let third = leases.into_iter().find(|lease| lease.run_id == RunId(Uuid::from_u128(3)).to_string());
+    let ack = Say::Ack(v1::Ack { lease: third });
+    world.hears(Input::Frame { connection: ConnectionId(1), frame: ack });
+    world.hears(Input::Drain);
+    world.commits_all();
+    assert_eq!(losses(&world, 1), [v1::LeaseLossReason::NotAcknowledged]);
+    assert_eq!(losses(&world, 2), [], "it may have begun, and must not begin twice: it has its time to say so");
+    assert_eq!(losses(&world, 3), [], "it is at work");
+}
+
+#[test]
+fn no_ask_begins_its_turn_while_the_daemon_drains() {
+    let mut world = World::new();
+    world.starts(1, ask("a", Some("sage")), None);
+    world.starts(2, ask("a", Some("sage")), None);
+    world.commits_all();
+    let begun = |world: &World, number: u128| {
+        let events = world.events(RunId(Uuid::from_u128(number)));
+        events.iter().any(|body| matches!(body, Body::AskBegun(_)))
+    };
+    assert!(begun(&world, 1) && !begun(&world, 2));
+    world.hears(Input::Drain);
+    let cancel = capataz_engine::Input::Cancel { reason: String::new(), force: true, request_id: "c".to_owned() };
+    let first = RunId(Uuid::from_u128(1));
+    let request = Request::Command { run: first, if_seq: None, input: Box::new(cancel) };
+    world.hears(Input::Request { reply: ReplyId(9), request });
+    world.commits_all();
+    assert!(world.events(first).iter().any(|body| matches!(body, Body::RunFinished(_))));
+    assert!(!begun(&world, 2), "its turn comes with the next daemon");
 }
 
 /// A daemon that died between the two appends would take the run for finished, and never go on with it.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
-use capataz_contracts::v1;
+use capataz_contracts::v1::{self, connect_response::Frame as Told};
 use capataz_crew::protocol;
 use capataz_crew::{CloseReason, Mono, Now};
 use capataz_shard::driver::{Carried, Wire};
@@ -202,9 +202,14 @@ impl World {
                     streams.push((*shard, append.key.is_none().then_some(append.run)));
                     let elapsed = elapsed(&append.events);
                     clocks.extend(elapsed.map(|elapsed| (append.run, append.first_seq, elapsed)));
-                    let begun = self.daemon.draining && leases(&append.events);
+                    let begun = self.daemon.draining && begins(&append.events);
                     Invariant::NothingBegunWhileDraining
-                        .check(!begun, || format!("{id:?} leases a task of run {}", append.run))?;
+                        .check(!begun, || format!("{id:?} begins something of run {}", append.run))?;
+                }
+                // Where the wire takes its time, it may have been said before.
+                Output::Frame { frame: Told::Assignment(assignment), .. } if self.has_direct_wire() => {
+                    Invariant::NothingBegunWhileDraining
+                        .check(!self.daemon.draining, || format!("{assignment:?} is given to a worker"))?;
                 }
                 Output::Close { reason: CloseReason::Restarting, .. } => {
                     Invariant::StreamsKept.check(!self.keeps_streams(), || format!("{output:?}"))?;
@@ -251,8 +256,13 @@ impl World {
     /// Whether no worker's stream need be closed because of a shard: each was read once, and none misses a message.
     fn keeps_streams(&self) -> bool {
         let scenario = &self.scenario;
-        let direct = scenario.wire_faults == 0 && scenario.wire_usual == 0;
-        self.daemon.ready && direct && scenario.core.max_pending_appends > scenario.inputs as usize
+        let has_room = scenario.core.max_pending_appends > scenario.inputs as usize;
+        self.daemon.ready && self.has_direct_wire() && has_room
+    }
+
+    /// Whether what the shards and the crew say to each other arrives at once.
+    fn has_direct_wire(&self) -> bool {
+        self.scenario.wire_faults == 0 && self.scenario.wire_usual == 0
     }
 
     /// What the core wants to read again is what was in flight. A session may be read with it.
@@ -569,10 +579,12 @@ fn elapsed(events: &Bytes) -> Option<i64> {
 }
 
 /// Whether any of these events is a lease.
-fn leases(events: &Bytes) -> bool {
+/// Whether the events create a run, give a task to a worker, or an ask its turn.
+fn begins(events: &Bytes) -> bool {
+    use v1::event::Body;
     feed::split(events).any(|event| {
         let event = v1::Event::decode(event).unwrap_or_default();
-        matches!(event.body, Some(v1::event::Body::TaskLeased(_)))
+        matches!(event.body, Some(Body::RunAccepted(_) | Body::TaskLeased(_) | Body::AskBegun(_)))
     })
 }
 

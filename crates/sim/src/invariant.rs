@@ -53,7 +53,7 @@ invariants! {
     ScriptInOrder: "The activities of a script follow from one another, and a proposal is performed or the run has ended.";
     BrowserIsTheRuns: "No activity of an open browser is given to another worker than the one that opened it, and none is done in another browser.";
     ScriptFailures: "Retry, recovery, going on and halting follow from the script's policy and from what was sent to the page.";
-    NothingBegunWhileDraining: "A daemon that drains leases nothing.";
+    NothingBegunWhileDraining: "A daemon that drains creates no run, gives no lease and no ask its turn, and sends no assignment.";
     SweepsAreAllowed: "Retention removes whole runs that have finished long enough ago, and sessions that nobody uses.";
     ChildrenAreNamed: "A run that is a task is created after its parent's log has named it, for that attempt, and once.";
     ChildrenHeardOnce: "A parent hears the end of each child once, as it was, and ends after that.";
