@@ -148,6 +148,141 @@ async fn sigterm_drains_and_a_second_daemon_is_refused_until_then() {
     assert!(status.success(), "{status}");
 }
 
+/// The configuration of an agent whose commands write `start NAME` into the journal, and end when the file `go` is there.
+fn gated_agent(folder: &Path, slots: u32, drain_timeout: &str) -> String {
+    let script = r#"
+        read -r name
+        echo "start $name" >> "$JOURNAL"
+        while [ ! -e "$GO" ]; do sleep 0.02; done
+        echo "end $name" >> "$JOURNAL"
+        echo 1
+    "#;
+    let script = serde_json::to_string(&["sh", "-c", script]).unwrap();
+    format!(
+        "drain_timeout = {drain_timeout:?}\n[[agents]]\nname = \"gated\"\nmax_concurrency = {slots}\n\
+         command = {script}\nenv = {{ JOURNAL = {:?}, GO = {:?} }}\n",
+        folder.join("journal").display().to_string(),
+        folder.join("go").display().to_string(),
+    )
+}
+
+fn gated_task(name: &str, effect: v1::Effect) -> v1::Task {
+    let inline = v1::payload::Data::Inline(serde_json::to_vec(name).unwrap().into());
+    let input = v1::Payload { media_type: "application/json".to_owned(), data: Some(inline) };
+    v1::Task {
+        name: name.to_owned(),
+        agent: "gated".to_owned(),
+        input: Some(input),
+        effect: Some(effect as i32),
+        ..Default::default()
+    }
+}
+
+fn count(path: &Path, what: &str) -> usize {
+    lines(path).iter().filter(|line| line.starts_with(what)).count()
+}
+
+#[tokio::test]
+async fn nothing_begins_after_sigterm_and_what_runs_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("journal");
+    let mut daemon = Served::start(folder.path(), &gated_agent(folder.path(), 4, "50s"));
+    let client = daemon.client().await;
+    let tasks = (0..24).map(|index| gated_task(&format!("t{index}"), v1::Effect::AtMostOnce));
+    let wave = v1::Wave { tasks: tasks.collect(), ..Default::default() };
+    let after = v1::Wave { tasks: vec![gated_task("after", v1::Effect::AtMostOnce)], ..Default::default() };
+    let plan = v1::Plan { name: "p".to_owned(), waves: vec![wave, after], ..Default::default() };
+    let run = client.start_run(v1::StartRunRequest::of_plan(plan)).await.unwrap().run_id;
+    eventually("four tasks run", || count(&journal, "start") == 4).await;
+    daemon.signal("TERM");
+    eventually("the daemon drains", || daemon.said().contains("waits for")).await;
+    let said = daemon.said();
+    assert!(said.contains(&run) && said.contains("capataz-process-host-"), "{said}");
+    std::fs::write(folder.path().join("go"), "").unwrap();
+    let status = daemon.ended();
+    assert!(status.success(), "{status}");
+    assert_eq!((count(&journal, "start"), count(&journal, "end")), (4, 4), "{:?}", lines(&journal));
+    let daemon = daemon.start_again();
+    let client = daemon.client().await;
+    let result = client.wait_run(&run, Some(PATIENCE)).await.unwrap().expect("it ends");
+    assert_eq!(result.outcome(), v1::RunOutcome::Succeeded, "{result:?}");
+    let mut started = lines(&journal);
+    started.retain(|line| line.starts_with("start"));
+    started.sort();
+    started.dedup();
+    assert_eq!((started.len(), count(&journal, "start")), (25, 25), "each of them once");
+}
+
+#[tokio::test]
+async fn what_does_not_end_while_the_daemon_drains_is_lost_by_name_before_the_daemon_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("journal");
+    let config = gated_agent(folder.path(), 8, "300ms") + "[[declared_agents]]\nname = \"theirs\"\n";
+    let mut daemon = Served::start(folder.path(), &config);
+    let (started, mut begun) = tokio::sync::mpsc::channel(8);
+    let (finish, finished) = tokio::sync::watch::channel(false);
+    let work = move |_: Task| {
+        let (started, mut finished) = (started.clone(), finished.clone());
+        async move {
+            let _ = started.send(()).await;
+            let _ = finished.wait_for(|finished| *finished).await;
+            Ok::<_, TaskError>(TaskOutput::text("done"))
+        }
+    };
+    let worker = Worker::new(daemon.url()).id("w1").agent("theirs", work);
+    let worker = tokio::spawn(worker.run_until(std::future::pending::<()>()));
+    let client = daemon.client().await;
+    let theirs = v1::Task {
+        name: "theirs".to_owned(),
+        agent: "theirs".to_owned(),
+        effect: Some(v1::Effect::AtMostOnce as i32),
+        ..Default::default()
+    };
+    let mut runs = Vec::new();
+    for task in
+        [gated_task("once", v1::Effect::AtMostOnce), gated_task("again", v1::Effect::AtLeastOnce), theirs]
+    {
+        let wave = v1::Wave { tasks: vec![task], ..Default::default() };
+        let plan = v1::Plan { name: "p".to_owned(), waves: vec![wave], ..Default::default() };
+        runs.push(client.start_run(v1::StartRunRequest::of_plan(plan)).await.unwrap().run_id);
+    }
+    begun.recv().await.unwrap();
+    eventually("the commands run", || count(&journal, "start") == 2).await;
+    daemon.signal("TERM");
+    let status = daemon.ended();
+    assert!(status.success(), "{status}");
+    let said = daemon.said();
+    assert!(said.contains("go on with it: \"theirs\"") && said.contains("\"once\" of run"), "{said}");
+    let daemon = daemon.start_again();
+    let client = daemon.client().await;
+    let (mut lost, mut asked) = (Vec::new(), Vec::new());
+    for run in &runs {
+        let mut events = client.export_run(run).await.unwrap();
+        while let Some(event) = events.next().await {
+            match event.unwrap().body {
+                Some(v1::event::Body::TaskLeaseLost(loss)) => lost.push((run, loss.reason())),
+                Some(v1::event::Body::QuestionAsked(_)) => asked.push(run),
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(
+        lost,
+        [(&runs[1], v1::LeaseLossReason::Restarted)],
+        "what may begin again, and not the worker's"
+    );
+    assert_eq!(asked, [&runs[0]], "what must not begin again, and not the worker's");
+    finish.send_replace(true);
+    std::fs::write(folder.path().join("go"), "").unwrap();
+    for run in &runs[1..] {
+        let result = client.wait_run(run, Some(PATIENCE)).await.unwrap().expect("it ends");
+        assert_eq!(result.outcome(), v1::RunOutcome::Succeeded, "{result:?}");
+    }
+    assert_eq!((count(&journal, "start \"again\""), count(&journal, "start \"once\"")), (2, 1));
+    assert!(begun.try_recv().is_err(), "the worker's work was begun once");
+    worker.abort();
+}
+
 /// Writes one spec that the agent `home` serves, and returns the configuration's line with its folder.
 fn home_spec(folder: &Path) -> String {
     let specs = folder.join("specs");

@@ -55,6 +55,9 @@ pub struct Config {
     /// Browsers of scripts.
     #[serde(default)]
     pub browser: BrowserConfig,
+    /// How long a daemon that was told to stop waits for running tasks.
+    #[serde(default = "drain_timeout", deserialize_with = "required_duration")]
+    pub drain_timeout: Duration,
     /// Folder of secrets, one file each, for those that the environment does not have.
     #[serde(default)]
     pub secrets_dir: Option<PathBuf>,
@@ -98,6 +101,13 @@ pub struct RetentionConfig {
     /// The time for which blobs are kept that no run names.
     #[serde(deserialize_with = "required_duration")]
     pub unused_blobs: Duration,
+}
+
+/// How long a daemon that was told to stop waits for running tasks, where the configuration does not say.
+const DRAIN: Duration = Duration::from_secs(30);
+
+fn drain_timeout() -> Duration {
+    DRAIN
 }
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -177,6 +187,7 @@ impl Config {
             resources: Vec::new(),
             retention: RetentionConfig::default(),
             browser: BrowserConfig::default(),
+            drain_timeout: DRAIN,
             secrets_dir: None,
             shim: None,
             demo_page: false,
@@ -298,6 +309,7 @@ fn origins(figment: &Figment, config: &Config, flags: &Overrides) -> Vec<(String
                 .as_ref()
                 .map_or_else(|| "none".to_owned(), |folder| folder.display().to_string()),
         ),
+        ("drain_timeout", days(config.drain_timeout)),
         (
             "retention.max_log_bytes",
             retention.max_log_bytes.map_or_else(|| "no limit".to_owned(), |bytes| bytes.to_string()),

@@ -71,6 +71,19 @@ impl Hosts {
         }
     }
 
+    /// Whether this is one of the daemon's own workers.
+    pub(crate) fn is_one(&self, worker: &str) -> bool {
+        self.number.is_of(worker)
+    }
+
+    /// Ends all work, which is lost from then on.
+    pub(crate) async fn end(mut self) {
+        let ending: Vec<_> = self.running.drain(..).map(|host| tokio::spawn(host.end())).collect();
+        for ended in ending {
+            let _ = ended.await;
+        }
+    }
+
     fn add<W: capataz_hosts::Serve>(&mut self, work: Arc<W>) -> Result<(), DaemonError> {
         self.running.push(Host::start(work, self.number, Port(self.runtime.clone()))?);
         Ok(())

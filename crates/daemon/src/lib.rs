@@ -6,6 +6,7 @@
 mod backup;
 mod clock;
 mod config;
+mod draining;
 mod folds;
 mod guard;
 mod hosts;
@@ -55,9 +56,6 @@ pub use specs::SpecsError;
 
 /// SQLite has one shard.
 pub(crate) const SHARD: ShardId = ShardId(0);
-
-/// How long a draining daemon waits for running tasks.
-const DRAIN: Duration = Duration::from_secs(30);
 
 /// How long a starting daemon waits for the commands of the one before it to be gone.
 const ORPHANS: Duration = Duration::from_secs(15);
@@ -113,6 +111,8 @@ pub struct Daemon {
     stop: watch::Sender<bool>,
     server: JoinHandle<Result<(), tonic::transport::Error>>,
     sweeper: JoinHandle<()>,
+    health: services::Health,
+    drain_timeout: Duration,
     _lock: lock::DataLock,
 }
 
@@ -147,7 +147,7 @@ impl Daemon {
         let specs = specs::Specs::start(source, router, runtime.clone()).await;
         hosts.serve_templates(&specs)?;
         let reloading = specs.watch();
-        let (address, server) = services::serve(
+        let (address, health, server) = services::serve(
             address,
             runtime.clone(),
             specs,
@@ -167,6 +167,8 @@ impl Daemon {
             stop,
             server,
             sweeper,
+            health,
+            drain_timeout: config.drain_timeout,
             _lock: lock,
         })
     }
@@ -194,16 +196,6 @@ impl Daemon {
             }
         }
         self.shutdown().await;
-    }
-
-    /// Takes no new runs, lets running tasks end for a while, writes what is in flight, and stops.
-    pub async fn shutdown(self) {
-        self.sweeper.abort();
-        drop(self.reloading);
-        self.runtime.stop(DRAIN).await;
-        drop(self.hosts);
-        self.stop.send_replace(true);
-        let _ = tokio::time::timeout(Duration::from_secs(2), self.server).await;
     }
 }
 

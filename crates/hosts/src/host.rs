@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use capataz_contracts::{Violation, v1};
 use capataz_policy::codes;
-use tokio::sync::mpsc;
-use tokio::task::{AbortHandle, JoinError, JoinSet};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{AbortHandle, JoinError, JoinHandle, JoinSet};
 use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::number::HostNumber;
@@ -36,7 +36,8 @@ pub struct InvalidHost {
 /// A worker within the daemon. It serves until it is dropped; then everything that it does ends.
 #[derive(Debug)]
 pub struct Host {
-    task: AbortHandle,
+    task: JoinHandle<()>,
+    end: Option<oneshot::Sender<()>>,
 }
 
 impl Drop for Host {
@@ -58,22 +59,33 @@ impl Host {
         let name = work.name();
         let protocol = Protocol::new(number.worker_id(name), work.agents(), work.inline_max());
         let protocol = protocol.map_err(|violations| InvalidHost { name, violations })?;
+        let (end, told_to_end) = oneshot::channel();
         let driver = Driver {
             work,
             shard,
+            told_to_end,
             protocol,
             running: BTreeMap::new(),
             tasks: JoinSet::new(),
             news: Arc::default(),
             beat: every(HEARTBEAT),
         };
-        Ok(Self { task: tokio::spawn(driver.run()).abort_handle() })
+        Ok(Self { task: tokio::spawn(driver.run()), end: Some(end) })
+    }
+
+    /// Ends all that it does, and tells the shard so: as a worker that is back without its leases. So what is lost is in
+    /// the log before the daemon ends, and not only when the next one is there.
+    pub async fn end(mut self) {
+        drop(self.end.take());
+        let _ = (&mut self.task).await;
     }
 }
 
 struct Driver<W, C> {
     work: Arc<W>,
     shard: C,
+    /// Closed when the host is to end.
+    told_to_end: oneshot::Receiver<()>,
     protocol: Protocol,
     running: BTreeMap<Lease, Running>,
     tasks: JoinSet<(Lease, Answer)>,
@@ -86,19 +98,26 @@ struct Running {
     task: AbortHandle,
 }
 
-/// The shard is gone for good.
-struct Gone;
+/// Why there is no further connection.
+enum Over {
+    /// The shard is gone for good.
+    Gone,
+    ToldToEnd,
+}
 
 impl<W: Serve, C: Connect> Driver<W, C> {
     async fn run(mut self) {
         let slots = usize::try_from(self.protocol.slots()).unwrap_or(usize::MAX);
         loop {
             let (mut frames, speaker) = self.shard.connect(slots).await;
-            if let Err(Gone) = self.converse(&mut frames, &speaker).await {
-                return;
-            }
-            drop(speaker);
+            let ended = self.converse(&mut frames, &speaker).await;
+            drop((frames, speaker));
             let _ = self.protocol.handle(Input::Disconnected);
+            match ended {
+                Ok(()) => {}
+                Err(Over::Gone) => return,
+                Err(Over::ToldToEnd) => return self.give_up(slots).await,
+            }
             if self.protocol.is_over() {
                 return;
             }
@@ -111,7 +130,7 @@ impl<W: Serve, C: Connect> Driver<W, C> {
         &mut self,
         frames: &mut mpsc::Receiver<v1::connect_response::Frame>,
         speaker: &S,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), Over> {
         let work = Arc::clone(&self.work);
         self.turn(Input::Browsers(work.browsers()), speaker).await?;
         self.turn(Input::Connected, speaker).await?;
@@ -131,16 +150,41 @@ impl<W: Serve, C: Connect> Driver<W, C> {
                 },
                 run = work.browser_ended() => self.turn(Input::BrowserEnded(run), speaker).await?,
                 _ = self.beat.tick() => self.turn(Input::Beat, speaker).await?,
+                _ = &mut self.told_to_end => return Err(Over::ToldToEnd),
             }
         }
     }
 
-    async fn turn<S: Speak>(&mut self, input: Input, speaker: &S) -> Result<(), Gone> {
+    /// Ends all work, and says once more what there is: answers, and no lease that goes on.
+    async fn give_up(mut self, slots: usize) {
+        while let Some(ended) = self.tasks.try_join_next() {
+            if let Some(input) = self.ended(ended) {
+                let _ = self.protocol.handle(input);
+            }
+        }
+        self.running.clear();
+        self.tasks.shutdown().await;
+        let _ = self.protocol.handle(Input::GaveUp);
+        let (mut frames, speaker) = self.shard.connect(slots).await;
+        if self.turn(Input::Browsers(self.work.browsers()), &speaker).await.is_err()
+            || self.turn(Input::Connected, &speaker).await.is_err()
+        {
+            return;
+        }
+        while let Some(frame) = frames.recv().await {
+            let is_welcome = matches!(frame, v1::connect_response::Frame::Welcome(_));
+            if self.turn(Input::Heard(frame), &speaker).await.is_err() || is_welcome {
+                return;
+            }
+        }
+    }
+
+    async fn turn<S: Speak>(&mut self, input: Input, speaker: &S) -> Result<(), Over> {
         for output in self.protocol.handle(input) {
             match output {
                 Output::Say(frame) => {
                     if !speaker.say(frame).await {
-                        return Err(Gone);
+                        return Err(Over::Gone);
                     }
                 }
                 Output::Begin(lease, assignment) => self.begin(lease, assignment),

@@ -37,6 +37,12 @@ impl HostNumber {
     pub fn worker_id(self, name: &str) -> String {
         format!("{name}-{:08x}", self.0)
     }
+
+    /// Whether the worker is one of this data folder's hosts.
+    #[must_use]
+    pub fn is_of(self, worker: &str) -> bool {
+        worker.ends_with(&self.worker_id(""))
+    }
 }
 
 /// Nothing where there is no file, or none that holds a number: then the leases of the hosts before wait for them in

@@ -48,6 +48,8 @@ pub(crate) enum Input {
     Progress(Lease, String),
     /// The time between two heartbeats is over.
     Beat,
+    /// All work was ended, and none is begun any more: the next hello names only what has an answer.
+    GaveUp,
     Disconnected,
 }
 
@@ -142,6 +144,10 @@ impl Protocol {
             Input::Progress(lease, message) => self.progressed(lease, message),
             Input::Beat if self.is_welcome => vec![Output::Say(Say::Heartbeat(v1::Heartbeat {}))],
             Input::Beat => Vec::new(),
+            Input::GaveUp => {
+                self.held.retain(|_, held| matches!(held, Held::Answered(_)));
+                Vec::new()
+            }
             Input::Disconnected => {
                 self.is_welcome = false;
                 Vec::new()

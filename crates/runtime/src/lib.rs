@@ -10,6 +10,7 @@
 mod clock;
 mod desk;
 mod judging;
+mod draining;
 mod reads;
 mod recorder;
 mod runtime;
@@ -19,6 +20,7 @@ mod turning;
 mod writer;
 
 pub use clock::{Clock, now};
+pub use draining::AtWork;
 pub use reads::{Busy, Reads};
 pub use recorder::Trace;
 pub use runtime::{Options, Runtime, StartError, WorkerLink, WorkerSender};

@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use capataz_contracts::v1::{connect_request, connect_response};
 use capataz_crew::{AgentSnapshot, ConnectionId, Known, Now};
@@ -403,31 +402,16 @@ impl Runtime {
         let _ = fenced.wait_for(|fenced| *fenced).await;
     }
 
-    /// No new runs, workers are told; what is in flight is written, then the threads end.
-    pub async fn stop(&self, patience: Duration) {
-        let _ = self.inner.inbox.send(Message::Input(Input::Drain)).await;
-        let _ = tokio::time::timeout(patience, self.idle()).await;
-        let _ = self.inner.inbox.send(Message::Stop).await;
-        let threads = std::mem::take(&mut *self.inner.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        let _ = tokio::task::spawn_blocking(move || {
-            for thread in threads {
-                let _ = thread.join();
-            }
-        })
-        .await;
+    pub(crate) fn inbox(&self) -> &Inbox {
+        &self.inner.inbox
     }
 
-    /// Ends when no task runs on any worker.
-    async fn idle(&self) {
-        let mut pulse = tokio::time::interval(Duration::from_millis(50));
-        loop {
-            pulse.tick().await;
-            match self.agents().await {
-                Ok(agents) if agents.iter().any(|agent| agent.running > 0) => {}
-                Err(Declined::Overloaded { .. }) => {}
-                Ok(_) | Err(_) => return,
-            }
-        }
+    pub(crate) fn desk(&self) -> &Desk {
+        &self.inner.desk
+    }
+
+    pub(crate) fn threads(&self) -> &Mutex<Vec<JoinHandle<()>>> {
+        &self.inner.threads
     }
 
     /// The places of those who read the store.

@@ -23,6 +23,8 @@ pub(crate) struct Shared {
     pub(crate) fenced: watch::Sender<bool>,
     /// Every script that ends; `None` where some may have ended of which nothing was said.
     pub(crate) scripts_over: broadcast::Sender<Option<RunId>>,
+    /// How many tasks are in the hands of connected workers, since the daemon drains.
+    pub(crate) at_work: watch::Sender<Option<usize>>,
     /// Runs that are in quarantine from now on.
     pub(crate) quarantined: broadcast::Sender<RunId>,
     pub(crate) reads: Arc<Reads>,
@@ -61,6 +63,7 @@ impl Shared {
             progress: broadcast::Sender::new(progress_backlog),
             fenced: watch::Sender::new(false),
             scripts_over: broadcast::Sender::new(SCRIPTS_BACKLOG),
+            at_work: watch::Sender::new(None),
             quarantined: broadcast::Sender::new(QUARANTINED_BACKLOG),
             reads: Arc::default(),
         }

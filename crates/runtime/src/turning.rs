@@ -118,6 +118,7 @@ pub(crate) struct Memory {
     outputs: Vec<Output>,
     /// When the shards' thread looks at what is due, of itself.
     wakes_at: Option<Mono>,
+    draining: bool,
     stopped: bool,
 }
 
@@ -233,6 +234,8 @@ impl Turning {
         // What it has gathered is written, also where a turn has panicked.
         self.recorder = None;
         self.writer.stop();
+        // Whoever waits for the end of what runs waits in vain from now on.
+        self.shared.at_work.send_replace(Some(0));
     }
 
     fn input(&mut self, input: Input) {
@@ -295,6 +298,7 @@ impl Turning {
                 if let Input::Disconnected { connection } = &input {
                     self.memory.connections.remove(connection);
                 }
+                self.memory.draining |= matches!(input, Input::Drain);
                 self.input(input);
             }
             Message::Request { reply, request, sender } => {
@@ -410,6 +414,9 @@ impl Turning {
             }
             self.load.waiting(self.memory.replies.len());
             if self.memory.outputs.is_empty() {
+                if self.memory.draining {
+                    self.count_at_work();
+                }
                 return;
             }
         }

@@ -201,7 +201,8 @@ async fn nobody_waits_in_vain_for_shards_that_have_stopped() {
         let runtime = runtime.clone();
         async move { runtime.wait(run).await }
     });
-    runtime.stop(Duration::ZERO).await;
+    runtime.drain().await;
+    runtime.stop().await;
     assert!(matches!(waiting.await.unwrap(), Err(Declined::Unavailable)));
     assert_eq!(frames.recv().await, None, "the worker's stream ends");
     assert!(matches!(runtime.start_run(start("k")).await, Err(Declined::Unavailable)));

@@ -137,7 +137,8 @@ impl Shard {
         output_schema: Option<Arc<str>>,
         run: RunId,
     ) {
-        let may_lease = !self.leases_nothing() && self.runs.get(run).is_some_and(|slot| slot.state.may_lease());
+        let may_lease =
+            !self.leases_nothing() && self.runs.get(run).is_some_and(|slot| slot.state.may_lease());
         if !may_lease {
             // A held run queues its tasks again when it is released.
             self.queues.drop_agent(run, agent);

@@ -364,7 +364,11 @@ fn what_no_worker_has_acknowledged_is_handed_back_when_the_daemon_begins_to_drai
     world.hears(Input::Drain);
     world.commits_all();
     assert_eq!(losses(&world, 1), [v1::LeaseLossReason::NotAcknowledged]);
-    assert_eq!(losses(&world, 2), [], "it may have begun, and must not begin twice: it has its time to say so");
+    assert_eq!(
+        losses(&world, 2),
+        [],
+        "it may have begun, and must not begin twice: it has its time to say so"
+    );
     assert_eq!(losses(&world, 3), [], "it is at work");
 }
 
@@ -380,7 +384,8 @@ fn no_ask_begins_its_turn_while_the_daemon_drains() {
     };
     assert!(begun(&world, 1) && !begun(&world, 2));
     world.hears(Input::Drain);
-    let cancel = capataz_engine::Input::Cancel { reason: String::new(), force: true, request_id: "c".to_owned() };
+    let cancel =
+        capataz_engine::Input::Cancel { reason: String::new(), force: true, request_id: "c".to_owned() };
     let first = RunId(Uuid::from_u128(1));
     let request = Request::Command { run: first, if_seq: None, input: Box::new(cancel) };
     world.hears(Input::Request { reply: ReplyId(9), request });

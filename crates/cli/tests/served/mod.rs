@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each of the test binaries uses its part of it")]
 
+use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -31,7 +32,7 @@ impl Served {
             .arg("--data-dir")
             .arg(folder.join("data"))
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(OpenOptions::new().create(true).append(true).open(folder.join("log")).unwrap())
             .spawn()
             .unwrap();
         let mut line = String::new();
@@ -51,6 +52,24 @@ impl Served {
 
     pub fn process_id(&self) -> u32 {
         self.process.id()
+    }
+
+    /// Sends a signal, such as `TERM`, to the daemon.
+    pub fn signal(&self, name: &str) {
+        let pid = self.process.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, pid.as_str()]).status().unwrap().success());
+    }
+
+    /// What the daemons of this folder have said on stderr.
+    pub fn said(&self) -> String {
+        std::fs::read_to_string(self.folder.join("log")).unwrap()
+    }
+
+    /// Starts another daemon at the same address, after this one has ended.
+    pub fn start_again(mut self) -> Self {
+        self.process.wait().unwrap();
+        self.is_followed = true;
+        Self::listen(&self.folder, &self.address)
     }
 
     /// Waits until the daemon ends by itself.

@@ -34,8 +34,12 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_stream::Stream;
 use tonic::Status;
+use tonic::server::NamedService;
 use tonic::service::{Routes, RoutesBuilder};
 use tonic::transport::Server;
+use tonic_health::ServingStatus;
+use tonic_health::pb::health_server::HealthServer;
+use tonic_health::server::HealthReporter;
 
 use crate::listener::Listener;
 use crate::specs::Specs;
@@ -47,6 +51,38 @@ pub(crate) use starts::check_plan;
 /// An answer of many pages, each of which is made when the reader takes it: nothing waits for one that does not read.
 type Pages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
+/// What callers of the health service are told.
+#[derive(Clone, Debug)]
+pub(crate) struct Health(HealthReporter);
+
+impl Health {
+    async fn serves() -> (Self, HealthServer<impl tonic_health::pb::health_server::Health>) {
+        let (reporter, service) = tonic_health::server::health_reporter();
+        let health = Self(reporter);
+        health.say(ServingStatus::Serving).await;
+        (health, service)
+    }
+
+    /// Nothing new is begun: whoever looks for a daemon looks for another one.
+    pub(crate) async fn drains(&self) {
+        self.say(ServingStatus::NotServing).await;
+    }
+
+    async fn say(&self, status: ServingStatus) {
+        let names = [
+            "",
+            RunServiceServer::<runs::Runs>::NAME,
+            WorkerServiceServer::<workers::Workers>::NAME,
+            EventServiceServer::<events::Events>::NAME,
+            RouterServiceServer::<router::Routing>::NAME,
+            ExecutorServiceServer::<executor::Executor>::NAME,
+        ];
+        for name in names {
+            self.0.set_service_status(name, status).await;
+        }
+    }
+}
+
 /// Listens and serves until `stopped` turns true.
 pub(crate) async fn serve(
     address: SocketAddr,
@@ -55,7 +91,7 @@ pub(crate) async fn serve(
     browsers: Arc<Browsers>,
     with_demo: bool,
     mut stopped: watch::Receiver<bool>,
-) -> Result<(SocketAddr, JoinHandle<Result<(), tonic::transport::Error>>), DaemonError> {
+) -> Result<(SocketAddr, Health, JoinHandle<Result<(), tonic::transport::Error>>), DaemonError> {
     let listen = |source| DaemonError::Listen { address: address.to_string(), source };
     let listener = TcpListener::bind(address).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
@@ -70,12 +106,7 @@ pub(crate) async fn serve(
     let reflection_v1 = reflection().build_v1().map_err(set_up)?;
     // Python's client and others still ask for the older one.
     let reflection_v1alpha = reflection().build_v1alpha().map_err(set_up)?;
-    let (health, health_service) = tonic_health::server::health_reporter();
-    health.set_serving::<RunServiceServer<runs::Runs>>().await;
-    health.set_serving::<WorkerServiceServer<workers::Workers>>().await;
-    health.set_serving::<EventServiceServer<events::Events>>().await;
-    health.set_serving::<RouterServiceServer<router::Routing>>().await;
-    health.set_serving::<ExecutorServiceServer<executor::Executor>>().await;
+    let (health, health_service) = Health::serves().await;
 
     let runs = Arc::new(runs::Runs::new(runtime.clone(), specs.clone(), Arc::clone(&browsers)));
     let mut routes = RoutesBuilder::default();
@@ -111,5 +142,5 @@ pub(crate) async fn serve(
             })
             .await
     });
-    Ok((address, server))
+    Ok((address, health, server))
 }

@@ -225,3 +225,22 @@ async fn a_host_that_holds_nothing_does_not_come_back_to_a_shard_that_drains() {
     drop(link);
     assert!(connections.recv().await.is_none());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_ends_says_that_it_has_no_lease_any_more() {
+    let (dropped, is_dropped) = oneshot::channel();
+    let (host, mut connections, _folder) = host(Work { dropped: Mutex::new(Some(dropped)) }).await;
+    let mut link = connections.recv().await.unwrap();
+    link.welcome().await;
+    link.assign(1, "waits").await;
+    assert_eq!(link.progress().await, "begun");
+    link.assign(2, "breaks").await;
+    let answer = link.hear().await;
+    assert!(matches!(answer, Say::Failed(_)), "{answer:?}");
+    let ending = tokio::spawn(host.end());
+    is_dropped.await.unwrap();
+    let mut link = connections.recv().await.unwrap();
+    assert_eq!(link.welcome().await, [reference(2)], "what has an answer is not lost");
+    assert_eq!(link.hear().await, answer);
+    ending.await.unwrap();
+}
