@@ -23,6 +23,9 @@ use crate::stderr::StderrTail;
 /// Longest wait, after the browser's end, for the rest of its stderr: another process may hold that open.
 const STDERR_LIMIT: Duration = Duration::from_secs(1);
 
+/// Longest wait for the end of processes whose shim was killed.
+const STRAYS_LIMIT: Duration = Duration::from_secs(10);
+
 /// How the browser ended.
 #[derive(Clone, Debug)]
 pub struct Ended {
@@ -160,7 +163,7 @@ async fn follow_child(mut child: Child, killed: &mut watch::Receiver<bool>) -> O
 
 /// The browser's status, and why it was not started. Returns when nothing that it started is left.
 async fn follow_shim(shim: Shim, killed: &mut watch::Receiver<bool>) -> (Option<ExitStatus>, Option<i32>) {
-    let Shim { mut process, mut reports, orders } = shim;
+    let Shim { mut process, mut reports, orders, mark } = shim;
     let mut orders = Some(orders);
     let (mut command, mut status, mut not_started) = (None, None, None);
     let mut kill_wanted = false;
@@ -197,8 +200,14 @@ async fn follow_shim(shim: Shim, killed: &mut watch::Receiver<bool>) -> (Option<
         }
     }
     if status.is_none() {
-        // Somebody killed the shim while the browser ran; at least the browser's own group can be ended from here.
+        // Somebody killed the shim while the browser ran. Its group is ended at once, what left that is looked for.
         kill(command);
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(move || mark.end_strays(STRAYS_LIMIT)).await {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "what the browser started cannot be ended"
+            );
+        }
     }
     let _ = process.wait().await;
     (status, not_started)

@@ -37,15 +37,14 @@ fn lines(path: &Path) -> Vec<String> {
     std::fs::read_to_string(path).unwrap_or_default().lines().map(str::to_owned).collect()
 }
 
-#[tokio::test]
-async fn after_a_kill_no_child_or_grandchild_is_alive_when_the_next_lease_starts() {
-    let folder = tempfile::tempdir().unwrap();
-    let journal = folder.path().join("journal");
-    // Each start reports which processes of earlier starts are alive, then leaves three of its own: itself, a child,
-    // and a grandchild in a session of its own. The second start ends.
+/// The configuration of the agent `nest`, whose commands write into the journal. One that has ended and was not reaped has no
+/// command line any more. Each start reports which processes of
+/// earlier starts are alive, then leaves three of its own: itself, a child, and a grandchild in a session of its own. The
+/// second start ends.
+fn nest(folder: &Path) -> String {
     let script = r#"
         for pid in $(sed -n 's/^pid //p' "$JOURNAL"); do
-            kill -0 "$pid" 2>/dev/null && echo "alive $pid" >> "$JOURNAL"
+            grep -qs . "/proc/$pid/cmdline" && echo "alive $pid" >> "$JOURNAL"
         done
         echo start >> "$JOURNAL"
         [ "$(grep -c start "$JOURNAL")" -ge 2 ] && { echo 1; exit 0; }
@@ -55,13 +54,84 @@ async fn after_a_kill_no_child_or_grandchild_is_alive_when_the_next_lease_starts
         echo "pid $$" >> "$JOURNAL"
         wait
     "#;
+    let journal = folder.join("journal");
     std::fs::write(&journal, "").unwrap();
     let script = serde_json::to_string(&["sh", "-c", script]).unwrap();
-    let config = format!(
+    format!(
         "[[agents]]\nname = \"nest\"\ncommand = {script}\nenv = {{ JOURNAL = {:?} }}\n",
         journal.display().to_string()
-    );
-    let daemon = Served::start(folder.path(), &config);
+    )
+}
+
+/// The processes of the first start of [`nest`]; the command is the last one.
+async fn nested(journal: &Path) -> Vec<u32> {
+    let pids = || lines(journal).iter().filter_map(|line| line.strip_prefix("pid ")?.parse().ok()).collect();
+    eventually("three processes run", || Vec::<u32>::len(&pids()) == 3).await;
+    pids()
+}
+
+/// The shim that has one of these processes as its own child.
+fn shim_of(processes: &[u32]) -> u32 {
+    let parent = |pid: &u32| -> u32 {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        stat.rsplit(')').next().unwrap().split_whitespace().nth(1).unwrap().parse().unwrap()
+    };
+    let is_ours = |pid: &u32| processes.contains(pid);
+    processes.iter().map(parent).find(|parent| !is_ours(parent)).unwrap()
+}
+
+fn kill(signal: &str, process: u32) {
+    assert!(Command::new("kill").args(["-s", signal, &process.to_string()]).status().unwrap().success());
+}
+
+/// Exactly two starts, of which the second found nothing of the first.
+async fn check_one_copy(daemon: &Served, run: &str, journal: &Path) {
+    let result = daemon.client().await.wait_run(run, Some(PATIENCE)).await.unwrap().expect("it ends");
+    assert_eq!(result.outcome(), v1::RunOutcome::Succeeded, "{result:?}");
+    let journal = lines(journal);
+    assert_eq!(journal.iter().filter(|line| *line == "start").count(), 2, "{journal:?}");
+    assert!(!journal.iter().any(|line| line.starts_with("alive")), "{journal:?}");
+}
+
+#[tokio::test]
+async fn a_daemon_and_a_shim_that_are_killed_together_leave_no_second_copy() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("journal");
+    let daemon = Served::start(folder.path(), &nest(folder.path()));
+    let run = daemon.client().await.start_run(one_task("nest")).await.unwrap().run_id;
+    let shim = shim_of(&nested(&journal).await);
+    // Stopped first, so that neither can act on the death of the other.
+    daemon.signal("STOP");
+    kill("STOP", shim);
+    kill("KILL", shim);
+    let daemon = daemon.kill_and_start();
+    check_one_copy(&daemon, &run, &journal).await;
+}
+
+#[tokio::test]
+async fn a_shim_that_is_killed_alone_leaves_no_second_copy() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("journal");
+    let daemon = Served::start(folder.path(), &nest(folder.path()));
+    let mut start = one_task("nest");
+    let retry = v1::RetryPolicy {
+        max_attempts: Some(2),
+        retryable: vec!["AGENT_COMMAND_FAILED".to_owned()],
+        ..Default::default()
+    };
+    if let Some(v1::start_run_request::Work::Plan(plan)) = &mut start.work {
+        plan.waves[0].tasks[0].retry = Some(retry);
+    }
+    let run = daemon.client().await.start_run(start).await.unwrap().run_id;
+    kill("KILL", shim_of(&nested(&journal).await));
+    check_one_copy(&daemon, &run, &journal).await;
+}
+
+#[tokio::test]
+async fn after_a_kill_no_child_or_grandchild_is_alive_when_the_next_lease_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("journal");
+    let daemon = Served::start(folder.path(), &nest(folder.path()));
     let run = daemon.client().await.start_run(one_task("nest")).await.unwrap().run_id;
     eventually("three processes run", || {
         lines(&journal).iter().filter(|line| line.starts_with("pid")).count() == 3

@@ -11,9 +11,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use capataz_hosts::commands::{AwaitOrphansError, await_orphans};
-use process_support::{Bench, HOST, eventually, is_alive};
+use capataz_hosts::commands::{AwaitOrphansError, ProcessOutcome, await_orphans};
+use process_support::{Bench, HOST, eventually, is_alive, sh};
 use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, Signal, kill_process};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -103,4 +104,76 @@ fn the_wait_is_bounded() {
     let _held = hold(folder.path(), "a.lock");
     let error = await_orphans(folder.path(), Duration::from_millis(20)).unwrap_err();
     assert!(matches!(error, AwaitOrphansError::StillRunning { count: 1, .. }), "{error}");
+}
+
+/// A command with a child, a grandchild in a session of its own, and one whose parent is gone; each writes its number.
+fn nest(bench: &Bench) -> String {
+    format!(
+        "sleep 600 & echo $! >> {pids}; setsid sh -c 'echo $$ >> {pids}; exec sleep 600' & \
+         (setsid sh -c 'echo $$ >> {pids}; exec sleep 600' &) ; echo $$ >> {pids}; \
+         until [ $(wc -l < {pids}) -eq 4 ]; do sleep 0.01; done; {ready}; wait; sleep 600",
+        pids = bench.path("pids"),
+        ready = bench.mark("ready"),
+    )
+}
+
+fn pids(bench: &Bench) -> Vec<i32> {
+    fs::read_to_string(bench.path("pids")).unwrap().lines().map(|line| line.parse().unwrap()).collect()
+}
+
+/// The shim that has this command.
+fn shim_of(command: i32) -> Pid {
+    let stat = fs::read_to_string(format!("/proc/{command}/stat")).unwrap();
+    let parent = stat.rsplit(')').next().unwrap().split_whitespace().nth(1).unwrap().parse().unwrap();
+    Pid::from_raw(parent).unwrap()
+}
+
+#[tokio::test]
+async fn nothing_survives_the_death_of_daemon_and_shim_together() {
+    let (bench, other) = (Bench::new(), Bench::new());
+    let mut daemons = Vec::new();
+    for bench in [&bench, &other] {
+        let mut command = Command::new(HOST);
+        command.arg("run").arg(&bench.context.shims_folder).args(["sh", "-c", &nest(bench)]);
+        daemons.push(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap());
+    }
+    for bench in [&bench, &other] {
+        eventually(|| bench.is_marked("ready")).await;
+    }
+    let command = bench.marked("ready");
+    let shim = shim_of(command);
+    // Stopped first, so that neither can act on the death of the other.
+    let daemon = Pid::from_child(&daemons[0]);
+    for process in [daemon, shim] {
+        kill_process(process, Signal::STOP).unwrap();
+    }
+    for process in [daemon, shim] {
+        kill_process(process, Signal::KILL).unwrap();
+    }
+    daemons[0].wait().unwrap();
+    // The command goes with its shim, at once and without anybody's help.
+    eventually(|| !is_alive(command)).await;
+    assert_eq!(await_orphans(&bench.context.shims_folder, LIMIT).unwrap(), 0, "no shim is left to wait for");
+    let alive: Vec<i32> = pids(&bench).into_iter().filter(|pid| is_alive(*pid)).collect();
+    assert!(alive.is_empty(), "{alive:?}");
+    let theirs = pids(&other);
+    assert!(theirs.len() == 4 && theirs.iter().all(|pid| is_alive(*pid)), "another folder's are left alone");
+    daemons[1].kill().unwrap();
+    daemons[1].wait().unwrap();
+    await_orphans(&other.context.shims_folder, LIMIT).unwrap();
+    assert!(!theirs.into_iter().any(is_alive));
+}
+
+#[tokio::test]
+async fn nothing_of_a_command_is_left_when_its_shim_was_killed() {
+    let bench = Bench::new();
+    let agent = sh(&nest(&bench));
+    let kill_the_shim = async |_, bench: &Bench| {
+        eventually(|| bench.is_marked("ready")).await;
+        kill_process(shim_of(bench.marked("ready")), Signal::KILL).unwrap();
+    };
+    let (outcome, ()) = bench.run_while(&agent, kill_the_shim).await;
+    assert!(matches!(outcome, ProcessOutcome::Failed { .. }), "{outcome:?}");
+    let alive: Vec<i32> = pids(&bench).into_iter().filter(|pid| is_alive(*pid)).collect();
+    assert!(alive.is_empty(), "{alive:?}");
 }

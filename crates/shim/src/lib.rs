@@ -17,14 +17,19 @@
 )]
 
 mod descendants;
+mod given;
 mod invocation;
 mod orphans;
 mod parent;
 mod protocol;
+mod stage;
+mod strays;
 mod supervise;
 
+pub use given::Given;
 pub use invocation::{FIRST_PIPE, Invocation, SECOND_PIPE};
 pub use orphans::{AwaitOrphansError, await_orphans};
 pub use parent::{Reports, Shim, ShimCommand};
 pub use protocol::{HEADER_BYTES, KILL, MAX_INPUT, Report, TERMINATE};
+pub use strays::{LEASE_VARIABLE, LeaseMark, StraysError};
 pub use supervise::shim_main;

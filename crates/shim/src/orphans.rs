@@ -11,6 +11,8 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use thiserror::Error;
 
+use crate::strays::{StraysError, end_strays_of};
+
 /// Ending of the names of lock files.
 pub(crate) const LOCK_EXTENSION: &str = "lock";
 
@@ -22,10 +24,13 @@ pub enum AwaitOrphansError {
     /// Something cannot be killed: it changed its user, or hangs in the kernel.
     #[error("up to {count} commands of an earlier daemon have not ended within {limit:?}")]
     StillRunning { count: usize, limit: Duration },
+    #[error(transparent)]
+    Strays(#[from] StraysError),
 }
 
-/// Waits until every shim of an earlier daemon, and so every command, is gone; at most `limit`. Returns how many there
-/// were. `dir` holds the lock files; files without a holder are removed. Blocks the thread.
+/// Waits until every shim of an earlier daemon, and so every command, is gone, and ends the commands whose shims were killed;
+/// at most `limit` for each. Returns how many shims there were. `dir` holds the lock files; files without a holder are
+/// removed. Blocks the thread.
 ///
 /// To be called by a daemon that owns the data folder and has started no command yet.
 ///
@@ -60,6 +65,13 @@ pub fn await_orphans(dir: &Path, limit: Duration) -> Result<usize, AwaitOrphansE
     if count > 0 {
         tracing::info!(count, "waiting for the commands of an earlier daemon to end");
         await_all(held, limit)?;
+    }
+    let strays = end_strays_of(dir, limit)?;
+    if strays > 0 {
+        tracing::warn!(
+            strays,
+            "processes of an earlier daemon whose supervisors were killed have been ended"
+        );
     }
     Ok(count)
 }

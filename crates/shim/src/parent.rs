@@ -14,6 +14,7 @@ use tokio::process::{Child, Command};
 use crate::invocation::Invocation;
 use crate::orphans::LOCK_EXTENSION;
 use crate::protocol::{REPORT_BYTES, Report};
+use crate::strays::{LEASE_VARIABLE, LeaseMark};
 
 /// How a program starts its shim: itself again, with arguments that lead to [`shim_main`](crate::shim_main).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub struct Shim {
     pub reports: Reports,
     /// See `protocol.rs` for what may be written, and when.
     pub orders: OwnedWriteHalf,
+    /// By which all that the command started is found, where the shim was killed.
+    pub mark: LeaseMark,
 }
 
 impl Shim {
@@ -52,7 +55,9 @@ impl Shim {
         invocation: &Invocation,
         prepare: impl FnOnce(&mut Command) -> io::Result<()>,
     ) -> io::Result<Self> {
-        let lock = locks_folder.join(format!("{}.{LOCK_EXTENSION}", uuid::Uuid::now_v7()));
+        let name = uuid::Uuid::now_v7().to_string();
+        let mark = LeaseMark::new(locks_folder, &name)?;
+        let lock = locks_folder.join(format!("{name}.{LOCK_EXTENSION}"));
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let (reader, orders) = UnixStream::from_std(ours)?.into_split();
@@ -63,9 +68,11 @@ impl Shim {
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .process_group(0);
         prepare(&mut command)?;
+        command.env(LEASE_VARIABLE, mark.value());
         // `command` holds the shim's end of the socket; it goes with this scope, so that end of file is seen.
         let process = command.spawn()?;
-        Ok(Self { process, reports: Reports { reader, partial: Vec::with_capacity(REPORT_BYTES) }, orders })
+        let reports = Reports { reader, partial: Vec::with_capacity(REPORT_BYTES) };
+        Ok(Self { process, reports, orders, mark })
     }
 }
 

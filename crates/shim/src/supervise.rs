@@ -7,10 +7,11 @@ use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{ChildStdin, Command, ExitCode, Stdio};
+use std::process::{ChildStdin, ExitCode, Stdio};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, flock};
@@ -22,8 +23,10 @@ use rustix::process::{
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::descendants;
+use crate::given::Given;
 use crate::invocation::{FIRST_PIPE, Invocation, SECOND_PIPE};
 use crate::protocol::{HEADER_BYTES, KILL, MAX_INPUT, Report, TERMINATE};
+use crate::stage;
 
 /// How often processes that lost their parent and ended are reaped while the command runs. Nothing waits for it; it
 /// only bounds how many dead entries gather in the process table.
@@ -38,12 +41,22 @@ const SHIM_FAILED: u8 = 125;
 /// The exit status follows the shells' custom: the command's exit code, or 128 and the number of the signal that ended
 /// it. The parent does not use it; it is told through the socket.
 pub fn shim_main(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let Some((lock, invocation)) = Invocation::parse(args) else { return ExitCode::from(SHIM_FAILED) };
+    let args: Vec<OsString> = args.collect();
+    let Ok(args) = Given::give_back(&args) else { return ExitCode::from(SHIM_FAILED) };
+    if let Some(code) = stage::become_command(args.iter().cloned()) {
+        return code;
+    }
+    // What stands before our arguments leads this program here.
+    let all: Vec<OsString> = std::env::args_os().collect();
+    let own = all.get(1..all.len().saturating_sub(args.len())).unwrap_or_default();
+    let Some((lock, invocation)) = Invocation::parse(args.iter().cloned()) else {
+        return ExitCode::from(SHIM_FAILED);
+    };
     let Ok(control) = io::stdin().as_fd().try_clone_to_owned() else { return ExitCode::from(SHIM_FAILED) };
     let mut control = UnixStream::from(control);
     let ending = match Lock::take(&lock) {
         Ok(lock) => {
-            let ending = supervise(&invocation, &mut control);
+            let ending = supervise(&invocation, own, &mut control);
             descendants::end_all();
             if let Some(folder) = &invocation.remove {
                 // Nothing is left that could write to it. What cannot be removed stays for the parent to find.
@@ -78,7 +91,7 @@ impl<'a> Lock<'a> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+        let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         Ok(Self { path, _file: file })
     }
@@ -93,7 +106,11 @@ impl<'a> Lock<'a> {
 ///
 /// # Errors
 /// The report that says why the command did not run.
-fn supervise(invocation: &Invocation, control: &mut UnixStream) -> Result<WaitStatus, Report> {
+fn supervise(
+    invocation: &Invocation,
+    own: &[OsString],
+    control: &mut UnixStream,
+) -> Result<WaitStatus, Report> {
     outlive_signals().map_err(|error| refused(&error))?;
     set_child_subreaper(Some(getpid())).map_err(|errno| refused(&errno.into()))?;
     tell(control, Report::Ready);
@@ -107,7 +124,7 @@ fn supervise(invocation: &Invocation, control: &mut UnixStream) -> Result<WaitSt
         return Err(refused(&Errno::FBIG.into()));
     }
 
-    let (command, stdin) = start(invocation)?;
+    let (command, stdin) = start(invocation, own)?;
     if invocation.pipes {
         close_pipes();
     }
@@ -133,9 +150,7 @@ fn supervise(invocation: &Invocation, control: &mut UnixStream) -> Result<WaitSt
     Ok(status)
 }
 
-fn start(invocation: &Invocation) -> Result<(Pid, Option<ChildStdin>), Report> {
-    let mut command = Command::new(&invocation.program);
-    command.args(&invocation.arguments).stdin(Stdio::piped()).process_group(0);
+fn start(invocation: &Invocation, own: &[OsString]) -> Result<(Pid, Option<ChildStdin>), Report> {
     if let Some(folder) = &invocation.working_directory {
         // Asked beforehand: the system's answer to a start would not say whether the folder or the program is missing.
         match fs::metadata(folder) {
@@ -143,9 +158,14 @@ fn start(invocation: &Invocation) -> Result<(Pid, Option<ChildStdin>), Report> {
             Ok(_) => return Err(Report::NoWorkingDirectory { errno: Errno::NOTDIR.raw_os_error() }),
             Err(error) => return Err(Report::NoWorkingDirectory { errno: errno_of(&error) }),
         }
-        command.current_dir(folder);
     }
-    match command.spawn() {
+    let started = stage::start(own, &invocation.program, &invocation.arguments, |command| {
+        command.stdin(Stdio::piped()).process_group(0);
+        if let Some(folder) = &invocation.working_directory {
+            command.current_dir(folder);
+        }
+    });
+    match started {
         Ok(mut child) => Ok((Pid::from_child(&child), child.stdin.take())),
         Err(error) => Err(Report::NotStarted { errno: errno_of(&error) }),
     }

@@ -92,7 +92,7 @@ async fn the_folder_is_gone_when_the_parent_is() {
     let mut shim = bench.start(&bench.sh("exec sleep 600"), Vec::new()).await;
     let command = started(&mut shim).await;
     // All that a parent which was killed leaves is a closed socket.
-    let Shim { mut process, reports, orders } = shim;
+    let Shim { mut process, reports, orders, .. } = shim;
     drop((reports, orders));
     process.wait().await.unwrap();
     assert!(!bench.own().exists());

@@ -148,7 +148,8 @@ struct Watch<'a, P> {
 
 impl<P: Fn(ProgressUpdate) + Send> Watch<'_, P> {
     async fn follow(&mut self, shim: Shim, orders: &mut mpsc::Receiver<Order>) {
-        let Shim { mut process, reports, orders: mut writer } = shim;
+        let Shim { mut process, reports, orders: mut writer, mark } = shim;
+        let mut strays = None;
         let (mut stdout, mut stderr) = (process.stdout.take(), process.stderr.take());
         let mut reports = Some(reports);
         let mut stdout_chunk = vec![0; READ_SIZE];
@@ -160,7 +161,10 @@ impl<P: Fn(ProgressUpdate) + Send> Watch<'_, P> {
                     Some(report) => self.on_report(report),
                     None => {
                         reports = None;
-                        self.on_shim_gone();
+                        if self.on_shim_gone() {
+                            let mark = mark.clone();
+                            strays = Some(tokio::task::spawn_blocking(move || mark.end_strays(DISAPPEAR_LIMIT)));
+                        }
                     }
                 },
                 written = write_next(&mut writer, &mut self.outgoing) => {
@@ -198,6 +202,12 @@ impl<P: Fn(ProgressUpdate) + Send> Watch<'_, P> {
         // The shim has closed everything; it is a matter of its last instructions.
         let limit = self.give_up_at.unwrap_or_else(|| Instant::now() + DISAPPEAR_LIMIT);
         let _ = timeout_at(limit, process.wait()).await;
+        if let Some(strays) = strays
+            && let Ok(Err(error)) = strays.await
+        {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(agent = self.agent.name, error, "what the command started cannot be ended");
+        }
     }
 
     fn on_report(&mut self, report: Report) {
@@ -227,14 +237,16 @@ impl<P: Fn(ProgressUpdate) + Send> Watch<'_, P> {
         self.await_disappearance();
     }
 
-    fn on_shim_gone(&mut self) {
+    /// Whether the shim was killed, and something that it supervised may be alive.
+    fn on_shim_gone(&mut self) -> bool {
         self.outgoing.clear();
         self.kill_at = None;
         if let Some(command) = self.command.take() {
-            // Somebody killed the shim while the command ran; at least the command's own group can be ended from here.
+            // Somebody killed the shim while the command ran. Its group is ended at once, what left that is looked for.
             let _ = kill_process_group(command, Signal::KILL);
         }
         self.await_disappearance();
+        self.seen.ending.is_none()
     }
 
     /// False: enough was read.
