@@ -54,7 +54,9 @@ fn generate(root: &Path) -> Result<BTreeMap<String, Vec<u8>>, Box<dyn std::error
     files.sort();
 
     let compiler = compiler(&[&include], &files)?;
-    let broken = rules::violations(&compiler.file_descriptor_set(), &compiler.descriptor_pool());
+    let described = compiler.file_descriptor_set();
+    let mut broken = rules::violations(&described, &compiler.descriptor_pool());
+    broken.extend(rules::unregistered(&described, &fs::read_to_string(include.join("README.md"))?));
     if !broken.is_empty() {
         return Err(format!("rules of proto/README.md are broken:\n  {}", broken.join("\n  ")).into());
     }

@@ -1,11 +1,16 @@
 //! Rules of `proto/` that a compiler does not know: everything has a comment, since the comments become the
 //! documentation of every SDK, and every method says who may call it and what the call is about.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+
 use prost_types::source_code_info::Location;
 use prost_types::{DescriptorProto, EnumDescriptorProto, FileDescriptorProto, FileDescriptorSet};
 use protox::prost_reflect::{DescriptorPool, MethodDescriptor};
 
 const PACKAGE: &str = "capataz.v1";
+/// The numbers that options of ours may have, by `proto/README.md`.
+const OPTION_NUMBERS: RangeInclusive<i32> = 74_100..=74_199;
 /// Options that every method has, as `proto/capataz/v1/options.proto` defines them.
 const METHOD_OPTIONS: [&str; 2] = ["access", "scope"];
 
@@ -30,7 +35,53 @@ pub(super) fn violations(files: &FileDescriptorSet, pool: &DescriptorPool) -> Ve
     let methods = pool.services().filter(|service| service.parent_file().package_name() == PACKAGE);
     let methods: Vec<MethodDescriptor> =
         methods.flat_map(|service| service.methods().collect::<Vec<_>>()).collect();
-    uncommented.chain(methods.iter().flat_map(|method| without_options(method, pool))).collect()
+    let unlabelled = methods.iter().flat_map(|method| without_options(method, pool));
+    uncommented.chain(unlabelled).chain(wrong_numbers(files)).collect()
+}
+
+/// The package's own options, in the order of the files: name and number.
+fn own_options(files: &FileDescriptorSet) -> impl Iterator<Item = (&str, i32)> {
+    let ours = files.file.iter().filter(|file| file.package() == PACKAGE);
+    ours.flat_map(|file| &file.extension).map(|option| (option.name(), option.number()))
+}
+
+/// Options whose numbers may be others', or are given twice, whatever they are options of.
+fn wrong_numbers(files: &FileDescriptorSet) -> Vec<String> {
+    let mut taken = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for (name, number) in own_options(files) {
+        if !OPTION_NUMBERS.contains(&number) {
+            let (first, last) = (OPTION_NUMBERS.start(), OPTION_NUMBERS.end());
+            wrong.push(format!(
+                "{PACKAGE}.{name} has the number {number}, which is not from {first} to {last}"
+            ));
+        }
+        if let Some(other) = taken.insert(number, name) {
+            wrong.push(format!("{PACKAGE}.{name} and {PACKAGE}.{other} have the same number, {number}"));
+        }
+    }
+    wrong
+}
+
+/// How the table of options in `proto/README.md` differs from the options.
+pub(super) fn unregistered(files: &FileDescriptorSet, readme: &str) -> Vec<String> {
+    let rows: BTreeSet<(String, i32)> = readme.lines().filter_map(row).collect();
+    let options: BTreeSet<(String, i32)> =
+        own_options(files).map(|(name, number)| (name.to_owned(), number)).collect();
+    let missing = options.difference(&rows).map(|(name, number)| {
+        format!("{PACKAGE}.{name} = {number} has no row in the table of proto/README.md")
+    });
+    let surplus = rows.difference(&options).map(|(name, number)| {
+        format!("the table of proto/README.md has {name} = {number}, which is no option")
+    });
+    missing.chain(surplus).collect()
+}
+
+/// A row of the table: the option's name between backticks, then its number.
+fn row(line: &str) -> Option<(String, i32)> {
+    let mut cells = line.split('|').skip(1).map(str::trim);
+    let name = cells.next()?.strip_prefix('`')?.strip_suffix('`')?;
+    Some((name.to_owned(), cells.next()?.parse().ok()?))
 }
 
 /// The options that a method lacks, or leaves unspecified.
@@ -125,6 +176,8 @@ fn below(path: &[i32], part: i32, place: i32) -> Vec<i32> {
 mod tests {
     use std::fs;
 
+    use prost_types::FieldDescriptorProto;
+
     use super::*;
     use crate::codegen::{compiler, project_root};
 
@@ -218,8 +271,44 @@ mod tests {
 
     #[test]
     fn an_extension_without_a_comment_is_named() {
-        let source = "extend google.protobuf.MethodOptions {\n  bool planted = 74999;\n}\n";
+        let source = "extend google.protobuf.MethodOptions {\n  bool planted = 74199;\n}\n";
         let import = "import \"google/protobuf/descriptor.proto\";\n";
         assert_eq!(found(&format!("{import}{source}")), ["capataz.v1.planted has no comment"]);
+    }
+
+    #[test]
+    fn an_option_with_a_number_that_others_may_have_or_one_that_is_taken_is_named() {
+        let with = |numbers: [i32; 2]| {
+            let [one, two] = numbers;
+            found(&format!(
+                "import \"google/protobuf/descriptor.proto\";\n\
+                 extend google.protobuf.EnumOptions {{\n  // One.\n  bool one = {one};\n}}\n\
+                 extend google.protobuf.FieldOptions {{\n  // Two.\n  bool two = {two};\n}}\n"
+            ))
+        };
+        assert_eq!(with([74_198, 74_199]), [""; 0]);
+        let theirs = "capataz.v1.one has the number 50101, which is not from 74100 to 74199";
+        assert_eq!(with([50_101, 74_199]), [theirs]);
+        assert_eq!(with([74_199, 74_199]), ["capataz.v1.two and capataz.v1.one have the same number, 74199"]);
+    }
+
+    #[test]
+    fn an_option_without_a_row_and_a_row_without_an_option_are_named() {
+        let options = [("one", 74_101), ("two", 74_102)];
+        let extension = options.map(|(name, number)| FieldDescriptorProto {
+            name: Some(name.to_owned()),
+            number: Some(number),
+            ..FieldDescriptorProto::default()
+        });
+        let package = Some(PACKAGE.to_owned());
+        let file = FileDescriptorProto { package, extension: extension.into(), ..Default::default() };
+        let files = FileDescriptorSet { file: vec![file] };
+        let table = "| option | number | of |\n|---|---|---|\n| `one` | 74101 | enums |\n";
+        assert_eq!(unregistered(&files, &format!("{table}| `two` | 74102 | fields |\n")), [""; 0]);
+        let expected = [
+            "capataz.v1.two = 74102 has no row in the table of proto/README.md",
+            "the table of proto/README.md has two = 74103, which is no option",
+        ];
+        assert_eq!(unregistered(&files, &format!("{table}| `two` | 74103 | fields |\n")), expected);
     }
 }
