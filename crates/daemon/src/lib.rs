@@ -7,6 +7,7 @@ mod backup;
 mod clock;
 mod config;
 mod draining;
+mod folder;
 mod folds;
 mod guard;
 mod hosts;
@@ -43,7 +44,7 @@ use hosts::Hosts;
 
 pub use backup::{BackupError, Looked, Note, Step, backup, restore, verify};
 pub use capataz_hosts::browsers::BrowserConfig;
-pub use capataz_hosts::commands::{OutputFormat, ProcessAgent, ShimCommand};
+pub use capataz_hosts::commands::{Given, OutputFormat, ProcessAgent, ShimCommand};
 pub use capataz_runtime::Trace;
 pub use capataz_shard::Damage;
 pub use capataz_shard::rebuild::{Difference, Told, Totals};
@@ -137,6 +138,7 @@ impl Daemon {
         };
         let number = HostNumber::of_folder(&config.data_dir)?;
         let store = open_store(config.data_dir.clone(), config.clock.of_shards()).await?;
+        folder::narrow_inside(&config.data_dir);
         let shims_folder = config.data_dir.join("shims");
         wait_for_orphans(shims_folder.clone()).await?;
         let options =

@@ -2,13 +2,21 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+use crate::folder::{self, Refused};
 
 /// Why the data folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     #[error("another daemon{} uses the data folder {}; stop it, or choose another folder with --data-dir", by(.process), .data_dir.display())]
     Taken { data_dir: PathBuf, process: Option<u32> },
+    #[error(
+        "others than its owner may write to the data folder {} (mode {mode:o}); see whether they have, and take that from them: \
+         chmod 700 {}", .data_dir.display(), .data_dir.display()
+    )]
+    Writable { data_dir: PathBuf, mode: u32 },
     #[error("the data folder {} cannot be used", .data_dir.display())]
     Io {
         data_dir: PathBuf,
@@ -30,10 +38,14 @@ pub(crate) struct DataLock {
 impl DataLock {
     pub(crate) fn take(data_dir: &Path) -> Result<Self, LockError> {
         let io = |source| LockError::Io { data_dir: data_dir.to_owned(), source };
-        std::fs::create_dir_all(data_dir).map_err(io)?;
+        folder::prepare(data_dir).map_err(|refused| match refused {
+            Refused::Writable(mode) => LockError::Writable { data_dir: data_dir.to_owned(), mode },
+            Refused::Io(error) => io(error),
+        })?;
         let path = data_dir.join("daemon.lock");
-        let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(io)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let mut file = options.open(path).map_err(io)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {

@@ -1,6 +1,6 @@
 //! `capataz serve`.
 
-use capataz_daemon::{Config, Daemon, Overrides, Trace};
+use capataz_daemon::{Config, Daemon, Given, Overrides, ShimCommand, Trace};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::Layer as _;
@@ -29,6 +29,9 @@ pub async fn serve(args: ServeArgs, out: &mut Output) -> Outcome {
         return Ok(check(&config, out));
     }
     start_log(&args)?;
+    let mut shim = ShimCommand::default();
+    shim.args.extend(Given::take_over().arguments());
+    config.shim = Some(shim);
     config.trace = args.trace.map(|file| Trace { file, limit: args.trace_limit });
     let agents = config.agents.len();
     let specs = config.specs_dir.as_ref().map(|folder| folder.display().to_string());

@@ -25,8 +25,20 @@ impl Served {
         Self::listen(folder, "127.0.0.1:0")
     }
 
+    /// The same by a shell that runs these commands before.
+    pub fn start_after(folder: &Path, config: &str, commands: &str) -> Self {
+        std::fs::write(folder.join("capataz.toml"), config).unwrap();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("{commands}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_capataz")]);
+        Self::listen_by(shell, folder, "127.0.0.1:0")
+    }
+
     fn listen(folder: &Path, address: &str) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_capataz"))
+        Self::listen_by(Command::new(env!("CARGO_BIN_EXE_capataz")), folder, address)
+    }
+
+    fn listen_by(mut program: Command, folder: &Path, address: &str) -> Self {
+        let mut process = program
             .args(["serve", "--json", "--listen", address, "--config"])
             .arg(folder.join("capataz.toml"))
             .arg("--data-dir")
@@ -40,6 +52,10 @@ impl Served {
         let said: serde_json::Value = serde_json::from_str(&line).expect("the daemon says where it listens");
         let address = said["address"].as_str().unwrap().to_owned();
         Self { process, address, folder: folder.to_owned(), is_followed: false }
+    }
+
+    pub fn address(&self) -> &str {
+        &self.address
     }
 
     pub fn url(&self) -> String {

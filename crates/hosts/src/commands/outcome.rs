@@ -4,6 +4,7 @@ use bytes::Bytes;
 use capataz_contracts::v1;
 use capataz_policy::codes;
 use capataz_shim::MAX_INPUT;
+use rustix::io::Errno;
 use rustix::process::Signal;
 use serde::Deserialize;
 
@@ -117,10 +118,9 @@ impl ProcessOutcome {
             Some(Ending::Signalled { signal }) => {
                 error(codes::AGENT_COMMAND_FAILED, format!("ended by signal {}", signal_name(signal)))
             }
-            Some(Ending::NotStarted { errno }) => error(
-                codes::AGENT_COMMAND_NOT_STARTED,
-                format!("cannot start `{program}`: {}", system_reason(errno)),
-            ),
+            Some(Ending::NotStarted { errno }) => {
+                error(code_of(errno), format!("cannot start `{program}`: {}", system_reason(errno)))
+            }
             Some(Ending::NoWorkingDirectory { errno }) => {
                 let folder = agent.cwd.as_deref().unwrap_or(std::path::Path::new("")).display();
                 let message =
@@ -129,7 +129,7 @@ impl ProcessOutcome {
             }
             Some(Ending::Refused { errno }) => {
                 let message = format!("cannot supervise `{program}`: {}", system_reason(errno));
-                error(codes::AGENT_COMMAND_NOT_STARTED, message)
+                error(code_of(errno), message)
             }
             None if started => error(
                 codes::AGENT_COMMAND_FAILED,
@@ -141,6 +141,15 @@ impl ProcessOutcome {
             ),
         };
         Self::Failed { error: Box::new(failure), log }
+    }
+}
+
+/// What it means that nothing was started: the system's lack of descriptors, processes or memory passes.
+fn code_of(errno: i32) -> &'static str {
+    let lacks = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM, Errno::NOBUFS];
+    match lacks.iter().any(|lack| lack.raw_os_error() == errno) {
+        true => codes::SERVICE_UNAVAILABLE,
+        false => codes::AGENT_COMMAND_NOT_STARTED,
     }
 }
 

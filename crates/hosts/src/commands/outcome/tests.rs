@@ -95,3 +95,18 @@ fn a_cancelled_command_keeps_only_valid_output() {
     assert_eq!(partial("{\"half\":"), None);
     assert_eq!(partial(""), None);
 }
+
+#[test]
+fn a_lack_that_passes_is_tried_again() {
+    for errno in [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM].map(Errno::raw_os_error) {
+        for ending in [Ending::Refused { errno }, Ending::NotStarted { errno }] {
+            let outcome = ProcessOutcome::of(&agent(), &Redactor::default(), seen(ending, "", ""));
+            let ProcessOutcome::Failed { error, .. } = outcome else { unreachable!("{outcome:?}") };
+            assert_eq!(error.code, codes::SERVICE_UNAVAILABLE, "{}", error.message);
+        }
+    }
+    let missing = Ending::NotStarted { errno: Errno::NOENT.raw_os_error() };
+    let outcome = ProcessOutcome::of(&agent(), &Redactor::default(), seen(missing, "", ""));
+    let ProcessOutcome::Failed { error, .. } = outcome else { unreachable!("{outcome:?}") };
+    assert_eq!(error.code, codes::AGENT_COMMAND_NOT_STARTED);
+}
