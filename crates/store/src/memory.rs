@@ -290,8 +290,8 @@ impl ShardWriter for MemoryWriter {
         })
     }
 
-    fn forget_agent(&mut self, name: &str) -> Result<bool, StoreError> {
-        self.owned(|state| state.agents.remove(name).is_some())
+    fn forget_agents(&mut self, names: &[String]) -> Result<usize, StoreError> {
+        self.owned(|state| names.iter().filter(|name| state.agents.remove(*name).is_some()).count())
     }
 
     fn sweep(&mut self, retention: &Retention) -> Result<Swept, StoreError> {

@@ -537,8 +537,8 @@ pub trait ShardWriter: Send {
     /// Stores agents; an agent with the same name is replaced.
     fn put_agents(&mut self, agents: &[AgentRow]) -> Result<(), StoreError>;
 
-    /// Removes an agent, and returns whether it existed.
-    fn forget_agent(&mut self, name: &str) -> Result<bool, StoreError>;
+    /// Removes the agents of these names, and returns how many of them existed.
+    fn forget_agents(&mut self, names: &[String]) -> Result<usize, StoreError>;
 
     /// Removes whole finished runs, keys and blobs, a limited number at a time, starting with those that finished (or
     /// were put) first. A run's events, derived rows, snapshot, labels, quarantine and claims on blobs are removed with it; its key

@@ -127,7 +127,7 @@ pub fn an_older_epoch_is_fenced<S: Subject>() {
     assert!(matches!(old.quarantine(run_id(1), &reason), Err(StoreError::Closed)));
     assert!(matches!(old.release(run_id(1)), Err(StoreError::Closed)));
     assert!(matches!(old.put_agents(&[agent]), Err(StoreError::Closed)));
-    assert!(matches!(old.forget_agent("a"), Err(StoreError::Closed)));
+    assert!(matches!(old.forget_agents(&["a".to_owned()]), Err(StoreError::Closed)));
     assert!(matches!(old.sweep(&keep()), Err(StoreError::Closed)));
     assert_eq!(whole_log(&store), [creation(1).row(1)]);
     assert_eq!(store.snapshot(run_id(1)).unwrap(), None);

@@ -231,12 +231,12 @@ impl<S: Subject> Pair<S> {
                 format!("{agent:?}")
             }
             72..74 => {
-                let name = format!("agent {}", self.random.below(3));
+                let names = [(); 2].map(|()| format!("agent {}", self.random.below(3)));
                 assert_eq!(
-                    writer.forget_agent(&name).unwrap(),
-                    self.model_writer.forget_agent(&name).unwrap()
+                    writer.forget_agents(&names).unwrap(),
+                    self.model_writer.forget_agents(&names).unwrap()
                 );
-                format!("forget {name}")
+                format!("forget {names:?}")
             }
             74..82 => {
                 let content = blob_content(self.random.below(BLOBS));

@@ -138,8 +138,10 @@ pub fn agents_are_kept_until_forgotten<S: Subject>() {
     writer.put_agents(&[agent("a", 2), agent("c", 2)]).unwrap();
     writer.put_agents(&[]).unwrap();
     assert_eq!(store.agents().unwrap(), [agent("a", 2), agent("b", 1), agent("c", 2)]);
-    assert!(writer.forget_agent("b").unwrap());
-    assert!(!writer.forget_agent("b").unwrap());
+    let names = ["b", "none"].map(str::to_owned);
+    assert_eq!(writer.forget_agents(&names).unwrap(), 1);
+    assert_eq!(writer.forget_agents(&names).unwrap(), 0);
+    assert_eq!(writer.forget_agents(&[]).unwrap(), 0);
     drop((store, writer));
     assert_eq!(subject.reopened().store().agents().unwrap(), [agent("a", 2), agent("c", 2)]);
 }

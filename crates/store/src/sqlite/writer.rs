@@ -335,11 +335,14 @@ impl ShardWriter for SqliteWriter {
         })
     }
 
-    fn forget_agent(&mut self, name: &str) -> Result<bool, StoreError> {
-        self.owned("forget an agent", Durability::Now, |_, connection| {
-            cached(connection, "DELETE FROM agents WHERE name = ?")?
-                .execute([name])
-                .map(|removed| removed > 0)
+    fn forget_agents(&mut self, names: &[String]) -> Result<usize, StoreError> {
+        self.owned("forget agents", Durability::Now, |_, connection| {
+            let mut delete = cached(connection, "DELETE FROM agents WHERE name = ?")?;
+            let mut removed = 0;
+            for name in names {
+                removed += delete.execute([name])?;
+            }
+            Ok(removed)
         })
     }
 
