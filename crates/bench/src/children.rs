@@ -229,11 +229,12 @@ async fn first_answer(process: &mut Process, address: SocketAddr) -> Outcome<()>
     let endpoint = Endpoint::from_shared(format!("http://{address}"))?;
     loop {
         let error = match endpoint.connect().await {
-            Ok(channel) => match AgentServiceClient::new(channel).list_agents(v1::ListAgentsRequest {}).await
-            {
-                Ok(_) => return Ok(()),
-                Err(status) => status.to_string(),
-            },
+            Ok(channel) => {
+                match AgentServiceClient::new(channel).list_agents(v1::ListAgentsRequest::default()).await {
+                    Ok(_) => return Ok(()),
+                    Err(status) => status.to_string(),
+                }
+            }
             Err(error) => error.to_string(),
         };
         if process.has_ended() {

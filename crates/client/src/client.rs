@@ -260,8 +260,18 @@ impl Client {
     /// # Errors
     /// The daemon is not reached.
     pub async fn list_agents(&self) -> Result<Vec<v1::AgentStatus>, ClientError> {
-        let request = v1::ListAgentsRequest {};
-        Ok(AgentServiceClient::new(self.channel()).list_agents(request).await?.into_inner().agents)
+        let mut agents = Vec::new();
+        let mut request = v1::ListAgentsRequest::default();
+        loop {
+            let mut service = AgentServiceClient::new(self.channel());
+            let page = service.list_agents(request.clone()).await?.into_inner();
+            agents.extend(page.agents);
+            // A page that names itself as the next one would never end.
+            if page.next_page_token.is_empty() || page.next_page_token == request.page_token {
+                return Ok(agents);
+            }
+            request.page_token = page.next_page_token;
+        }
     }
 
     /// Checks names as a start would, without starting anything.

@@ -1,14 +1,17 @@
 //! The agents that are known, and who serves them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use capataz_contracts::v1;
 use capataz_contracts::within::{as_bytes, number};
 use capataz_policy::registry::Registry;
 use capataz_store::Millis;
+use prost::Message as _;
 
 use crate::ConnectionId;
+use crate::door::Reserved;
 
 /// An agent that plans may name.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -20,7 +23,7 @@ pub struct KnownAgent {
     pub last_seen: Option<Millis>,
 }
 
-/// What plans may name.
+/// What plans may name, and workers may not.
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Known {
     pub agents: Vec<KnownAgent>,
@@ -28,6 +31,14 @@ pub struct Known {
     pub commands: BTreeSet<String>,
     /// Skills and profiles.
     pub resources: BTreeSet<String>,
+    pub reserved: Reserved,
+}
+
+impl KnownAgent {
+    /// Whether it is known from a worker alone, so that it may be forgotten.
+    fn is_remembered(&self) -> bool {
+        self.source == v1::AgentSource::Worker
+    }
 }
 
 /// An agent with its load.
@@ -55,6 +66,12 @@ struct Entry {
 pub(crate) struct Agents {
     entries: BTreeMap<Arc<str>, Entry>,
     registry: Registry,
+    /// Agents that are known from workers alone, and the bytes of their descriptions.
+    remembered: (usize, usize),
+}
+
+fn bytes_of(agent: &v1::Agent) -> usize {
+    agent.encoded_len()
 }
 
 impl Agents {
@@ -74,11 +91,80 @@ impl Agents {
         let entry = self.entry(&name);
         let news = entry.known.as_ref().is_none_or(|before| before.agent != known.agent);
         // What the configuration names stays its own, whoever serves it.
-        if let Some(before) = entry.known.as_ref().filter(|before| before.source != v1::AgentSource::Worker) {
+        if let Some(before) = entry.known.as_ref().filter(|before| !before.is_remembered()) {
             known.source = before.source;
         }
-        entry.known = Some(known);
+        let after = known.is_remembered().then(|| bytes_of(&known.agent));
+        let before = entry.known.replace(known).filter(KnownAgent::is_remembered);
+        let (count, bytes) = &mut self.remembered;
+        if let Some(before) = before {
+            *count = count.saturating_sub(1);
+            *bytes = bytes.saturating_sub(bytes_of(&before.agent));
+        }
+        if let Some(after) = after {
+            *count = count.saturating_add(1);
+            *bytes = bytes.saturating_add(after);
+        }
         news
+    }
+
+    /// Whether so many agents and so many bytes of their descriptions are room for these as well.
+    pub(crate) fn fits(&self, agents: &[v1::Agent], (most, most_bytes): (usize, usize)) -> bool {
+        let (mut count, mut bytes) = self.remembered;
+        for agent in agents {
+            let before = self.entries.get(agent.name.as_str()).and_then(|entry| entry.known.as_ref());
+            match before {
+                Some(before) if before.is_remembered() => {
+                    bytes = bytes.saturating_sub(bytes_of(&before.agent)).saturating_add(bytes_of(agent));
+                }
+                Some(_) => {}
+                None => {
+                    count = count.saturating_add(1);
+                    bytes = bytes.saturating_add(bytes_of(agent));
+                }
+            }
+        }
+        count <= most && bytes <= most_bytes
+    }
+
+    /// Forgets agents until these have room: those that nobody serves, and of which nothing `waits`, that were seen last
+    /// the longest ago. Their names.
+    pub(crate) fn forget_for(
+        &mut self,
+        agents: &[v1::Agent],
+        room: (usize, usize),
+        waits: impl Fn(&Arc<str>) -> bool,
+    ) -> Vec<String> {
+        let comes: BTreeSet<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
+        let mut idle: Vec<(Option<Millis>, Arc<str>)> = self
+            .entries
+            .iter()
+            .filter(|(name, entry)| entry.workers.is_empty() && !comes.contains(&***name) && !waits(name))
+            .filter_map(|(name, entry)| {
+                let known = entry.known.as_ref().filter(|known| known.is_remembered())?;
+                Some((known.last_seen, Arc::clone(name)))
+            })
+            .collect();
+        idle.sort_unstable();
+        let mut forgotten = Vec::new();
+        for (_, name) in idle {
+            if self.fits(agents, room) {
+                break;
+            }
+            self.forget(&name);
+            forgotten.push(name.to_string());
+        }
+        forgotten
+    }
+
+    fn forget(&mut self, name: &str) {
+        let known = self.entries.remove(name).and_then(|entry| entry.known);
+        self.registry.agents.remove(name);
+        if let Some(known) = known.filter(KnownAgent::is_remembered) {
+            let (count, bytes) = &mut self.remembered;
+            *count = count.saturating_sub(1);
+            *bytes = bytes.saturating_sub(bytes_of(&known.agent));
+        }
     }
 
     pub(crate) fn learn_names(&mut self, commands: BTreeSet<String>, resources: BTreeSet<String>) {
@@ -100,10 +186,11 @@ impl Agents {
         self.entries.get(name).is_none_or(|entry| entry.workers.is_empty())
     }
 
-    /// All that is known, by name, with the number of connections that serve it.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (&Arc<str>, &KnownAgent, usize)> {
+    /// All that is known after the name, by name, with the number of connections that serve it.
+    pub(crate) fn after(&self, name: Option<&str>) -> impl Iterator<Item = (&Arc<str>, &KnownAgent, usize)> {
+        let from = name.map_or(Bound::Unbounded, Bound::Excluded);
         self.entries
-            .iter()
+            .range::<str, _>((from, Bound::Unbounded))
             .filter_map(|(name, entry)| Some((name, entry.known.as_ref()?, entry.workers.len())))
     }
 
@@ -134,9 +221,9 @@ impl Agents {
     /// The ready connection that is next in turn for a task of this agent.
     pub(crate) fn next_ready(&mut self, agent: &str) -> Option<ConnectionId> {
         let entry = self.entries.get_mut(agent)?;
-        let after = entry.last.and_then(|last| {
-            entry.ready.range((std::ops::Bound::Excluded(last), std::ops::Bound::Unbounded)).next().copied()
-        });
+        let after = entry
+            .last
+            .and_then(|last| entry.ready.range((Bound::Excluded(last), Bound::Unbounded)).next().copied());
         let next = after.or_else(|| entry.ready.first().copied())?;
         entry.last = Some(next);
         Some(next)

@@ -7,6 +7,7 @@ use capataz_contracts::v1;
 use capataz_store::{RunId, ShardId};
 
 use crate::clock::Mono;
+use crate::standing::Standings;
 use crate::{ConnectionId, OfferId};
 
 /// One worker's stream.
@@ -71,11 +72,21 @@ impl Connection {
     }
 
     /// Each agent, and whether the connection can take a task of it now.
-    pub(crate) fn readiness(&self) -> impl Iterator<Item = (&Arc<str>, bool)> {
-        let has_slot = self.welcomed && !self.draining && self.in_use.len() < self.slots;
-        self.offers
-            .iter()
-            .map(move |(agent, offer)| (agent, has_slot && offer.in_use < offer.max_concurrency))
+    pub(crate) fn readiness(
+        &self,
+        standings: &Standings,
+        now: Mono,
+    ) -> impl Iterator<Item = (&Arc<str>, bool)> {
+        let slots = standings.slots(&self.worker, self.slots, now);
+        let has_slot = self.welcomed && !self.draining && self.in_use.len() < slots;
+        self.offers.iter().map(move |(agent, offer)| {
+            let has_one = has_slot && offer.in_use < offer.max_concurrency;
+            (agent, has_one && standings.gets(&self.worker, agent, now))
+        })
+    }
+
+    pub(crate) fn slots(&self) -> usize {
+        self.slots
     }
 
     pub(crate) fn occupy(&mut self, offer: OfferId, agent: Option<&str>) {

@@ -3,20 +3,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use capataz_contracts::Violation;
 use capataz_contracts::v1::{self, connect_request::Frame as Heard, connect_response::Frame};
 use capataz_contracts::version::{ContractVersion, negotiate};
 use capataz_policy::codes;
 use capataz_policy::registry::Batch;
 use capataz_store::{AgentRow, ShardId};
+use prost::Message as _;
 
 use crate::agents::Agents;
 use crate::clock::{Mono, Now};
 use crate::connections::Connections;
+use crate::door::Reserved;
 use crate::link::{End, Packet};
 use crate::protocol::{ConnectionId, Departure, Lease, OfferId, ToCrew, ToShard, home};
 use crate::queues::Queues;
 use crate::slots::Slots;
-use crate::{AgentSnapshot, Known, KnownAgent};
+use crate::standing::Standings;
+use crate::{AgentSnapshot, Known};
 
 /// Times. Milliseconds.
 #[derive(Clone, Debug)]
@@ -46,7 +50,15 @@ pub enum Input {
         connection: ConnectionId,
         frame: Heard,
     },
+    /// The connection is one of the daemon's own hosts; told before its first frame.
+    Hosted {
+        connection: ConnectionId,
+    },
     Disconnected {
+        connection: ConnectionId,
+    },
+    /// The worker leaves too much unread of what it was sent: something of it is lost.
+    Unread {
         connection: ConnectionId,
     },
     Packet {
@@ -74,13 +86,15 @@ pub enum Output {
     },
     /// Remember these agents.
     PutAgents(Vec<AgentRow>),
+    /// Remember the agents of these names no more.
+    ForgetAgents(Vec<String>),
     Packet {
         shard: ShardId,
         packet: Packet<ToShard>,
     },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CloseReason {
     /// The first frame was not a hello, or a second hello came.
     Protocol,
@@ -88,8 +102,16 @@ pub enum CloseReason {
     Replaced,
     /// No frame for too long.
     Silent,
+    /// Too much of what the worker was sent was left unread.
+    Unread,
     /// A shard that the worker has to do with is read again from the store.
     Restarting,
+    /// The hello has names that only the daemon's own hosts may use.
+    Reserved(Vec<Violation>),
+    /// The hello's agents have no room beside all that are served.
+    TooManyAgents,
+    /// The worker acknowledged nothing of what it was given, time after time. It may come back then.
+    SentAway { retry_after_ms: i64 },
 }
 
 /// One shard, as the crew sees it.
@@ -103,6 +125,8 @@ pub(crate) struct Peer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Timer {
     Connection(ConnectionId),
+    /// The connection's worker gets something again that it did not get.
+    Again(ConnectionId),
     Beat,
 }
 
@@ -117,6 +141,12 @@ pub struct Crew {
     pub(crate) agents: Agents,
     pub(crate) queues: Queues,
     pub(crate) slots: Slots,
+    pub(crate) standings: Standings,
+    pub(crate) reserved: Reserved,
+    /// Connections of the daemon's own hosts.
+    pub(crate) hosts: BTreeSet<ConnectionId>,
+    /// Connections of workers that acknowledge nothing.
+    pub(crate) send_away: BTreeSet<ConnectionId>,
     /// Connections that were closed and whose ends have not been seen yet.
     pub(crate) closed: BTreeSet<ConnectionId>,
     /// Agents for which a slot or a task has come.
@@ -146,6 +176,10 @@ impl Crew {
             agents: Agents::default(),
             queues: Queues::default(),
             slots: Slots::default(),
+            standings: Standings::default(),
+            reserved: Reserved::default(),
+            hosts: BTreeSet::new(),
+            send_away: BTreeSet::new(),
             closed: BTreeSet::new(),
             changed: BTreeSet::new(),
             gathering_until: Mono::default(),
@@ -161,9 +195,19 @@ impl Crew {
         std::mem::swap(&mut self.outputs, outputs);
         match input {
             Input::Frame { connection, frame } => self.frame(connection, frame),
+            Input::Hosted { connection } => {
+                self.hosts.insert(connection);
+            }
             Input::Disconnected { connection } => {
                 self.closed.remove(&connection);
+                self.hosts.remove(&connection);
                 self.leave(connection, Departure::Gone);
+            }
+            Input::Unread { connection } => {
+                if self.connections.get(connection).is_some() {
+                    self.leave(connection, Departure::Gone);
+                }
+                self.close(connection, CloseReason::Unread);
             }
             Input::Packet { shard, packet } => self.packet(shard, packet),
             Input::Learn(known) => self.learn(known),
@@ -171,6 +215,7 @@ impl Crew {
             Input::Drain => self.drain(),
         }
         self.fire_timers();
+        self.send_away();
         self.offer_slots();
         std::mem::swap(&mut self.outputs, outputs);
     }
@@ -190,17 +235,26 @@ impl Crew {
         self.timers.first().map(|(at, _)| *at)
     }
 
-    /// All known agents, by name.
+    /// Known agents, by name: at most so many of those after the name, and of so many bytes, but one at least; and whether
+    /// there are more.
     #[must_use]
-    pub fn agents(&self) -> Vec<AgentSnapshot> {
+    pub fn agents(&self, after: Option<&str>, most: usize, most_bytes: usize) -> (Vec<AgentSnapshot>, bool) {
         let running = self.slots.running();
-        let snapshot = |(name, known, workers): (&Arc<str>, &KnownAgent, usize)| AgentSnapshot {
-            known: known.clone(),
-            workers: u32::try_from(workers).unwrap_or(u32::MAX),
-            running: running.get(name).copied().unwrap_or(0),
-            queued: self.queues.waiting(name),
-        };
-        self.agents.all().map(snapshot).collect()
+        let mut page = Vec::new();
+        let mut bytes = 0_usize;
+        for (name, known, workers) in self.agents.after(after) {
+            bytes = bytes.saturating_add(known.agent.encoded_len());
+            if page.len() >= most || (bytes > most_bytes && !page.is_empty()) {
+                return (page, true);
+            }
+            page.push(AgentSnapshot {
+                known: known.clone(),
+                workers: u32::try_from(workers).unwrap_or(u32::MAX),
+                running: running.get(name).copied().unwrap_or(0),
+                queued: self.queues.waiting(name),
+            });
+        }
+        (page, false)
     }
 
     /// Which of these names are known.
@@ -269,6 +323,9 @@ impl Crew {
             self.agents.learn(agent);
         }
         self.agents.learn_names(known.commands, known.resources);
+        self.reserved.learn(known.reserved);
+        // What was stored before there was a limit.
+        self.make_room(&[]);
     }
 
     fn drain(&mut self) {
@@ -283,6 +340,7 @@ impl Crew {
             self.timers.remove(&(at, timer));
             match timer {
                 Timer::Connection(connection) => self.look_after(connection),
+                Timer::Again(connection) => self.refresh_readiness(connection),
                 Timer::Beat => self.beat(),
             }
         }

@@ -15,14 +15,17 @@ mod agents;
 mod clock;
 mod connections;
 mod crew;
+mod door;
 pub mod link;
 pub mod protocol;
 mod queues;
 mod shards;
 mod slots;
+mod standing;
 mod workers;
 
 pub use agents::{AgentSnapshot, Known, KnownAgent};
 pub use clock::{Mono, Now};
 pub use crew::{CloseReason, Config, Crew, Input, Output};
-pub use protocol::{Browsers, ConnectionId, Departure, Lease, OfferId, Said, ToCrew, ToShard};
+pub use door::{REMEMBERED_AGENTS, REMEMBERED_BYTES, Reserved};
+pub use protocol::{Browsers, ConnectionId, Departure, Lease, OfferId, Said, Spurned, ToCrew, ToShard};

@@ -138,6 +138,15 @@ pub enum Said {
     Returned,
 }
 
+/// How a worker did not take what it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spurned {
+    /// It has handed the task back.
+    HandedBack,
+    /// It has not said in time that it has the task.
+    Unacknowledged,
+}
+
 /// What a shard tells the crew.
 #[derive(Clone, Debug)]
 pub enum ToCrew {
@@ -150,6 +159,8 @@ pub enum ToCrew {
     Wanted { agent: Arc<str>, run: RunId, tasks: u32, only: Option<Arc<str>> },
     /// The slot is used; so many tasks of its run still wait for the agent.
     Taken { offer: OfferId, tasks: u32 },
+    /// The slot's worker has not taken what it was given: a later slot is better another worker's.
+    Spurned { offer: OfferId, how: Spurned },
     /// The slot is free again. What had occupied it is over, durably.
     Returned { offer: OfferId },
     /// Which of the leases of [`ToShard::Present`] go on, with their agents. The slots of the others are free.

@@ -29,6 +29,7 @@ impl Crew {
                 self.changed.insert(agent);
             }
             ToCrew::Taken { offer, tasks } => self.taken(offer, tasks),
+            ToCrew::Spurned { offer, how } => self.spurned(offer, how),
             ToCrew::Returned { offer } => {
                 if !planted::is(Fault::ReturnedSlotLost) {
                     self.vacate(offer);
@@ -115,6 +116,9 @@ impl Crew {
         self.withdraw(&slot);
         if let Some(connection) = self.connections.get_mut(slot.connection) {
             connection.vacate(offer, slot.agent.as_deref());
+            if let Some(agent) = slot.agent.filter(|_| slot.is_taken && !slot.is_spurned) {
+                self.standings.served(&connection.worker, &agent, connection.slots());
+            }
         }
         self.refresh_readiness(slot.connection);
     }
@@ -153,7 +157,14 @@ impl Crew {
             while let Some((connection, place)) = self.next_turn(&agent) {
                 let Some(taker) = self.connections.get(connection) else { break };
                 let (worker, output_schema) = (Arc::clone(&taker.worker), taker.output_schema(&agent));
-                let slot = Slot { connection, agent: Some(Arc::clone(&agent)), place, is_taken: false };
+                let slot = Slot {
+                    connection,
+                    agent: Some(Arc::clone(&agent)),
+                    place,
+                    is_taken: false,
+                    since: self.now.mono,
+                    is_spurned: false,
+                };
                 let offer = self.slots.add(slot);
                 if let Some(taker) = self.connections.get_mut(connection)
                     && !planted::is(Fault::SlotOfferedTwice)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use capataz_store::ShardId;
 
+use crate::clock::Mono;
 use crate::queues::Place;
 use crate::{ConnectionId, OfferId};
 
@@ -17,6 +18,10 @@ pub(crate) struct Slot {
     pub(crate) place: Place,
     /// The shard has taken it; before that it is on offer.
     pub(crate) is_taken: bool,
+    /// When it was offered.
+    pub(crate) since: Mono,
+    /// The worker has not taken what it was given.
+    pub(crate) is_spurned: bool,
 }
 
 /// All slots in use. An offer's number is used once.

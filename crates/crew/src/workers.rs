@@ -13,7 +13,8 @@ use crate::crew::{CloseReason, Crew, Output, Timer};
 use crate::protocol::home;
 use crate::queues::Place;
 use crate::slots::Slot;
-use crate::{Browsers, ConnectionId, Departure, KnownAgent, Lease, OfferId, Said, ToShard};
+use crate::standing::Verdict;
+use crate::{Browsers, ConnectionId, Departure, KnownAgent, Lease, OfferId, Said, Spurned, ToShard};
 
 /// Browsers that a worker may lose while it is connected, and of which a shard that was read again is told; the loss of
 /// the others shows with their next activity.
@@ -121,6 +122,9 @@ impl Crew {
         if closed || !self.peers.values().any(|peer| peer.is_open) {
             return self.close(id, CloseReason::Restarting);
         }
+        if let Some(reason) = self.refuses(id, &hello) {
+            return self.close(id, reason);
+        }
         if let Some(before) = self.connections.of_worker(&hello.worker_id) {
             self.leave(before, Departure::Gone);
             self.close(before, CloseReason::Replaced);
@@ -175,7 +179,9 @@ impl Crew {
         let mut held = Vec::with_capacity(leases.len());
         for lease in leases {
             let place = Place { shard, run: lease.run };
-            let offer = self.slots.add(Slot { connection: id, agent: None, place, is_taken: true });
+            let since = self.now.mono;
+            let slot = Slot { connection: id, agent: None, place, is_taken: true, since, is_spurned: false };
+            let offer = self.slots.add(slot);
             connection.occupy(offer, None);
             held.push((lease, offer));
         }
@@ -241,12 +247,14 @@ impl Crew {
     pub(crate) fn look_after(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get(id) else { return };
         let silent_for = self.now.mono.since(connection.last_frame);
-        if silent_for >= self.config.silence_limit_ms() {
+        // A host is a part of the daemon: where it says nothing, the daemon has let it say nothing.
+        if silent_for >= self.config.silence_limit_ms() && !self.hosts.contains(&id) {
             self.leave(id, Departure::Silent);
             return self.close(id, CloseReason::Silent);
         }
         let in_use = connection.in_use().filter_map(|offer| self.slots.get(offer));
         let shards: BTreeSet<ShardId> = in_use.map(|slot| slot.place.shard).collect();
+        self.notice_long_work(id);
         for shard in shards {
             self.tell(shard, ToShard::Pulse { connection: id });
         }
@@ -274,13 +282,73 @@ impl Crew {
         }
     }
 
+    /// A worker that has to show that it acknowledges has shown it, where it still has a task long after it would have lost
+    /// it.
+    fn notice_long_work(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get(id) else { return };
+        if !self.standings.is_probed(&connection.worker) {
+            return;
+        }
+        // A shard looks once in an interval, and what it says needs no longer than another.
+        let acknowledged_by =
+            self.config.ack_timeout_ms.saturating_add(self.config.heartbeat_ms.saturating_mul(2));
+        let has_it = |slot: &&Slot| {
+            slot.is_taken && !slot.is_spurned && self.now.mono.since(slot.since) > acknowledged_by
+        };
+        let slots = connection.in_use().filter_map(|offer| self.slots.get(offer));
+        let agent = slots.filter(has_it).find_map(|slot| slot.agent.clone());
+        let Some(agent) = agent else { return };
+        self.standings.served(&connection.worker, &agent, connection.slots());
+        self.refresh_readiness(id);
+    }
+
+    /// A worker has not taken what it was given.
+    pub(crate) fn spurned(&mut self, offer: OfferId, how: Spurned) {
+        let Some(slot) = self.slots.get_mut(offer) else { return };
+        slot.is_spurned = true;
+        let (id, since) = (slot.connection, slot.since);
+        // The daemon's own hosts are as good as the daemon.
+        if self.hosts.contains(&id) {
+            return;
+        }
+        let Some(agent) = slot.agent.clone() else { return };
+        let Some(connection) = self.connections.get(id) else { return };
+        let worker = Arc::clone(&connection.worker);
+        match how {
+            Spurned::HandedBack => {
+                self.standings.handed_back(&worker, &agent, self.now.mono);
+            }
+            Spurned::Unacknowledged => {
+                let verdict = self.standings.unacknowledged(&worker, since, self.now.mono);
+                if verdict == Some(Verdict::SendAway) {
+                    self.send_away.insert(id);
+                }
+            }
+        }
+        self.refresh_readiness(id);
+    }
+
+    /// Sends away who has acknowledged nothing, time after time; after what was said of all that it had.
+    pub(crate) fn send_away(&mut self) {
+        while let Some(id) = self.send_away.pop_first() {
+            let Some(connection) = self.connections.get(id) else { continue };
+            let away = self.standings.away_until(&connection.worker);
+            let retry_after_ms = away.map_or(0, |until| until.since(self.now.mono));
+            self.leave(id, Departure::Gone);
+            self.close(id, CloseReason::SentAway { retry_after_ms });
+        }
+    }
+
     /// Which agents' tasks the connection can take now.
     pub(crate) fn refresh_readiness(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get(id) else { return };
-        for (agent, ready) in connection.readiness() {
+        for (agent, ready) in connection.readiness(&self.standings, self.now.mono) {
             if self.agents.set_ready(agent, id, ready) && ready {
                 self.changed.insert(Arc::clone(agent));
             }
+        }
+        if let Some(at) = self.standings.next_change(&connection.worker, self.now.mono) {
+            self.timers.insert((at, Timer::Again(id)));
         }
     }
 

@@ -105,7 +105,7 @@ impl Connect for Port {
     type Speaker = Speaker;
 
     async fn connect(&self, slots: usize) -> (mpsc::Receiver<connect_response::Frame>, Speaker) {
-        let (frames, sender) = self.0.connect(slots).await.split();
+        let (frames, sender) = self.0.connect_host(slots).await.split();
         (frames, Speaker(sender))
     }
 }

@@ -31,9 +31,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use capataz_contracts::{Violation, v1};
-use capataz_crew::{Known, KnownAgent};
-use capataz_hosts::browsers::{Browsers, BrowsersError, browser_agent};
-use capataz_hosts::commands::await_orphans;
+use capataz_crew::{Known, KnownAgent, Reserved};
+use capataz_hosts::browsers::{BROWSER_HOST, Browsers, BrowsersError, browser_agent};
+use capataz_hosts::commands::{PROCESS_HOST, await_orphans};
 use capataz_hosts::{HostNumber, HostNumberError, InvalidHost};
 use capataz_runtime::{Options, Runtime, StartError};
 use capataz_store::{Migrated, Millis, Retention, ShardId, SqliteOptions, SqliteStore, Store, StoreError};
@@ -143,7 +143,8 @@ impl Daemon {
         wait_for_orphans(shims_folder.clone()).await?;
         let options =
             Options { clock: config.clock.of_shards(), trace: config.trace.clone(), ..Options::default() };
-        let runtime = Runtime::start(vec![SHARD], Arc::clone(&store), known(&config), options).await?;
+        let runtime =
+            Runtime::start(vec![SHARD], Arc::clone(&store), known(&config, number), options).await?;
         let (mut hosts, browsers) = Hosts::start(&config, number, shims_folder, &runtime)?;
         let (stop, stopped) = watch::channel(false);
         let specs = specs::Specs::start(source, router, runtime.clone()).await;
@@ -260,7 +261,7 @@ async fn wait_for_orphans(shims: PathBuf) -> Result<(), DaemonError> {
     }
 }
 
-fn known(config: &Config) -> Known {
+fn known(config: &Config, number: HostNumber) -> Known {
     let process = config.agents.iter().map(|agent| KnownAgent {
         agent: agent.described(),
         source: v1::AgentSource::Process,
@@ -287,6 +288,17 @@ fn known(config: &Config) -> Known {
         agents: process.chain(declared).chain(templates).chain([browser]).collect(),
         commands: config.commands.iter().cloned().collect(),
         resources: config.resources.iter().cloned().collect(),
+        reserved: reserved(config, number),
+    }
+}
+
+/// What the daemon's own hosts are called, and what they serve: nobody else may say hello with it.
+fn reserved(config: &Config, number: HostNumber) -> Reserved {
+    let hosts = [PROCESS_HOST, BROWSER_HOST, specs::TEMPLATE_WORKER];
+    let own = config.agents.iter().filter(|agent| !agent.shared).map(|agent| agent.name.clone());
+    Reserved {
+        workers: hosts.map(|host| number.worker_id(host)).into(),
+        agents: own.chain([specs::TEMPLATE_AGENT.to_owned(), browser_agent().name]).collect(),
     }
 }
 

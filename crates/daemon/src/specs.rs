@@ -17,7 +17,8 @@ use tokio::task::AbortHandle;
 
 /// The agent that answers from a spec's own templates.
 pub(crate) const TEMPLATE_AGENT: &str = "template";
-const TEMPLATE_WORKER: &str = "capataz-template-host";
+/// What the ids of workers of the built-in agent begin with.
+pub(crate) const TEMPLATE_WORKER: &str = "capataz-template-host";
 /// Answers that the template agent computes at once.
 const TEMPLATE_SLOTS: u32 = 256;
 /// The time without a change after which the files are read again, because editors write in several steps.

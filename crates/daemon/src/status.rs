@@ -5,7 +5,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use capataz_contracts::validate::FRAME_MAX;
 use capataz_contracts::{Violation, v1};
+use capataz_crew::{CloseReason, REMEMBERED_AGENTS, REMEMBERED_BYTES};
 use capataz_engine::Refusal;
 use capataz_policy::codes;
 use capataz_runtime::Busy;
@@ -40,6 +42,11 @@ fn with_details(
 
 /// INVALID_ARGUMENT with every violation and its path.
 pub(crate) fn invalid(violations: &[Violation]) -> Status {
+    violated(Code::InvalidArgument, codes::VALIDATION_ERROR, violations)
+}
+
+/// A status with every violation and its path.
+fn violated(grpc: Code, reason: &str, violations: &[Violation]) -> Status {
     let mut details = ErrorDetails::new();
     for violation in violations {
         details.add_bad_request_violation(
@@ -55,7 +62,7 @@ pub(crate) fn invalid(violations: &[Violation]) -> Status {
             many.first().map(ToString::to_string).unwrap_or_default()
         ),
     };
-    with_details(Code::InvalidArgument, "VALIDATION_ERROR", message, details, HashMap::new())
+    with_details(grpc, reason, message, details, HashMap::new())
 }
 
 /// INVALID_ARGUMENT with every rule that a script breaks.
@@ -108,6 +115,65 @@ pub(crate) fn unavailable() -> Status {
         details,
         HashMap::new(),
     )
+}
+
+/// Why a worker's stream was ended.
+pub(crate) fn closed(reason: &CloseReason) -> Status {
+    match reason {
+        CloseReason::Protocol => {
+            invalid_field("hello", "once", "a worker says hello in its first frame, and only there")
+        }
+        CloseReason::Replaced => status(
+            Code::Aborted,
+            codes::WORKER_REPLACED,
+            "another connection has said hello with the same worker id",
+        ),
+        CloseReason::Silent => sent_away("silent", "nothing was heard of the worker for too long", 0),
+        CloseReason::Unread => sent_away("unread", "the worker does not read what the daemon tells it", 0),
+        CloseReason::SentAway { retry_after_ms } => sent_away(
+            "unacknowledged",
+            "the worker acknowledged nothing of what it was given, time after time",
+            *retry_after_ms,
+        ),
+        CloseReason::Restarting => unavailable(),
+        CloseReason::Reserved(violations) => {
+            violated(Code::PermissionDenied, codes::NAME_RESERVED, violations)
+        }
+        CloseReason::TooManyAgents => {
+            let mut details = ErrorDetails::new();
+            details.set_retry_info(Some(Duration::from_secs(60)));
+            let message = format!(
+                "the daemon remembers at most {REMEMBERED_AGENTS} agents and {REMEMBERED_BYTES} bytes of their \
+                 descriptions, and all of them are served, or tasks wait for them"
+            );
+            with_details(
+                Code::ResourceExhausted,
+                codes::AGENT_LIMIT_EXCEEDED,
+                message,
+                details,
+                HashMap::new(),
+            )
+        }
+    }
+}
+
+fn sent_away(reason: &str, message: &str, retry_after_ms: i64) -> Status {
+    let mut details = ErrorDetails::new();
+    if let Some(after) = u64::try_from(retry_after_ms).ok().filter(|after| *after > 0) {
+        details.set_retry_info(Some(Duration::from_millis(after)));
+    }
+    let metadata = HashMap::from([("reason".to_owned(), reason.to_owned())]);
+    with_details(Code::Unavailable, codes::WORKER_SENT_AWAY, message, details, metadata)
+}
+
+/// A worker's frame that could not be read, after which its stream cannot be read any more.
+pub(crate) fn unreadable_frame(error: &Status) -> Status {
+    if error.code() != Code::OutOfRange {
+        return invalid_field("frame", "form", format!("is not a frame: {}", error.message()));
+    }
+    let metadata = HashMap::from([("limit".to_owned(), FRAME_MAX.to_string())]);
+    let message = format!("a frame has at most {FRAME_MAX} bytes: {}", error.message());
+    with_details(Code::OutOfRange, codes::FRAME_TOO_LARGE, message, ErrorDetails::new(), metadata)
 }
 
 fn overloaded(retry_after_ms: i64) -> Status {

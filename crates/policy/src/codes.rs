@@ -187,6 +187,11 @@ codes! {
     EVIDENCE_FAILED: Critical, FINAL, BY_MESSAGE, "Check the daemon's disk; the error's details contain the action's outcome.";
 
     // The daemon's refusals of calls. A refusal belongs to no run, and nothing was stored.
+    NAME_RESERVED: High, FINAL, BY_MESSAGE, "Use other names, or share the agent with workers in capataz.toml.";
+    AGENT_LIMIT_EXCEEDED: High, FINAL, BY_MESSAGE, "Serve fewer agents, or describe them in fewer bytes.";
+    FRAME_TOO_LARGE: High, FINAL, BY_MESSAGE, "Store large payloads as blobs.";
+    WORKER_REPLACED: Medium, FINAL, BY_MESSAGE, "Give each worker an id of its own.";
+    WORKER_SENT_AWAY: High, FINAL, BY_MESSAGE, "Look at the worker: it does not do what the protocol asks of it.";
     RUN_NOT_FOUND: High, FINAL, BY_MESSAGE, "Use the id of a stored run; `capataz runs list` shows them.";
     RUN_FINISHED: Medium, FINAL, BY_MESSAGE, "Start a new run; a finished run can no longer be changed.";
     QUESTION_NOT_FOUND: High, FINAL, BY_MESSAGE, "Use the id of an open question; `capataz runs show` lists them.";

@@ -39,10 +39,11 @@ pub enum Fault {
     KeyRegisteredAfterItsRun,
     VerdictOfAnotherValue,
     AssignedWhileDraining,
+    HandedBackAtOnce,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 33] = [
+    pub const ALL: [Fault; 34] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -76,6 +77,7 @@ impl Fault {
         Fault::KeyRegisteredAfterItsRun,
         Fault::VerdictOfAnotherValue,
         Fault::AssignedWhileDraining,
+        Fault::HandedBackAtOnce,
     ];
 }
 

@@ -9,8 +9,8 @@
 
 mod clock;
 mod desk;
-mod judging;
 mod draining;
+mod judging;
 mod reads;
 mod recorder;
 mod runtime;

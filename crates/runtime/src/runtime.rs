@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use capataz_contracts::v1::{connect_request, connect_response};
-use capataz_crew::{AgentSnapshot, ConnectionId, Known, Now};
+use capataz_crew::{AgentSnapshot, CloseReason, ConnectionId, Known, Now};
 use capataz_policy::registry::Batch;
 use capataz_shard::shard::Config;
 use capataz_shard::trace::Header;
@@ -15,7 +15,7 @@ use capataz_shard::{
     TransitionReply, WaitReply,
 };
 use capataz_store::{Retention, RunId, ShardId, Store, StoreError, Swept};
-use tokio::sync::{Semaphore, broadcast, mpsc, oneshot};
+use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
 
 use crate::clock::{self, Clock, Watch};
 use crate::desk::{Desk, Frames, Inbox, Load};
@@ -23,7 +23,7 @@ use crate::judging;
 use crate::reads::Reads;
 use crate::recorder::{Recorder, Trace};
 use crate::shared::Shared;
-use crate::turning::{self, Coming, Memory, Message, Turning};
+use crate::turning::{self, Coming, Line, Memory, Message, Turning};
 use crate::writer::Writer;
 
 /// What a full inbox asks its callers to wait. Milliseconds.
@@ -117,7 +117,17 @@ impl std::fmt::Debug for Runtime {
 #[derive(Debug)]
 pub struct WorkerLink {
     pub frames: mpsc::Receiver<connect_response::Frame>,
-    sender: WorkerSender,
+    /// Why the connection was closed, from the moment at which it was.
+    pub closed: watch::Receiver<Option<CloseReason>>,
+    pub sender: WorkerSender,
+}
+
+impl WorkerLink {
+    /// Its two directions, for whoever need not know why it was closed.
+    #[must_use]
+    pub fn split(self) -> (mpsc::Receiver<connect_response::Frame>, WorkerSender) {
+        (self.frames, self.sender)
+    }
 }
 
 /// Speaks for a worker; says that it is gone when dropped.
@@ -126,13 +136,6 @@ pub struct WorkerSender {
     connection: ConnectionId,
     frames: Frames,
     desk: Arc<Desk>,
-}
-
-impl WorkerLink {
-    #[must_use]
-    pub fn split(self) -> (mpsc::Receiver<connect_response::Frame>, WorkerSender) {
-        (self.frames, self.sender)
-    }
 }
 
 impl WorkerSender {
@@ -324,13 +327,18 @@ impl Runtime {
         }
     }
 
-    /// All known agents.
+    /// Known agents, by name: at most so many of those after the name, fewer where their descriptions are large; and
+    /// whether there are more.
     ///
     /// # Errors
     /// The daemon is overloaded or stops.
-    pub async fn agents(&self) -> Result<Vec<AgentSnapshot>, Declined> {
-        match self.ask(Request::ListAgents, None).await? {
-            Answer::Agents(agents) => Ok(agents),
+    pub async fn agents(
+        &self,
+        after: Option<String>,
+        most: u32,
+    ) -> Result<(Vec<AgentSnapshot>, bool), Declined> {
+        match self.ask(Request::ListAgents { after, most }, None).await? {
+            Answer::Agents(agents, more) => Ok((agents, more)),
             other => unexpected(&other),
         }
     }
@@ -359,11 +367,22 @@ impl Runtime {
 
     /// A connection for a worker, whose first frame has to be its hello. `slots` bounds what may wait for it.
     pub async fn connect(&self, slots: usize) -> WorkerLink {
+        self.link(slots, false).await
+    }
+
+    /// The same for one of the daemon's own hosts.
+    pub async fn connect_host(&self, slots: usize) -> WorkerLink {
+        self.link(slots, true).await
+    }
+
+    async fn link(&self, slots: usize, is_host: bool) -> WorkerLink {
         let connection = ConnectionId(self.next_id());
         let (sender, frames) = mpsc::channel(self.inner.frames_per_worker + slots.saturating_mul(4));
-        let _ = self.inner.inbox.send(Message::Connect { connection, frames: sender }).await;
+        let (reason, closed) = watch::channel(None);
+        let line = Line { frames: sender, reason, is_unread: false };
+        let _ = self.inner.inbox.send(Message::Connect { connection, line, is_host }).await;
         let (said, desk) = (Frames::new(self.inner.inbox.clone()), Arc::clone(&self.inner.desk));
-        WorkerLink { frames, sender: WorkerSender { connection, frames: said, desk } }
+        WorkerLink { frames, closed, sender: WorkerSender { connection, frames: said, desk } }
     }
 
     /// Removes finished runs, keys and blobs of a shard that are over their time.

@@ -15,7 +15,7 @@ use capataz_shard::{
 };
 use capataz_store::{Retention, RunId, ShardId, Store, StoreError, Swept};
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 
 use crate::clock::{Clock, Watch};
 use crate::desk::{Desk, Load, Queued, WeakInbox};
@@ -40,7 +40,8 @@ pub(crate) enum Message {
     },
     Connect {
         connection: ConnectionId,
-        frames: mpsc::Sender<connect_response::Frame>,
+        line: Line,
+        is_host: bool,
     },
     Router(Arc<dyn Route>),
     Sweep {
@@ -54,6 +55,14 @@ pub(crate) enum Message {
         touched: Option<Touched>,
     },
     Stop,
+}
+
+/// The way to one worker.
+pub(crate) struct Line {
+    pub(crate) frames: mpsc::Sender<connect_response::Frame>,
+    pub(crate) reason: watch::Sender<Option<CloseReason>>,
+    /// It was full, so that a frame was lost.
+    pub(crate) is_unread: bool,
 }
 
 /// Messages handled before the outputs leave: enough to share a commit, few enough to answer soon.
@@ -111,7 +120,9 @@ pub(crate) struct Memory {
     /// Queries that came before there was a router, as after a start.
     unanswered: Vec<(RunId, QueryId, Query)>,
     replies: BTreeMap<ReplyId, oneshot::Sender<Answer>>,
-    connections: BTreeMap<ConnectionId, mpsc::Sender<connect_response::Frame>>,
+    connections: BTreeMap<ConnectionId, Line>,
+    /// Those of which the crew does not know yet that their frames are not read.
+    unread: Vec<ConnectionId>,
     sweeps: BTreeMap<ShardId, Sweeps>,
     /// How long each unreadable shard was left alone last.
     delays: BTreeMap<ShardId, Duration>,
@@ -305,8 +316,11 @@ impl Turning {
                 self.memory.replies.insert(reply, sender);
                 self.input(Input::Request { reply, request });
             }
-            Message::Connect { connection, frames } => {
-                self.memory.connections.insert(connection, frames);
+            Message::Connect { connection, line, is_host } => {
+                self.memory.connections.insert(connection, line);
+                if is_host {
+                    self.input(Input::Hosted { connection });
+                }
             }
             Message::Router(router) => self.routed_by(router),
             Message::Sweep { shard, retention, sweeper } => {
@@ -412,6 +426,9 @@ impl Turning {
                     work => self.writer.give(work),
                 }
             }
+            for connection in std::mem::take(&mut self.memory.unread) {
+                self.input(Input::Unread { connection });
+            }
             self.load.waiting(self.memory.replies.len());
             if self.memory.outputs.is_empty() {
                 if self.memory.draining {
@@ -465,6 +482,7 @@ impl Turning {
             | Output::PutSnapshot { .. }
             | Output::Quarantine { .. }
             | Output::PutAgents(_)
+            | Output::ForgetAgents(_)
             | Output::Restart { .. } => {}
         }
     }
@@ -550,16 +568,20 @@ impl Turning {
     }
 
     fn send_frame(&mut self, connection: ConnectionId, frame: connect_response::Frame) {
-        let Some(sender) = self.memory.connections.get(&connection) else { return };
-        // A worker that does not read what it is sent is gone for all that matters.
-        if sender.try_send(frame).is_err() {
-            self.close(connection, CloseReason::Silent);
+        let Some(line) = self.memory.connections.get_mut(&connection) else { return };
+        // A worker that does not read what it is sent is gone for all that matters. What follows a frame that is lost must
+        // not reach it either.
+        if !line.is_unread && line.frames.try_send(frame).is_err() {
+            line.is_unread = true;
+            self.memory.unread.push(connection);
         }
     }
 
     fn close(&mut self, connection: ConnectionId, reason: CloseReason) {
-        if self.memory.connections.remove(&connection).is_some() {
+        if let Some(line) = self.memory.connections.remove(&connection) {
             tracing::info!(?connection, ?reason, "a worker's connection was closed");
+            // Before the last frame, so that whoever sees the end of them sees the reason.
+            line.reason.send_replace(Some(reason));
         }
     }
 }

@@ -24,8 +24,8 @@ pub enum Request {
     AcceptTransition { session: String, request_id: String },
     /// Answered with [`Answer::Checked`].
     CheckAgents { agents: Vec<String>, commands: Vec<String>, resources: Vec<String> },
-    /// Answered with [`Answer::Agents`].
-    ListAgents,
+    /// At most so many agents after the name `after`, by name. Answered with [`Answer::Agents`].
+    ListAgents { after: Option<String>, most: u32 },
 }
 
 impl Request {
@@ -39,7 +39,8 @@ impl Request {
                 let names = agents.iter().chain(commands).chain(resources);
                 names.map(|name| size_of::<String>() + name.len()).sum()
             }
-            Self::Wait { .. } | Self::AcceptTransition { .. } | Self::ListAgents => 0,
+            Self::ListAgents { after, .. } => after.as_ref().map_or(0, String::len),
+            Self::Wait { .. } | Self::AcceptTransition { .. } => 0,
         }
     }
 }
@@ -142,7 +143,8 @@ pub enum Answer {
     Command(Result<CommandReply, Declined>),
     Transition(Result<TransitionReply, Declined>),
     Checked(Batch),
-    Agents(Vec<AgentSnapshot>),
+    /// And whether there are more.
+    Agents(Vec<AgentSnapshot>, bool),
 }
 
 impl Answer {
@@ -154,7 +156,7 @@ impl Answer {
             Self::Wait(_) => Some(Self::Wait(Err(declined))),
             Self::Command(_) => Some(Self::Command(Err(declined))),
             Self::Transition(_) => Some(Self::Transition(Err(declined))),
-            Self::Checked(_) | Self::Agents(_) => None,
+            Self::Checked(_) | Self::Agents(..) => None,
         }
     }
 }

@@ -206,6 +206,7 @@ impl Shard {
         self.timers.cancel(Timer::Run(run));
         self.timers.cancel(Timer::Children(run));
         self.queues.drop_run(run);
+        self.forget_returns(run);
         self.note_browser(run);
         let leases: Vec<(TaskRef, u64)> = slot.state.leases().map(|(task, token, _)| (task, token)).collect();
         for (task, token) in leases {
@@ -266,6 +267,7 @@ impl Shard {
         self.finds.clear();
         self.leases.clear();
         self.queues.clear();
+        self.returns.clear();
         self.browsers.clear();
         self.timers.clear();
         self.close();

@@ -24,6 +24,9 @@ use crate::shard::{self, Attached, Config, Published, Recovered, ReplyId, Shard}
 use crate::touched::Touched;
 use crate::turns::Found;
 
+/// Bytes of agents' descriptions in one answer, if these are not one agent's alone.
+pub const AGENTS_PAGE_BYTES: usize = 1024 * 1024;
+
 /// What a daemon's shards and its crew are told. A daemon gets none that cannot be written down.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub enum Input {
@@ -42,7 +45,15 @@ pub enum Input {
         #[serde(with = "crate::forms::frame")]
         frame: connect_request::Frame,
     },
+    /// The connection is one of the daemon's own hosts; told before its first frame.
+    Hosted {
+        connection: ConnectionId,
+    },
     Disconnected {
+        connection: ConnectionId,
+    },
+    /// The worker leaves too much unread of what it was sent: something of it is lost.
+    Unread {
         connection: ConnectionId,
     },
     /// The outcomes of the shard's oldest appends in flight, in their order.
@@ -159,6 +170,7 @@ pub enum Output {
         quarantine: Quarantine,
     },
     PutAgents(Vec<AgentRow>),
+    ForgetAgents(Vec<String>),
     /// Read a session and answer with [`Input::SessionLoaded`], under the same number. The answer to an older one is
     /// not believed.
     LoadSession {
@@ -374,7 +386,9 @@ impl Turn<'_> {
                 self.shard_of(run, shard::Input::Forget { reply, run });
             }
             Input::Frame { connection, frame } => self.crew(crew::Input::Frame { connection, frame }),
+            Input::Hosted { connection } => self.crew(crew::Input::Hosted { connection }),
             Input::Disconnected { connection } => self.crew(crew::Input::Disconnected { connection }),
+            Input::Unread { connection } => self.crew(crew::Input::Unread { connection }),
             Input::Committed { shard, outcomes } => self.shard(shard, shard::Input::Committed { outcomes }),
             Input::CommitFailed { shard } => self.shard(shard, shard::Input::CommitFailed),
             Input::Recovered { shard, mut recovered } => {
@@ -443,9 +457,10 @@ impl Turn<'_> {
                 let batch = self.driver.crew.check(agents, commands, resources);
                 return self.reply(reply, Answer::Checked(batch));
             }
-            Request::ListAgents => {
-                let agents = self.driver.crew.agents();
-                return self.reply(reply, Answer::Agents(agents));
+            Request::ListAgents { after, most } => {
+                let most = usize::try_from(*most).unwrap_or(usize::MAX);
+                let (agents, more) = self.driver.crew.agents(after.as_deref(), most, AGENTS_PAGE_BYTES);
+                return self.reply(reply, Answer::Agents(agents, more));
             }
         };
         self.shard_of(run, shard::Input::Request { reply, request, absent });
@@ -491,6 +506,7 @@ impl Turn<'_> {
                     self.outputs.push(Output::Close { connection, reason });
                 }
                 crew::Output::PutAgents(agents) => self.outputs.push(Output::PutAgents(agents)),
+                crew::Output::ForgetAgents(names) => self.outputs.push(Output::ForgetAgents(names)),
                 crew::Output::Packet { shard, packet } => {
                     let arrives = self.wire.carry(Carried::ToShard { shard, packet });
                     self.driver.arriving.extend(arrives);

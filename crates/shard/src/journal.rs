@@ -41,6 +41,7 @@ pub enum Work {
         quarantine: Quarantine,
     },
     Agents(Vec<AgentRow>),
+    ForgetAgents(Vec<String>),
     Sweep {
         shard: ShardId,
         retention: Box<Retention>,
@@ -91,6 +92,7 @@ impl<I: Iterator<Item = Output>> Iterator for Errands<I> {
                 Output::PutSnapshot { shard, run, snapshot } => Work::Snapshot { shard, run, snapshot },
                 Output::Quarantine { shard, run, quarantine } => Work::Quarantine { shard, run, quarantine },
                 Output::PutAgents(agents) => Work::Agents(agents),
+                Output::ForgetAgents(names) => Work::ForgetAgents(names),
                 Output::Sweep { shard, retention: Some(retention) } => Work::Sweep { shard, retention },
                 Output::Restart { shard, touched } => Work::Claim { shard, touched: Some(touched) },
                 other => return Some(Errand::Leave(other)),
@@ -113,7 +115,9 @@ impl Work {
         match self {
             Self::Append(appends) => bytes_of(appends),
             Self::Snapshot { snapshot, .. } => snapshot.state.len(),
-            Self::Quarantine { .. } | Self::Agents(_) | Self::Sweep { .. } | Self::Claim { .. } => 0,
+            Self::Agents(rows) => rows.iter().map(|row| row.name.len() + row.agent.len()).sum(),
+            Self::ForgetAgents(names) => names.iter().map(String::len).sum(),
+            Self::Quarantine { .. } | Self::Sweep { .. } | Self::Claim { .. } => 0,
         }
     }
 }
@@ -280,17 +284,9 @@ impl Scribe {
                     }
                 }
             }
-            Job::Other(Work::Agents(agents)) => {
-                // They are nobody's: whichever writer can, remembers them.
-                for writer in self.writers.values_mut() {
-                    match writer.put_agents(&agents) {
-                        Ok(()) => break,
-                        Err(error) => {
-                            let error = &error as &dyn std::error::Error;
-                            tracing::warn!(error, "agents were not remembered");
-                        }
-                    }
-                }
+            Job::Other(Work::Agents(agents)) => self.any_writer(|writer| writer.put_agents(&agents)),
+            Job::Other(Work::ForgetAgents(names)) => {
+                self.any_writer(|writer| writer.forget_agents(&names).map(|_| ()));
             }
             Job::Other(Work::Sweep { shard, retention }) => {
                 let swept = match self.writers.get_mut(&shard) {
@@ -314,6 +310,19 @@ impl Scribe {
                 self.known.extend(known.map(|known| (shard, known)));
             }
             Job::Other(Work::Append(appends)) => self.commit(appends, told),
+        }
+    }
+
+    /// Agents are nobody's: whichever writer can, remembers them.
+    fn any_writer(&mut self, mut write: impl FnMut(&mut dyn ShardWriter) -> Result<(), StoreError>) {
+        for writer in self.writers.values_mut() {
+            match write(&mut **writer) {
+                Ok(()) => break,
+                Err(error) => {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(error, "what is known of agents was not written");
+                }
+            }
         }
     }
 

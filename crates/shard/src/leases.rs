@@ -189,12 +189,17 @@ impl Leases {
         }
     }
 
-    /// The worker has spoken of the lease.
-    pub(crate) fn heard(&mut self, connection: ConnectionId, lease: (RunId, TaskRef, u64), now: Mono) {
-        if let Some(held) = self.at(connection, lease) {
-            held.ack_by = None;
-            held.last_frame = Some(now);
-        }
+    /// The worker has spoken of the lease. Whether it has it.
+    pub(crate) fn heard(
+        &mut self,
+        connection: ConnectionId,
+        lease: (RunId, TaskRef, u64),
+        now: Mono,
+    ) -> bool {
+        let Some(held) = self.at(connection, lease) else { return false };
+        held.ack_by = None;
+        held.last_frame = Some(now);
+        true
     }
 
     /// A heartbeat interval has passed for the lease. Whether its worker owes it an acknowledgement for too long.

@@ -41,6 +41,7 @@ pub mod rebuild;
 mod recovery;
 mod requests;
 mod resting;
+mod returns;
 mod runs;
 mod sessions;
 pub mod shard;

@@ -122,7 +122,8 @@ impl Shard {
     /// Why a run need not be in memory, and until when; `None` where something of it is in work.
     pub(crate) fn rest_of(&self, run: RunId) -> Option<Rest> {
         let slot = self.runs.get(run)?;
-        if self.leases.has(run) || self.queues.has(run) || !may_rest(&slot.state) {
+        let waits = self.queues.has(run) || self.returns.has(run);
+        if self.leases.has(run) || waits || !may_rest(&slot.state) {
             return None;
         }
         let now = slot.clock(self.now.mono);
@@ -145,6 +146,7 @@ impl Shard {
     fn rest(&mut self, run: RunId) {
         let Some(slot) = self.runs.remove(run) else { return };
         self.queues.drop_run(run);
+        self.forget_returns(run);
         self.note_browser(run);
         self.resting.insert(run, RunClock::Ahead(slot.ahead), slot.waiters);
     }

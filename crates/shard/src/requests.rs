@@ -75,7 +75,7 @@ impl Shard {
                 self.accept_transition(reply, &session, request_id);
             }
             // The crew's; the driver asks it.
-            Request::CheckAgents { .. } | Request::ListAgents => {}
+            Request::CheckAgents { .. } | Request::ListAgents { .. } => {}
         }
     }
 
@@ -342,13 +342,20 @@ impl Shard {
     }
 
     /// The task waits for a slot of its agent. What a held run queues, it queues again when it is released.
-    fn enqueue(&mut self, run: RunId, task: TaskRef) {
+    pub(crate) fn enqueue(&mut self, run: RunId, task: TaskRef) {
+        // It was handed back, and waits by itself.
+        if self.returns.is_paused(run, task) {
+            return;
+        }
         let Some(slot) = self.runs.get(run).filter(|slot| slot.state.may_lease()) else { return };
         let Some(declared) = slot.state.plan().task(task) else { return };
         self.queues.add(run, &declared.agent, task);
     }
 
     fn dequeue(&mut self, run: RunId, task: TaskRef) {
+        if self.returns.resume(run, task) {
+            self.timers.cancel(Timer::HandedBack(run, task));
+        }
         let declared = self.runs.get(run).and_then(|slot| slot.state.plan().task(task));
         if let Some(declared) = declared {
             self.queues.remove(run, &declared.agent, task);

@@ -24,6 +24,7 @@ use crate::load::Damage;
 use crate::outbox::{AppendId, Outbox};
 use crate::queues::Queues;
 use crate::resting::Resting;
+use crate::returns::Returns;
 use crate::runs::Runs;
 use crate::sessions::{Load, Sessions};
 use crate::timers::{Timer, Timers};
@@ -276,6 +277,7 @@ pub struct Shard {
     pub(crate) woken: BTreeSet<RunId>,
     pub(crate) leases: Leases,
     pub(crate) queues: Queues,
+    pub(crate) returns: Returns,
     pub(crate) browsers: Browsers,
     pub(crate) sessions: Sessions,
     pub(crate) finds: Finds,
@@ -328,6 +330,7 @@ impl Shard {
             woken: BTreeSet::new(),
             leases: Leases::default(),
             queues: Queues::default(),
+            returns: Returns::default(),
             browsers: Browsers::default(),
             sessions: Sessions::default(),
             finds: Finds::default(),
@@ -452,6 +455,7 @@ impl Shard {
                 Timer::Reattach(run, task, token) => self.reattach_expired(run, task, token),
                 Timer::Browser(run) => self.browser_missed(run),
                 Timer::Key(ask) => self.key_is_missing(ask),
+                Timer::HandedBack(run, task) => self.offer_again(run, task),
                 Timer::Beat => self.beat(),
             }
         }

@@ -15,6 +15,8 @@ pub(crate) enum Timer {
     Browser(RunId),
     /// The run's next deadline.
     Run(RunId),
+    /// A task that was handed back is offered again.
+    HandedBack(RunId, TaskRef),
     /// The run's children are asked for again.
     Children(RunId),
     /// A key's shard is asked again.

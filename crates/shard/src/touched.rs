@@ -130,6 +130,7 @@ impl Shard {
         self.timers.cancel(Timer::Run(run));
         self.timers.cancel(Timer::Children(run));
         self.queues.drop_run(run);
+        self.forget_returns(run);
         let waiters = self.runs.throw(run);
         self.note_browser(run);
         self.turn_away(waiters);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use capataz_contracts::v1::{self, connect_response::Frame};
 use capataz_crew::link::{Arrival, Packet};
-use capataz_crew::{ConnectionId, Departure, Lease, OfferId, Said, ToCrew, ToShard};
+use capataz_crew::{ConnectionId, Departure, Lease, OfferId, Said, Spurned, ToCrew, ToShard};
 use capataz_engine::planted::{self, Fault};
 use capataz_engine::{self as engine, Effect, Moment, Report, TaskRef};
 use capataz_store::RunId;
@@ -177,11 +177,15 @@ impl Shard {
         let task = task_of(&lease);
         match said {
             Said::Acknowledged => {
-                self.leases.heard(connection, (lease.run, task, lease.token), self.now.mono)
+                if self.leases.heard(connection, (lease.run, task, lease.token), self.now.mono) {
+                    self.returns.taken(lease.run, task);
+                }
             }
             Said::Progress(progress) => {
                 let key = (lease.run, task, lease.token);
-                self.leases.heard(connection, key, self.now.mono);
+                if self.leases.heard(connection, key, self.now.mono) {
+                    self.returns.taken(lease.run, task);
+                }
                 if let Some(held) = self.leases.at(connection, key) {
                     held.progress = Some(progress);
                     self.show_progress(lease.run, task);
@@ -202,7 +206,7 @@ impl Shard {
             Said::Returned => {
                 if self.leases.connection_of(lease.run, task, lease.token) == Some(connection) {
                     self.hear(connection, worker, lease, What::Returned);
-                    self.lose(lease.run, task, lease.token, v1::LeaseLossReason::Returned);
+                    self.handed_back(lease.run, task, lease.token);
                 }
             }
         }
@@ -218,6 +222,10 @@ impl Shard {
         usage: Option<v1::Usage>,
     ) {
         let task = task_of(&lease);
+        // A result at once needs no acknowledgement before it.
+        if self.leases.connection_of(lease.run, task, lease.token) == Some(connection) {
+            self.returns.taken(lease.run, task);
+        }
         let refused = |reason: v1::RefusalReason| refusal(connection, &lease, reason);
         if !self.is_ours(lease.token) {
             return self.tell(refused(v1::RefusalReason::OtherHistory));
@@ -254,6 +262,7 @@ impl Shard {
     fn pulse(&mut self, connection: ConnectionId) {
         for (run, task, lease) in self.leases.seated_at(connection) {
             if self.leases.check(run, task, self.now.mono) {
+                self.tell_spurned(run, task, lease, Spurned::Unacknowledged);
                 self.lose(run, task, lease, v1::LeaseLossReason::NotAcknowledged);
             } else {
                 self.show_progress(run, task);

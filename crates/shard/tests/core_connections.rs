@@ -83,7 +83,7 @@ impl Bench {
     /// When and why the worker's connection was closed.
     fn closed(&self) -> Option<(i64, CloseReason)> {
         self.outputs.iter().find_map(|(at, output)| match output {
-            Output::Close { reason, .. } => Some((*at, *reason)),
+            Output::Close { reason, .. } => Some((*at, reason.clone())),
             _ => None,
         })
     }

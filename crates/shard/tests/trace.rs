@@ -101,6 +101,10 @@ fn known() -> Input {
         agents: vec![KnownAgent { agent, source: v1::AgentSource::Declared, last_seen: Some(Millis(5)) }],
         commands: BTreeSet::from(["commit".to_owned()]),
         resources: BTreeSet::from(["skill".to_owned()]),
+        reserved: capataz_crew::Reserved {
+            workers: BTreeSet::from(["host".to_owned()]),
+            agents: BTreeSet::from(["own".to_owned()]),
+        },
     })
 }
 
@@ -220,7 +224,9 @@ fn every_input() -> Vec<Input> {
             commands: Vec::new(),
             resources: Vec::new(),
         }),
-        asks(Request::ListAgents),
+        asks(Request::ListAgents { after: None, most: 500 }),
+        Input::Hosted { connection: ConnectionId(1) },
+        Input::Unread { connection: ConnectionId(1) },
         commands(engine::Input::Cancel {
             reason: "enough".to_owned(),
             force: true,
@@ -271,7 +277,7 @@ fn every_input() -> Vec<Input> {
 }
 
 /// The names of all inputs that can be written down.
-const NAMES: [&str; 33] = [
+const NAMES: [&str; 35] = [
     "accept transition",
     "answered",
     "ask",
@@ -287,6 +293,7 @@ const NAMES: [&str; 33] = [
     "forget",
     "found damaged",
     "frame",
+    "hosted",
     "judged",
     "keys found",
     "learn",
@@ -303,6 +310,7 @@ const NAMES: [&str; 33] = [
     "session loaded",
     "sweep",
     "swept",
+    "unread",
     "wait",
     "wake",
 ];
@@ -341,10 +349,12 @@ fn name(input: &Input) -> Option<&'static str> {
             },
             Request::AcceptTransition { .. } => "accept transition",
             Request::CheckAgents { .. } => "check agents",
-            Request::ListAgents => "list agents",
+            Request::ListAgents { .. } => "list agents",
         },
         Input::Forget { .. } => "forget",
         Input::Frame { .. } => "frame",
+        Input::Hosted { .. } => "hosted",
+        Input::Unread { .. } => "unread",
         Input::Disconnected { .. } => "disconnected",
         Input::Committed { .. } => "committed",
         Input::CommitFailed { .. } => "commit failed",

@@ -133,7 +133,7 @@ impl World {
             Wish::Wait { run } => Request::Wait { run },
             Wish::Command { run, if_seq, input } => Request::Command { run, if_seq, input },
             Wish::Accept { session, request_id } => Request::AcceptTransition { session, request_id },
-            Wish::List => Request::ListAgents,
+            Wish::List => Request::ListAgents { after: None, most: 500 },
             Wish::Check { agents } => {
                 Request::CheckAgents { agents, commands: Vec::new(), resources: Vec::new() }
             }
@@ -167,7 +167,7 @@ impl World {
             Answer::Wait(reply) => reply.as_ref().err(),
             Answer::Command(reply) => reply.as_ref().err(),
             Answer::Transition(reply) => reply.as_ref().err(),
-            Answer::Checked(_) | Answer::Agents(_) => None,
+            Answer::Checked(_) | Answer::Agents(..) => None,
         };
         let mut verdict = match declined {
             Some(Declined::Unavailable) => Verdict::Unknown,

@@ -403,6 +403,7 @@ impl World {
                 self.check_quarantine(*run)?;
             }
             Work::Agents(agents) => self.trace.fact(Fact::Agents, agents.len() as u64, 0),
+            Work::ForgetAgents(names) => self.trace.fact(Fact::Agents, names.len() as u64, 1),
             Work::Sweep { retention, .. } => {
                 self.trace.fact(Fact::Sweep, retention.keep.len() as u64, 0);
             }
@@ -432,7 +433,7 @@ impl World {
         match output {
             Output::Frame { connection, frame } => self.send_down(connection, frame),
             Output::Close { connection, reason } => {
-                self.trace.fact(Fact::Close, connection.0, reason as u64);
+                self.trace.fact(Fact::Close, connection.0, reason_number(&reason));
                 self.close_link(connection);
                 Ok(())
             }
@@ -490,6 +491,7 @@ impl World {
             | Output::PutSnapshot { .. }
             | Output::Quarantine { .. }
             | Output::PutAgents(_)
+            | Output::ForgetAgents(_)
             | Output::Restart { .. } => Invariant::NoEffectBeforeCommit.broken("what is written leaves"),
             Output::Fenced { .. } => Invariant::RestartHasCause.broken("the core believes to be fenced"),
         }
@@ -593,7 +595,9 @@ fn fact_of(input: &Input) -> (Fact, u64) {
         Input::Request { reply, .. } => (Fact::Request, reply.0),
         Input::Forget { reply, .. } => (Fact::Forget, reply.0),
         Input::Frame { connection, .. } => (Fact::Frame, connection.0),
+        Input::Hosted { connection } => (Fact::Hosted, connection.0),
         Input::Disconnected { connection } => (Fact::Disconnected, connection.0),
+        Input::Unread { connection } => (Fact::Unread, connection.0),
         Input::Committed { outcomes, .. } => (Fact::Committed, outcomes.len() as u64),
         Input::CommitFailed { shard } => (Fact::CommitFailed, u64::from(shard.0)),
         Input::Recovered { recovered: Recovered { epoch, .. }, .. } => (Fact::Recovered, epoch.0),
@@ -615,6 +619,20 @@ fn fact_of(input: &Input) -> (Fact, u64) {
         Input::Learn(_) => (Fact::Learn, 0),
         Input::Wake => (Fact::Wake, 0),
         Input::Drain => (Fact::Drain, 0),
+    }
+}
+
+/// The number of a reason in the trace.
+fn reason_number(reason: &CloseReason) -> u64 {
+    match reason {
+        CloseReason::Protocol => 0,
+        CloseReason::Replaced => 1,
+        CloseReason::Silent => 2,
+        CloseReason::Restarting => 3,
+        CloseReason::Unread => 4,
+        CloseReason::Reserved(_) => 5,
+        CloseReason::TooManyAgents => 6,
+        CloseReason::SentAway { .. } => 7,
     }
 }
 
@@ -648,7 +666,7 @@ pub(crate) fn answer_number(answer: &Answer) -> u64 {
             TransitionReply::SessionNotFound => 15,
             TransitionReply::TransitionNotFound => 16,
         },
-        Answer::Agents(_) => 9,
+        Answer::Agents(..) => 9,
         Answer::Checked(_) => 10,
         Answer::Start(Err(why))
         | Answer::Wait(Err(why))

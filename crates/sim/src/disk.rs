@@ -370,6 +370,7 @@ impl World {
                 Output::Close { .. } | Output::Fenced { .. } => true,
                 Output::Progress(_)
                 | Output::PutAgents(_)
+                | Output::ForgetAgents(_)
                 | Output::LoadSession { .. }
                 | Output::LoadRun { .. }
                 | Output::FindChild { .. }

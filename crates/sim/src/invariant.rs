@@ -61,6 +61,7 @@ invariants! {
     PolicyOutcome: "Evaluations and outcomes equal a direct evaluation of the policy over the settled results.";
     AttemptsCounted: "Attempts are numbered without gaps and never exceed the retry policy.";
     ClockKeepsTime: "A run's own clock goes as fast as time while a process has the run, and while none has, no further than the clock on the wall.";
+    HandedBackWaits: "A task that workers hand back again and again is offered again only after a pause, longer each time.";
     NoEarlyTimeout: "A task times out at its deadline or later.";
     SnapshotFaithful: "A snapshot with the events after it equals the fold of the whole log.";
     StateMatchesLog: "With nothing in flight, a shard's state equals the fold of the log.";

@@ -159,6 +159,10 @@ impl World {
         if link.generation != generation || !link.up.arrives(index) {
             return Ok(());
         }
+        let worker = link.worker;
+        if index == 0 && self.is_host(worker) {
+            self.deliver(Input::Hosted { connection: id })?;
+        }
         self.deliver(Input::Frame { connection: id, frame })
     }
 

@@ -47,6 +47,8 @@ pub enum Fact {
     Key,
     FindKeys,
     KeysFound,
+    Hosted,
+    Unread,
 }
 
 /// The trace of one run of a world.

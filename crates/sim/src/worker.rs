@@ -383,6 +383,10 @@ impl World {
         }
     }
 
+    pub(crate) fn is_host(&self, index: usize) -> bool {
+        self.workers.get(index).is_some_and(|worker| worker.shape.is_host)
+    }
+
     pub(crate) fn link_of(&self, index: usize) -> Option<ConnectionId> {
         self.workers.get(index)?.link
     }

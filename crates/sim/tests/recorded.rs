@@ -30,7 +30,10 @@ fn trace(name: &str, outputs: impl Fn(usize) -> bool) -> PathBuf {
     };
     let inputs = [
         Input::Recovered { shard: SHARD, recovered },
-        Input::Request { reply: capataz_shard::ReplyId(7), request: Request::ListAgents },
+        Input::Request {
+            reply: capataz_shard::ReplyId(7),
+            request: Request::ListAgents { after: None, most: 500 },
+        },
         Input::Wake,
     ];
     for (number, input) in inputs.into_iter().enumerate() {

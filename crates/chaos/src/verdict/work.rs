@@ -91,7 +91,11 @@ pub(super) fn loss(log: &Log, task: &str, lease: u64) -> Option<String> {
         match &event.body {
             // Given back before it was begun: the one loss after which such a task goes on by itself.
             Some(Body::TaskLeaseLost(body)) if body.lease == lease => {
-                let unbegun = [v1::LeaseLossReason::Returned, v1::LeaseLossReason::NotAcknowledged];
+                let unbegun = [
+                    v1::LeaseLossReason::Returned,
+                    v1::LeaseLossReason::ReturnedTooOften,
+                    v1::LeaseLossReason::NotAcknowledged,
+                ];
                 return unbegun.contains(&body.reason()).then(|| reason(body.reason()));
             }
             Some(Body::QuestionAsked(body)) => {

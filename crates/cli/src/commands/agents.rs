@@ -28,7 +28,8 @@ pub async fn agents(command: AgentsCommand, global: &Global, out: &mut Output) -
 async fn list(daemon: &Daemon, out: &mut Output) -> Outcome {
     let agents = daemon.client.list_agents().await.map_err(|error| daemon.failure(error))?;
     if out.json {
-        let mut document = json::print("capataz.v1.ListAgentsResponse", &v1::ListAgentsResponse { agents });
+        let listed = v1::ListAgentsResponse { agents, ..v1::ListAgentsResponse::default() };
+        let mut document = json::print("capataz.v1.ListAgentsResponse", &listed);
         if let Some(object) = document.as_object_mut() {
             object.entry("agents").or_insert_with(|| serde_json::Value::Array(Vec::new()));
         }

@@ -293,6 +293,7 @@ fn loss(reason: v1::LeaseLossReason) -> &'static str {
         v1::LeaseLossReason::Disconnected => "disconnected",
         v1::LeaseLossReason::Restarted => "restarted",
         v1::LeaseLossReason::Returned => "returned",
+        v1::LeaseLossReason::ReturnedTooOften => "returned_too_often",
     }
 }
 

@@ -375,10 +375,15 @@ impl WorkerService for Fake {
 impl AgentService for Fake {
     async fn list_agents(
         &self,
-        _: Request<v1::ListAgentsRequest>,
+        request: Request<v1::ListAgentsRequest>,
     ) -> Result<Response<v1::ListAgentsResponse>, Status> {
+        // Two pages, the second of which has nothing.
+        let is_first = request.into_inner().page_token.is_empty();
         let agents = vec![v1::AgentStatus { workers: 3, ..v1::AgentStatus::default() }];
-        Ok(Response::new(v1::ListAgentsResponse { agents }))
+        Ok(Response::new(match is_first {
+            true => v1::ListAgentsResponse { agents, next_page_token: "more".to_owned() },
+            false => v1::ListAgentsResponse::default(),
+        }))
     }
 
     async fn check_agents(

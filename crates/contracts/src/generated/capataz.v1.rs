@@ -1045,15 +1045,26 @@ pub struct AgentStatus {
     #[prost(int64, optional, tag = "6")]
     pub last_seen_ms: ::core::option::Option<i64>,
 }
-/// Has no parameters.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ListAgentsRequest {}
-/// The agents that the daemon knows.
+/// Which page of the agents is wanted.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListAgentsRequest {
+    /// Agents in a page; default 500, which is the most. A page has fewer where the descriptions of its agents have more than
+    /// 1 MiB.
+    #[prost(uint32, tag = "1")]
+    pub page_size: u32,
+    /// `next_page_token` of the page before; empty for the first page.
+    #[prost(string, tag = "2")]
+    pub page_token: ::prost::alloc::string::String,
+}
+/// A page of the agents that the daemon knows.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListAgentsResponse {
     /// By name.
     #[prost(message, repeated, tag = "1")]
     pub agents: ::prost::alloc::vec::Vec<AgentStatus>,
+    /// Names the next page; empty after the last one.
+    #[prost(string, tag = "2")]
+    pub next_page_token: ::prost::alloc::string::String,
 }
 /// Names to be checked: at most 10,000 in all.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1269,7 +1280,7 @@ pub mod agent_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// Every agent that the daemon knows, served or not.
+        /// The agents that the daemon knows, served or not, by pages.
         pub async fn list_agents(
             &mut self,
             request: impl tonic::IntoRequest<super::ListAgentsRequest>,
@@ -1335,7 +1346,7 @@ pub mod agent_service_server {
     /// Generated trait containing gRPC methods that should be implemented for use with AgentServiceServer.
     #[async_trait]
     pub trait AgentService: std::marker::Send + std::marker::Sync + 'static {
-        /// Every agent that the daemon knows, served or not.
+        /// The agents that the daemon knows, served or not, by pages.
         async fn list_agents(
             &self,
             request: tonic::Request<super::ListAgentsRequest>,
@@ -5055,6 +5066,9 @@ pub enum LeaseLossReason {
     Restarted = 4,
     /// The worker gave the task back unbegun.
     Returned = 5,
+    /// The worker gave the task back unbegun, as workers did 16 times before. From then on it counts as a lost lease, so that
+    /// a task that no worker takes fails with WORKER_LOST.
+    ReturnedTooOften = 6,
 }
 impl LeaseLossReason {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -5069,6 +5083,7 @@ impl LeaseLossReason {
             Self::Disconnected => "LEASE_LOSS_REASON_DISCONNECTED",
             Self::Restarted => "LEASE_LOSS_REASON_RESTARTED",
             Self::Returned => "LEASE_LOSS_REASON_RETURNED",
+            Self::ReturnedTooOften => "LEASE_LOSS_REASON_RETURNED_TOO_OFTEN",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -5080,6 +5095,7 @@ impl LeaseLossReason {
             "LEASE_LOSS_REASON_DISCONNECTED" => Some(Self::Disconnected),
             "LEASE_LOSS_REASON_RESTARTED" => Some(Self::Restarted),
             "LEASE_LOSS_REASON_RETURNED" => Some(Self::Returned),
+            "LEASE_LOSS_REASON_RETURNED_TOO_OFTEN" => Some(Self::ReturnedTooOften),
             _ => None,
         }
     }
@@ -10239,7 +10255,8 @@ pub struct Hello {
     /// one process, and another process has another name. A second connection with the same name replaces the first one.
     #[prost(string, tag = "1")]
     pub worker_id: ::prost::alloc::string::String,
-    /// What the worker serves: 1 to 1,000 agents with different names.
+    /// What the worker serves: 1 to 1,000 agents with different names; with their descriptions at most 1 MiB. Agents that the
+    /// daemon serves itself are refused with NAME_RESERVED, unless its configuration shares them.
     #[prost(message, repeated, tag = "2")]
     pub agents: ::prost::alloc::vec::Vec<Agent>,
     /// Assignments at once over all agents, 1 to 10,000.
@@ -10337,7 +10354,9 @@ pub struct Cancelled {
     #[prost(string, tag = "3")]
     pub log: ::prost::alloc::string::String,
 }
-/// The worker does not take the assignment, and another worker gets it. A return is neither an attempt nor a lost lease.
+/// The worker does not take the assignment, and another worker gets it. A return is neither an attempt nor a lost lease. The
+/// worker gets nothing of that agent for 100 ms, and for longer each time that nothing goes well between. A task that is
+/// returned more than 16 times in a row counts as lost each time.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Returned {
     /// The assignment that was given back.
@@ -10591,7 +10610,9 @@ pub mod worker_service_client {
         }
         /// Connects a worker for as long as the stream lasts. The first frame of the worker is a `Hello`, due within 10 s; the
         /// first frame of the daemon is a `Welcome`. A hello that breaks a rule ends the stream with VALIDATION_ERROR and
-        /// every violation.
+        /// every violation, one with names that belong to the daemon itself with NAME_RESERVED. A stream that the daemon ends
+        /// ends with a status: FRAME_TOO_LARGE for a frame of more than 4 MiB, WORKER_REPLACED, WORKER_SENT_AWAY,
+        /// AGENT_LIMIT_EXCEEDED or UNAVAILABLE. The leases of the worker wait for it to come back.
         pub async fn connect(
             &mut self,
             request: impl tonic::IntoStreamingRequest<Message = super::ConnectRequest>,
@@ -10640,7 +10661,9 @@ pub mod worker_service_server {
             + 'static;
         /// Connects a worker for as long as the stream lasts. The first frame of the worker is a `Hello`, due within 10 s; the
         /// first frame of the daemon is a `Welcome`. A hello that breaks a rule ends the stream with VALIDATION_ERROR and
-        /// every violation.
+        /// every violation, one with names that belong to the daemon itself with NAME_RESERVED. A stream that the daemon ends
+        /// ends with a status: FRAME_TOO_LARGE for a frame of more than 4 MiB, WORKER_REPLACED, WORKER_SENT_AWAY,
+        /// AGENT_LIMIT_EXCEEDED or UNAVAILABLE. The leases of the worker wait for it to come back.
         async fn connect(
             &self,
             request: tonic::Request<tonic::Streaming<super::ConnectRequest>>,

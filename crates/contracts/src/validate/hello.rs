@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use prost::Message as _;
+
 use super::{NAME_MAX, defaulted_enum, name};
 use crate::path::{Path, shown};
 use crate::violation::{Violation, Violations};
@@ -11,6 +13,8 @@ use crate::{v1, version};
 pub const PROTOCOL: u32 = 1;
 
 const AGENTS_MAX: usize = 1_000;
+/// Bytes of all agents of a worker, encoded, with their descriptions.
+pub const AGENTS_BYTES_MAX: usize = 1024 * 1024;
 const BROWSERS_MAX: usize = 10_000;
 /// The most assignments that a worker may have at once.
 pub const SLOTS_MAX: u32 = 10_000;
@@ -62,6 +66,12 @@ fn agents(agents: &[v1::Agent], path: &Path<'_>, violations: &mut Violations) {
     }
     if agents.len() > AGENTS_MAX {
         violations.push(path, "limit", format!("{} agents; at most {AGENTS_MAX} are allowed", agents.len()));
+        return;
+    }
+    let bytes = agents.iter().fold(0_usize, |sum, agent| sum.saturating_add(agent.encoded_len()));
+    if bytes > AGENTS_BYTES_MAX {
+        let message = format!("agents of {bytes} bytes with their descriptions, at most {AGENTS_BYTES_MAX}");
+        violations.push(path, "size", message);
         return;
     }
     let mut names = BTreeSet::new();

@@ -19,20 +19,20 @@ mod worker_frame;
 pub use ask::TEXT_MAX;
 pub use browser::{open_browser, propose, storage_state};
 pub use executor_error::executor_error;
-pub use hello::{PROTOCOL, SLOTS_MAX, hello};
+pub use hello::{AGENTS_BYTES_MAX, PROTOCOL, SLOTS_MAX, hello};
 pub use payload::{INLINE_MAX, payload};
 pub use plan::{PlanLimits, plan};
 pub use request::{ask, labels, session, start_run};
 pub use script::{
     ACTION_BYTES_MAX, ACTIONS_MAX, CONDITION_DEPTH_MAX, FRAMES_MAX, SCRIPT_BYTES_MAX, action, script,
 };
-pub use worker_frame::{LOG_MAX, worker_frame};
+pub use worker_frame::{FRAME_MAX, LOG_MAX, worker_frame};
 
 use crate::path::Path;
 use crate::violation::Violations;
 
-/// The longest name of anything.
-const NAME_MAX: usize = 128;
+/// The longest name of anything, in characters.
+pub const NAME_MAX: usize = 128;
 
 /// 1 to 128 characters, none of them a control character.
 fn name(name: &str, what: &str, path: &Path<'_>, violations: &mut Violations) {

@@ -5,6 +5,9 @@ use crate::path::Path;
 use crate::v1::{self, connect_request::Frame};
 use crate::violation::Violations;
 
+/// Bytes of one frame of a worker, encoded. A larger one ends its stream.
+pub const FRAME_MAX: usize = 4 * 1024 * 1024;
+
 /// Bytes of a log that are kept with its task: its end.
 pub const LOG_MAX: usize = 16 * 1024;
 

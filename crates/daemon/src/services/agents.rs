@@ -2,6 +2,7 @@
 
 use capataz_contracts::v1;
 use capataz_contracts::v1::agent_service_server::AgentService;
+use capataz_contracts::validate::NAME_MAX;
 use capataz_runtime::Runtime;
 use tonic::{Request, Response, Status};
 
@@ -9,6 +10,8 @@ use crate::status;
 
 /// Names in one check.
 const MAX_NAMES: usize = 10_000;
+/// Agents in one page.
+const MAX_PAGE: u32 = 500;
 
 pub(super) struct Agents {
     runtime: Runtime,
@@ -24,10 +27,18 @@ impl Agents {
 impl AgentService for Agents {
     async fn list_agents(
         &self,
-        _: Request<v1::ListAgentsRequest>,
+        request: Request<v1::ListAgentsRequest>,
     ) -> Result<Response<v1::ListAgentsResponse>, Status> {
-        match self.runtime.agents().await {
-            Ok(agents) => {
+        let v1::ListAgentsRequest { page_size, page_token } = request.into_inner();
+        if page_token.chars().nth(NAME_MAX).is_some() {
+            return Err(status::invalid_field("page_token", "token", "is not a page token"));
+        }
+        // A page ends with the name that the next one begins after.
+        let after = Some(page_token).filter(|token| !token.is_empty());
+        let size = if page_size == 0 { MAX_PAGE } else { page_size.min(MAX_PAGE) };
+        match self.runtime.agents(after, size).await {
+            Ok((agents, more)) => {
+                let last = agents.last().map(|agent| agent.known.agent.name.clone());
                 let agents = agents.into_iter().map(|agent| v1::AgentStatus {
                     agent: Some(agent.known.agent),
                     source: agent.known.source as i32,
@@ -36,7 +47,8 @@ impl AgentService for Agents {
                     queued: agent.queued,
                     last_seen_ms: agent.known.last_seen.map(|at| at.0),
                 });
-                Ok(Response::new(v1::ListAgentsResponse { agents: agents.collect() }))
+                let next_page_token = last.filter(|_| more).unwrap_or_default();
+                Ok(Response::new(v1::ListAgentsResponse { agents: agents.collect(), next_page_token }))
             }
             Err(declined) => Err(status::declined(&declined)),
         }

@@ -27,6 +27,7 @@ use capataz_contracts::v1::router_service_server::RouterServiceServer;
 use capataz_contracts::v1::run_service_server::RunServiceServer;
 use capataz_contracts::v1::session_service_server::SessionServiceServer;
 use capataz_contracts::v1::worker_service_server::WorkerServiceServer;
+use capataz_contracts::validate::FRAME_MAX;
 use capataz_hosts::browsers::Browsers;
 use capataz_runtime::Runtime;
 use tokio::net::TcpListener;
@@ -116,7 +117,10 @@ pub(crate) async fn serve(
         .add_service(RouterServiceServer::new(router::Routing::new(runtime.clone(), specs)))
         .add_service(SessionServiceServer::new(sessions::Sessions::new(runtime.clone())))
         .add_service(EventServiceServer::new(events::Events::new(runtime.clone())))
-        .add_service(WorkerServiceServer::new(workers::Workers::new(runtime.clone())))
+        .add_service(
+            WorkerServiceServer::new(workers::Workers::new(runtime.clone()))
+                .max_decoding_message_size(FRAME_MAX),
+        )
         .add_service(AgentServiceServer::new(agents::Agents::new(runtime.clone())))
         .add_service(BlobServiceServer::new(blobs::Blobs::new(runtime)))
         .add_service(health_service)

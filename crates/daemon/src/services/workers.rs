@@ -1,14 +1,16 @@
 //! WorkerService: checks every frame of a worker and hands it to the shard.
 
 use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use capataz_contracts::v1::worker_service_server::WorkerService;
 use capataz_contracts::v1::{self, connect_request::Frame as Said, connect_response};
 use capataz_contracts::validate::{self, INLINE_MAX};
-use capataz_runtime::{Runtime, WorkerSender};
-use tokio::sync::{mpsc, oneshot};
+use capataz_crew::CloseReason;
+use capataz_runtime::{Runtime, WorkerLink, WorkerSender};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -39,7 +41,8 @@ impl WorkerService for Workers {
         let mut said = request.into_inner();
         let first = tokio::time::timeout(HELLO, said.message()).await;
         let first = first
-            .map_err(|_| status::status(tonic::Code::DeadlineExceeded, "HELLO_MISSING", "no hello came"))??;
+            .map_err(|_| status::status(tonic::Code::DeadlineExceeded, "HELLO_MISSING", "no hello came"))?
+            .map_err(|error| status::unreadable_frame(&error))?;
         let Some(Said::Hello(hello)) = first.and_then(|request| request.frame) else {
             return Err(status::invalid_field("hello", "required", "the first frame has to be a hello"));
         };
@@ -53,37 +56,47 @@ impl WorkerService for Workers {
             return Err(status::invalid(&violations));
         }
         let slots = hello.slots as usize;
-        let (frames, sender) = self.runtime.connect(slots).await.split();
-        let (open, closed) = oneshot::channel();
+        let WorkerLink { frames, closed, sender } = self.runtime.connect(slots).await;
+        let (open, hung_up) = oneshot::channel();
+        let unreadable = Arc::new(OnceLock::new());
+        let mut ended = closed.clone();
+        let noticed = Arc::clone(&unreadable);
         tokio::spawn(async move {
             if sender.send(Said::Hello(hello)).await {
                 tokio::select! {
-                    () = listen(&mut said, &sender) => {}
-                    // What a worker says on a connection that the shard has closed counts for nothing. One that is
-                    // dead at the other end would be waited for as long as something between keeps it open.
-                    _ = closed => {}
+                    heard = listen(&mut said, &sender) => if let Err(error) = heard {
+                        let _ = noticed.set(error);
+                    },
+                    // What a worker says on a connection that was closed counts for nothing. One that is dead at the
+                    // other end would be waited for as long as something between keeps it open.
+                    _ = ended.wait_for(Option::is_some) => {}
+                    _ = hung_up => {}
                 }
             }
         });
-        Ok(Response::new(Frames { frames, open: Some(open) }))
+        Ok(Response::new(Frames { frames, closed, unreadable, open: Some(open) }))
     }
 }
 
 /// Hears a worker out, to the end of its stream.
-async fn listen(said: &mut Streaming<v1::ConnectRequest>, sender: &WorkerSender) {
+///
+/// # Errors
+/// It says what cannot be read.
+async fn listen(said: &mut Streaming<v1::ConnectRequest>, sender: &WorkerSender) -> Result<(), Status> {
     loop {
         match said.message().await {
             Ok(Some(v1::ConnectRequest { frame: Some(frame) })) => {
                 if !sender.send(validate::worker_frame(frame, INLINE_MAX)).await {
-                    return;
+                    return Ok(());
                 }
             }
             // A frame of a kind that this version does not know.
             Ok(Some(v1::ConnectRequest { frame: None })) => {}
-            Ok(None) => return,
+            Ok(None) => return Ok(()),
+            // Where the stream is broken, nobody hears of it.
             Err(error) => {
-                tracing::debug!(%error, "a worker's stream broke");
-                return;
+                tracing::debug!(%error, "a worker's stream cannot be read");
+                return Err(status::unreadable_frame(&error));
             }
         }
     }
@@ -93,6 +106,10 @@ async fn listen(said: &mut Streaming<v1::ConnectRequest>, sender: &WorkerSender)
 #[derive(Debug)]
 pub(super) struct Frames {
     frames: mpsc::Receiver<connect_response::Frame>,
+    /// Why there are no more frames.
+    closed: watch::Receiver<Option<CloseReason>>,
+    /// Why the worker is not heard any more.
+    unreadable: Arc<OnceLock<Status>>,
     /// Until the last frame is sent.
     open: Option<oneshot::Sender<()>>,
 }
@@ -101,10 +118,19 @@ impl Stream for Frames {
     type Item = Result<v1::ConnectResponse, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let polled = self.frames.poll_recv(context);
-        if matches!(polled, Poll::Ready(None)) {
-            self.open = None;
+        match self.frames.poll_recv(context) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Some(frame)) => Poll::Ready(Some(Ok(v1::ConnectResponse { frame: Some(frame) }))),
+            // The last word is said once.
+            Poll::Ready(None) if self.open.take().is_none() => Poll::Ready(None),
+            Poll::Ready(None) => Poll::Ready(self.last_word().map(Err)),
         }
-        polled.map(|frame| frame.map(|frame| Ok(v1::ConnectResponse { frame: Some(frame) })))
+    }
+}
+
+impl Frames {
+    /// Why the daemon has ended the stream; `None` where the worker has.
+    fn last_word(&self) -> Option<Status> {
+        self.unreadable.get().cloned().or_else(|| self.closed.borrow().as_ref().map(status::closed))
     }
 }

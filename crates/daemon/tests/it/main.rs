@@ -8,6 +8,7 @@ mod bad_input;
 mod browsers;
 mod children;
 mod copies;
+mod crowd;
 mod damaged;
 mod half_open;
 mod judged;

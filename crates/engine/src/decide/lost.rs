@@ -24,9 +24,11 @@ pub(super) fn handle(
         return Err(Refusal::Outdated);
     };
     let (cancel, worker) = (held.cancel, held.worker.clone());
-    // A worker that gives a task back before it has begun is not lost, and the task has had no effect.
-    let unbegun = reason == v1::LeaseLossReason::Returned;
-    let losses = activity.losses.saturating_add(u32::from(!unbegun));
+    // A worker that gives a task back before it has begun is not lost, and the task has had no effect. But a task that
+    // nobody takes does not go round for ever.
+    let is_lost = reason != v1::LeaseLossReason::Returned;
+    let unbegun = !is_lost || reason == v1::LeaseLossReason::ReturnedTooOften;
+    let losses = activity.losses.saturating_add(u32::from(is_lost));
     if let Some(cancel) = cancel {
         return report::stopped(turn, task, cancel.reason, Observed::default(), None);
     }
@@ -34,10 +36,16 @@ pub(super) fn handle(
     if turn.declared(task)?.at_most_once && !unbegun && !repeats {
         return ask::outcome(turn, task);
     }
-    if losses >= MAX_LOSSES && !unbegun {
+    if losses >= MAX_LOSSES && is_lost {
+        let message = match unbegun {
+            false => format!("{losses} leases were lost, the last one by worker {worker:?}"),
+            true => {
+                format!("no worker takes the task; worker {worker:?} was the last one that handed it back")
+            }
+        };
         let error = v1::Error {
             code: "WORKER_LOST".to_owned(),
-            message: format!("{losses} leases were lost, the last one by worker {worker:?}"),
+            message,
             severity: Severity::High.to_proto().into(),
             can_continue: Some(true),
             options: ["retry", "skip", "abort"].map(str::to_owned).to_vec(),

@@ -36,7 +36,7 @@ use evidence::BlobEvidence;
 use folders::Folders;
 use kept::Kept;
 use live::{Command, Live, ShardClock, named, task_of};
-pub use serve::browser_agent;
+pub use serve::{BROWSER_HOST, browser_agent};
 pub use states::{StateError, States};
 
 /// Why nothing can be asked of a browser.

@@ -14,9 +14,12 @@ use crate::serve::{Answer, Order, Reporter, Serve};
 /// Activities that may be in work at a time, the ones that wait for a browser among them.
 const SLOTS: u32 = 1_024;
 
+/// What the ids of workers with browsers begin with.
+pub const BROWSER_HOST: &str = "capataz-browser-host";
+
 impl Serve for Browsers {
     fn name(&self) -> &'static str {
-        "capataz-browser-host"
+        BROWSER_HOST
     }
 
     fn agents(&self) -> Vec<v1::Agent> {

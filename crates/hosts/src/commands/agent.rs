@@ -46,6 +46,9 @@ pub struct ProcessAgent {
     /// Exit codes that mean "try again": they become the code SERVICE_UNAVAILABLE.
     #[serde(default)]
     pub retryable_exit_codes: Vec<i32>,
+    /// Whether workers may serve the agent as well.
+    #[serde(default)]
+    pub shared: bool,
     /// Most bytes of stdout. More than these end the command with OUTPUT_TOO_LARGE.
     #[serde(default = "default_max_output")]
     pub max_output: u64,
@@ -87,6 +90,7 @@ impl ProcessAgent {
             output: OutputFormat::default(),
             max_concurrency: default_max_concurrency(),
             retryable_exit_codes: Vec::new(),
+            shared: false,
             max_output: DEFAULT_MAX_OUTPUT,
         }
     }

@@ -23,5 +23,5 @@ pub use capataz_shim::{AwaitOrphansError, Given, MAX_INPUT, ShimCommand, await_o
 pub use agent::{DEFAULT_MAX_OUTPUT, DEFAULT_PASS_ENV, MAX_MAX_OUTPUT, OutputFormat, ProcessAgent};
 pub use outcome::{Output, ProcessOutcome};
 pub use run::{ProcessContext, ProgressUpdate, run};
-pub use serve::ProcessAgents;
+pub use serve::{PROCESS_HOST, ProcessAgents};
 pub use stderr::LOG_LIMIT;

@@ -118,9 +118,12 @@ impl ProcessAgents {
     }
 }
 
+/// What the ids of workers of process agents begin with.
+pub const PROCESS_HOST: &str = "capataz-process-host";
+
 impl Serve for ProcessAgents {
     fn name(&self) -> &'static str {
-        "capataz-process-host"
+        PROCESS_HOST
     }
 
     fn agents(&self) -> Vec<v1::Agent> {

@@ -106,6 +106,10 @@ pub struct LeaseModel {
     pub was_cancelled: bool,
     pub deadlines: Vec<i64>,
     pub end: Option<LeaseEnd>,
+    /// When it ended, by the run's own clock.
+    pub ended_at: i64,
+    /// Its worker has said that it has begun.
+    pub was_begun: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -436,6 +440,7 @@ impl RunModel {
     pub(super) fn end_lease(&mut self, token: u64, end: LeaseEnd) {
         if let Some(lease) = self.leases.get_mut(&token) {
             lease.end = Some(end);
+            lease.ended_at = self.elapsed;
         }
     }
 }

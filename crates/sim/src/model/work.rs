@@ -1,7 +1,7 @@
 //! Leases, attempts, cancels and extensions.
 
 use capataz_contracts::v1;
-use capataz_engine::TaskRef;
+use capataz_engine::{TaskRef, mark_of};
 
 use super::Model;
 use super::ask::ATTEMPTS;
@@ -22,6 +22,7 @@ impl RunModel {
         let most = self.max_attempts(task);
         let text = self.at(format!("{task} is leased as attempt {} of {most}", event.attempt));
         let elapsed = self.elapsed;
+        self.has_waited(task, event.lease)?;
         let model = self.in_work(task)?;
         let step = model.step;
         Invariant::OneLiveLease
@@ -45,9 +46,30 @@ impl RunModel {
             was_cancelled: false,
             deadlines,
             end: None,
+            ended_at: 0,
+            was_begun: false,
         };
         self.leases.insert(event.lease, lease);
         Ok(())
+    }
+
+    /// Handed back once, a task goes elsewhere at once; handed back again in the same claim of its shard, it waits by itself:
+    /// 100 ms, then twice as long each time, at most a minute.
+    fn has_waited(&self, task: TaskRef, token: u64) -> Result<(), Violation> {
+        let handed_back = |lease: &&LeaseModel| {
+            let returned = [v1::LeaseLossReason::Returned, v1::LeaseLossReason::ReturnedTooOften];
+            !lease.was_begun && returned.iter().any(|how| lease.end == Some(LeaseEnd::Lost(*how as i32)))
+        };
+        let of_task = self.leases.iter().rev().filter(|(_, lease)| lease.task == task);
+        let of_claim = of_task.take_while(|(before, _)| mark_of(**before) == mark_of(token));
+        let returned: Vec<&LeaseModel> = of_claim.map(|(_, lease)| lease).take_while(handed_back).collect();
+        let (times, Some(last)) = (returned.len(), returned.first()) else { return Ok(()) };
+        let doublings = u32::try_from(times).unwrap_or(u32::MAX).saturating_sub(2).min(20);
+        let pause = if times < 2 { 0 } else { (100_i64 << doublings).min(60_000) };
+        let waited = self.elapsed - last.ended_at;
+        Invariant::HandedBackWaits.check(waited >= pause, || {
+            self.at(format!("{task} was handed back {times} times, and is leased after {waited} ms"))
+        })
     }
 
     pub(super) fn max_attempts(&self, task: TaskRef) -> u32 {
@@ -68,9 +90,10 @@ impl RunModel {
         let task = place(event.wave, event.task);
         let text = self.at(format!("{} losses of {task}", event.losses));
         let model = self.holder(task, event.lease)?;
-        // Work that is given back unbegun is no loss of its worker.
-        let unbegun = event.reason == v1::LeaseLossReason::Returned as i32;
-        model.losses += u32::from(!unbegun);
+        // Work that is given back unbegun is no loss of its worker, unless nobody takes it at all.
+        let returned = event.reason == v1::LeaseLossReason::Returned as i32;
+        let unbegun = returned || event.reason == v1::LeaseLossReason::ReturnedTooOften as i32;
+        model.losses += u32::from(!returned);
         model.step = Step::Queued;
         Invariant::AttemptsCounted.check(event.losses == model.losses && model.losses < 5, || text)?;
         if unbegun {
@@ -145,6 +168,9 @@ impl Model {
     /// A worker begins the work of a lease.
     pub fn begun(&mut self, run: RunId, task: TaskRef, token: u64) -> Result<(), Violation> {
         let Some(model) = self.runs.get_mut(&run) else { return Ok(()) };
+        if let Some(lease) = model.leases.get_mut(&token) {
+            lease.was_begun = true;
+        }
         let once = model.declared(task).and_then(|task| task.effect) == Some(v1::Effect::AtMostOnce as i32);
         // A lease that is over already is the worker's misfortune; it will be refused.
         let live = model.live(task).is_some_and(|(live, _)| live == token);

@@ -313,8 +313,7 @@ impl SpecAgents {
                         }
                     }
                     Some(_) => {}
-                    // A clock that was moved on makes a worker look silent.
-                    None => worker = connect(&channel, &specs).await,
+                    None => panic!("the daemon has sent the agents away"),
                 }
             }
         };

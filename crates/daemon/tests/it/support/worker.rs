@@ -62,6 +62,29 @@ impl Worker {
         heard.ok().flatten().and_then(|response| response.frame)
     }
 
+    /// The status with which the daemon ends the stream; frames before it are passed over.
+    pub async fn last_word(&mut self) -> Status {
+        loop {
+            match tokio::time::timeout(PATIENCE, self.heard.message()).await.expect("an end in time") {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("the stream ended without a word"),
+                Err(status) => return status,
+            }
+        }
+    }
+
+    /// The status with which a hello is refused.
+    pub async fn refusal(channel: Channel, hello: v1::Hello) -> Status {
+        let (said, frames) = mpsc::channel(1);
+        said.send(v1::ConnectRequest { frame: Some(Say::Hello(hello)) }).await.unwrap();
+        let connected = WorkerServiceClient::new(channel).connect(ReceiverStream::new(frames)).await;
+        let heard = match connected {
+            Ok(response) => response.into_inner(),
+            Err(status) => return status,
+        };
+        Self { said, heard, welcome: v1::Welcome::default() }.last_word().await
+    }
+
     pub async fn say(&self, frame: Say) {
         let _ = self.said.send(v1::ConnectRequest { frame: Some(frame) }).await;
     }

@@ -1,7 +1,7 @@
 //! Who may answer for a task: fencing, lost workers, repeated answers.
 
 use super::*;
-use v1::LeaseLossReason::{Disconnected, NotAcknowledged, Returned};
+use v1::LeaseLossReason::{Disconnected, NotAcknowledged, Returned, ReturnedTooOften};
 use v1::RefusalReason::{AlreadySettled, NotYours, StaleLease, UnknownTask};
 
 fn completed(task: TaskRef, lease: u64, worker: &str) -> Input {
@@ -190,6 +190,20 @@ fn a_task_that_is_given_back_again_and_again_has_lost_no_worker() {
         bench = bench.lease("a", "w1").loses_because("a", Returned).expect_kinds(&["task_lease_lost"]);
     }
     bench.lease("a", "w1").completes("a").expect_outcome(v1::RunOutcome::Succeeded);
+}
+
+#[test]
+fn a_task_that_no_worker_takes_does_not_go_round_for_ever_and_nobody_is_asked_what_became_of_it() {
+    for plan in ["a", "a@once"] {
+        let mut bench = Bench::plan(plan);
+        for _ in 0..4 {
+            bench = bench
+                .lease("a", "w1")
+                .loses_because("a", ReturnedTooOften)
+                .expect_kinds(&["task_lease_lost"]);
+        }
+        bench.lease("a", "w1").loses_because("a", ReturnedTooOften).expect_failed("a", "WORKER_LOST");
+    }
 }
 
 #[test]

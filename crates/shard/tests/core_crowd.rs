@@ -1,0 +1,407 @@
+//! Workers that mean harm or do not work, beside one that does: the core by itself, in a time that the test moves on.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use capataz_contracts::v1::{self, connect_request::Frame as Say, connect_response::Frame as Hear};
+use capataz_crew::{CloseReason, ConnectionId, Known, KnownAgent, Mono, Now, Reserved};
+use capataz_engine::{Plan, StartRun, Work};
+use capataz_shard::journal;
+use capataz_shard::shard::Config;
+use capataz_shard::{Answer, Driver, Input, Output, ReplyId, Request, StartReply, StartRequest};
+use capataz_store::{Mark, MemoryStore, Millis, RunId, ShardId, ShardWriter};
+use uuid::Uuid;
+
+const SHARD: ShardId = ShardId(0);
+const AGENT: &str = "a";
+const SECOND: i64 = 1_000;
+
+/// What a worker does with an assignment.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Does {
+    Completes,
+    HandsBack,
+    /// Heartbeats, and nothing else.
+    Ignores,
+}
+
+struct Worker {
+    id: String,
+    does: Does,
+    assigned: usize,
+    closed: Option<CloseReason>,
+}
+
+/// A core over a disk that takes everything at once, and workers that answer at once.
+struct World {
+    writer: Box<dyn ShardWriter>,
+    core: Driver,
+    now: i64,
+    workers: BTreeMap<ConnectionId, Worker>,
+    said: VecDeque<(ConnectionId, Say)>,
+    results: BTreeMap<ReplyId, v1::RunResult>,
+    events: usize,
+    forgotten: Vec<String>,
+    next: u64,
+}
+
+fn agent(name: &str, bytes: usize) -> v1::Agent {
+    v1::Agent {
+        name: name.to_owned(),
+        max_concurrency: 1_000,
+        input_schema: "x".repeat(bytes),
+        ..v1::Agent::default()
+    }
+}
+
+impl World {
+    fn new() -> Self {
+        let store = MemoryStore::new();
+        let mut chance = journal::Chance { draw: Box::new(|| Mark(1)), wall: Box::new(|| Millis(0)) };
+        let (writer, recovered, _) = journal::claim(&store, SHARD, &mut chance).unwrap();
+        let core = Driver::new(&Config::default(), vec![SHARD]);
+        let mut world = Self {
+            writer,
+            core,
+            now: 1_000_000,
+            workers: BTreeMap::new(),
+            said: VecDeque::new(),
+            results: BTreeMap::new(),
+            events: 0,
+            forgotten: Vec::new(),
+            next: 0,
+        };
+        let known = KnownAgent { agent: agent(AGENT, 0), source: v1::AgentSource::Declared, last_seen: None };
+        let reserved = Reserved {
+            workers: BTreeSet::from(["host-7".to_owned()]),
+            agents: BTreeSet::from(["own".to_owned()]),
+        };
+        world.hears(Input::Learn(Known { agents: vec![known], reserved, ..Known::default() }));
+        world.hears(Input::Recovered { shard: SHARD, recovered });
+        world
+    }
+
+    fn hears(&mut self, input: Input) {
+        self.turn(input);
+        while let Some((connection, frame)) = self.said.pop_front() {
+            self.turn(Input::Frame { connection, frame });
+        }
+    }
+
+    fn turn(&mut self, input: Input) {
+        let mut outputs = Vec::new();
+        self.core.handle(Now::alike(self.now), input, &mut outputs);
+        let mut appends = Vec::new();
+        for output in outputs {
+            match output {
+                Output::Append { append, .. } => {
+                    self.events += append.count as usize;
+                    appends.push(append);
+                }
+                Output::Frame { connection, frame } => self.told(connection, frame),
+                Output::Close { connection, reason } => {
+                    self.workers.get_mut(&connection).unwrap().closed = Some(reason);
+                }
+                Output::Reply { reply, answer: Answer::Start(Ok(StartReply::Finished { result, .. })) } => {
+                    self.results.insert(reply, *result);
+                }
+                Output::ForgetAgents(names) => self.forgotten.extend(names),
+                _ => {}
+            }
+        }
+        if !appends.is_empty() {
+            let outcomes = self.writer.commit(&appends).unwrap();
+            self.turn(Input::Committed { shard: SHARD, outcomes });
+        }
+    }
+
+    fn told(&mut self, connection: ConnectionId, frame: Hear) {
+        let worker = self.workers.get_mut(&connection).unwrap();
+        let Hear::Assignment(v1::Assignment { lease, .. }) = frame else { return };
+        worker.assigned += 1;
+        match worker.does {
+            Does::Completes => {
+                self.said
+                    .push_back((connection, Say::Completed(v1::Completed { lease, ..Default::default() })));
+            }
+            Does::HandsBack => self.said.push_back((connection, Say::Returned(v1::Returned { lease }))),
+            Does::Ignores => {}
+        }
+    }
+
+    fn connects(&mut self, id: &str, does: Does, slots: u32) -> ConnectionId {
+        self.says_hello(id, does, slots, vec![agent(AGENT, 0)], false)
+    }
+
+    fn says_hello(
+        &mut self,
+        id: &str,
+        does: Does,
+        slots: u32,
+        agents: Vec<v1::Agent>,
+        is_host: bool,
+    ) -> ConnectionId {
+        self.next += 1;
+        let connection = ConnectionId(self.next);
+        let worker = Worker { id: id.to_owned(), does, assigned: 0, closed: None };
+        self.workers.insert(connection, worker);
+        if is_host {
+            self.hears(Input::Hosted { connection });
+        }
+        let hello = v1::Hello { worker_id: id.to_owned(), agents, slots, protocol: 1, ..Default::default() };
+        self.hears(Input::Frame { connection, frame: Say::Hello(hello) });
+        connection
+    }
+
+    fn closed(&self, connection: ConnectionId) -> Option<&CloseReason> {
+        self.workers[&connection].closed.as_ref()
+    }
+
+    /// Moves the time on; every worker says once a second that it is there, but for the quiet.
+    fn pass_but(&mut self, milliseconds: i64, quiet: &str) {
+        let until = self.now + milliseconds;
+        while self.now < until {
+            let second = self.now - self.now % SECOND + SECOND;
+            let wake = self.core.next_wake().map_or(i64::MAX, |Mono(at)| at);
+            self.now = second.min(wake.max(self.now)).min(until);
+            if wake <= self.now {
+                self.hears(Input::Wake);
+            }
+            if self.now == second {
+                let there = self.workers.iter().filter(|(_, one)| one.closed.is_none() && one.id != quiet);
+                let there: Vec<ConnectionId> = there.map(|(connection, _)| *connection).collect();
+                for connection in there {
+                    self.hears(Input::Frame { connection, frame: Say::Heartbeat(v1::Heartbeat {}) });
+                }
+            }
+        }
+    }
+
+    fn pass(&mut self, milliseconds: i64) {
+        self.pass_but(milliseconds, "");
+    }
+
+    /// A run of one wave with so many tasks.
+    fn starts(&mut self, tasks: usize) -> ReplyId {
+        self.next += 1;
+        let reply = ReplyId(self.next);
+        let task =
+            |number| v1::Task { name: format!("t{number}"), agent: AGENT.to_owned(), ..Default::default() };
+        let wave = v1::Wave { tasks: (0..tasks).map(task).collect(), ..Default::default() };
+        let mut plan = v1::Plan { name: "p".to_owned(), waves: vec![wave], ..Default::default() };
+        Plan::materialise(&mut plan).unwrap();
+        let start =
+            StartRun { work: Work::Plan(plan), labels: Default::default(), parent: None, lineage: None };
+        self.hears(Input::Request {
+            reply,
+            request: Request::Start(Box::new(StartRequest {
+                run: RunId(Uuid::from_u128(7_000 + u128::from(self.next))),
+                start,
+                session: None,
+                agents: BTreeSet::from([AGENT.to_owned()]),
+                commands: Vec::new(),
+                resources: Vec::new(),
+                key: None,
+                wait: true,
+                blobs: Vec::new(),
+            })),
+        });
+        reply
+    }
+
+    fn outcome(&self, reply: ReplyId) -> Option<v1::RunOutcome> {
+        self.results.get(&reply).map(v1::RunResult::outcome)
+    }
+
+    fn known(&self, name: &str) -> bool {
+        self.core.crew().check(&[name.to_owned()], &[], &[]).can_proceed
+    }
+}
+
+#[test]
+fn a_lone_worker_that_hands_back_for_ever_costs_few_leases_and_the_task_fails_in_the_end() {
+    let mut world = World::new();
+    let worker = world.connects("lone", Does::HandsBack, 10);
+    let run = world.starts(1);
+    world.pass(5 * SECOND);
+    let assigned = world.workers[&worker].assigned;
+    assert!((2..=8).contains(&assigned), "{assigned} leases in 5 s");
+    world.pass(3_600 * SECOND);
+    assert_eq!(world.outcome(run), Some(v1::RunOutcome::Failed));
+    let [task] = &world.results[&run].tasks[..] else { panic!("one task") };
+    assert_eq!(task.error.as_ref().unwrap().code, "WORKER_LOST");
+    assert!(world.events < 100, "{} events", world.events);
+}
+
+#[test]
+fn what_is_handed_back_goes_to_another_worker_at_once() {
+    let mut world = World::new();
+    let unwilling = world.connects("unwilling", Does::HandsBack, 4);
+    world.connects("willing", Does::Completes, 1);
+    for _ in 0..50 {
+        let run = world.starts(4);
+        assert_eq!(world.outcome(run), Some(v1::RunOutcome::Succeeded), "no time has passed");
+    }
+    assert!(world.workers[&unwilling].assigned <= 4, "it gets nothing for a while");
+}
+
+#[test]
+fn a_worker_that_hands_back_gets_work_again_when_it_takes_it() {
+    let mut world = World::new();
+    let worker = world.connects("w", Does::HandsBack, 1);
+    let run = world.starts(3);
+    world.pass(SECOND);
+    assert_eq!(world.outcome(run), None);
+    world.workers.get_mut(&worker).unwrap().does = Does::Completes;
+    world.pass(10 * SECOND);
+    assert_eq!(world.outcome(run), Some(v1::RunOutcome::Succeeded));
+    let next = world.starts(3);
+    assert_eq!(world.outcome(next), Some(v1::RunOutcome::Succeeded), "nothing is held against it any more");
+}
+
+/// Two workers that hand a task to and fro are a lone one to the task.
+#[test]
+fn a_task_that_goes_round_in_a_circle_waits_longer_each_time() {
+    let mut world = World::new();
+    let circle: Vec<ConnectionId> =
+        (0..20).map(|number| world.connects(&format!("w{number}"), Does::HandsBack, 1)).collect();
+    world.starts(1);
+    world.pass(5 * SECOND);
+    let assigned: usize = circle.iter().map(|worker| world.workers[worker].assigned).sum();
+    assert!((2..=8).contains(&assigned), "{assigned} leases in 5 s");
+}
+
+#[test]
+fn a_worker_that_acknowledges_nothing_spoils_no_task_beside_one_that_does() {
+    let mut world = World::new();
+    let deaf = world.connects("deaf", Does::Ignores, 100);
+    world.connects("healthy", Does::Completes, 2);
+    let mut runs = Vec::new();
+    for _ in 0..120 {
+        runs.push(world.starts(2));
+        world.pass(SECOND);
+    }
+    world.pass(60 * SECOND);
+    let succeeded = runs.iter().filter(|run| world.outcome(**run) == Some(v1::RunOutcome::Succeeded)).count();
+    assert_eq!(succeeded, runs.len());
+    let assigned = world.workers[&deaf].assigned;
+    assert!(assigned <= 30, "{assigned} tasks were held up");
+    // It is told why, and stays away for a while.
+    assert!(
+        matches!(world.closed(deaf), Some(CloseReason::SentAway { retry_after_ms }) if *retry_after_ms > 0)
+    );
+}
+
+#[test]
+fn a_worker_that_was_sent_away_comes_back_and_is_tried_with_one_task() {
+    let mut world = World::new();
+    let deaf = world.connects("deaf", Does::Ignores, 10);
+    world.starts(40);
+    world.pass(50 * SECOND);
+    let Some(&CloseReason::SentAway { retry_after_ms }) = world.closed(deaf) else { panic!("it is there") };
+    let early = world.connects("deaf", Does::Completes, 10);
+    assert!(matches!(world.closed(early), Some(CloseReason::SentAway { .. })));
+    world.pass(retry_after_ms);
+    let back = world.connects("deaf", Does::Ignores, 10);
+    assert_eq!((world.closed(back), world.workers[&back].assigned), (None, 1));
+    world.pass(20 * SECOND);
+    assert!(matches!(world.closed(back), Some(CloseReason::SentAway { .. })), "once is enough now");
+    world.pass(30 * SECOND);
+    let healed = world.connects("deaf", Does::Completes, 10);
+    world.pass(SECOND);
+    assert_eq!(world.closed(healed), None);
+    assert!(world.workers[&healed].assigned > 10, "it has all of its slots again");
+}
+
+#[test]
+fn what_a_worker_leaves_unread_ends_its_connection_and_its_work_goes_elsewhere() {
+    let mut world = World::new();
+    let stalled = world.connects("stalled", Does::Ignores, 1);
+    let run = world.starts(1);
+    assert_eq!(world.workers[&stalled].assigned, 1);
+    world.hears(Input::Unread { connection: stalled });
+    assert_eq!(world.closed(stalled), Some(&CloseReason::Unread));
+    world.connects("healthy", Does::Completes, 1);
+    world.pass(16 * SECOND);
+    assert_eq!(world.outcome(run), Some(v1::RunOutcome::Succeeded));
+}
+
+#[test]
+fn names_of_the_daemon_itself_are_for_its_own_hosts_alone() {
+    let mut world = World::new();
+    let agents = || vec![agent("own", 0), agent("other", 0)];
+    let outsider = world.says_hello("host-7", Does::Completes, 1, agents(), false);
+    let Some(CloseReason::Reserved(violations)) = world.closed(outsider) else { panic!("it was let in") };
+    let paths: Vec<&str> = violations.iter().map(|violation| violation.path.as_str()).collect();
+    assert_eq!(paths, ["worker_id", "agents[0].name"]);
+    assert!(violations[1].message.contains("\"own\"") && violations[1].message.contains("shared = true"));
+    assert!(!world.known("other"), "it is refused whole");
+    let host = world.says_hello("host-7", Does::Completes, 1, agents(), true);
+    assert_eq!(world.closed(host), None);
+    // An outsider with its id does not replace it.
+    world.says_hello("host-7", Does::Completes, 1, vec![agent("third", 0)], false);
+    assert_eq!(world.closed(host), None);
+}
+
+#[test]
+fn a_host_of_the_daemon_is_never_silent() {
+    let mut world = World::new();
+    let host = world.says_hello("host-7", Does::Completes, 1, vec![agent("own", 0)], true);
+    let guest = world.connects("guest", Does::Completes, 1);
+    for connection in [host, guest] {
+        world.workers.get_mut(&connection).unwrap().id = "quiet".to_owned();
+    }
+    world.pass_but(600 * SECOND, "quiet");
+    assert_eq!((world.closed(host), world.closed(guest)), (None, Some(&CloseReason::Silent)));
+}
+
+#[test]
+fn only_so_many_agents_are_remembered_and_the_oldest_that_nobody_serves_go_first() {
+    let mut world = World::new();
+    let batch = |of: usize| (0..1_000).map(|number| agent(&format!("{of}-{number}"), 0)).collect::<Vec<_>>();
+    let mut connections = Vec::new();
+    for of in 0..10 {
+        connections.push(world.says_hello(&format!("w{of}"), Does::Completes, 1, batch(of), false));
+        world.pass(10);
+    }
+    // All of them are served: there is room for no other.
+    let more = world.says_hello("more", Does::Completes, 1, vec![agent("more", 0)], false);
+    assert_eq!(world.closed(more), Some(&CloseReason::TooManyAgents));
+    assert!(!world.known("more") && world.forgotten.is_empty());
+    for gone in [3, 2] {
+        world.hears(Input::Disconnected { connection: connections[gone] });
+    }
+    let more = world.says_hello("more", Does::Completes, 1, vec![agent("more", 0)], false);
+    assert_eq!(world.closed(more), None);
+    assert_eq!(world.forgotten, ["2-0"]);
+    assert!(world.known("more") && world.known("3-0") && !world.known("2-0"));
+    assert!(world.known(AGENT), "what the configuration names is not forgotten");
+    // Those who come again are no news.
+    let again = world.says_hello("w3", Does::Completes, 1, batch(3), false);
+    assert_eq!((world.closed(again), world.forgotten.len()), (None, 1));
+}
+
+#[test]
+fn only_so_many_bytes_of_agents_are_remembered() {
+    let mut world = World::new();
+    for number in 0..600 {
+        let large = vec![agent(&format!("large-{number}"), 1024 * 1024 - 1_000)];
+        let connection = world.says_hello("w", Does::Completes, 1, large, false);
+        assert_eq!(world.closed(connection), None);
+        world.hears(Input::Disconnected { connection });
+        world.now += 1;
+    }
+    let (mut after, mut bytes, mut pages) = (None::<String>, 0, 0);
+    loop {
+        let (page, more) = world.core.crew().agents(after.as_deref(), 500, 1024 * 1024);
+        bytes += page.iter().map(|one| one.known.agent.input_schema.len()).sum::<usize>();
+        pages += 1;
+        after = page.last().map(|one| one.known.agent.name.clone());
+        if !more {
+            break;
+        }
+    }
+    assert!((31..=32).contains(&(bytes / 1024 / 1000)), "{bytes} bytes");
+    assert!(pages >= 32, "{pages} pages: each has at most 1 MiB");
+}
