@@ -15,7 +15,8 @@ use std::task::Waker;
 use std::time::Duration;
 
 use capataz_contracts::v1::{self, connect_request::Frame};
-use capataz_contracts::validate::LOG_MAX;
+use capataz_contracts::validate::{FRAME_MAX, LOG_MAX};
+use prost::Message as _;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -30,6 +31,25 @@ const ACK_DELAY: Duration = Duration::from_millis(2);
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 /// Where the daemon gives no sensible interval.
 const HEARTBEAT_DEFAULT: Duration = Duration::from_secs(5);
+
+/// The result as it can be said in so many bytes: one that is larger fails its task.
+fn within(frame: Frame, limit: usize) -> Frame {
+    // What the message around it adds.
+    let size = frame.encoded_len().saturating_add(16);
+    if size <= limit {
+        return frame;
+    }
+    let (lease, log) = match frame {
+        Frame::Completed(v1::Completed { lease, log, .. })
+        | Frame::Failed(v1::Failed { lease, log, .. })
+        | Frame::Cancelled(v1::Cancelled { lease, log, .. }) => (lease, log),
+        other => return other,
+    };
+    let message =
+        format!("a result of {size} bytes; the daemon reads at most {limit}, and larger outputs are blobs");
+    let error = v1::Error { code: "OUTPUT_TOO_LARGE".to_owned(), message, ..v1::Error::default() };
+    Frame::Failed(v1::Failed { lease, error: Some(error), log })
+}
 
 pub(crate) struct Leases {
     slots: usize,
@@ -301,11 +321,30 @@ impl Leases {
                     Frame::Cancelled(v1::Cancelled { lease, partial_output, log })
                 }
             };
+            let frame = within(frame, FRAME_MAX);
             if state.is_welcome {
                 state.urgent.push_back(frame.clone());
             }
             *held = Held::Settled(frame);
             state.running -= 1;
+        });
+    }
+
+    /// The daemon has refused a frame of more bytes than these: a result that has more fails its task instead, so that
+    /// nothing is refused for it again.
+    pub(super) fn shrink(&self, limit: usize) {
+        self.update(|state| {
+            for held in state.held.values_mut() {
+                match held {
+                    Held::Settled(frame) => *frame = within(frame.clone(), limit),
+                    // The daemon keeps far less.
+                    Held::Running(running) if running.progress.encoded_len() >= limit => {
+                        running.progress.partial_output = None;
+                        running.progress.message = None;
+                    }
+                    Held::Running(_) => {}
+                }
+            }
         });
     }
 

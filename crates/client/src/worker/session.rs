@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use capataz_contracts::v1::worker_service_client::WorkerServiceClient;
 use capataz_contracts::v1::{self, connect_response::Frame};
+use capataz_contracts::validate::FRAME_MAX;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
@@ -115,6 +116,7 @@ impl Connector {
                     delay
                 }
                 Ok(Ended::Broken(error)) => {
+                    self.heed(&error);
                     // One that breaks at once, again and again, is not to be made ever faster.
                     if began.elapsed() > Backoff::MAX_DELAY {
                         backoff.reset();
@@ -134,6 +136,14 @@ impl Connector {
                 return Ok(());
             }
             tokio::time::sleep(delay).await;
+        }
+    }
+
+    /// What is refused for good is not said again.
+    fn heed(&self, error: &ClientError) {
+        if error.code() == Some("FRAME_TOO_LARGE") {
+            let limit = error.metadata("limit").and_then(|limit| limit.parse().ok());
+            self.leases.shrink(limit.unwrap_or(FRAME_MAX));
         }
     }
 

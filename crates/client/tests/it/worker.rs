@@ -1,5 +1,6 @@
 //! The worker SDK: what it says, when, and what it keeps.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -15,6 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
 
 use super::daemon::{Connection, Daemon, soon};
 use super::proxy::Proxy;
@@ -764,6 +766,58 @@ async fn a_worker_that_is_refused_for_good_ends() {
     assert_eq!(error.grpc_code(), Code::InvalidArgument);
     let paths: Vec<&str> = error.violations().iter().map(|violation| &*violation.path).collect();
     assert_eq!(paths, ["worker_id", "slots", "agents"]);
+}
+
+#[tokio::test]
+async fn a_result_that_no_frame_can_carry_fails_its_task() {
+    let mut daemon = Daemon::start().await;
+    let worker = Worker::new(daemon.endpoint()).agent("echo", |_| async {
+        let reason = Some("x".repeat(5 * 1024 * 1024));
+        Err::<(), _>(TaskError::detailed(v1::Error { code: "X".to_owned(), reason, ..v1::Error::default() }))
+    });
+    let _worker = run(worker);
+    let mut connection = daemon.worker().await;
+    connection.greet(&[]).await;
+    connection.assign(1, &json!(0)).await;
+    let Said::Failed(failed) = connection.answer().await else { panic!("it has failed") };
+    assert_eq!(failed.lease, Some(lease(1)));
+    assert_eq!(failed.error.unwrap().code, "OUTPUT_TOO_LARGE");
+}
+
+#[tokio::test]
+async fn what_was_refused_for_its_size_is_not_said_again() {
+    let mut daemon = Daemon::start().await;
+    let worker = Worker::new(daemon.endpoint()).slots(2).agent("echo", |task: Task| async move {
+        match task.input_json::<bool>()? {
+            true => Ok(TaskOutput::text("x".repeat(20_000))),
+            false => Ok(TaskOutput::text("small")),
+        }
+    });
+    let _worker = run(worker);
+    let mut connection = daemon.worker().await;
+    connection.greet(&[]).await;
+    for (number, is_large) in [(1, true), (2, false)] {
+        connection.assign(number, &json!(is_large)).await;
+        assert!(matches!(connection.answer().await, Said::Completed(_)));
+    }
+    let mut details = ErrorDetails::new();
+    let metadata = [("limit".to_owned(), "10000".to_owned())];
+    details.set_error_info("FRAME_TOO_LARGE", "capataz", metadata);
+    let refusal = Status::with_error_details(Code::OutOfRange, "too large", details);
+    connection.fail(refusal).await;
+
+    let mut connection = daemon.worker().await;
+    assert_eq!(connection.greet(&[1, 2]).await, [1, 2]);
+    let mut said = BTreeMap::new();
+    for _ in 0..2 {
+        match connection.answer().await {
+            Said::Completed(done) => said.insert(done.lease.unwrap().lease, "done".to_owned()),
+            Said::Failed(failed) => said.insert(failed.lease.unwrap().lease, failed.error.unwrap().code),
+            other => panic!("{other:?}"),
+        };
+    }
+    let expected = [(1, "OUTPUT_TOO_LARGE".to_owned()), (2, "done".to_owned())];
+    assert_eq!(said, BTreeMap::from(expected));
 }
 
 #[tokio::test]
