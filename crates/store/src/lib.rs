@@ -15,6 +15,7 @@ pub mod memory;
 mod page;
 pub mod port;
 mod quarantine;
+mod removals;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 

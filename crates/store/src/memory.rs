@@ -210,6 +210,10 @@ impl Store for MemoryStore {
         Ok(hash)
     }
 
+    fn renew_blobs(&self, blobs: &[BlobHash], now: Millis) -> Result<Vec<BlobHash>, StoreError> {
+        self.with(|state| state.renew_blobs(blobs, now))
+    }
+
     fn read_blob(&self, blob: BlobHash, offset: u64, length: usize) -> Result<Option<Bytes>, StoreError> {
         self.with(|state| state.read_blob(blob, offset, length))
     }

@@ -36,6 +36,7 @@ use crate::derived;
 pub use crate::derived::{Derived, DerivedRow, MAX_DERIVED_KEY, Mended, Place};
 pub use crate::history::{Era, History, Mark, Unmarked};
 pub use crate::quarantine::{Quarantine, QuarantineReason};
+pub use crate::removals::Removals;
 
 /// The UUIDv7 of a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
@@ -356,6 +357,9 @@ pub struct Swept {
     pub bytes: u64,
 }
 
+/// The bytes that removing a row costs, beside those of its events; see [`Retention::batch_bytes`].
+pub const ROW_COST: u64 = 512;
+
 /// Which finished runs go.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Retention {
@@ -374,6 +378,9 @@ pub struct Retention {
     pub blobs_before: Millis,
     /// The maximum number of runs, of keys, of blobs and of eras in one sweep, so that the writer is never blocked for long.
     pub batch: u32,
+    /// The bytes after which a sweep removes no further run, and no further blob. Each row of a run counts as
+    /// [`ROW_COST`] bytes more than its events have. A run is removed whole, however large it is.
+    pub batch_bytes: u64,
 }
 
 /// The store: it opens writers and serves reads. A store is cheap to clone and safe to use from many threads.
@@ -419,8 +426,7 @@ pub trait Store: Send + Sync + 'static {
         max_bytes: usize,
     ) -> Result<Vec<LogRow>, StoreError>;
 
-    /// Returns the newest position of the shard, and the highest position that retention removed (a cursor below it has
-    /// missed rows).
+    /// Returns the newest position of the shard, the size of its log, and what retention has removed of it.
     fn bounds(&self, shard: ShardId) -> Result<Bounds, StoreError>;
 
     fn get_run(&self, run: RunId) -> Result<Option<RunRow>, StoreError>;
@@ -485,6 +491,10 @@ pub trait Store: Send + Sync + 'static {
     /// Reads at most `length` bytes from `offset`; `None` if the blob does not exist.
     fn read_blob(&self, blob: BlobHash, offset: u64, length: usize) -> Result<Option<Bytes>, StoreError>;
 
+    /// Renews the ages of the blobs that exist, so that no sweep takes them as old ones before somebody names them.
+    /// Returns those that do not exist.
+    fn renew_blobs(&self, blobs: &[BlobHash], now: Millis) -> Result<Vec<BlobHash>, StoreError>;
+
     /// The blob's size in bytes; `None` if the blob does not exist.
     fn blob_size(&self, blob: BlobHash) -> Result<Option<u64>, StoreError>;
 }
@@ -500,14 +510,19 @@ pub struct ShardBatch<'a> {
 pub struct Bounds {
     /// The position of the newest row; 0 if there was never one.
     pub newest: Position,
-    /// The highest position that retention removed; 0 if it removed none. A cursor at or above this position misses
-    /// nothing.
+    /// The highest position that retention removed; 0 if it removed none. Whoever goes on at or above this position misses
+    /// nothing, and below it nothing that was kept: rows of runs that are still there lie on both sides of it.
     pub removed: Position,
+    /// What retention has removed. Whoever goes on below `removed` misses nothing either, if this has not changed since
+    /// it began.
+    pub removals: Removals,
+    /// The bytes of all events of the log.
+    pub bytes: u64,
 }
 
 /// The only writer of a shard under one epoch.
 ///
-/// After an error, every method returns [`StoreError::Closed`] and writes nothing. The same holds once another epoch
+/// After an error, but for [`ShardWriter::put_snapshot`], every method returns [`StoreError::Closed`] and writes nothing. The same holds once another epoch
 /// owns the shard, except that [`ShardWriter::commit`] then returns [`AppendOutcome::Fenced`].
 pub trait ShardWriter: Send {
     fn epoch(&self) -> Epoch;
@@ -520,6 +535,10 @@ pub trait ShardWriter: Send {
 
     /// Writes a snapshot, which replaces the run's earlier one. A snapshot is a cache and not necessarily durable at
     /// once. The snapshot of a run that is not in the store is dropped.
+    ///
+    /// # Errors
+    /// The snapshot is not there, and the run's earlier one may be. The writer can be used as before: nobody rests on a
+    /// cache.
     fn put_snapshot(&mut self, run: RunId, snapshot: &Snapshot) -> Result<(), StoreError>;
 
     /// Puts down durably that the run is not to be worked on, and why; an earlier reason is replaced. That of a run that
@@ -544,7 +563,8 @@ pub trait ShardWriter: Send {
     /// were put) first. A run's events, derived rows, snapshot, labels, quarantine and claims on blobs are removed with it; its key
     /// stays until [`Retention::keys_before`]. A key that was [registered](KeyChange::Register) stays until it is released.
     ///
-    /// Eras are forgotten that have no row left and end before [`Bounds::removed`]: no cursor into them can be served.
+    /// Eras are forgotten that have no row left and end before [`Bounds::removed`]: of a cursor into them nobody can say any
+    /// more whether it is of this history.
     /// Each sweep looks at [`Retention::batch`] eras, where the sweep before it ended.
     fn sweep(&mut self, retention: &Retention) -> Result<Swept, StoreError>;
 }

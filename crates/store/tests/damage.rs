@@ -375,6 +375,25 @@ fn after_a_full_disk_the_same_store_serves_a_new_writer() {
 }
 
 #[test]
+fn a_snapshot_that_cannot_be_written_costs_nothing() {
+    let folder = tempdir().unwrap();
+    drop(open(folder.path()).unwrap());
+    let options = SqliteOptions { max_pages: Some(60), ..SqliteOptions::default() };
+    let store = SqliteStore::open(folder.path(), options).unwrap();
+    let mut writer = claim(&store);
+    accept(&mut *writer, &[creation(1)]);
+    let snapshot = |size| Snapshot { seq: 1, format: 1, state: vec![7; size].into() };
+    writer.put_snapshot(run_id(1), &snapshot(10)).unwrap();
+    for _ in 0..3 {
+        writer.put_snapshot(run_id(1), &snapshot(1_000_000)).unwrap_err();
+        assert_eq!(store.snapshot(run_id(1)).unwrap(), Some(snapshot(10)));
+    }
+    assert_eq!(accept(&mut *writer, &[more(1, 3, 1), creation(2)]), [Position(2), Position(3)]);
+    writer.put_snapshot(run_id(1), &snapshot(20)).unwrap();
+    assert_eq!(store.snapshot(run_id(1)).unwrap(), Some(snapshot(20)));
+}
+
+#[test]
 fn there_is_one_shard() {
     let folder = tempdir().unwrap();
     let store = open(folder.path()).unwrap();

@@ -79,6 +79,7 @@ pub fn keep() -> Retention {
         keys_before: Millis(i64::MIN),
         blobs_before: Millis(i64::MIN),
         batch: 100,
+        batch_bytes: u64::MAX,
     }
 }
 

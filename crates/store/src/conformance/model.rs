@@ -89,6 +89,7 @@ impl Random {
             keys_before: if self.one_in(2) { self.time() } else { Millis(i64::MIN) },
             blobs_before: if self.one_in(2) { self.time() } else { Millis(i64::MIN) },
             batch: self.below(4) as u32,
+            batch_bytes: [0, 1_000, u64::MAX][self.below(3) as usize],
         }
     }
 

@@ -4,8 +4,8 @@ use bytes::Bytes;
 
 use super::*;
 use crate::port::{
-    Append, AppendOutcome, BlobHash, Bounds, Derived, Millis, Place, Position, Retention, RunQuery, Snapshot,
-    Swept,
+    Append, AppendOutcome, BlobHash, Bounds, Derived, Mark, Millis, Place, Position, ROW_COST, Removals,
+    Retention, RunQuery, Snapshot, Store, Swept,
 };
 
 /// Run `number` from its creation to its end at `at`, as two appends with 100 bytes of events each.
@@ -17,8 +17,10 @@ fn older_than(at: i64) -> Retention {
     Retention { finished_before: Some(Millis(at)), ..keep() }
 }
 
-fn bounds(newest: u64, removed: u64) -> Bounds {
-    Bounds { newest: Position(newest), removed: Position(removed) }
+/// The newest position, and the highest one that was removed.
+fn bounds<S: Store>(store: &S) -> (u64, u64) {
+    let Bounds { newest, removed, .. } = store.bounds(SHARD).unwrap();
+    (newest.0, removed.0)
 }
 
 pub fn retention_by_age_takes_finished_runs_only<S: Subject>() {
@@ -30,12 +32,12 @@ pub fn retention_by_age_takes_finished_runs_only<S: Subject>() {
     assert_eq!(writer.sweep(&keep()).unwrap(), Swept::default());
     assert_eq!(writer.sweep(&older_than(10)).unwrap(), Swept::default());
     assert_eq!(writer.sweep(&older_than(11)).unwrap(), Swept { runs: 1, bytes: 200, ..Swept::default() });
-    assert_eq!(store.bounds(SHARD).unwrap(), bounds(6, 3));
+    assert_eq!(bounds(&store), (6, 3));
     let rows: Vec<u64> = whole_log(&store).iter().map(|row| row.position.0).collect();
     assert_eq!(rows, [1, 4, 5, 6]);
     assert_eq!(writer.sweep(&older_than(i64::MAX)).unwrap().runs, 1);
     assert_eq!(listed(&store, &everything()), ids(&[9, 8]));
-    assert_eq!(store.bounds(SHARD).unwrap(), bounds(6, 5));
+    assert_eq!(bounds(&store), (6, 5));
     // Kept runs continue; removed runs do not.
     assert_eq!(commit_one(&mut *writer, more(9, 3, 1)), AppendOutcome::Committed(Position(7)));
     assert_eq!(commit_one(&mut *writer, more(1, 4, 1)), AppendOutcome::Conflict);
@@ -98,6 +100,59 @@ pub fn retention_is_bounded<S: Subject>() {
     assert_eq!(sizes(writer.sweep(&all).unwrap()), (1, 1, 1, 208));
     assert_eq!(sizes(writer.sweep(&all).unwrap()), (0, 0, 0, 0));
     assert_eq!(whole_log(&store), []);
+}
+
+pub fn a_sweep_ends_at_its_bytes_and_takes_at_least_one_run<S: Subject>() {
+    let (_subject, store, mut writer) = claimed::<S>();
+    for number in 1..=5 {
+        accept(&mut *writer, &whole_run(number, 10));
+        store.put_blob(&[number as u8; 100], Millis(10)).unwrap();
+    }
+    // Each run has two rows, of 100 bytes of events each.
+    let most = |bytes| Retention { batch_bytes: bytes, blobs_before: Millis(11), ..older_than(11) };
+    let sizes = |swept: Swept| (swept.runs, swept.blobs);
+    assert_eq!(sizes(writer.sweep(&most(0)).unwrap()), (1, 1), "a run is removed whole");
+    assert_eq!(
+        sizes(writer.sweep(&most(2 * (100 + ROW_COST))).unwrap()),
+        (1, 4),
+        "and then the bytes are used up"
+    );
+    assert_eq!(sizes(writer.sweep(&most(2 * (100 + ROW_COST) + 1)).unwrap()), (2, 0));
+    assert_eq!(sizes(writer.sweep(&most(u64::MAX)).unwrap()), (1, 0));
+    assert_eq!(store.bounds(SHARD).unwrap().bytes, 0);
+}
+
+pub fn what_was_removed_has_a_number_of_its_own<S: Subject>() {
+    let (subject, store, mut writer) = claimed::<S>();
+    for number in [1, 2, 3] {
+        accept(&mut *writer, &whole_run(number, 10 + number as i64));
+    }
+    accept(&mut *writer, &[creation(9).events(vec![0; 50])]);
+    let bounds = |store: &S::Adapter| {
+        let bounds = store.bounds(SHARD).unwrap();
+        (bounds.removals, bounds.bytes)
+    };
+    assert_eq!(bounds(&store), (Removals::default(), 650));
+    assert_eq!(writer.sweep(&older_than(11)).unwrap().runs, 0);
+    assert_eq!(bounds(&store).0, Removals::default(), "nothing was removed");
+    assert_eq!(writer.sweep(&older_than(12)).unwrap().runs, 1);
+    let one = bounds(&store);
+    assert_eq!(one, (Removals::default().with(run_id(1), Position(2)), 450));
+    drop((store, writer));
+    let (subject, copy) = subject.reopened().copied();
+    // Two copies have lost the same, and from then on each its own.
+    let (store, copied) = (subject.store(), copy.store());
+    assert_eq!((bounds(&store), bounds(&copied)), (one, one));
+    let (mut writer, mut of_copy) = (claim(&store), copied.claim(SHARD, Mark(77)).unwrap());
+    let second = Retention { keep: [run_id(3)].into(), ..older_than(20) };
+    let third = Retention { keep: [run_id(2)].into(), ..older_than(20) };
+    assert_eq!(writer.sweep(&second).unwrap().runs, 1);
+    assert_eq!(of_copy.sweep(&third).unwrap().runs, 1);
+    assert_ne!(bounds(&store).0, bounds(&copied).0);
+    assert_eq!(writer.sweep(&older_than(20)).unwrap().runs, 1);
+    assert_eq!(of_copy.sweep(&older_than(20)).unwrap().runs, 1);
+    assert_eq!(bounds(&store), bounds(&copied), "whatever the order");
+    assert_eq!(bounds(&store).1, 50);
 }
 
 pub fn retention_leaves_what_is_in_use<S: Subject>() {
@@ -189,17 +244,32 @@ pub fn blobs_go_when_old_and_unreferenced<S: Subject>() {
     assert_eq!(writer.sweep(&before(60)).unwrap().blobs, 1, "the renewed one");
 }
 
+pub fn a_blob_that_is_renewed_is_as_young_as_one_that_is_put<S: Subject>() {
+    let (_subject, store, mut writer) = claimed::<S>();
+    let [one, other] = [b"one", b"two"].map(|content| store.put_blob(content, Millis(10)).unwrap());
+    let before = |at| Retention { blobs_before: Millis(at), ..keep() };
+    let gone = BlobHash::of(b"gone");
+    assert_eq!(store.renew_blobs(&[], Millis(50)).unwrap(), []);
+    assert_eq!(store.renew_blobs(&[other, gone], Millis(50)).unwrap(), [gone], "and then none is renewed");
+    assert_eq!(store.renew_blobs(&[one], Millis(50)).unwrap(), []);
+    assert_eq!(store.renew_blobs(&[one], Millis(5)).unwrap(), [], "no blob gets older");
+    assert_eq!(writer.sweep(&before(50)).unwrap().blobs, 1);
+    assert_eq!(store.renew_blobs(&[one, other], Millis(60)).unwrap(), [other]);
+    assert_eq!(writer.sweep(&before(51)).unwrap().blobs, 1);
+    assert_eq!(store.blob_size(one).unwrap(), None);
+}
+
 pub fn positions_are_not_used_again_after_retention<S: Subject>() {
     let (subject, store, mut writer) = claimed::<S>();
     accept(&mut *writer, &[creation(1)]);
     accept(&mut *writer, &whole_run(2, 10));
     writer.sweep(&older_than(11)).unwrap();
-    assert_eq!(store.bounds(SHARD).unwrap(), bounds(3, 3));
+    assert_eq!(bounds(&store), (3, 3));
     drop((store, writer));
     let subject = subject.reopened();
     let store = subject.store();
-    assert_eq!(store.bounds(SHARD).unwrap(), bounds(3, 3));
+    assert_eq!(bounds(&store), (3, 3));
     let mut writer = claim(&store);
     assert_eq!(commit_one(&mut *writer, more(1, 3, 1)), AppendOutcome::Committed(Position(4)));
-    assert_eq!(store.bounds(SHARD).unwrap(), bounds(4, 3));
+    assert_eq!(bounds(&store), (4, 3));
 }

@@ -10,8 +10,9 @@ use crate::checksum::{self, Sealed};
 use crate::page::Page;
 use crate::port::{
     AgentRow, Append, AppendOutcome, BlobHash, Bounds, Derived, DerivedRow, Epoch, Era, History,
-    IdempotencyKey, KeyChange, KeyRow, LogRow, Mark, Mended, Millis, Place, Position, Quarantine, Rest,
-    Retention, RunId, RunQuery, RunRow, ShardId, Snapshot, Summary, Swept, Unfinished, Unmarked,
+    IdempotencyKey, KeyChange, KeyRow, LogRow, Mark, Mended, Millis, Place, Position, Quarantine, ROW_COST,
+    Removals, Rest, Retention, RunId, RunQuery, RunRow, ShardId, Snapshot, Summary, Swept, Unfinished,
+    Unmarked,
 };
 
 #[derive(Clone, Debug, Default)]
@@ -38,6 +39,7 @@ struct Shard {
     removed: Position,
     /// The greatest id of a run whose key was removed.
     keys_removed: Option<RunId>,
+    removals: Removals,
 }
 
 /// A row of the log, as it is kept.
@@ -310,7 +312,12 @@ impl State {
     pub(super) fn bounds(&self, shard: ShardId) -> Bounds {
         self.shards
             .get(&shard)
-            .map(|shard| Bounds { newest: shard.newest, removed: shard.removed })
+            .map(|shard| Bounds {
+                newest: shard.newest,
+                removed: shard.removed,
+                removals: shard.removals,
+                bytes: shard.log_bytes,
+            })
             .unwrap_or_default()
     }
 
@@ -389,6 +396,19 @@ impl State {
             .or_insert_with(|| Blob { content: Bytes::copy_from_slice(content), put_at: now });
     }
 
+    pub(super) fn renew_blobs(&mut self, blobs: &[BlobHash], now: Millis) -> Vec<BlobHash> {
+        let missing: Vec<BlobHash> =
+            blobs.iter().filter(|blob| !self.blobs.contains_key(blob)).copied().collect();
+        if missing.is_empty() {
+            for hash in blobs {
+                if let Some(blob) = self.blobs.get_mut(hash) {
+                    blob.put_at = blob.put_at.max(now);
+                }
+            }
+        }
+        missing
+    }
+
     pub(super) fn read_blob(&self, blob: BlobHash, offset: u64, length: usize) -> Option<Bytes> {
         let content = &self.blobs.get(&blob)?.content;
         let start = usize::try_from(offset).unwrap_or(usize::MAX).min(content.len());
@@ -408,17 +428,23 @@ impl State {
             .filter(|(_, run)| !retention.keep.contains(run) && !self.is_held(*run, retention.held_by))
             .take(batch)
             .collect();
+        let mut cost = 0;
         for (finished_at, run) in finished {
             let expired = retention.finished_before.is_some_and(|before| finished_at < before);
             let log_bytes = self.shards.get(&shard).map_or(0, |shard| shard.log_bytes);
             if !expired && retention.max_log_bytes.is_none_or(|most| log_bytes <= most) {
                 break;
             }
-            swept.bytes += self.remove_run(run, finished_at);
+            if cost > 0 && cost >= retention.batch_bytes {
+                break;
+            }
+            let (rows, bytes) = self.remove_run(run, finished_at);
+            cost += rows * ROW_COST + bytes;
+            swept.bytes += bytes;
             swept.runs += 1;
         }
         swept.keys = self.sweep_keys(shard, retention.keys_before, batch);
-        let (blobs, bytes) = self.sweep_blobs(retention.blobs_before, batch);
+        let (blobs, bytes) = self.sweep_blobs(retention);
         swept.blobs = blobs;
         swept.bytes += bytes;
         swept
@@ -463,16 +489,19 @@ impl State {
             .collect()
     }
 
-    /// Removes everything about a run except its key, and returns the bytes of its events.
-    fn remove_run(&mut self, id: RunId, finished_at: Millis) -> u64 {
-        let Some(run) = self.runs.remove(&id) else { return 0 };
+    /// Removes everything about a run except its key, and returns the number of its rows and the bytes of its events.
+    fn remove_run(&mut self, id: RunId, finished_at: Millis) -> (u64, u64) {
+        let Some(run) = self.runs.remove(&id) else { return (0, 0) };
         let mut bytes = 0;
         if let Some(shard) = self.shards.get_mut(&run.shard) {
+            let mut last = Position(0);
             for position in run.rows.values() {
                 let row = shard.log.remove(position);
                 bytes += row.map_or(0, |row| row.events.len() as u64);
-                shard.removed = shard.removed.max(*position);
+                last = last.max(*position);
             }
+            shard.removed = shard.removed.max(last);
+            shard.removals = shard.removals.with(id, last);
             shard.log_bytes -= bytes;
         }
         let shard = run.shard;
@@ -482,7 +511,7 @@ impl State {
         self.snapshots.remove(&id);
         self.blob_refs.retain(|(_, run)| *run != id);
         self.derived.remove(id);
-        bytes
+        (run.rows.len() as u64, bytes)
     }
 
     fn sweep_keys(&mut self, shard: ShardId, before: Millis, batch: usize) -> u64 {
@@ -517,18 +546,21 @@ impl State {
         removed
     }
 
-    fn sweep_blobs(&mut self, before: Millis, batch: usize) -> (u64, u64) {
+    fn sweep_blobs(&mut self, retention: &Retention) -> (u64, u64) {
         let unreferenced: BTreeSet<(Millis, BlobHash)> = self
             .blobs
             .iter()
-            .filter(|(_, blob)| blob.put_at < before)
+            .filter(|(_, blob)| blob.put_at < retention.blobs_before)
             .filter(|(hash, _)| {
                 self.blob_refs.range((**hash, RunId::MIN)..=(**hash, RunId::MAX)).next().is_none()
             })
             .map(|(hash, blob)| (blob.put_at, *hash))
             .collect();
         let (mut removed, mut bytes) = (0, 0);
-        for (_, hash) in unreferenced.into_iter().take(batch) {
+        for (_, hash) in unreferenced.into_iter().take(retention.batch as usize) {
+            if removed > 0 && bytes >= retention.batch_bytes {
+                break;
+            }
             bytes += self.blobs.remove(&hash).map_or(0, |blob| blob.content.len() as u64);
             removed += 1;
         }

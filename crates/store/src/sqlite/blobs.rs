@@ -20,6 +20,7 @@ use crate::port::{BlobHash, Millis, StoreError};
 
 const PUT: &str = "write a blob";
 const READ: &str = "read a blob";
+const RENEW: &str = "renew blobs";
 
 pub(super) struct Blobs {
     folder: PathBuf,
@@ -86,6 +87,37 @@ impl Blobs {
             sync_folder(folder)?;
         }
         Ok(hash)
+    }
+
+    /// Renews the ages of those that exist, and returns the others.
+    pub(super) fn renew(
+        &self,
+        gate: &Gate,
+        blobs: &[BlobHash],
+        now: Millis,
+    ) -> Result<Vec<BlobHash>, StoreError> {
+        // A sweep removes a file and its row under the same lock: a blob that is there now is too young for the next one.
+        let _no_changes = self.hold();
+        let (mut present, mut missing) = (Vec::new(), Vec::new());
+        for blob in blobs {
+            match self.size(*blob)? {
+                Some(_) => present.push(*blob),
+                None => missing.push(*blob),
+            }
+        }
+        if !missing.is_empty() || present.is_empty() {
+            return Ok(missing);
+        }
+        // An age that is lost with the power is lost with all that was to name the blob.
+        gate.transact(RENEW, Durability::Later, |connection| {
+            let renew = || {
+                let mut update =
+                    cached(connection, "UPDATE blobs SET put_at = max(put_at, ?2) WHERE hash = ?1")?;
+                present.iter().try_for_each(|blob| update.execute(params![blob.0, now.0]).map(drop))
+            };
+            renew().map_err(failed(RENEW))
+        })?;
+        Ok(missing)
     }
 
     pub(super) fn size(&self, blob: BlobHash) -> Result<Option<u64>, StoreError> {

@@ -300,6 +300,10 @@ impl Store for SqliteStore {
         self.shared.blobs.read(blob, offset, length)
     }
 
+    fn renew_blobs(&self, blobs: &[BlobHash], now: Millis) -> Result<Vec<BlobHash>, StoreError> {
+        self.shared.blobs.renew(&self.shared.gate, blobs, now)
+    }
+
     fn blob_size(&self, blob: BlobHash) -> Result<Option<u64>, StoreError> {
         self.shared.blobs.size(blob)
     }

@@ -14,7 +14,7 @@ use crate::checksum::{self, Sealed};
 use crate::page::Page;
 use crate::port::{
     AgentRow, Bounds, Era, History, KeyRow, LogRow, Mark, Millis, Position, Quarantine, QuarantineReason,
-    Rest, RunId, RunQuery, RunRow, Snapshot, StoreError, Summary, Unfinished,
+    Removals, Rest, RunId, RunQuery, RunRow, Snapshot, StoreError, Summary, Unfinished,
 };
 
 /// A row of the log with its checksum, which is beside the log for rows that were written before there were checksums.
@@ -127,14 +127,22 @@ impl Readers {
     pub(super) fn bounds(&self) -> Result<Bounds, StoreError> {
         self.read("read the bounds of the log", |connection| {
             let mut statement = connection.prepare_cached(
-                "SELECT coalesce((SELECT max(position) FROM log), 0),
-                    coalesce((SELECT removed FROM shards WHERE shard = ?1), 0)",
+                "SELECT coalesce(last.position, 0), shards.removed, shards.removals, shards.removed_bytes,
+                    max(coalesce(last.appended, 0), shards.appended)
+                 FROM shards LEFT JOIN (SELECT position, appended FROM log ORDER BY position DESC LIMIT 1) AS last
+                 WHERE shards.shard = ?1",
             )?;
-            statement.query_row([SqliteStore::SHARD.0], |row| {
+            let bounds = statement.query_row([SqliteStore::SHARD.0], |row| {
                 let removed = unsigned(row, 1)?;
-                // Retention may have removed the newest rows. Their positions are never reused.
-                Ok(Bounds { newest: Position(unsigned(row, 0)?.max(removed)), removed: Position(removed) })
-            })
+                Ok(Bounds {
+                    // Retention may have removed the newest rows. Their positions are never reused.
+                    newest: Position(unsigned(row, 0)?.max(removed)),
+                    removed: Position(removed),
+                    removals: removals(row, 2)?,
+                    bytes: unsigned(row, 4)?.saturating_sub(unsigned(row, 3)?),
+                })
+            });
+            bounds.optional().map(Option::unwrap_or_default)
         })
     }
 
@@ -417,6 +425,11 @@ fn optional(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<u64>> {
         ValueRef::Null => Ok(None),
         _ => unsigned(row, column).map(Some),
     }
+}
+
+/// Reads a number of which SQLite keeps the bits as an integer with a sign.
+pub(super) fn removals(row: &Row<'_>, column: usize) -> rusqlite::Result<Removals> {
+    row.get(column).map(|bits: i64| Removals(bits.cast_unsigned()))
 }
 
 pub(super) fn run_id(row: &Row<'_>, column: usize) -> rusqlite::Result<RunId> {

@@ -11,7 +11,7 @@ use super::gate::Durability;
 use super::reader::run_id;
 use super::writer::{SqliteWriter, cached};
 use super::{SqliteStore, derived, eras, keys, labels};
-use crate::port::{BlobHash, Millis, Retention, RunId, StoreError, Swept};
+use crate::port::{BlobHash, Millis, Position, ROW_COST, Retention, RunId, StoreError, Swept};
 
 /// A finished run that may be removed.
 struct Candidate {
@@ -29,6 +29,9 @@ impl SqliteWriter {
             writer.eras_swept = eras::sweep(connection, writer.eras_swept, retention.batch)?;
             Ok(swept)
         })?;
+        if retention.blobs_before == Millis(i64::MIN) {
+            return Ok(swept);
+        }
         let (blobs, bytes) = self.sweep_blobs(retention)?;
         swept.blobs = blobs;
         swept.bytes += bytes;
@@ -37,7 +40,7 @@ impl SqliteWriter {
 
     fn sweep_runs(&mut self, connection: &Connection, retention: &Retention) -> rusqlite::Result<Swept> {
         let mut swept = Swept::default();
-        let mut removed = 0;
+        let (mut removed, mut cost) = (0, 0);
         let too_large = |bytes: u64| retention.max_log_bytes.is_some_and(|most| bytes > most);
         let expires = retention.finished_before.map_or(i64::MIN, |before| before.0);
         let before = if too_large(self.appended - self.removed_bytes) { i64::MAX } else { expires };
@@ -45,8 +48,13 @@ impl SqliteWriter {
             if candidate.finished_at >= expires && !too_large(self.appended - self.removed_bytes) {
                 break;
             }
-            let (position, bytes) = remove_run(connection, &candidate)?;
+            if cost > 0 && cost >= retention.batch_bytes {
+                break;
+            }
+            let Removed { last: position, rows, bytes } = remove_run(connection, &candidate)?;
+            cost += rows * ROW_COST + bytes;
             self.tails.forget(candidate.run);
+            self.removals = self.removals.with(candidate.run, Position(position));
             self.removed_bytes += bytes;
             removed = removed.max(position);
             swept.bytes += bytes;
@@ -55,12 +63,14 @@ impl SqliteWriter {
         if swept.runs > 0 {
             cached(
                 connection,
-                "UPDATE shards SET removed = max(removed, ?), removed_bytes = ?, appended = ? WHERE shard = ?",
+                "UPDATE shards SET removed = max(removed, ?), removed_bytes = ?, appended = ?, removals = ?
+                 WHERE shard = ?",
             )?
             .execute(params![
                 integer(removed),
                 integer(self.removed_bytes),
                 integer(self.appended),
+                self.removals.0.cast_signed(),
                 SqliteStore::SHARD.0
             ])?;
         }
@@ -75,6 +85,9 @@ impl SqliteWriter {
         let swept = self.owned("remove old blobs", Durability::Now, |_, connection| {
             let (mut count, mut bytes) = (0, 0);
             for (hash, size) in unreferenced(connection, retention.blobs_before, retention.batch)? {
+                if count > 0 && bytes >= retention.batch_bytes {
+                    break;
+                }
                 // The file is removed first: the next sweep finds a row without a file, but a file without a row would
                 // stay forever.
                 files = shared.blobs.remove(hash);
@@ -129,16 +142,26 @@ fn candidates(
     Ok(candidates)
 }
 
-/// Removes a run, and returns its highest position and the bytes of its events.
-fn remove_run(connection: &Connection, candidate: &Candidate) -> rusqlite::Result<(u64, u64)> {
+/// What was removed of a run.
+#[derive(Default)]
+struct Removed {
+    /// The highest position.
+    last: u64,
+    rows: u64,
+    /// The bytes of the events.
+    bytes: u64,
+}
+
+fn remove_run(connection: &Connection, candidate: &Candidate) -> rusqlite::Result<Removed> {
     let run = candidate.run.0.as_bytes();
-    let (mut position, mut bytes) = (0, 0);
+    let mut removed = Removed::default();
     {
         let mut statement = cached(connection, "SELECT position, length(events) FROM log WHERE run = ?")?;
         let mut rows = statement.query([run])?;
         while let Some(row) = rows.next()? {
-            position = position.max(unsigned(row, 0)?);
-            bytes += unsigned(row, 1)?;
+            removed.last = removed.last.max(unsigned(row, 0)?);
+            removed.rows += 1;
+            removed.bytes += unsigned(row, 1)?;
         }
     }
     cached(
@@ -165,7 +188,7 @@ fn remove_run(connection: &Connection, candidate: &Candidate) -> rusqlite::Resul
             .execute(params![candidate.finished_at, run, key])?;
     }
     cached(connection, "DELETE FROM runs WHERE run = ?")?.execute([run])?;
-    Ok((position, bytes))
+    Ok(removed)
 }
 
 /// Removes keys, starting with keys of removed runs.

@@ -99,6 +99,8 @@ const EVENTS_OF_FORMAT_2: &str = "UPDATE meta SET value = max(value, 2) WHERE na
 /// - A snapshot is a cache: one without a checksum is none.
 /// - A daemon of the version before that still works on the database is fenced, because its rows have no checksums.
 /// - What is there belongs to an era with the mark 0, which ends with the next claim.
+/// - `shards.removals` tells what retention has removed. What it had removed before, no cursor of an earlier version knows,
+///   so any number other than theirs, 0, will do.
 /// - `eras.last` is NULL for the era of the newest claim.
 /// - `quarantined` is a table of its own, because it is almost always empty and `runs` is written with every append.
 /// - `derived` is empty at first: the rows of runs that are there already are made by whoever rebuilds them. Its index
@@ -111,6 +113,8 @@ CREATE TABLE earlier_checksums (position INTEGER PRIMARY KEY, checksum INTEGER N
 INSERT INTO meta (name, value) VALUES ('log_sealed', 0);
 
 UPDATE shards SET epoch = epoch + 1;
+ALTER TABLE shards ADD COLUMN removals INTEGER NOT NULL DEFAULT 0;
+UPDATE shards SET removals = removed;
 CREATE TABLE eras (
     shard INTEGER, first INTEGER, mark INTEGER NOT NULL, last INTEGER, PRIMARY KEY (shard, first)
 ) WITHOUT ROWID;

@@ -7,11 +7,12 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 use super::error::{failed, integer, unsigned};
 use super::gate::Durability;
+use super::reader;
 use super::tails::Tails;
 use super::{Shared, SqliteStore, checksums, derived, eras, keys, labels};
 use crate::checksum::{self, Sealed};
 use crate::port::{
-    self, AgentRow, Append, AppendOutcome, Create, Epoch, Mark, Mended, Position, Quarantine, Rest,
+    self, AgentRow, Append, AppendOutcome, Create, Epoch, Mark, Mended, Position, Quarantine, Removals, Rest,
     Retention, RunId, ShardWriter, Snapshot, StoreError, Summary, Swept, Unmarked,
 };
 
@@ -27,6 +28,8 @@ pub(super) struct SqliteWriter {
     pub(super) appended: u64,
     /// The bytes of events that retention removed.
     pub(super) removed_bytes: u64,
+    /// What retention removed.
+    pub(super) removals: Removals,
     /// The first position of the era at which the last sweep ended.
     pub(super) eras_swept: Position,
     pub(super) tails: Tails,
@@ -53,18 +56,29 @@ impl SqliteWriter {
         durability: Durability,
         action: impl FnOnce(&mut Self, &Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
+        let result = self.try_owned(operation, durability, action);
+        self.failed = result.is_err();
+        result?.ok_or(StoreError::Closed)
+    }
+
+    /// The same, after which the writer goes on where it fails: `action` changes the database alone. `None` where another
+    /// epoch owns the shard.
+    fn try_owned<T>(
+        &mut self,
+        operation: &'static str,
+        durability: Durability,
+        action: impl FnOnce(&mut Self, &Connection) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>, StoreError> {
         if self.failed {
             return Err(StoreError::Closed);
         }
         let shared = Arc::clone(&self.shared);
-        let result = shared.gate.transact(operation, durability, |connection| {
+        shared.gate.transact(operation, durability, |connection| {
             if !owns(connection, self.epoch).map_err(failed(operation))? {
                 return Ok(None);
             }
             action(self, connection).map(Some).map_err(failed(operation))
-        });
-        self.failed = result.is_err();
-        result?.ok_or(StoreError::Closed)
+        })
     }
 
     /// Appends either all of `group` or nothing.
@@ -263,7 +277,7 @@ impl ShardWriter for SqliteWriter {
     }
 
     fn put_snapshot(&mut self, run: RunId, snapshot: &Snapshot) -> Result<(), StoreError> {
-        self.owned("write a snapshot", Durability::Later, |_, connection| {
+        let written = self.try_owned("write a snapshot", Durability::Later, |_, connection| {
             cached(
                 connection,
                 "INSERT INTO snapshots (run, seq, format, state, checksum)
@@ -279,7 +293,8 @@ impl ShardWriter for SqliteWriter {
                 checksums::column(checksum::of_snapshot(run, snapshot)),
             ])
             .map(drop)
-        })
+        })?;
+        written.ok_or(StoreError::Closed)
     }
 
     fn quarantine(&mut self, run: RunId, quarantine: &Quarantine) -> Result<(), StoreError> {
@@ -360,11 +375,14 @@ pub(super) fn cached<'connection>(
 }
 
 fn take_over(connection: &Connection, shared: &Arc<Shared>) -> rusqlite::Result<SqliteWriter> {
-    let (epoch, removed, removed_bytes, appended) = connection.query_row(
+    let (epoch, removed, removed_bytes, appended, removals) = connection.query_row(
         "INSERT INTO shards (shard, epoch) VALUES (?, 1) ON CONFLICT (shard) DO UPDATE SET epoch = epoch + 1
-         RETURNING epoch, removed, removed_bytes, appended",
+         RETURNING epoch, removed, removed_bytes, appended, removals",
         [SqliteStore::SHARD.0],
-        |row| Ok((unsigned(row, 0)?, unsigned(row, 1)?, unsigned(row, 2)?, unsigned(row, 3)?)),
+        |row| {
+            let removals = reader::removals(row, 4)?;
+            Ok((unsigned(row, 0)?, unsigned(row, 1)?, unsigned(row, 2)?, unsigned(row, 3)?, removals))
+        },
     )?;
     let last = connection
         .query_row("SELECT position, appended FROM log ORDER BY position DESC LIMIT 1", [], |row| {
@@ -379,6 +397,7 @@ fn take_over(connection: &Connection, shared: &Arc<Shared>) -> rusqlite::Result<
         position: last.0.max(removed),
         appended: last.1.max(appended),
         removed_bytes,
+        removals,
         eras_swept: Position(0),
         tails: Tails::new(shared.known_runs),
         failed: false,

@@ -6,6 +6,7 @@ pub const BACK_TO_FORMAT_2: &str = "
 DROP TABLE eras;
 DROP TABLE quarantined;
 DROP TABLE derived;
+ALTER TABLE shards DROP COLUMN removals;
 DROP TABLE earlier_checksums;
 DROP INDEX runs_unfinished;
 ALTER TABLE runs DROP COLUMN rest_in;
