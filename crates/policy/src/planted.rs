@@ -40,10 +40,12 @@ pub enum Fault {
     VerdictOfAnotherValue,
     AssignedWhileDraining,
     HandedBackAtOnce,
+    KeptHistorySkipped,
+    RemovedEventsSkipped,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 34] = [
+    pub const ALL: [Fault; 36] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -78,6 +80,8 @@ impl Fault {
         Fault::VerdictOfAnotherValue,
         Fault::AssignedWhileDraining,
         Fault::HandedBackAtOnce,
+        Fault::KeptHistorySkipped,
+        Fault::RemovedEventsSkipped,
     ];
 }
 

@@ -8,6 +8,7 @@ use capataz_store::{Append, AppendOutcome, Position, RunId, Snapshot};
 
 use crate::api::{Answer, Declined, StartReply, WaitReply};
 use crate::browsers;
+use crate::journal::MAX_SNAPSHOT_BYTES;
 use crate::outbox::{AppendId, Batch, Deferred, Pending};
 use crate::projection;
 use crate::runs::Waiter;
@@ -345,6 +346,11 @@ impl Shard {
             return;
         }
         match slot.state.snapshot() {
+            // It is looked at again when it has grown by as much.
+            Ok(state) if state.len() > MAX_SNAPSHOT_BYTES => {
+                slot.snapshot_seq = seq;
+                tracing::warn!(%run, bytes = state.len(), "the state is too large to be cached");
+            }
             Ok(state) => {
                 slot.snapshot_seq = seq;
                 let snapshot = Snapshot { seq, format: engine::SNAPSHOT_FORMAT, state: state.into() };

@@ -13,12 +13,13 @@ use bytes::{Buf, Bytes};
 use capataz_contracts::v1::{self, event::Body};
 use capataz_engine::planted::{self, Fault};
 use capataz_policy::executor;
-use capataz_store::{LogRow, Position, RunId, RunRow, ShardId, Store, StoreError};
+use capataz_store::{LogRow, Position, Removals, RunId, RunRow, ShardId, Store, StoreError};
 use prost::Message;
 
 use crate::load::{Damage, LoadError};
 
-pub use crate::cursor::{Cursor, Placed, Unservable};
+use crate::cursor::is_missed;
+pub use crate::cursor::{Begin, Cursor, Placed, Start, Unservable};
 use crate::shard::Published;
 
 /// Rows and bytes that one read of the log takes at most.
@@ -112,6 +113,9 @@ pub struct Step {
     pub at_end: bool,
     /// The run that the filter names has finished, and its last event was delivered.
     pub finished: bool,
+    /// Retention has removed what the subscriber should have got next. It has nothing else in this step, and has to be
+    /// told before it gets anything more.
+    pub missed: bool,
 }
 
 /// One subscriber's place in the stream.
@@ -120,10 +124,15 @@ pub struct Reader {
     shard: ShardId,
     filter: Filter,
     cursor: Cursor,
+    /// Where the subscriber of one run resumes: behind the last of the run's events that it got. There are rows of the
+    /// run as long as the run is kept, so that this place stays known, however far the log has gone on.
+    own: Cursor,
+    /// What retention had removed when the subscriber's stream began.
+    removals: Removals,
     max_batch: usize,
     /// The run's own history is read first, by its index; sequence number of the last event that was read.
     history_of_run: Option<u64>,
-    known: BTreeMap<RunId, Option<RunRow>>,
+    known: BTreeMap<RunId, RunRow>,
     finished: bool,
 }
 
@@ -131,21 +140,38 @@ impl Step {
     /// Whether there is nothing for the subscriber.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.damaged.is_empty()
+        self.events.is_empty() && self.damaged.is_empty() && !self.missed
     }
 }
 
 impl Reader {
     #[must_use]
-    pub fn new(shard: ShardId, filter: Filter, cursor: Cursor, max_batch: usize) -> Self {
+    pub fn new(shard: ShardId, filter: Filter, start: Start, max_batch: usize) -> Self {
         let history_of_run = filter.run.map(|_| 0);
-        Self { shard, filter, cursor, max_batch, history_of_run, known: BTreeMap::new(), finished: false }
+        let Start { cursor, removals } = start;
+        Self {
+            shard,
+            filter,
+            cursor,
+            own: cursor,
+            removals,
+            max_batch,
+            history_of_run,
+            known: BTreeMap::new(),
+            finished: false,
+        }
     }
 
     /// Where a new subscriber would resume.
     #[must_use]
     pub fn cursor(&self) -> Cursor {
-        self.cursor
+        if self.filter.run.is_some() { self.own } else { self.cursor }
+    }
+
+    /// What retention had removed when the subscriber's stream began.
+    #[must_use]
+    pub fn removals(&self) -> Removals {
+        self.removals
     }
 
     /// Reads on from memory; `None` where the log has to be read.
@@ -180,15 +206,16 @@ impl Reader {
             _ => store.read_log(self.shard, self.cursor.position, PAGE_ROWS, PAGE_BYTES)?,
         };
         let mut step = Step::default();
+        // Looked at after the rows: whatever was not among them because it was removed is known to be removed now.
+        if self.has_missed(store, rows.is_empty())? {
+            return Ok(Step { missed: true, ..step });
+        }
         if rows.is_empty() {
-            if self.history_of_run.take().is_some() {
-                // All rows of the run up to `newest` were there to be read.
-                if newest > self.cursor.position {
-                    self.cursor = Cursor::behind(newest);
-                }
-                return Ok(step);
+            // All rows up to `newest` were there to be read, those of the run or all; the newest ones may have been removed.
+            if newest > self.cursor.position {
+                self.cursor = Cursor::behind(newest);
             }
-            step.at_end = true;
+            step.at_end = self.history_of_run.take().is_none();
             return Ok(step);
         }
         let mut bytes = 0;
@@ -222,9 +249,21 @@ impl Reader {
                 self.finished |= ends_run(&events);
                 continue;
             }
-            if !self.wants(store, run)? {
-                self.cursor = Cursor::behind(position);
-                continue;
+            match self.wants(store, run)? {
+                Some(true) => {}
+                Some(false) => {
+                    self.cursor = Cursor::behind(position);
+                    continue;
+                }
+                // It was removed since its row was read.
+                None if self.has_missed(store, false)? => {
+                    step.missed = step.events.is_empty();
+                    break;
+                }
+                None => {
+                    self.cursor = Cursor::behind(position);
+                    continue;
+                }
             }
             if !self.take(position, run, &events, &mut bytes, &mut step) {
                 break;
@@ -237,22 +276,37 @@ impl Reader {
         Ok(step)
     }
 
-    fn wants(&mut self, store: &dyn Store, run: RunId) -> Result<bool, StoreError> {
+    /// Whether something that the subscriber should get was removed since its stream began.
+    fn has_missed(&self, store: &dyn Store, no_rows: bool) -> Result<bool, StoreError> {
+        let bounds = store.bounds(self.shard)?;
+        match self.filter.run {
+            // A run is removed whole.
+            Some(run) => Ok((no_rows || self.history_of_run.is_none())
+                && bounds.removals != self.removals
+                && !self.finished
+                && store.get_run(run)?.is_none()),
+            None => Ok(is_missed(self.cursor, self.removals, bounds)),
+        }
+    }
+
+    /// Whether the filter lets the run's events pass; `None` if nobody knows, because the run was removed.
+    fn wants(&mut self, store: &dyn Store, run: RunId) -> Result<Option<bool>, StoreError> {
         if self.filter.run.is_some_and(|wanted| wanted != run) {
-            return Ok(false);
+            return Ok(Some(false));
         }
         if self.filter.labels.is_empty() && self.filter.kind.is_none() {
-            return Ok(true);
+            return Ok(Some(true));
         }
         if !self.known.contains_key(&run) {
             if self.known.len() >= KNOWN_RUNS {
                 self.known.clear();
             }
-            self.known.insert(run, store.get_run(run)?);
+            let Some(row) = store.get_run(run)? else { return Ok(None) };
+            self.known.insert(run, row);
         }
-        let Some(Some(row)) = self.known.get(&run) else { return Ok(false) };
+        let Some(row) = self.known.get(&run) else { return Ok(None) };
         let labels = self.filter.labels.iter().all(|(key, value)| row.labels.get(key) == Some(value));
-        Ok(labels && self.filter.kind.is_none_or(|kind| kind == row.kind))
+        Ok(Some(labels && self.filter.kind.is_none_or(|kind| kind == row.kind)))
     }
 
     /// Takes an append's events into the step, as far as there is room. Whether all of them were taken.
@@ -280,6 +334,7 @@ impl Reader {
             }
             self.cursor.partial = position;
             self.cursor.sent = index;
+            self.own = self.cursor;
             if !self.matches(&event) {
                 continue;
             }
@@ -292,6 +347,7 @@ impl Reader {
         {
             last.cursor = self.cursor;
         }
+        self.own = self.cursor;
         true
     }
 

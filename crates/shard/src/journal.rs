@@ -25,6 +25,13 @@ pub use crate::load::{Damage, LoadError, go_on, load, load_session, load_within,
 /// Appends in one transaction at most.
 pub const MAX_BATCH: usize = 1024;
 
+/// The bytes of a snapshot at most. A larger state is not cached: writing it would hold up commits for long.
+pub const MAX_SNAPSHOT_BYTES: usize = 16 * 1024 * 1024;
+/// The bytes of snapshots that wait at most; beyond them, the newest is not written.
+const MAX_WAITING_SNAPSHOTS: usize = 4 * MAX_SNAPSHOT_BYTES;
+/// What the writer does at most while a snapshot waits, so that there are snapshots under steady load as well.
+const PATIENCE: u32 = 256;
+
 /// What the writer is given.
 #[derive(Clone, Debug)]
 pub enum Work {
@@ -137,10 +144,16 @@ fn bytes_of(appends: &[(ShardId, Append)]) -> usize {
     appends.iter().map(|(_, append)| append.events.len()).sum()
 }
 
-/// What waits for the writer, in order.
+/// What waits for the writer, in order; and snapshots, which are caches and let everything else pass.
 #[derive(Debug, Default)]
 pub struct Queue {
     waiting: VecDeque<Work>,
+    /// The newest snapshot of each run.
+    snapshots: BTreeMap<(ShardId, RunId), Snapshot>,
+    /// The bytes of these.
+    bytes: usize,
+    /// What was done since a snapshot had its turn.
+    passed: u32,
 }
 
 /// What the writer does next.
@@ -153,27 +166,52 @@ pub enum Job {
 }
 
 impl Queue {
-    pub fn push(&mut self, work: Work) {
-        self.waiting.push_back(work);
+    /// Returns the bytes of snapshots that are not written any more, because of this one or before it.
+    pub fn push(&mut self, work: Work) -> usize {
+        let Work::Snapshot { shard, run, snapshot } = work else {
+            self.waiting.push_back(work);
+            return 0;
+        };
+        let size = snapshot.state.len();
+        let earlier = self.snapshots.remove(&(shard, run)).map_or(0, |earlier| earlier.state.len());
+        self.bytes = self.bytes.saturating_sub(earlier);
+        if self.bytes.saturating_add(size) > MAX_WAITING_SNAPSHOTS {
+            return earlier.saturating_add(size);
+        }
+        self.bytes += size;
+        self.snapshots.insert((shard, run), snapshot);
+        earlier
     }
 
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.waiting.is_empty() && self.snapshots.is_empty()
     }
 
     pub fn clear(&mut self) {
-        self.waiting.clear();
+        *self = Self::default();
     }
 
-    /// What waits, in order.
+    /// What waits in order, without snapshots.
     pub fn iter(&self) -> impl Iterator<Item = &Work> {
         self.waiting.iter()
     }
 
     /// All appends that wait, up to about `most`, or else the one other thing before them. What was given in one piece
-    /// is committed in one piece.
+    /// is committed in one piece. A snapshot has its turn when nothing else waits, when much has passed it, and before
+    /// a sweep.
     pub fn next(&mut self, most: usize) -> Option<Job> {
+        // A sweep may remove a stream that begins anew under its id: what is known of it now must not come after that.
+        let is_due = match self.waiting.front() {
+            Some(work) => self.passed >= PATIENCE || matches!(work, Work::Sweep { .. }),
+            None => true,
+        };
+        if is_due && let Some(((shard, run), snapshot)) = self.snapshots.pop_first() {
+            self.bytes = self.bytes.saturating_sub(snapshot.state.len());
+            self.passed = 0;
+            return Some(Job::Other(Work::Snapshot { shard, run, snapshot }));
+        }
+        self.passed = if self.snapshots.is_empty() { 0 } else { self.passed.saturating_add(1) };
         let mut appends = Vec::new();
         while appends.len() < most
             && let Some(Work::Append(_)) = self.waiting.front()
@@ -349,5 +387,93 @@ impl Scribe {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHARD: ShardId = ShardId(0);
+
+    fn run(number: u128) -> RunId {
+        RunId(uuid::Uuid::from_u128(number))
+    }
+
+    fn snapshot(number: u128, seq: u64, size: usize) -> Work {
+        let snapshot = Snapshot { seq, format: 1, state: vec![0; size].into() };
+        Work::Snapshot { shard: SHARD, run: run(number), snapshot }
+    }
+
+    /// What comes next: the run and the number of a snapshot, or nothing for anything else.
+    fn next(queue: &mut Queue) -> Option<Option<(RunId, u64)>> {
+        queue.next(1).map(|job| match job {
+            Job::Other(Work::Snapshot { run, snapshot, .. }) => Some((run, snapshot.seq)),
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn everything_passes_a_snapshot_and_the_newest_of_a_run_is_written() {
+        let mut queue = Queue::default();
+        queue.push(snapshot(1, 10, 5));
+        queue.push(Work::Agents(Vec::new()));
+        assert_eq!(queue.push(snapshot(1, 20, 6)), 5, "the earlier one is not written");
+        queue.push(snapshot(2, 7, 5));
+        assert_eq!(next(&mut queue), Some(None));
+        assert_eq!(next(&mut queue), Some(Some((run(1), 20))));
+        assert!(!queue.is_empty());
+        assert_eq!(next(&mut queue), Some(Some((run(2), 7))));
+        assert!(queue.is_empty() && next(&mut queue).is_none());
+    }
+
+    #[test]
+    fn a_snapshot_has_its_turn_under_steady_load() {
+        let mut queue = Queue::default();
+        queue.push(snapshot(1, 10, 5));
+        let mut passed = 0;
+        loop {
+            queue.push(Work::Agents(Vec::new()));
+            match next(&mut queue) {
+                Some(None) => passed += 1,
+                written => break assert_eq!(written, Some(Some((run(1), 10)))),
+            }
+        }
+        assert_eq!(passed, PATIENCE);
+    }
+
+    #[test]
+    fn a_snapshot_is_written_before_a_sweep_that_may_remove_its_stream() {
+        let mut queue = Queue::default();
+        let retention = Box::new(Retention {
+            keep: Default::default(),
+            held_by: None,
+            finished_before: None,
+            max_log_bytes: None,
+            keys_before: Millis(0),
+            blobs_before: Millis(0),
+            batch: 1,
+            batch_bytes: 1,
+        });
+        queue.push(snapshot(1, 10, 5));
+        queue.push(Work::Agents(Vec::new()));
+        queue.push(Work::Sweep { shard: SHARD, retention });
+        assert_eq!(next(&mut queue), Some(None));
+        assert_eq!(next(&mut queue), Some(Some((run(1), 10))));
+        assert!(matches!(queue.next(1), Some(Job::Other(Work::Sweep { .. }))));
+    }
+
+    #[test]
+    fn snapshots_that_wait_take_bounded_memory() {
+        let mut queue = Queue::default();
+        let dropped = (0..6).map(|number| queue.push(snapshot(number, 1, MAX_SNAPSHOT_BYTES))).sum::<usize>();
+        assert_eq!(dropped, 2 * MAX_SNAPSHOT_BYTES);
+        queue.push(snapshot(1, 2, MAX_SNAPSHOT_BYTES));
+        let mut written = Vec::new();
+        while let Some(Some((run, seq))) = next(&mut queue) {
+            written.push((run, seq));
+        }
+        assert_eq!(written, [(run(0), 1), (run(1), 2), (run(2), 1), (run(3), 1)]);
+        assert_eq!(queue.bytes, 0);
     }
 }

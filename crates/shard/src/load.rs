@@ -6,7 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use capataz_contracts::v1;
 use capataz_engine::session::SessionState;
 use capataz_engine::{RunState, SNAPSHOT_FORMAT};
-use capataz_store::{LogRow, Millis, Position, Quarantine, QuarantineReason, RunId, Store, StoreError};
+use capataz_store::{
+    LogRow, Millis, Position, Quarantine, QuarantineReason, RunId, Snapshot, Store, StoreError,
+};
 use prost::Message;
 
 use crate::feed::events_of;
@@ -93,8 +95,25 @@ impl Damage {
 /// # Errors
 /// The store cannot be read, or the log is damaged.
 pub fn load(store: &dyn Store, run: RunId) -> Result<RunState, LoadError> {
-    let snapshot = store.snapshot(run)?.filter(|snapshot| snapshot.format == SNAPSHOT_FORMAT);
-    go_on(store, run, snapshot.and_then(|snapshot| RunState::from_snapshot(&snapshot.state).ok()))
+    let snapshot = snapshot_of(store, run, SNAPSHOT_FORMAT)?;
+    let state = snapshot.and_then(|snapshot| {
+        RunState::from_snapshot(&snapshot.state).ok().filter(|state| state.seq() == snapshot.seq)
+    });
+    go_on(store, run, state)
+}
+
+/// The run's snapshot, if it is of this format and of nothing that the log does not have: events that are not there, or no
+/// more, as after a restored backup, nobody has decided.
+fn snapshot_of(store: &dyn Store, run: RunId, format: u32) -> Result<Option<Snapshot>, StoreError> {
+    let Some(snapshot) = store.snapshot(run)?.filter(|snapshot| snapshot.format == format) else {
+        return Ok(None);
+    };
+    let last_seq = store.get_run(run)?.map_or(0, |row| row.last_seq);
+    if snapshot.seq > last_seq {
+        tracing::warn!(%run, snapshot = snapshot.seq, last_seq, "a snapshot is ahead of the log, and is not used");
+        return Ok(None);
+    }
+    Ok(Some(snapshot))
 }
 
 /// Reads on from a state of the run; `None` begins with its first event.
@@ -157,8 +176,10 @@ pub(crate) fn add_to_run(run: RunId, state: Option<RunState>, event: v1::Event) 
 /// # Errors
 /// The store cannot be read, or the log is damaged.
 pub fn load_session(store: &dyn Store, stream: RunId) -> Result<Option<SessionState>, LoadError> {
-    let snapshot = store.snapshot(stream)?.filter(|snapshot| snapshot.format == SESSION_SNAPSHOT_FORMAT);
-    let state = snapshot.and_then(|snapshot| SessionState::from_snapshot(&snapshot.state).ok());
+    let snapshot = snapshot_of(store, stream, SESSION_SNAPSHOT_FORMAT)?;
+    let state = snapshot.and_then(|snapshot| {
+        SessionState::from_snapshot(&snapshot.state).ok().filter(|state| state.seq() == snapshot.seq)
+    });
     go_on_session(store, stream, state)
 }
 

@@ -12,6 +12,7 @@ use capataz_store::{BlobHash, RunId, Snapshot};
 
 use crate::ReplyId;
 use crate::api::TransitionReply;
+use crate::journal::MAX_SNAPSHOT_BYTES;
 use crate::load::Damage;
 use crate::outbox::AppendId;
 
@@ -335,6 +336,10 @@ impl Sessions {
         }
         slot.snapshot_seq = seq;
         match state.snapshot() {
+            Ok(state) if state.len() > MAX_SNAPSHOT_BYTES => {
+                tracing::warn!(session = %stream, bytes = state.len(), "the state is too large to be cached");
+                None
+            }
             Ok(state) => Some(Snapshot { seq, format: SESSION_SNAPSHOT_FORMAT, state: state.into() }),
             Err(error) => {
                 tracing::warn!(session = %stream, %error, "the state could not be cached");

@@ -164,6 +164,10 @@ impl Store for Watched {
         self.store.read_blob(blob, offset, length)
     }
 
+    fn renew_blobs(&self, blobs: &[BlobHash], now: Millis) -> Result<Vec<BlobHash>, StoreError> {
+        self.store.renew_blobs(blobs, now)
+    }
+
     fn blob_size(&self, blob: BlobHash) -> Result<Option<u64>, StoreError> {
         self.store.blob_size(blob)
     }
@@ -251,7 +255,9 @@ impl World {
                 self.core.handle(self.clock(), input, &mut outputs);
                 for errand in errands(outputs.into_iter()) {
                     match errand {
-                        Errand::Write(work) => self.queue.push(work),
+                        Errand::Write(work) => {
+                            self.queue.push(work);
+                        }
                         Errand::Leave(output) => self.leaves(output),
                     }
                 }

@@ -120,6 +120,7 @@ impl World {
             keys_before: Millis(i64::MIN),
             blobs_before: Millis(i64::MIN),
             batch: 1,
+            batch_bytes: u64::MAX,
         };
         self.hears(Input::Sweep { shard: SHARD, retention: Box::new(retention) })
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use capataz_contracts::v1;
 use capataz_crew::Now;
 use capataz_engine::{self as engine, Plan, StartRun, Work};
-use capataz_shard::feed::{Cursor, Filter, Reader};
+use capataz_shard::feed::{Cursor, Filter, Reader, Start};
 use capataz_shard::journal::{
     self, Chance, Errand, Job, Queue, Scribe, Told, Work as Writing, errands, go_on, take_up_session,
 };
@@ -487,7 +487,7 @@ fn a_stream_of_all_runs_has_a_marker_in_the_place_of_what_is_damaged() {
     let position = *world.positions(two).first().unwrap();
     world.damage(position);
 
-    let mut reader = Reader::new(SHARD, Filter::default(), Cursor::default(), 100);
+    let mut reader = Reader::new(SHARD, Filter::default(), Start::default(), 100);
     let mut seen = Vec::new();
     loop {
         let step = reader.read_log(&world.store, Position(0)).unwrap();
@@ -507,7 +507,12 @@ fn a_stream_of_all_runs_has_a_marker_in_the_place_of_what_is_damaged() {
     assert_eq!(reader.cursor().position, world.store.bounds(SHARD).unwrap().newest);
 
     // Behind the marker there is none.
-    let mut reader = Reader::new(SHARD, Filter::default(), Cursor::behind(position), 100);
+    let mut reader = Reader::new(
+        SHARD,
+        Filter::default(),
+        Start { cursor: Cursor::behind(position), ..Start::default() },
+        100,
+    );
     let step = reader.read_log(&world.store, Position(0)).unwrap();
     assert!(step.damaged.is_empty() && !step.events.is_empty());
 }
@@ -521,7 +526,7 @@ fn a_stream_of_a_damaged_run_has_what_is_whole_and_then_an_error() {
     let position = *world.positions(bad).last().unwrap();
     world.damage(position);
     let filter = Filter { run: Some(bad), ..Filter::default() };
-    let mut reader = Reader::new(SHARD, filter, Cursor::default(), 100);
+    let mut reader = Reader::new(SHARD, filter, Start::default(), 100);
     let step = reader.read_log(&world.store, position).unwrap();
     assert_eq!(step.events.len() as u64, whole);
     match reader.read_log(&world.store, position) {

@@ -195,6 +195,7 @@ fn every_input() -> Vec<Input> {
         keys_before: Millis(3),
         blobs_before: Millis(2),
         batch: 8,
+        batch_bytes: 9,
     };
     vec![
         known(),

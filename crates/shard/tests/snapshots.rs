@@ -1,0 +1,121 @@
+//! A snapshot is a cache of what the log has. One that says more than the log is thrown away, whoever wrote it.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use bytes::{Bytes, BytesMut};
+use capataz_contracts::v1::{self, event::Body};
+use capataz_engine::session::SessionState;
+use capataz_engine::{EVENT_FORMAT, Plan, RunState, SNAPSHOT_FORMAT};
+use capataz_shard::journal::{load, load_session};
+use capataz_shard::{SESSION_SNAPSHOT_FORMAT, session_stream};
+use capataz_store::{
+    Append, AppendOutcome, Create, Mark, Millis, RunId, ShardId, ShardWriter, Snapshot, SqliteOptions,
+    SqliteStore, Store,
+};
+use prost::Message;
+use tempfile::TempDir;
+use uuid::Uuid;
+
+const SHARD: ShardId = ShardId(0);
+
+fn event(seq: u64, body: Body) -> v1::Event {
+    v1::Event { seq, at_ms: 1_000, format: EVENT_FORMAT, elapsed_ms: 0, body: Some(body) }
+}
+
+fn encoded(events: &[v1::Event]) -> Bytes {
+    let mut bytes = BytesMut::new();
+    events.iter().for_each(|event| event.encode_length_delimited(&mut bytes).unwrap());
+    bytes.freeze()
+}
+
+/// A plan's first events, and one that follows them.
+fn of_run() -> Vec<v1::Event> {
+    let task = v1::Task { name: "t".to_owned(), agent: "a".to_owned(), ..Default::default() };
+    let wave = v1::Wave { tasks: vec![task], ..Default::default() };
+    let mut plan = v1::Plan { name: "p".to_owned(), waves: vec![wave], ..Default::default() };
+    Plan::materialise(&mut plan).unwrap();
+    let accepted = v1::RunAccepted {
+        kind: v1::RunKind::Plan.into(),
+        work: Some(v1::run_accepted::Work::Plan(plan)),
+        ..Default::default()
+    };
+    let paused = v1::RunPaused { request_id: "pause".to_owned() };
+    vec![
+        event(1, Body::RunAccepted(accepted)),
+        event(2, Body::WaveStarted(v1::WaveStarted::default())),
+        event(3, Body::RunPaused(paused)),
+    ]
+}
+
+fn of_session() -> Vec<v1::Event> {
+    let opened = v1::SessionOpened { session: "talk".to_owned() };
+    let accepted =
+        v1::SessionTransitionAccepted { to: "other".to_owned(), ..v1::SessionTransitionAccepted::default() };
+    vec![event(1, Body::SessionOpened(opened)), event(2, Body::SessionTransitionAccepted(accepted))]
+}
+
+/// A store whose log has these events of the run.
+fn store(run: RunId, events: &[v1::Event]) -> (TempDir, SqliteStore, Box<dyn ShardWriter>) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(folder.path(), SqliteOptions::default()).unwrap();
+    let mut writer = store.claim(SHARD, Mark(1)).unwrap();
+    let create = Create {
+        kind: 1,
+        name: String::new(),
+        labels: Default::default(),
+        created_at: Millis(1_000),
+        key: None,
+    };
+    let append = Append {
+        run,
+        first_seq: 1,
+        count: u32::try_from(events.len()).unwrap(),
+        events: encoded(events),
+        create: Some(create),
+        summary: None,
+        rest: None,
+        derived: Vec::new(),
+        blobs: Vec::new(),
+        joined: false,
+    };
+    assert!(matches!(writer.commit(&[append]).unwrap()[..], [AppendOutcome::Committed(_)]));
+    (folder, store, writer)
+}
+
+#[test]
+fn a_snapshot_of_a_run_that_is_ahead_of_the_log_is_thrown_away() {
+    let run = RunId(Uuid::from_u128(7));
+    let events = of_run();
+    let (_folder, store, mut writer) = store(run, &events[..2]);
+    let whole = load(&store, run).unwrap();
+    assert_eq!(whole.seq(), 2);
+    let mut ahead = whole.clone();
+    ahead.apply(events[2].clone()).unwrap();
+    let snapshot = |state: &RunState, seq| Snapshot {
+        seq,
+        format: SNAPSHOT_FORMAT,
+        state: state.snapshot().unwrap().into(),
+    };
+    // One that says so, and one that says that it is of an earlier event.
+    for seq in [3, 2] {
+        writer.put_snapshot(run, &snapshot(&ahead, seq)).unwrap();
+        assert_eq!(load(&store, run).unwrap(), whole);
+    }
+    writer.put_snapshot(run, &snapshot(&whole, 2)).unwrap();
+    assert_eq!(load(&store, run).unwrap(), whole);
+}
+
+#[test]
+fn a_snapshot_of_a_session_that_is_ahead_of_the_log_is_thrown_away() {
+    let stream = session_stream("talk");
+    let events = of_session();
+    let (_folder, store, mut writer) = store(stream, &events[..1]);
+    let whole = load_session(&store, stream).unwrap().unwrap();
+    assert_eq!(whole.seq(), 1);
+    let ahead = SessionState::fold(events).unwrap();
+    for seq in [2, 1] {
+        let state = ahead.snapshot().unwrap().into();
+        writer.put_snapshot(stream, &Snapshot { seq, format: SESSION_SNAPSHOT_FORMAT, state }).unwrap();
+        assert_eq!(load_session(&store, stream).unwrap().unwrap(), whole);
+    }
+}
