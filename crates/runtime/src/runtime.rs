@@ -28,6 +28,8 @@ use crate::writer::Writer;
 
 /// What a full inbox asks its callers to wait. Milliseconds.
 const RETRY_AFTER_MS: i64 = 250;
+/// How often a subscriber that gets no events is told how far the log has gone on.
+const BEAT: Duration = Duration::from_secs(10);
 
 /// Sizes of the shell's channels and memory.
 #[derive(Clone)]
@@ -41,6 +43,8 @@ pub struct Options {
     pub frames_per_worker: usize,
     /// Progress frames that a subscriber may lag behind before it misses some.
     pub progress_backlog: usize,
+    /// After how long a subscriber that gets no events is told how far the log has gone on.
+    pub beat: Duration,
     /// The time of everything that the shards decide.
     pub clock: Clock,
     /// Where everything that the shards are told is recorded; `None` for nowhere.
@@ -66,6 +70,7 @@ impl Default for Options {
             ring_bytes: 8 * 1024 * 1024,
             frames_per_worker: 1_024,
             progress_backlog: 256,
+            beat: BEAT,
             clock: Arc::new(clock::now),
             trace: None,
         }
@@ -182,7 +187,8 @@ impl Runtime {
         let clock = Arc::clone(&options.clock);
         let (writer, writing) = Writer::start(Arc::clone(&store), told_sender, load.clone(), clock)
             .map_err(StartError::Thread)?;
-        let shared = Arc::new(Shared::new(&shards, options.ring_bytes, options.progress_backlog));
+        let shared =
+            Arc::new(Shared::new(&shards, options.ring_bytes, options.progress_backlog, options.beat));
         let (ready_sender, ready) = oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -396,6 +402,24 @@ impl Runtime {
             return Err(StoreError::Closed);
         }
         receiver.await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    /// Sweeps until nothing is due, a bounded part at a time. What comes meanwhile waits for one part at most.
+    ///
+    /// # Errors
+    /// As [`Runtime::sweep`]; what was removed before stays removed.
+    pub async fn sweep_all(&self, shard: ShardId, retention: &Retention) -> Result<Swept, StoreError> {
+        let mut all = Swept::default();
+        loop {
+            let swept = self.sweep(shard, retention.clone()).await?;
+            if swept == Swept::default() {
+                return Ok(all);
+            }
+            all.runs += swept.runs;
+            all.keys += swept.keys;
+            all.blobs += swept.blobs;
+            all.bytes += swept.bytes;
+        }
     }
 
     /// Every script that ends from now on. `None`, as lagging behind, says that scripts may have ended unseen: the store

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use capataz_contracts::v1;
 use capataz_shard::feed::Ring;
@@ -28,6 +29,8 @@ pub(crate) struct Shared {
     /// Runs that are in quarantine from now on.
     pub(crate) quarantined: broadcast::Sender<RunId>,
     pub(crate) reads: Arc<Reads>,
+    /// After how long a subscriber that gets no events is told how far the log has gone on.
+    pub(crate) beat: Duration,
 }
 
 /// One shard's newest events.
@@ -35,6 +38,8 @@ pub(crate) struct Feed {
     ring: Mutex<Ring>,
     history: Mutex<Arc<History>>,
     pub(crate) newest: watch::Sender<Position>,
+    /// Rings when retention has removed runs.
+    pub(crate) swept: watch::Sender<()>,
 }
 
 impl Feed {
@@ -53,10 +58,16 @@ impl Feed {
 }
 
 impl Shared {
-    pub(crate) fn new(shards: &[ShardId], ring_bytes: usize, progress_backlog: usize) -> Self {
+    pub(crate) fn new(
+        shards: &[ShardId],
+        ring_bytes: usize,
+        progress_backlog: usize,
+        beat: Duration,
+    ) -> Self {
         let feed = |shard: &ShardId| {
             let ring = Mutex::new(Ring::new(Position(0), ring_bytes));
-            (*shard, Feed { ring, history: Mutex::default(), newest: watch::Sender::new(Position(0)) })
+            let (newest, swept) = (watch::Sender::new(Position(0)), watch::Sender::new(()));
+            (*shard, Feed { ring, history: Mutex::default(), newest, swept })
         };
         Self {
             feeds: shards.iter().map(feed).collect(),
@@ -66,6 +77,7 @@ impl Shared {
             at_work: watch::Sender::new(None),
             quarantined: broadcast::Sender::new(QUARANTINED_BACKLOG),
             reads: Arc::default(),
+            beat,
         }
     }
 

@@ -4,12 +4,16 @@ use std::sync::Arc;
 
 use capataz_contracts::v1;
 use capataz_shard::LoadError;
-use capataz_shard::feed::{Cursor, Filter, Placed, Reader, Step, Unservable};
-use capataz_store::{RunId, ShardId, StoreError};
+use capataz_shard::feed::{Begin, Cursor, Filter, Placed, Reader, Step, Unservable};
+use capataz_store::{Removals, RunId, ShardId, StoreError};
 use tokio::sync::{broadcast, watch};
+use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use crate::runtime::Runtime;
 use crate::shared::{Feed, Shared};
+
+/// After how many positions it is told in any case.
+const PASSED: u64 = 4096;
 
 /// Why a subscription cannot begin.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +31,10 @@ pub struct Subscription {
     runtime: Runtime,
     shard: ShardId,
     newest: watch::Receiver<capataz_store::Position>,
+    swept: watch::Receiver<()>,
+    /// The cursor that the subscriber was given last.
+    told: Cursor,
+    beat: Interval,
     progress: Option<broadcast::Receiver<v1::ProgressFrame>>,
     /// The run that the filter names.
     run: Option<RunId>,
@@ -40,10 +48,12 @@ pub enum Item {
     Progress(v1::ProgressFrame),
     /// The run that the filter names may be in quarantine: the store knows.
     Quarantined(RunId),
+    /// Retention has removed what the subscriber should have got next.
+    Missed(Unservable),
 }
 
 impl Subscription {
-    /// Begins in a shard, after `cursor`; `None` begins with what comes next, `Some` of the default with the oldest event.
+    /// Begins in a shard.
     ///
     /// # Errors
     /// The cursor has missed events, or the store cannot be read.
@@ -51,7 +61,7 @@ impl Subscription {
         runtime: &Runtime,
         shard: ShardId,
         filter: Filter,
-        cursor: Option<Placed>,
+        begin: Begin,
         max_batch: usize,
         progress: bool,
     ) -> Result<Self, CursorError> {
@@ -62,15 +72,18 @@ impl Subscription {
         let store = Arc::clone(runtime.store());
         let bounds = read(&shared, move || store.bounds(shard)).await.map_err(CursorError::Store)?;
         let run = filter.run;
-        let cursor = match cursor {
-            None => Cursor::behind(bounds.newest),
-            Some(placed) => placed.check(bounds, &feed.history())?,
-        };
+        // A run that is not there has no events, and a caller who wants to know that asks the store.
+        let start = begin.check(bounds, &feed.history(), run.is_some())?;
+        let mut beat = tokio::time::interval_at(Instant::now() + shared.beat, shared.beat);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Self {
-            reader: Some(Reader::new(shard, filter, cursor, max_batch)),
+            reader: Some(Reader::new(shard, filter, start, max_batch)),
             runtime: runtime.clone(),
             shard,
             newest: feed.newest.subscribe(),
+            swept: feed.swept.subscribe(),
+            told: start.cursor,
+            beat,
             progress: progress.then(|| shared.progress.subscribe()),
             run,
             quarantined,
@@ -80,11 +93,19 @@ impl Subscription {
     /// Marks cursors of this subscription, so that another history knows them for not its own.
     pub fn marks(&self) -> impl Fn(Cursor) -> Placed + use<> {
         let history = self.runtime.shared().feed(self.shard).map(Feed::history).unwrap_or_default();
-        move |cursor| Placed::new(cursor, &history)
+        let removals = self.removals();
+        move |cursor| Placed::new(cursor, &history, removals)
+    }
+
+    fn removals(&self) -> Removals {
+        self.reader.as_ref().map(Reader::removals).unwrap_or_default()
     }
 
     /// The next events, or the news that there are none now; waits at the end of the log for what comes.
     /// `idle` says that the caller has been told of the end already.
+    ///
+    /// A subscriber that gets none of what happens is given its cursor again and again, in a step without events, so that
+    /// it never has an old one: after some time, after many positions, and when retention has removed anything.
     ///
     /// # Errors
     /// The store cannot be read, or the run that the filter names is damaged.
@@ -92,17 +113,21 @@ impl Subscription {
         loop {
             self.newest.mark_unchanged();
             let (step, cursor) = self.step().await?;
-            if !step.is_empty() || step.finished || (step.at_end && !idle) {
-                return Ok(Item::Step(step, cursor));
+            if step.missed {
+                return self.missed(cursor).await.map(Item::Missed);
+            }
+            let passed = cursor.position.0.saturating_sub(self.told.position.0);
+            if !step.is_empty() || step.finished || (step.at_end && !idle) || passed >= PASSED {
+                return Ok(self.tell(step, cursor));
             }
             if !step.at_end {
-                if cursor.position.0 % 4096 == 0 {
-                    return Ok(Item::Step(step, cursor));
-                }
                 continue;
             }
             let progress = self.progress.as_mut();
+            let goes_on = cursor != self.told;
             tokio::select! {
+                _ = self.beat.tick(), if goes_on => return Ok(self.tell(step, cursor)),
+                _ = self.swept.changed(), if goes_on => return Ok(self.tell(step, cursor)),
                 changed = self.newest.changed() => {
                     if changed.is_err() {
                         return Err(StoreError::Closed.into());
@@ -112,6 +137,20 @@ impl Subscription {
                 frame = next_progress(progress) => return Ok(Item::Progress(frame)),
             }
         }
+    }
+
+    fn tell(&mut self, step: Step, cursor: Cursor) -> Item {
+        self.told = cursor;
+        self.beat.reset();
+        Item::Step(step, cursor)
+    }
+
+    /// What the subscriber is told of what it has missed.
+    async fn missed(&self, cursor: Cursor) -> Result<Unservable, LoadError> {
+        let (store, shard) = (Arc::clone(self.runtime.store()), self.shard);
+        let bounds = read(self.runtime.shared(), move || store.bounds(shard)).await?;
+        let history = self.runtime.shared().feed(shard).map(Feed::history).unwrap_or_default();
+        Ok(Unservable::TooOld { works: Placed::new(cursor, &history, bounds.removals) })
     }
 
     async fn step(&mut self) -> Result<(Step, Cursor), LoadError> {

@@ -73,6 +73,8 @@ const ALONE: usize = 2;
 const LONG_TURN_MS: i64 = 50;
 /// How long a shard that cannot be read is left alone, at first and at most.
 const CLAIM_AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+/// How long a shard has to have worked before it is claimed again at once.
+const WORKED: i64 = 10_000;
 
 /// Sweeps of one shard.
 #[derive(Default)]
@@ -124,8 +126,10 @@ pub(crate) struct Memory {
     /// Those of which the crew does not know yet that their frames are not read.
     unread: Vec<ConnectionId>,
     sweeps: BTreeMap<ShardId, Sweeps>,
-    /// How long each unreadable shard was left alone last.
+    /// How long each shard was left alone last, which could not be read, or not be written for long.
     delays: BTreeMap<ShardId, Duration>,
+    /// When each shard was claimed again last.
+    claimed: BTreeMap<ShardId, Mono>,
     outputs: Vec<Output>,
     /// When the shards' thread looks at what is due, of itself.
     wakes_at: Option<Mono>,
@@ -345,13 +349,20 @@ impl Turning {
             }
             Told::Swept { shard, swept } => {
                 self.input(Input::Swept { shard });
+                if let Some(feed) =
+                    self.shared.feed(shard).filter(|_| swept.as_ref().is_ok_and(|it| it.runs > 0))
+                {
+                    feed.swept.send_replace(());
+                }
                 let going = self.memory.sweeps.entry(shard).or_default().going.pop_front();
                 if let Some(sweeper) = going {
                     let _ = sweeper.send(swept);
                 }
             }
             Told::Claimed { shard, recovered, newest } => {
-                self.memory.delays.remove(&shard);
+                if self.ready.is_none() {
+                    self.memory.claimed.insert(shard, (self.clock)().mono);
+                }
                 if let Some(feed) = self.shared.feed(shard) {
                     feed.set_history(recovered.history.clone());
                     // What the log holds and nobody was told of lies before the new ring.
@@ -381,6 +392,22 @@ impl Turning {
         if let Some(ready) = self.ready.take() {
             let _ = ready.send(Err(error));
         }
+        self.claim_later(shard, touched);
+    }
+
+    /// Has a shard claimed again, of which nobody knows what is durable: at once, unless that was so a short while ago. A
+    /// disk that takes no commits is not claimed again and again without a pause.
+    fn claim_again(&mut self, shard: ShardId, touched: Option<Touched>) {
+        let now = (self.clock)().mono;
+        let has_worked = |claimed: &Mono| now.0.saturating_sub(claimed.0) >= WORKED;
+        if self.memory.claimed.get(&shard).is_none_or(has_worked) {
+            self.memory.delays.remove(&shard);
+            return self.writer.give(Work::Claim { shard, touched });
+        }
+        self.claim_later(shard, touched);
+    }
+
+    fn claim_later(&mut self, shard: ShardId, touched: Option<Touched>) {
         let before = self.memory.delays.get(&shard);
         let delay = before.map_or(CLAIM_AGAIN.0, |before| before.saturating_mul(2).min(CLAIM_AGAIN.1));
         self.memory.delays.insert(shard, delay);
@@ -423,6 +450,7 @@ impl Turning {
                             self.told(told);
                         }
                     }
+                    Work::Claim { shard, touched } => self.claim_again(shard, touched),
                     work => self.writer.give(work),
                 }
             }

@@ -114,7 +114,8 @@ impl Thread {
                     match message {
                         Message::Work(work) => {
                             given += 1;
-                            self.queue.push(work);
+                            let dropped = self.queue.push(work);
+                            self.release(dropped);
                         }
                         Message::Stop => stops = true,
                     }
@@ -128,13 +129,18 @@ impl Thread {
         }
     }
 
-    fn carry_out(&self, job: Job) {
-        let (mut told, bytes) = (Vec::new(), job.bytes());
-        lock(&self.scribe).carry_out(job, &mut told);
+    /// These bytes are not kept any more.
+    fn release(&self, bytes: usize) {
         let before = self.waiting.fetch_sub(bytes, Ordering::AcqRel);
         if before >= ROOM && before - bytes < ROOM {
             self.room.notify_one();
         }
+    }
+
+    fn carry_out(&self, job: Job) {
+        let (mut told, bytes) = (Vec::new(), job.bytes());
+        lock(&self.scribe).carry_out(job, &mut told);
+        self.release(bytes);
         for told in told {
             self.load.begin();
             if self.told.send(told).is_err() {

@@ -207,3 +207,16 @@ async fn nobody_waits_in_vain_for_shards_that_have_stopped() {
     assert_eq!(frames.recv().await, None, "the worker's stream ends");
     assert!(matches!(runtime.start_run(start("k")).await, Err(Declined::Unavailable)));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shard_whose_commits_go_on_failing_is_left_alone_for_longer_and_longer() {
+    let store = MemoryStore::new();
+    let shard = shard(&store, Options::default()).await;
+    let began = tokio::time::Instant::now();
+    for number in 0..5 {
+        store.fail_next_commit(Fault::Lost);
+        assert!(start_at_last(&shard, &format!("k{number}")).await.1);
+    }
+    // At once, and then after 50, 100, 200 and 400 ms.
+    assert!(began.elapsed() >= Duration::from_millis(750), "{:?}", began.elapsed());
+}

@@ -5470,6 +5470,10 @@ pub struct ShardPosition {
     /// 0 in cursors of earlier versions.
     #[prost(uint32, tag = "5")]
     pub mark: u32,
+    /// What retention had removed when the stream of this cursor began, as one number; 0 if that was nothing, and in
+    /// cursors of earlier versions.
+    #[prost(fixed64, tag = "6")]
+    pub removals: u64,
 }
 /// Generated client implementations.
 #[cfg(feature = "client")]
