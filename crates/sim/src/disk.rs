@@ -231,7 +231,8 @@ impl World {
                 let swept = swept.as_ref().map_err(store_failed)?;
                 self.line(|| format!("disk: swept {swept:?} of {shard:?}"));
                 let rows = self.written_rows(shard)?;
-                self.model.swept(shard, rows, before)?;
+                self.sweeps += 1;
+                self.model.swept(shard, rows, before, self.sweeps)?;
             }
             self.tell(told, Vec::new());
         }

@@ -97,6 +97,7 @@ impl World {
             max_log_bytes: None,
             keys_before: Millis(keys_before),
             blobs_before: Millis(i64::MIN),
+            batch_bytes: if self.rng.percent(30) { 1_000 } else { u64::MAX },
             batch: if self.rng.percent(50) { 1 + u32::try_from(self.rng.below(3)).unwrap_or(0) } else { 256 },
         });
         self.deliver(Input::Sweep { shard, retention })

@@ -31,6 +31,7 @@ invariants! {
     GaplessSeq: "The log of a run numbers its events 1, 2, 3 … and its time never goes backwards.";
     LogStays: "What was once durable is in the store with the same bytes, after any crash.";
     ExactlyOnce: "A subscriber gets every durable event after its cursor that its filter matches, once and in order.";
+    KeptIsDelivered: "What is kept is delivered from every cursor that was ever given out; a subscriber that would miss what was removed since its stream began is told so, and no other is.";
     NoEffectBeforeCommit: "No reply, frame, publication or snapshot leaves before the events that it tells of are durable.";
     OneRunPerKey: "An idempotency key names one run, whatever is lost and repeated.";
     OneEventPerRequest: "A request is carried out once, and every answer to it names the same event.";

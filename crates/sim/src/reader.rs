@@ -1,8 +1,8 @@
 //! Subscribers: they read history and live events at any moment, are cut after any event, and resume by cursor.
 
 use capataz_contracts::v1;
-use capataz_shard::feed::{Cursor, Filter, Placed, Reader, Step, Unservable};
-use capataz_store::{Bounds, History, Position, RunId, ShardId, Store};
+use capataz_shard::feed::{Begin, Cursor, Filter, Placed, Reader, Start, Step, Unservable};
+use capataz_store::{History, Position, Removals, RunId, ShardId, Store};
 
 use crate::daemon::home;
 use crate::invariant::{Invariant, Violation};
@@ -31,8 +31,10 @@ pub struct Subscriber {
     taste: Taste,
     max_batch: usize,
     reader: Option<Reader>,
-    /// What it goes on after, as it left the daemon.
-    cursor: Placed,
+    /// What it goes on after, as it left the daemon; `None` before anything did.
+    cursor: Option<Placed>,
+    /// The sweeps that had been when its stream began: what they have removed it need not get, and all else it has to.
+    knows: u64,
     /// Its cursor may speak of what a restored disk has lost.
     misled: bool,
     /// Index of the next event that it may get.
@@ -65,7 +67,8 @@ impl Subscriber {
             taste,
             max_batch,
             reader: None,
-            cursor: Placed::default(),
+            cursor: None,
+            knows: 0,
             misled: false,
             next: 0,
             log_next: None,
@@ -101,7 +104,11 @@ impl Subscriber {
     pub fn is_at_end(&self, model: &Model) -> bool {
         match self.taste {
             Taste::OneRun(_) => model.runs().all(|run| run.removed || self.read.contains(&run.run)),
-            _ => !model.entries().iter().skip(self.next).any(|entry| self.wants(entry) && !entry.removed),
+            _ => !model
+                .entries()
+                .iter()
+                .skip(self.next)
+                .any(|entry| self.wants(entry) && entry.removed.is_none()),
         }
     }
 
@@ -118,6 +125,7 @@ impl Subscriber {
         model: &Model,
         shards: &[ShardId],
         store: &dyn Store,
+        sweeps: u64,
         rng: &mut Rng,
     ) -> Result<(), Violation> {
         if let Taste::OneRun(None) = self.taste {
@@ -126,51 +134,81 @@ impl Subscriber {
             let Some(run) = unread else { return Ok(()) };
             self.shard = home(run, shards);
             self.taste = Taste::OneRun(unread);
-            self.cursor = Placed::default();
+            self.cursor = None;
             self.next = 0;
         }
         let bounds = store.bounds(self.shard).unwrap_or_default();
         let history = store.history(self.shard).unwrap_or_default();
-        if !self.begun && !matches!(self.taste, Taste::OneRun(_)) && rng.percent(30) {
-            // From what comes next.
-            self.cursor = Placed::new(Cursor::behind(bounds.newest), &history);
+        let of_one_run = matches!(self.taste, Taste::OneRun(_));
+        let begin = match self.cursor {
+            Some(placed) => Begin::After(placed),
+            None if !self.begun && !of_one_run && rng.percent(30) => Begin::Now,
+            None => Begin::Oldest,
+        };
+        self.begun = true;
+        let checked = begin.check(bounds, &history, of_one_run);
+        if !matches!(begin, Begin::After(_)) {
+            self.knows = sweeps;
+        }
+        if let (Begin::Now, Ok(Start { cursor, removals })) = (begin, &checked) {
+            self.cursor = Some(Placed::new(*cursor, &history, *removals));
             self.next = model
                 .entries()
                 .iter()
                 .rposition(|entry| entry.shard == self.shard && entry.position <= bounds.newest)
                 .map_or(0, |last| last + 1);
         }
-        self.begun = true;
-        // A sweep's floor is another matter: who is behind it misses nothing but what was removed.
-        let unswept = Bounds { removed: Position(0), ..bounds };
-        let swept = self.cursor.cursor.position < bounds.removed;
-        let checked = match self.cursor.cursor {
-            cursor if swept && !self.misled => Ok(cursor),
-            _ if swept => Err(Unservable::OtherHistory { valid: Placed::default() }),
-            _ => self.cursor.check(unswept, &history),
+        let start = match checked {
+            Ok(start) => start,
+            Err(unservable) => {
+                self.is_refused(&unservable, model, sweeps)?;
+                let works = self.cursor.map_or(Begin::Oldest, Begin::After);
+                match works.check(bounds, &history, of_one_run) {
+                    Ok(start) => start,
+                    Err(unservable) => {
+                        return Invariant::ExactlyOnce.broken(format!("what works does not: {unservable}"));
+                    }
+                }
+            }
         };
-        let cursor = match checked {
-            Ok(cursor) => cursor,
-            Err(Unservable::OtherHistory { valid }) => {
+        self.misled = false;
+        self.reader = Some(Reader::new(self.shard, self.filter(), start, self.max_batch));
+        Ok(())
+    }
+
+    /// It is told that it cannot go on after its cursor, which has to be true, and what works.
+    fn is_refused(&mut self, unservable: &Unservable, model: &Model, sweeps: u64) -> Result<(), Violation> {
+        match unservable {
+            Unservable::OtherHistory { valid } => {
                 Invariant::ExactlyOnce.check(self.misled, || {
                     format!("the cursor {:?} is refused, and nothing was lost", self.cursor)
                 })?;
-                self.goes_on_after(valid, model);
-                valid.cursor
+                self.goes_on_after(*valid, model);
             }
-            Err(unservable) => return Invariant::ExactlyOnce.broken(unservable.to_string()),
-        };
-        self.misled = false;
-        self.reader = Some(Reader::new(self.shard, self.filter(), cursor, self.max_batch));
+            Unservable::TooOld { works } => {
+                let since = |entry: &Entry| {
+                    entry.shard == self.shard && entry.removed.is_some_and(|sweep| sweep > self.knows)
+                };
+                let is_too_old = self.misled || model.entries().iter().any(since);
+                Invariant::KeptIsDelivered.check(is_too_old, || {
+                    format!("the cursor {:?} is too old, and nothing was removed since", self.cursor)
+                })?;
+                if works.cursor == Cursor::default() {
+                    self.goes_on_after(*works, model);
+                }
+                self.cursor = Some(*works);
+            }
+        }
+        self.knows = sweeps;
         Ok(())
     }
 
     /// It is told what still works, and begins there.
     fn goes_on_after(&mut self, valid: Placed, model: &Model) {
-        self.cursor = valid;
+        self.cursor = Some(valid);
         let seen = |entry: &Entry| entry.shard == self.shard && entry.position <= valid.cursor.position;
         self.next = match self.taste {
-            Taste::OneRun(_) if valid.cursor == Cursor::default() => 0,
+            _ if valid.cursor == Cursor::default() => 0,
             _ => model.entries().iter().rposition(seen).map_or(0, |last| last + 1),
         };
     }
@@ -189,15 +227,21 @@ impl Subscriber {
 
     /// Compares what was delivered with the log; `keep` events of it arrive.
     fn take(&mut self, step: &Step, keep: usize, model: &Model, history: &History) -> Result<(), Violation> {
+        let removals = self.reader.as_ref().map(Reader::removals).unwrap_or_default();
         for delivered in step.events.iter().take(keep) {
             let entries = model.entries();
             let is_it = |entry: &Entry| entry.run == delivered.run && entry.event == delivered.event;
-            let may_be = |entry: &Entry| self.wants(entry) && (!entry.removed || is_it(entry));
+            let has_to_be = |entry: &Entry| entry.removed.is_none_or(|sweep| sweep > self.knows);
+            let may_be = |entry: &Entry| self.wants(entry) && (has_to_be(entry) || is_it(entry));
             let skipped = entries.iter().skip(self.next).position(may_be);
             let expected =
                 skipped.and_then(|skipped| Some((self.next + skipped, entries.get(self.next + skipped)?)));
             let same = expected.is_some_and(|(_, entry)| is_it(entry));
-            Invariant::ExactlyOnce.check(same, || {
+            let invariant = match expected {
+                Some((_, entry)) if !is_it(entry) && entry.removed.is_some() => Invariant::KeptIsDelivered,
+                _ => Invariant::ExactlyOnce,
+            };
+            invariant.check(same, || {
                 let got = entries
                     .iter()
                     .position(|entry| entry.event == delivered.event && entry.run == delivered.run);
@@ -205,7 +249,7 @@ impl Subscriber {
                 format!("{:?} gets event {got:?} of the shard where {index:?} is next", self.taste)
             })?;
             self.next = expected.map_or(self.next, |(index, _)| index + 1);
-            self.cursor = Placed::new(delivered.cursor, history);
+            self.cursor = Some(Placed::new(delivered.cursor, history, removals));
         }
         Ok(())
     }
@@ -231,7 +275,8 @@ impl World {
             return self.read_later(index, 400);
         }
         if subscriber.reader.is_none() {
-            subscriber.begin(&self.model, &self.scenario.shards(), &self.disk.store, &mut self.rng)?;
+            let (shards, sweeps) = (self.scenario.shards(), self.sweeps);
+            subscriber.begin(&self.model, &shards, &self.disk.store, sweeps, &mut self.rng)?;
         }
         let Some(ring) = self.daemon.rings.get(&subscriber.shard) else {
             return self.read_later(index, 400);
@@ -252,12 +297,26 @@ impl World {
                 step
             }
         };
-        let after = reader.cursor();
-        self.arrive(index, &step, after)
+        let (after, removals) = (reader.cursor(), reader.removals());
+        if step.missed {
+            let bounds = self.disk.store.bounds(subscriber.shard).unwrap_or_default();
+            let history = self.disk.store.history(subscriber.shard).unwrap_or_default();
+            let works = Placed::new(after, &history, bounds.removals);
+            subscriber.is_refused(&Unservable::TooOld { works }, &self.model, self.sweeps)?;
+            subscriber.cut();
+            return self.read_later(index, 1_500);
+        }
+        self.arrive(index, &step, after, removals)
     }
 
     /// A step reaches the subscriber, whole or up to some event.
-    fn arrive(&mut self, index: usize, step: &Step, after: Cursor) -> Result<(), Violation> {
+    fn arrive(
+        &mut self,
+        index: usize,
+        step: &Step,
+        after: Cursor,
+        removals: Removals,
+    ) -> Result<(), Violation> {
         let cut = self.strikes(60);
         let arrived = if cut { self.rng.below(step.events.len() + 1) } else { step.events.len() };
         let Some(subscriber) = self.subscribers.get_mut(index) else { return Ok(()) };
@@ -268,13 +327,13 @@ impl World {
             subscriber.cut();
             return self.read_later(index, 1_500);
         }
-        subscriber.cursor = Placed::new(after, &history);
+        subscriber.cursor = Some(Placed::new(after, &history, removals));
         if let Taste::OneRun(Some(run)) = subscriber.taste {
             let finished = self.model.run(run).is_some_and(|run| run.finished.is_some());
             Invariant::ExactlyOnce
                 .check(!step.finished || finished, || format!("run {run} is not finished"))?;
             if step.finished {
-                let left = |entry: &Entry| entry.run == run && !entry.removed;
+                let left = |entry: &Entry| entry.run == run && entry.removed.is_none();
                 let wanted = self.model.entries().iter().skip(subscriber.next).any(left);
                 Invariant::ExactlyOnce
                     .check(!wanted, || format!("the end of run {run} was not delivered"))?;

@@ -61,6 +61,8 @@ pub(crate) struct World {
     pub(crate) damages: Damages,
     pub(crate) calm_since: Option<i64>,
     pub(crate) next_id: u64,
+    /// Sweeps of retention so far, also those that a restored disk knows nothing of.
+    pub(crate) sweeps: u64,
     pub(crate) leases: VecDeque<(RunId, TaskRef, u64)>,
     /// The runs' own clocks, at the first event of each decision.
     pub(crate) clocks: BTreeMap<RunId, BTreeMap<u64, ClockSeen>>,
@@ -112,6 +114,7 @@ impl World {
             damages: Damages::default(),
             calm_since: None,
             next_id: 1,
+            sweeps: 0,
             leases: VecDeque::new(),
             clocks: BTreeMap::new(),
         };

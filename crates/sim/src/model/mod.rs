@@ -42,8 +42,8 @@ pub struct Entry {
     /// What a reader's label filter looks at.
     pub team: u8,
     pub position: Position,
-    /// Retention has removed it: it may be delivered and need not.
-    pub removed: bool,
+    /// The sweep that has removed it. Subscribers whose streams begin after that need not get it.
+    pub removed: Option<u64>,
 }
 
 /// What the log and the acknowledgements say.
@@ -128,7 +128,7 @@ impl Model {
                     severity,
                     team,
                     position: row.position,
-                    removed: false,
+                    removed: None,
                 });
             }
             Invariant::GaplessSeq.check(count == row.count, || {
@@ -223,6 +223,7 @@ impl Model {
         shard: ShardId,
         rows: Vec<LogRow>,
         finished_before: i64,
+        sweep: u64,
     ) -> Result<(), Violation> {
         let left: BTreeSet<Position> = rows.iter().map(|row| row.position).collect();
         let (kept, gone): (Vec<LogRow>, Vec<LogRow>) =
@@ -257,7 +258,7 @@ impl Model {
         for entry in
             self.entries.iter_mut().filter(|entry| entry.shard == shard && removed.contains(&entry.position))
         {
-            entry.removed = true;
+            entry.removed = Some(sweep);
         }
         let log = self.shards.entry(shard).or_default();
         log.gone.extend(gone);
