@@ -18,9 +18,9 @@ mod secrets;
 mod services;
 mod specs;
 mod status;
+mod sweeper;
 mod unread;
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
@@ -32,11 +32,11 @@ use std::time::Duration;
 
 use capataz_contracts::{Violation, v1};
 use capataz_crew::{Known, KnownAgent, Reserved};
-use capataz_hosts::browsers::{BROWSER_HOST, Browsers, BrowsersError, browser_agent};
+use capataz_hosts::browsers::{BROWSER_HOST, BrowsersError, browser_agent};
 use capataz_hosts::commands::{PROCESS_HOST, await_orphans};
 use capataz_hosts::{HostNumber, HostNumberError, InvalidHost};
 use capataz_runtime::{Options, Runtime, StartError};
-use capataz_store::{Migrated, Millis, Retention, ShardId, SqliteOptions, SqliteStore, Store, StoreError};
+use capataz_store::{Migrated, ShardId, SqliteOptions, SqliteStore, Store, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -159,7 +159,7 @@ impl Daemon {
             stopped,
         )
         .await?;
-        let sweeper = tokio::spawn(sweep(runtime.clone(), config.retention.clone(), browsers));
+        let sweeper = tokio::spawn(sweeper::run(runtime.clone(), config.retention.clone(), browsers));
         tracing::info!(%address, data_dir = %config.data_dir.display(), "the daemon is ready");
         Ok(Self {
             address,
@@ -299,41 +299,5 @@ fn reserved(config: &Config, number: HostNumber) -> Reserved {
     Reserved {
         workers: hosts.map(|host| number.worker_id(host)).into(),
         agents: own.chain([specs::TEMPLATE_AGENT.to_owned(), browser_agent().name]).collect(),
-    }
-}
-
-/// Removes old data by the retention rules, a little at a time.
-async fn sweep(runtime: Runtime, retention: RetentionConfig, browsers: Arc<Browsers>) {
-    let mut pulse = tokio::time::interval(Duration::from_secs(60));
-    pulse.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        pulse.tick().await;
-        let now = runtime.now().wall.0;
-        let before =
-            |age: Duration| Millis(now.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX)));
-        let rule = Retention {
-            // The shard knows which streams are in use.
-            keep: BTreeSet::new(),
-            held_by: None,
-            finished_before: retention.finished_runs.map(before),
-            max_log_bytes: retention.max_log_bytes,
-            keys_before: before(retention.idempotency_keys),
-            blobs_before: before(retention.unused_blobs),
-            batch: 256,
-        };
-        match runtime.sweep(SHARD, rule).await {
-            Ok(swept) if swept != capataz_store::Swept::default() => {
-                tracing::info!(
-                    runs = swept.runs,
-                    keys = swept.keys,
-                    blobs = swept.blobs,
-                    bytes = swept.bytes,
-                    "retention"
-                );
-            }
-            Ok(_) => {}
-            Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "retention failed"),
-        }
-        Arc::clone(&browsers).sweep().await;
     }
 }

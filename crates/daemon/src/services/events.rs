@@ -8,10 +8,10 @@ use bytes::Bytes;
 use capataz_contracts::v1::event_service_server::EventService;
 use capataz_contracts::{v1, validate};
 use capataz_runtime::{CursorError, Item, Runtime, Subscription};
-use capataz_shard::feed::{Cursor, Damaged, Filter, Placed, Step, Unservable};
+use capataz_shard::feed::{Begin, Cursor, Damaged, Filter, Placed, Step, Unservable};
 use capataz_shard::journal::go_on;
 use capataz_shard::{LoadError, SESSION_LABEL};
-use capataz_store::{Mark, Position, RunId};
+use capataz_store::{Mark, Position, Removals, RunId};
 use prost::Message;
 use tonic::{Code, Request, Response, Status};
 
@@ -42,7 +42,7 @@ impl EventService for Events {
     ) -> Result<Response<Self::SubscribeStream>, Status> {
         let request = request.into_inner();
         let shard = SHARD.0;
-        let cursor = cursor_of(&request, shard)?;
+        let begin = begin_of(&request, shard)?;
         let filter = filter_of(request.filter.unwrap_or_default())?;
         if request.until_finished && filter.run.is_none() {
             return Err(status::invalid_field(
@@ -65,7 +65,7 @@ impl EventService for Events {
         };
         let run = filter.run;
         let subscription =
-            Subscription::begin(&self.runtime, SHARD, filter, cursor, max_batch as usize, request.progress)
+            Subscription::begin(&self.runtime, SHARD, filter, begin, max_batch as usize, request.progress)
                 .await
                 .map_err(|error| refused(&error, shard))?;
         let until = request.until_finished.then_some(run).flatten();
@@ -99,6 +99,10 @@ impl Delivery {
                     if let Err(error) = quarantined(&self.runtime, run).await {
                         return Some((Err(error), None));
                     }
+                }
+                Ok(Item::Missed(missed)) => {
+                    let refusal = refused(&CursorError::Unservable(missed), SHARD.0);
+                    return Some((Err(refusal), None));
                 }
                 Ok(Item::Progress(frame)) => {
                     let progress = vec![frame];
@@ -175,21 +179,21 @@ async fn is_over(runtime: &Runtime, run: Option<RunId>, step: &Step) -> bool {
     matches!(row, Ok(Ok(Some(row))) if row.summary.finished_at.is_some())
 }
 
-fn encode(Placed { cursor, mark }: Placed, shard: u32) -> Bytes {
+fn encode(Placed { cursor, mark, removals }: Placed, shard: u32) -> Bytes {
     let position = v1::ShardPosition {
         shard,
         position: cursor.position.0,
         partial: cursor.partial.0,
         sent: cursor.sent,
         mark: mark.0,
+        removals: removals.0,
     };
     v1::CursorState { positions: vec![position] }.encode_to_vec().into()
 }
 
-/// `None` begins with what comes next.
-fn cursor_of(request: &v1::SubscribeRequest, shard: u32) -> Result<Option<Placed>, Status> {
+fn begin_of(request: &v1::SubscribeRequest, shard: u32) -> Result<Begin, Status> {
     if request.cursor.is_empty() {
-        return Ok(if request.from_now { None } else { Some(Placed::default()) });
+        return Ok(if request.from_now { Begin::Now } else { Begin::Oldest });
     }
     if request.from_now {
         return Err(status::invalid_field("from_now", "only_with", "not together with a cursor"));
@@ -203,7 +207,8 @@ fn cursor_of(request: &v1::SubscribeRequest, shard: u32) -> Result<Option<Placed
                 partial: Position(position.partial),
                 sent: position.sent,
             };
-            Ok(Some(Placed { cursor, mark: Mark(position.mark) }))
+            let (mark, removals) = (Mark(position.mark), Removals(position.removals));
+            Ok(Begin::After(Placed { cursor, mark, removals }))
         }
         _ => Err(wrong()),
     }
@@ -240,8 +245,8 @@ fn refused(error: &CursorError, shard: u32) -> Status {
         refusal
     };
     match error {
-        CursorError::Unservable(Unservable::TooOld { oldest }) => {
-            unservable("CURSOR_TOO_OLD", "capataz-oldest-cursor-bin", oldest)
+        CursorError::Unservable(Unservable::TooOld { works }) => {
+            unservable("CURSOR_TOO_OLD", "capataz-oldest-cursor-bin", works)
         }
         CursorError::Unservable(Unservable::OtherHistory { valid }) => {
             unservable("CURSOR_UNKNOWN", "capataz-valid-cursor-bin", valid)
