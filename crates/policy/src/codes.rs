@@ -201,10 +201,10 @@ codes! {
     IDEMPOTENCY_KEY_REUSED: High, FINAL, BY_MESSAGE, "Choose a new key for a new request.";
     REQUEST_ID_REUSED: High, FINAL, BY_MESSAGE, "Choose a new request id for a new request.";
     SEQ_MISMATCH: Medium, FINAL, BY_MESSAGE, "Read the run again before repeating the command.";
-    CURSOR_TOO_OLD: High, FINAL, BY_MESSAGE, "Begin with the oldest cursor; earlier events are no longer available.";
+    CURSOR_TOO_OLD: High, FINAL, BY_MESSAGE, "Go on after the cursor that the refusal has; what was removed is gone.";
     CURSOR_UNKNOWN: High, FINAL, BY_MESSAGE, "Use a cursor from this daemon, or begin without one.";
     LOG_DAMAGED: Critical, FINAL, BY_MESSAGE, "Export what is whole of the run; restore the data folder and start the daemon again to get the rest back.";
-    BLOB_NOT_FOUND: High, FINAL, BY_MESSAGE, "Store the blob again.";
+    BLOB_NOT_FOUND: High, FINAL, CLASSIFIES, "Store the blob again.";
     OVERLOADED: Medium, FINAL, BY_MESSAGE, "Wait as long as the answer says, and repeat the call with the same key.";
     UNAVAILABLE: Medium, FINAL, BY_MESSAGE, "Repeat the call with the same key.";
     DRAINING: Medium, FINAL, BY_MESSAGE, "Repeat the call when the daemon is up again.";

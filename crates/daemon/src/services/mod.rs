@@ -7,6 +7,7 @@ mod events;
 mod executor;
 mod family;
 mod follow;
+mod named;
 mod router;
 mod runs;
 mod sessions;

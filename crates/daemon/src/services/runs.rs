@@ -1,5 +1,6 @@
 //! RunService.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use capataz_store::{QuarantineReason, RunId, RunQuery, RunRow, Store};
 use prost::Message;
 use tonic::{Request, Response, Status};
 
-use super::{Pages, family, starts};
+use super::{Pages, family, named, starts};
 use crate::folds::{Folds, Held, Unread};
 use crate::specs::Specs;
 use crate::status;
@@ -29,6 +30,8 @@ const MAX_STARTS: usize = 1_000;
 const MAX_TASK_PAGE: u32 = 1_000;
 const DEFAULT_PAGE: u32 = 50;
 const MAX_PAGE: u32 = 500;
+/// Bytes of events in one part of an export.
+const EXPORT_BYTES: usize = 1024 * 1024;
 /// Bytes of one answer, below gRPC's 4 MiB.
 const MAX_ANSWER_BYTES: usize = 3 * 1024 * 1024;
 
@@ -51,6 +54,7 @@ impl Runs {
             start.start.lineage = Some(self.lineage(parent).await?);
             starts::refuse_held_session(&start)?;
         }
+        named::keep(&self.runtime, &start.blobs).await?;
         Ok(start)
     }
 
@@ -519,7 +523,8 @@ impl RunService for Runs {
     ) -> Result<Response<Self::ExportRunStream>, Status> {
         let run = parse_run(&request.into_inner().run_id)?;
         self.row(run).await?;
-        let export = Export { runtime: self.runtime.clone(), run, after: 0, damage: None };
+        let export =
+            Export { runtime: self.runtime.clone(), run, after: 0, unsent: VecDeque::new(), damage: None };
         let pages = futures_util::stream::unfold(Some(export), |export| async move { export?.page().await });
         Ok(Response::new(Box::pin(pages)))
     }
@@ -530,13 +535,18 @@ struct Export {
     runtime: Runtime,
     run: RunId,
     after: u64,
-    /// What is wrong behind the events that were sent.
+    /// Events that were read and not sent yet: a row of the log may have more of them than fit into one answer.
+    unsent: VecDeque<Bytes>,
+    /// What is wrong behind these events.
     damage: Option<LoadError>,
 }
 
 impl Export {
     /// The next page, and what follows it.
     async fn page(mut self) -> Option<(Result<v1::ExportRunResponse, Status>, Option<Self>)> {
+        if !self.unsent.is_empty() {
+            return Some((Ok(self.part()), Some(self)));
+        }
         let (runtime, run, mut after, damage) =
             (self.runtime.clone(), self.run, self.after, self.damage.take());
         let read = read_on(&self.runtime, move || {
@@ -554,11 +564,23 @@ impl Export {
         match read.await {
             Ok((events, None, _)) if events.is_empty() => None,
             Ok((events, damage, after)) => {
-                (self.after, self.damage) = (after, damage);
-                Some((Ok(v1::ExportRunResponse { events }), Some(self)))
+                (self.after, self.damage, self.unsent) = (after, damage, events.into());
+                Some((Ok(self.part()), Some(self)))
             }
             Err(error) => Some((Err(error), None)),
         }
+    }
+
+    /// The first of the events that are not sent yet: about [`EXPORT_BYTES`], or a single one.
+    fn part(&mut self) -> v1::ExportRunResponse {
+        let (mut events, mut bytes) = (Vec::new(), 0);
+        while let Some(event) =
+            self.unsent.pop_front_if(|event| bytes == 0 || bytes + event.len() <= EXPORT_BYTES)
+        {
+            bytes += event.len();
+            events.push(event);
+        }
+        v1::ExportRunResponse { events }
     }
 }
 
@@ -569,7 +591,7 @@ fn export_page(
     after: &mut u64,
 ) -> Result<(Vec<Bytes>, Option<LoadError>), LoadError> {
     let mut events = Vec::new();
-    for row in store.read_run(run, *after, 256, 1024 * 1024)? {
+    for row in store.read_run(run, *after, 256, EXPORT_BYTES)? {
         match feed::events_of(&row, *after) {
             Ok(more) => events.extend(more),
             Err(damage) => return Ok((events, Some(LoadError::Damaged(Damage { run, ..damage })))),

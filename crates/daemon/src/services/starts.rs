@@ -7,7 +7,7 @@ use capataz_contracts::{Violation, canonical, v1};
 use capataz_engine::{BROWSER_AGENT, MAX_DEPTH, MAX_PLAN_BYTES, Plan, RunState, StartRun, Work};
 use capataz_hosts::browsers::Browsers;
 use capataz_shard::{StartRequest, place, run_id, session_stream};
-use capataz_store::{IdempotencyKey, RunId};
+use capataz_store::{IdempotencyKey, RunId, RunRow};
 use prost::Message;
 use tonic::{Code, Status};
 
@@ -53,6 +53,11 @@ fn check_specs(specs: &Specs, asks: &[&v1::Ask]) -> Result<(), Status> {
         }
         None => Ok(()),
     }
+}
+
+/// Whether the run was started as an ask.
+pub(super) fn is_ask(row: &RunRow) -> bool {
+    row.kind == v1::RunKind::Ask as i32
 }
 
 /// The ask that a run is, or those among its tasks, at any depth.

@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::named;
 use super::runs::answer;
 use crate::status;
 
@@ -57,6 +58,7 @@ impl WorkerService for Workers {
         }
         let slots = hello.slots as usize;
         let WorkerLink { frames, closed, sender } = self.runtime.connect(slots).await;
+        let runtime = self.runtime.clone();
         let (open, hung_up) = oneshot::channel();
         let unreadable = Arc::new(OnceLock::new());
         let mut ended = closed.clone();
@@ -64,7 +66,7 @@ impl WorkerService for Workers {
         tokio::spawn(async move {
             if sender.send(Said::Hello(hello)).await {
                 tokio::select! {
-                    heard = listen(&mut said, &sender) => if let Err(error) = heard {
+                    heard = listen(&mut said, &sender, &runtime) => if let Err(error) = heard {
                         let _ = noticed.set(error);
                     },
                     // What a worker says on a connection that was closed counts for nothing. One that is dead at the
@@ -81,12 +83,17 @@ impl WorkerService for Workers {
 /// Hears a worker out, to the end of its stream.
 ///
 /// # Errors
-/// It says what cannot be read.
-async fn listen(said: &mut Streaming<v1::ConnectRequest>, sender: &WorkerSender) -> Result<(), Status> {
+/// It says what cannot be read, or what it names cannot be looked at; it says that again on its next stream.
+async fn listen(
+    said: &mut Streaming<v1::ConnectRequest>,
+    sender: &WorkerSender,
+    runtime: &Runtime,
+) -> Result<(), Status> {
     loop {
         match said.message().await {
             Ok(Some(v1::ConnectRequest { frame: Some(frame) })) => {
-                if !sender.send(validate::worker_frame(frame, INLINE_MAX)).await {
+                let frame = named::existing(runtime, validate::worker_frame(frame, INLINE_MAX)).await?;
+                if !sender.send(frame).await {
                     return Ok(());
                 }
             }

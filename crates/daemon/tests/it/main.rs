@@ -13,6 +13,7 @@ mod damaged;
 mod half_open;
 mod judged;
 mod leases;
+mod named;
 #[path = "../../../client/tests/it/proxy.rs"]
 mod proxy;
 mod requests;

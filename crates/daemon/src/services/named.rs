@@ -1,0 +1,75 @@
+//! Blobs that somebody names: they have to exist, and no sweep takes them as old ones before what names them is durable.
+
+use std::sync::Arc;
+
+use capataz_contracts::v1::{self, connect_request::Frame, payload::Data};
+use capataz_runtime::Runtime;
+use capataz_shard::blob_hash;
+use capataz_store::{BlobHash, RunId};
+use tonic::Status;
+
+use super::runs::{answer, read_on};
+use super::starts;
+use crate::status;
+
+/// Refuses blobs that do not exist. Those that do are as young as if they were put now.
+pub(super) async fn keep(runtime: &Runtime, blobs: &[BlobHash]) -> Result<(), Status> {
+    if blobs.is_empty() {
+        return Ok(());
+    }
+    match answer(runtime, renewal(runtime, blobs.to_vec())).await? {
+        Some(missing) => Err(status::blob_not_found(&missing.to_string())),
+        None => Ok(()),
+    }
+}
+
+/// A worker's frame, whose output is there. A result that names a blob that is not there is a failure of its task, and a
+/// partial output is left out.
+pub(super) async fn existing(runtime: &Runtime, frame: Frame) -> Result<Frame, Status> {
+    let (lease, named) = match &frame {
+        Frame::Completed(v1::Completed { lease, output, .. }) => (lease, output.as_ref()),
+        Frame::Cancelled(v1::Cancelled { lease, partial_output, .. }) => (lease, partial_output.as_ref()),
+        _ => return Ok(frame),
+    };
+    let Some(Data::Blob(blob)) = named.and_then(|output| output.data.as_ref()) else { return Ok(frame) };
+    let is_there = match blob_hash(blob) {
+        Some(hash) => read_on(runtime, renewal(runtime, vec![hash])).await?.is_none(),
+        None => false,
+    };
+    let run = lease.as_ref().and_then(|lease| lease.run_id.parse().ok());
+    if is_there || is_ask(runtime, run).await? {
+        return Ok(frame);
+    }
+    let error = v1::Error {
+        code: "BLOB_NOT_FOUND".to_owned(),
+        message: format!("the output is blob {}, which is not there", blob.blake3),
+        ..v1::Error::default()
+    };
+    Ok(match frame {
+        Frame::Completed(v1::Completed { lease, log, .. }) => {
+            Frame::Failed(v1::Failed { lease, error: Some(error), log })
+        }
+        Frame::Cancelled(cancelled) => Frame::Cancelled(v1::Cancelled { partial_output: None, ..cancelled }),
+        frame => frame,
+    })
+}
+
+/// Whether the run is an ask. To an ask no blob is an answer, whether it exists or not, and the ask says so itself.
+async fn is_ask(runtime: &Runtime, run: Option<RunId>) -> Result<bool, Status> {
+    let Some(run) = run else { return Ok(false) };
+    let store = Arc::clone(runtime.store());
+    let row = read_on(runtime, move || store.get_run(run).map_err(|error| status::store(&error))).await?;
+    Ok(row.is_some_and(|row| starts::is_ask(&row)))
+}
+
+/// Renews the ages of the blobs, and returns the first one that does not exist. To be called where reads may block.
+fn renewal(
+    runtime: &Runtime,
+    blobs: Vec<BlobHash>,
+) -> impl FnOnce() -> Result<Option<BlobHash>, Status> + Send + 'static {
+    let (store, now) = (Arc::clone(runtime.store()), runtime.now().wall);
+    move || {
+        let missing = store.renew_blobs(&blobs, now).map_err(|error| status::store(&error))?;
+        Ok(missing.into_iter().next())
+    }
+}
