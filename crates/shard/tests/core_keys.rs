@@ -117,7 +117,9 @@ impl World {
         let mut read = Vec::new();
         for errand in errands(outputs.into_iter()) {
             match errand {
-                Errand::Write(work) => self.queue.push(work),
+                Errand::Write(work) => {
+                    self.queue.push(work);
+                }
                 Errand::Leave(Output::Reply { reply, answer }) => {
                     assert!(self.answers.insert(reply.0, answer).is_none(), "{reply:?} is answered twice");
                 }
@@ -243,6 +245,7 @@ impl World {
             keys_before: Millis(keys_before),
             blobs_before: Millis(i64::MIN),
             batch: 100,
+            batch_bytes: u64::MAX,
         };
         let shard = self.home(id);
         self.input(Input::Sweep { shard, retention: Box::new(retention) });

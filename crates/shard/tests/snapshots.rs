@@ -77,6 +77,7 @@ fn store(run: RunId, events: &[v1::Event]) -> (TempDir, SqliteStore, Box<dyn Sha
         derived: Vec::new(),
         blobs: Vec::new(),
         joined: false,
+        key: None,
     };
     assert!(matches!(writer.commit(&[append]).unwrap()[..], [AppendOutcome::Committed(_)]));
     (folder, store, writer)
