@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use capataz_contracts::v1::{connect_request, connect_response};
 use capataz_crew::{AgentSnapshot, CloseReason, ConnectionId, Known, Now};
