@@ -28,7 +28,7 @@ pub const MAX_BATCH: usize = 1024;
 /// The bytes of a snapshot at most. A larger state is not cached: writing it would hold up commits for long.
 pub const MAX_SNAPSHOT_BYTES: usize = 16 * 1024 * 1024;
 /// The bytes of snapshots that wait at most; beyond them, the newest is not written.
-const MAX_WAITING_SNAPSHOTS: usize = 4 * MAX_SNAPSHOT_BYTES;
+const MAX_WAITING_SNAPSHOTS: usize = MAX_SNAPSHOT_BYTES;
 /// What the writer does at most while a snapshot waits, so that there are snapshots under steady load as well.
 const PATIENCE: u32 = 256;
 

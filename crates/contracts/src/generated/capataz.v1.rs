@@ -5472,7 +5472,7 @@ pub struct ShardPosition {
     pub mark: u32,
     /// What retention had removed when the stream of this cursor began, as one number; 0 if that was nothing, and in
     /// cursors of earlier versions.
-    #[prost(fixed64, tag = "6")]
+    #[prost(uint64, tag = "6")]
     pub removals: u64,
 }
 /// Generated client implementations.

@@ -14,11 +14,12 @@ use capataz_runtime::Runtime;
 use capataz_shard::{CommandReply, StartReply, StartRequest, WaitReply};
 use capataz_shard::{Damage, LoadError};
 use capataz_shard::{blob_hash, feed};
-use capataz_store::{QuarantineReason, RunId, RunQuery, RunRow, Store};
+use capataz_store::{IdempotencyKey, QuarantineReason, RunId, RunQuery, RunRow, Store};
 use prost::Message;
 use tonic::{Request, Response, Status};
 
 use super::{Pages, family, named, starts};
+use crate::SHARD;
 use crate::folds::{Folds, Held, Unread};
 use crate::specs::Specs;
 use crate::status;
@@ -48,8 +49,41 @@ impl Runs {
         Self { runtime, specs, browsers, folds }
     }
 
-    async fn prepare(&self, request: v1::StartRunRequest, wait: bool) -> Result<StartRequest, Status> {
-        let mut start = starts::prepare(&self.specs, &self.browsers, request, wait).await?;
+    /// Starts what was asked for. A request whose key names its run already is answered with that run, whatever may have
+    /// changed since: whether it would still be taken is not the question.
+    async fn begin(&self, start: StartRequest) -> Result<StartReply, Status> {
+        let key = start.key.clone();
+        let refused = match self.checked(start).await {
+            Ok(start) => match self.runtime.start_run(start).await {
+                Ok(
+                    reply @ (StartReply::Started { .. }
+                    | StartReply::Finished { .. }
+                    | StartReply::Existing { .. }),
+                ) => return Ok(reply),
+                Ok(refused) => status::start(&refused),
+                Err(declined) => status::declined(&declined),
+            },
+            Err(refused) => refused,
+        };
+        // Looked at last, so that a start that is taken does not pay for it.
+        match self.named_by(key).await {
+            Some(run) => Ok(StartReply::Existing { run }),
+            None => Err(refused),
+        }
+    }
+
+    /// The run that the same request has started under its key.
+    async fn named_by(&self, key: Option<IdempotencyKey>) -> Option<RunId> {
+        let IdempotencyKey { key, request } = key?;
+        let store = Arc::clone(self.runtime.store());
+        let named = self.runtime.reads().answer(move || store.key(SHARD, &key)).await;
+        let named = named.ok()?.ok()??;
+        (named.request == request).then_some(named.run)
+    }
+
+    /// Holds a start against what is there now.
+    async fn checked(&self, mut start: StartRequest) -> Result<StartRequest, Status> {
+        starts::check(&self.specs, &self.browsers, &start).await?;
         if let Some(parent) = &start.start.parent {
             start.start.lineage = Some(self.lineage(parent).await?);
             starts::refuse_held_session(&start)?;
@@ -69,13 +103,12 @@ impl Runs {
     }
 
     pub(super) async fn start(&self, request: v1::StartRunRequest) -> Result<(RunId, bool), Status> {
-        let start = self.prepare(request, false).await?;
+        let start = starts::parse(request, false)?;
         let run = start.run;
-        match self.runtime.start_run(start).await {
-            Ok(StartReply::Started { .. }) => Ok((run, true)),
-            Ok(StartReply::Existing { run }) => Ok((run, false)),
-            Ok(refused) => Err(status::start(&refused)),
-            Err(declined) => Err(status::declined(&declined)),
+        match self.begin(start).await? {
+            StartReply::Started { .. } => Ok((run, true)),
+            StartReply::Existing { run } => Ok((run, false)),
+            refused => Err(status::start(&refused)),
         }
     }
 
@@ -298,17 +331,17 @@ impl RunService for Runs {
         let Some(start) = request.start else {
             return Err(status::invalid_field("start", "required", "is missing"));
         };
-        let start = self.prepare(start, true).await?;
+        let start = starts::parse(start, true)?;
         let run = start.run;
         let began = tokio::time::Instant::now();
-        let asked = tokio::time::timeout(limit, self.runtime.start_run(start)).await;
+        let asked = tokio::time::timeout(limit, self.begin(start)).await;
         let (run, created, result) = match asked {
             Ok(Ok(StartReply::Finished { run, result })) => (run, true, Some(*result)),
             Ok(Ok(StartReply::Existing { run })) => {
                 (run, false, self.wait(run, limit.saturating_sub(began.elapsed())).await?)
             }
             Ok(Ok(refused)) => return Err(status::start(&refused)),
-            Ok(Err(declined)) => return Err(status::declined(&declined)),
+            Ok(Err(refused)) => return Err(refused),
             // Accepted if it is in the store; an answer that says so must not come before that.
             Err(_) => {
                 self.row(run).await.map_err(|_| status::unavailable())?;

@@ -18,21 +18,14 @@ use crate::status;
 /// Violations of policies in one answer, beside those of the structure.
 const MAX_POLICY_VIOLATIONS: usize = 100;
 
-/// Validates a start and fills its defaults in. Nothing is stored where it is refused.
-pub(super) async fn prepare(
-    specs: &Specs,
-    browsers: &Browsers,
-    request: v1::StartRunRequest,
-    wait: bool,
-) -> Result<StartRequest, Status> {
-    let start = parse(request, wait)?;
+/// Holds a start against what is there now: specs, and a browser that it needs.
+pub(super) async fn check(specs: &Specs, browsers: &Browsers, start: &StartRequest) -> Result<(), Status> {
     if start.agents.contains(BROWSER_AGENT) {
         browsers.ready().await.map_err(|error| {
             status::status(Code::FailedPrecondition, "BROWSER_NOT_FOUND", error.to_string())
         })?;
     }
-    check_specs(specs, &asks_of(&start.start.work))?;
-    Ok(start)
+    check_specs(specs, &asks_of(&start.start.work))
 }
 
 /// The specs that these asks name exist.
@@ -81,7 +74,8 @@ fn asks_of_plan<'p>(plan: &'p v1::Plan, asks: &mut Vec<&'p v1::Ask>) {
     }
 }
 
-fn parse(mut request: v1::StartRunRequest, wait: bool) -> Result<StartRequest, Status> {
+/// A start by itself: all that it breaks, with every default filled in.
+pub(super) fn parse(mut request: v1::StartRunRequest, wait: bool) -> Result<StartRequest, Status> {
     let mut violations = validate::start_run(&request, &PlanLimits::default());
     let canonical = request.idempotency_key.as_ref().map(|_| canonical(&request));
     let key = key_of(request.idempotency_key, canonical.as_deref());

@@ -1,6 +1,7 @@
 //! What callers may repeat, what they may not, and how work is shared out.
 
 use capataz_contracts::v1::{self, connect_response::Frame as Hear};
+use capataz_daemon::DeclaredAgent;
 
 use crate::support::{Harness, Worker, code_of, json, one_wave, plan};
 
@@ -93,4 +94,28 @@ async fn a_large_plan_does_not_starve_a_run_of_a_single_task() {
     let next = [worker.assignment().await, worker.assignment().await];
     let runs: Vec<&str> = next.iter().map(|assigned| assigned.lease.run_id.as_str()).collect();
     assert!(runs.contains(&small.as_str()), "it is the small run's turn: {runs:?} and not only {large}");
+}
+
+#[tokio::test]
+async fn a_key_finds_its_run_whatever_has_changed_since() {
+    let harness = Harness::start_with(|config| {
+        config.declared_agents = vec![DeclaredAgent { name: "gone".to_owned(), category: String::new() }];
+    })
+    .await;
+    let request = with_key(one_wave(&["gone"]), "k");
+    let first = harness.runs.clone().start_run(request.clone()).await.unwrap().into_inner();
+    // The next daemon does not know the agent.
+    let harness = harness.restart().await;
+    let unknown = harness.runs.clone().start_run(with_key(one_wave(&["gone"]), "other")).await.unwrap_err();
+    assert_eq!(code_of(&unknown), "AGENT_NOT_FOUND");
+    let again = harness.runs.clone().start_run(request.clone()).await.unwrap().into_inner();
+    assert_eq!((again.run_id, again.created), (first.run_id.clone(), false));
+    let execute = v1::ExecuteRunRequest { start: Some(request.clone()), timeout_ms: Some(1) };
+    let executed = harness.runs.clone().execute_run(execute).await.unwrap().into_inner();
+    assert_eq!((executed.run_id, executed.created), (first.run_id, false));
+    // Another request under the key, and an unknown agent, are what they are.
+    let mut other = one_wave(&["gone"]);
+    other.name = "another".to_owned();
+    let refusal = harness.runs.clone().start_run(with_key(other, "k")).await.unwrap_err();
+    assert_eq!(code_of(&refusal), "AGENT_NOT_FOUND");
 }

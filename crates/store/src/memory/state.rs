@@ -535,12 +535,14 @@ impl State {
         }
         let mut removed = 0;
         for (_, _, run, key) in expired.into_iter().take(batch) {
+            if let Some(run) = self.runs.get_mut(&run)
+                && run.key.as_ref() == Some(&key)
+            {
+                run.key = None;
+            }
             self.keys.remove(&(shard, key));
             let keys_removed = &mut self.shards.entry(shard).or_default().keys_removed;
             *keys_removed = (*keys_removed).max(Some(run));
-            if let Some(run) = self.runs.get_mut(&run) {
-                run.key = None;
-            }
             removed += 1;
         }
         removed
