@@ -311,11 +311,13 @@ fn a_daemon_that_drains_leases_nothing() {
 
 /// The frames for workers among the outputs.
 fn frames(outputs: &[Output]) -> Vec<&Hear> {
-    let frame = |output| match output {
-        &Output::Frame { ref frame, .. } => Some(frame),
-        _ => None,
-    };
-    outputs.iter().filter_map(frame).collect()
+    let mut frames = Vec::new();
+    for output in outputs {
+        if let Output::Frame { frame, .. } = output {
+            frames.push(frame);
+        }
+    }
+    frames
 }
 
 /// How the run's leases were lost.
