@@ -192,6 +192,7 @@ impl Daemon {
         tokio::select! {
             () = shutdown => {}
             () = self.runtime.fenced() => {}
+            () = self.runtime.over() => tracing::error!("the shards have ended; the daemon stops"),
             ended = &mut self.server => {
                 if let Ok(Err(error)) = ended {
                     tracing::error!(%error, "the server failed");

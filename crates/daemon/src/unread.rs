@@ -1,29 +1,36 @@
 //! What was answered and not read: bytes that wait in the daemon because a client does not take them.
 //!
-//! Whatever waits is counted until it has left, for all clients together. Beyond [`MAX_BYTES`] the connection that has left
-//! something unread for the longest time is closed, and what waits for it is gone: a client that reads is never the one.
+//! Whatever waits is counted until it has left, for all clients together. Where that is more than [`MAX_BYTES`], the
+//! connection is closed of which nothing has left for the longest time, and for a second at least: a client that reads is
+//! never the one, unless twice as much waits, as no client that reads leaves it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::task::AtomicWaker;
 use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
+use tokio::time::Instant;
 
-/// Bytes that may wait for all clients together.
+/// Bytes that may wait for all clients together. Beyond twice as many, nobody is given a second.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 /// Smaller pieces are not counted: a stream has more than that for itself.
 const COUNTED: usize = 1024;
+/// Nothing leaves for so long only to a client that does not read.
+const STALLED: Duration = Duration::from_secs(1);
 
-/// The end of a connection, from whoever decides on it to whoever reads from it.
+/// The end of a connection, from whoever decides on it to whoever reads from it and writes to it.
 #[derive(Debug, Default)]
 pub(crate) struct Life {
     is_over: AtomicBool,
     waker: AtomicWaker,
+    /// When something left last.
+    left_at: Mutex<Option<Instant>>,
 }
 
 impl Life {
@@ -32,10 +39,14 @@ impl Life {
         self.waker.wake();
     }
 
-    /// Whether the connection is to be closed. Wakes whoever has asked when it is.
+    /// Whether the connection is to be closed. Wakes whoever has asked last when it is.
     pub(crate) fn is_over(&self, waker: &Waker) -> bool {
         self.waker.register(waker);
         self.is_over.load(Ordering::Acquire)
+    }
+
+    fn left_at(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.left_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -49,9 +60,18 @@ pub(crate) struct Unread {
 #[derive(Debug, Default)]
 struct Waiting {
     /// In the order in which it began to wait.
-    pieces: BTreeMap<u64, (usize, Arc<Life>)>,
+    pieces: BTreeMap<u64, Waits>,
     next: u64,
     bytes: usize,
+    /// Somebody looks again after a while.
+    is_watched: bool,
+}
+
+#[derive(Debug)]
+struct Waits {
+    bytes: usize,
+    life: Arc<Life>,
+    since: Instant,
 }
 
 impl Default for Unread {
@@ -70,14 +90,37 @@ impl Unread {
         let piece = waiting.next;
         waiting.next += 1;
         waiting.bytes += bytes.len();
-        waiting.pieces.insert(piece, (bytes.len(), Arc::clone(life)));
-        let stalled = waiting.close_down_to(self.max_bytes);
+        let waits = Waits { bytes: bytes.len(), life: Arc::clone(life), since: Instant::now() };
+        waiting.pieces.insert(piece, waits);
+        let is_far_too_much = waiting.bytes > self.max_bytes.saturating_mul(2);
+        let stalled = match is_far_too_much {
+            true => waiting.close_down_to(self.max_bytes, Duration::ZERO),
+            false => Vec::new(),
+        };
+        let begins = waiting.bytes > self.max_bytes && !waiting.is_watched;
+        waiting.is_watched |= begins;
         drop(waiting);
-        for life in stalled {
-            tracing::warn!("a connection is closed that has left its answers unread for too long");
-            life.end();
+        end(stalled);
+        if begins {
+            tokio::spawn(self.clone().watch());
         }
         Bytes::from_owner(Piece { bytes, piece, unread: self.clone() })
+    }
+
+    /// Closes connections of which nothing leaves, until no more waits than may.
+    async fn watch(self) {
+        loop {
+            tokio::time::sleep(STALLED).await;
+            let mut waiting = self.lock();
+            let stalled = waiting.close_down_to(self.max_bytes, STALLED);
+            waiting.is_watched = waiting.bytes > self.max_bytes;
+            let goes_on = waiting.is_watched;
+            drop(waiting);
+            end(stalled);
+            if !goes_on {
+                return;
+            }
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
@@ -85,24 +128,45 @@ impl Unread {
     }
 }
 
+fn end(stalled: Vec<Arc<Life>>) {
+    for life in stalled {
+        tracing::warn!("a connection is closed that has left its answers unread for too long");
+        life.end();
+    }
+}
+
 impl Waiting {
     fn left(&mut self, piece: u64) {
         // What waits for a connection that is being closed is not counted any more.
-        if let Some((bytes, _)) = self.pieces.remove(&piece) {
-            self.bytes -= bytes;
+        if let Some(waits) = self.pieces.remove(&piece) {
+            self.bytes -= waits.bytes;
+            *waits.life.left_at() = Some(Instant::now());
         }
     }
 
-    /// The connections to be closed so that no more than so many bytes wait. The newest piece stays: it may be the only one.
-    fn close_down_to(&mut self, max_bytes: usize) -> Vec<Arc<Life>> {
-        let mut stalled = Vec::new();
-        while self.bytes > max_bytes && self.pieces.len() > 1 {
-            let Some((_, (_, life))) = self.pieces.first_key_value() else { break };
+    /// The connections to be closed so that no more than so many bytes wait: those of which nothing has left for longest, and
+    /// for `at_least` so long. One connection with all that waits stays: it may have asked for one large answer.
+    fn close_down_to(&mut self, max_bytes: usize, at_least: Duration) -> Vec<Arc<Life>> {
+        let (now, mut stalled) = (Instant::now(), Vec::new());
+        while self.bytes > max_bytes {
+            let mut clients: HashMap<*const Life, (Instant, &Arc<Life>)> = HashMap::new();
+            for waits in self.pieces.values() {
+                let begin =
+                    || (waits.life.left_at().map_or(waits.since, |left| left.max(waits.since)), &waits.life);
+                clients.entry(Arc::as_ptr(&waits.life)).or_insert_with(begin);
+            }
+            if clients.len() < 2 && self.pieces.len() < 2 {
+                break;
+            }
+            let Some((since, life)) = clients.into_values().min_by_key(|(since, _)| *since) else { break };
+            if now.saturating_duration_since(since) < at_least {
+                break;
+            }
             let life = Arc::clone(life);
             let bytes = &mut self.bytes;
-            self.pieces.retain(|_, (size, of)| {
-                let stays = !Arc::ptr_eq(of, &life);
-                *bytes -= if stays { 0 } else { *size };
+            self.pieces.retain(|_, waits| {
+                let stays = !Arc::ptr_eq(&waits.life, &life);
+                *bytes -= if stays { 0 } else { waits.bytes };
                 stays
             });
             stalled.push(life);
@@ -218,8 +282,8 @@ mod tests {
         unread.counted(vec![0; size].into(), life)
     }
 
-    #[test]
-    fn what_has_left_is_not_counted_any_more_in_whatever_pieces_it_leaves() {
+    #[tokio::test]
+    async fn what_has_left_is_not_counted_any_more_in_whatever_pieces_it_leaves() {
         let (unread, life) = (unread(10_000), Arc::new(Life::default()));
         for _ in 0..10 {
             let mut sent = answer(&unread, &life, 9_000);
@@ -232,35 +296,62 @@ mod tests {
         assert!(!is_over(&life));
     }
 
-    #[test]
-    fn the_connection_that_has_left_something_unread_for_longest_is_closed() {
+    #[tokio::test(start_paused = true)]
+    async fn the_connection_of_which_nothing_leaves_for_longest_is_closed() {
         let unread = unread(10_000);
         let [slow, slower, reads] = [(); 3].map(|()| Arc::new(Life::default()));
         let _first = answer(&unread, &slower, 2_000);
+        tokio::time::advance(STALLED).await;
         let _second = answer(&unread, &slow, 4_000);
+        tokio::time::advance(STALLED).await;
+        // Of the one that reads, something has waited for longer than all else, and something leaves all the time.
         let _third = answer(&unread, &slower, 2_000);
+        let _oldest = answer(&unread, &reads, 3_000);
         for _ in 0..100 {
             drop(answer(&unread, &reads, 2_000));
+            tokio::time::sleep(STALLED / 10).await;
+            let all = [&slow, &slower, &reads].map(|life| is_over(life));
+            assert!(!all[2], "it reads");
         }
-        assert!(![&slow, &slower, &reads].into_iter().any(|life| is_over(life)));
-        let _fourth = answer(&unread, &reads, 6_000);
-        assert_eq!((is_over(&slower), is_over(&slow), is_over(&reads)), (true, false, false));
-        assert_eq!(unread.lock().bytes, 10_000);
+        assert_eq!((is_over(&slower), is_over(&slow)), (true, false), "one of them is enough");
+        assert_eq!(unread.lock().bytes, 7_000);
     }
 
-    #[test]
-    fn an_answer_that_is_larger_than_all_that_may_wait_is_sent_all_the_same() {
+    #[tokio::test(start_paused = true)]
+    async fn much_at_once_for_clients_that_read_closes_nobody() {
         let unread = unread(10_000);
-        let (other, life) = (Arc::new(Life::default()), Arc::new(Life::default()));
-        let _small = answer(&unread, &other, 2_000);
-        let large = answer(&unread, &life, 20_000);
-        assert_eq!((is_over(&other), is_over(&life)), (true, false));
+        let clients = [(); 6].map(|()| Arc::new(Life::default()));
+        let answers: Vec<Bytes> = clients.iter().map(|life| answer(&unread, life, 3_000)).collect();
+        assert_eq!(unread.lock().bytes, 18_000);
+        drop(answers);
+        tokio::time::sleep(2 * STALLED).await;
+        assert!(!clients.iter().any(|life| is_over(life)));
+        assert!(!unread.lock().is_watched);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn beyond_twice_what_may_wait_nobody_is_given_a_second() {
+        let unread = unread(10_000);
+        let clients = [(); 8].map(|()| Arc::new(Life::default()));
+        let _answers: Vec<Bytes> = clients.iter().map(|life| answer(&unread, life, 3_000)).collect();
+        assert!(unread.lock().bytes <= 20_000);
+        let closed = clients.iter().filter(|life| is_over(life)).count();
+        assert_eq!(closed, 4, "down to what may wait, when the seventh came");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_is_larger_than_all_that_may_wait_is_sent_all_the_same() {
+        let unread = unread(10_000);
+        let life = Arc::new(Life::default());
+        let large = answer(&unread, &life, 30_000);
+        tokio::time::sleep(3 * STALLED).await;
+        assert!(!is_over(&life));
         drop(large);
         assert_eq!(unread.lock().bytes, 0);
     }
 
-    #[test]
-    fn small_pieces_are_not_counted() {
+    #[tokio::test]
+    async fn small_pieces_are_not_counted() {
         let (unread, life) = (unread(0), Arc::new(Life::default()));
         let _small = answer(&unread, &life, COUNTED - 1);
         assert_eq!(unread.lock().bytes, 0);

@@ -48,8 +48,9 @@ impl Load {
     }
 }
 
-/// Bytes of messages that may wait in the inbox together. A message that is larger waits until it is alone.
-const ROOM: usize = 64 * 1024 * 1024;
+/// Bytes of messages that may wait in the inbox: of requests, and as much again of workers' frames. A message that is
+/// larger waits until it is alone.
+const ROOM: usize = 32 * 1024 * 1024;
 /// What room is counted in, in bytes. Of messages below it there are no more than the inbox has places.
 const UNIT: usize = 4 * 1024;
 /// Frames of one worker that may wait in the inbox, so that one which floods it delays its own frames.
@@ -75,6 +76,8 @@ pub(crate) struct Inbox {
     messages: mpsc::Sender<Queued>,
     load: Load,
     room: Arc<Semaphore>,
+    /// The room that workers' frames have.
+    frames_room: Arc<Semaphore>,
     /// The places that workers' frames may take. The other half is left to requests.
     frames: Arc<Semaphore>,
 }
@@ -82,29 +85,41 @@ pub(crate) struct Inbox {
 impl Inbox {
     pub(crate) fn new(messages: mpsc::Sender<Queued>, load: Load) -> Self {
         let frames = Arc::new(Semaphore::new((messages.max_capacity() / 2).max(1)));
-        Self { messages, load, room: Arc::new(Semaphore::new(ROOM / UNIT)), frames }
+        let room = || Arc::new(Semaphore::new(ROOM / UNIT));
+        Self { messages, load, room: room(), frames_room: room(), frames }
+    }
+
+    /// More is about to come, so that what comes first is not handled by itself: it shares commits with the rest.
+    pub(crate) fn gather(&self) -> Gathering {
+        self.load.begin();
+        Gathering(self.load.clone())
     }
 
     /// Waits while the inbox is full. Whether the shards' thread is still there.
     pub(crate) async fn send(&self, message: Message) -> bool {
-        self.send_weighed(message, 0, None).await
+        self.send_weighed(message, None, None).await
     }
 
     /// Sends a frame of so many bytes in its worker's turn.
     async fn send_frame(&self, message: Message, bytes: usize, frames: &Frames) -> bool {
         let Ok(of_one) = Arc::clone(&frames.waiting).acquire_owned().await else { return false };
         let Ok(of_all) = Arc::clone(&self.frames).acquire_owned().await else { return false };
-        self.send_weighed(message, bytes, Some(Share { _of_one: of_one, _of_all: of_all })).await
-    }
-
-    async fn send_weighed(&self, message: Message, bytes: usize, share: Option<Share>) -> bool {
         let room = match units(bytes) {
             0 => None,
-            units => match Arc::clone(&self.room).acquire_many_owned(units).await {
+            units => match Arc::clone(&self.frames_room).acquire_many_owned(units).await {
                 Ok(room) => Some(room),
                 Err(_) => return false,
             },
         };
+        self.send_weighed(message, room, Some(Share { _of_one: of_one, _of_all: of_all })).await
+    }
+
+    async fn send_weighed(
+        &self,
+        message: Message,
+        room: Option<OwnedSemaphorePermit>,
+        share: Option<Share>,
+    ) -> bool {
         // A place first: a sender that gives up while it waits has counted nothing.
         let Ok(place) = self.messages.reserve().await else { return false };
         self.load.begin();
@@ -140,8 +155,19 @@ impl Inbox {
             messages: self.messages.downgrade(),
             load: self.load.clone(),
             room: Arc::clone(&self.room),
+            frames_room: Arc::clone(&self.frames_room),
             frames: Arc::clone(&self.frames),
         }
+    }
+}
+
+/// Somebody who is about to send more.
+#[derive(Debug)]
+pub struct Gathering(Load);
+
+impl Drop for Gathering {
+    fn drop(&mut self) {
+        self.0.end(1);
     }
 }
 
@@ -178,6 +204,7 @@ pub(crate) struct WeakInbox {
     messages: mpsc::WeakSender<Queued>,
     load: Load,
     room: Arc<Semaphore>,
+    frames_room: Arc<Semaphore>,
     frames: Arc<Semaphore>,
 }
 
@@ -185,7 +212,8 @@ impl WeakInbox {
     pub(crate) async fn send(&self, message: Message) {
         if let Some(messages) = self.messages.upgrade() {
             let (load, room, frames) = (self.load.clone(), self.room.clone(), self.frames.clone());
-            Inbox { messages, load, room, frames }.send(message).await;
+            let frames_room = self.frames_room.clone();
+            Inbox { messages, load, room, frames_room, frames }.send(message).await;
         }
     }
 }
@@ -310,5 +338,17 @@ mod tests {
         assert!(inbox.try_send(Message::Stop, UNIT).is_err(), "it is being handled");
         drop(handled);
         assert!(inbox.try_send(Message::Stop, UNIT).is_ok());
+    }
+
+    #[tokio::test]
+    async fn large_frames_leave_their_room_to_large_requests() {
+        let (inbox, _receiver) = inbox();
+        let worker = Frames::new(inbox.clone());
+        assert!(worker.send(Message::Stop, ROOM).await);
+        let waiting = tokio::spawn(async move { worker.send(Message::Stop, UNIT).await });
+        tokio::task::yield_now().await;
+        assert!(inbox.try_send(Message::Stop, ROOM).is_ok());
+        assert!(!waiting.is_finished());
+        waiting.abort();
     }
 }

@@ -20,6 +20,7 @@ mod turning;
 mod writer;
 
 pub use clock::{Clock, now};
+pub use desk::Gathering;
 pub use draining::AtWork;
 pub use reads::{Busy, Reads};
 pub use recorder::Trace;

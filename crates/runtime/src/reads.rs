@@ -1,7 +1,7 @@
 //! Who may read the store at once: reads block a thread each and take memory, so that there is a number of both, whoever
 //! asks.
 //!
-//! Answers and streams have places of their own, so that no number of subscribers keeps an answer waiting. A read that waits
+//! Answers, streams and what workers say have places of their own, so that no number of subscribers keeps an answer waiting. A read that waits
 //! for its place is a future and has no thread.
 
 use std::sync::Arc;
@@ -15,12 +15,15 @@ const ANSWERS: usize = 8;
 const WAITING: usize = 1_024;
 /// Reads for streams at once.
 const STREAMS: usize = 4;
+/// Reads for workers' frames at once.
+const FRAMES: usize = 2;
 
 /// The places of reads.
 #[derive(Debug)]
 pub struct Reads {
     answers: Arc<Semaphore>,
     streams: Arc<Semaphore>,
+    frames: Arc<Semaphore>,
     waiting: AtomicUsize,
 }
 
@@ -38,6 +41,7 @@ impl Default for Reads {
         Self {
             answers: Arc::new(Semaphore::new(ANSWERS)),
             streams: Arc::new(Semaphore::new(STREAMS)),
+            frames: Arc::new(Semaphore::new(FRAMES)),
             waiting: AtomicUsize::new(0),
         }
     }
@@ -67,6 +71,19 @@ impl Reads {
         read: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Busy> {
         let place = Arc::clone(&self.streams).acquire_owned().await;
+        blocking(place.map_err(|_| Busy::Lost)?, read).await
+    }
+
+    /// Reads for what a worker has said, on a thread that may block: what the worker says next waits behind it, so that
+    /// no reader does.
+    ///
+    /// # Errors
+    /// [`Busy::Lost`] where `read` panicked.
+    pub async fn frame<T: Send + 'static>(
+        &self,
+        read: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Busy> {
+        let place = Arc::clone(&self.frames).acquire_owned().await;
         blocking(place.map_err(|_| Busy::Lost)?, read).await
     }
 }
@@ -127,7 +144,7 @@ mod tests {
     async fn streams_that_read_for_long_keep_no_answer_waiting() {
         let reads = Arc::new(Reads::default());
         let long = long_reads(&reads, 3 * STREAMS, true);
-        assert_eq!(reads.answer(|| 1).await, Ok(1));
+        assert_eq!((reads.answer(|| 1).await, reads.frame(|| 1).await), (Ok(1), Ok(1)));
         drop(long);
         assert_eq!(reads.stream(|| 2).await, Ok(2));
     }

@@ -19,7 +19,7 @@ use capataz_store::{Retention, RunId, ShardId, Store, StoreError, Swept};
 use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
 
 use crate::clock::{self, Clock, Watch};
-use crate::desk::{Desk, Frames, Inbox, Load};
+use crate::desk::{Desk, Frames, Gathering, Inbox, Load};
 use crate::judging;
 use crate::reads::Reads;
 use crate::recorder::{Recorder, Trace};
@@ -456,6 +456,18 @@ impl Runtime {
 
     pub(crate) fn threads(&self) -> &Mutex<Vec<JoinHandle<()>>> {
         &self.inner.threads
+    }
+
+    /// Ends when the shards' thread has ended, in whatever way: nothing is decided any more.
+    pub async fn over(&self) {
+        let mut over = self.inner.shared.over.subscribe();
+        let _ = over.wait_for(|over| *over).await;
+    }
+
+    /// Many requests are about to come from one caller: until the returned value is dropped, they share commits.
+    #[must_use]
+    pub fn gather(&self) -> Gathering {
+        self.inner.inbox.gather()
     }
 
     /// The places of those who read the store.

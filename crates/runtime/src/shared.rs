@@ -29,6 +29,8 @@ pub(crate) struct Shared {
     /// Runs that are in quarantine from now on.
     pub(crate) quarantined: broadcast::Sender<RunId>,
     pub(crate) reads: Arc<Reads>,
+    /// The shards' thread has ended.
+    pub(crate) over: watch::Sender<bool>,
     /// After how long a subscriber that gets no events is told how far the log has gone on.
     pub(crate) beat: Duration,
 }
@@ -77,6 +79,7 @@ impl Shared {
             at_work: watch::Sender::new(None),
             quarantined: broadcast::Sender::new(QUARANTINED_BACKLOG),
             reads: Arc::default(),
+            over: watch::Sender::new(false),
             beat,
         }
     }

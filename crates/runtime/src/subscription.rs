@@ -31,6 +31,7 @@ pub struct Subscription {
     runtime: Runtime,
     shard: ShardId,
     newest: watch::Receiver<capataz_store::Position>,
+    over: watch::Receiver<bool>,
     swept: watch::Receiver<()>,
     /// The cursor that the subscriber was given last.
     told: Cursor,
@@ -81,6 +82,7 @@ impl Subscription {
             runtime: runtime.clone(),
             shard,
             newest: feed.newest.subscribe(),
+            over: shared.over.subscribe(),
             swept: feed.swept.subscribe(),
             told: start.cursor,
             beat,
@@ -133,6 +135,7 @@ impl Subscription {
                         return Err(StoreError::Closed.into());
                     }
                 }
+                () = over(&mut self.over) => return Err(StoreError::Closed.into()),
                 run = next_quarantined(self.run, &mut self.quarantined) => return Ok(Item::Quarantined(run)),
                 frame = next_progress(progress) => return Ok(Item::Progress(frame)),
             }
@@ -177,6 +180,10 @@ impl Subscription {
         self.reader = Some(reader);
         Ok((step?, cursor))
     }
+}
+
+async fn over(over: &mut watch::Receiver<bool>) {
+    let _ = over.wait_for(|over| *over).await;
 }
 
 async fn next_progress(progress: Option<&mut broadcast::Receiver<v1::ProgressFrame>>) -> v1::ProgressFrame {

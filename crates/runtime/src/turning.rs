@@ -248,6 +248,7 @@ impl Turning {
         self.ready = None;
         // What it has gathered is written, also where a turn has panicked.
         self.recorder = None;
+        self.shared.over.send_replace(true);
         self.writer.stop();
         // Whoever waits for the end of what runs waits in vain from now on.
         self.shared.at_work.send_replace(Some(0));

@@ -6,12 +6,20 @@ use capataz_engine::TaskRef;
 use capataz_engine::planted::{self, Fault};
 use capataz_store::RunId;
 
-use crate::shard::Shard;
+use crate::shard::{Mode, Shard};
 
 impl Shard {
-    /// Nothing is begun from now on.
+    /// Nothing is begun from now on. A shard that is being read again hands back when it has been read: what it decided
+    /// before would be nobody's.
     pub(crate) fn drain(&mut self) {
         self.draining = true;
+        if self.mode == Mode::Running {
+            self.hand_back();
+        }
+    }
+
+    /// Hands back what no worker has acknowledged.
+    pub(crate) fn hand_back(&mut self) {
         for (run, task, token) in self.leases.unacknowledged() {
             if !self.may_not_begin_again(run, task) {
                 self.lose(run, task, token, v1::LeaseLossReason::NotAcknowledged);

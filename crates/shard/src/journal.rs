@@ -466,9 +466,10 @@ mod tests {
     #[test]
     fn snapshots_that_wait_take_bounded_memory() {
         let mut queue = Queue::default();
-        let dropped = (0..6).map(|number| queue.push(snapshot(number, 1, MAX_SNAPSHOT_BYTES))).sum::<usize>();
-        assert_eq!(dropped, 2 * MAX_SNAPSHOT_BYTES);
-        queue.push(snapshot(1, 2, MAX_SNAPSHOT_BYTES));
+        let size = MAX_SNAPSHOT_BYTES / 4;
+        let dropped = (0..6).map(|number| queue.push(snapshot(number, 1, size))).sum::<usize>();
+        assert_eq!(dropped, 2 * size);
+        queue.push(snapshot(1, 2, size));
         let mut written = Vec::new();
         while let Some(Some((run, seq))) = next(&mut queue) {
             written.push((run, seq));

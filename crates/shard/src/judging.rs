@@ -8,6 +8,7 @@ use capataz_engine::{self as engine, Judgement, Query, QueryId, Verdict};
 use capataz_store::RunId;
 
 use crate::api::{Answer, Declined};
+use crate::requests::OVERLOADED;
 use crate::shard::{Mode, Output, ReplyId, Shard};
 
 /// A command that waits for a verdict.
@@ -23,7 +24,12 @@ struct Waiting {
 pub(crate) struct Judging {
     newest: u64,
     waiting: BTreeMap<u64, Waiting>,
+    /// Values that are being judged, also those of callers that no longer wait.
+    open: usize,
 }
+
+/// Values that may be judged or wait for their judge at once, each with its schema.
+const MAX_OPEN: usize = 64;
 
 impl Judging {
     pub(crate) fn len(&self) -> usize {
@@ -67,6 +73,10 @@ impl Shard {
         input: engine::Input,
         judgement: Judgement,
     ) {
+        if self.judging.open >= MAX_OPEN {
+            return self.reply(reply, Answer::Command(Err(OVERLOADED)));
+        }
+        self.judging.open += 1;
         let query = self.judging.add(Waiting { reply, run, if_seq, input: Box::new(input) });
         self.out(Output::Query { run, query, asked: Query::Judge(Box::new(judgement)) });
     }
@@ -74,6 +84,7 @@ impl Shard {
     /// A value was judged: the answer that has it is a command again, now with the verdict. Whether the verdict is on the
     /// value and the revision that count now, the engine says; where it is not, they are judged anew.
     pub(crate) fn judged(&mut self, run: RunId, query: QueryId, verdict: Verdict) {
+        self.judging.open = self.judging.open.saturating_sub(1);
         // A second answer to a query finds nothing.
         let Some(waiting) = self.judging.take(run, query) else { return };
         let Waiting { reply, run, if_seq, mut input } = waiting;

@@ -96,10 +96,11 @@ impl Damage {
 /// The store cannot be read, or the log is damaged.
 pub fn load(store: &dyn Store, run: RunId) -> Result<RunState, LoadError> {
     let snapshot = snapshot_of(store, run, SNAPSHOT_FORMAT)?;
-    let state = snapshot.and_then(|snapshot| {
-        RunState::from_snapshot(&snapshot.state).ok().filter(|state| state.seq() == snapshot.seq)
-    });
-    go_on(store, run, state)
+    go_on(store, run, snapshot.and_then(|snapshot| state_of(&snapshot)))
+}
+
+fn state_of(snapshot: &Snapshot) -> Option<RunState> {
+    RunState::from_snapshot(&snapshot.state).ok().filter(|state| state.seq() == snapshot.seq)
 }
 
 /// The run's snapshot, if it is of this format and of nothing that the log does not have: events that are not there, or no
@@ -142,10 +143,9 @@ pub fn load_within(
     let is_small = |state: &RunState| state.bytes() <= max_bytes;
     let mut state = match state {
         Some(state) => Some(state),
-        None => match store.snapshot(run)?.filter(|snapshot| snapshot.format == SNAPSHOT_FORMAT) {
+        None => match snapshot_of(store, run, SNAPSHOT_FORMAT)? {
             Some(snapshot) if snapshot.state.len() as u64 > max_bytes => return Ok(None),
-            Some(snapshot) => RunState::from_snapshot(&snapshot.state).ok(),
-            None => None,
+            snapshot => snapshot.and_then(|snapshot| state_of(&snapshot)),
         },
     };
     let mut seq = state.as_ref().map_or(0, RunState::seq);

@@ -209,6 +209,9 @@ impl Shard {
         // A run that was read again has asked again.
         kept.retain(|kept| !matches!(kept, Kept::Answered { run, .. } if touched.runs.contains(run)));
         self.go_on(heard.into(), kept);
+        if self.draining {
+            self.hand_back();
+        }
     }
 
     /// The log has no such lease: its slot is free, and a worker that knows of the lease is told.

@@ -177,15 +177,11 @@ impl Shard {
         let task = task_of(&lease);
         match said {
             Said::Acknowledged => {
-                if self.leases.heard(connection, (lease.run, task, lease.token), self.now.mono) {
-                    self.returns.taken(lease.run, task);
-                }
+                self.leases.heard(connection, (lease.run, task, lease.token), self.now.mono);
             }
             Said::Progress(progress) => {
                 let key = (lease.run, task, lease.token);
-                if self.leases.heard(connection, key, self.now.mono) {
-                    self.returns.taken(lease.run, task);
-                }
+                self.leases.heard(connection, key, self.now.mono);
                 if let Some(held) = self.leases.at(connection, key) {
                     held.progress = Some(progress);
                     self.show_progress(lease.run, task);

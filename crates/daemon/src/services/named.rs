@@ -8,7 +8,7 @@ use capataz_shard::blob_hash;
 use capataz_store::{BlobHash, RunId};
 use tonic::Status;
 
-use super::runs::{answer, read_on};
+use super::runs::answer;
 use super::starts;
 use crate::status;
 
@@ -23,6 +23,14 @@ pub(super) async fn keep(runtime: &Runtime, blobs: &[BlobHash]) -> Result<(), St
     }
 }
 
+/// Reads for a worker's frame, where such reads have their places.
+async fn of_frame<T: Send + 'static>(
+    runtime: &Runtime,
+    read: impl FnOnce() -> Result<T, Status> + Send + 'static,
+) -> Result<T, Status> {
+    runtime.reads().frame(read).await.map_err(status::busy)?
+}
+
 /// A worker's frame, whose output is there. A result that names a blob that is not there is a failure of its task, and a
 /// partial output is left out.
 pub(super) async fn existing(runtime: &Runtime, frame: Frame) -> Result<Frame, Status> {
@@ -33,7 +41,7 @@ pub(super) async fn existing(runtime: &Runtime, frame: Frame) -> Result<Frame, S
     };
     let Some(Data::Blob(blob)) = named.and_then(|output| output.data.as_ref()) else { return Ok(frame) };
     let is_there = match blob_hash(blob) {
-        Some(hash) => read_on(runtime, renewal(runtime, vec![hash])).await?.is_none(),
+        Some(hash) => of_frame(runtime, renewal(runtime, vec![hash])).await?.is_none(),
         None => false,
     };
     let run = lease.as_ref().and_then(|lease| lease.run_id.parse().ok());
@@ -58,7 +66,7 @@ pub(super) async fn existing(runtime: &Runtime, frame: Frame) -> Result<Frame, S
 async fn is_ask(runtime: &Runtime, run: Option<RunId>) -> Result<bool, Status> {
     let Some(run) = run else { return Ok(false) };
     let store = Arc::clone(runtime.store());
-    let row = read_on(runtime, move || store.get_run(run).map_err(|error| status::store(&error))).await?;
+    let row = of_frame(runtime, move || store.get_run(run).map_err(|error| status::store(&error))).await?;
     Ok(row.is_some_and(|row| starts::is_ask(&row)))
 }
 

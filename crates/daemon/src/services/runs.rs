@@ -213,10 +213,7 @@ impl Runs {
         }
         let Some(v1::payload::Data::Blob(blob)) = &value.data else { return Ok(()) };
         let Some(hash) = blob_hash(blob) else { return Err(status::blob_not_found(&blob.blake3)) };
-        let store = Arc::clone(self.runtime.store());
-        let size = move || store.blob_size(hash).map_err(|error| status::store(&error));
-        let size = answer(&self.runtime, size).await?;
-        size.map(|_| ()).ok_or_else(|| status::blob_not_found(&blob.blake3))
+        named::keep(&self.runtime, &[hash]).await
     }
 
     /// A request that was carried out before the run's end has the answer that it had then.
@@ -360,6 +357,7 @@ impl RunService for Runs {
             return Err(status::invalid_field("runs", "length", format!("at most {MAX_STARTS}")));
         }
         // All of them are on their way before the first is waited for: they share commits.
+        let _gathering = (runs.len() > 1).then(|| self.runtime.gather());
         let started = runs.into_iter().map(|request| self.start(request));
         let mut items = Vec::new();
         for outcome in futures_util::future::join_all(started).await {

@@ -15,9 +15,12 @@ use crate::input::TaskRef;
 /// Largest input inline, and largest sum of the inputs that a wave's references make. Bytes.
 const MAX_INLINE: usize = 32 * 1024;
 const MAX_RESOLVED: usize = 16 * 1024 * 1024;
-/// Bytes of outputs that a wave's references read, an output to which many refer counted once: what a shard reads without
-/// keeping others waiting.
+/// Bytes of outputs that a wave's references read, each counted when it is read: what a shard reads without keeping others
+/// waiting.
 const MAX_READ: usize = 16 * 1024 * 1024;
+/// Values of outputs that are kept while a wave begins, the inner ones included. An output beyond them is read again where
+/// another reference names it.
+const MAX_KEPT: usize = 1_000_000;
 /// What the values that references put into one input may have by an estimate, which is at most four times what they have.
 const ROUGHLY: usize = 4 * MAX_INLINE;
 
@@ -28,7 +31,9 @@ pub(super) struct References {
     resolved: usize,
     /// The outputs that were read, by the names of their tasks.
     outputs: BTreeMap<String, Option<Rc<Value>>>,
-    /// Bytes of these.
+    /// The values of these, the inner ones included.
+    kept: usize,
+    /// Bytes that were read.
     read: usize,
     /// An output was not read because too much was read before.
     is_denied: bool,
@@ -53,9 +58,27 @@ impl References {
             false => std::str::from_utf8(bytes).ok().map(|text| Value::String(text.to_owned())),
         };
         let value = value.map(Rc::new);
-        self.outputs.insert(name.to_owned(), value.clone());
+        let kept = self.kept.saturating_add(value.as_deref().map_or(1, count));
+        if kept <= MAX_KEPT {
+            self.kept = kept;
+            self.outputs.insert(name.to_owned(), value.clone());
+        }
         value
     }
+}
+
+/// How many values it is, the inner ones included.
+fn count(value: &Value) -> usize {
+    let (mut count, mut open) = (0_usize, vec![value]);
+    while let Some(value) = open.pop() {
+        count += 1;
+        match value {
+            Value::Array(items) => open.extend(items),
+            Value::Object(object) => open.extend(object.values()),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    count
 }
 
 /// Records the task's input with its references resolved, if it contains any.

@@ -298,7 +298,12 @@ impl<S: Subject> Pair<S> {
                     last_seq,
                     summary: self.random.summary(),
                     rest: self.random.one_in(2).then_some(Rest::ON_INPUT),
-                    derived: self.random.derived(&all),
+                    derived: self
+                        .random
+                        .derived(&all)
+                        .into_iter()
+                        .filter(|row| row.place.seq <= last_seq)
+                        .collect(),
                 };
                 self.model_writer.mend(std::slice::from_ref(&mended)).unwrap();
                 writer.mend(std::slice::from_ref(&mended)).unwrap();

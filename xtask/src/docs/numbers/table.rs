@@ -250,7 +250,7 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/limits.md", "wait for the shard | {8,192}", "crates/runtime/src", "inbox"),
     number(
         "docs/limits.md",
-        "waits for the shard, in bytes | {64 MiB}",
+        "waits for the shard, in bytes | {32 MiB}",
         "crates/runtime/src/desk.rs",
         "ROOM",
     ),
@@ -277,6 +277,8 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/limits.md", "do not read, in bytes | {64 MiB}", "crates/daemon/src/unread.rs", "MAX_BYTES"),
     number("docs/limits.md", "for answers at once | {8};", "crates/runtime/src/reads.rs", "ANSWERS"),
     number("docs/limits.md", "for answers at once | 8; {1,024}", "crates/runtime/src/reads.rs", "WAITING"),
+    number("docs/limits.md", "closed, after {1 s} at least", "crates/daemon/src/unread.rs", "STALLED"),
+    number("docs/limits.md", "frames of workers at once | {2} ", "crates/runtime/src/reads.rs", "FRAMES"),
     number("docs/limits.md", "for streams at once | {4} ", "crates/runtime/src/reads.rs", "STREAMS"),
     number("docs/limits.md", "by readers | those up to {4 MiB}", "crates/daemon/src/folds.rs", "SMALL"),
     number(
