@@ -4,7 +4,7 @@
 //! connection is closed of which nothing has left for the longest time, and for a second at least: a client that reads is
 //! never the one, unless twice as much waits, as no client that reads leaves it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -149,7 +149,7 @@ impl Waiting {
     fn close_down_to(&mut self, max_bytes: usize, at_least: Duration) -> Vec<Arc<Life>> {
         let (now, mut stalled) = (Instant::now(), Vec::new());
         while self.bytes > max_bytes {
-            let mut clients: HashMap<*const Life, (Instant, &Arc<Life>)> = HashMap::new();
+            let mut clients: BTreeMap<*const Life, (Instant, &Arc<Life>)> = BTreeMap::new();
             for waits in self.pieces.values() {
                 let begin =
                     || (waits.life.left_at().map_or(waits.since, |left| left.max(waits.since)), &waits.life);
