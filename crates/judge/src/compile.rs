@@ -9,9 +9,12 @@ use std::collections::BTreeMap;
 use capataz_contracts::v1::SchemaViolation;
 use serde_json::{Map, Value};
 
+use crate::pattern::Pattern;
 use crate::report::{Segment, Sink, text_shown, value_shown};
 use crate::schema::{Node, Place, Rule, Schema, read};
-use crate::{PATTERNS_MAX, SCHEMA_MAX, SUBSCHEMAS_MAX};
+use crate::{
+    PATTERN_MAX, PATTERNS_COMPILED_MAX, PATTERNS_MAX, PATTERNS_TEXT_MAX, SCHEMA_MAX, SUBSCHEMAS_MAX,
+};
 
 /// The dialects that are read, without scheme and fragment.
 const DIALECTS: &[(&str, Dialect)] = &[
@@ -54,6 +57,26 @@ impl<'s> Keyword<'_, 's> {
     }
 }
 
+/// The patterns so far.
+#[derive(Debug, Default)]
+struct Patterns {
+    count: usize,
+    /// Of their texts.
+    bytes: usize,
+    /// Bytes of those that were compiled.
+    compiled: usize,
+    /// It was reported that there are too many.
+    are_refused: bool,
+}
+
+impl Patterns {
+    fn are_within_bounds(&self) -> bool {
+        self.count <= PATTERNS_MAX
+            && self.bytes <= PATTERNS_TEXT_MAX
+            && self.compiled <= PATTERNS_COMPILED_MAX
+    }
+}
+
 struct Compiler<'s> {
     root: &'s Value,
     dialect: Dialect,
@@ -64,7 +87,7 @@ struct Compiler<'s> {
     places: BTreeMap<usize, Place>,
     /// Subschemas that have a place and no rules yet.
     open: Vec<(Place, &'s Value, At<'s>)>,
-    patterns: usize,
+    patterns: Patterns,
     tracks: bool,
     sink: Sink,
 }
@@ -80,7 +103,7 @@ pub(crate) fn schema(text: &str) -> Result<Schema, Vec<SchemaViolation>> {
         nodes: Vec::new(),
         places: BTreeMap::new(),
         open: Vec::new(),
-        patterns: 0,
+        patterns: Patterns::default(),
         tracks: false,
         sink: Sink::default(),
     };
@@ -190,27 +213,34 @@ impl<'s> Compiler<'s> {
         self.sink.push(at, rule, || (expected, found));
     }
 
-    fn pattern(&mut self, at: &At<'s>, rule: &str, text: &str) -> Option<crate::pattern::Pattern> {
-        self.patterns += 1;
-        if self.patterns > PATTERNS_MAX {
-            if self.patterns == PATTERNS_MAX + 1 {
-                self.report(
-                    at,
-                    "limit",
-                    format!("at most {PATTERNS_MAX} patterns"),
-                    "more of them".to_owned(),
-                );
-            }
-            return None;
+    fn pattern(&mut self, at: &At<'s>, rule: &str, text: &str) -> Option<Pattern> {
+        self.patterns.count += 1;
+        // A text that is too long says so itself.
+        if text.len() <= PATTERN_MAX {
+            self.patterns.bytes += text.len();
         }
-        match crate::pattern::Pattern::new(text) {
-            Ok(pattern) => Some(pattern),
-            Err(why) => {
-                let expected = "a pattern that is matched in linear time".to_owned();
-                self.report(at, rule, expected, format!("{}: {why}", text_shown(text)));
-                None
+        if self.patterns.are_within_bounds() {
+            match Pattern::new(text) {
+                Ok(pattern) => {
+                    self.patterns.compiled += pattern.size;
+                    if self.patterns.are_within_bounds() {
+                        return Some(pattern);
+                    }
+                }
+                Err((expected, why)) => {
+                    self.report(at, rule, expected, format!("{}: {why}", text_shown(text)));
+                    return None;
+                }
             }
         }
+        // Only the first one that is too many is reported.
+        if !std::mem::replace(&mut self.patterns.are_refused, true) {
+            let expected = format!(
+                "at most {PATTERNS_MAX} patterns, of {PATTERNS_TEXT_MAX} bytes, compiled {PATTERNS_COMPILED_MAX}"
+            );
+            self.report(at, "limit", expected, "more of them".to_owned());
+        }
+        None
     }
 
     /// The subschema that a reference names; the schema itself is all that there is.

@@ -353,7 +353,7 @@ impl<'s, 'v> Evaluation<'s, 'v> {
 
     /// Whether the pattern is in the text, unless that would cost too much to find out.
     fn is_in(&mut self, pattern: &Pattern, text: &str) -> bool {
-        self.spend_on(1 + text.len() / 8);
+        self.spend(pattern.cost(text));
         !self.stopped && pattern.is_in(text)
     }
 

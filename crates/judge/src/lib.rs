@@ -8,7 +8,7 @@
 //! This is draft 2020-12, and what 2019-09, draft-07 and draft-06 write differently: lists in `items`, `additionalItems`,
 //! `dependencies`. `format` and the keywords about contents are remarks, as the draft has it, and so is every unknown
 //! keyword. Patterns are regular expressions that are matched in linear time: one with lookaround or with a back-reference
-//! is refused. Only the schema itself may have an `$id`.
+//! is refused, and so is what ECMA-262 has no meaning for, such as flags. Only the schema itself may have an `$id`.
 //!
 //! The crate is pure, holds nothing, and knows no run. Begin with [`Schema::compile`] and [`Schema::judge`].
 
@@ -34,7 +34,14 @@ pub const DEPTH_MAX: usize = json::MAX_DEPTH;
 pub const SUBSCHEMAS_MAX: usize = 4_096;
 /// The most patterns of a schema.
 pub const PATTERNS_MAX: usize = 256;
-/// The most steps of one judgement. A step is a keyword at a place of the value, or 8 bytes of text in front of a pattern.
+/// The most bytes of a pattern's text. All that is built of a text is built before its size is known, so that this bounds it.
+pub const PATTERN_MAX: usize = 1024;
+/// The most bytes of the texts of a schema's patterns.
+pub const PATTERNS_TEXT_MAX: usize = 16 * 1024;
+/// The most bytes of a schema's patterns as they are compiled, each of them up to the next power of two.
+pub const PATTERNS_COMPILED_MAX: usize = 1024 * 1024;
+/// The most steps of one judgement. A step is a keyword at a place of the value, or 8 bytes of text in front of 64 bytes of a
+/// compiled pattern.
 pub const WORK_MAX: u64 = 4_000_000;
 /// The most violations that are reported; the last one then says that there are more.
 pub const REPORTED_MAX: usize = 64;

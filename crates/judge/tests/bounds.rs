@@ -5,7 +5,10 @@
 use std::fmt::Write as _;
 
 use capataz_contracts::v1::{self, SchemaViolation};
-use capataz_judge::{JUDGED_MAX, REPORTED_MAX, SCHEMA_MAX, SUBSCHEMAS_MAX, Schema, declared, judge};
+use capataz_judge::{
+    JUDGED_MAX, PATTERN_MAX, PATTERNS_TEXT_MAX, REPORTED_MAX, SCHEMA_MAX, SUBSCHEMAS_MAX, Schema, declared,
+    judge,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -107,6 +110,49 @@ fn a_pattern_takes_linear_time_and_little_memory() {
     let many: Vec<Value> = (0..200).map(|_| json!({"pattern": "(x+x+)+y"})).collect();
     let text = serde_json::to_string(&"x".repeat(1_000_000)).unwrap();
     assert_eq!(rules(&judged(&json!({"allOf": many}), &text)), ["cost"]);
+}
+
+#[test]
+fn the_text_of_a_pattern_is_bounded_before_anything_is_built_of_it() {
+    // All letters, so often that their ranges would fill the memory.
+    let violations = Schema::compile(&json!({"pattern": "\\pL".repeat(16_000)}).to_string()).unwrap_err();
+    assert_eq!(rules(&violations), ["pattern"]);
+    assert_eq!(violations[0].expected, format!("at most {PATTERN_MAX} bytes"));
+    let long = "a".repeat(PATTERN_MAX);
+    assert_eq!(judged(&json!({"pattern": long}), "1"), []);
+    refused(
+        &json!({"patternProperties": {format!("{long}a"): true}}),
+        "/patternProperties",
+        "patternProperties",
+    );
+    let many = |count: usize| json!({"allOf": vec![json!({"pattern": long}); count]}).to_string();
+    assert!(Schema::compile(&many(PATTERNS_TEXT_MAX / PATTERN_MAX)).is_ok());
+    let violations = Schema::compile(&many(PATTERNS_TEXT_MAX / PATTERN_MAX + 5)).unwrap_err();
+    assert_eq!(rules(&violations), ["limit"]);
+}
+
+#[test]
+fn the_patterns_of_a_schema_are_not_large_together() {
+    let large = |count: usize| json!({"allOf": vec![json!({"pattern": "[ab]{900}"}); count]}).to_string();
+    assert!(Schema::compile(&large(8)).is_ok());
+    assert_eq!(rules(&Schema::compile(&large(256)).unwrap_err()), ["limit"]);
+}
+
+#[test]
+fn a_large_pattern_costs_more_than_a_small_one() {
+    let text = |length: usize| json!("b".repeat(length - 1) + "a").to_string();
+    for small in ["a", "a$", "^[ab]+$", "^(a|b)*$"] {
+        assert_eq!(judged(&json!({"pattern": small}), &text(1_000_000)), [], "{small}");
+    }
+    let large = json!({"pattern": "a[ab]{900}[cd]"});
+    assert_eq!(rules(&judged(&large, &text(1_000_000))), ["cost"]);
+    assert_eq!(rules(&judged(&large, &text(1_000))), ["pattern"]);
+    // What people write is judged a thousand times.
+    let names: Vec<String> = (0..1_000).map(|index| format!("a name of a thing {index}")).collect();
+    for usual in ["^.{1,40}$", r"^[\p{L}\p{N} ]+$", r"^[\w .-]{1,64}$", "^[0-9a-f]{8}-[0-9a-f]{4}|name"] {
+        let schema = json!({"items": {"pattern": usual}});
+        assert_eq!(judged(&schema, &json!(names).to_string()), [], "{usual}");
+    }
 }
 
 #[test]

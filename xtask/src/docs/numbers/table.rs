@@ -170,6 +170,20 @@ pub(super) const NUMBERS: &[Number] = &[
         "crates/contracts/src/json/mod.rs",
         "MAX_DEPTH",
     ),
+    number("docs/limits.md", "a pattern of such a schema | {1 KiB},", "crates/judge/src", "PATTERN_MAX"),
+    number(
+        "docs/limits.md",
+        "of such a schema | 1 KiB, {64 KiB} compiled",
+        "crates/judge/src",
+        "COMPILED_MAX",
+    ),
+    number("docs/limits.md", "such a schema together | {16 KiB},", "crates/judge/src", "PATTERNS_TEXT_MAX"),
+    number(
+        "docs/limits.md",
+        "schema together | 16 KiB, {1 MiB} compiled",
+        "crates/judge/src",
+        "PATTERNS_COMPILED_MAX",
+    ),
     number("docs/limits.md", "has to pass a JSON Schema | {1 MiB},", "crates/judge/src", "JUDGED_MAX"),
     number(
         "docs/limits.md",
