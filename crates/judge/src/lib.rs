@@ -40,8 +40,8 @@ pub const PATTERN_MAX: usize = 1024;
 pub const PATTERNS_TEXT_MAX: usize = 16 * 1024;
 /// The most bytes of a schema's patterns as they are compiled, each of them up to the next power of two.
 pub const PATTERNS_COMPILED_MAX: usize = 1024 * 1024;
-/// The most steps of one judgement. A step is a keyword at a place of the value, or 8 bytes of text in front of 64 bytes of a
-/// compiled pattern.
+/// The most steps of one judgement. A step is a keyword at a place of the value, 8 bytes of text in front of 64 bytes of a
+/// compiled pattern, or a decimal between a number and what it is to be a multiple of.
 pub const WORK_MAX: u64 = 4_000_000;
 /// The most violations that are reported; the last one then says that there are more.
 pub const REPORTED_MAX: usize = 64;

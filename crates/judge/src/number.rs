@@ -81,6 +81,12 @@ pub(crate) fn is_integer(number: &Number) -> bool {
     number.is_i64() || number.is_u64() || double(number).fract() == 0.0
 }
 
+/// How many decimals are between the units of two numbers: [`is_multiple`] goes through them one by one.
+pub(crate) fn decimals_between(number: &Number, of: &Number) -> u64 {
+    let (Some(number), Some(of)) = (Decimal::of(number), Decimal::of(of)) else { return 0 };
+    number.exponent.abs_diff(of.exponent).into()
+}
+
 /// Whether `number` is a multiple of `of`, both taken as the decimal fractions that they print as.
 pub(crate) fn is_multiple(number: &Number, of: &Number) -> bool {
     let (Some(number), Some(of)) = (Decimal::of(number), Decimal::of(of)) else { return false };

@@ -156,6 +156,14 @@ fn a_large_pattern_costs_more_than_a_small_one() {
 }
 
 #[test]
+fn a_multiple_costs_the_decimals_between_the_numbers() {
+    let list = |number: &str| format!("[{number}{}]", format!(",{number}").repeat(99_999));
+    let schema = json!({"items": {"not": {"multipleOf": 7}}});
+    assert_eq!(judged(&schema, &list("8")), []);
+    assert_eq!(rules(&judged(&schema, &list("1e308"))), ["cost"]);
+}
+
+#[test]
 fn sizes_are_bounded() {
     let long = format!("{{\"title\":\"{}\"}}", "a".repeat(SCHEMA_MAX));
     assert_eq!(rules(&Schema::compile(&long).unwrap_err()), ["size"]);

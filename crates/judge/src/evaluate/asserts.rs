@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Number, Value};
 
 use super::Evaluation;
-use crate::number::{canonical, compare, is_integer, is_multiple, same};
+use crate::number::{canonical, compare, decimals_between, is_integer, is_multiple, same};
 use crate::report::{Segment, Sink, text_shown, value_shown};
 use crate::schema::{Kind, Rule, Wanted};
 
@@ -57,7 +57,13 @@ impl<'s, 'v> Evaluation<'s, 'v> {
         same(&wanted.value, value)
     }
 
-    fn assert_number(&self, rule: &Rule, number: &Number, value: &Value, sink: &mut Sink) {
+    fn assert_number(&mut self, rule: &Rule, number: &Number, value: &Value, sink: &mut Sink) {
+        if let Rule::MultipleOf(of) = rule {
+            self.spend(decimals_between(number, of));
+            if self.stopped {
+                return;
+            }
+        }
         let (keyword, expected) = match rule {
             Rule::MultipleOf(of) if !is_multiple(number, of) => ("multipleOf", format!("a multiple of {of}")),
             Rule::Minimum(least) if compare(number, least) == Ordering::Less => {
