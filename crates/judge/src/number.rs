@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Number, Value};
 
+/// Steps of a judgement that it takes to print a double and to read its digits.
+const PRINTED: u64 = 4;
+
 /// Compares two numbers by what they are, however they were written.
 pub(crate) fn compare(one: &Number, other: &Number) -> Ordering {
     match (integer(one), integer(other)) {
@@ -81,10 +84,15 @@ pub(crate) fn is_integer(number: &Number) -> bool {
     number.is_i64() || number.is_u64() || double(number).fract() == 0.0
 }
 
-/// How many decimals are between the units of two numbers: [`is_multiple`] goes through them one by one.
-pub(crate) fn decimals_between(number: &Number, of: &Number) -> u64 {
-    let (Some(number), Some(of)) = (Decimal::of(number), Decimal::of(of)) else { return 0 };
-    number.exponent.abs_diff(of.exponent).into()
+/// What it costs to find out whether one is a multiple of the other: the decimals between their units, which
+/// [`is_multiple`] goes through one by one, and the digits of those that were read as doubles, which have to be printed.
+pub(crate) fn multiple_cost(number: &Number, of: &Number) -> u64 {
+    let printed = |number: &Number| if number.is_f64() { PRINTED } else { 0 };
+    let between = match (Decimal::of(number), Decimal::of(of)) {
+        (Some(number), Some(of)) => number.exponent.abs_diff(of.exponent).into(),
+        _ => 0,
+    };
+    printed(number) + printed(of) + between
 }
 
 /// Whether `number` is a multiple of `of`, both taken as the decimal fractions that they print as.
@@ -176,6 +184,14 @@ mod tests {
             ("1e308", "7"),
         ] {
             assert!(!is_multiple(&number(other), &number(of)), "{other} of {of}");
+        }
+    }
+
+    #[test]
+    fn a_multiple_costs_its_decimals_and_its_doubles() {
+        for (one, of, expected) in [("8", "7", 0), ("1.5", "0.25", 9), ("1e308", "7", 312), ("1", "0.001", 7)]
+        {
+            assert_eq!(multiple_cost(&number(one), &number(of)), expected, "{one} of {of}");
         }
     }
 

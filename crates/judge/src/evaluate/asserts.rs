@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Number, Value};
 
 use super::Evaluation;
-use crate::number::{canonical, compare, decimals_between, is_integer, is_multiple, same};
+use crate::number::{canonical, compare, is_integer, is_multiple, multiple_cost, same};
 use crate::report::{Segment, Sink, text_shown, value_shown};
 use crate::schema::{Kind, Rule, Wanted};
 
@@ -59,7 +59,7 @@ impl<'s, 'v> Evaluation<'s, 'v> {
 
     fn assert_number(&mut self, rule: &Rule, number: &Number, value: &Value, sink: &mut Sink) {
         if let Rule::MultipleOf(of) = rule {
-            self.spend(decimals_between(number, of));
+            self.spend(multiple_cost(number, of));
             if self.stopped {
                 return;
             }
