@@ -488,9 +488,10 @@ impl RunModel {
             return None;
         }
         let last = self.waves.last().and_then(|wave| wave.tasks.first()?.result.as_ref());
-        let taken_back = script.is_kept() && script.works.last().is_some_and(|work| work.taken_back);
         let failed = last.is_some_and(|result| result.status != v1::ResultStatus::Success as i32);
-        let failed = failed && !taken_back;
+        // A browser that was put away is not closed once more: what failed last is an action after which the script went on,
+        // or was taken back.
+        let failed = failed && !script.is_kept();
         let ended = |work: &&Work| {
             work.activity == BrowserActivity::Action
                 && matches!(work.after, Some(AfterFailure::Continue | AfterFailure::Halt))

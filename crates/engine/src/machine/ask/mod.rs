@@ -174,7 +174,11 @@ impl Kind for AskState {
 
     fn answered(&self, run: &RunState, answer: QueryAnswer, now: Moment) -> Result<Vec<Step>, Refusal> {
         let QueryAnswer::Routed(routed) = answer else { return Err(Refusal::Outdated) };
-        let Next::Route { reason, .. } = self.what_next(run) else { return Err(Refusal::Outdated) };
+        let Next::Route { spec, reason } = self.what_next(run) else { return Err(Refusal::Outdated) };
+        // What was asked before a commit was lost may have had the same number.
+        if !routed.rerouted && spec.is_some_and(|spec| spec != routed.spec) {
+            return Err(Refusal::Outdated);
+        }
         answer::routed(self, run, routed, reason, now)
     }
 
