@@ -269,6 +269,8 @@ pub struct Scribe {
     writers: BTreeMap<ShardId, Box<dyn ShardWriter>>,
     /// The newest claims of the shards, since which each has known all that was written.
     known: BTreeMap<ShardId, Epoch>,
+    /// Quarantines that could not be written. A claim that reads only what a failed commit has touched does not find them.
+    owed: BTreeMap<(ShardId, RunId), Quarantine>,
     chance: Chance,
 }
 
@@ -291,7 +293,7 @@ impl std::fmt::Debug for Scribe {
 impl Scribe {
     #[must_use]
     pub fn new(store: Arc<dyn Store>, chance: Chance) -> Self {
-        Self { store, writers: BTreeMap::new(), known: BTreeMap::new(), chance }
+        Self { store, writers: BTreeMap::new(), known: BTreeMap::new(), owed: BTreeMap::new(), chance }
     }
 
     /// Whether the shard was claimed, and no commit of it has failed since.
@@ -312,15 +314,8 @@ impl Scribe {
                 }
             }
             Job::Other(Work::Quarantine { shard, run, quarantine }) => {
-                let Some(writer) = self.writers.get_mut(&shard) else { return };
-                match writer.quarantine(run, &quarantine) {
-                    Ok(()) => told.push(Told::Quarantined { run }),
-                    // The next claim finds the same.
-                    Err(error) => {
-                        let error = &error as &dyn std::error::Error;
-                        tracing::warn!(%run, error, "a quarantine was not written");
-                    }
-                }
+                self.owed.insert((shard, run), quarantine);
+                self.quarantine(shard, told);
             }
             Job::Other(Work::Agents(agents)) => self.any_writer(|writer| writer.put_agents(&agents)),
             Job::Other(Work::ForgetAgents(names)) => {
@@ -345,10 +340,30 @@ impl Scribe {
                         Err(error) => Told::Unreadable { shard, touched, error },
                     },
                 );
+                self.quarantine(shard, told);
                 self.known.extend(known.map(|known| (shard, known)));
             }
             Job::Other(Work::Append(appends)) => self.commit(appends, told),
         }
+    }
+
+    /// Writes what is owed to the shard, as far as that is possible now.
+    fn quarantine(&mut self, shard: ShardId, told: &mut Vec<Told>) {
+        let Some(writer) = self.writers.get_mut(&shard) else { return };
+        self.owed.retain(|(of, run), quarantine| {
+            if *of != shard {
+                return true;
+            }
+            match writer.quarantine(*run, quarantine) {
+                Ok(()) => told.push(Told::Quarantined { run: *run }),
+                Err(error) => {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(%run, error, "a quarantine was not written");
+                    return true;
+                }
+            }
+            false
+        });
     }
 
     /// Agents are nobody's: whichever writer can, remembers them.
