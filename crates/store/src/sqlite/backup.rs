@@ -69,8 +69,24 @@ pub fn copy(
         copied.look_at(blob, &mut |hash| copy_blob(from, to, hash))?;
         going_on(tell(Copying::Blobs { done, of }))?;
     }
-    sync_folder(to)?;
+    // A file is on the disk only if the names on the way to it are.
+    folders_of(to).map_err(io_failed(COPY))?.iter().try_for_each(|folder| sync_folder(folder))?;
     Ok(copied)
+}
+
+/// A folder, and every folder below it.
+fn folders_of(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let (mut found, mut looked_into) = (vec![folder.to_owned()], 0);
+    while let Some(folder) = found.get(looked_into).cloned() {
+        looked_into += 1;
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                found.push(entry.path());
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// Whether the pages of the database fit together, and whether the blobs that runs refer to are what was put.
@@ -207,4 +223,23 @@ fn hash_of(
 
 fn path_of(folder: &Path, hash: BlobHash) -> PathBuf {
     super::blobs::path_in(&folder.join("blobs"), hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_folder_of_a_copy_is_made_durable() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        for made in ["blobs/ab", "blobs/cd", "browser"] {
+            fs::create_dir_all(folder.join(made)).unwrap();
+        }
+        fs::write(folder.join("blobs/ab/abcd"), "").unwrap();
+        let mut found = folders_of(folder).unwrap();
+        found.sort();
+        let expected = ["", "blobs", "blobs/ab", "blobs/cd", "browser"];
+        assert_eq!(found, expected.map(|name| folder.join(name)));
+    }
 }
