@@ -195,21 +195,86 @@ async fn nothing_is_overwritten_and_what_was_begun_and_not_finished_counts_for_n
     let backup = |target: &str| capataz(folder, &["backup", target, "--data-dir", "data"]);
     // As a backup that was killed leaves it.
     std::fs::create_dir_all(folder.join("saved.partial/blobs")).unwrap();
+    std::fs::write(folder.join("saved.partial/backup.lock"), "").unwrap();
     std::fs::write(folder.join("saved.partial/capataz.db"), "half").unwrap();
     refused(&capataz(folder, &["restore", "saved.partial", "--data-dir", "new"]), "is not a backup");
     assert!(backup("saved").status.success());
-    assert!(!folder.join("saved.partial").exists());
+    assert!(!folder.join("saved.partial").exists() && !folder.join("saved/backup.lock").exists());
     refused(&backup("saved"), "is there already");
     refused(&capataz(folder, &["verify", "--data-dir", "data"]), "another daemon");
     refused(&capataz(folder, &["restore", "saved", "--data-dir", "data"]), "has a database already");
     refused(&capataz(folder, &["backup", "none", "--data-dir", "nowhere"]), "there is no database");
-    assert!(!folder.join("none").exists() && !folder.join("nowhere").exists());
+    for name in ["none", "none.partial", "nowhere"] {
+        assert!(!folder.join(name).exists(), "{name}");
+    }
 
     // As a restore that was killed leaves it.
     std::fs::create_dir_all(folder.join("new/restoring")).unwrap();
+    std::fs::write(folder.join("new/restoring/backup.lock"), "").unwrap();
     std::fs::write(folder.join("new/restoring/capataz.db"), "half").unwrap();
     assert!(capataz(folder, &["restore", "saved", "--data-dir", "new"]).status.success());
     assert!(!folder.join("new/restoring").exists());
     refused(&capataz(folder, &["restore", "saved", "--data-dir", "new"]), "has a database already");
     assert!(capataz(folder, &["verify", "new"]).status.success());
+}
+
+#[tokio::test]
+async fn what_is_left_of_an_earlier_database_is_never_taken_for_a_part_of_the_restored_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let daemon = Served::start(folder, AGENTS);
+    let client = daemon.client().await;
+    execute(&client, "in the backup").await;
+    assert!(capataz(folder, &["backup", "saved", "--data-dir", "data"]).status.success());
+    execute(&client, "only in the write-ahead log").await;
+    // Killed, so that its log stays; and without its database, as somebody leaves it who removes that alone.
+    let new = folder.join("new");
+    std::fs::create_dir(&new).unwrap();
+    std::fs::copy(folder.join("data/capataz.db-wal"), new.join("capataz.db-wal")).unwrap();
+    drop(daemon);
+    let restore = || capataz(folder, &["restore", "saved", "--data-dir", "new"]);
+    refused(&restore(), "new/capataz.db-wal is left of a database that is gone");
+    assert!(!new.join("capataz.db").exists() && new.join("capataz.db-wal").exists());
+    std::fs::remove_file(new.join("capataz.db-wal")).unwrap();
+    for left in ["capataz.db-shm", "capataz.db-journal"] {
+        std::fs::write(new.join(left), "").unwrap();
+        refused(&restore(), left);
+        std::fs::remove_file(new.join(left)).unwrap();
+    }
+    assert!(restore().status.success());
+    assert!(capataz(folder, &["verify", "new"]).status.success());
+}
+
+#[tokio::test]
+async fn a_folder_that_no_backup_has_begun_and_one_of_a_backup_at_work_are_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let daemon = Served::start(folder, AGENTS);
+    execute(&daemon.client().await, "x").await;
+    let backup = || capataz(folder, &["backup", "saved", "--data-dir", "data"]);
+    let partial = folder.join("saved.partial");
+    std::fs::create_dir(&partial).unwrap();
+    std::fs::write(partial.join("mine"), "precious").unwrap();
+    refused(&backup(), "is there and is not an unfinished backup");
+    assert_eq!(std::fs::read(partial.join("mine")).unwrap(), b"precious");
+
+    // As another backup of the same name holds it.
+    let lock = std::fs::File::create(partial.join("backup.lock")).unwrap();
+    lock.try_lock().unwrap();
+    refused(&backup(), "another backup is being made");
+    assert!(partial.join("mine").exists() && !folder.join("saved").exists());
+    drop(lock);
+    assert!(backup().status.success());
+    assert!(!partial.exists() && !folder.join("saved/mine").exists());
+
+    let restore = || capataz(folder, &["restore", "saved", "--data-dir", "new"]);
+    let restoring = folder.join("new/restoring");
+    std::fs::create_dir_all(&restoring).unwrap();
+    std::fs::write(restoring.join("mine"), "precious").unwrap();
+    refused(&restore(), "is there and is not an unfinished backup");
+    assert!(restoring.join("mine").exists() && !folder.join("new/capataz.db").exists());
+    std::fs::remove_file(restoring.join("mine")).unwrap();
+    // A folder without anything in it is nobody's loss.
+    assert!(restore().status.success());
+    assert!(!restoring.exists());
 }

@@ -4,9 +4,11 @@
 //! is whole, so that what was begun and not finished is never taken for one. A daemon that works on a restored folder begins
 //! a history of its own with its first claim: cursors and leases of what came after the backup are refused by name.
 
+mod unfinished;
+
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +18,7 @@ use capataz_store::sqlite::backup::{self as copies, Blobs, Copying};
 use capataz_store::{SqliteOptions, SqliteStore, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
+use self::unfinished::{Unfinished, make_folder, sync_parent};
 use crate::SHARD;
 use crate::lock::{DataLock, LockError};
 
@@ -23,6 +26,8 @@ use crate::lock::{DataLock, LockError};
 const NOTE: &str = "backup.json";
 /// What the daemon keeps beside the database, and what a run that waits may need: states of browsers, encrypted.
 const BESIDE: [&str; 2] = ["browser/states", "browser/kept"];
+/// What SQLite keeps beside a database under its name, and takes for a part of whatever has that name next.
+const PARTS: [&str; 3] = ["-wal", "-shm", "-journal"];
 /// How often a copy is begun anew because blobs were removed while it was made.
 const TRIES: u32 = 3;
 
@@ -35,6 +40,12 @@ pub enum BackupError {
     Exists(PathBuf),
     #[error("{} has a database already; move the folder away, or choose another one with --data-dir", .0.display())]
     HasDatabase(PathBuf),
+    #[error("{} is left of a database that is gone, and would change the restored one; move it away first", .0.display())]
+    LeftOver(PathBuf),
+    #[error("{} is there and is not an unfinished backup; move it away, or choose another name", .0.display())]
+    NotUnfinished(PathBuf),
+    #[error("another backup is being made in {}; wait for it, or choose another name", .0.display())]
+    Busy(PathBuf),
     #[error("{} is not a backup: it has no {NOTE}", .0.display())]
     NoBackup(PathBuf),
     #[error("the note of the backup {} cannot be read", folder.display())]
@@ -112,8 +123,28 @@ pub fn backup(data_dir: &Path, target: &Path, tell: &mut dyn FnMut(Step<'_>)) ->
         return Err(BackupError::Exists(target.to_owned()));
     }
     let begun_at_ms = capataz_runtime::now().wall.0;
-    let partial = beside(target, ".partial");
-    let looked = copied(data_dir, &partial, tell)?;
+    let partial = Unfinished::begin(&beside(target, ".partial"))?;
+    let made = made(data_dir, target, &partial, begun_at_ms, tell);
+    if made.is_err() {
+        // What is wrong is said already, and whatever stays is taken over by the next backup of this name.
+        let _ = partial.remove();
+    }
+    made
+}
+
+/// Makes a backup in its unfinished folder, and gives it its name.
+fn made(
+    data_dir: &Path,
+    target: &Path,
+    partial: &Unfinished,
+    begun_at_ms: i64,
+    tell: &mut dyn FnMut(Step<'_>),
+) -> Result<Looked, BackupError> {
+    // Another backup may have got the name before the folder was ours.
+    if target.exists() {
+        return Err(BackupError::Exists(target.to_owned()));
+    }
+    let looked = copied(data_dir, partial, tell)?;
     let note = Note {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         begun_at_ms,
@@ -122,47 +153,66 @@ pub fn backup(data_dir: &Path, target: &Path, tell: &mut dyn FnMut(Step<'_>)) ->
         blobs: looked.blobs.count,
         blob_bytes: looked.blobs.bytes,
     };
-    write_note(&partial, &note)?;
-    rename(&partial, target)?;
+    write_note(partial.path(), &note)?;
+    partial.finish()?;
+    rename(partial.path(), target)?;
     Ok(looked)
 }
 
 /// Puts a copy of a backup in the place of a data folder that has no database, and looks it through.
 ///
 /// # Errors
-/// `from` is no backup; a daemon has the data folder, or it has a database; something cannot be read or written. The data
-/// folder has no database then.
+/// `from` is no backup; a daemon has the data folder, or it has a database or parts of one; something cannot be read or
+/// written. The data folder has no database then.
 pub fn restore(
     from: &Path,
     data_dir: &Path,
     tell: &mut dyn FnMut(Step<'_>),
 ) -> Result<(Note, Looked), BackupError> {
     let note = note_of(from)?.ok_or_else(|| BackupError::NoBackup(from.to_owned()))?;
-    let no_database = || match data_dir.join(DATABASE_FILE).exists() {
-        true => Err(BackupError::HasDatabase(data_dir.to_owned())),
-        false => Ok(()),
-    };
-    no_database()?;
+    no_database(data_dir)?;
+    make_folder(data_dir)?;
     let _lock = DataLock::take(data_dir)?;
-    no_database()?;
-    let partial = data_dir.join("restoring");
+    no_database(data_dir)?;
+    let partial = Unfinished::begin(&data_dir.join("restoring"))?;
     let looked = copied(from, &partial, tell)?;
     // The database comes last: a folder without it is not a data folder yet.
     for name in BESIDE.iter().copied().chain(["blobs", DATABASE_FILE]) {
-        let (part, place) = (partial.join(name), data_dir.join(name));
+        let (part, place) = (partial.path().join(name), data_dir.join(name));
         if !part.exists() {
             continue;
         }
         if let Some(parent) = place.parent() {
-            written(parent, fs::create_dir_all(parent))?;
+            make_folder(parent)?;
         }
         if place.is_dir() {
             written(&place, fs::remove_dir_all(&place))?;
         }
         rename(&part, &place)?;
     }
-    written(&partial, fs::remove_dir_all(&partial))?;
+    partial.remove()?;
     Ok((note, looked))
+}
+
+/// Refuses a data folder that has a database, or a part of one that is gone: SQLite would play the write-ahead log of
+/// another database into the one that is put in its place.
+fn no_database(data_dir: &Path) -> Result<(), BackupError> {
+    let is_there = |path: &Path| match fs::symlink_metadata(path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(BackupError::Write { path: path.to_owned(), source }),
+    };
+    let database = data_dir.join(DATABASE_FILE);
+    if is_there(&database)? {
+        return Err(BackupError::HasDatabase(data_dir.to_owned()));
+    }
+    for part in PARTS {
+        let part = beside(&database, part);
+        if is_there(&part)? {
+            return Err(BackupError::LeftOver(part));
+        }
+    }
+    Ok(())
 }
 
 /// Looks a backup, or a data folder that no daemon uses, through to its end; changes no data.
@@ -192,19 +242,18 @@ pub fn note_of(folder: &Path) -> Result<Option<Note>, BackupError> {
         Ok(text) => serde_json::from_slice(&text)
             .map(Some)
             .map_err(|source| BackupError::Note { folder: folder.to_owned(), source }),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(source) => Err(BackupError::Write { path, source }),
     }
 }
 
-/// Copies a folder to a new one, which is whole afterwards. What an interrupted copy has left there goes.
-fn copied(from: &Path, to: &Path, tell: &mut dyn FnMut(Step<'_>)) -> Result<Looked, BackupError> {
-    let mut tries = 0;
+/// Copies a folder to an unfinished one, which has everything durably afterwards. What an interrupted copy has left there
+/// goes.
+fn copied(from: &Path, to: &Unfinished, tell: &mut dyn FnMut(Step<'_>)) -> Result<Looked, BackupError> {
+    let (unfinished, to, mut tries) = (to, to.path(), 0);
     let blobs = loop {
         tries += 1;
-        if to.exists() {
-            written(to, fs::remove_dir_all(to))?;
-        }
+        unfinished.clear()?;
         let blobs = copies::copy(from, to, &mut |copying| {
             tell(Step::Copying(copying));
             ControlFlow::Continue(())
@@ -233,10 +282,10 @@ fn looked_through(folder: &Path, tell: &mut dyn FnMut(Step<'_>)) -> Result<(Tota
     look().map_err(|source| BackupError::Verify { folder: folder.to_owned(), source })
 }
 
-/// Copies the files of a folder that may not be there. Files that go meanwhile are left out.
+/// Copies the files of a folder that may not be there, durably. Files that go meanwhile are left out.
 fn copy_files(from: &Path, to: &Path) -> Result<(), BackupError> {
     let Ok(entries) = fs::read_dir(from) else { return Ok(()) };
-    written(to, fs::create_dir_all(to))?;
+    make_folder(to)?;
     for entry in entries.flatten() {
         let copy = to.join(entry.file_name());
         if !entry.file_type().is_ok_and(|kind| kind.is_file()) {
@@ -244,11 +293,11 @@ fn copy_files(from: &Path, to: &Path) -> Result<(), BackupError> {
         }
         match fs::copy(entry.path(), &copy) {
             Ok(_) => written(&copy, File::open(&copy).and_then(|file| file.sync_all()))?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(source) => return Err(BackupError::Write { path: copy, source }),
         }
     }
-    Ok(())
+    written(to, File::open(to).and_then(|folder| folder.sync_all()))
 }
 
 fn write_note(folder: &Path, note: &Note) -> Result<(), BackupError> {
@@ -265,8 +314,8 @@ fn write_note(folder: &Path, note: &Note) -> Result<(), BackupError> {
 
 /// Renames within a folder, or into another one of the same file system; durably.
 fn rename(from: &Path, to: &Path) -> Result<(), BackupError> {
-    let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    written(to, fs::rename(from, to).and_then(|()| File::open(parent)?.sync_all()))
+    written(to, fs::rename(from, to))?;
+    sync_parent(to)
 }
 
 fn written<T>(path: &Path, result: std::io::Result<T>) -> Result<T, BackupError> {
