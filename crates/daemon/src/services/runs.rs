@@ -585,6 +585,13 @@ impl Export {
                 return Err(unreadable(&runtime, &error));
             }
             match export_page(&**runtime.store(), run, &mut after) {
+                // Either all was read, or a sweep has removed the run meanwhile: its reader must not take what came for
+                // all of it.
+                Ok((events, None)) if events.is_empty() => {
+                    let row = runtime.store().get_run(run).map_err(|error| status::store(&error))?;
+                    row.ok_or_else(|| status::not_found(&run.to_string()))?;
+                    Ok((events, None, after))
+                }
                 Ok((events, damage)) if !events.is_empty() || damage.is_none() => Ok((events, damage, after)),
                 Ok((_, damage)) => {
                     Err(damage.map_or_else(status::unavailable, |error| unreadable(&runtime, &error)))

@@ -8,7 +8,7 @@ use capataz_daemon::Config;
 use tokio_stream::iter;
 use tonic::Code;
 
-use crate::support::{Harness, code_of, json, one_wave};
+use crate::support::{Harness, PATIENCE, Worker, code_of, json, one_wave};
 
 fn naming(blob: &v1::BlobRef) -> v1::Payload {
     v1::Payload { media_type: "application/octet-stream".to_owned(), data: Some(Data::Blob(blob.clone())) }
@@ -65,6 +65,21 @@ async fn a_result_that_names_a_blob_that_is_not_there_fails_its_task() {
 #[tokio::test]
 async fn an_append_that_is_larger_than_an_answer_is_exported_in_parts() {
     let harness = Harness::start().await;
+    let _nobody = harness.worker("w2", &["nobody"]).await;
+    let (run, _worker) = with_a_large_append(&harness).await;
+    let events = loop {
+        let events = harness.export(&run).await;
+        if events.len() > 200 {
+            break events;
+        }
+    };
+    assert!(events.iter().map(prost::Message::encoded_len).sum::<usize>() > 5_000_000);
+    assert!(events.iter().enumerate().all(|(index, event)| event.seq == index as u64 + 1));
+}
+
+/// Starts a run one of whose appends has more than 5 MB: all inputs of its second wave are resolved at once. The worker
+/// stays, so that what it has said arrives.
+async fn with_a_large_append(harness: &Harness) -> (String, Worker) {
     let mut worker = harness.worker("w1", &["a"]).await;
     let mut plan = one_wave(&["a"]);
     let reader = |number: usize| v1::Task {
@@ -74,19 +89,80 @@ async fn an_append_that_is_larger_than_an_answer_is_exported_in_parts() {
         ..Default::default()
     };
     plan.waves.push(v1::Wave { tasks: (0..200).map(reader).collect(), ..Default::default() });
-    let _nobody = harness.worker("w2", &["nobody"]).await;
     let run = harness.start_run(plan).await;
     let assigned = worker.assignment().await;
-    // All inputs of the second wave are resolved in one append.
     worker.complete(&assigned.lease, json(serde_json::json!("x".repeat(30_000)))).await;
-    let events = loop {
-        let events = harness.export(&run).await;
-        if events.len() > 200 {
-            break events;
+    (run, worker)
+}
+
+#[tokio::test]
+async fn a_blob_that_goes_while_it_is_read_has_no_end() {
+    let harness = Harness::start().await;
+    // More than a connection takes in before anybody reads.
+    let content: Vec<_> =
+        (0..32).map(|_| v1::PutBlobRequest { chunk: vec![7; 1024 * 1024].into() }).collect();
+    let mut blobs = BlobServiceClient::new(harness.channel.clone());
+    let v1::BlobRef { blake3, size } =
+        blobs.put_blob(iter(content)).await.unwrap().into_inner().blob.unwrap();
+    let file = harness.folder.path().join("data/blobs").join(&blake3[..2]).join(&blake3);
+    let asked = || v1::GetBlobRequest { blake3: blake3.clone() };
+    let whole = rest_of(blobs.get_blob(asked()).await.unwrap().into_inner()).await;
+    assert_eq!(whole.unwrap(), size);
+
+    let mut cut = blobs.get_blob(asked()).await.unwrap().into_inner();
+    cut.message().await.unwrap().unwrap();
+    std::fs::File::options().write(true).open(&file).unwrap().set_len(size / 2).unwrap();
+    let refusal = rest_of(cut).await.unwrap_err();
+    assert_eq!((refusal.code(), code_of(&refusal).as_str()), (Code::NotFound, "BLOB_NOT_FOUND"));
+
+    let mut removed = blobs.get_blob(asked()).await.unwrap().into_inner();
+    removed.message().await.unwrap().unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let refusal = rest_of(removed).await.unwrap_err();
+    assert_eq!((refusal.code(), code_of(&refusal).as_str()), (Code::NotFound, "BLOB_NOT_FOUND"));
+}
+
+/// The bytes of what still comes, if it comes to an end.
+async fn rest_of(mut chunks: tonic::Streaming<v1::GetBlobResponse>) -> Result<u64, tonic::Status> {
+    let mut bytes = 0;
+    while let Some(v1::GetBlobResponse { chunk }) = chunks.message().await? {
+        bytes += chunk.len() as u64;
+    }
+    Ok(bytes)
+}
+
+#[tokio::test]
+async fn a_run_that_goes_while_it_is_exported_has_no_end() {
+    // The second run is too much for the log, and the first one is finished then.
+    let harness = Harness::start_with(|config| config.retention.max_log_bytes = Some(9_000_000)).await;
+    let _nobody = harness.worker("w2", &["nobody"]).await;
+    let (run, worker) = with_a_large_append(&harness).await;
+    while harness.export(&run).await.len() <= 200 {}
+    let cancel = v1::CancelRunRequest {
+        run_id: run.clone(),
+        request_id: "c".to_owned(),
+        force: true,
+        ..Default::default()
+    };
+    harness.runs.clone().cancel_run(cancel).await.unwrap();
+    harness.wait(&run).await;
+    let request = v1::ExportRunRequest { run_id: run.clone() };
+    let mut export = harness.runs.clone().export_run(request).await.unwrap().into_inner();
+    export.message().await.unwrap().unwrap();
+
+    drop(worker);
+    let _second = with_a_large_append(&harness).await;
+    let request = v1::GetRunRequest { run_id: run.clone(), summary_only: true, ..Default::default() };
+    let gone = async { while harness.runs.clone().get_run(request.clone()).await.is_ok() {} };
+    tokio::time::timeout(PATIENCE, gone).await.expect("retention removes the run");
+    let refusal = loop {
+        match export.message().await {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("the export has an end, and has not everything"),
+            Err(refusal) => break refusal,
         }
     };
-    assert!(events.iter().map(prost::Message::encoded_len).sum::<usize>() > 5_000_000);
-    assert!(events.iter().enumerate().all(|(index, event)| event.seq == index as u64 + 1));
+    assert_eq!((refusal.code(), code_of(&refusal).as_str()), (Code::NotFound, "RUN_NOT_FOUND"));
 }
 
 #[tokio::test]

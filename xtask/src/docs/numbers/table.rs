@@ -74,7 +74,8 @@ pub(super) const NUMBERS: &[Number] = &[
     number("docs/limits.md", "resolved inputs of one wave | {16 MiB}", "crates", "MAX_RESOLVED"),
     number("docs/limits.md", "in a progress frame | {64 KiB}", "crates/contracts/src", "PARTIAL_MAX"),
     number("docs/limits.md", "a blob through BlobService | {64 MiB}", "crates", "MAX_BLOB"),
-    number("docs/limits.md", "concurrent uploads | {4}", "crates", "UPLOADS"),
+    number("docs/limits.md", "each from its first frame on | {4}", "crates", "UPLOADS"),
+    number("docs/limits.md", "next frame of an upload | {30 s}", "crates/daemon/src", "NEXT_FRAME"),
     number("docs/limits.md", "answer of a wait | {1 MiB} in all", "crates", "max_result_bytes"),
     number(
         "docs/limits.md",
