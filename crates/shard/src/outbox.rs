@@ -317,15 +317,26 @@ impl Outbox {
 
     /// The worker has left, and its slots with it: none of them is used again.
     pub(crate) fn departed(&mut self, connection: ConnectionId) {
+        for vacated in self.vacated().filter(|vacated| vacated.connection == Some(connection)) {
+            vacated.connection = None;
+        }
+    }
+
+    /// A session with the crew begins, which knows of no slot of the one before it.
+    pub(crate) fn all_departed(&mut self) {
+        for vacated in self.vacated() {
+            vacated.connection = None;
+        }
+    }
+
+    /// The slots that come free with what is not durable yet.
+    fn vacated(&mut self) -> impl Iterator<Item = &mut Vacated> {
         let pending = self.pending.iter_mut().flat_map(|pending| &mut pending.deferred);
         let batches = self.batches.iter_mut().flat_map(|batch| &mut batch.deferred);
-        for deferred in pending.chain(batches) {
-            if let Deferred::Return(vacated) = deferred
-                && vacated.connection == Some(connection)
-            {
-                vacated.connection = None;
-            }
-        }
+        pending.chain(batches).filter_map(|deferred| match deferred {
+            Deferred::Return(vacated) => Some(vacated),
+            _ => None,
+        })
     }
 
     /// All appends in flight once more, for a planted fault.

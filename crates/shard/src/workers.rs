@@ -60,6 +60,7 @@ impl Shard {
         for (run, task) in self.leases.seated().map(|(run, task, _)| (run, task)).collect::<Vec<_>>() {
             self.detach(run, task);
         }
+        self.outbox.all_departed();
         self.await_browsers();
         self.tell(ToCrew::Opened);
         self.queues.say_all();
