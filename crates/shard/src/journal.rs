@@ -337,9 +337,13 @@ impl Scribe {
                             self.writers.insert(shard, writer);
                             Told::Claimed { shard, recovered, newest }
                         }
-                        Err(error) => Told::Unreadable { shard, touched, error },
+                        Err(error) => Told::Unreadable { shard, touched: touched.clone(), error },
                     },
                 );
+                // What the claim has read it has put into quarantine itself, or found whole again.
+                let was_read =
+                    |run: &RunId| touched.as_ref().is_none_or(|touched| touched.runs.contains(run));
+                self.owed.retain(|(of, run), _| *of != shard || !was_read(run));
                 self.quarantine(shard, told);
                 self.known.extend(known.map(|known| (shard, known)));
             }

@@ -413,8 +413,13 @@ impl World {
         self.check_store()?;
         self.check_rows()?;
         for told in told {
-            let Told::Claimed { recovered, .. } = &told else {
-                return Invariant::LogStays.broken(format!("{told:?}"));
+            let recovered = match &told {
+                Told::Claimed { recovered, .. } => recovered,
+                Told::Quarantined { run } => {
+                    self.check_quarantine(*run)?;
+                    continue;
+                }
+                other => return Invariant::LogStays.broken(format!("{other:?}")),
             };
             // Nobody else claims a shard of a daemon that is alive.
             Invariant::OnlyTouchedAreRead.check(recovered.touched == touched, || {
@@ -438,7 +443,9 @@ impl World {
                 self.check_session(*stream, state.as_ref())?;
             }
             if self.strikes(self.scenario.crashes.saturating_mul(4)) {
-                let runs = recovered.runs.iter().filter_map(|(run, _)| self.model.run(*run));
+                let resting = recovered.resting.iter().map(|(run, _)| run);
+                let runs = recovered.runs.iter().map(|(run, _)| run).chain(resting);
+                let runs = runs.filter_map(|run| self.model.run(*run));
                 let runs = runs.map(|run| run.newest.clone());
                 let sessions = recovered.sessions.iter();
                 let sessions = sessions.filter_map(|(stream, _)| self.model.session(*stream));

@@ -490,8 +490,9 @@ impl RunModel {
         let last = self.waves.last().and_then(|wave| wave.tasks.first()?.result.as_ref());
         let failed = last.is_some_and(|result| result.status != v1::ResultStatus::Success as i32);
         // A browser that was put away is not closed once more: what failed last is an action after which the script went on,
-        // or was taken back.
-        let failed = failed && !script.is_kept();
+        // or a closing that was taken back.
+        let put_away = script.is_kept() && script.next_in_browser(self.waves.last()) == Next::Close;
+        let failed = failed && !put_away;
         let ended = |work: &&Work| {
             work.activity == BrowserActivity::Action
                 && matches!(work.after, Some(AfterFailure::Continue | AfterFailure::Halt))
