@@ -64,6 +64,20 @@ impl Campaign {
 }
 
 impl Summary {
+    /// Adds what other seeds came to.
+    pub fn merge(&mut self, other: Self) {
+        self.seeds += other.seeds;
+        self.inputs += other.inputs;
+        self.events += other.events;
+        self.runs += other.runs;
+        self.coverage.merge(&other.coverage);
+        self.violations.extend(other.violations);
+        self.least_inputs = match (self.least_inputs, other.least_inputs) {
+            (Some(one), Some(another)) => Some(one.min(another)),
+            (one, another) => one.or(another),
+        };
+    }
+
     fn add(&mut self, outcome: Outcome) {
         self.seeds += 1;
         self.inputs += outcome.inputs;

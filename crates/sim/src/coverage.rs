@@ -122,6 +122,13 @@ impl Coverage {
         }
     }
 
+    /// Counts a combination that was met elsewhere.
+    pub fn add(&mut self, point: CrashPoint, kind: usize, count: u64) {
+        if let Some(met) = self.counts.get_mut(point as usize).and_then(|row| row.get_mut(kind)) {
+            *met += count;
+        }
+    }
+
     pub fn merge(&mut self, other: &Self) {
         for (row, other) in self.counts.iter_mut().zip(&other.counts) {
             for (count, other) in row.iter_mut().zip(other) {

@@ -35,6 +35,7 @@ mod plans;
 #[cfg(feature = "planted-faults")]
 mod planted;
 mod reader;
+mod record;
 mod recorded;
 mod rng;
 mod rows;
@@ -55,6 +56,7 @@ pub use coverage::{Coverage, CrashPoint, EVENT_KINDS, is_required};
 pub use invariant::{Invariant, Violation};
 #[cfg(feature = "planted-faults")]
 pub use planted::{Caught, search};
+pub use record::{Record, RecordError};
 pub use recorded::Recorded;
 
 use world::World;

@@ -31,3 +31,30 @@ fn every_planted_fault_is_caught_and_its_seed_replays_it() {
         assert_eq!(again, Some(caught.violation), "{fault:?}");
     }
 }
+
+/// Without the planted faults, whose test owns the process.
+#[cfg(not(feature = "planted-faults"))]
+#[test]
+fn a_record_goes_on_where_it_was_and_has_the_totals_of_all_its_campaigns() {
+    use capataz_sim::{Record, RecordError};
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("of/this/commit.json");
+    let campaign = |first_seed, seeds| Campaign { first_seed, seeds, threads: 1, most_violations: 1 };
+    let mut record = Record::read(&file, 5).unwrap();
+    for seeds in [2, 3] {
+        assert_eq!(record.violations, []);
+        record.add(campaign(record.next_seed(), seeds).run(), 1.5);
+        record.write(&file).unwrap();
+        record = Record::read(&file, 5).unwrap();
+    }
+    let all = campaign(5, 5).run();
+    assert_eq!((record.next_seed(), record.seconds), (10, 3.0));
+    let totals = |summary: &capataz_sim::Summary| {
+        (summary.seeds, summary.inputs, summary.least_inputs, summary.events, summary.runs)
+    };
+    assert_eq!(totals(&record.summary), totals(&all));
+    assert_eq!(record.summary.coverage, all.coverage);
+    assert!(matches!(Record::read(&file, 6), Err(RecordError::Other(_))), "of other seeds");
+    std::fs::write(&file, "{}").unwrap();
+    assert!(matches!(Record::read(&file, 5), Err(RecordError::Other(_))), "not a record");
+}

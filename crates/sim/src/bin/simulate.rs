@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use capataz_sim::{Campaign, Invariant, Recorded, Summary, run_once};
+use capataz_sim::{Campaign, Invariant, Record, Recorded, run_once};
 use clap::Parser;
 
 /// Lines of the trace that are shown of one world.
@@ -12,6 +12,8 @@ const LINES: usize = 100_000;
 const TAIL: usize = 60;
 /// Seeds from which on every required combination of crash point and event kind has to be met.
 const SEEDS_FOR_COVERAGE: u64 = 20_000;
+/// Seeds between two looks at the record and the clock.
+const BATCH: u64 = 500;
 /// Seeds within which a planted fault has to be caught.
 #[cfg(feature = "planted-faults")]
 const SEEDS_FOR_FAULT: u64 = 2_000;
@@ -46,6 +48,12 @@ struct Arguments {
     /// End after so many violations
     #[arg(long, default_value_t = 5)]
     violations: usize,
+    /// Go on with the campaigns of this file, and keep their totals in it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "planted", "replay"])]
+    record: Option<PathBuf>,
+    /// End after so many minutes, at the end of a batch
+    #[arg(long, value_name = "MINUTES")]
+    minutes: Option<f64>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -115,30 +123,75 @@ fn replay(seed: u64, arguments: &Arguments) -> bool {
     }
 }
 
+/// Runs the seeds that the record has not, a batch at a time, so that an interrupted campaign goes on where it was.
 fn campaign(arguments: &Arguments) -> bool {
-    #[expect(clippy::disallowed_methods, reason = "the figures tell how fast it was")]
-    let began = std::time::Instant::now();
-    let campaign = Campaign {
-        first_seed: arguments.first_seed,
-        seeds: arguments.seeds,
-        threads: arguments.threads,
-        most_violations: arguments.violations.max(1),
+    let mut record = match &arguments.record {
+        None => Record::new(arguments.first_seed),
+        Some(file) => match Record::read(file, arguments.first_seed) {
+            Ok(record) => record,
+            Err(error) => {
+                eprintln!("error: {}: {error}", file.display());
+                return false;
+            }
+        },
     };
-    let summary = campaign.run();
-    let seconds = began.elapsed().as_secs_f64();
-    let missing = if arguments.seeds >= SEEDS_FOR_COVERAGE { summary.coverage.missing() } else { Vec::new() };
+    let end = arguments.first_seed.saturating_add(arguments.seeds);
+    let most = arguments.violations.max(1);
+    let limit = arguments.minutes.map(|minutes| 60.0 * minutes);
+    let (mut lasted, before) = (0.0, record.summary.seeds);
+    while record.next_seed() < end
+        && record.violations.len() < most
+        && limit.is_none_or(|limit| lasted < limit)
+    {
+        #[expect(clippy::disallowed_methods, reason = "the figures tell how fast it was")]
+        let began = std::time::Instant::now();
+        let left = end - record.next_seed();
+        let batch = Campaign {
+            first_seed: record.next_seed(),
+            // Without a record and a limit there is nothing to do between batches.
+            seeds: if arguments.record.is_some() || limit.is_some() { left.min(BATCH) } else { left },
+            threads: arguments.threads,
+            most_violations: most - record.violations.len(),
+        };
+        let summary = batch.run();
+        let is_whole = summary.seeds == batch.seeds;
+        let seconds = began.elapsed().as_secs_f64();
+        lasted += seconds;
+        record.add(summary, seconds);
+        // A batch that ended early has gaps: the next campaign runs it again.
+        if let Some(file) = arguments.record.as_deref().filter(|_| is_whole)
+            && let Err(error) = record.write(file)
+        {
+            eprintln!("error: {}: {error}", file.display());
+            return false;
+        }
+        if !is_whole {
+            break;
+        }
+    }
+    tell(&record, before, arguments)
+}
+
+/// Prints the totals; whether they are as they should be.
+fn tell(record: &Record, before: u64, arguments: &Arguments) -> bool {
+    let summary = &record.summary;
+    let missing = if summary.seeds >= SEEDS_FOR_COVERAGE { summary.coverage.missing() } else { Vec::new() };
     if arguments.json {
-        println!("{}", as_json(&summary, seconds));
+        println!("{}", as_json(record));
     } else {
-        print(&summary, seconds);
+        print(record);
+        if let Some(file) = &arguments.record {
+            println!("{before} of the seeds were in {} before", file.display());
+        }
     }
     for (point, kind) in &missing {
         eprintln!("error: no crash {} met {kind}", point.name());
     }
-    summary.violations.is_empty() && missing.is_empty()
+    record.violations.is_empty() && missing.is_empty()
 }
 
-fn print(summary: &Summary, seconds: f64) {
+fn print(record: &Record) {
+    let (summary, seconds) = (&record.summary, record.seconds);
     println!("{}\n", summary.coverage);
     println!(
         "{} seeds, each twice, in {seconds:.1} s ({:.0} worlds/s): {} inputs (at least {} each), {} events, {} runs, {} invariants",
@@ -150,17 +203,21 @@ fn print(summary: &Summary, seconds: f64) {
         summary.runs,
         Invariant::ALL.len()
     );
-    for outcome in &summary.violations {
-        let Some(violation) = &outcome.violation else { continue };
-        println!("\nseed {} violates {violation}\n  {}", outcome.seed, violation.invariant.sentence());
-        for line in run_once(outcome.seed, TAIL).lines {
+    for (seed, told) in &record.violations {
+        println!("\nseed {seed} violates {told}");
+        let again = run_once(*seed, TAIL);
+        if let Some(violation) = &again.violation {
+            println!("  {}", violation.invariant.sentence());
+        }
+        for line in again.lines {
             println!("    {line}");
         }
-        println!("  replay: cargo xtask simulate --seed {}", outcome.seed);
+        println!("  replay: cargo xtask simulate --seed {seed}");
     }
 }
 
-fn as_json(summary: &Summary, seconds: f64) -> serde_json::Value {
+fn as_json(record: &Record) -> serde_json::Value {
+    let (summary, seconds) = (&record.summary, record.seconds);
     let coverage: Vec<serde_json::Value> = summary
         .coverage
         .cells()
@@ -169,15 +226,11 @@ fn as_json(summary: &Summary, seconds: f64) -> serde_json::Value {
             serde_json::json!({ "point": point.name(), "event": kind, "count": count })
         })
         .collect();
-    let violations: Vec<serde_json::Value> = summary
-        .violations
-        .iter()
-        .filter_map(|outcome| {
-            let violation = outcome.violation.as_ref()?;
-            let (name, detail) = (violation.invariant.name(), &violation.detail);
-            Some(serde_json::json!({ "seed": outcome.seed, "invariant": name, "detail": detail }))
-        })
-        .collect();
+    let told = |(seed, told): &(u64, String)| {
+        let (invariant, detail) = told.split_once(": ").unwrap_or((told, ""));
+        serde_json::json!({ "seed": seed, "invariant": invariant, "detail": detail })
+    };
+    let violations: Vec<serde_json::Value> = record.violations.iter().map(told).collect();
     serde_json::json!({
         "seeds": summary.seeds,
         "seconds": seconds,
