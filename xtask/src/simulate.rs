@@ -99,7 +99,11 @@ mod tests {
         committed(root);
         states.push(state_of_the_source(root).unwrap());
         assert_eq!(state_of_the_source(root).as_ref(), states.last(), "the same source has the same record");
-        assert_eq!(states.iter().collect::<std::collections::BTreeSet<_>>().len(), states.len(), "{states:?}");
+        assert_eq!(
+            states.iter().collect::<std::collections::BTreeSet<_>>().len(),
+            states.len(),
+            "{states:?}"
+        );
         assert!(states.iter().skip(1).take(4).all(|state| state.contains("-changed-")));
     }
 }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use capataz_crew::Now;
+use capataz_crew::{Mono, Now};
+use capataz_store::Millis;
 
 /// Where a daemon has its time from: the system, or the program that embeds it.
 ///
@@ -15,6 +16,15 @@ impl Clock {
     /// set in one. It is asked often, and from several threads.
     pub fn new(now: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
         Self(Arc::new(move || Now::alike(now())))
+    }
+
+    /// The same of two clocks: what the one on the wall says, in Unix milliseconds, which somebody may set, and what the one
+    /// says that nobody can set, which never goes backwards.
+    pub fn of_both(now: impl Fn() -> (i64, i64) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(move || {
+            let (wall, mono) = now();
+            Now { wall: Millis(wall), mono: Mono(mono) }
+        }))
     }
 
     pub(crate) fn of_shards(&self) -> capataz_runtime::Clock {

@@ -101,6 +101,8 @@ pub struct RetentionConfig {
     /// The time for which blobs are kept that no run names.
     #[serde(deserialize_with = "required_duration")]
     pub unused_blobs: Duration,
+    /// The clock of the machine is right, whatever it has said: what it makes old is old.
+    pub believe_clock: bool,
 }
 
 /// How long a daemon that was told to stop waits for running tasks, where the configuration does not say.
@@ -114,7 +116,13 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Default for RetentionConfig {
     fn default() -> Self {
-        Self { finished_runs: Some(30 * DAY), max_log_bytes: None, idempotency_keys: DAY, unused_blobs: DAY }
+        Self {
+            finished_runs: Some(30 * DAY),
+            max_log_bytes: None,
+            idempotency_keys: DAY,
+            unused_blobs: DAY,
+            believe_clock: false,
+        }
     }
 }
 
@@ -316,6 +324,7 @@ fn origins(figment: &Figment, config: &Config, flags: &Overrides) -> Vec<(String
         ),
         ("retention.idempotency_keys", days(retention.idempotency_keys)),
         ("retention.unused_blobs", days(retention.unused_blobs)),
+        ("retention.believe_clock", retention.believe_clock.to_string()),
     ];
     values
         .into_iter()

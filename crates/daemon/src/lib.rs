@@ -159,7 +159,8 @@ impl Daemon {
             stopped,
         )
         .await?;
-        let sweeper = tokio::spawn(sweeper::run(runtime.clone(), config.retention.clone(), browsers));
+        let sweeping = sweeper::run(runtime.clone(), config.retention.clone(), browsers, health.clone());
+        let sweeper = tokio::spawn(sweeping);
         tracing::info!(%address, data_dir = %config.data_dir.display(), "the daemon is ready");
         Ok(Self {
             address,

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use capataz_hosts::browsers::Browsers;
 use capataz_runtime::Runtime;
+use capataz_shard::Ages;
 use capataz_store::{Millis, Retention, StoreError, Swept};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use crate::SHARD;
 use crate::config::RetentionConfig;
+use crate::services::Health;
 
 /// How often old data is looked for.
 const EVERY: Duration = Duration::from_secs(60);
@@ -19,27 +21,61 @@ const SIZE_EVERY: Duration = Duration::from_secs(1);
 /// Runs, keys and blobs that one transaction removes at most, and the bytes after which it removes no further one.
 const SWEEP_RUNS: u32 = 256;
 const SWEEP_BYTES: u64 = 4 * 1024 * 1024;
+/// How far the clock on the wall may be ahead of the time by which a sweep goes before somebody is told. Milliseconds.
+const FAR_BEHIND_MS: i64 = 24 * 60 * 60 * 1_000;
 
 /// Removes what the rules let go, until the daemon ends.
-pub(crate) async fn run(runtime: Runtime, retention: RetentionConfig, browsers: Arc<Browsers>) {
+pub(crate) async fn run(
+    runtime: Runtime,
+    retention: RetentionConfig,
+    browsers: Arc<Browsers>,
+    health: Health,
+) {
     let (mut pulse, mut sizes) = (slow(EVERY), slow(SIZE_EVERY));
     let limit = retention.max_log_bytes;
     // While what is too large cannot be made smaller, because the runs are unfinished, it is left to the slower pulse.
     let mut is_stuck = false;
+    let mut telling = Telling { health, is_going: true };
     loop {
         tokio::select! {
             _ = pulse.tick() => {
                 is_stuck = false;
-                sweep(&runtime, &retention).await;
+                telling.of(sweep(&runtime, &retention).await).await;
                 Arc::clone(&browsers).sweep().await;
             }
             _ = sizes.tick(), if limit.is_some() && !is_stuck => {
                 if is_too_large(&runtime, limit).await {
-                    sweep(&runtime, &retention).await;
+                    telling.of(sweep(&runtime, &retention).await).await;
                     is_stuck = is_too_large(&runtime, limit).await;
                 }
             }
         }
+    }
+}
+
+/// Says when retention begins to stand still for what only the clock on the wall makes old, and when that is over.
+struct Telling {
+    health: Health,
+    is_going: bool,
+}
+
+impl Telling {
+    async fn of(&mut self, behind_ms: i64) {
+        let is_going = behind_ms < FAR_BEHIND_MS;
+        if std::mem::replace(&mut self.is_going, is_going) == is_going {
+            return;
+        }
+        if is_going {
+            tracing::info!("retention goes by the clock on the wall again");
+        } else {
+            tracing::warn!(
+                behind_ms,
+                "the clock on the wall says that more time has passed than anybody has seen; retention removes nothing that \
+                 this alone makes old, and goes on as time passes; if the clock is right, `retention.believe_clock = true` \
+                 says so"
+            );
+        }
+        self.health.retains(is_going).await;
     }
 }
 
@@ -56,18 +92,20 @@ async fn is_too_large(runtime: &Runtime, limit: Option<u64>) -> bool {
     limit.is_some_and(|limit| bounds.bytes > limit)
 }
 
-/// Sweeps until nothing is due.
-async fn sweep(runtime: &Runtime, retention: &RetentionConfig) {
-    for rule in rules(retention, runtime.now().wall) {
-        told(runtime.sweep_all(SHARD, &rule).await);
+/// Sweeps until nothing is due. By how many milliseconds the clock on the wall was ahead of the time by which it went.
+async fn sweep(runtime: &Runtime, retention: &RetentionConfig) -> i64 {
+    let mut behind_ms = 0;
+    for (rule, ages) in rules(retention) {
+        told(runtime.sweep_all(SHARD, &rule, ages).await);
+        behind_ms = runtime.behind_ms().max(behind_ms);
     }
+    behind_ms
 }
 
-/// The rules at a moment: one for runs and their keys, and one for the blobs that nobody names any more, so that a sweep is
-/// one transaction.
-fn rules(retention: &RetentionConfig, now: Millis) -> [Retention; 2] {
-    let before =
-        |age: Duration| Millis(now.0.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX)));
+/// The rules: one for runs and their keys, and one for the blobs that nobody names any more, so that a sweep is one
+/// transaction. How old something has to be is said as an age, for the shard alone knows what its clocks have said.
+fn rules(retention: &RetentionConfig) -> [(Retention, Ages); 2] {
+    let age = |age: Duration| i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
     let nothing = Retention {
         // The shard knows which streams are in use.
         keep: BTreeSet::new(),
@@ -79,13 +117,16 @@ fn rules(retention: &RetentionConfig, now: Millis) -> [Retention; 2] {
         batch: SWEEP_RUNS,
         batch_bytes: SWEEP_BYTES,
     };
-    let runs = Retention {
-        finished_before: retention.finished_runs.map(before),
-        max_log_bytes: retention.max_log_bytes,
-        keys_before: before(retention.idempotency_keys),
-        ..nothing.clone()
+    let runs = Retention { max_log_bytes: retention.max_log_bytes, ..nothing.clone() };
+    let believes_clock = retention.believe_clock;
+    let of_runs = Ages {
+        finished_runs: retention.finished_runs.map(age),
+        keys: Some(age(retention.idempotency_keys)),
+        blobs: None,
+        believes_clock,
     };
-    [runs, Retention { blobs_before: before(retention.unused_blobs), ..nothing }]
+    let of_blobs = Ages { blobs: Some(age(retention.unused_blobs)), believes_clock, ..Ages::default() };
+    [(runs, of_runs), (nothing, of_blobs)]
 }
 
 fn told(swept: Result<Swept, StoreError>) {
@@ -105,14 +146,17 @@ mod tests {
 
     #[test]
     fn a_sweep_is_of_runs_or_of_blobs() {
-        let config = RetentionConfig { max_log_bytes: Some(7), ..RetentionConfig::default() };
-        let [runs, blobs] = rules(&config, Millis(100_000_000_000));
+        let config =
+            RetentionConfig { max_log_bytes: Some(7), believe_clock: true, ..RetentionConfig::default() };
+        let [(runs, of_runs), (blobs, of_blobs)] = rules(&config);
         let day = 24 * 60 * 60 * 1_000;
-        assert_eq!(runs.finished_before, Some(Millis(100_000_000_000 - 30 * day)));
-        assert_eq!((runs.max_log_bytes, runs.keys_before), (Some(7), Millis(100_000_000_000 - day)));
-        assert_eq!(runs.blobs_before, Millis(i64::MIN));
-        assert_eq!(blobs.blobs_before, Millis(100_000_000_000 - day));
-        assert_eq!((blobs.finished_before, blobs.max_log_bytes), (None, None));
-        assert_eq!(blobs.keys_before, Millis(i64::MIN));
+        let ages = Ages { finished_runs: Some(30 * day), keys: Some(day), blobs: None, believes_clock: true };
+        assert_eq!((runs.max_log_bytes, of_runs), (Some(7), ages));
+        let ages = Ages { finished_runs: None, keys: None, blobs: Some(day), believes_clock: true };
+        assert_eq!((blobs.max_log_bytes, of_blobs), (None, ages));
+        for rule in [runs, blobs] {
+            assert_eq!(rule.finished_before, None, "the shard says so");
+            assert_eq!((rule.keys_before, rule.blobs_before), (Millis(i64::MIN), Millis(i64::MIN)));
+        }
     }
 }

@@ -42,10 +42,11 @@ pub enum Fault {
     HandedBackAtOnce,
     KeptHistorySkipped,
     RemovedEventsSkipped,
+    SweepBelievesTheClock,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 36] = [
+    pub const ALL: [Fault; 37] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -82,6 +83,7 @@ impl Fault {
         Fault::HandedBackAtOnce,
         Fault::KeptHistorySkipped,
         Fault::RemovedEventsSkipped,
+        Fault::SweepBelievesTheClock,
     ];
 }
 

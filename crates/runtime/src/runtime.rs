@@ -12,8 +12,8 @@ use capataz_policy::registry::Batch;
 use capataz_shard::shard::Config;
 use capataz_shard::trace::Header;
 use capataz_shard::{
-    Answer, CommandReply, Damage, Declined, Driver, Input, ReplyId, Request, Route, StartReply, StartRequest,
-    TransitionReply, WaitReply,
+    Ages, Answer, CommandReply, Damage, Declined, Driver, Input, ReplyId, Request, Route, StartReply,
+    StartRequest, TransitionReply, WaitReply,
 };
 use capataz_store::{Retention, RunId, ShardId, Store, StoreError, Swept};
 use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
@@ -392,13 +392,13 @@ impl Runtime {
         WorkerLink { frames, closed, sender: WorkerSender { connection, frames: said, desk } }
     }
 
-    /// Removes finished runs, keys and blobs of a shard that are over their time.
+    /// Removes finished runs, keys and blobs of a shard that are over their time, and at least so old.
     ///
     /// # Errors
     /// The store failed, or is being reopened.
-    pub async fn sweep(&self, shard: ShardId, retention: Retention) -> Result<Swept, StoreError> {
+    pub async fn sweep(&self, shard: ShardId, retention: Retention, ages: Ages) -> Result<Swept, StoreError> {
         let (sweeper, receiver) = oneshot::channel();
-        let message = Message::Sweep { shard, retention: Box::new(retention), sweeper };
+        let message = Message::Sweep { shard, retention: Box::new(retention), ages, sweeper };
         if !self.inner.inbox.send(message).await {
             return Err(StoreError::Closed);
         }
@@ -409,10 +409,15 @@ impl Runtime {
     ///
     /// # Errors
     /// As [`Runtime::sweep`]; what was removed before stays removed.
-    pub async fn sweep_all(&self, shard: ShardId, retention: &Retention) -> Result<Swept, StoreError> {
+    pub async fn sweep_all(
+        &self,
+        shard: ShardId,
+        retention: &Retention,
+        ages: Ages,
+    ) -> Result<Swept, StoreError> {
         let mut all = Swept::default();
         loop {
-            let swept = self.sweep(shard, retention.clone()).await?;
+            let swept = self.sweep(shard, retention.clone(), ages).await?;
             if swept == Swept::default() {
                 return Ok(all);
             }
@@ -421,6 +426,12 @@ impl Runtime {
             all.blobs += swept.blobs;
             all.bytes += swept.bytes;
         }
+    }
+
+    /// By how many milliseconds the clock on the wall was ahead of the time by which the newest sweep went.
+    #[must_use]
+    pub fn behind_ms(&self) -> i64 {
+        *self.inner.shared.behind_ms.borrow()
     }
 
     /// Every script that ends from now on. `None`, as lagging behind, says that scripts may have ended unseen: the store

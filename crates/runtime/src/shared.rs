@@ -28,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) at_work: watch::Sender<Option<usize>>,
     /// Runs that are in quarantine from now on.
     pub(crate) quarantined: broadcast::Sender<RunId>,
+    /// By how many milliseconds the clock on the wall was ahead of the time by which the newest sweep went.
+    pub(crate) behind_ms: watch::Sender<i64>,
     pub(crate) reads: Arc<Reads>,
     /// The shards' thread has ended.
     pub(crate) over: watch::Sender<bool>,
@@ -78,6 +80,7 @@ impl Shared {
             scripts_over: broadcast::Sender::new(SCRIPTS_BACKLOG),
             at_work: watch::Sender::new(None),
             quarantined: broadcast::Sender::new(QUARANTINED_BACKLOG),
+            behind_ms: watch::Sender::new(0),
             reads: Arc::default(),
             over: watch::Sender::new(false),
             beat,

@@ -11,7 +11,7 @@ use capataz_engine::{Judgement, Query, QueryId};
 use capataz_shard::feed::Ring;
 use capataz_shard::journal::{self, Errand, Job, Told, Work, errands, take_up_session};
 use capataz_shard::{
-    Answer, Driver, Input, KeyQuery, LoadError, Output, ReplyId, Request, Route, Touched, find,
+    Ages, Answer, Driver, Input, KeyQuery, LoadError, Output, ReplyId, Request, Route, Touched, find,
 };
 use capataz_store::{Retention, RunId, ShardId, Store, StoreError, Swept};
 use tokio::runtime::Handle;
@@ -47,6 +47,7 @@ pub(crate) enum Message {
     Sweep {
         shard: ShardId,
         retention: Box<Retention>,
+        ages: Ages,
         sweeper: Sweeper,
     },
     /// The shard could not be read, and some time has passed.
@@ -328,9 +329,9 @@ impl Turning {
                 }
             }
             Message::Router(router) => self.routed_by(router),
-            Message::Sweep { shard, retention, sweeper } => {
+            Message::Sweep { shard, retention, ages, sweeper } => {
                 self.memory.sweeps.entry(shard).or_default().asked.push_back(sweeper);
-                self.input(Input::Sweep { shard, retention });
+                self.input(Input::Sweep { shard, retention, ages });
             }
             Message::Claim { shard, touched } => self.writer.give(Work::Claim { shard, touched }),
             Message::Stop => {}
@@ -501,6 +502,9 @@ impl Turning {
                     let _ = sweeper.send(Err(StoreError::Closed));
                 }
             }
+            Output::Behind { by_ms, .. } => {
+                self.shared.behind_ms.send_replace(by_ms);
+            }
             Output::Query { run, query, asked: Query::Judge(judgement) } => {
                 self.judge(run, query, *judgement);
             }
@@ -510,6 +514,7 @@ impl Turning {
             Output::Append { .. }
             | Output::PutSnapshot { .. }
             | Output::Quarantine { .. }
+            | Output::PutReadings { .. }
             | Output::PutAgents(_)
             | Output::ForgetAgents(_)
             | Output::Restart { .. } => {}

@@ -3,15 +3,15 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use capataz_contracts::v1;
-use capataz_crew::{Known, KnownAgent};
+use capataz_crew::{Known, KnownAgent, Mono, Now};
 use capataz_engine::{Input, Plan, StartRun, Work};
 use capataz_runtime::{CursorError, Item, Options, Runtime, Subscription};
 use capataz_shard::feed::{Begin, Filter, Placed, Unservable};
-use capataz_shard::{CommandReply, StartReply, StartRequest};
+use capataz_shard::{Ages, CommandReply, StartReply, StartRequest};
 use capataz_store::{MemoryStore, Millis, Retention, RunId, ShardId, Store, Swept};
 use uuid::Uuid;
 
@@ -117,7 +117,7 @@ async fn what_is_kept_is_delivered_after_a_sweep_from_the_beginning_and_from_eve
     let runtime = runtime(&store, Options { ring_bytes: 1, ..Options::default() }).await;
     let kept = begin(&runtime).await;
     ended(&runtime).await;
-    assert_eq!(runtime.sweep(SHARD, all()).await.unwrap().runs, 1);
+    assert_eq!(runtime.sweep(SHARD, all(), Ages::default()).await.unwrap().runs, 1);
     let last = store.get_run(kept).unwrap().unwrap().last_seq;
     let first: Vec<u64> = (1..=last).collect();
     assert!(first.len() >= 2);
@@ -134,7 +134,7 @@ async fn what_is_kept_is_delivered_after_a_sweep_from_the_beginning_and_from_eve
         read(&mut subscribe(&runtime, Filter::default(), Begin::Oldest).await.unwrap()).await[0].2;
     let of_run = read(&mut subscribe(&runtime, of(kept), Begin::Oldest).await.unwrap()).await;
     ended(&runtime).await;
-    assert_eq!(runtime.sweep(SHARD, all()).await.unwrap().runs, 1);
+    assert_eq!(runtime.sweep(SHARD, all(), Ages::default()).await.unwrap().runs, 1);
     // Something was removed behind a cursor: it is told, and what works gives what is left without repeating anything.
     let works = refused(&runtime, Filter::default(), beginning).await;
     let mut resumed = subscribe(&runtime, Filter::default(), Begin::After(works)).await.unwrap();
@@ -173,7 +173,7 @@ async fn a_subscriber_that_gets_nothing_has_a_cursor_that_works_after_every_swee
     let mut earlier: Option<Placed> = None;
     for _ in 0..3 {
         ended(&runtime).await;
-        assert_eq!(runtime.sweep(SHARD, all()).await.unwrap().runs, 1);
+        assert_eq!(runtime.sweep(SHARD, all(), Ages::default()).await.unwrap().runs, 1);
         let cursor = quiet(&mut subscription).await;
         subscribe(&runtime, severe.clone(), Begin::After(cursor)).await.unwrap();
         if let Some(earlier) = earlier.replace(cursor) {
@@ -199,7 +199,7 @@ async fn a_subscriber_that_gets_nothing_is_told_now_and_then_how_far_the_log_is(
                 break cursor;
             }
         };
-        assert_eq!(runtime.sweep(SHARD, all()).await.unwrap().runs, 1);
+        assert_eq!(runtime.sweep(SHARD, all(), Ages::default()).await.unwrap().runs, 1);
         subscribe(&runtime, red.clone(), Begin::After(cursor)).await.unwrap();
     }
 }
@@ -214,7 +214,7 @@ async fn a_subscriber_that_is_slower_than_retention_is_told_what_it_has_missed()
     let mut subscription = subscribe(&runtime, Filter::default(), Begin::Oldest).await.unwrap();
     let Ok(Item::Step(step, _)) = subscription.next(false).await else { panic!("no step") };
     assert_eq!(step.events.iter().map(|event| event.run).collect::<Vec<_>>(), [kept]);
-    assert_eq!(runtime.sweep(SHARD, all()).await.unwrap().runs, 1);
+    assert_eq!(runtime.sweep(SHARD, all(), Ages::default()).await.unwrap().runs, 1);
     let works = loop {
         match subscription.next(false).await {
             Ok(Item::Step(step, _)) => assert!(step.events.iter().all(|event| event.run == kept)),
@@ -236,19 +236,48 @@ async fn a_sweep_goes_on_until_nothing_is_due() {
     for _ in 0..7 {
         ended(&runtime).await;
     }
-    let swept = runtime.sweep_all(SHARD, &all()).await.unwrap();
+    let swept = runtime.sweep_all(SHARD, &all(), Ages::default()).await.unwrap();
     assert_eq!((swept.runs, swept.keys, swept.blobs), (7, 0, 0));
-    assert_eq!(runtime.sweep_all(SHARD, &all()).await.unwrap(), Swept::default());
+    assert_eq!(runtime.sweep_all(SHARD, &all(), Ages::default()).await.unwrap(), Swept::default());
     for number in 0..5u8 {
         store.put_blob(&[number], Millis(10)).unwrap();
     }
     let blobs = Retention { finished_before: None, blobs_before: Millis(11), ..all() };
-    assert_eq!(runtime.sweep_all(SHARD, &blobs).await.unwrap().blobs, 5);
+    assert_eq!(runtime.sweep_all(SHARD, &blobs, Ages::default()).await.unwrap().blobs, 5);
     assert!(store.get_run(kept).unwrap().is_some());
     // Keeping below a size works at any rate as well.
     for _ in 0..5 {
         ended(&runtime).await;
     }
     let size = Retention { finished_before: None, max_log_bytes: Some(0), ..all() };
-    assert_eq!(runtime.sweep_all(SHARD, &size).await.unwrap().runs, 5);
+    assert_eq!(runtime.sweep_all(SHARD, &size, Ages::default()).await.unwrap().runs, 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_jumps_by_days_makes_nothing_old() {
+    const DAY: i64 = 24 * 60 * 60 * 1_000;
+    let clock = Arc::new(Mutex::new(Now { wall: Millis(1_000 * DAY), mono: Mono(0) }));
+    let passes = |wall: i64, mono: i64| {
+        let mut now = clock.lock().unwrap();
+        *now = Now { wall: Millis(now.wall.0 + wall), mono: now.mono.plus(mono) };
+    };
+    let read = Arc::clone(&clock);
+    let options = Options { clock: Arc::new(move || *read.lock().unwrap()), ..Options::default() };
+    let store = MemoryStore::new();
+    let runtime = runtime(&store, options).await;
+    let of_age = Retention { finished_before: None, ..all() };
+    let ages = Ages { finished_runs: Some(30 * DAY), ..Ages::default() };
+    let sweep = || runtime.sweep_all(SHARD, &of_age, ages);
+    ended(&runtime).await;
+    passes(40 * DAY, 0);
+    assert_eq!((sweep().await.unwrap(), runtime.behind_ms()), (Swept::default(), 40 * DAY));
+    passes(-80 * DAY, 0);
+    // By its own time, this one is 40 days old as soon as the clock is right again.
+    ended(&runtime).await;
+    passes(40 * DAY, 0);
+    assert_eq!((sweep().await.unwrap(), runtime.behind_ms()), (Swept::default(), 10 * DAY));
+    passes(30 * DAY, 30 * DAY);
+    assert_eq!((sweep().await.unwrap().runs, runtime.behind_ms()), (1, 0));
+    passes(1, 1);
+    assert_eq!((sweep().await.unwrap().runs, runtime.behind_ms()), (1, 0));
 }

@@ -13,12 +13,15 @@ use capataz_crew::KnownAgent;
 use capataz_engine::RunState;
 use capataz_engine::session::SessionState;
 use capataz_store::{
-    Epoch, Mark, Position, Quarantine, QuarantineReason, Rest, RunId, ShardId, ShardWriter, Store, StoreError,
+    Epoch, Mark, Millis, Position, Quarantine, QuarantineReason, Rest, RunId, ShardId, ShardWriter, Store,
+    StoreError,
 };
 use prost::Message;
 
+use crate::feed::split;
 use crate::journal::Chance;
 use crate::load::{Damage, LoadError, go_on, go_on_session, load, load_session};
+use crate::readings::Earlier;
 use crate::sessions::{SESSION_LABEL, session_stream};
 use crate::shard::Recovered;
 use crate::touched::Touched;
@@ -96,10 +99,24 @@ pub fn claim_again(
         sessions: sessions.into_iter().filter_map(|(stream, read)| Some((stream, read.ok()?))).collect(),
         agents: agents.collect(),
         touched: touched.cloned(),
+        earlier: earlier(store, shard)?,
     };
     let newest = store.bounds(shard)?.newest;
     *known = Some(epoch);
     Ok((writer, recovered, newest))
+}
+
+/// What earlier processes have read of their clocks, or else when something was written last.
+fn earlier(store: &dyn Store, shard: ShardId) -> Result<Earlier, StoreError> {
+    if let Some(earlier) = store.readings(shard)?.and_then(|readings| Earlier::decode(&readings)) {
+        return Ok(earlier);
+    }
+    let newest = store.bounds(shard)?.newest;
+    let Some(before) = newest.0.checked_sub(1) else { return Ok(Earlier::default()) };
+    let row = store.read_log(shard, Position(before), 1, 0)?.pop();
+    let event = row.and_then(|row| split(&row.events?).last());
+    let event = event.and_then(|event| v1::Event::decode(event).ok());
+    Ok(event.map(|event| Earlier::since(Millis(event.at_ms))).unwrap_or_default())
 }
 
 fn quarantined(store: &dyn Store, shard: ShardId) -> Result<BTreeMap<RunId, Quarantine>, StoreError> {
@@ -112,6 +129,25 @@ fn quarantined(store: &dyn Store, shard: ShardId) -> Result<BTreeMap<RunId, Quar
         }
         quarantined.extend(page);
     }
+}
+
+/// The sessions of unfinished asks that are in quarantine, by their streams. Such an ask is nobody's meanwhile, and goes on
+/// in its session when it is released. `more` are runs that are in quarantine too, and are not put down yet.
+///
+/// # Errors
+/// The store cannot be read.
+pub(crate) fn sessions_of_quarantined(
+    store: &dyn Store,
+    shard: ShardId,
+    more: impl Iterator<Item = RunId>,
+) -> Result<BTreeSet<RunId>, StoreError> {
+    let mut sessions = BTreeSet::new();
+    for run in quarantined(store, shard)?.into_keys().chain(more) {
+        let row = store.get_run(run)?.filter(|row| row.summary.finished_at.is_none());
+        let session = row.as_ref().and_then(|row| row.labels.get(SESSION_LABEL));
+        sessions.extend(session.map(|name| session_stream(name)));
+    }
+    Ok(sessions)
 }
 
 /// The runs that are worked on, and those that rest, both by their ids.

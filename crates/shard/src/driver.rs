@@ -19,6 +19,7 @@ use crate::family::{FoundRun, Kin};
 use crate::keys::{KeyFact, KeyQuery, KeyTalk};
 use crate::load::Damage;
 use crate::outbox::AppendId;
+use crate::readings::Ages;
 use crate::sessions::session_stream;
 use crate::shard::{self, Attached, Config, Published, Recovered, ReplyId, Shard};
 use crate::touched::Touched;
@@ -90,10 +91,11 @@ pub enum Input {
     },
     /// A reader has found a run damaged.
     FoundDamaged(Damage),
-    /// Retention is due: answered with [`Output::Sweep`].
+    /// Retention is due, for what is at least so old: answered with [`Output::Sweep`].
     Sweep {
         shard: ShardId,
         retention: Box<Retention>,
+        ages: Ages,
     },
     /// The sweep that was let go has ended, well or not.
     Swept {
@@ -200,6 +202,16 @@ pub enum Output {
     Sweep {
         shard: ShardId,
         retention: Option<Box<Retention>>,
+    },
+    /// The next sweep goes by the time that has passed, and the clock on the wall is ahead of that by so many milliseconds.
+    Behind {
+        shard: ShardId,
+        by_ms: i64,
+    },
+    /// What a shard has read of its clocks: to be put down before whatever follows.
+    PutReadings {
+        shard: ShardId,
+        readings: Vec<u8>,
     },
     /// Find this out. A spec is answered with [`Input::Answered`]; [`Driver::asks_for`] has what there is to say,
     /// [`find`](crate::find) does it. A verdict is answered with [`Input::Judged`].
@@ -408,8 +420,8 @@ impl Turn<'_> {
             Input::FoundDamaged(damage) => {
                 self.shard_of(damage.run, shard::Input::FoundDamaged(damage));
             }
-            Input::Sweep { shard, retention } if self.driver.shards.contains_key(&shard) => {
-                self.shard(shard, shard::Input::Sweep(retention));
+            Input::Sweep { shard, retention, ages } if self.driver.shards.contains_key(&shard) => {
+                self.shard(shard, shard::Input::Sweep { retention, ages });
             }
             Input::Sweep { shard, .. } => self.outputs.push(Output::Sweep { shard, retention: None }),
             Input::Swept { shard } => self.shard(shard, shard::Input::Swept),
@@ -562,6 +574,8 @@ impl Turn<'_> {
                 shard::Output::LoadSession { stream, load } => Output::LoadSession { stream, load },
                 shard::Output::LoadRun { run, load } => Output::LoadRun { run, load },
                 shard::Output::Sweep { retention } => Output::Sweep { shard, retention },
+                shard::Output::Behind { by_ms } => Output::Behind { shard, by_ms },
+                shard::Output::PutReadings { readings } => Output::PutReadings { shard, readings },
                 shard::Output::Query { run, query, asked } => Output::Query { run, query, asked },
                 shard::Output::ScriptOver { run } => Output::ScriptOver { run },
                 shard::Output::Restart { touched } => Output::Restart { shard, touched },

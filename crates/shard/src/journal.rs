@@ -13,6 +13,7 @@ use capataz_store::{
     ShardId, ShardWriter, Snapshot, Store, StoreError, Swept,
 };
 
+use crate::claim::sessions_of_quarantined;
 use crate::driver::Output;
 use crate::shard::Recovered;
 use crate::touched::Touched;
@@ -49,6 +50,11 @@ pub enum Work {
     },
     Agents(Vec<AgentRow>),
     ForgetAgents(Vec<String>),
+    /// What the shard has read of its clocks.
+    Readings {
+        shard: ShardId,
+        readings: Vec<u8>,
+    },
     Sweep {
         shard: ShardId,
         retention: Box<Retention>,
@@ -100,6 +106,7 @@ impl<I: Iterator<Item = Output>> Iterator for Errands<I> {
                 Output::Quarantine { shard, run, quarantine } => Work::Quarantine { shard, run, quarantine },
                 Output::PutAgents(agents) => Work::Agents(agents),
                 Output::ForgetAgents(names) => Work::ForgetAgents(names),
+                Output::PutReadings { shard, readings } => Work::Readings { shard, readings },
                 Output::Sweep { shard, retention: Some(retention) } => Work::Sweep { shard, retention },
                 Output::Restart { shard, touched } => Work::Claim { shard, touched: Some(touched) },
                 other => return Some(Errand::Leave(other)),
@@ -124,6 +131,7 @@ impl Work {
             Self::Snapshot { snapshot, .. } => snapshot.state.len(),
             Self::Agents(rows) => rows.iter().map(|row| row.name.len() + row.agent.len()).sum(),
             Self::ForgetAgents(names) => names.iter().map(String::len).sum(),
+            Self::Readings { readings, .. } => readings.len(),
             Self::Quarantine { .. } | Self::Sweep { .. } | Self::Claim { .. } => 0,
         }
     }
@@ -321,11 +329,19 @@ impl Scribe {
             Job::Other(Work::ForgetAgents(names)) => {
                 self.any_writer(|writer| writer.forget_agents(&names).map(|_| ()));
             }
+            // Where they are not put down, nothing is any more: the shard is claimed again, and gives them again.
+            Job::Other(Work::Readings { shard, readings }) => {
+                if let Some(writer) = self.writers.get_mut(&shard)
+                    && let Err(error) = writer.put_readings(&readings)
+                {
+                    tracing::warn!(
+                        error = &error as &dyn std::error::Error,
+                        "readings of clocks were not written"
+                    );
+                }
+            }
             Job::Other(Work::Sweep { shard, retention }) => {
-                let swept = match self.writers.get_mut(&shard) {
-                    Some(writer) => writer.sweep(&retention),
-                    None => Err(StoreError::Closed),
-                };
+                let swept = self.sweep(shard, *retention);
                 told.push(Told::Swept { shard, swept });
             }
             Job::Other(Work::Claim { shard, touched }) => {
@@ -349,6 +365,14 @@ impl Scribe {
             }
             Job::Other(Work::Append(appends)) => self.commit(appends, told),
         }
+    }
+
+    /// Sweeps, but for what only the store knows to be in use.
+    fn sweep(&mut self, shard: ShardId, mut retention: Retention) -> Result<Swept, StoreError> {
+        let Some(writer) = self.writers.get_mut(&shard) else { return Err(StoreError::Closed) };
+        let owed = self.owed.keys().filter(|(of, _)| *of == shard).map(|(_, run)| *run);
+        retention.keep.extend(sessions_of_quarantined(&*self.store, shard, owed)?);
+        writer.sweep(&retention)
     }
 
     /// Writes what is owed to the shard, as far as that is possible now.

@@ -27,6 +27,7 @@ impl Shard {
         if self.mode == Mode::Fenced {
             return;
         }
+        self.follow_readings(std::mem::take(&mut recovered.earlier));
         match (self.restart.take(), recovered.touched.take()) {
             (Some(restart), Some(touched)) => return self.recovered_touched(recovered, &touched, restart),
             // Somebody else may have written: nothing that is in memory is certain.

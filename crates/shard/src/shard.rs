@@ -23,6 +23,7 @@ use crate::leases::Leases;
 use crate::load::Damage;
 use crate::outbox::{AppendId, Outbox};
 use crate::queues::Queues;
+use crate::readings::{Ages, Earlier, Readings};
 use crate::resting::Resting;
 use crate::returns::Returns;
 use crate::runs::Runs;
@@ -122,8 +123,8 @@ pub enum Input {
     KeysFound { number: u64, fact: KeyFact },
     /// The answer to [`Output::FindChild`].
     ChildFound { child: RunId, number: u64, found: FoundRun },
-    /// Retention is due: answered with [`Output::Sweep`].
-    Sweep(Box<Retention>),
+    /// Retention is due, for what is at least so old: answered with [`Output::Sweep`].
+    Sweep { retention: Box<Retention>, ages: Ages },
     /// The sweep that was let go has ended, well or not.
     Swept,
     /// The answer to [`Output::Query`].
@@ -151,6 +152,8 @@ pub struct Recovered {
     pub agents: Vec<KnownAgent>,
     /// What was read, where that is not everything: nobody has written anything else since the claim before.
     pub touched: Option<Touched>,
+    /// What earlier processes have read of their clocks.
+    pub earlier: Earlier,
 }
 
 /// What a shard wants done. In order.
@@ -210,6 +213,14 @@ pub enum Output {
     /// order, and answered with [`Input::Swept`].
     Sweep {
         retention: Option<Box<Retention>>,
+    },
+    /// What follows goes by the time that has passed, and the clock on the wall is ahead of that by so many milliseconds.
+    Behind {
+        by_ms: i64,
+    },
+    /// What the shard has read of its clocks: to be put down before whatever follows.
+    PutReadings {
+        readings: Vec<u8>,
     },
     /// Find this out and answer with [`Input::Answered`].
     Query {
@@ -294,6 +305,8 @@ pub struct Shard {
     pub(crate) broken: BTreeSet<RunId>,
     /// The engine.
     pub(crate) decide: Decide,
+    /// What its clocks have said.
+    pub(crate) readings: Readings,
     /// This end of what joins the shard and the crew.
     link: End,
     /// A commit has failed in this turn.
@@ -341,6 +354,7 @@ impl Shard {
             conflicts: BTreeSet::new(),
             broken: BTreeSet::new(),
             decide: engine::decide,
+            readings: Readings::default(),
             link: End::default(),
             failed: false,
             restart: None,
@@ -358,6 +372,7 @@ impl Shard {
         }
         self.now = now.not_before(self.now);
         std::mem::swap(&mut self.outputs, outputs);
+        self.read_clocks();
         match input {
             Input::Request { reply, request, absent } => self.request(reply, request, &absent),
             Input::Forget { reply, run } => self.forget(reply, run),
@@ -383,7 +398,7 @@ impl Shard {
             Input::Key(talk) => self.key_talk(talk),
             Input::KeysFound { number, fact } => self.keys_found(number, fact),
             Input::ChildFound { child, number, found } => self.child_found(child, number, found),
-            Input::Sweep(retention) => self.sweep(retention),
+            Input::Sweep { retention, ages } => self.sweep(retention, ages),
             Input::Swept => self.swept(),
             Input::Answered { run, query, answer } => self.answered(run, query, answer),
             Input::Wake => {}

@@ -6,7 +6,7 @@ use capataz_contracts::v1;
 use capataz_engine::planted::{self, Fault};
 use capataz_engine::session::SessionState;
 use capataz_engine::{self as engine, Query, QueryAnswer, QueryId};
-use capataz_store::{Append, Create, Millis, Retention, RunId};
+use capataz_store::{Append, Create, Millis, RunId};
 
 use crate::api::{Answer, Declined, TransitionReply};
 use crate::outbox::{AppendId, Deferred, SessionAppend};
@@ -217,28 +217,6 @@ impl Shard {
         for stream in self.sessions.streams() {
             self.next_turn(stream);
         }
-    }
-
-    /// Retention is due. What nobody is in the middle of may go, and is read again when it is needed.
-    pub(crate) fn sweep(&mut self, mut retention: Box<Retention>) {
-        if self.mode != Mode::Running {
-            return self.out(Output::Sweep { retention: None });
-        }
-        // A parent that is unfinished may still ask for its child.
-        retention.held_by = Some(projection::CHILD);
-        retention.keep.extend(self.sessions.sweep(self.outbox.oldest()));
-        let keys_before = retention.keys_before;
-        self.out(Output::Sweep { retention: Some(retention) });
-        self.look_at_keys(keys_before);
-    }
-
-    pub(crate) fn swept(&mut self) {
-        // What was to be read after it is read with the shard.
-        if self.mode != Mode::Running {
-            return;
-        }
-        self.sessions.swept();
-        self.load_sessions();
     }
 
     /// The answer to a query of a run. Whether it still is what the run wants to know, the engine says.

@@ -109,6 +109,7 @@ impl World {
                 agents: Vec::new(),
                 touched: None,
                 unread: Vec::new(),
+                earlier: Default::default(),
             },
         });
         self.connection += 1;

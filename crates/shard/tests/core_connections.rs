@@ -37,6 +37,7 @@ impl Bench {
                 agents: Vec::new(),
                 touched: None,
                 unread: Vec::new(),
+                earlier: Default::default(),
             },
         });
         let agent = v1::Agent { name: "echo".to_owned(), max_concurrency: 1, ..Default::default() };
@@ -188,6 +189,7 @@ fn recovered(epoch: u64, touched: Option<Touched>) -> Input {
         runs: Vec::new(),
         resting: Vec::new(),
         unread: Vec::new(),
+        earlier: Default::default(),
         sessions: Vec::new(),
         agents: Vec::new(),
         touched,

@@ -14,7 +14,7 @@ use capataz_shard::driver::{Carried, Wire};
 use capataz_shard::journal::{self, Chance, Errand, Queue, Scribe, Told, Work as Writing, errands};
 use capataz_shard::shard::Config;
 use capataz_shard::{
-    Answer, Declined, Driver, Input, KeyTalk, Output, ReplyId, Request, SESSION_LABEL, StartReply,
+    Ages, Answer, Declined, Driver, Input, KeyTalk, Output, ReplyId, Request, SESSION_LABEL, StartReply,
     StartRequest, key_stream, run_id, session_stream,
 };
 use capataz_store::{
@@ -248,7 +248,7 @@ impl World {
             batch_bytes: u64::MAX,
         };
         let shard = self.home(id);
-        self.input(Input::Sweep { shard, retention: Box::new(retention) });
+        self.input(Input::Sweep { shard, retention: Box::new(retention), ages: Ages::default() });
         self.write();
     }
 

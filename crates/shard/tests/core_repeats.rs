@@ -42,6 +42,7 @@ impl Bench {
                 agents: Vec::new(),
                 touched: None,
                 unread: Vec::new(),
+                earlier: Default::default(),
             },
         });
         let agent = v1::Agent { name: "echo".to_owned(), max_concurrency: 1, ..Default::default() };

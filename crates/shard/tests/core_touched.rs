@@ -86,6 +86,10 @@ impl Store for Watched {
         self.store.bounds(shard)
     }
 
+    fn readings(&self, shard: ShardId) -> Result<Option<Bytes>, StoreError> {
+        self.store.readings(shard)
+    }
+
     fn get_run(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
         self.answers()?;
         self.store.get_run(run)

@@ -14,8 +14,8 @@ use capataz_shard::feed;
 use capataz_shard::journal::load_session;
 use capataz_shard::shard::Config;
 use capataz_shard::{
-    Answer, Chosen, Driver, Input, Output, Recovered, ReplyId, Request, Route, SESSION_LABEL, StartRequest,
-    find, session_stream,
+    Ages, Answer, Chosen, Driver, Input, Output, Recovered, ReplyId, Request, Route, SESSION_LABEL,
+    StartRequest, find, session_stream,
 };
 use capataz_store::{
     Append, IdempotencyKey, Mark, MemoryStore, Millis, Retention, RunId, ShardId, ShardWriter, Store,
@@ -68,6 +68,7 @@ impl World {
                 agents: Vec::new(),
                 touched: None,
                 unread: Vec::new(),
+                earlier: Default::default(),
             },
         });
         world
@@ -122,7 +123,7 @@ impl World {
             batch: 1,
             batch_bytes: u64::MAX,
         };
-        self.hears(Input::Sweep { shard: SHARD, retention: Box::new(retention) })
+        self.hears(Input::Sweep { shard: SHARD, retention: Box::new(retention), ages: Ages::default() })
     }
 
     /// The disk takes all that waits into one commit.

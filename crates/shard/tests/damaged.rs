@@ -15,12 +15,12 @@ use capataz_shard::journal::{
 };
 use capataz_shard::shard::Config;
 use capataz_shard::{
-    Answer, Chosen, CommandReply, Damage, Declined, Driver, Input, LoadError, Output, ReplyId, Request,
+    Ages, Answer, Chosen, CommandReply, Damage, Declined, Driver, Input, LoadError, Output, ReplyId, Request,
     Route, SESSION_LABEL, StartReply, StartRequest, find, session_stream,
 };
 use capataz_store::{
-    AppendOutcome, IdempotencyKey, Mark, MemoryStore, Millis, Position, Quarantine, QuarantineReason, RunId,
-    ShardId, Store,
+    AppendOutcome, IdempotencyKey, Mark, MemoryStore, Millis, Position, Quarantine, QuarantineReason,
+    Retention, RunId, ShardId, Store,
 };
 use uuid::Uuid;
 
@@ -112,6 +112,7 @@ impl World {
                         Told::Committed { shard, outcomes } => Some(Input::Committed { shard, outcomes }),
                         Told::Claimed { shard, recovered, .. } => Some(Input::Recovered { shard, recovered }),
                         Told::Quarantined { .. } => None,
+                        Told::Swept { shard, .. } => Some(Input::Swept { shard }),
                         other => panic!("{other:?}"),
                     });
                 }
@@ -214,6 +215,21 @@ impl World {
         let answer = self.try_start(run, work, false);
         assert!(matches!(answer, Some(Answer::Start(Ok(StartReply::Started { .. })))), "{answer:?}");
         run
+    }
+
+    /// Retention removes everything that it may.
+    fn sweeps(&mut self) {
+        let retention = Box::new(Retention {
+            keep: BTreeSet::new(),
+            held_by: None,
+            finished_before: Some(Millis(i64::MAX)),
+            max_log_bytes: None,
+            keys_before: Millis(i64::MIN),
+            blobs_before: Millis(i64::MIN),
+            batch: 100,
+            batch_bytes: u64::MAX,
+        });
+        self.hears(Input::Sweep { shard: SHARD, retention, ages: Ages::default() });
     }
 
     fn pause(&mut self, run: RunId) -> Result<CommandReply, Declined> {
@@ -430,6 +446,31 @@ fn a_session_that_is_damaged_takes_its_asks_with_it_and_no_others() {
         assert_eq!(world.quarantine(run), None);
     }
     assert!([bad, found, good].iter().all(|run| world.core.run(*run).is_some()));
+}
+
+#[test]
+fn the_session_of_a_quarantined_ask_outlives_every_sweep_until_the_ask_has_ended() {
+    let mut world = World::new();
+    let stream = session_stream("talk");
+    let earlier = world.starts(1, ask(Some("talk"), false));
+    world.starts(2, ask(Some("other"), false));
+    let bad = world.starts(3, ask(Some("talk"), true));
+    let position = *world.positions(bad).last().unwrap();
+    world.damage(position);
+    world.restart();
+    world.check_quarantined(bad, QuarantineReason::Damaged);
+    let said = world.positions(stream);
+    world.sweeps();
+    assert_eq!(world.positions(stream), said, "the ask goes on in it");
+    for gone in [earlier, session_stream("other")] {
+        assert_eq!(world.store.get_run(gone).unwrap(), None, "nobody needs it");
+    }
+    world.damage(position);
+    world.restart();
+    world.check_works(bad);
+    world.cancel(bad);
+    world.sweeps();
+    assert_eq!(world.store.get_run(stream).unwrap(), None);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use capataz_shard::trace::{
     Header, MAGIC, MAX_RECORD, Recording, Replay, ReplayError, Unrecorded, Verdict, replay,
 };
 use capataz_shard::{
-    Damage, Driver, Found, FoundRun, Input, KeyFact, Output, Recovered, ReplyId, Request, StartRequest,
+    Ages, Damage, Driver, Found, FoundRun, Input, KeyFact, Output, Recovered, ReplyId, Request, StartRequest,
 };
 use capataz_store::{
     Append, AppendOutcome, BlobHash, Epoch, IdempotencyKey, Mark, MemoryStore, Millis, Position,
@@ -133,6 +133,7 @@ fn recovered(runs: Vec<(RunId, engine::RunState)>) -> Input {
             agents,
             touched: None,
             unread: Vec::new(),
+            earlier: Default::default(),
         },
     }
 }
@@ -267,7 +268,7 @@ fn every_input() -> Vec<Input> {
         Input::ChildFound { child: run(60), number: 4, found: FoundRun::Damaged(damage(60)) },
         Input::KeysFound { shard: SHARD, number: 1, fact: KeyFact::Listed(vec![(b"key".to_vec(), run(61))]) },
         Input::KeysFound { shard: SHARD, number: 2, fact: KeyFact::NeverMade },
-        Input::Sweep { shard: SHARD, retention: Box::new(retention) },
+        Input::Sweep { shard: SHARD, retention: Box::new(retention), ages: Ages::default() },
         Input::Swept { shard: SHARD },
         found(Ok((Box::new(routing), "sage".to_owned()))),
         found(Err(missing)),

@@ -151,6 +151,7 @@ impl World {
             return Ok(());
         }
         self.line(|| "daemon: starts".to_owned());
+        self.unwatched_jumps.push((self.now, std::mem::take(&mut self.set_unwatched)));
         self.daemon.core = Some(Driver::new(&self.scenario.core, self.scenario.shards()));
         self.handle(self.clocks(), Input::Learn(self.scenario.known()));
         for shard in self.scenario.shards() {
@@ -173,6 +174,10 @@ impl World {
             self.line(|| format!("<- {text}"));
         }
         let woken = matches!(input, Input::Wake);
+        let swept_at = match &input {
+            Input::Sweep { ages, .. } => ages.finished_runs,
+            _ => None,
+        };
         let mut failed = None;
         match &input {
             Input::Recovered { shard, .. } => {
@@ -200,6 +205,12 @@ impl World {
                     Invariant::NoAppendAfterUnknown
                         .check(!unknown.contains(shard), || format!("{id:?} is appended"))?;
                     streams.push((*shard, append.key.is_none().then_some(append.run)));
+                    if append.key.is_none() {
+                        let written = self.written.entry(append.run).or_default();
+                        // What had this number or a higher one was never stored.
+                        written.split_off(&append.first_seq);
+                        written.insert(append.first_seq, self.now);
+                    }
                     let elapsed = elapsed(&append.events);
                     clocks.extend(elapsed.map(|elapsed| (append.run, append.first_seq, elapsed)));
                     let begun = self.daemon.draining && begins(&append.events);
@@ -222,6 +233,9 @@ impl World {
                 }
                 Output::Fenced { .. } => {
                     return Invariant::RestartHasCause.broken("the core believes to be fenced");
+                }
+                Output::Sweep { shard, retention: Some(_) } => {
+                    self.sweep_ages.entry(*shard).or_default().extend(swept_at.map(|age| (age, self.now)));
                 }
                 _ => {}
             }
@@ -404,6 +418,7 @@ impl World {
             }
             Work::Agents(agents) => self.trace.fact(Fact::Agents, agents.len() as u64, 0),
             Work::ForgetAgents(names) => self.trace.fact(Fact::Agents, names.len() as u64, 1),
+            Work::Readings { readings, .. } => self.trace.bytes(readings),
             Work::Sweep { retention, .. } => {
                 self.trace.fact(Fact::Sweep, retention.keep.len() as u64, 0);
             }
@@ -484,12 +499,17 @@ impl World {
                 self.after(delay, Action::FindKeys { shard, number, query });
                 Ok(())
             }
+            Output::Behind { by_ms, .. } => {
+                self.trace.fact(Fact::Sweep, by_ms.unsigned_abs(), 1);
+                Ok(())
+            }
             // The shard is being read again, and nothing is swept.
             Output::Sweep { .. } => Ok(()),
             // Written.
             Output::Append { .. }
             | Output::PutSnapshot { .. }
             | Output::Quarantine { .. }
+            | Output::PutReadings { .. }
             | Output::PutAgents(_)
             | Output::ForgetAgents(_)
             | Output::Restart { .. } => Invariant::NoEffectBeforeCommit.broken("what is written leaves"),

@@ -220,6 +220,8 @@ impl World {
     fn sweep(&mut self, shard: ShardId, retention: Box<Retention>) -> Result<(), Violation> {
         self.sync();
         let before = retention.finished_before.map_or(i64::MIN, |before| before.0);
+        let (age, at) = self.sweep_ages.entry(shard).or_default().pop_front().unwrap_or((i64::MAX, self.now));
+        let old = self.old_enough(age, at);
         self.model.keys.kept_from(retention.keys_before.0);
         let mut told = Vec::new();
         let claimed = self.disk.scribe.has_claimed(shard);
@@ -232,7 +234,7 @@ impl World {
                 self.line(|| format!("disk: swept {swept:?} of {shard:?}"));
                 let rows = self.written_rows(shard)?;
                 self.sweeps += 1;
-                self.model.swept(shard, rows, before, self.sweeps)?;
+                self.model.swept(shard, rows, before, &old, self.sweeps)?;
             }
             self.tell(told, Vec::new());
         }
@@ -279,6 +281,7 @@ impl World {
         }
         self.disk.scribe = Scribe::new(Arc::new(self.disk.store.clone()), draws(&self.disk.marks));
         self.disk.queue.clear();
+        self.sweep_ages.clear();
         self.disk.news.clear();
         self.disk.busy = false;
         self.disk.reopening = false;
@@ -354,6 +357,8 @@ impl World {
                 | Output::PutSnapshot { shard, .. }
                 | Output::Quarantine { shard, .. }
                 | Output::Sweep { shard, .. }
+                | Output::Behind { shard, .. }
+                | Output::PutReadings { shard, .. }
                 | Output::Restart { shard, .. } => !shards.contains(shard),
                 Output::Reply { answer, .. } => {
                     !all || matches!(

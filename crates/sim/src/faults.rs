@@ -1,17 +1,22 @@
 //! What happens to the daemon's process and its machine: a crash, a clock that is set, a stall; and retention's sweep, which
 //! nobody asks for either.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use capataz_shard::Input;
-use capataz_store::{Millis, Retention, ShardId};
+use capataz_shard::{Ages, Input};
+use capataz_store::{Millis, Retention, RunId, ShardId};
 
 use crate::daemon::Daemon;
 use crate::invariant::Violation;
 use crate::schedule::Action;
 use crate::world::World;
 
-const YEAR_MS: i64 = 365 * 86_400_000;
+const DAY_MS: i64 = 86_400_000;
+const YEAR_MS: i64 = 365 * DAY_MS;
+/// The share of an age for which nobody has to have watched the clock.
+const UNWATCHED: i64 = 8;
+/// What clocks that go alike may differ by, at the beginning and at the end of an age.
+const CLOCKS_DIFFER_MS: i64 = 2_000;
 
 impl World {
     /// The process is gone with all that it had in memory; another one starts.
@@ -86,21 +91,48 @@ impl World {
         if self.daemon.core.is_none() {
             return Ok(());
         }
-        let age = if self.rng.percent(40) { 0 } else { self.rng.between(0, 60_000) };
+        let age = match self.rng.below(10) {
+            0..=3 => 0,
+            // Nothing of a world is ever so old, whatever its clock says.
+            4 | 5 if self.scenario.has_clock_jumps => self.rng.between(DAY_MS, YEAR_MS),
+            _ => self.rng.between(0, 60_000),
+        };
         let forgets_keys = self.scenario.forgets_keys && self.rng.percent(70);
-        let keys_before = if forgets_keys { self.now + self.skew - age } else { i64::MIN };
         let shard = ShardId(u32::try_from(self.rng.below(self.scenario.shards)).unwrap_or(0));
         let retention = Box::new(Retention {
             keep: BTreeSet::new(),
             held_by: None,
-            finished_before: Some(Millis(self.now + self.skew - age)),
+            finished_before: None,
             max_log_bytes: None,
-            keys_before: Millis(keys_before),
+            keys_before: Millis(i64::MIN),
             blobs_before: Millis(i64::MIN),
             batch_bytes: if self.rng.percent(30) { 1_000 } else { u64::MAX },
             batch: if self.rng.percent(50) { 1 + u32::try_from(self.rng.below(3)).unwrap_or(0) } else { 256 },
         });
-        self.deliver(Input::Sweep { shard, retention })
+        let ages = Ages { finished_runs: Some(age), keys: forgets_keys.then_some(age), ..Ages::default() };
+        self.deliver(Input::Sweep { shard, retention, ages })
+    }
+
+    /// The streams that are really so old at this moment, as far as a daemon can know: a clock that was set while none looked,
+    /// by little beside the age, has passed for time.
+    pub(crate) fn old_enough(&self, age: i64, at: i64) -> BTreeSet<RunId> {
+        let is_old = |written: i64| {
+            // A machine that is set back forgets what its clock has said since the copy.
+            if self.scenario.restores && self.scenario.has_clock_jumps {
+                return true;
+            }
+            let believed = |(_, by): &&(i64, i64)| (0..=age / UNWATCHED).contains(by);
+            let since = self.unwatched_jumps.iter().filter(|(began, _)| *began >= written);
+            let slack: i64 = since.filter(believed).map(|(_, by)| *by).sum();
+            at - written + slack + CLOCKS_DIFFER_MS >= age
+        };
+        let last = |(stream, written): (&RunId, &BTreeMap<u64, i64>)| {
+            let seq = self.model.run(*stream).map(|run| run.seq());
+            let seq = seq.or_else(|| self.model.session(*stream).map(|session| session.seq()))?;
+            let (_, written) = written.range(..=seq).next_back()?;
+            is_old(*written).then_some(*stream)
+        };
+        self.written.iter().filter_map(last).collect()
     }
 
     /// The daemon's process stands still: everything that comes meanwhile reaches it at once.

@@ -85,9 +85,10 @@ impl Record {
 
     /// Adds what the seeds that follow came to.
     pub fn add(&mut self, summary: Summary, seconds: f64) {
-        let told = summary.violations.iter().filter_map(|outcome| {
-            Some((outcome.seed, outcome.violation.as_ref()?.to_string()))
-        });
+        let told = summary
+            .violations
+            .iter()
+            .filter_map(|outcome| Some((outcome.seed, outcome.violation.as_ref()?.to_string())));
         self.violations.extend(told);
         self.seconds += seconds;
         self.summary.merge(summary);

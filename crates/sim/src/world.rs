@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use capataz_crew::{ConnectionId, Mono, Now};
 use capataz_engine::TaskRef;
 use capataz_shard::{Input, ReplyId};
-use capataz_store::{MemoryStore, Millis, RunId};
+use capataz_store::{MemoryStore, Millis, RunId, ShardId};
 
 use crate::asks::Catalogue;
 use crate::client::{Asked, Op};
@@ -64,6 +64,14 @@ pub(crate) struct World {
     /// Sweeps of retention so far, also those that a restored disk knows nothing of.
     pub(crate) sweeps: u64,
     pub(crate) leases: VecDeque<(RunId, TaskRef, u64)>,
+    /// What was written when: the true time of each append, by the stream and the number of its first event.
+    pub(crate) written: BTreeMap<RunId, BTreeMap<u64, i64>>,
+    /// How old what each sweep removes has to be, and the true time at which the shard let it go.
+    pub(crate) sweep_ages: BTreeMap<ShardId, VecDeque<(i64, i64)>>,
+    /// By how much the clock on the wall was set while no daemon looked at it: since the last one died, and before, with the
+    /// true times at which the next ones began.
+    pub(crate) set_unwatched: i64,
+    pub(crate) unwatched_jumps: Vec<(i64, i64)>,
     /// The runs' own clocks, at the first event of each decision.
     pub(crate) clocks: BTreeMap<RunId, BTreeMap<u64, ClockSeen>>,
 }
@@ -116,6 +124,10 @@ impl World {
             next_id: 1,
             sweeps: 0,
             leases: VecDeque::new(),
+            written: BTreeMap::new(),
+            sweep_ages: BTreeMap::new(),
+            set_unwatched: 0,
+            unwatched_jumps: Vec::new(),
             clocks: BTreeMap::new(),
         };
         world.after(0, Action::Boot);
@@ -286,6 +298,9 @@ impl World {
     pub(crate) fn set_wall(&mut self, by: i64) {
         self.skew += by;
         self.set_forward += by.max(0);
+        if self.daemon.core.is_none() {
+            self.set_unwatched += by;
+        }
     }
 
     /// Schedules something `delay` milliseconds from now.

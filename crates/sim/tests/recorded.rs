@@ -27,6 +27,7 @@ fn trace(name: &str, outputs: impl Fn(usize) -> bool) -> PathBuf {
         agents: Vec::new(),
         touched: None,
         unread: Vec::new(),
+        earlier: Default::default(),
     };
     let inputs = [
         Input::Recovered { shard: SHARD, recovered },

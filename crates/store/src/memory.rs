@@ -135,6 +135,10 @@ impl Store for MemoryStore {
         self.with(|state| state.bounds(shard))
     }
 
+    fn readings(&self, shard: ShardId) -> Result<Option<Bytes>, StoreError> {
+        self.with(|state| state.readings(shard))
+    }
+
     fn get_run(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
         self.with(|state| state.get_run(run))
     }
@@ -282,6 +286,10 @@ impl ShardWriter for MemoryWriter {
 
     fn release(&mut self, run: RunId) -> Result<bool, StoreError> {
         self.owned(|state| state.release(run))
+    }
+
+    fn put_readings(&mut self, readings: &[u8]) -> Result<(), StoreError> {
+        self.owned(|state| state.put_readings(self.shard, readings))
     }
 
     fn mend(&mut self, mended: &[Mended]) -> Result<(), StoreError> {

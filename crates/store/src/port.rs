@@ -429,6 +429,10 @@ pub trait Store: Send + Sync + 'static {
     /// Returns the newest position of the shard, the size of its log, and what retention has removed of it.
     fn bounds(&self, shard: ShardId) -> Result<Bounds, StoreError>;
 
+    /// Returns what the shard's writers have [put down](ShardWriter::put_readings) last; `None` if they have put down
+    /// nothing.
+    fn readings(&self, shard: ShardId) -> Result<Option<Bytes>, StoreError>;
+
     fn get_run(&self, run: RunId) -> Result<Option<RunRow>, StoreError>;
 
     /// Lists runs, newest first.
@@ -548,6 +552,10 @@ pub trait ShardWriter: Send {
 
     /// Takes the quarantine back durably, and returns whether there was one.
     fn release(&mut self, run: RunId) -> Result<bool, StoreError>;
+
+    /// Puts down what the caller has read of its clocks, in place of what was put down before. It is durable with the next
+    /// commit, if not before, and the store does not know what it means.
+    fn put_readings(&mut self, readings: &[u8]) -> Result<(), StoreError>;
 
     /// Writes what follows from the logs of runs in place of what is there, in one durable transaction. The logs stay as
     /// they are. Of a run that is not in the store, all derived rows are removed, and nothing is written.

@@ -53,6 +53,9 @@ pub(crate) use starts::check_plan;
 /// An answer of many pages, each of which is made when the reader takes it: nothing waits for one that does not read.
 type Pages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
+/// What the health service calls retention.
+const RETENTION: &str = "capataz.retention";
+
 /// What callers of the health service are told.
 #[derive(Clone, Debug)]
 pub(crate) struct Health(HealthReporter);
@@ -62,12 +65,19 @@ impl Health {
         let (reporter, service) = tonic_health::server::health_reporter();
         let health = Self(reporter);
         health.say(ServingStatus::Serving).await;
+        health.retains(true).await;
         (health, service)
     }
 
     /// Nothing new is begun: whoever looks for a daemon looks for another one.
     pub(crate) async fn drains(&self) {
         self.say(ServingStatus::NotServing).await;
+    }
+
+    /// Whether retention removes what the clock on the wall makes old.
+    pub(crate) async fn retains(&self, is_going: bool) {
+        let status = if is_going { ServingStatus::Serving } else { ServingStatus::NotServing };
+        self.0.set_service_status(RETENTION, status).await;
     }
 
     async fn say(&self, status: ServingStatus) {

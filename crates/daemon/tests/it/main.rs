@@ -7,6 +7,7 @@ mod asks;
 mod bad_input;
 mod browsers;
 mod children;
+mod clock;
 mod copies;
 mod crowd;
 mod damaged;

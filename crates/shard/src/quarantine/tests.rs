@@ -79,6 +79,7 @@ fn a_decision_that_panics_costs_its_own_run_alone() {
         agents: Vec::new(),
         touched: None,
         unread: Vec::new(),
+        earlier: Default::default(),
     };
     turn(&mut shard, Input::Recovered(recovered));
     turn(&mut shard, start(1, "bad", true));

@@ -40,8 +40,8 @@ struct Arguments {
     /// Show that each planted fault is caught; needs the feature `planted-faults`
     #[arg(long)]
     planted: bool,
-    /// Plant this one fault in the world of --seed
-    #[arg(long, requires = "seed")]
+    /// Plant this one fault in the world of --seed; without --seed, show that this one is caught
+    #[arg(long)]
     fault: Option<String>,
     #[arg(long, default_value_t = 2)]
     threads: usize,
@@ -68,7 +68,7 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let passed = if let Some(seed) = arguments.seed {
         replay(seed, &arguments)
-    } else if arguments.planted {
+    } else if arguments.planted || arguments.fault.is_some() {
         planted(&arguments)
     } else {
         campaign(&arguments)
@@ -265,8 +265,11 @@ fn plant(_: &str) -> bool {
 #[cfg(feature = "planted-faults")]
 fn planted(arguments: &Arguments) -> bool {
     use capataz_engine::planted::Fault;
-    let mut passed = true;
-    for fault in Fault::ALL {
+    let name = arguments.fault.as_deref();
+    let is_wanted = |fault: &Fault| name.is_none_or(|name| format!("{fault:?}") == name);
+    let wanted: Vec<Fault> = Fault::ALL.into_iter().filter(is_wanted).collect();
+    let mut passed = !wanted.is_empty();
+    for fault in wanted {
         match capataz_sim::search(fault, arguments.first_seed, SEEDS_FOR_FAULT) {
             Some(caught) => println!(
                 "{fault:?}: caught by {} at seed {}\n    replay: cargo xtask simulate --seed {} --fault {fault:?}",

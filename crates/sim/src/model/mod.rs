@@ -217,12 +217,13 @@ impl Model {
     }
 
     /// Retention has left these rows: what is missing are whole runs that were over before `finished_before`, and
-    /// sessions that no unfinished ask belongs to.
+    /// sessions that no unfinished ask belongs to; all of them are among the streams that are really `old` enough.
     pub fn swept(
         &mut self,
         shard: ShardId,
         rows: Vec<LogRow>,
         finished_before: i64,
+        old: &BTreeSet<RunId>,
         sweep: u64,
     ) -> Result<(), Violation> {
         let left: BTreeSet<Position> = rows.iter().map(|row| row.position).collect();
@@ -251,6 +252,8 @@ impl Model {
                 }
                 (None, None) => false,
             };
+            Invariant::YoungIsKept
+                .check(old.contains(&stream), || format!("{stream} is removed, and not old"))?;
             Invariant::SweepsAreAllowed
                 .check(whole && allowed, || format!("{stream} is removed, before {finished_before}"))?;
         }

@@ -230,6 +230,7 @@ macro_rules! conformance_suite {
             an_era_is_forgotten_when_nothing_is_left_of_it,
             each_sweep_looks_at_some_eras,
             a_run_is_quarantined_until_it_is_released,
+            readings_are_kept_until_others_are_put_down,
             quarantined_runs_are_listed_in_pages,
             a_quarantine_goes_with_its_run,
             derived_rows_are_durable_with_their_events,

@@ -47,3 +47,26 @@ pub fn a_commit_after_reopening_goes_on<S: Subject>() {
     }
     assert_eq!(whole_log(&subject.store()).len(), 6);
 }
+
+pub fn readings_are_kept_until_others_are_put_down<S: Subject>() {
+    let (subject, store, mut writer) = claimed::<S>();
+    assert_eq!(store.readings(SHARD).unwrap(), None);
+    writer.put_readings(b"first").unwrap();
+    accept(&mut *writer, &[creation(1)]);
+    assert_eq!(store.readings(SHARD).unwrap().as_deref(), Some(&b"first"[..]));
+    writer.put_readings(b"").unwrap();
+    writer.put_readings(b"second").unwrap();
+    accept(&mut *writer, &[creation(2)]);
+    assert_eq!(store.readings(crate::ShardId(9)).unwrap(), None, "another shard");
+    let mut fenced = writer;
+    drop(store);
+    let subject = {
+        let store = subject.store();
+        let _newer = claim(&store);
+        assert!(fenced.put_readings(b"of another daemon").is_err());
+        drop(fenced);
+        drop(store);
+        subject.reopened()
+    };
+    assert_eq!(subject.store().readings(SHARD).unwrap().as_deref(), Some(&b"second"[..]));
+}

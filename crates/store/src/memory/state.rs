@@ -40,6 +40,7 @@ struct Shard {
     /// The greatest id of a run whose key was removed.
     keys_removed: Option<RunId>,
     removals: Removals,
+    readings: Option<Bytes>,
 }
 
 /// A row of the log, as it is kept.
@@ -319,6 +320,14 @@ impl State {
                 bytes: shard.log_bytes,
             })
             .unwrap_or_default()
+    }
+
+    pub(super) fn readings(&self, shard: ShardId) -> Option<Bytes> {
+        self.shards.get(&shard)?.readings.clone()
+    }
+
+    pub(super) fn put_readings(&mut self, shard: ShardId, readings: &[u8]) {
+        self.shards.entry(shard).or_default().readings = Some(Bytes::copy_from_slice(readings));
     }
 
     pub(super) fn get_run(&self, run: RunId) -> Option<RunRow> {

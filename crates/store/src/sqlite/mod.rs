@@ -208,6 +208,13 @@ impl Store for SqliteStore {
         self.shared.readers.bounds()
     }
 
+    fn readings(&self, shard: ShardId) -> Result<Option<Bytes>, StoreError> {
+        if shard != Self::SHARD {
+            return Ok(None);
+        }
+        self.shared.readers.readings()
+    }
+
     fn get_run(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
         self.shared.readers.get_run(run)
     }

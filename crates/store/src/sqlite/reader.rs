@@ -146,6 +146,15 @@ impl Readers {
         })
     }
 
+    pub(super) fn readings(&self) -> Result<Option<Bytes>, StoreError> {
+        self.read("read readings", |connection| {
+            connection
+                .prepare_cached("SELECT value FROM meta WHERE name = 'readings'")?
+                .query_row([], |row| row.get::<_, Vec<u8>>(0).map(Bytes::from))
+                .optional()
+        })
+    }
+
     pub(super) fn get_run(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
         self.read("read a run", |connection| {
             let sql = format!("SELECT {RUN_COLUMNS} FROM {RUNS} WHERE runs.run = ?1");

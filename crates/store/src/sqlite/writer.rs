@@ -324,6 +324,14 @@ impl ShardWriter for SqliteWriter {
         })
     }
 
+    fn put_readings(&mut self, readings: &[u8]) -> Result<(), StoreError> {
+        self.owned("write readings", Durability::Later, |_, connection| {
+            cached(connection, "INSERT OR REPLACE INTO meta (name, value) VALUES ('readings', ?)")?
+                .execute([readings])
+                .map(drop)
+        })
+    }
+
     fn mend(&mut self, mended: &[Mended]) -> Result<(), StoreError> {
         self.owned("write rows again", Durability::Now, |writer, connection| {
             for mended in mended {

@@ -1,0 +1,76 @@
+//! A machine whose clock is wrong.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use capataz_contracts::v1;
+use capataz_daemon::{Clock, Config};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+
+use crate::support::{Harness, PATIENCE, code_of, json, one_wave};
+
+const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
+
+/// A clock that is ahead of the true one by so much.
+fn ahead(by_ms: i64) -> Clock {
+    let began = Instant::now();
+    Clock::of_both(move || {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let of = |time: std::time::Duration| i64::try_from(time.as_millis()).unwrap();
+        (of(wall) + by_ms, of(began.elapsed()))
+    })
+}
+
+fn wrong(config: &mut Config) {
+    config.clock = ahead(40 * DAY_MS);
+}
+
+/// Waits until the health service says this of retention.
+async fn says(harness: &Harness, status: ServingStatus) {
+    let request = HealthCheckRequest { service: "capataz.retention".to_owned() };
+    let watched = async {
+        let mut told = HealthClient::new(harness.channel.clone()).watch(request).await.unwrap().into_inner();
+        while told.message().await.unwrap().unwrap().status() != status {}
+    };
+    tokio::time::timeout(PATIENCE, watched).await.expect("it is said in time");
+}
+
+async fn gone(harness: &Harness, run: &str) {
+    let request = v1::GetRunRequest { run_id: run.to_owned(), ..Default::default() };
+    let refused = async {
+        loop {
+            if let Err(refusal) = harness.runs.clone().get_run(request.clone()).await {
+                break refusal;
+            }
+        }
+    };
+    let refusal = tokio::time::timeout(PATIENCE, refused).await.expect("it is removed in time");
+    assert_eq!(code_of(&refusal), "RUN_NOT_FOUND");
+}
+
+#[tokio::test]
+async fn retention_stands_still_and_says_so_where_the_clock_is_far_ahead_at_a_start() {
+    let harness = Harness::start().await;
+    says(&harness, ServingStatus::Serving).await;
+    let run = harness.start_run(one_wave(&["a"])).await;
+    let mut worker = harness.worker("w", &["a"]).await;
+    let lease = worker.assignment().await.lease;
+    worker.complete(&lease, json(serde_json::json!(1))).await;
+    harness.wait(&run).await;
+    drop(worker);
+    // Runs are kept for 30 days.
+    let harness = Harness::start_in(harness.stop().await, wrong).await;
+    says(&harness, ServingStatus::NotServing).await;
+    harness.get(&run).await;
+    let folder = harness.stop().await;
+    // The clock is right, says whoever knows.
+    let confirmed = |config: &mut Config| {
+        wrong(config);
+        config.retention.believe_clock = true;
+    };
+    let harness = Harness::start_in(folder, confirmed).await;
+    gone(&harness, &run).await;
+    says(&harness, ServingStatus::Serving).await;
+    harness.stop().await;
+}
