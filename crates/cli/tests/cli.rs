@@ -278,6 +278,9 @@ fn a_run_that_goes_on_can_be_left_steered_and_stopped() {
     daemon.check(&["runs", "cancel", "latest", "--force", "--reason", "enough"], 0, "[OK] Cancelling", "");
     daemon.check(&["runs", "watch", "latest"], 1, "cancelled: enough", "");
     daemon.check(&["runs", "resume", "latest"], 1, "", "RUN_FINISHED");
+    daemon.check(&["runs", "release", "latest"], 0, "is in no quarantine", "");
+    daemon.check(&["runs", "delete", "latest", "--json"], 0, "\"bytes\":", "");
+    daemon.check(&["runs", "delete", &run_id], 1, "", "RUN_NOT_FOUND");
 }
 
 #[test]

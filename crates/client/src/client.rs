@@ -245,6 +245,24 @@ impl Client {
         self.run_call(true, request, |mut runs, request| async move { runs.resolve(request).await }).await
     }
 
+    /// Removes a run that has finished or is in quarantine.
+    ///
+    /// # Errors
+    /// The run is needed, there is no such run, or the daemon is not reached: the run may be removed then.
+    pub async fn delete_run(&self, run_id: &str) -> Result<v1::DeleteRunResponse, ClientError> {
+        let request = v1::DeleteRunRequest { run_id: run_id.to_owned() };
+        self.run_call(false, request, |mut runs, request| async move { runs.delete_run(request).await }).await
+    }
+
+    /// Has a run in quarantine tried again.
+    ///
+    /// # Errors
+    /// It still cannot be worked on, there is no such run, or the daemon is not reached.
+    pub async fn release_run(&self, run_id: &str) -> Result<v1::ReleaseRunResponse, ClientError> {
+        let request = v1::ReleaseRunRequest { run_id: run_id.to_owned() };
+        self.run_call(true, request, |mut runs, request| async move { runs.release_run(request).await }).await
+    }
+
     /// All events of a run as they were stored.
     ///
     /// # Errors

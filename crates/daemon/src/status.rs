@@ -12,7 +12,7 @@ use capataz_engine::Refusal;
 use capataz_policy::codes;
 use capataz_runtime::Busy;
 use capataz_shard::{CommandReply, Damage, Declined, LoadError, StartReply, TransitionReply};
-use capataz_store::StoreError;
+use capataz_store::{Removal, RunId, StoreError};
 
 use crate::specs::SpecsError;
 use tonic::{Code, Status};
@@ -334,6 +334,17 @@ pub(crate) fn command(reply: &CommandReply) -> Status {
         ),
         CommandReply::Refused(refusal) => refused(refusal),
         CommandReply::Done { .. } => unavailable(),
+    }
+}
+
+/// Why a run was not removed.
+pub(crate) fn removal(run: RunId, removal: Removal) -> Status {
+    let in_use = |message| status(Code::FailedPrecondition, "RUN_IN_USE", message);
+    match removal {
+        Removal::Missing => not_found(&run.to_string()),
+        Removal::Unfinished => in_use(format!("run {run} has not finished, and is not in quarantine")),
+        Removal::Held => in_use(format!("an unfinished run needs run {run}")),
+        Removal::Removed { .. } => unavailable(),
     }
 }
 

@@ -15,7 +15,7 @@ use capataz_shard::{
     Ages, Answer, CommandReply, Damage, Declined, Driver, Input, ReplyId, Request, Route, StartReply,
     StartRequest, TransitionReply, WaitReply,
 };
-use capataz_store::{Retention, RunId, ShardId, Store, StoreError, Swept};
+use capataz_store::{Removal, Retention, RunId, ShardId, Store, StoreError, Swept};
 use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
 
 use crate::clock::{self, Clock, Watch};
@@ -299,6 +299,28 @@ impl Runtime {
     ) -> Result<CommandReply, Declined> {
         match self.ask(Request::Command { run, if_seq, input: Box::new(input) }, None).await? {
             Answer::Command(reply) => reply,
+            other => unexpected(&other),
+        }
+    }
+
+    /// Removes a run that has finished or is in quarantine, or a session that is in quarantine.
+    ///
+    /// # Errors
+    /// It was not removed, or nobody knows whether it was.
+    pub async fn delete(&self, run: RunId) -> Result<Removal, Declined> {
+        match self.ask(Request::Delete { run }, None).await? {
+            Answer::Deleted(removal) => removal,
+            other => unexpected(&other),
+        }
+    }
+
+    /// Has a run, or a session, in quarantine tried again. What became of it the store knows afterwards.
+    ///
+    /// # Errors
+    /// It was not tried.
+    pub async fn release(&self, run: RunId) -> Result<(), Declined> {
+        match self.ask(Request::Release { run }, None).await? {
+            Answer::Released(tried) => tried,
             other => unexpected(&other),
         }
     }

@@ -13,7 +13,7 @@ use capataz_shard::journal::{self, Errand, Job, Told, Work, errands, take_up_ses
 use capataz_shard::{
     Ages, Answer, Driver, Input, KeyQuery, LoadError, Output, ReplyId, Request, Route, Touched, find,
 };
-use capataz_store::{Retention, RunId, ShardId, Store, StoreError, Swept};
+use capataz_store::{Removal, Retention, RunId, ShardId, Store, StoreError, Swept};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 
@@ -349,6 +349,14 @@ impl Turning {
             Told::Quarantined { run } => {
                 let _ = self.shared.quarantined.send(run);
             }
+            Told::Removed { shard, reply, run, removal } => {
+                self.input(Input::Removed { reply, run, removal });
+                if let Some(feed) =
+                    self.shared.feed(shard).filter(|_| matches!(removal, Some(Removal::Removed { .. })))
+                {
+                    feed.swept.send_replace(());
+                }
+            }
             Told::Swept { shard, swept } => {
                 self.input(Input::Swept { shard });
                 if let Some(feed) =
@@ -515,6 +523,8 @@ impl Turning {
             | Output::PutSnapshot { .. }
             | Output::Quarantine { .. }
             | Output::PutReadings { .. }
+            | Output::Remove { .. }
+            | Output::Release { .. }
             | Output::PutAgents(_)
             | Output::ForgetAgents(_)
             | Output::Restart { .. } => {}

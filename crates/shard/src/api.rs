@@ -7,7 +7,7 @@ use capataz_crew::AgentSnapshot;
 use capataz_engine::session::Accepted;
 use capataz_engine::{Refusal, StartRun};
 use capataz_policy::registry::Batch;
-use capataz_store::{BlobHash, IdempotencyKey, RunId};
+use capataz_store::{BlobHash, IdempotencyKey, Removal, RunId};
 
 use crate::load::Damage;
 
@@ -20,6 +20,11 @@ pub enum Request {
     Wait { run: RunId },
     /// Answered with a [`CommandReply`].
     Command { run: RunId, if_seq: Option<u64>, input: Box<capataz_engine::Input> },
+    /// Removes a run that has finished or is in quarantine, or a session that is in quarantine. Answered with
+    /// [`Answer::Deleted`].
+    Delete { run: RunId },
+    /// Has a run, or a session, in quarantine tried again. Answered with [`Answer::Released`] when that is over.
+    Release { run: RunId },
     /// Moves a session to the spec that the answer to an ask has suggested. Answered with a [`TransitionReply`].
     AcceptTransition { session: String, request_id: String },
     /// Answered with [`Answer::Checked`].
@@ -40,7 +45,10 @@ impl Request {
                 names.map(|name| size_of::<String>() + name.len()).sum()
             }
             Self::ListAgents { after, .. } => after.as_ref().map_or(0, String::len),
-            Self::Wait { .. } | Self::AcceptTransition { .. } => 0,
+            Self::Wait { .. }
+            | Self::Delete { .. }
+            | Self::Release { .. }
+            | Self::AcceptTransition { .. } => 0,
         }
     }
 }
@@ -142,6 +150,9 @@ pub enum Answer {
     Wait(Result<WaitReply, Declined>),
     Command(Result<CommandReply, Declined>),
     Transition(Result<TransitionReply, Declined>),
+    Deleted(Result<Removal, Declined>),
+    /// What became of it, the store knows.
+    Released(Result<(), Declined>),
     Checked(Batch),
     /// And whether there are more.
     Agents(Vec<AgentSnapshot>, bool),
@@ -156,6 +167,8 @@ impl Answer {
             Self::Wait(_) => Some(Self::Wait(Err(declined))),
             Self::Command(_) => Some(Self::Command(Err(declined))),
             Self::Transition(_) => Some(Self::Transition(Err(declined))),
+            Self::Deleted(_) => Some(Self::Deleted(Err(declined))),
+            Self::Released(_) => Some(Self::Released(Err(declined))),
             Self::Checked(_) | Self::Agents(..) => None,
         }
     }

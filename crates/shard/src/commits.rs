@@ -125,6 +125,7 @@ impl Shard {
                     self.outbox.unsettle(pending);
                     self.abandon();
                     self.mode = Mode::Fenced;
+                    self.have_tried(&Err(Declined::Unavailable));
                     self.out(Output::Fenced);
                     return;
                 }

@@ -12,7 +12,9 @@ use capataz_crew::protocol::home;
 use capataz_crew::{self as crew, CloseReason, ConnectionId, Crew, Known, Mono, Now, ToCrew, ToShard};
 use capataz_engine::session::SessionState;
 use capataz_engine::{Query, QueryAnswer, QueryId, Routed, RoutedSpec, RunState, Verdict};
-use capataz_store::{AgentRow, Append, AppendOutcome, Quarantine, Retention, RunId, ShardId, Snapshot};
+use capataz_store::{
+    AgentRow, Append, AppendOutcome, Quarantine, Removal, Retention, RunId, ShardId, Snapshot,
+};
 
 use crate::api::{Answer, Request, StartReply};
 use crate::family::{FoundRun, Kin};
@@ -100,6 +102,12 @@ pub enum Input {
     /// The sweep that was let go has ended, well or not.
     Swept {
         shard: ShardId,
+    },
+    /// The answer to [`Output::Remove`]; `None` where the store has failed.
+    Removed {
+        reply: ReplyId,
+        run: RunId,
+        removal: Option<Removal>,
     },
     /// The answer to [`Output::Query`].
     Answered {
@@ -202,6 +210,17 @@ pub enum Output {
     Sweep {
         shard: ShardId,
         retention: Option<Box<Retention>>,
+    },
+    /// Remove a run, if it may be. In the writer's order, and answered with [`Input::Removed`].
+    Remove {
+        shard: ShardId,
+        reply: ReplyId,
+        run: RunId,
+    },
+    /// Take a quarantine back that is not for damage: the shard is claimed next, and tries the run.
+    Release {
+        shard: ShardId,
+        run: RunId,
     },
     /// The next sweep goes by the time that has passed, and the clock on the wall is ahead of that by so many milliseconds.
     Behind {
@@ -425,6 +444,9 @@ impl Turn<'_> {
             }
             Input::Sweep { shard, .. } => self.outputs.push(Output::Sweep { shard, retention: None }),
             Input::Swept { shard } => self.shard(shard, shard::Input::Swept),
+            Input::Removed { reply, run, removal } => {
+                self.shard_of(run, shard::Input::Removed { reply, run, removal });
+            }
             Input::KeysFound { shard, number, fact } => {
                 self.shard(shard, shard::Input::KeysFound { number, fact });
             }
@@ -463,7 +485,10 @@ impl Turn<'_> {
                 }
                 start.run
             }
-            Request::Wait { run } | Request::Command { run, .. } => *run,
+            Request::Wait { run }
+            | Request::Command { run, .. }
+            | Request::Delete { run }
+            | Request::Release { run } => *run,
             Request::AcceptTransition { session, .. } => session_stream(session),
             Request::CheckAgents { agents, commands, resources } => {
                 let batch = self.driver.crew.check(agents, commands, resources);
@@ -574,6 +599,8 @@ impl Turn<'_> {
                 shard::Output::LoadSession { stream, load } => Output::LoadSession { stream, load },
                 shard::Output::LoadRun { run, load } => Output::LoadRun { run, load },
                 shard::Output::Sweep { retention } => Output::Sweep { shard, retention },
+                shard::Output::Remove { reply, run } => Output::Remove { shard, reply, run },
+                shard::Output::Release { run } => Output::Release { shard, run },
                 shard::Output::Behind { by_ms } => Output::Behind { shard, by_ms },
                 shard::Output::PutReadings { readings } => Output::PutReadings { shard, readings },
                 shard::Output::Query { run, query, asked } => Output::Query { run, query, asked },

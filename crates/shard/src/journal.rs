@@ -8,14 +8,16 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use capataz_contracts::v1::RunKind;
 use capataz_store::{
-    AgentRow, Append, AppendOutcome, Epoch, Mark, Millis, Position, Quarantine, Retention, RunId, ShardBatch,
-    ShardId, ShardWriter, Snapshot, Store, StoreError, Swept,
+    AgentRow, Append, AppendOutcome, Epoch, Mark, Millis, Position, Quarantine, QuarantineReason, Removal,
+    Retention, RunId, ShardBatch, ShardId, ShardWriter, Snapshot, Store, StoreError, Swept,
 };
 
 use crate::claim::sessions_of_quarantined;
 use crate::driver::Output;
-use crate::shard::Recovered;
+use crate::projection::CHILD;
+use crate::shard::{Recovered, ReplyId};
 use crate::touched::Touched;
 
 pub use crate::claim::{claim, claim_again};
@@ -50,6 +52,17 @@ pub enum Work {
     },
     Agents(Vec<AgentRow>),
     ForgetAgents(Vec<String>),
+    /// Remove a run, if it may be, and tell the caller's number with the outcome.
+    Remove {
+        shard: ShardId,
+        reply: ReplyId,
+        run: RunId,
+    },
+    /// Take a quarantine back that is not for damage.
+    Release {
+        shard: ShardId,
+        run: RunId,
+    },
     /// What the shard has read of its clocks.
     Readings {
         shard: ShardId,
@@ -107,6 +120,8 @@ impl<I: Iterator<Item = Output>> Iterator for Errands<I> {
                 Output::PutAgents(agents) => Work::Agents(agents),
                 Output::ForgetAgents(names) => Work::ForgetAgents(names),
                 Output::PutReadings { shard, readings } => Work::Readings { shard, readings },
+                Output::Remove { shard, reply, run } => Work::Remove { shard, reply, run },
+                Output::Release { shard, run } => Work::Release { shard, run },
                 Output::Sweep { shard, retention: Some(retention) } => Work::Sweep { shard, retention },
                 Output::Restart { shard, touched } => Work::Claim { shard, touched: Some(touched) },
                 other => return Some(Errand::Leave(other)),
@@ -132,7 +147,11 @@ impl Work {
             Self::Agents(rows) => rows.iter().map(|row| row.name.len() + row.agent.len()).sum(),
             Self::ForgetAgents(names) => names.iter().map(String::len).sum(),
             Self::Readings { readings, .. } => readings.len(),
-            Self::Quarantine { .. } | Self::Sweep { .. } | Self::Claim { .. } => 0,
+            Self::Quarantine { .. }
+            | Self::Remove { .. }
+            | Self::Release { .. }
+            | Self::Sweep { .. }
+            | Self::Claim { .. } => 0,
         }
     }
 }
@@ -255,6 +274,13 @@ pub enum Told {
         shard: ShardId,
         swept: Result<Swept, StoreError>,
     },
+    /// What became of a run that a caller wants removed; `None` where the store has failed.
+    Removed {
+        shard: ShardId,
+        reply: ReplyId,
+        run: RunId,
+        removal: Option<Removal>,
+    },
     /// The shard was claimed and read; its newest position.
     Claimed {
         shard: ShardId,
@@ -329,6 +355,17 @@ impl Scribe {
             Job::Other(Work::ForgetAgents(names)) => {
                 self.any_writer(|writer| writer.forget_agents(&names).map(|_| ()));
             }
+            Job::Other(Work::Remove { shard, reply, run }) => {
+                let removal = self.remove(shard, run).inspect_err(|error| {
+                    tracing::warn!(%run, error = error as &dyn std::error::Error, "a run was not removed");
+                });
+                told.push(Told::Removed { shard, reply, run, removal: removal.ok() });
+            }
+            Job::Other(Work::Release { shard, run }) => {
+                if let Err(error) = self.release(shard, run) {
+                    tracing::warn!(%run, error = &error as &dyn std::error::Error, "a run was not released");
+                }
+            }
             // Where they are not put down, nothing is any more: the shard is claimed again, and gives them again.
             Job::Other(Work::Readings { shard, readings }) => {
                 if let Some(writer) = self.writers.get_mut(&shard)
@@ -373,6 +410,31 @@ impl Scribe {
         let owed = self.owed.keys().filter(|(of, _)| *of == shard).map(|(_, run)| *run);
         retention.keep.extend(sessions_of_quarantined(&*self.store, shard, owed)?);
         writer.sweep(&retention)
+    }
+
+    /// Removes a run that nobody needs.
+    fn remove(&mut self, shard: ShardId, run: RunId) -> Result<Removal, StoreError> {
+        let Some(writer) = self.writers.get_mut(&shard) else { return Err(StoreError::Closed) };
+        let owed = self.owed.keys().filter(|(of, _)| *of == shard).map(|(_, run)| *run);
+        if sessions_of_quarantined(&*self.store, shard, owed)?.contains(&run) {
+            return Ok(Removal::Held);
+        }
+        // A session goes by itself where nobody can work in it any more, and else by its age.
+        let row = self.store.get_run(run)?;
+        if row.is_some_and(|row| row.kind == RunKind::Session as i32 && row.quarantine.is_none()) {
+            return Ok(Removal::Missing);
+        }
+        writer.remove(run, Some(CHILD), (self.chance.wall)())
+    }
+
+    /// Damage is tried again at each claim, and everything else where somebody says so.
+    fn release(&mut self, shard: ShardId, run: RunId) -> Result<(), StoreError> {
+        let quarantine = self.store.get_run(run)?.and_then(|row| row.quarantine);
+        let stays = quarantine.is_none_or(|quarantine| quarantine.reason == QuarantineReason::Damaged);
+        if let Some(writer) = self.writers.get_mut(&shard).filter(|_| !stays) {
+            writer.release(run)?;
+        }
+        Ok(())
     }
 
     /// Writes what is owed to the shard, as far as that is possible now.

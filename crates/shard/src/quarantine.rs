@@ -3,14 +3,14 @@
 use capataz_contracts::v1::{self, connect_response::Frame};
 use capataz_crew::ToCrew;
 use capataz_engine::TaskRef;
-use capataz_store::{Millis, QuarantineReason, RunId};
+use capataz_store::{Millis, QuarantineReason, Removal, RunId};
 
 use crate::api::{Answer, Declined};
 use crate::load::Damage;
 use crate::outbox::{Deferred, Pending};
 use crate::runs::Waiter;
 use crate::sessions::{Load, session_stream};
-use crate::shard::{Mode, Output, Shard};
+use crate::shard::{Mode, Output, ReplyId, Shard};
 use crate::timers::Timer;
 
 impl Shard {
@@ -153,6 +153,43 @@ impl Shard {
     pub(crate) fn damage_of_session(&self, session: Option<&str>) -> Option<Declined> {
         let damage = self.sessions.damage(session_stream(session?))?;
         Some(Declined::Damaged(Box::new(damage.clone())))
+    }
+
+    /// Somebody wants a run removed, or a session. What is in work has to end first; what else there is to say against it
+    /// the store knows.
+    pub(crate) fn delete(&mut self, reply: ReplyId, run: RunId) {
+        let in_use = self.sessions.contains(run) && self.sessions.damage(run).is_none();
+        if self.runs.contains(run) || self.resting.contains(run) || in_use {
+            return self.reply(reply, Answer::Deleted(Ok(Removal::Unfinished)));
+        }
+        self.out(Output::Remove { reply, run });
+    }
+
+    /// The run was removed, or could not be.
+    pub(crate) fn removed(&mut self, reply: ReplyId, run: RunId, removal: Option<Removal>) {
+        if let Some(Removal::Removed { .. }) = removal {
+            self.conflicts.remove(&run);
+            self.sessions.forget_damaged(run);
+        }
+        self.reply(reply, Answer::Deleted(removal.ok_or(Declined::Unavailable)));
+    }
+
+    /// Somebody wants a run in quarantine tried again, which each claim of the shard does.
+    pub(crate) fn try_again(&mut self, reply: ReplyId, run: RunId) {
+        if self.runs.contains(run) || self.resting.contains(run) {
+            return self.reply(reply, Answer::Released(Ok(())));
+        }
+        self.out(Output::Release { run });
+        self.tried.push(reply);
+        self.broken.insert(run);
+        self.commit_failed();
+    }
+
+    /// The shard was claimed, and has tried all that is in quarantine; or it never will.
+    pub(crate) fn have_tried(&mut self, answer: &Result<(), Declined>) {
+        for reply in std::mem::take(&mut self.tried) {
+            self.reply(reply, Answer::Released(answer.clone()));
+        }
     }
 
     /// A reader has found a run damaged. One that is in work goes on, for its state in memory is whole: the next claim

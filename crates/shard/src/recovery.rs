@@ -28,6 +28,7 @@ impl Shard {
             return;
         }
         self.follow_readings(std::mem::take(&mut recovered.earlier));
+        self.have_tried(&Ok(()));
         match (self.restart.take(), recovered.touched.take()) {
             (Some(restart), Some(touched)) => return self.recovered_touched(recovered, &touched, restart),
             // Somebody else may have written: nothing that is in memory is certain.

@@ -74,6 +74,14 @@ impl Shard {
             Request::AcceptTransition { session, request_id } => {
                 self.accept_transition(reply, &session, request_id);
             }
+            Request::Delete { .. } if !serves => {
+                self.reply(reply, Answer::Deleted(Err(Declined::Unavailable)))
+            }
+            Request::Delete { run } => self.delete(reply, run),
+            Request::Release { .. } if !serves => {
+                self.reply(reply, Answer::Released(Err(Declined::Unavailable)));
+            }
+            Request::Release { run } => self.try_again(reply, run),
             // The crew's; the driver asks it.
             Request::CheckAgents { .. } | Request::ListAgents { .. } => {}
         }

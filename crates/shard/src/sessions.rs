@@ -233,6 +233,15 @@ impl Sessions {
         (asks.collect(), std::mem::take(&mut slot.commands))
     }
 
+    /// A session that was damaged is gone, and another one may begin under its name.
+    pub(crate) fn forget_damaged(&mut self, stream: RunId) {
+        if self.damage(stream).is_some()
+            && let Some(Slot { idle: Some(place), .. }) = self.slots.remove(&stream)
+        {
+            self.idle.remove(&place);
+        }
+    }
+
     /// What is wrong with the session, where it is known to be damaged.
     pub(crate) fn damage(&self, stream: RunId) -> Option<&Damage> {
         match &self.slots.get(&stream)?.state {

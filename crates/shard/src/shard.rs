@@ -10,8 +10,8 @@ use capataz_engine::planted::{self, Fault};
 use capataz_engine::session::SessionState;
 use capataz_engine::{self as engine, MAX_RUN_BYTES, Query, QueryAnswer, QueryId, RunState, TaskRef, Wall};
 use capataz_store::{
-    Append, AppendOutcome, Epoch, History, Mark, Position, Quarantine, Rest, Retention, RunId, ShardId,
-    Snapshot,
+    Append, AppendOutcome, Epoch, History, Mark, Position, Quarantine, Removal, Rest, Retention, RunId,
+    ShardId, Snapshot,
 };
 
 use crate::api::{Answer, Request};
@@ -127,6 +127,8 @@ pub enum Input {
     Sweep { retention: Box<Retention>, ages: Ages },
     /// The sweep that was let go has ended, well or not.
     Swept,
+    /// The answer to [`Output::Remove`]; `None` where the store has failed.
+    Removed { reply: ReplyId, run: RunId, removal: Option<Removal> },
     /// The answer to [`Output::Query`].
     Answered { run: RunId, query: QueryId, answer: QueryAnswer },
     /// The time of [`Shard::next_wake`] has come.
@@ -213,6 +215,15 @@ pub enum Output {
     /// order, and answered with [`Input::Swept`].
     Sweep {
         retention: Option<Box<Retention>>,
+    },
+    /// Remove a run, if it may be. In the writer's order, and answered with [`Input::Removed`].
+    Remove {
+        reply: ReplyId,
+        run: RunId,
+    },
+    /// Take a quarantine back that is not for damage: the shard is claimed next, and tries the run.
+    Release {
+        run: RunId,
     },
     /// What follows goes by the time that has passed, and the clock on the wall is ahead of that by so many milliseconds.
     Behind {
@@ -303,6 +314,8 @@ pub struct Shard {
     pub(crate) conflicts: BTreeSet<RunId>,
     /// Runs whose states in memory are worth nothing: they are read again with what is touched.
     pub(crate) broken: BTreeSet<RunId>,
+    /// Callers that have had a run tried again.
+    pub(crate) tried: Vec<ReplyId>,
     /// The engine.
     pub(crate) decide: Decide,
     /// What its clocks have said.
@@ -353,6 +366,7 @@ impl Shard {
             outbox: Outbox::default(),
             conflicts: BTreeSet::new(),
             broken: BTreeSet::new(),
+            tried: Vec::new(),
             decide: engine::decide,
             readings: Readings::default(),
             link: End::default(),
@@ -400,6 +414,7 @@ impl Shard {
             Input::ChildFound { child, number, found } => self.child_found(child, number, found),
             Input::Sweep { retention, ages } => self.sweep(retention, ages),
             Input::Swept => self.swept(),
+            Input::Removed { reply, run, removal } => self.removed(reply, run, removal),
             Input::Answered { run, query, answer } => self.answered(run, query, answer),
             Input::Wake => {}
             Input::Drain => self.drain(),

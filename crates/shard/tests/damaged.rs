@@ -20,7 +20,7 @@ use capataz_shard::{
 };
 use capataz_store::{
     AppendOutcome, IdempotencyKey, Mark, MemoryStore, Millis, Position, Quarantine, QuarantineReason,
-    Retention, RunId, ShardId, Store,
+    Removal, Retention, RunId, ShardId, Store,
 };
 use uuid::Uuid;
 
@@ -113,6 +113,9 @@ impl World {
                         Told::Claimed { shard, recovered, .. } => Some(Input::Recovered { shard, recovered }),
                         Told::Quarantined { .. } => None,
                         Told::Swept { shard, .. } => Some(Input::Swept { shard }),
+                        Told::Removed { reply, run, removal, .. } => {
+                            Some(Input::Removed { reply, run, removal })
+                        }
                         other => panic!("{other:?}"),
                     });
                 }
@@ -215,6 +218,21 @@ impl World {
         let answer = self.try_start(run, work, false);
         assert!(matches!(answer, Some(Answer::Start(Ok(StartReply::Started { .. })))), "{answer:?}");
         run
+    }
+
+    #[track_caller]
+    fn deletes(&mut self, run: RunId) -> Removal {
+        match self.asks_for(Request::Delete { run }) {
+            Some(Answer::Deleted(Ok(removal))) => removal,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Has the run tried again.
+    #[track_caller]
+    fn releases(&mut self, run: RunId) {
+        let answer = self.asks_for(Request::Release { run });
+        assert!(matches!(answer, Some(Answer::Released(Ok(())))), "{answer:?}");
     }
 
     /// Retention removes everything that it may.
@@ -517,6 +535,70 @@ fn a_session_that_conflicts_twice_in_a_row_is_quarantined_with_its_asks() {
     }
     assert_eq!(world.quarantine(stream).unwrap().reason, QuarantineReason::Conflicted);
     world.check_works(good);
+}
+
+#[test]
+fn a_run_in_quarantine_is_tried_again_on_demand() {
+    let mut world = World::new();
+    let (bad, good) = (world.starts(1, plan()), world.starts(2, plan()));
+    let position = *world.positions(bad).last().unwrap();
+    world.damage(position);
+    world.restart();
+    world.releases(bad);
+    world.check_quarantined(bad, QuarantineReason::Damaged);
+    world.check_works(good);
+    world.damage(position);
+    world.releases(bad);
+    world.check_works(bad);
+    world.check_works(good);
+    // Nobody but a person takes this one back.
+    world.conflicting = Some(bad);
+    for _ in 0..2 {
+        assert!(world.pause(bad).is_err());
+    }
+    world.conflicting = None;
+    world.restart();
+    world.check_quarantined(bad, QuarantineReason::Conflicted);
+    world.releases(bad);
+    world.check_works(bad);
+    // A session is released with the asks that could not go on without it.
+    let stream = session_stream("talk");
+    world.starts(3, ask(Some("talk"), false));
+    let waits = world.starts(4, ask(Some("talk"), true));
+    let position = *world.positions(stream).first().unwrap();
+    world.damage(position);
+    world.restart();
+    world.check_quarantined(waits, QuarantineReason::Damaged);
+    world.damage(position);
+    world.releases(stream);
+    assert_eq!(world.quarantine(stream), None);
+    world.check_works(waits);
+}
+
+#[test]
+fn what_is_in_work_or_needed_is_not_deleted_and_everything_else_is() {
+    let mut world = World::new();
+    let (bad, works, ended) = (world.starts(1, plan()), world.starts(2, plan()), world.starts(3, plan()));
+    world.cancel(ended);
+    let (stream, said) = (session_stream("talk"), world.starts(4, ask(Some("talk"), false)));
+    let waits = world.starts(5, ask(Some("talk"), true));
+    for position in [world.positions(bad)[0], world.positions(stream)[0]] {
+        world.damage(position);
+    }
+    world.restart();
+    assert_eq!(world.deletes(run(9)), Removal::Missing);
+    assert_eq!(world.deletes(works), Removal::Unfinished);
+    assert_eq!(world.deletes(stream), Removal::Held, "an ask would go on in it");
+    for gone in [bad, ended, said, waits, stream] {
+        assert!(matches!(world.deletes(gone), Removal::Removed { bytes } if bytes > 0), "{gone}");
+        assert_eq!(world.store.get_run(gone).unwrap(), None);
+        assert_eq!(world.deletes(gone), Removal::Missing);
+    }
+    world.check_works(works);
+    world.starts(6, ask(Some("talk"), true));
+    world.restart();
+    world.check_works(works);
+    assert!(world.core.run(run(6)).is_some());
 }
 
 #[test]

@@ -20,7 +20,7 @@ use capataz_shard::{
 };
 use capataz_store::{
     Append, AppendOutcome, BlobHash, Epoch, IdempotencyKey, Mark, MemoryStore, Millis, Position,
-    QuarantineReason, Retention, RunId, ShardId, ShardWriter, Store,
+    QuarantineReason, Removal, Retention, RunId, ShardId, ShardWriter, Store,
 };
 use uuid::Uuid;
 
@@ -270,6 +270,10 @@ fn every_input() -> Vec<Input> {
         Input::KeysFound { shard: SHARD, number: 2, fact: KeyFact::NeverMade },
         Input::Sweep { shard: SHARD, retention: Box::new(retention), ages: Ages::default() },
         Input::Swept { shard: SHARD },
+        asks(Request::Delete { run: run(1) }),
+        Input::Removed { reply: ReplyId(4), run: run(1), removal: Some(Removal::Removed { bytes: 7 }) },
+        Input::Removed { reply: ReplyId(4), run: run(1), removal: None },
+        asks(Request::Release { run: run(1) }),
         found(Ok((Box::new(routing), "sage".to_owned()))),
         found(Err(missing)),
         judged(),
@@ -279,7 +283,7 @@ fn every_input() -> Vec<Input> {
 }
 
 /// The names of all inputs that can be written down.
-const NAMES: [&str; 35] = [
+const NAMES: [&str; 38] = [
     "accept transition",
     "answered",
     "ask",
@@ -289,6 +293,7 @@ const NAMES: [&str; 35] = [
     "close browser",
     "commit failed",
     "committed",
+    "delete",
     "disconnected",
     "drain",
     "extend",
@@ -304,6 +309,8 @@ const NAMES: [&str; 35] = [
     "plan",
     "propose",
     "recovered",
+    "release",
+    "removed",
     "resolve",
     "resume",
     "retry",
@@ -352,6 +359,8 @@ fn name(input: &Input) -> Option<&'static str> {
             Request::AcceptTransition { .. } => "accept transition",
             Request::CheckAgents { .. } => "check agents",
             Request::ListAgents { .. } => "list agents",
+            Request::Delete { .. } => "delete",
+            Request::Release { .. } => "release",
         },
         Input::Forget { .. } => "forget",
         Input::Frame { .. } => "frame",
@@ -368,6 +377,7 @@ fn name(input: &Input) -> Option<&'static str> {
         Input::FoundDamaged(_) => "found damaged",
         Input::Sweep { .. } => "sweep",
         Input::Swept { .. } => "swept",
+        Input::Removed { .. } => "removed",
         Input::Answered { .. } => "answered",
         Input::Judged { .. } => "judged",
         Input::Learn(_) => "learn",

@@ -167,6 +167,8 @@ impl World {
             Answer::Wait(reply) => reply.as_ref().err(),
             Answer::Command(reply) => reply.as_ref().err(),
             Answer::Transition(reply) => reply.as_ref().err(),
+            Answer::Deleted(reply) => reply.as_ref().err(),
+            Answer::Released(reply) => reply.as_ref().err(),
             Answer::Checked(_) | Answer::Agents(..) => None,
         };
         let mut verdict = match declined {

@@ -11,10 +11,10 @@ use capataz_shard::driver::{Carried, Wire};
 use capataz_shard::feed::{self, Ring};
 use capataz_shard::journal::{Errand, Work, errands};
 use capataz_shard::{
-    Answer, CommandReply, Declined, Driver, Input, Output, Recovered, Shard, StartReply, Touched,
+    Answer, CommandReply, Declined, Driver, Input, Output, Recovered, Request, Shard, StartReply, Touched,
     TransitionReply, WaitReply,
 };
-use capataz_store::{Position, RunId, ShardId, Snapshot};
+use capataz_store::{Position, Removal, RunId, ShardId, Snapshot};
 use prost::Message;
 
 use crate::coverage::CrashPoint;
@@ -178,8 +178,12 @@ impl World {
             Input::Sweep { ages, .. } => ages.finished_runs,
             _ => None,
         };
-        let mut failed = None;
+        let (mut failed, mut released) = (None, None);
         match &input {
+            Input::Request { request: Request::Release { run }, .. } => {
+                failed = Some(home(*run, &self.scenario.shards()));
+                released = Some(*run);
+            }
             Input::Recovered { shard, .. } => {
                 self.daemon.unknown.remove(shard);
             }
@@ -242,7 +246,7 @@ impl World {
         }
         self.daemon.unknown = unknown;
         for (shard, touched) in restarts {
-            self.check_touched(shard, &touched)?;
+            self.check_touched(shard, &touched, released)?;
         }
         for (shard, stream) in streams {
             self.daemon.in_flight.entry(shard).or_default().push_back(stream);
@@ -279,12 +283,19 @@ impl World {
         self.scenario.wire_faults == 0 && self.scenario.wire_usual == 0
     }
 
-    /// What the core wants to read again is what was in flight. A session may be read with it.
-    fn check_touched(&mut self, shard: ShardId, touched: &Touched) -> Result<(), Violation> {
+    /// What the core wants to read again is what was in flight, and what somebody wants tried again. A session may be read
+    /// with it.
+    fn check_touched(
+        &mut self,
+        shard: ShardId,
+        touched: &Touched,
+        released: Option<RunId>,
+    ) -> Result<(), Violation> {
         let in_flight = self.daemon.in_flight.remove(&shard).unwrap_or_default();
         let in_flight: BTreeSet<RunId> = in_flight.into_iter().flatten().collect();
         let is_session = |stream: &RunId| touched.sessions.contains(stream);
-        let runs: BTreeSet<RunId> = in_flight.iter().copied().filter(|stream| !is_session(stream)).collect();
+        let runs = in_flight.iter().copied().chain(released).filter(|stream| !is_session(stream));
+        let runs: BTreeSet<RunId> = runs.collect();
         Invariant::OnlyTouchedAreRead.check(touched.runs == runs, || {
             format!("{in_flight:?} were in flight, and {touched:?} is to be read")
         })
@@ -419,6 +430,8 @@ impl World {
             Work::Agents(agents) => self.trace.fact(Fact::Agents, agents.len() as u64, 0),
             Work::ForgetAgents(names) => self.trace.fact(Fact::Agents, names.len() as u64, 1),
             Work::Readings { readings, .. } => self.trace.bytes(readings),
+            Work::Remove { run, .. } => self.trace.fact(Fact::Remove, run.0.as_u64_pair().1, 0),
+            Work::Release { run, .. } => self.trace.fact(Fact::Remove, run.0.as_u64_pair().1, 1),
             Work::Sweep { retention, .. } => {
                 self.trace.fact(Fact::Sweep, retention.keep.len() as u64, 0);
             }
@@ -510,6 +523,8 @@ impl World {
             | Output::PutSnapshot { .. }
             | Output::Quarantine { .. }
             | Output::PutReadings { .. }
+            | Output::Remove { .. }
+            | Output::Release { .. }
             | Output::PutAgents(_)
             | Output::ForgetAgents(_)
             | Output::Restart { .. } => Invariant::NoEffectBeforeCommit.broken("what is written leaves"),
@@ -626,6 +641,7 @@ fn fact_of(input: &Input) -> (Fact, u64) {
         Input::SessionLoaded { stream, .. } => (Fact::SessionLoaded, stream.0.as_u64_pair().1),
         Input::Sweep { shard, .. } => (Fact::Sweep, u64::from(shard.0)),
         Input::Swept { shard } => (Fact::Swept, u64::from(shard.0)),
+        Input::Removed { run, .. } => (Fact::Remove, run.0.as_u64_pair().1),
         Input::Carried(carried) => match &**carried {
             Carried::ToCrew { shard, packet } => (Fact::ToCrew, u64::from(shard.0) << 32 | packet.number),
             Carried::ToShard { shard, packet } => (Fact::ToShard, u64::from(shard.0) << 32 | packet.number),
@@ -686,11 +702,16 @@ pub(crate) fn answer_number(answer: &Answer) -> u64 {
             TransitionReply::SessionNotFound => 15,
             TransitionReply::TransitionNotFound => 16,
         },
+        Answer::Deleted(Ok(Removal::Removed { .. })) => 17,
+        Answer::Deleted(Ok(_)) => 18,
+        Answer::Released(Ok(())) => 19,
         Answer::Agents(..) => 9,
         Answer::Checked(_) => 10,
         Answer::Start(Err(why))
         | Answer::Wait(Err(why))
         | Answer::Command(Err(why))
+        | Answer::Deleted(Err(why))
+        | Answer::Released(Err(why))
         | Answer::Transition(Err(why)) => declined(why),
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use capataz_contracts::v1::connect_response::Frame;
-use capataz_shard::{Answer, CommandReply, Declined, Recovered, Touched, WaitReply};
+use capataz_shard::{Answer, CommandReply, Declined, Input, Recovered, ReplyId, Request, Touched, WaitReply};
 use capataz_store::{LogRow, Position, RunId, ShardId, Store};
 
 use crate::daemon::home;
@@ -41,9 +41,9 @@ impl Damages {
 
 impl World {
     /// The disk damages something now and then, and somebody restores the bytes later.
-    pub(crate) fn wear_out(&mut self) {
+    pub(crate) fn wear_out(&mut self) -> Result<(), Violation> {
         if !self.scenario.damages || self.is_calm() {
-            return;
+            return Ok(());
         }
         if self.rng.percent(12) {
             self.restore_bytes();
@@ -54,6 +54,19 @@ impl World {
         if self.rng.percent(10) {
             self.damage_snapshot();
         }
+        if self.rng.percent(25) { self.try_again() } else { Ok(()) }
+    }
+
+    /// Somebody has a run tried again that was damaged once, and looks at it later.
+    fn try_again(&mut self) -> Result<(), Violation> {
+        let runs: Vec<RunId> = self.damages.ever.iter().copied().collect();
+        let Some(run) = self.rng.pick(&runs).copied() else { return Ok(()) };
+        if self.daemon.core.is_none() {
+            return Ok(());
+        }
+        let reply = ReplyId(self.draw_id());
+        self.forgotten.insert(reply);
+        self.deliver(Input::Request { reply, request: Request::Release { run } })
     }
 
     /// The daemon is down, and the disk is not.

@@ -358,6 +358,8 @@ impl World {
                 | Output::Quarantine { shard, .. }
                 | Output::Sweep { shard, .. }
                 | Output::Behind { shard, .. }
+                | Output::Remove { shard, .. }
+                | Output::Release { shard, .. }
                 | Output::PutReadings { shard, .. }
                 | Output::Restart { shard, .. } => !shards.contains(shard),
                 Output::Reply { answer, .. } => {
@@ -367,6 +369,8 @@ impl World {
                             | Answer::Wait(Err(Declined::Unavailable))
                             | Answer::Command(Err(Declined::Unavailable))
                             | Answer::Transition(Err(Declined::Unavailable))
+                            | Answer::Deleted(Err(Declined::Unavailable))
+                            | Answer::Released(Err(Declined::Unavailable))
                     )
                 }
                 // A word to whoever is connected says nothing of a run.
@@ -399,6 +403,7 @@ impl World {
             }
             Told::Quarantined { run } => self.check_quarantine(run),
             Told::Swept { shard, .. } => self.deliver(Input::Swept { shard }),
+            Told::Removed { reply, run, removal, .. } => self.deliver(Input::Removed { reply, run, removal }),
             Told::Failed { shard, .. } => self.deliver(Input::CommitFailed { shard }),
             Told::Claimed { shard, recovered, newest } => {
                 self.recovered(shard, newest);

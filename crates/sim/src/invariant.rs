@@ -76,7 +76,7 @@ invariants! {
     NoAppendAfterUnknown: "After a commit of unknown outcome nothing is appended before the shard is read again.";
     OnlyTouchedAreRead: "After a failed commit those runs are read again, and no others, of which something was in flight.";
     StreamsKept: "A shard that is read again closes no worker's stream.";
-    RestartHasCause: "The shard is read again only after a failed commit.";
+    RestartHasCause: "The shard is read again only after a failed commit, or where somebody wants a run tried again.";
     FencedIsSilent: "A daemon that lost its shard acknowledges, sends and publishes nothing more.";
     TimersFire: "A wake at the time that the core asked for leaves nothing that is still due, twice in a row.";
     EndsInTime: "When faults stop, every run ends within bounded virtual time.";

@@ -38,6 +38,7 @@ pub enum Fact {
     SessionLoaded,
     Sweep,
     Swept,
+    Remove,
     ToCrew,
     ToShard,
     FoundDamaged,

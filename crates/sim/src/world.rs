@@ -246,9 +246,8 @@ impl World {
             Action::Operate => {
                 self.operate();
                 self.back_up();
-                self.wear_out();
                 self.after(OPERATE_EVERY, Action::Operate);
-                Ok(())
+                self.wear_out()
             }
             Action::Read { reader, stream } => self.read(reader, stream),
         }

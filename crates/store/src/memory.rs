@@ -12,8 +12,8 @@ use bytes::Bytes;
 
 use crate::port::{
     self, AgentRow, Append, AppendOutcome, BlobHash, Bounds, Derived, DerivedRow, Epoch, History, KeyRow,
-    LogRow, Mark, Mended, Millis, Place, Position, Quarantine, Retention, RunId, RunQuery, RunRow, ShardId,
-    ShardWriter, Snapshot, Store, StoreError, Swept, Unfinished,
+    LogRow, Mark, Mended, Millis, Place, Position, Quarantine, Removal, Retention, RunId, RunQuery, RunRow,
+    ShardId, ShardWriter, Snapshot, Store, StoreError, Swept, Unfinished,
 };
 use state::State;
 
@@ -314,5 +314,9 @@ impl ShardWriter for MemoryWriter {
         })?;
         self.eras_swept = eras_swept;
         Ok(swept)
+    }
+
+    fn remove(&mut self, run: RunId, held_by: Option<u16>, at: Millis) -> Result<Removal, StoreError> {
+        self.owned(|state| state.remove(run, held_by, at))
     }
 }

@@ -357,6 +357,19 @@ pub struct Swept {
     pub bytes: u64,
 }
 
+/// What became of a run that somebody wants removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Removal {
+    /// The bytes of its events.
+    Removed { bytes: u64 },
+    /// There is no such run.
+    Missing,
+    /// It has not finished, and is not in quarantine.
+    Unfinished,
+    /// An unfinished run needs it.
+    Held,
+}
+
 /// The bytes that removing a row costs, beside those of its events; see [`Retention::batch_bytes`].
 pub const ROW_COST: u64 = 512;
 
@@ -575,4 +588,9 @@ pub trait ShardWriter: Send {
     /// more whether it is of this history.
     /// Each sweep looks at [`Retention::batch`] eras, where the sweep before it ended.
     fn sweep(&mut self, retention: &Retention) -> Result<Swept, StoreError>;
+
+    /// Removes a whole run that has finished or is in quarantine, as a sweep does, unless it has a derived row of the kind
+    /// `held_by` whose key is the id of an unfinished run. Its key stays; that of a run that has not finished counts from
+    /// `at`.
+    fn remove(&mut self, run: RunId, held_by: Option<u16>, at: Millis) -> Result<Removal, StoreError>;
 }

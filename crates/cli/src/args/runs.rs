@@ -64,6 +64,30 @@ Examples:
     },
     /// Answer a question that a run waits for
     Resolve(ResolveArgs),
+    /// Remove a run that has finished or is in quarantine, with all that is kept of it
+    #[command(after_help = "\
+Examples:
+  capataz runs export 7f3a > run.jsonl && capataz runs delete 7f3a
+  capataz runs delete 0199a3c8-5b1e-7c4d-9a52-0d6f3c1b7e10
+
+Its idempotency key stays for its time. There is no way back.")]
+    Delete {
+        /// Id of the run, the beginning or end of it, or `latest`
+        #[arg(value_name = "RUN")]
+        run: String,
+    },
+    /// Try a run in quarantine again
+    #[command(after_help = "\
+Examples:
+  capataz runs release 7f3a
+  capataz runs release 7f3a --json | jq .released
+
+Exit code 1 if the run is still in quarantine.")]
+    Release {
+        /// Id of the run, the beginning or end of it, or `latest`
+        #[arg(value_name = "RUN")]
+        run: String,
+    },
     /// Print the events of a run, one a line
     #[command(after_help = "\
 Examples:

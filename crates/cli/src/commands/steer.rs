@@ -89,6 +89,18 @@ pub async fn steer(daemon: &Daemon, command: RunsCommand, out: &mut Output) -> O
             let told = if answer.is_empty() { value.unwrap_or_default() } else { answer };
             (fill(texts.resolved, &[&question, &told]), json::print("capataz.v1.ResolveResponse", &response))
         }
+        RunsCommand::Delete { run } => {
+            let run_id = fetch::run_id(daemon, &run).await?;
+            let response = client.delete_run(&run_id).await.map_err(failed)?;
+            let bytes = response.bytes.to_string();
+            (fill(texts.deleted, &[&run_id, &bytes]), json::print("capataz.v1.DeleteRunResponse", &response))
+        }
+        RunsCommand::Release { run } => {
+            let run_id = fetch::run_id(daemon, &run).await?;
+            let response = client.release_run(&run_id).await.map_err(failed)?;
+            let text = if response.released { texts.released } else { texts.not_quarantined };
+            (fill(text, &[&run_id]), json::print("capataz.v1.ReleaseRunResponse", &response))
+        }
         // These commands only read; the module `runs` handles them.
         RunsCommand::List(_)
         | RunsCommand::Show { .. }

@@ -292,6 +292,20 @@ impl RunService for Fake {
         self.ask(|reply| Call::Cancel(request.into_inner(), reply)).await
     }
 
+    async fn delete_run(
+        &self,
+        _: Request<v1::DeleteRunRequest>,
+    ) -> Result<Response<v1::DeleteRunResponse>, Status> {
+        not_faked()
+    }
+
+    async fn release_run(
+        &self,
+        _: Request<v1::ReleaseRunRequest>,
+    ) -> Result<Response<v1::ReleaseRunResponse>, Status> {
+        not_faked()
+    }
+
     async fn pause_run(
         &self,
         _: Request<v1::PauseRunRequest>,

@@ -8636,6 +8636,34 @@ pub struct ExportRunRequest {
     #[prost(string, tag = "1")]
     pub run_id: ::prost::alloc::string::String,
 }
+/// The run that is to be removed.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteRunRequest {
+    /// The run, a UUID; or the stream of a session that is in quarantine, as LOG_DAMAGED names it.
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+}
+/// The run is removed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteRunResponse {
+    /// Bytes of the events that were removed.
+    #[prost(uint64, tag = "1")]
+    pub bytes: u64,
+}
+/// The run that is to be tried again.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReleaseRunRequest {
+    /// The run, a UUID; or the stream of a session, as LOG_DAMAGED names it.
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+}
+/// The run is in no quarantine.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReleaseRunResponse {
+    /// False where it was in none before.
+    #[prost(bool, tag = "1")]
+    pub released: bool,
+}
 /// Generated client implementations.
 #[cfg(feature = "client")]
 pub mod run_service_client {
@@ -9040,6 +9068,56 @@ pub mod run_service_client {
                 .insert(GrpcMethod::new("capataz.v1.RunService", "ExportRun"));
             self.inner.server_streaming(req, path, codec).await
         }
+        /// Removes a run that has finished, or that is in quarantine, with all that is kept of it but its idempotency key.
+        pub async fn delete_run(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DeleteRunRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteRunResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.RunService/DeleteRun",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("capataz.v1.RunService", "DeleteRun"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Tries a run in quarantine again: it goes on where it can be read, whatever it was there for.
+        pub async fn release_run(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReleaseRunRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReleaseRunResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.RunService/ReleaseRun",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("capataz.v1.RunService", "ReleaseRun"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -9154,6 +9232,22 @@ pub mod run_service_server {
             &self,
             request: tonic::Request<super::ExportRunRequest>,
         ) -> std::result::Result<tonic::Response<Self::ExportRunStream>, tonic::Status>;
+        /// Removes a run that has finished, or that is in quarantine, with all that is kept of it but its idempotency key.
+        async fn delete_run(
+            &self,
+            request: tonic::Request<super::DeleteRunRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteRunResponse>,
+            tonic::Status,
+        >;
+        /// Tries a run in quarantine again: it goes on where it can be read, whatever it was there for.
+        async fn release_run(
+            &self,
+            request: tonic::Request<super::ReleaseRunRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReleaseRunResponse>,
+            tonic::Status,
+        >;
     }
     /// Runs: their start, their state, their end.
     #[derive(Debug)]
@@ -9812,6 +9906,96 @@ pub mod run_service_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/capataz.v1.RunService/DeleteRun" => {
+                    #[allow(non_camel_case_types)]
+                    struct DeleteRunSvc<T: RunService>(pub Arc<T>);
+                    impl<
+                        T: RunService,
+                    > tonic::server::UnaryService<super::DeleteRunRequest>
+                    for DeleteRunSvc<T> {
+                        type Response = super::DeleteRunResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DeleteRunRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RunService>::delete_run(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DeleteRunSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/capataz.v1.RunService/ReleaseRun" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReleaseRunSvc<T: RunService>(pub Arc<T>);
+                    impl<
+                        T: RunService,
+                    > tonic::server::UnaryService<super::ReleaseRunRequest>
+                    for ReleaseRunSvc<T> {
+                        type Response = super::ReleaseRunResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReleaseRunRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RunService>::release_run(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReleaseRunSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

@@ -14,7 +14,7 @@ use capataz_runtime::Runtime;
 use capataz_shard::{CommandReply, StartReply, StartRequest, WaitReply};
 use capataz_shard::{Damage, LoadError};
 use capataz_shard::{blob_hash, feed};
-use capataz_store::{IdempotencyKey, QuarantineReason, RunId, RunQuery, RunRow, Store};
+use capataz_store::{IdempotencyKey, QuarantineReason, Removal, RunId, RunQuery, RunRow, Store};
 use prost::Message;
 use tonic::{Request, Response, Status};
 
@@ -144,6 +144,16 @@ impl Runs {
     pub(super) async fn row(&self, run: RunId) -> Result<RunRow, Status> {
         let store = Arc::clone(self.runtime.store());
         answer(&self.runtime, move || row_of(&*store, run)).await
+    }
+
+    /// The row of a run, or of the stream of a session in quarantine.
+    async fn stored(&self, run: RunId) -> Result<RunRow, Status> {
+        let store = Arc::clone(self.runtime.store());
+        answer(&self.runtime, move || {
+            let row = store.get_run(run).map_err(|error| status::store(&error))?;
+            row.ok_or_else(|| status::not_found(&run.to_string()))
+        })
+        .await
     }
 
     /// The state of a run that is there.
@@ -544,6 +554,33 @@ impl RunService for Runs {
         let input = Input::Resolve { question_id, answer, request_id: request_id.clone() };
         let (seq, ..) = self.command(&run_id, &request_id, if_seq, input).await?;
         Ok(Response::new(v1::ResolveResponse { seq }))
+    }
+
+    async fn delete_run(
+        &self,
+        request: Request<v1::DeleteRunRequest>,
+    ) -> Result<Response<v1::DeleteRunResponse>, Status> {
+        let run = parse_run(&request.into_inner().run_id)?;
+        match self.runtime.delete(run).await.map_err(|declined| status::declined(&declined))? {
+            Removal::Removed { bytes } => {
+                tracing::info!(%run, bytes, "a run was removed");
+                Ok(Response::new(v1::DeleteRunResponse { bytes }))
+            }
+            refused => Err(status::removal(run, refused)),
+        }
+    }
+
+    async fn release_run(
+        &self,
+        request: Request<v1::ReleaseRunRequest>,
+    ) -> Result<Response<v1::ReleaseRunResponse>, Status> {
+        let run = parse_run(&request.into_inner().run_id)?;
+        if self.stored(run).await?.quarantine.is_none() {
+            return Ok(Response::new(v1::ReleaseRunResponse { released: false }));
+        }
+        self.runtime.release(run).await.map_err(|declined| status::declined(&declined))?;
+        refuse_quarantined(&self.stored(run).await?)?;
+        Ok(Response::new(v1::ReleaseRunResponse { released: true }))
     }
 
     type ExportRunStream = Pages<v1::ExportRunResponse>;

@@ -290,3 +290,47 @@ async fn a_damaged_session_refuses_its_asks_and_no_others() {
     drop(worker);
     harness.stop().await;
 }
+
+#[tokio::test]
+async fn a_damaged_run_is_removed_by_a_call_and_one_that_is_whole_again_is_released_by_one() {
+    let harness = start_in(tempfile::tempdir().unwrap()).await;
+    let mut unfinished = Vec::new();
+    for _ in 0..3 {
+        unfinished.push(harness.start_run(one_wave(&["a"])).await);
+    }
+    let [removed, released, works] = unfinished.as_slice() else { panic!("three were started") };
+    let ended = harness.start_run(one_wave(&["a"])).await;
+    cancel(&harness, &ended).await;
+    let folder = drop_daemon(harness);
+    flip(&folder, &[removed.parse().unwrap(), released.parse().unwrap()]);
+
+    let harness = start_in(folder).await;
+    listed_are(&harness, &[removed.clone(), released.clone()].into()).await;
+    let delete = async |run: &String| {
+        harness.runs.clone().delete_run(v1::DeleteRunRequest { run_id: run.clone() }).await
+    };
+    let release = async |run: &String| {
+        harness.runs.clone().release_run(v1::ReleaseRunRequest { run_id: run.clone() }).await
+    };
+    for run in [removed, &ended] {
+        assert!(delete(run).await.unwrap().into_inner().bytes > 0);
+        assert_eq!(code_of(&delete(run).await.unwrap_err()), "RUN_NOT_FOUND");
+        let get = v1::GetRunRequest { run_id: run.clone(), ..Default::default() };
+        assert_eq!(code_of(&harness.runs.clone().get_run(get).await.unwrap_err()), "RUN_NOT_FOUND");
+    }
+    assert_eq!(code_of(&delete(works).await.unwrap_err()), "RUN_IN_USE");
+    assert!(!release(works).await.unwrap().into_inner().released);
+    check_refused(release(released).await.map(|_| ()), released);
+    flip(&harness.folder, &[released.parse().unwrap()]);
+    assert!(release(released).await.unwrap().into_inner().released);
+    assert_eq!(listed(&harness).await, BTreeSet::new());
+    let mut worker = harness.worker("w", &["a"]).await;
+    for _ in 0..2 {
+        complete(&mut worker).await;
+    }
+    for run in [released, works] {
+        assert_eq!(harness.wait(run).await.outcome(), v1::RunOutcome::Succeeded);
+    }
+    drop(worker);
+    harness.stop().await;
+}

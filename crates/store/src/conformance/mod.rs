@@ -231,6 +231,8 @@ macro_rules! conformance_suite {
             each_sweep_looks_at_some_eras,
             a_run_is_quarantined_until_it_is_released,
             readings_are_kept_until_others_are_put_down,
+            a_run_that_has_finished_or_is_quarantined_is_removed_by_itself,
+            a_run_that_an_unfinished_one_needs_is_not_removed,
             quarantined_runs_are_listed_in_pages,
             a_quarantine_goes_with_its_run,
             derived_rows_are_durable_with_their_events,

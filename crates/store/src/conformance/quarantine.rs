@@ -1,7 +1,7 @@
 //! Rules for runs that are not to be worked on.
 
 use super::*;
-use crate::port::{Millis, Position, Quarantine, QuarantineReason, Retention};
+use crate::port::{Millis, Position, Quarantine, QuarantineReason, Removal, Retention};
 
 pub fn a_run_is_quarantined_until_it_is_released<S: Subject>() {
     let (subject, store, mut writer) = claimed::<S>();
@@ -69,4 +69,57 @@ pub fn a_quarantine_goes_with_its_run<S: Subject>() {
     assert_eq!(left, ids(&[2]));
     accept(&mut *writer, &[creation(1)]);
     assert_eq!(store.get_run(run_id(1)).unwrap().unwrap().quarantine, None, "another run with the same id");
+}
+
+pub fn a_run_that_has_finished_or_is_quarantined_is_removed_by_itself<S: Subject>() {
+    let (subject, store, mut writer) = claimed::<S>();
+    accept(&mut *writer, &[creation(1).key("k", 1).label("team", "a"), creation(2), creation(3)]);
+    accept(&mut *writer, &[finish(2, 3, 10)]);
+    let before = store.bounds(SHARD).unwrap();
+    let mut remove = |number| writer.remove(run_id(number), None, Millis(50)).unwrap();
+    assert_eq!(remove(9), Removal::Missing);
+    assert_eq!([1, 3].map(&mut remove), [Removal::Unfinished; 2]);
+    assert!(matches!(remove(2), Removal::Removed { bytes } if bytes > 0));
+    assert_eq!(remove(2), Removal::Missing);
+    writer.quarantine(run_id(1), &quarantine(QuarantineReason::Damaged, 2, 1)).unwrap();
+    let removed = writer.remove(run_id(1), None, Millis(50)).unwrap();
+    let after = store.bounds(SHARD).unwrap();
+    let Removal::Removed { bytes } = removed else { panic!("{removed:?}") };
+    assert!(bytes > 0 && before.bytes > after.bytes && after.removals != before.removals);
+    let labelled = crate::RunQuery { labels: [("team".to_owned(), "a".to_owned())].into(), ..everything() };
+    assert_eq!(
+        (store.list_runs(&labelled).unwrap(), store.quarantined(SHARD, None, ALL).unwrap()),
+        (vec![], vec![])
+    );
+    assert_eq!(store.unfinished(SHARD, None, ALL).unwrap(), in_work(&[3]));
+    assert_eq!(whole_log(&store).len(), 1);
+    assert!(store.read_run(run_id(1), 0, ALL, ALL).unwrap().is_empty());
+    // Its key names it as long as that of a run that has finished then.
+    let keys = |before| Retention { keys_before: Millis(before), ..keep() };
+    assert_eq!(writer.sweep(&keys(50)).unwrap().keys, 0);
+    assert_eq!(store.key(SHARD, b"k").unwrap().unwrap().run, run_id(1));
+    assert_eq!(writer.sweep(&keys(51)).unwrap().keys, 1);
+    // Positions are not used again.
+    accept(&mut *writer, &[creation(4)]);
+    assert!(store.bounds(SHARD).unwrap().newest > before.newest);
+    drop((store, writer));
+    let store = subject.reopened().store();
+    assert_eq!(store.unfinished(SHARD, None, ALL).unwrap(), in_work(&[3, 4]));
+}
+
+pub fn a_run_that_an_unfinished_one_needs_is_not_removed<S: Subject>() {
+    const PARENT: u16 = 7;
+    let (_subject, _store, mut writer) = claimed::<S>();
+    let of_parent = Derived {
+        place: crate::Place { seq: 1, n: 0 },
+        kind: PARENT,
+        key: run_id(1).0.as_bytes().to_vec().into(),
+        value: b"".as_slice().into(),
+    };
+    let mut child = creation(2);
+    child.derived.push(of_parent);
+    accept(&mut *writer, &[creation(1), child, finish(2, 3, 10)]);
+    assert_eq!(writer.remove(run_id(2), Some(PARENT), Millis(50)).unwrap(), Removal::Held);
+    accept(&mut *writer, &[finish(1, 3, 11)]);
+    assert!(matches!(writer.remove(run_id(2), Some(PARENT), Millis(50)).unwrap(), Removal::Removed { .. }));
 }

@@ -11,8 +11,8 @@ use crate::page::Page;
 use crate::port::{
     AgentRow, Append, AppendOutcome, BlobHash, Bounds, Derived, DerivedRow, Epoch, Era, History,
     IdempotencyKey, KeyChange, KeyRow, LogRow, Mark, Mended, Millis, Place, Position, Quarantine, ROW_COST,
-    Removals, Rest, Retention, RunId, RunQuery, RunRow, ShardId, Snapshot, Summary, Swept, Unfinished,
-    Unmarked,
+    Removal, Removals, Rest, Retention, RunId, RunQuery, RunRow, ShardId, Snapshot, Summary, Swept,
+    Unfinished, Unmarked,
 };
 
 #[derive(Clone, Debug, Default)]
@@ -457,6 +457,19 @@ impl State {
         swept.blobs = blobs;
         swept.bytes += bytes;
         swept
+    }
+
+    pub(super) fn remove(&mut self, id: RunId, held_by: Option<u16>, at: Millis) -> Removal {
+        let Some(run) = self.runs.get(&id) else { return Removal::Missing };
+        let finished_at = run.row.summary.finished_at;
+        if finished_at.is_none() && run.row.quarantine.is_none() {
+            return Removal::Unfinished;
+        }
+        if self.is_held(id, held_by) {
+            return Removal::Held;
+        }
+        let (_, bytes) = self.remove_run(id, finished_at.unwrap_or(at));
+        Removal::Removed { bytes }
     }
 
     /// Whether a derived row of this kind names an unfinished run.

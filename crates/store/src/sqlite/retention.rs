@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::error::{integer, unsigned};
 use super::gate::Durability;
 use super::reader::run_id;
 use super::writer::{SqliteWriter, cached};
 use super::{SqliteStore, derived, eras, keys, labels};
-use crate::port::{BlobHash, Millis, Position, ROW_COST, Retention, RunId, StoreError, Swept};
+use crate::port::{BlobHash, Millis, Position, ROW_COST, Removal, Retention, RunId, StoreError, Swept};
 
 /// A finished run that may be removed.
 struct Candidate {
@@ -51,30 +51,82 @@ impl SqliteWriter {
             if cost > 0 && cost >= retention.batch_bytes {
                 break;
             }
-            let Removed { last: position, rows, bytes } = remove_run(connection, &candidate)?;
+            let Removed { last: position, rows, bytes } = self.remove_candidate(connection, &candidate)?;
             cost += rows * ROW_COST + bytes;
-            self.tails.forget(candidate.run);
-            self.removals = self.removals.with(candidate.run, Position(position));
-            self.removed_bytes += bytes;
             removed = removed.max(position);
             swept.bytes += bytes;
             swept.runs += 1;
         }
         if swept.runs > 0 {
-            cached(
-                connection,
-                "UPDATE shards SET removed = max(removed, ?), removed_bytes = ?, appended = ?, removals = ?
-                 WHERE shard = ?",
-            )?
-            .execute(params![
-                integer(removed),
-                integer(self.removed_bytes),
-                integer(self.appended),
-                self.removals.0.cast_signed(),
-                SqliteStore::SHARD.0
-            ])?;
+            self.note_removed(connection, removed)?;
         }
         Ok(swept)
+    }
+
+    fn remove_candidate(
+        &mut self,
+        connection: &Connection,
+        candidate: &Candidate,
+    ) -> rusqlite::Result<Removed> {
+        let removed = remove_run(connection, candidate)?;
+        self.tails.forget(candidate.run);
+        self.removals = self.removals.with(candidate.run, Position(removed.last));
+        self.removed_bytes += removed.bytes;
+        Ok(removed)
+    }
+
+    /// Runs were removed, the newest of whose rows had this position.
+    fn note_removed(&self, connection: &Connection, position: u64) -> rusqlite::Result<()> {
+        cached(
+            connection,
+            "UPDATE shards SET removed = max(removed, ?), removed_bytes = ?, appended = ?, removals = ?
+             WHERE shard = ?",
+        )?
+        .execute(params![
+            integer(position),
+            integer(self.removed_bytes),
+            integer(self.appended),
+            self.removals.0.cast_signed(),
+            SqliteStore::SHARD.0
+        ])
+        .map(drop)
+    }
+
+    pub(super) fn remove_one(
+        &mut self,
+        run: RunId,
+        held_by: Option<u16>,
+        at: Millis,
+    ) -> Result<Removal, StoreError> {
+        self.owned("remove a run", Durability::Now, |writer, connection| {
+            let found = cached(
+                connection,
+                "SELECT finished_at, key, labels,
+                   EXISTS (SELECT 1 FROM quarantined WHERE quarantined.run = runs.run),
+                   EXISTS (
+                     SELECT 1 FROM derived JOIN runs AS holder ON holder.run = derived.key
+                     WHERE derived.run = runs.run AND derived.kind = ?2 AND holder.finished_at IS NULL)
+                 FROM runs WHERE run = ?1",
+            )?
+            .query_row(params![run.0.as_bytes(), held_by], |row| {
+                let finished_at: Option<i64> = row.get(0)?;
+                let labels = row.get::<_, Option<Vec<u8>>>(2)?.unwrap_or_default();
+                let candidate =
+                    Candidate { finished_at: finished_at.unwrap_or(at.0), run, key: row.get(1)?, labels };
+                Ok((candidate, finished_at.is_some() || row.get(3)?, row.get(4)?))
+            })
+            .optional()?;
+            Ok(match found {
+                None => Removal::Missing,
+                Some((_, false, _)) => Removal::Unfinished,
+                Some((_, true, true)) => Removal::Held,
+                Some((candidate, true, false)) => {
+                    let Removed { last, bytes, .. } = writer.remove_candidate(connection, &candidate)?;
+                    writer.note_removed(connection, last)?;
+                    Removal::Removed { bytes }
+                }
+            })
+        })
     }
 
     fn sweep_blobs(&mut self, retention: &Retention) -> Result<(u64, u64), StoreError> {

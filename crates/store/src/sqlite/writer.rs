@@ -12,8 +12,8 @@ use super::tails::Tails;
 use super::{Shared, SqliteStore, checksums, derived, eras, keys, labels};
 use crate::checksum::{self, Sealed};
 use crate::port::{
-    self, AgentRow, Append, AppendOutcome, Create, Epoch, Mark, Mended, Position, Quarantine, Removals, Rest,
-    Retention, RunId, ShardWriter, Snapshot, StoreError, Summary, Swept, Unmarked,
+    self, AgentRow, Append, AppendOutcome, Create, Epoch, Mark, Mended, Millis, Position, Quarantine,
+    Removal, Removals, Rest, Retention, RunId, ShardWriter, Snapshot, StoreError, Summary, Swept, Unmarked,
 };
 
 const COMMIT: &str = "commit appends";
@@ -371,6 +371,10 @@ impl ShardWriter for SqliteWriter {
 
     fn sweep(&mut self, retention: &Retention) -> Result<Swept, StoreError> {
         self.sweep_all(retention)
+    }
+
+    fn remove(&mut self, run: RunId, held_by: Option<u16>, at: Millis) -> Result<Removal, StoreError> {
+        self.remove_one(run, held_by, at)
     }
 }
 
