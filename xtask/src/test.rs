@@ -1,5 +1,7 @@
 //! `cargo xtask test`: all checks that must pass before a change lands.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -46,12 +48,15 @@ pub fn run(install: bool, packages: &[String]) -> Outcome {
     })?;
     // Some tests start these programs.
     timed("programs", &mut || cargo_in_scope(&["build"], &["--bins", "--examples", "--locked"]))?;
-    let mut skipped = Vec::new();
+    let (mut skipped, mut themselves) = (Vec::new(), Vec::new());
     timed("tests", &mut || {
         if !with_browser {
             skipped = browser_tests::list(&scope)?;
         }
-        tests(&scope, packages, with_browser)
+        let list = fresh_list()?;
+        tests(&scope, packages, with_browser, &list)?;
+        themselves = fs::read_to_string(&list).unwrap_or_default().lines().map(str::to_owned).collect();
+        Ok(())
     })?;
     timed("doctests", &mut || cargo_in_scope(&["test"], &["--doc", "--locked", "--quiet"]))?;
 
@@ -59,33 +64,45 @@ pub fn run(install: bool, packages: &[String]) -> Outcome {
     for (name, seconds) in steps {
         println!("   {seconds:6.1} s  {name}");
     }
-    print!("{}", about_skipped(&skipped));
+    let without_browser = "there is no Chromium on this machine\n   \
+         `cargo xtask setup` installs one, and `cargo xtask test` then runs them";
+    print!("{}", about_skipped(&skipped, without_browser));
+    print!("{}", about_skipped(&themselves, "this machine does not allow what they need"));
     Ok(())
 }
 
-/// What the summary says about tests that did not run.
-fn about_skipped(tests: &[String]) -> String {
+/// The variable that names the file in which tests list themselves when they skip themselves.
+const SKIPPED: &str = "CAPATAZ_SKIPPED";
+
+/// That file, without the tests of an earlier run.
+fn fresh_list() -> Result<PathBuf, Box<dyn std::error::Error>> {
+    let list = std::path::absolute("target/skipped-tests")?;
+    match fs::remove_file(&list) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(list),
+    }
+}
+
+/// What the summary says about tests that did not run, and why they did not.
+fn about_skipped(tests: &[String], why: &str) -> String {
     if tests.is_empty() {
         return String::new();
     }
     let lines: Vec<String> = tests.iter().map(|test| format!("   SKIPPED  {test}\n")).collect();
     let count = tests.len();
     let (noun, verb) = if count == 1 { ("test", "was") } else { ("tests", "were") };
-    format!(
-        "\n== {count} {noun} {verb} skipped: there is no Chromium on this machine\n{}   \
-         `cargo xtask setup` installs one, and `cargo xtask test` then runs them\n",
-        lines.concat()
-    )
+    format!("\n== {count} {noun} {verb} skipped: {why}\n{}", lines.concat())
 }
 
 /// Runs the tests with nextest where it is installed: it is faster, runs each test in a process of its own, and ends a
 /// test that hangs.
-fn tests(scope: &[&str], packages: &[String], with_browser: bool) -> Outcome {
+fn tests(scope: &[&str], packages: &[String], with_browser: bool, skipped: &Path) -> Outcome {
     let nextest = Command::new(env!("CARGO")).args(["nextest", "--version"]).output();
     if nextest.is_ok_and(|output| output.status.success()) {
         let without = format!("not binary(~{WORD})");
         let filter: &[&str] = if with_browser { &[] } else { &["--filterset", &without] };
-        return cargo(&[&["nextest", "run", "--locked", "--no-fail-fast"], scope, filter].concat());
+        let arguments = [&["nextest", "run", "--locked", "--no-fail-fast"], scope, filter].concat();
+        return cargo_with(&arguments, skipped);
     }
     println!("cargo-nextest is not installed; running cargo test");
     let targets = Targets::read(packages)?;
@@ -93,7 +110,7 @@ fn tests(scope: &[&str], packages: &[String], with_browser: bool) -> Outcome {
         if targets.is_empty() {
             return Ok(());
         }
-        cargo(&[&["test", "--locked", "--no-fail-fast"], scope, &targets, after].concat())
+        cargo_with(&[&["test", "--locked", "--no-fail-fast"], scope, &targets, after].concat(), skipped)
     };
     run(targets.without_browser(), &[])?;
     if with_browser { run(targets.with_browser(), &["--", BROWSERS]) } else { Ok(()) }
@@ -154,7 +171,16 @@ impl Targets {
 
 /// Runs cargo, with its output on the terminal.
 pub fn cargo(arguments: &[&str]) -> Outcome {
-    let status = Command::new(env!("CARGO")).args(arguments).status()?;
+    checked(Command::new(env!("CARGO")).args(arguments), arguments)
+}
+
+/// The same for tests, which list themselves in this file where they skip themselves.
+fn cargo_with(arguments: &[&str], skipped: &Path) -> Outcome {
+    checked(Command::new(env!("CARGO")).args(arguments).env(SKIPPED, skipped), arguments)
+}
+
+fn checked(command: &mut Command, arguments: &[&str]) -> Outcome {
+    let status = command.status()?;
     if status.success() {
         return Ok(());
     }
@@ -186,10 +212,9 @@ mod tests {
 
     #[test]
     fn the_summary_counts_and_names_what_was_skipped() {
-        assert_eq!(about_skipped(&[]), "");
-        let said = about_skipped(&["capataz-cdp::chromium a_browser_starts".to_owned()]);
-        assert!(said.contains("1 test was skipped"), "{said}");
+        assert_eq!(about_skipped(&[], "there is no browser"), "");
+        let said = about_skipped(&["capataz-cdp::chromium a_browser_starts".to_owned()], "there is no browser");
+        assert!(said.contains("1 test was skipped: there is no browser\n"), "{said}");
         assert!(said.contains("SKIPPED  capataz-cdp::chromium a_browser_starts\n"), "{said}");
-        assert!(said.contains("cargo xtask setup"), "{said}");
     }
 }

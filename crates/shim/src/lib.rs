@@ -16,8 +16,10 @@
     reason = "this crate is what starts programs"
 )]
 
+mod abilities;
 mod descendants;
 mod given;
+mod groups;
 mod invocation;
 mod orphans;
 mod parent;
@@ -26,7 +28,9 @@ mod stage;
 mod strays;
 mod supervise;
 
+pub use abilities::Abilities;
 pub use given::Given;
+pub use groups::try_control_groups;
 pub use invocation::{FIRST_PIPE, Invocation, SECOND_PIPE};
 pub use orphans::{AwaitOrphansError, await_orphans};
 pub use parent::{Reports, Shim, ShimCommand};

@@ -1,8 +1,9 @@
-//! Processes that nobody supervises any more, because their shim was killed: found by what their environment says, and
-//! ended.
+//! Processes that nobody supervises any more, because their shim was killed: found by their control group, or by what their
+//! environment says, and ended.
 //!
 //! Each command gets a variable that names the folder of the locks and its own lock. What it starts inherits it, in whatever
-//! group or session it is and whoever its parent has become. A process that gives itself another environment is not found.
+//! group or session it is and whoever its parent has become. A process that gives itself another environment is found only
+//! where its command has a control group (`groups.rs`).
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,6 +17,8 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+
+use crate::groups;
 
 /// The variable of a command's environment by which it is found.
 pub const LEASE_VARIABLE: &str = "CAPATAZ_LEASE";
@@ -45,7 +48,7 @@ impl LeaseMark {
         &self.0
     }
 
-    /// Ends all processes that carry the mark: those of a shim that somebody has killed. Returns how many there were.
+    /// Ends all processes in the group of the mark, and all that carry it: those of a shim that somebody has killed. Returns how many there were.
     /// Blocks the thread, at most for `limit`.
     ///
     /// # Errors
@@ -63,7 +66,7 @@ pub struct StraysError {
     pub limit: Duration,
 }
 
-/// Ends all processes that carry a mark of this folder. To be called when no shim of the folder is alive. Returns how many
+/// Ends all processes in groups of this folder's marks, and all that carry one. To be called when no shim of the folder is alive. Returns how many
 /// there were.
 pub(crate) fn end_strays_of(locks_folder: &Path, limit: Duration) -> Result<usize, StraysError> {
     match of_folder(locks_folder) {
@@ -86,7 +89,7 @@ fn of_folder(folder: &Path) -> io::Result<Vec<u8>> {
 /// Ends what is found until nothing is found any more: what one process starts while it is ended is found the next time.
 fn end_all(mark: &[u8], whole: bool, limit: Duration) -> Result<usize, StraysError> {
     let started = Instant::now();
-    let mut ended = 0;
+    let mut ended = end_groups(mark, whole, limit)?;
     loop {
         let found = find(mark, whole);
         if found.is_empty() {
@@ -104,6 +107,19 @@ fn end_all(mark: &[u8], whole: bool, limit: Duration) -> Result<usize, StraysErr
             ended += 1;
         }
     }
+}
+
+/// Ends the control groups of the mark. Returns how many processes were in them.
+fn end_groups(mark: &[u8], whole: bool, limit: Duration) -> Result<usize, StraysError> {
+    let started = Instant::now();
+    let mut ended = 0;
+    for group in groups::find(mark, whole) {
+        ended += group.processes().len();
+        if !group.end(Some(limit.saturating_sub(started.elapsed()))) {
+            return Err(StraysError { processes: group.processes(), limit });
+        }
+    }
+    Ok(ended)
 }
 
 /// The living processes whose environments have the mark, each held so that its number cannot come to mean another one.

@@ -24,9 +24,11 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::descendants;
 use crate::given::Given;
+use crate::groups::ControlGroup;
 use crate::invocation::{FIRST_PIPE, Invocation, SECOND_PIPE};
 use crate::protocol::{HEADER_BYTES, KILL, MAX_INPUT, Report, TERMINATE};
 use crate::stage;
+use crate::strays::LEASE_VARIABLE;
 
 /// How often processes that lost their parent and ended are reaped while the command runs. Nothing waits for it; it
 /// only bounds how many dead entries gather in the process table.
@@ -56,8 +58,16 @@ pub fn shim_main(args: impl Iterator<Item = OsString>) -> ExitCode {
     let mut control = UnixStream::from(control);
     let ending = match Lock::take(&lock) {
         Ok(lock) => {
-            let ending = supervise(&invocation, own, &mut control);
+            let group = own_group();
+            let ending = supervise(&invocation, own, group.as_ref(), &mut control);
+            if let Some(group) = &group {
+                // At once, so that nothing multiplies faster than it is ended.
+                group.kill();
+            }
             descendants::end_all();
+            if let Some(group) = group {
+                group.end(None);
+            }
             if let Some(folder) = &invocation.remove {
                 // Nothing is left that could write to it. What cannot be removed stays for the parent to find.
                 let _ = fs::remove_dir_all(folder);
@@ -102,6 +112,12 @@ impl<'a> Lock<'a> {
     }
 }
 
+/// The control group of the command, where one can be made. The mark by which it is named is in the environment that the
+/// command gets.
+fn own_group() -> Option<ControlGroup> {
+    ControlGroup::make(&std::env::var_os(LEASE_VARIABLE)?).ok()
+}
+
 /// Runs the command to its end. What it started may be alive afterwards.
 ///
 /// # Errors
@@ -109,6 +125,7 @@ impl<'a> Lock<'a> {
 fn supervise(
     invocation: &Invocation,
     own: &[OsString],
+    group: Option<&ControlGroup>,
     control: &mut UnixStream,
 ) -> Result<WaitStatus, Report> {
     outlive_signals().map_err(|error| refused(&error))?;
@@ -124,7 +141,7 @@ fn supervise(
         return Err(refused(&Errno::FBIG.into()));
     }
 
-    let (command, stdin) = start(invocation, own)?;
+    let (command, stdin) = start(invocation, own, group)?;
     if invocation.pipes {
         close_pipes();
     }
@@ -150,7 +167,11 @@ fn supervise(
     Ok(status)
 }
 
-fn start(invocation: &Invocation, own: &[OsString]) -> Result<(Pid, Option<ChildStdin>), Report> {
+fn start(
+    invocation: &Invocation,
+    own: &[OsString],
+    group: Option<&ControlGroup>,
+) -> Result<(Pid, Option<ChildStdin>), Report> {
     if let Some(folder) = &invocation.working_directory {
         // Asked beforehand: the system's answer to a start would not say whether the folder or the program is missing.
         match fs::metadata(folder) {
@@ -159,7 +180,7 @@ fn start(invocation: &Invocation, own: &[OsString]) -> Result<(Pid, Option<Child
             Err(error) => return Err(Report::NoWorkingDirectory { errno: errno_of(&error) }),
         }
     }
-    let started = stage::start(own, &invocation.program, &invocation.arguments, |command| {
+    let started = stage::start(own, group, &invocation.program, &invocation.arguments, |command| {
         command.stdin(Stdio::piped()).process_group(0);
         if let Some(folder) = &invocation.working_directory {
             command.current_dir(folder);

@@ -18,7 +18,9 @@ mod run;
 mod serve;
 mod stderr;
 
-pub use capataz_shim::{AwaitOrphansError, Given, MAX_INPUT, ShimCommand, await_orphans, shim_main};
+pub use capataz_shim::{
+    Abilities, AwaitOrphansError, Given, MAX_INPUT, ShimCommand, await_orphans, shim_main,
+};
 
 pub use agent::{DEFAULT_MAX_OUTPUT, DEFAULT_PASS_ENV, MAX_MAX_OUTPUT, OutputFormat, ProcessAgent};
 pub use outcome::{Output, ProcessOutcome};
