@@ -213,7 +213,8 @@ mod tests {
     #[test]
     fn the_summary_counts_and_names_what_was_skipped() {
         assert_eq!(about_skipped(&[], "there is no browser"), "");
-        let said = about_skipped(&["capataz-cdp::chromium a_browser_starts".to_owned()], "there is no browser");
+        let said =
+            about_skipped(&["capataz-cdp::chromium a_browser_starts".to_owned()], "there is no browser");
         assert!(said.contains("1 test was skipped: there is no browser\n"), "{said}");
         assert!(said.contains("SKIPPED  capataz-cdp::chromium a_browser_starts\n"), "{said}");
     }

@@ -1,5 +1,6 @@
 //! Where `${secret:NAME}` comes from: the daemon's environment, else a folder with a file for each.
 
+use std::io;
 use std::path::PathBuf;
 
 use capataz_hosts::port::SecretResolver;
@@ -22,27 +23,35 @@ impl Secrets {
 impl SecretResolver for Secrets {
     /// The variable `CAPATAZ_SECRET_NAME`, else the file `NAME` of the folder, without a line's end after it.
     #[expect(clippy::disallowed_methods, reason = "the daemon's environment is where secrets come from")]
-    fn resolve(&self, name: &str) -> Option<String> {
+    fn resolve(&self, name: &str) -> io::Result<Option<String>> {
         if let Ok(value) = std::env::var(format!("CAPATAZ_SECRET_{name}")) {
-            return Some(value);
+            return Ok(Some(value));
         }
         // A name that leads out of the folder names no secret.
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
         if name.starts_with('.') || !name.bytes().all(plain) {
-            return None;
+            return Ok(None);
         }
-        let path = self.folder.as_ref()?.join(name);
-        let metadata = std::fs::metadata(&path).ok()?;
+        let Some(path) = self.folder.as_ref().map(|folder| folder.join(name)) else { return Ok(None) };
+        let Ok(metadata) = std::fs::metadata(&path) else { return Ok(None) };
         if !metadata.is_file() || metadata.len() > MAX_BYTES {
-            return None;
+            return Ok(None);
         }
-        let text = std::fs::read_to_string(path).ok()?;
-        Some(
-            text.strip_suffix('\n')
-                .map_or(text.as_str(), |line| line.strip_suffix('\r').unwrap_or(line))
-                .to_owned(),
-        )
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            // What was removed meanwhile, is kept from the daemon or is no text is no secret of it.
+            Err(error) if is_final(error.kind()) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let line = text.strip_suffix('\n').unwrap_or(&text);
+        let ends_with_it = line.len() < text.len();
+        let line = if ends_with_it { line.strip_suffix('\r').unwrap_or(line) } else { line };
+        Ok(Some(line.to_owned()))
     }
+}
+
+fn is_final(kind: io::ErrorKind) -> bool {
+    matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidData)
 }
 
 #[cfg(test)]
@@ -59,8 +68,9 @@ mod tests {
         std::fs::write(inner.join("SHOP"), "open sesame\n").unwrap();
         std::fs::write(folder.path().join("OUTSIDE"), "no").unwrap();
         let secrets = Secrets::new(Some(inner));
-        assert_eq!(secrets.resolve("SHOP").as_deref(), Some("open sesame"));
-        assert_eq!(secrets.resolve("../OUTSIDE"), None);
-        assert_eq!(secrets.resolve("MISSING"), None);
+        let resolved = |name: &str| secrets.resolve(name).unwrap();
+        assert_eq!(resolved("SHOP").as_deref(), Some("open sesame"));
+        assert_eq!(resolved("../OUTSIDE"), None);
+        assert_eq!(resolved("MISSING"), None);
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use capataz_contracts::validate::FRAME_MAX;
 use capataz_contracts::{Violation, v1};
 use capataz_crew::{CloseReason, REMEMBERED_AGENTS, REMEMBERED_BYTES};
-use capataz_engine::Refusal;
+use capataz_engine::{Refusal, UNJUDGED};
 use capataz_policy::codes;
 use capataz_runtime::Busy;
 use capataz_shard::{CommandReply, Damage, Declined, LoadError, StartReply, TransitionReply};
@@ -78,8 +78,11 @@ pub(crate) fn invalid_script(violations: &[v1::ScriptViolation]) -> Status {
     with_details(Code::InvalidArgument, "INVALID_ACTIONSPEC", message, details, HashMap::new())
 }
 
-/// INVALID_ARGUMENT with every place at which a value breaks its schema.
+/// INVALID_ARGUMENT with every place at which a value breaks its schema; UNAVAILABLE where nobody knows whether it does.
 fn breaks_schema(violations: &[v1::SchemaViolation]) -> Status {
+    if violations.iter().any(|violation| violation.rule == UNJUDGED) {
+        return unavailable();
+    }
     let mut details = ErrorDetails::new();
     for v1::SchemaViolation { path, rule, expected, found } in violations {
         let description = format!("expected {expected}, found {found} ({rule})");

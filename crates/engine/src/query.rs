@@ -35,6 +35,9 @@ pub struct Judgement {
     pub value: v1::Payload,
 }
 
+/// The rule of a violation that says nothing about the value: it could not be judged now, and may be given again.
+pub const UNJUDGED: &str = "unjudged";
+
 /// What a judge has found, and of what.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Verdict {

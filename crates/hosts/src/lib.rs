@@ -15,6 +15,7 @@ pub mod commands;
 mod computed;
 mod host;
 mod number;
+mod patience;
 pub mod port;
 mod protocol;
 mod serve;

@@ -1,5 +1,6 @@
 //! What hosts need of the daemon around them.
 
+use std::io;
 use std::sync::Arc;
 
 use capataz_contracts::v1::{connect_request, connect_response};
@@ -32,11 +33,14 @@ pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 /// `Fn(&str) -> Option<String>` is one.
 pub trait SecretResolver: Send + Sync {
     /// The value of the secret; nothing where no secret has that name.
-    fn resolve(&self, name: &str) -> Option<String>;
+    ///
+    /// # Errors
+    /// There may be one, and it cannot be read now.
+    fn resolve(&self, name: &str) -> io::Result<Option<String>>;
 }
 
 impl<F: Fn(&str) -> Option<String> + Send + Sync> SecretResolver for F {
-    fn resolve(&self, name: &str) -> Option<String> {
-        self(name)
+    fn resolve(&self, name: &str) -> io::Result<Option<String>> {
+        Ok(self(name))
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use capataz_contracts::v1::payload::Data;
 use capataz_contracts::v1::{self, SchemaViolation};
-use capataz_engine::{Judgement, Verdict};
+use capataz_engine::{Judgement, UNJUDGED, Verdict};
 use capataz_judge::JUDGED_MAX;
 use capataz_shard::blob_hash;
 use capataz_store::Store;
@@ -27,7 +27,7 @@ pub(crate) async fn verdict(
     let judged = tasks.spawn_blocking(move || violations(&*store, &schema, &value)).await;
     let violations = judged.unwrap_or_else(|error| {
         tracing::error!(%error, "a value could not be judged");
-        vec![violation("internal", "a value that can be judged", "the judge failed".to_owned())]
+        vec![violation(UNJUDGED, "a value that can be judged", "the judge failed".to_owned())]
     });
     Verdict { judged: judgement, violations }
 }
@@ -54,7 +54,7 @@ fn read(store: &dyn Store, blob: &v1::BlobRef) -> Result<Vec<u8>, Box<SchemaViol
             error = &error as &dyn std::error::Error,
             "a blob that is to be judged cannot be read"
         );
-        refused("blob", "a blob that can be read", "one that cannot be read now".to_owned())
+        refused(UNJUDGED, "a blob that can be read", "one that cannot be read now".to_owned())
     };
     let size = store.blob_size(hash).map_err(unread)?.ok_or_else(missing)?;
     if usize::try_from(size).is_ok_and(|size| size <= JUDGED_MAX) {

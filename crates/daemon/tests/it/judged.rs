@@ -91,3 +91,33 @@ async fn a_value_that_breaks_the_agents_schema_is_refused_with_every_place_and_t
     // The same request again has the same answer, and nobody judges it again.
     runs.resolve(answer(Some(by_reference), "d")).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_value_that_cannot_be_read_now_is_no_wrong_one_and_counts_when_it_is_given_again() {
+    let harness = Harness::start().await;
+    let (run, question) = unknown(&harness, r#"{"type":"object"}"#).await;
+    let mut blobs = v1::blob_service_client::BlobServiceClient::new(harness.channel.clone());
+    let chunk = v1::PutBlobRequest { chunk: "{}".into() };
+    let blob = blobs.put_blob(iter([chunk])).await.unwrap().into_inner().blob.unwrap();
+    let file = harness.folder.path().join("data/blobs").join(&blob.blake3[..2]).join(&blob.blake3);
+    let value =
+        v1::Payload { media_type: "application/json".to_owned(), data: Some(v1::payload::Data::Blob(blob)) };
+    let answer = v1::ResolveRequest {
+        run_id: run.clone(),
+        question_id: question.question_id.clone(),
+        answer: "succeeded".to_owned(),
+        request_id: "a".to_owned(),
+        value: Some(value),
+        ..Default::default()
+    };
+    // A folder in the place of the file can be opened and not be read.
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    let mut runs = harness.runs.clone();
+    assert_eq!(code_of(&runs.resolve(answer.clone()).await.unwrap_err()), "UNAVAILABLE");
+    assert_eq!(harness.get(&run).await.status(), v1::RunStatus::Waiting);
+    std::fs::remove_dir(&file).unwrap();
+    std::fs::write(&file, "{}").unwrap();
+    runs.resolve(answer).await.unwrap();
+    assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Succeeded);
+}

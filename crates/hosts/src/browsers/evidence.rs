@@ -6,8 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use capataz_contracts::v1;
 use capataz_executor::evidence::{EvidenceError, EvidenceSink, Stored};
-use capataz_store::{Millis, Store};
+use capataz_store::{Millis, Store, StoreError};
 
+use crate::patience::patiently;
 use crate::port::Clock;
 
 /// Largest download that is kept as a blob, as of every blob. Bytes.
@@ -33,37 +34,35 @@ impl BlobEvidence {
         Self { store, clock, downloads }
     }
 
-    async fn keep(
-        &self,
-        read: impl FnOnce() -> Result<Bytes, String> + Send + 'static,
-    ) -> Result<Stored, EvidenceError> {
-        let store = Arc::clone(&self.store);
+    async fn keep(&self, content: Bytes) -> Result<Stored, EvidenceError> {
+        let size = content.len() as u64;
         let now = Millis((self.clock)());
-        let put = tokio::task::spawn_blocking(move || {
-            let content = read()?;
-            let size = content.len() as u64;
-            let hash = store.put_blob(&content, now).map_err(|error| error.to_string())?;
-            Ok(Stored { id: hash.to_string(), size })
-        });
-        put.await.unwrap_or_else(|error| Err(error.to_string())).map_err(EvidenceError)
+        match patiently(&self.store, move |store| store.put_blob(&content, now)).await {
+            Ok(hash) => Ok(Stored { id: hash.to_string(), size }),
+            Err(error) => Err(EvidenceError(error.to_string())),
+        }
     }
 }
 
 impl EvidenceSink for BlobEvidence {
     async fn put(&mut self, _: &str, content: Bytes) -> Result<Stored, EvidenceError> {
-        self.keep(move || Ok(content)).await
+        self.keep(content).await
     }
 
     async fn put_download(&mut self, download: &v1::DownloadRecord) -> Result<Stored, EvidenceError> {
         // The adapter names the file, not the page.
         let path = self.downloads.join(&download.path);
-        self.keep(move || {
-            let size = std::fs::metadata(&path).map_err(|error| error.to_string())?.len();
-            if size > MAX_DOWNLOAD {
-                return Err(format!("the download has {size} bytes; at most {MAX_DOWNLOAD} are kept"));
-            }
-            std::fs::read(&path).map(Bytes::from).map_err(|error| error.to_string())
-        })
-        .await
+        let unread = |error: std::io::Error| EvidenceError(error.to_string());
+        let size = tokio::fs::metadata(&path).await.map_err(unread)?.len();
+        if size > MAX_DOWNLOAD {
+            let message = format!("the download has {size} bytes; at most {MAX_DOWNLOAD} are kept");
+            return Err(EvidenceError(message));
+        }
+        let read = move |_: &dyn Store| match std::fs::read(&path) {
+            Ok(content) => Ok(Bytes::from(content)),
+            Err(error) => Err(StoreError::Io { operation: "read a download", source: Box::new(error) }),
+        };
+        let content = patiently(&self.store, read).await.map_err(|error| EvidenceError(error.to_string()))?;
+        self.keep(content).await
     }
 }

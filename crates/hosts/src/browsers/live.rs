@@ -218,10 +218,13 @@ struct RunSecrets<'a>(&'a dyn SecretResolver);
 
 impl Secrets for RunSecrets<'_> {
     fn has(&self, name: &str) -> bool {
-        self.0.resolve(name).is_some()
+        self.resolve(name).is_some()
     }
 
     fn resolve(&self, name: &str) -> Option<String> {
-        self.0.resolve(name)
+        self.0.resolve(name).unwrap_or_else(|error| {
+            tracing::warn!(name, %error, "a secret cannot be read");
+            None
+        })
     }
 }

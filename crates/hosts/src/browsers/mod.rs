@@ -133,7 +133,7 @@ impl Browsers {
         folders.remove_profiles().map_err(BrowsersError::Profiles)?;
         let key = match &config.storage_key {
             Some(name) => {
-                let key = secrets.resolve(name).filter(|key| !key.is_empty());
+                let key = secrets.resolve(name).ok().flatten().filter(|key| !key.is_empty());
                 Some(key.ok_or_else(|| BrowsersError::NoStorageKey { name: name.clone() })?)
             }
             None => None,

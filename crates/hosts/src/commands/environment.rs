@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
+use std::io;
 
 use super::agent::ProcessAgent;
 use crate::port::SecretResolver;
@@ -49,16 +50,19 @@ impl<'a> Template<'a> {
     ///
     /// # Errors
     /// The name of the first secret that is unknown or cannot stand in a variable, and why.
-    fn fill(&self, secrets: &dyn SecretResolver, used: &mut Vec<String>) -> Result<String, String> {
+    fn fill(&self, secrets: &dyn SecretResolver, used: &mut Vec<String>) -> Result<String, Missing> {
         let mut filled = String::new();
         for piece in &self.0 {
             match piece {
                 Piece::Text(text) => filled.push_str(text),
                 Piece::Secret(name) => {
-                    let value =
-                        secrets.resolve(name).ok_or_else(|| format!("the secret `{name}` is not known"))?;
+                    let resolved = secrets.resolve(name).map_err(|error| {
+                        Missing::Unread(format!("the secret `{name}` cannot be read"), error)
+                    })?;
+                    let invalid = |problem: &str| Missing::Invalid(format!("the secret `{name}` {problem}"));
+                    let value = resolved.ok_or_else(|| invalid("is not known"))?;
                     if value.contains('\0') {
-                        return Err(format!("the secret `{name}` contains a zero byte"));
+                        return Err(invalid("contains a zero byte"));
                     }
                     filled.push_str(&value);
                     used.push(value);
@@ -66,6 +70,25 @@ impl<'a> Template<'a> {
             }
         }
         Ok(filled)
+    }
+}
+
+/// Why a command gets no environment.
+#[derive(Debug)]
+pub(super) enum Missing {
+    /// What is wrong with a variable, for people; never a value.
+    Invalid(String),
+    /// A secret cannot be read now; the text says which one.
+    Unread(String, io::Error),
+}
+
+impl Missing {
+    /// The same with the name of the variable.
+    fn of_variable(self, name: &str) -> Self {
+        match self {
+            Self::Invalid(problem) => Self::Invalid(format!("env.{name}: {problem}")),
+            Self::Unread(problem, error) => Self::Unread(format!("env.{name}: {problem}"), error),
+        }
     }
 }
 
@@ -85,12 +108,12 @@ impl Environment {
     /// The agent's environment out of the daemon's (`inherited` answers for one name) and its own variables.
     ///
     /// # Errors
-    /// The variable that cannot be given, and the reason; never a value.
+    /// The variable that cannot be given, and the reason.
     pub(super) fn of_agent(
         agent: &ProcessAgent,
         inherited: impl Fn(&str) -> Option<OsString>,
         secrets: &dyn SecretResolver,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Missing> {
         let mut variables = BTreeMap::new();
         for name in &agent.pass_env {
             if let Some(value) = inherited(name) {
@@ -99,8 +122,9 @@ impl Environment {
         }
         let mut used = Vec::new();
         for (name, value) in &agent.env {
-            let filled = Template::parse(value).and_then(|template| template.fill(secrets, &mut used));
-            let filled = filled.map_err(|problem| format!("env.{name}: {problem}"))?;
+            let template = Template::parse(value).map_err(Missing::Invalid);
+            let filled = template.and_then(|template| template.fill(secrets, &mut used));
+            let filled = filled.map_err(|missing| missing.of_variable(name))?;
             variables.insert(OsString::from(name), OsString::from(filled));
         }
         Ok(Self { variables, secrets: Redactor::new(&used) })
@@ -182,7 +206,12 @@ mod tests {
 
     #[track_caller]
     fn check(value: &str, expected: Result<&str, &str>) {
-        let filled = Template::parse(value).and_then(|template| template.fill(&vault, &mut Vec::new()));
+        let template = Template::parse(value).map_err(Missing::Invalid);
+        let filled = template.and_then(|template| template.fill(&vault, &mut Vec::new()));
+        let filled = filled.map_err(|missing| match missing {
+            Missing::Invalid(problem) => problem,
+            Missing::Unread(problem, error) => format!("{problem}: {error}"),
+        });
         assert_eq!(filled.as_deref().map_err(String::as_str), expected);
     }
 

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde::Deserialize;
 
 use super::agent::{OutputFormat, ProcessAgent};
-use super::environment::Redactor;
+use super::environment::{Missing, Redactor};
 use super::json;
 use super::stderr::last_line;
 
@@ -73,11 +73,19 @@ pub(super) enum Ending {
 }
 
 impl ProcessOutcome {
-    pub(super) fn not_started(problem: &str) -> Self {
-        Self::failed_without_log(
-            codes::AGENT_COMMAND_NOT_STARTED,
-            format!("cannot start the command: {problem}"),
-        )
+    pub(super) fn without_environment(missing: &Missing) -> Self {
+        match missing {
+            Missing::Invalid(problem) => Self::failed_without_log(
+                codes::AGENT_COMMAND_NOT_STARTED,
+                format!("cannot start the command: {problem}"),
+            ),
+            Missing::Unread(problem, error) => {
+                let errno = error.raw_os_error().unwrap_or(0);
+                let reason = system_reason(errno);
+                let message = format!("cannot start the command: {problem}: {reason}");
+                Self::failed_without_log(code_of(errno), message)
+            }
+        }
     }
 
     pub(super) fn input_too_large(length: usize) -> Self {

@@ -78,7 +78,7 @@ pub async fn run(
     let inherited = |name: &str| std::env::var_os(name);
     let environment = match Environment::of_agent(agent, inherited, &*context.secrets) {
         Ok(environment) => environment,
-        Err(problem) => return ProcessOutcome::not_started(&problem),
+        Err(missing) => return ProcessOutcome::without_environment(&missing),
     };
     if input.len() as u64 > MAX_INPUT {
         return ProcessOutcome::input_too_large(input.len());

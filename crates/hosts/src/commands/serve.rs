@@ -12,6 +12,7 @@ use capataz_store::{BlobHash, Millis, Store};
 use tokio::sync::mpsc;
 
 use super::{Output, ProcessAgent, ProcessContext, ProcessOutcome, ProgressUpdate, run};
+use crate::patience::patiently;
 use crate::port::Clock;
 use crate::serve::{Answer, Order, Reporter, Serve};
 
@@ -59,7 +60,7 @@ impl ProcessAgents {
         };
         let input = match self.read_input(assignment.input).await {
             Ok(input) => input,
-            Err(message) => return Answer::failed(codes::INPUT_UNRESOLVED, message),
+            Err((code, message)) => return Answer::failed(code, message),
         };
         let report = move |update: ProgressUpdate| reporter.say(update.line);
         match run(agent, &self.context, input, orders, report).await {
@@ -82,21 +83,23 @@ impl ProcessAgents {
         }
     }
 
-    async fn read_input(&self, input: Option<v1::Payload>) -> Result<Bytes, String> {
+    /// # Errors
+    /// The code, and what is wrong. A store that cannot be read now is no fault of the input.
+    async fn read_input(&self, input: Option<v1::Payload>) -> Result<Bytes, (&'static str, String)> {
         match input.and_then(|input| input.data) {
             None => Ok(Bytes::from_static(b"null")),
             Some(Data::Inline(bytes)) => Ok(bytes),
             Some(Data::Blob(blob)) => {
-                let hash: BlobHash =
-                    blob.blake3.parse().map_err(|_| "the input's blob reference is not a hash".to_owned())?;
-                let store = Arc::clone(&self.store);
+                let unresolved = |message: String| (codes::INPUT_UNRESOLVED, message);
+                let hash: BlobHash = blob
+                    .blake3
+                    .parse()
+                    .map_err(|_| unresolved("the input's blob reference is not a hash".to_owned()))?;
                 let length = usize::try_from(blob.size).unwrap_or(usize::MAX);
-                let read = tokio::task::spawn_blocking(move || store.read_blob(hash, 0, length)).await;
-                match read {
-                    Ok(Ok(Some(bytes))) => Ok(bytes),
-                    Ok(Ok(None)) => Err(format!("blob {} is gone", blob.blake3)),
-                    Ok(Err(error)) => Err(error.to_string()),
-                    Err(error) => Err(error.to_string()),
+                match patiently(&self.store, move |store| store.read_blob(hash, 0, length)).await {
+                    Ok(Some(bytes)) => Ok(bytes),
+                    Ok(None) => Err(unresolved(format!("blob {} is gone", blob.blake3))),
+                    Err(error) => Err((codes::SERVICE_UNAVAILABLE, error.to_string())),
                 }
             }
         }
@@ -109,10 +112,9 @@ impl ProcessAgents {
             return Ok(v1::Payload { media_type, data: Some(Data::Inline(bytes)) });
         }
         let size = bytes.len() as u64;
-        let store = Arc::clone(&self.store);
         let now = Millis((self.clock)());
-        let put = tokio::task::spawn_blocking(move || store.put_blob(&bytes, now)).await;
-        let hash = put.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        let put = patiently(&self.store, move |store| store.put_blob(&bytes, now)).await;
+        let hash = put.map_err(|error| error.to_string())?;
         let blob = v1::BlobRef { blake3: hash.to_string(), size };
         Ok(v1::Payload { media_type, data: Some(Data::Blob(blob)) })
     }

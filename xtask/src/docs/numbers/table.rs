@@ -72,6 +72,7 @@ pub(super) const NUMBERS: &[Number] = &[
         "MAX_READ",
     ),
     number("docs/limits.md", "resolved inputs of one wave | {16 MiB}", "crates", "MAX_RESOLVED"),
+    number("docs/limits.md", "at most 2 s apart | {18}", "crates/hosts/src/patience.rs", "ATTEMPTS"),
     number("docs/limits.md", "in a progress frame | {64 KiB}", "crates/contracts/src", "PARTIAL_MAX"),
     number("docs/limits.md", "a blob through BlobService | {64 MiB}", "crates", "MAX_BLOB"),
     number("docs/limits.md", "each from its first frame on | {4}", "crates", "UPLOADS"),
