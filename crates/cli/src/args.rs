@@ -13,7 +13,7 @@ mod router;
 mod runs;
 
 pub use actions::{ActArgs, ActCommand, BrowserCommand, DoArgs, DoctorArgs, OpenArgs};
-pub use data::{BackupArgs, RebuildArgs, RestoreArgs, VerifyArgs};
+pub use data::{BackupArgs, MachineArgs, RebuildArgs, RestoreArgs, VerifyArgs};
 pub use router::{AskArgs, EvalArgs, LintArgs, RouterCommand};
 pub use runs::{
     AgentsCommand, CancelArgs, ExtendArgs, ListArgs, ReportArgs, ResolveArgs, RunsCommand, WatchArgs,
@@ -126,6 +126,8 @@ pub enum Command {
     Restore(RestoreArgs),
     /// Look a backup or a data folder through for damage
     Verify(VerifyArgs),
+    /// Look for what would keep a daemon from working on this machine
+    Doctor(MachineArgs),
     /// Print a completion script for a shell
     #[command(
         after_help = "Example:\n  capataz completions bash > ~/.local/share/bash-completion/completions/capataz"

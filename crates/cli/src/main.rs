@@ -92,6 +92,7 @@ fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
             Command::Browser(command) => commands::browser::browser(*command, &global, out).await,
             Command::Router(command) => commands::router::router(command, &global, out).await,
             Command::Agents(command) => commands::agents::agents(command, &global, out).await,
+            Command::Doctor(args) => commands::machine::doctor(args, &global, out).await,
             Command::Contract(_)
             | Command::Rebuild(_)
             | Command::Backup(_)

@@ -19,6 +19,7 @@ pub struct Words {
     pub demo: Demo,
     pub rebuild: Rebuild,
     pub backup: Backup,
+    pub doctor: Doctor,
     pub ask: Ask,
     pub router: Router,
     pub act: Act,
@@ -71,8 +72,10 @@ macro_rules! texts {
 }
 
 mod actions;
+mod doctor;
 
 pub use actions::{Act, ActError, Browser, Page, ScriptLines};
+pub use doctor::Doctor;
 
 const ENGLISH: Words = Words {
     ordinal: english_ordinal,
@@ -88,6 +91,7 @@ const ENGLISH: Words = Words {
     demo: Demo::ENGLISH,
     rebuild: Rebuild::ENGLISH,
     backup: Backup::ENGLISH,
+    doctor: Doctor::ENGLISH,
     ask: Ask::ENGLISH,
     router: Router::ENGLISH,
     act: Act::ENGLISH,

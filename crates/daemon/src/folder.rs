@@ -6,9 +6,9 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 
 /// Bits of others that may change what is there.
-const WRITABLE: u32 = 0o022;
+pub(crate) const WRITABLE: u32 = 0o022;
 /// Bits of anybody but the owner.
-const NOT_THE_OWNERS: u32 = 0o077;
+pub(crate) const NOT_THE_OWNERS: u32 = 0o077;
 /// The folders in the data folder whose own entries are looked at as well.
 const INNER: [&str; 2] = ["shims", "browser"];
 

@@ -13,6 +13,7 @@ mod guard;
 mod hosts;
 mod listener;
 mod lock;
+pub mod machine;
 mod rebuild;
 mod secrets;
 mod services;

@@ -94,3 +94,20 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
 }
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  capataz doctor
+  capataz doctor --config crew.toml --data-dir ./data
+  capataz doctor --json | jq '.checks[] | select(.verdict != \"ok\")'
+
+Exit code 1 if there is a failure. A warning is none.")]
+pub struct MachineArgs {
+    /// Configuration file [default: capataz.toml of the working folder, if it exists]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Folder of the database
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+}

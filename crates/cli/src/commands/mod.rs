@@ -10,6 +10,7 @@ pub mod demo;
 mod doctor;
 mod ending;
 mod fetch;
+pub mod machine;
 pub mod rebuild;
 pub mod router;
 pub mod run;

@@ -1,0 +1,282 @@
+//! `capataz doctor`: looks for what would keep a daemon from working here, or what it could not guarantee. It changes
+//! nothing, and needs no daemon.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use capataz_client::{Client, RetryOptions};
+use capataz_contracts::v1;
+use capataz_daemon::machine::{Folder, Machine, Permission};
+use capataz_daemon::{Config, Overrides};
+use capataz_executor::browsers;
+use serde_json::{Value, json};
+
+use super::Outcome;
+use crate::args::{Global, MachineArgs};
+use crate::display::format::took;
+use crate::display::frame::visible_block;
+use crate::display::paint::Tone;
+use crate::exit::Exit;
+use crate::failure::chain;
+use crate::output::Output;
+use crate::text::{Doctor, fill, words};
+
+/// Free bytes below which commits will soon fail, and those below which it is time to know.
+const FREE: (u64, u64) = (64 * 1024 * 1024, 1024 * 1024 * 1024);
+/// Descriptors below which a daemon has little room for connections: it gives them half.
+const DESCRIPTORS: u64 = 1_024;
+/// How far files may be ahead of the clock: they may come from a disk of another machine.
+const BEHIND: Duration = Duration::from_secs(60);
+/// How old the newest write may be before it is said.
+const AHEAD: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// 2026-01-01, in seconds of the Unix epoch: this program is younger.
+const MADE: Duration = Duration::from_secs(1_767_225_600);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Ok,
+    Warning,
+    Failure,
+}
+
+/// One check, and what it found.
+#[derive(Debug)]
+struct Finding {
+    /// The check's name in JSON.
+    check: &'static str,
+    title: &'static str,
+    verdict: Verdict,
+    found: String,
+    next: Option<String>,
+}
+
+impl Finding {
+    fn new(check: &'static str, title: &'static str, verdict: Verdict, found: String) -> Self {
+        Self { check, title, verdict, found, next: None }
+    }
+
+    /// What to do where it is not well.
+    fn next(mut self, next: &str) -> Self {
+        self.next = (self.verdict != Verdict::Ok).then(|| next.to_owned());
+        self
+    }
+}
+
+pub async fn doctor(args: MachineArgs, global: &Global, out: &mut Output) -> Outcome {
+    let texts = &words().doctor;
+    let overrides = Overrides { data_dir: args.data_dir, ..Overrides::default() };
+    let mut findings = Vec::new();
+    match Config::load(args.config.as_deref(), overrides) {
+        Ok(config) => {
+            let folder = Folder::examine(&config.data_dir);
+            let place = config.data_dir.display().to_string();
+            let found = fill(texts.configuration_good, &[&place]);
+            findings.push(Finding::new("configuration", texts.configuration, Verdict::Ok, found));
+            findings.push(data_folder(&folder.access, &place, texts));
+            findings.push(free_space(&folder, texts));
+            findings.push(clock(SystemTime::now(), folder.written, texts));
+            findings.push(browser(&config, texts).await);
+        }
+        Err(error) => {
+            let invalid = Finding::new("configuration", texts.configuration, Verdict::Failure, chain(&error));
+            findings.push(invalid.next(texts.configuration_next));
+        }
+    }
+    findings.extend(machine(&Machine::examine(), texts));
+    findings.push(daemon(global, texts).await);
+    let worst = findings.iter().map(|finding| finding.verdict);
+    let is_bad = worst.clone().any(|verdict| verdict == Verdict::Failure);
+    if out.json {
+        let checks: Vec<Value> = findings.iter().map(to_json).collect();
+        out.document(&json!({ "ok": !is_bad, "checks": checks }));
+    } else {
+        findings.iter().for_each(|finding| tell(finding, texts, out));
+        let (text, tone) = match worst.max_by_key(|verdict| *verdict as u8) {
+            Some(Verdict::Failure) => (texts.bad, Tone::Bad),
+            Some(Verdict::Warning) => (texts.warned, Tone::Warning),
+            _ => (texts.good, Tone::Good),
+        };
+        out.line(&out.paint.text(tone, text));
+    }
+    Ok(if is_bad { Exit::Failed } else { Exit::Ok })
+}
+
+fn data_folder(permission: &Permission, place: &str, texts: &Doctor) -> Finding {
+    let mode = |mode: &u32| format!("{mode:o}");
+    let (verdict, found, next) = match permission {
+        Permission::Own => (Verdict::Ok, fill(texts.folder_own, &[place]), ""),
+        Permission::Missing(parent) => {
+            let parent = parent.display().to_string();
+            (Verdict::Ok, fill(texts.folder_missing, &[place, &parent]), "")
+        }
+        Permission::Readable(bits) => {
+            let found = fill(texts.folder_readable, &[place, &mode(bits)]);
+            (Verdict::Warning, found, texts.folder_readable_next)
+        }
+        Permission::Writable(bits) => {
+            let found = fill(texts.folder_writable, &[place, &mode(bits)]);
+            (Verdict::Failure, found, texts.folder_writable_next)
+        }
+        Permission::Refused(error) => {
+            let found = fill(texts.folder_refused, &[place, &error.to_string()]);
+            (Verdict::Failure, found, texts.folder_refused_next)
+        }
+    };
+    Finding::new("data_folder", texts.data_folder, verdict, found).next(&fill(next, &[place]))
+}
+
+fn free_space(folder: &Folder, texts: &Doctor) -> Finding {
+    let (verdict, found) = match &folder.free {
+        Ok(free) => {
+            let verdict = match *free {
+                free if free < FREE.0 => Verdict::Failure,
+                free if free < FREE.1 => Verdict::Warning,
+                _ => Verdict::Ok,
+            };
+            (verdict, fill(texts.free, &[&mebibytes(*free)]))
+        }
+        Err(error) => (Verdict::Warning, fill(texts.free_unknown, &[&error.to_string()])),
+    };
+    Finding::new("free_space", texts.free_space, verdict, found).next(texts.free_next)
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{} MiB", bytes / (1024 * 1024))
+}
+
+fn clock(now: SystemTime, written: Option<SystemTime>, texts: &Doctor) -> Finding {
+    let past = |time: SystemTime| now.duration_since(time).unwrap_or_default();
+    let ahead = |time: SystemTime| time.duration_since(now).unwrap_or_default();
+    let shown = |distance: Duration| took(i64::try_from(distance.as_millis()).unwrap_or(i64::MAX));
+    let (verdict, found) = match written {
+        _ if past(UNIX_EPOCH) < MADE => (Verdict::Failure, texts.clock_old.to_owned()),
+        Some(written) if ahead(written) > BEHIND => {
+            (Verdict::Failure, fill(texts.clock_behind, &[&shown(ahead(written))]))
+        }
+        Some(written) if past(written) > AHEAD => {
+            (Verdict::Warning, fill(texts.clock_ahead, &[&shown(past(written))]))
+        }
+        _ => (Verdict::Ok, texts.clock_good.to_owned()),
+    };
+    Finding::new("clock", texts.clock, verdict, found).next(texts.clock_next)
+}
+
+async fn browser(config: &Config, texts: &Doctor) -> Finding {
+    #[expect(clippy::disallowed_methods, reason = "the daemon looks along the same path")]
+    let path = std::env::var_os("PATH");
+    let (verdict, found) = match browsers::find(config.browser.program.as_deref(), path.as_deref()).await {
+        Ok(found) => {
+            let program = found.program.display().to_string();
+            (Verdict::Ok, fill(texts.browser_found, &[&program, &found.version]))
+        }
+        Err(_) => (Verdict::Warning, texts.browser_none.to_owned()),
+    };
+    Finding::new("browser", texts.browser, verdict, found).next(texts.browser_next)
+}
+
+fn machine(machine: &Machine, texts: &Doctor) -> [Finding; 3] {
+    let (verdict, found) = match machine.descriptors {
+        None => (Verdict::Ok, texts.descriptors_any.to_owned()),
+        Some(limit) => {
+            let verdict = if limit < DESCRIPTORS { Verdict::Warning } else { Verdict::Ok };
+            (verdict, fill(texts.descriptors_found, &[&limit.to_string()]))
+        }
+    };
+    let descriptors = Finding::new("descriptors", texts.descriptors, verdict, found);
+    let abilities = &machine.abilities;
+    let lacking = abilities.process_handles.as_ref().err().or(abilities.subreaper.as_ref().err());
+    let (verdict, found) = match lacking {
+        None => (Verdict::Ok, texts.supervision_good.to_owned()),
+        Some(error) => (Verdict::Failure, fill(texts.supervision_bad, &[&error.to_string()])),
+    };
+    let supervision = Finding::new("supervision", texts.supervision, verdict, found);
+    let (verdict, found) = match &abilities.control_groups {
+        Ok(group) => {
+            let parent = group.parent().unwrap_or(group).display().to_string();
+            (Verdict::Ok, fill(texts.groups_good, &[&parent]))
+        }
+        Err(error) => (Verdict::Warning, fill(texts.groups_none, &[&error.to_string()])),
+    };
+    let groups = Finding::new("control_groups", texts.control_groups, verdict, found);
+    [
+        descriptors.next(texts.descriptors_next),
+        supervision.next(texts.supervision_next),
+        groups.next(texts.groups_next),
+    ]
+}
+
+async fn daemon(global: &Global, texts: &Doctor) -> Finding {
+    let asked = async {
+        let client = Client::connect(&global.addr).await?.with_retry(RetryOptions::never());
+        client.list_runs(v1::ListRunsRequest::default()).await
+    };
+    let (verdict, found) = match asked.await {
+        Ok(_) => (Verdict::Ok, fill(texts.daemon_there, &[&global.addr])),
+        // None has to be there: it may be that it is to be started.
+        Err(error) => (Verdict::Warning, fill(texts.daemon_none, &[&global.addr, &chain(&error)])),
+    };
+    Finding::new("daemon", texts.daemon, verdict, found).next(texts.daemon_next)
+}
+
+fn to_json(finding: &Finding) -> Value {
+    let verdict = match finding.verdict {
+        Verdict::Ok => "ok",
+        Verdict::Warning => "warning",
+        Verdict::Failure => "failure",
+    };
+    let mut document = json!({ "check": finding.check, "verdict": verdict, "found": finding.found });
+    if let (Some(next), Some(object)) = (&finding.next, document.as_object_mut()) {
+        object.insert("next".to_owned(), next.as_str().into());
+    }
+    document
+}
+
+fn tell(finding: &Finding, texts: &Doctor, out: &mut Output) {
+    let (word, tone) = match finding.verdict {
+        Verdict::Ok => (texts.ok, Tone::Good),
+        Verdict::Warning => (texts.warning, Tone::Warning),
+        Verdict::Failure => (texts.failure, Tone::Bad),
+    };
+    let (word, title) = (format!("{word:<8}"), format!("{:<15}", finding.title));
+    out.line(&format!("{} {title} {}", out.paint.text(tone, &word), visible_block(&finding.found)));
+    if let Some(next) = &finding.next {
+        let next = fill(texts.next, &[&visible_block(next)]);
+        out.line(&out.paint.text(Tone::Faint, &format!("{:25}{next}", "")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(now: Duration, written: Option<Duration>, expected: Verdict) {
+        let at = |time: Duration| UNIX_EPOCH + MADE + time;
+        let finding = clock(at(now), written.map(at), &words().doctor);
+        assert_eq!(finding.verdict, expected, "{finding:?}");
+        assert_eq!(finding.next.is_some(), expected != Verdict::Ok);
+    }
+
+    #[test]
+    fn a_clock_is_compared_with_what_was_written_by_it() {
+        let day = Duration::from_secs(24 * 60 * 60);
+        check(day, None, Verdict::Ok);
+        check(day, Some(day), Verdict::Ok);
+        check(day, Some(day + BEHIND), Verdict::Ok);
+        check(day, Some(day + 2 * BEHIND), Verdict::Failure);
+        check(40 * day, Some(day), Verdict::Warning);
+        let before = clock(UNIX_EPOCH, None, &words().doctor);
+        assert_eq!(before.verdict, Verdict::Failure);
+    }
+
+    #[test]
+    fn room_is_judged_by_what_is_free() {
+        let verdict = |free: std::io::Result<u64>| {
+            let folder = Folder { access: Permission::Own, free, written: None };
+            free_space(&folder, &words().doctor).verdict
+        };
+        assert_eq!(verdict(Ok(u64::MAX)), Verdict::Ok);
+        assert_eq!(verdict(Ok(FREE.1 - 1)), Verdict::Warning);
+        assert_eq!(verdict(Ok(FREE.0 - 1)), Verdict::Failure);
+        assert_eq!(verdict(Err(std::io::ErrorKind::Unsupported.into())), Verdict::Warning);
+    }
+}
