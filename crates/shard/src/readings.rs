@@ -146,7 +146,7 @@ impl Readings {
     }
 
     /// The readings as they are put down, where that was longer ago than this, or where `all` is to be known.
-    pub(crate) fn to_put(&mut self, now: Now, every: i64) -> Option<Vec<u8>> {
+    pub(crate) fn take_due(&mut self, now: Now, every: i64) -> Option<Vec<u8>> {
         if self.put_at.is_some_and(|put_at| now.mono.since(put_at) < every) {
             return None;
         }

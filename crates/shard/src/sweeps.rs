@@ -39,7 +39,7 @@ impl Shard {
         let behind = given.map(|age| self.now.wall.0.saturating_sub(age).saturating_sub(of(age).0));
         let Some(by_ms) = behind.max() else { return };
         self.out(Output::Behind { by_ms });
-        if let Some(readings) = self.readings.to_put(self.now, PUT_READINGS_MS) {
+        if let Some(readings) = self.readings.take_due(self.now, PUT_READINGS_MS) {
             self.out(Output::PutReadings { readings });
         }
     }
@@ -60,7 +60,7 @@ impl Shard {
     }
 
     fn put_readings(&mut self) {
-        if let Some(readings) = self.readings.to_put(self.now, 0) {
+        if let Some(readings) = self.readings.take_due(self.now, 0) {
             self.out(Output::PutReadings { readings });
         }
     }

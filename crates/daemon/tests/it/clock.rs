@@ -1,7 +1,5 @@
 //! A machine whose clock is wrong.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
-
 use capataz_contracts::v1;
 use capataz_daemon::{Clock, Config};
 use tonic_health::pb::HealthCheckRequest;
@@ -14,11 +12,9 @@ const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
 /// A clock that is ahead of the true one by so much.
 fn ahead(by_ms: i64) -> Clock {
-    let began = Instant::now();
     Clock::of_both(move || {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        let of = |time: std::time::Duration| i64::try_from(time.as_millis()).unwrap();
-        (of(wall) + by_ms, of(began.elapsed()))
+        let now = capataz_runtime::now();
+        (now.wall.0 + by_ms, now.mono.0)
     })
 }
 

@@ -36,7 +36,7 @@ impl Daemon {
 
     /// It ends, and the next one starts when the clock on the wall has gone so far.
     fn restarts(&mut self, by: i64) {
-        let put = self.readings.to_put(self.now, 0).unwrap();
+        let put = self.readings.take_due(self.now, 0).unwrap();
         let earlier = Earlier::decode(&put).unwrap();
         self.now = at(self.now.wall.0 + by, 7);
         self.readings = Readings::default();
