@@ -81,7 +81,9 @@ fn what_keeps_a_daemon_from_starting_is_a_failure_with_what_to_do() {
     assert_eq!(verdict(&doctor(folder.path(), ":", JSON), "data_folder"), "warning");
     fs::set_permissions(&data, Permissions::from_mode(0o700)).unwrap();
     let written = fs::File::create(data.join("capataz.db")).unwrap();
-    written.set_modified(std::time::SystemTime::now() + std::time::Duration::from_secs(86_400)).unwrap();
+    // The year 2100.
+    let ahead = std::time::UNIX_EPOCH + std::time::Duration::from_secs(4_102_444_800);
+    written.set_modified(ahead).unwrap();
     assert_eq!(verdict(&doctor(folder.path(), ":", JSON), "clock"), "failure");
     assert_eq!(verdict(&doctor(folder.path(), "ulimit -n 256", JSON), "descriptors"), "warning");
     fs::write(folder.path().join("capataz.toml"), "no_such_key = 1\n").unwrap();

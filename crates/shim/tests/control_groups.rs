@@ -33,7 +33,9 @@ impl Bench {
         match try_control_groups() {
             Ok(_) => Some(Self { folder: tempfile::tempdir().unwrap() }),
             Err(error) => {
-                skipped(&format!("capataz-shim::control_groups {test}: no control group can be made: {error}"));
+                skipped(&format!(
+                    "capataz-shim::control_groups {test}: no control group can be made: {error}"
+                ));
                 None
             }
         }

@@ -61,6 +61,7 @@ impl Finding {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "whether the clock is right is one of the questions")]
 pub async fn doctor(args: MachineArgs, global: &Global, out: &mut Output) -> Outcome {
     let texts = &words().doctor;
     let overrides = Overrides { data_dir: args.data_dir, ..Overrides::default() };
