@@ -42,7 +42,7 @@ impl Descriptors {
     }
 
     fn give_back(&self) {
-        prlimit(Some(self.process), Resource::Nofile, self.before.clone()).unwrap();
+        prlimit(Some(self.process), Resource::Nofile, self.before).unwrap();
     }
 }
 
