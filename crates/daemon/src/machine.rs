@@ -127,7 +127,7 @@ mod tests {
         for name in WRITTEN {
             fs::write(folder.path().join(name), "").unwrap();
         }
-        let later = SystemTime::now() + std::time::Duration::from_secs(3_600);
+        let later = std::time::UNIX_EPOCH + std::time::Duration::from_secs(4_102_444_800);
         let wal = fs::OpenOptions::new().write(true).open(folder.path().join(WRITTEN[1])).unwrap();
         wal.set_modified(later).unwrap();
         assert_eq!(Folder::examine(folder.path()).written, Some(later));

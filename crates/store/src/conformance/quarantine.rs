@@ -103,8 +103,8 @@ pub fn a_run_that_has_finished_or_is_quarantined_is_removed_by_itself<S: Subject
     accept(&mut *writer, &[creation(4)]);
     assert!(store.bounds(SHARD).unwrap().newest > before.newest);
     drop((store, writer));
-    let store = subject.reopened().store();
-    assert_eq!(store.unfinished(SHARD, None, ALL).unwrap(), in_work(&[3, 4]));
+    let subject = subject.reopened();
+    assert_eq!(subject.store().unfinished(SHARD, None, ALL).unwrap(), in_work(&[3, 4]));
 }
 
 pub fn a_run_that_an_unfinished_one_needs_is_not_removed<S: Subject>() {
