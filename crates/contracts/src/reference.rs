@@ -124,15 +124,15 @@ pub fn needs_resolving(template: &Value) -> bool {
 /// The value of `template` with each reference replaced; `lookup` gives a task's output.
 ///
 /// A string that is exactly one reference becomes the value itself. Elsewhere values become text: strings as they are,
-/// others as compact JSON. `lookup` is called once for each reference, and not any more when the values together have more
-/// than `largest` bytes (as text, with 4 bytes for each value beside its characters).
+/// others as compact JSON. What is put in is taken from `room`, also where it is too much. `lookup` is called once for each
+/// reference, and not any more when there was no room for a value.
 ///
 /// # Errors
 /// All that cannot be replaced, with the path of the string. Rules: `malformed_reference`; `unknown_task` where
 /// `lookup` knows no output; `missing_path` where the output has no such value; `size` where the values together are
-/// larger than `largest`; `depth` where template or result are nested too deep for a JSON reader.
-pub fn resolve(template: &Value, largest: usize, lookup: &mut Lookup<'_>) -> Result<Value, Vec<Violation>> {
-    let mut resolver = Resolver { lookup, violations: Violations::default(), size: 0, largest };
+/// larger than the room; `depth` where template or result are nested too deep for a JSON reader.
+pub fn resolve(template: &Value, room: &mut Room, lookup: &mut Lookup<'_>) -> Result<Value, Vec<Violation>> {
+    let mut resolver = Resolver { lookup, violations: Violations::default(), room, is_full: false };
     if !depth_is_within(template, DEEPEST) {
         resolver.violations.push(&Path::Root, "depth", "the input is nested too deep");
         return Err(resolver.violations.into_vec());
@@ -145,15 +145,35 @@ pub fn resolve(template: &Value, largest: usize, lookup: &mut Lookup<'_>) -> Res
     if resolver.violations.is_empty() { Ok(value) } else { Err(resolver.violations.into_vec()) }
 }
 
+/// How much may be put into a value in the places of its references.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes of text, and 4 for each value beside its characters.
+    pub bytes: usize,
+    /// Values, the inner ones included.
+    pub values: usize,
+}
+
+impl Room {
+    /// Takes as much as the value has; all that is left where it is too little. Returns whether it was enough.
+    fn take(&mut self, value: &Value) -> bool {
+        let Self { bytes, values } = size_of_value(value);
+        let is_enough = bytes <= self.bytes && values <= self.values;
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.values = self.values.saturating_sub(values);
+        is_enough
+    }
+}
+
 /// Gives a task's output, which many references may share.
 pub type Lookup<'l> = dyn FnMut(&str) -> Option<Rc<Value>> + 'l;
 
 struct Resolver<'l, 'f> {
     lookup: &'l mut Lookup<'f>,
     violations: Violations,
-    /// Bytes that the values took which were put in so far.
-    size: usize,
-    largest: usize,
+    room: &'l mut Room,
+    /// There was no room for a value.
+    is_full: bool,
 }
 
 impl Resolver<'_, '_> {
@@ -199,7 +219,7 @@ impl Resolver<'_, '_> {
 
     /// The value that a reference in the string at `path` stands for; `null` where there is none, which is recorded.
     fn find(&mut self, task: &str, within: &[&str], path: &Path<'_>) -> Value {
-        if self.size > self.largest {
+        if self.is_full {
             return Value::Null;
         }
         let Some(output) = (self.lookup)(task) else {
@@ -216,8 +236,8 @@ impl Resolver<'_, '_> {
             };
             value = inner;
         }
-        self.size = self.size.saturating_add(size_of_value(value));
-        if self.size > self.largest {
+        if !self.room.take(value) {
+            self.is_full = true;
             let message =
                 "the values of the references are too large together; refer to parts of the outputs";
             self.violations.push(path, "size", message);
@@ -227,13 +247,14 @@ impl Resolver<'_, '_> {
     }
 }
 
-/// About as many bytes as the value takes as text.
-fn size_of_value(value: &Value) -> usize {
+/// About as many bytes as the value takes as text, and how many values it is.
+fn size_of_value(value: &Value) -> Room {
     // A number, a comma, a pair of brackets: what each value takes beside its characters.
     const EACH: usize = 4;
-    let mut size = 0_usize;
+    let (mut size, mut values) = (0_usize, 0_usize);
     let mut open = vec![value];
     while let Some(value) = open.pop() {
+        values += 1;
         size = size.saturating_add(EACH);
         match value {
             Value::String(text) => size = size.saturating_add(text.len()),
@@ -245,7 +266,7 @@ fn size_of_value(value: &Value) -> usize {
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
-    size
+    Room { bytes: size, values }
 }
 
 /// What of a value one part of a path names.

@@ -1,6 +1,6 @@
 use std::rc::Rc;
 
-use capataz_contracts::reference::{Segment, needs_resolving, resolve, scan};
+use capataz_contracts::reference::{Room, Segment, needs_resolving, resolve, scan};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -67,9 +67,13 @@ fn malformed_references() {
     malformed("${tasks.a.output.${tasks.b.output}}", "white space, quotes, `{` or `$`");
 }
 
+fn room(bytes: usize) -> Room {
+    Room { bytes, values: 1_000 }
+}
+
 /// Resolves against the outputs of tasks `a` and `b`.
 fn resolved(template: Value) -> Result<Value, Vec<capataz_contracts::Violation>> {
-    resolve(&template, 1_000, &mut |task| match task {
+    resolve(&template, &mut room(1_000), &mut |task| match task {
         "a" => Some(json!({"files": ["x", {"n": 7}], "text": "hola", "none": null, "0": "zero"}).into()),
         "b" => Some(json!("b's text").into()),
         _ => None,
@@ -118,9 +122,9 @@ fn what_is_missing_is_reported_at_its_string() {
 fn a_result_that_no_reader_could_read_is_refused() {
     let nested = |levels: usize| (0..levels).fold(json!("${tasks.a.output}"), |inner, _| json!([inner]));
     let deep = (0..100).fold(json!(1), |inner, _| json!([inner]));
-    let result = resolve(&nested(100), 1_000, &mut |_| Some(deep.clone().into()));
+    let result = resolve(&nested(100), &mut room(1_000), &mut |_| Some(deep.clone().into()));
     assert_eq!(in_short(&result.unwrap_err()), [" depth"]);
-    assert!(resolve(&nested(20), 1_000, &mut |_| Some(deep.clone().into())).is_ok());
+    assert!(resolve(&nested(20), &mut room(1_000), &mut |_| Some(deep.clone().into())).is_ok());
 }
 
 #[test]
@@ -128,12 +132,21 @@ fn a_result_that_is_larger_than_it_may_be_is_refused_before_it_is_made() {
     let large = Rc::new(json!("x".repeat(1_000)));
     let mut lookups = 0;
     let template = json!(vec!["${tasks.a.output}"; 100]);
-    let result = resolve(&template, 2_500, &mut |_| {
+    let mut left = room(2_500);
+    let result = resolve(&template, &mut left, &mut |_| {
         lookups += 1;
         Some(Rc::clone(&large))
     });
     assert_eq!(in_short(&result.unwrap_err()), ["[2] size"]);
     assert_eq!(lookups, 3);
+    assert_eq!(left, Room { bytes: 0, values: 997 }, "what is too much is taken as well");
+    // Ten values are one more than there is room for, however few bytes they have.
+    let mut left = Room { bytes: 1_000, values: 9 };
+    let result = resolve(&json!("${tasks.a.output}"), &mut left, &mut |_| {
+        Some(json!([0, 0, 0, 0, 0, 0, 0, 0, 0]).into())
+    });
+    assert_eq!(in_short(&result.unwrap_err()), [" size"]);
+    assert_eq!(left, Room { bytes: 960, values: 0 });
 }
 
 #[test]
@@ -162,6 +175,6 @@ proptest! {
             return Ok(());
         }
         let escaped = input.replace("${", "$${");
-        prop_assert_eq!(resolve(&json!(escaped), 0, &mut |_| None), Ok(json!(input)));
+        prop_assert_eq!(resolve(&json!(escaped), &mut room(0), &mut |_| None), Ok(json!(input)));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use capataz_contracts::json::is_json;
-use capataz_contracts::reference;
+use capataz_contracts::reference::{self, Room};
 use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::aggregation::ResultStatus;
 use serde_json::Value;
@@ -14,15 +14,17 @@ use crate::input::TaskRef;
 
 /// Largest input inline, and largest sum of the inputs that a wave's references make. Bytes.
 const MAX_INLINE: usize = 32 * 1024;
-const MAX_RESOLVED: usize = 16 * 1024 * 1024;
+const MAX_RESOLVED: usize = 8 * 1024 * 1024;
 /// Bytes of outputs that a wave's references read, each counted when it is read: what a shard reads without keeping others
 /// waiting.
-const MAX_READ: usize = 16 * 1024 * 1024;
-/// Values of outputs that are kept while a wave begins, the inner ones included. An output beyond them is read again where
-/// another reference names it.
-const MAX_KEPT: usize = 1_000_000;
+const MAX_READ: usize = 8 * 1024 * 1024;
+/// Values, the inner ones included, of the outputs that a wave's references read, of the inputs with references, and of what
+/// becomes of these. A value takes a shard as long as a hundred bytes of text.
+const MAX_VALUES: usize = 250_000;
 /// What the values that references put into one input may have by an estimate, which is at most four times what they have.
 const ROUGHLY: usize = 4 * MAX_INLINE;
+/// And those that are put into all inputs of a wave: the estimate has four bytes for each value beside its text.
+const MAX_PUT_IN: usize = MAX_RESOLVED + 4 * MAX_VALUES;
 
 /// What the references of one wave have in common.
 #[derive(Default)]
@@ -31,12 +33,16 @@ pub(super) struct References {
     resolved: usize,
     /// The outputs that were read, by the names of their tasks.
     outputs: BTreeMap<String, Option<Rc<Value>>>,
-    /// The values of these, the inner ones included.
-    kept: usize,
+    /// The values so far, the inner ones included.
+    values: usize,
     /// Bytes that were read.
     read: usize,
+    /// What was put into inputs by that estimate, also where it was too much for one.
+    put_in: usize,
     /// An output was not read because too much was read before.
     is_denied: bool,
+    /// No further input is resolved: nobody knows what it would take to find out that it is too much.
+    is_spent: bool,
 }
 
 impl References {
@@ -52,19 +58,59 @@ impl References {
             self.is_denied = true;
             return None;
         }
-        self.read = read;
         let value: Option<Value> = match is_json(&output.media_type) {
-            true => serde_json::from_slice(bytes).ok(),
+            true => match self.parse(bytes) {
+                Some(parsed) => parsed.ok(),
+                None => {
+                    self.is_denied = true;
+                    return None;
+                }
+            },
             false => std::str::from_utf8(bytes).ok().map(|text| Value::String(text.to_owned())),
         };
+        self.read = read;
         let value = value.map(Rc::new);
-        let kept = self.kept.saturating_add(value.as_deref().map_or(1, count));
-        if kept <= MAX_KEPT {
-            self.kept = kept;
-            self.outputs.insert(name.to_owned(), value.clone());
-        }
+        self.outputs.insert(name.to_owned(), value.clone());
         value
     }
+
+    /// The value that these bytes are, counted. `None` where it may have more values than are left.
+    fn parse(&mut self, json: &[u8]) -> Option<serde_json::Result<Value>> {
+        if self.values.saturating_add(at_most(json)) > MAX_VALUES {
+            self.is_spent = true;
+            return None;
+        }
+        let parsed = serde_json::from_slice(json);
+        self.values += parsed.as_ref().map_or_else(|_| at_most(json), count);
+        Some(parsed)
+    }
+
+    /// The template with its references replaced, and what that took.
+    fn replace(&mut self, turn: &Turn<'_>, template: &Value) -> Result<Value, String> {
+        let before = Room { bytes: ROUGHLY, values: MAX_VALUES.saturating_sub(self.values) };
+        let mut room = before;
+        let replaced = reference::resolve(template, &mut room, &mut |name| self.output(turn, name));
+        self.put_in = self.put_in.saturating_add(before.bytes - room.bytes);
+        self.values = self.values.saturating_add(before.values - room.values);
+        self.is_spent |= self.put_in >= MAX_PUT_IN || self.values >= MAX_VALUES;
+        if std::mem::take(&mut self.is_denied) {
+            return Err(too_much());
+        }
+        replaced
+            .map_err(|violations| violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+    }
+}
+
+/// As many values as these bytes can be, found without reading them: before each but the first there is one of these.
+fn at_most(json: &[u8]) -> usize {
+    1 + json.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count()
+}
+
+fn too_much() -> String {
+    format!(
+        "the references of the wave have to do with more than {MAX_READ} bytes of outputs, {MAX_RESOLVED} bytes of inputs or \
+         {MAX_VALUES} values"
+    )
 }
 
 /// How many values it is, the inner ones included.
@@ -103,7 +149,10 @@ fn resolve_input(
     if !is_json(&input.media_type) || !may_hold_references(bytes) {
         return Ok(None);
     }
-    let template: Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    if references.is_spent {
+        return Err(too_much());
+    }
+    let template = references.parse(bytes).ok_or_else(too_much)?.map_err(|error| error.to_string())?;
     if !reference::needs_resolving(&template) {
         return Ok(None);
     }
@@ -115,12 +164,7 @@ fn resolve_input(
         }
         return Ok(Some(output.clone()));
     }
-    let value = reference::resolve(&template, ROUGHLY, &mut |name| references.output(turn, name));
-    if std::mem::take(&mut references.is_denied) {
-        return Err(format!("the references of the wave read more than {MAX_READ} bytes of outputs"));
-    }
-    let value = value
-        .map_err(|violations| violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
+    let value = references.replace(turn, &template)?;
     let bytes = serde_json::to_vec(&value).map_err(|error| error.to_string())?;
     take_room(&mut references.resolved, bytes.len())?;
     Ok(Some(v1::Payload {
@@ -143,7 +187,12 @@ fn take_room(resolved_bytes: &mut usize, bytes: usize) -> Result<(), String> {
 
 /// A cheap look before the input is parsed. `$` and `{` may also be written as \u0024 and \u007b.
 fn may_hold_references(input: &[u8]) -> bool {
-    input.windows(2).any(|pair| pair == b"${" || pair == b"\\u")
+    let is_escaped = |four: &[u8]| four == b"0024" || four.eq_ignore_ascii_case(b"007b");
+    input.windows(2).enumerate().any(|(place, pair)| match pair {
+        b"${" => true,
+        b"\\u" => input.get(place + 2..place + 6).is_some_and(is_escaped),
+        _ => false,
+    })
 }
 
 /// The task whose whole output the template is.

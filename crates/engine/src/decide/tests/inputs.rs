@@ -185,7 +185,7 @@ fn resolved_inputs_have_limits_for_a_task_and_for_a_wave() {
     }
     let bench = Bench::start(plan, false).lease("a", "w1").completes_with("a", &large);
     let waiting = bench.state.queued().count();
-    assert_eq!(waiting, 16 * 1024 * 1024 / large.len());
+    assert_eq!(waiting, 8 * 1024 * 1024 / large.len());
     assert_eq!(bench.count("task_input_resolved"), waiting);
 }
 
@@ -211,14 +211,14 @@ fn an_output_to_which_many_refer_is_read_once() {
 
 #[test]
 fn what_a_wave_reads_of_outputs_has_a_limit_and_what_was_read_serves_everybody() {
-    let sources: Vec<String> = (0..513).map(|index| format!("s{index}")).collect();
+    let sources: Vec<String> = (0..257).map(|index| format!("s{index}")).collect();
     let mut plan = plan(&format!("continue_all: {} | t0 t1 t2", sources.join(" ")));
     let refer = |names: &[String]| {
         let references = names.iter().map(|name| format!("${{tasks.{name}.output.n}}"));
         Some(json(&serde_json::to_string(&references.collect::<Vec<_>>()).unwrap()))
     };
-    plan.waves[1].tasks[0].input = refer(&sources[..512]);
-    plan.waves[1].tasks[1].input = refer(&sources[512..]);
+    plan.waves[1].tasks[0].input = refer(&sources[..256]);
+    plan.waves[1].tasks[1].input = refer(&sources[256..]);
     plan.waves[1].tasks[2].input = refer(&sources[100..101]);
     let mut bench = Bench::start(plan, false).lease_all();
     for name in &sources {
@@ -226,6 +226,44 @@ fn what_a_wave_reads_of_outputs_has_a_limit_and_what_was_read_serves_everybody()
     }
     let bench = bench.expect_failed("t1", "INPUT_UNRESOLVED");
     assert_eq!(bench.state.assignment(bench.at("t2")).unwrap().input, Some(&json("[1]")));
+}
+
+/// 16,001 values in 32,001 bytes.
+fn many_values() -> String {
+    format!("[{}]", vec!["0"; 16_000].join(","))
+}
+
+#[test]
+fn what_a_wave_does_with_values_has_a_limit() {
+    // Each input takes 2 values of its own, 16,001 of the output that is read for it, and as many that are put in.
+    let names = |letter: &str| (0..20).map(|index| format!("{letter}{index}")).collect::<Vec<_>>().join(" ");
+    let mut plan = plan(&format!("continue_all: {} | {} last", names("s"), names("t")));
+    for (index, task) in plan.waves[1].tasks.iter_mut().take(20).enumerate() {
+        task.input = Some(json(&format!("[\"${{tasks.s{index}.output}}\"]")));
+    }
+    let mut bench = Bench::start(plan, false).lease_all();
+    for index in 0..20 {
+        bench = bench.completes_with(&format!("s{index}"), &many_values());
+    }
+    let resolved = 250_000_usize.div_ceil(2 + 2 * 16_001);
+    assert_eq!(bench.count("task_input_resolved"), resolved);
+    assert_eq!(bench.state.queued().count(), resolved + 1, "a task without references is not concerned");
+    bench.expect_failed(&format!("t{resolved}"), "INPUT_UNRESOLVED").expect_failed("t19", "INPUT_UNRESOLVED");
+}
+
+#[test]
+fn inputs_that_are_too_large_count_as_well() {
+    // Each of them would have 100 KiB of text, and is refused for that.
+    let names: Vec<String> = (0..1_000).map(|index| format!("t{index}")).collect();
+    let mut plan = plan(&format!("continue_all: a | {} small", names.join(" ")));
+    let large = "${tasks.a.output.rest}".repeat(3);
+    for task in &mut plan.waves[1].tasks {
+        task.input = Some(json(&format!("[{large:?}]")));
+    }
+    plan.waves[1].tasks[1_000].input = Some(json(r#"["${tasks.a.output.n}"]"#));
+    let bench = Bench::start(plan, false).lease("a", "w1").completes_with("a", &large_with_a_part());
+    // What it took to find that out is as much as a wave may take: nothing is left for the last one.
+    bench.expect_failed("t0", "INPUT_UNRESOLVED").expect_failed("small", "INPUT_UNRESOLVED");
 }
 
 #[test]

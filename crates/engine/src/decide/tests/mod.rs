@@ -8,6 +8,7 @@ mod bytes;
 mod children;
 mod inputs;
 mod judged;
+mod largest;
 mod leases;
 mod ledger;
 mod properties;

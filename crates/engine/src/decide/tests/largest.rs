@@ -1,0 +1,210 @@
+//! The largest inputs that are accepted, and how long one turn with each of them takes.
+//!
+//! Times are those of the processor and not of the clock, and are compared with a floor of the same run: to read, copy and
+//! write once as much JSON as the references of a wave may have to do with. The test prints them, the longest first.
+
+use serde_json::Value;
+
+use super::*;
+
+/// Bytes and values that the references of one wave may have to do with (docs/limits.md).
+const BYTES: usize = 8 * 1024 * 1024;
+const VALUES: usize = 250_000;
+/// How many floors the longest turn may last.
+const FLOORS: u64 = 6;
+
+/// The time that this thread has had of a processor, in nanoseconds.
+fn used() -> u64 {
+    let said = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    said.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+/// What is measured in one run of the test.
+struct Turns {
+    floor: u64,
+    longest: Vec<(u64, String)>,
+}
+
+impl Turns {
+    fn new() -> Self {
+        let values = format!("[{}]", vec!["0"; VALUES].join(","));
+        let text = format!("\"{}\"", "x".repeat(BYTES));
+        let once = || {
+            let before = used();
+            for json in [&values, &text] {
+                let value: Value = serde_json::from_str(json).unwrap();
+                assert_eq!(serde_json::to_vec(&value.clone()).unwrap().len(), json.len());
+            }
+            used() - before
+        };
+        Self { floor: (0..3).map(|_| once()).min().unwrap(), longest: Vec::new() }
+    }
+
+    fn time<T>(&mut self, what: &str, act: impl FnOnce() -> T) -> T {
+        let before = used();
+        let done = act();
+        self.longest.push((used() - before, what.to_owned()));
+        done
+    }
+
+    /// Starts a run as a shard does with a request that was validated.
+    fn start(&mut self, what: &str, work: Work) -> Bench {
+        let request = StartRun { work, labels: BTreeMap::new(), parent: None, lineage: None };
+        let (state, decision) = self.time(what, || start(SEED, request, Wall(START))).unwrap();
+        let now = Timestamp(START);
+        Bench { state, ledger: Ledger::default(), now, ahead: 0, last: Ok(decision), small: false }
+    }
+
+    fn input(&mut self, what: &str, bench: &mut Bench, input: Input) -> Decision {
+        let now = bench.moment();
+        let decided = self.time(what, || decide(&mut bench.state, input, now)).unwrap();
+        bench.now = bench.now.plus(1);
+        decided
+    }
+
+    /// Leases the task and completes it with this output; the time of the completion counts.
+    fn complete(&mut self, what: &str, bench: &mut Bench, task: TaskRef, output: v1::Payload) -> Decision {
+        let lease = Input::Lease { output_schema: None, mark: 0, task, worker: "w".to_owned() };
+        let now = bench.moment();
+        decide(&mut bench.state, lease, now).unwrap();
+        let (lease, _) = bench.state.lease_of(task).unwrap();
+        self.input(what, bench, reported(task, lease, "w", Report::Completed(output)))
+    }
+
+    /// Says what took how long, and checks the longest of it.
+    #[track_caller]
+    fn check(mut self) {
+        self.longest.sort();
+        let milliseconds = |nanoseconds: u64| nanoseconds as f64 / 1e6;
+        println!("{:8.1} ms  the floor", milliseconds(self.floor));
+        for (nanoseconds, what) in self.longest.iter().rev().take(12) {
+            let floors = *nanoseconds as f64 / self.floor as f64;
+            println!("{:8.1} ms  {floors:4.1} floors  {what}", milliseconds(*nanoseconds));
+        }
+        let (longest, what) = self.longest.last().unwrap();
+        assert!(
+            *longest <= FLOORS * self.floor,
+            "{what}: {longest} ns, and the floor takes {} ns",
+            self.floor
+        );
+    }
+}
+
+/// Waves of so many tasks, the second one with this input for each.
+fn waves(first: usize, second: usize, input: impl Fn(usize) -> String) -> v1::Plan {
+    let names = |letter: char, count: usize| {
+        (0..count).map(|index| format!("{letter}{index:x}")).collect::<Vec<_>>().join(" ")
+    };
+    let mut plan = plan(&format!("continue_all: {} | {}", names('s', first), names('t', second)));
+    for (index, task) in plan.waves[1].tasks.iter_mut().enumerate() {
+        task.agent = "a".to_owned();
+        task.input = Some(json(&input(index)));
+    }
+    Plan::materialise(&mut plan).unwrap();
+    plan
+}
+
+/// An output of 32 KiB: a list of so many of these, or one text.
+fn output(item: &str) -> v1::Payload {
+    let room = 32 * 1024 - 64;
+    json(&match item {
+        "text" => format!("\"{}\"", "x".repeat(room)),
+        item => format!("[{}]", vec![item; room / (item.len() + 1)].join(",")),
+    })
+}
+
+#[test]
+fn a_plan_of_as_many_tasks_as_there_may_be_is_begun_and_cancelled_in_one_turn_each() {
+    let mut turns = Turns::new();
+    let names: Vec<String> = (0..40_000).map(|index| format!("{index:x}")).collect();
+    let mut widest = plan(&names.join(" "));
+    for task in &mut widest.waves[0].tasks {
+        task.agent = "a".to_owned();
+    }
+    // As many of them as a plan has room for.
+    while Plan::materialise(&mut widest.clone()).is_err() {
+        let tasks = widest.waves[0].tasks.len();
+        widest.waves[0].tasks.truncate(tasks * 9 / 10);
+    }
+    Plan::materialise(&mut widest).unwrap();
+    println!("{} tasks", widest.waves[0].tasks.len());
+    let mut bench = turns.start("the widest plan begins", Work::Plan(widest));
+    let task = TaskRef { wave: 0, task: 7 };
+    turns.complete("one of very many tasks ends", &mut bench, task, json("1"));
+    let cancel = Input::Cancel { reason: String::new(), force: false, request_id: "c".to_owned() };
+    turns.input("the widest plan is cancelled", &mut bench, cancel);
+    assert!(bench.state.is_finished());
+    turns.check();
+}
+
+#[test]
+fn a_wave_that_refers_to_as_much_as_it_may_begins_in_one_turn() {
+    let mut turns = Turns::new();
+    for item in ["text", "0", "[]", "{\"\":0}", "\"\\n\"", "0.1e-5"] {
+        let plan = waves(300, 300, |index| format!("[\"${{tasks.s{index:x}.output}}\"]"));
+        let mut bench = turns.start("", Work::Plan(plan));
+        for task in 0..300 {
+            let task = TaskRef { wave: 0, task };
+            turns.complete(&format!("a wave with outputs of {item}"), &mut bench, task, output(item));
+        }
+        assert_eq!(bench.state.current_wave(), 1);
+    }
+    turns.check();
+}
+
+#[test]
+fn a_wave_whose_references_are_too_much_is_refused_in_one_turn() {
+    let mut turns = Turns::new();
+    for item in ["text", "0", "[]", "{\"\":0}"] {
+        let twice = "[\"${tasks.s0.output}\",\"${tasks.s0.output}\"]".to_owned();
+        let mut bench = turns.start("", Work::Plan(waves(1, 10_000, |_| twice.clone())));
+        let task = TaskRef { wave: 0, task: 0 };
+        turns.complete(
+            &format!("10,000 inputs of {item} that are too large"),
+            &mut bench,
+            task,
+            output(item),
+        );
+        assert_eq!(bench.state.current_wave(), 1);
+    }
+    turns.check();
+}
+
+#[test]
+fn the_largest_ask_script_and_answer_take_one_turn_each() {
+    let mut turns = Turns::new();
+    let text = "palabra ".repeat(2_000);
+    let ask = v1::Ask {
+        text,
+        request_id: Some("r".to_owned()),
+        session: Some("s".to_owned()),
+        ..v1::Ask::default()
+    };
+    let mut bench = turns.start("the largest ask begins", Work::Ask(ask));
+    let message = v1::SessionMessage { text: "x".repeat(4 * 1024), ..v1::SessionMessage::default() };
+    let context = v1::SessionContext { history: vec![message; 20], ..v1::SessionContext::default() };
+    turns.input("the largest session comes to an ask", &mut bench, Input::SessionTurn { context });
+    let action = |index: usize| v1::Action {
+        id: format!("a{index}"),
+        kind: v1::ActionKind::Fill as i32,
+        value: Some("x".repeat(900)),
+        ..v1::Action::default()
+    };
+    let actions = (0..1_000).map(action).collect();
+    let script =
+        v1::Script { name: "s".to_owned(), actions, run_id: "r".to_owned(), ..v1::Script::default() };
+    turns.start("the largest script begins", Work::Script(Box::new(script)));
+    let mut bench = Bench::plan("once@once").lease("once", "w1").loses("once");
+    bench.small = false;
+    let question =
+        bench.state.view(String::new(), ViewOptions { tasks: false, outputs: false, offset: 0, limit: 0 });
+    let answer = Answer { value: Some(output("0")), ..Answer::from("succeeded") };
+    let input = Input::Resolve {
+        question_id: question.questions[0].question_id.clone(),
+        answer,
+        request_id: "r".to_owned(),
+    };
+    turns.input("the largest answer", &mut bench, input);
+    assert!(bench.state.is_finished());
+    turns.check();
+}
