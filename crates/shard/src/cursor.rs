@@ -5,8 +5,11 @@
 //! log. So a stream that begins with the oldest event begins at position 0, and each of its cursors says what had been
 //! removed by then.
 
+use bytes::Bytes;
+use capataz_contracts::v1;
 use capataz_engine::planted::{self, Fault};
-use capataz_store::{Bounds, History, Mark, Position, Removals};
+use capataz_store::{Bounds, History, Mark, Position, Removals, ShardId};
+use prost::Message;
 
 /// A place in a shard's order of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -98,6 +101,39 @@ impl Placed {
     #[must_use]
     pub fn new(cursor: Cursor, history: &History, removals: Removals) -> Self {
         Self { cursor, mark: history.mark_of(cursor.reaches()).unwrap_or(Mark::NONE), removals }
+    }
+
+    /// The bytes that a subscriber is given.
+    #[must_use]
+    pub fn encode(self, shard: ShardId) -> Bytes {
+        let Self { cursor, mark, removals } = self;
+        let position = v1::ShardPosition {
+            shard: shard.0,
+            position: cursor.position.0,
+            partial: cursor.partial.0,
+            sent: cursor.sent,
+            mark: mark.0,
+            removals: removals.0,
+        };
+        v1::CursorState { positions: vec![position] }.encode_to_vec().into()
+    }
+
+    /// The cursor that these bytes are; `None` where they are none of this shard.
+    #[must_use]
+    pub fn decode(bytes: &[u8], shard: ShardId) -> Option<Self> {
+        let state = v1::CursorState::decode(bytes).ok()?;
+        let [position] = state.positions.as_slice() else { return None };
+        let cursor = Cursor {
+            position: Position(position.position),
+            partial: Position(position.partial),
+            sent: position.sent,
+        };
+        let is_of_shard = position.shard == shard.0;
+        is_of_shard.then_some(Self {
+            cursor,
+            mark: Mark(position.mark),
+            removals: Removals(position.removals),
+        })
     }
 
     fn check(self, bounds: Bounds, history: &History, of_one_run: bool) -> Result<(), Unservable> {

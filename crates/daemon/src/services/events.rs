@@ -4,15 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::SHARD;
-use bytes::Bytes;
 use capataz_contracts::v1::event_service_server::EventService;
 use capataz_contracts::{v1, validate};
 use capataz_runtime::{CursorError, Item, Runtime, Subscription};
 use capataz_shard::feed::{Begin, Cursor, Damaged, Filter, Placed, Step, Unservable};
 use capataz_shard::journal::go_on;
 use capataz_shard::{LoadError, SESSION_LABEL};
-use capataz_store::{Mark, Position, Removals, RunId};
-use prost::Message;
+use capataz_store::RunId;
 use tonic::{Code, Request, Response, Status};
 
 use super::Pages;
@@ -41,8 +39,7 @@ impl EventService for Events {
         request: Request<v1::SubscribeRequest>,
     ) -> Result<Response<Self::SubscribeStream>, Status> {
         let request = request.into_inner();
-        let shard = SHARD.0;
-        let begin = begin_of(&request, shard)?;
+        let begin = begin_of(&request)?;
         let filter = filter_of(request.filter.unwrap_or_default())?;
         if request.until_finished && filter.run.is_none() {
             return Err(status::invalid_field(
@@ -67,7 +64,7 @@ impl EventService for Events {
         let subscription =
             Subscription::begin(&self.runtime, SHARD, filter, begin, max_batch as usize, request.progress)
                 .await
-                .map_err(|error| refused(&error, shard))?;
+                .map_err(|error| refused(&error))?;
         let until = request.until_finished.then_some(run).flatten();
         let delivery = Delivery { subscription, runtime: self.runtime.clone(), until, caught_up: false };
         let responses =
@@ -101,7 +98,7 @@ impl Delivery {
                     }
                 }
                 Ok(Item::Missed(missed)) => {
-                    let refusal = refused(&CursorError::Unservable(missed), SHARD.0);
+                    let refusal = refused(&CursorError::Unservable(missed));
                     return Some((Err(refusal), None));
                 }
                 Ok(Item::Progress(frame)) => {
@@ -138,11 +135,11 @@ impl Delivery {
         let events = step.events.into_iter().map(|event| v1::DeliveredEvent {
             run_id: event.run.to_string(),
             event: event.event,
-            cursor: encode(placed(event.cursor), SHARD.0),
+            cursor: placed(event.cursor).encode(SHARD),
         });
         let response = v1::SubscribeResponse {
             events: events.collect(),
-            cursor: encode(placed(cursor), SHARD.0),
+            cursor: placed(cursor).encode(SHARD),
             caught_up: first_time,
             progress: Vec::new(),
             damaged,
@@ -179,19 +176,7 @@ async fn is_over(runtime: &Runtime, run: Option<RunId>, step: &Step) -> bool {
     matches!(row, Ok(Ok(Some(row))) if row.summary.finished_at.is_some())
 }
 
-fn encode(Placed { cursor, mark, removals }: Placed, shard: u32) -> Bytes {
-    let position = v1::ShardPosition {
-        shard,
-        position: cursor.position.0,
-        partial: cursor.partial.0,
-        sent: cursor.sent,
-        mark: mark.0,
-        removals: removals.0,
-    };
-    v1::CursorState { positions: vec![position] }.encode_to_vec().into()
-}
-
-fn begin_of(request: &v1::SubscribeRequest, shard: u32) -> Result<Begin, Status> {
+fn begin_of(request: &v1::SubscribeRequest) -> Result<Begin, Status> {
     if request.cursor.is_empty() {
         return Ok(if request.from_now { Begin::Now } else { Begin::Oldest });
     }
@@ -199,19 +184,7 @@ fn begin_of(request: &v1::SubscribeRequest, shard: u32) -> Result<Begin, Status>
         return Err(status::invalid_field("from_now", "only_with", "not together with a cursor"));
     }
     let wrong = || status::invalid_field("cursor", "cursor", "is not a cursor of this daemon");
-    let state = v1::CursorState::decode(request.cursor.clone()).map_err(|_| wrong())?;
-    match state.positions.as_slice() {
-        [position] if position.shard == shard => {
-            let cursor = Cursor {
-                position: Position(position.position),
-                partial: Position(position.partial),
-                sent: position.sent,
-            };
-            let (mark, removals) = (Mark(position.mark), Removals(position.removals));
-            Ok(Begin::After(Placed { cursor, mark, removals }))
-        }
-        _ => Err(wrong()),
-    }
+    Placed::decode(&request.cursor, SHARD).map(Begin::After).ok_or_else(wrong)
 }
 
 fn filter_of(filter: v1::EventFilter) -> Result<Filter, Status> {
@@ -237,10 +210,10 @@ fn filter_of(filter: v1::EventFilter) -> Result<Filter, Status> {
     Ok(Filter { run, labels, kind: filter.kind, min_severity: filter.min_severity.unwrap_or(0) })
 }
 
-fn refused(error: &CursorError, shard: u32) -> Status {
+fn refused(error: &CursorError) -> Status {
     let unservable = |code, key: &'static str, works: &Placed| {
         let mut refusal = status::status(Code::OutOfRange, code, error.to_string());
-        let works = tonic::metadata::MetadataValue::from_bytes(&encode(*works, shard));
+        let works = tonic::metadata::MetadataValue::from_bytes(&works.encode(SHARD));
         refusal.metadata_mut().insert_bin(key, works);
         refusal
     };
