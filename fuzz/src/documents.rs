@@ -1,0 +1,128 @@
+//! Files and documents that people and programs write.
+
+use std::fmt::Debug;
+
+use capataz_contracts::plan_file::{self, Format};
+use capataz_contracts::validate::{self, PlanLimits};
+use capataz_contracts::{json, script_file, spec};
+use capataz_engine::Plan;
+use capataz_executor::chromium::StorageState;
+use capataz_executor::dsl;
+use capataz_judge::{REPORTED_MAX, Schema};
+use capataz_router::Catalogue;
+use prost::Message;
+
+/// As a person would choose: an object of JSON begins with a brace, and no file of TOML does.
+fn format_of(bytes: &[u8]) -> Format {
+    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+    if first == Some(&b'{') { Format::Json } else { Format::Toml }
+}
+
+/// What was read is printed, and reads as the same message again.
+fn survives_printing<M: Message + Default + PartialEq + Debug>(full_name: &str, message: &M) {
+    let printed = json::print(full_name, message);
+    let again: Result<M, _> = json::parse(full_name, &printed);
+    assert!(
+        again.as_ref() == Ok(message),
+        "{full_name}: {message:?} is printed as {printed}, read as {again:?}"
+    );
+}
+
+pub(crate) fn plan(bytes: &[u8]) {
+    match plan_file::parse_bytes(bytes, format_of(bytes)) {
+        Ok(mut plan) => {
+            survives_printing("capataz.v1.Plan", &plan);
+            if validate::plan(&plan, &PlanLimits::default()).is_empty()
+                && Plan::materialise(&mut plan).is_ok()
+            {
+                let once = plan.clone();
+                assert_eq!(Plan::materialise(&mut plan), Ok(()));
+                assert_eq!(plan, once, "what is filled in stays as it is");
+                survives_printing("capataz.v1.Plan", &plan);
+            }
+        }
+        Err(violations) => assert!(!violations.is_empty()),
+    }
+}
+
+pub(crate) fn script(bytes: &[u8]) {
+    match script_file::parse_bytes(bytes, format_of(bytes)) {
+        Ok(mut script) => {
+            survives_printing("capataz.v1.Script", &script);
+            if dsl::check_script(&script).is_empty() {
+                dsl::materialise(&mut script);
+                let violations = dsl::check_script(&script);
+                assert!(violations.is_empty(), "with its defaults it passes as well: {violations:?}");
+                let once = script.clone();
+                dsl::materialise(&mut script);
+                assert_eq!(script, once, "what is filled in stays as it is");
+                survives_printing("capataz.v1.Script", &script);
+            }
+        }
+        Err(violations) => assert!(!violations.is_empty()),
+    }
+}
+
+pub(crate) fn spec_file(bytes: &[u8]) {
+    let lines = bytes.split(|byte| *byte == b'\n').count();
+    let read = Catalogue::read(&[("one.toml", bytes)]);
+    match &read {
+        Ok(catalogue) => assert_eq!(catalogue.specs().len(), 1),
+        Err(errors) => {
+            assert!(!errors.is_empty());
+            for error in errors {
+                assert!((1..=lines).contains(&error.line), "{error:?} in {lines} lines");
+                assert!(error.column >= 1, "{error:?}");
+            }
+        }
+    }
+    // A spec is there once.
+    if read.is_ok() {
+        assert!(Catalogue::read(&[("one.toml", bytes), ("two.toml", bytes)]).is_err());
+    }
+}
+
+pub(crate) fn spec_request(bytes: &[u8]) {
+    match spec::parse_request(bytes) {
+        Ok(request) => {
+            let printed = json::print(spec::REQUEST, &request);
+            let again = spec::parse_request(printed.to_string().as_bytes());
+            assert!(again.as_ref() == Ok(&request), "{request:?} is read again as {again:?}");
+        }
+        Err(violations) => assert!(!violations.is_empty()),
+    }
+}
+
+pub(crate) fn spec_response(bytes: &[u8]) {
+    match spec::parse_response(bytes) {
+        Ok(response) => {
+            let printed = json::print("capataz.v1.SpecResponse", &response);
+            let again = spec::parse_response(printed.to_string().as_bytes());
+            assert!(again.as_ref() == Ok(&response), "{response:?} is read again as {again:?}");
+        }
+        Err(violations) => assert!(!violations.is_empty()),
+    }
+}
+
+/// A schema, a zero byte, and the text of a value.
+pub(crate) fn schema(bytes: &[u8]) {
+    let mut parts = bytes.splitn(2, |byte| *byte == 0);
+    let (text, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let Ok(text) = std::str::from_utf8(text) else { return };
+    match Schema::compile(text) {
+        Ok(schema) => {
+            let verdict = schema.judge(value);
+            assert!(verdict.len() <= REPORTED_MAX + 1, "{} violations", verdict.len());
+            assert_eq!(verdict, schema.judge(value), "a verdict follows from schema and value alone");
+            assert_eq!(verdict, capataz_judge::judge(text, json::JSON_MEDIA_TYPE, value));
+        }
+        Err(violations) => assert!(!violations.is_empty() && violations.len() <= REPORTED_MAX + 1),
+    }
+}
+
+pub(crate) fn storage_state(bytes: &[u8]) {
+    let Ok(state) = serde_json::from_slice::<StorageState>(bytes) else { return };
+    let written = serde_json::to_vec(&state).unwrap_or_default();
+    let again = serde_json::from_slice::<StorageState>(&written);
+    assert!(again.is_ok_and(|again| again == state), "what was kept comes back");
+}

@@ -1,0 +1,48 @@
+//! Every decoder of bytes from outside, each as a [`Target`]: it takes any bytes, and panics where a property is broken.
+//!
+//! The properties beside "it does not panic": what decodes encodes again to the same meaning; what is refused names at
+//! least one reason; what a bound limits stays within it. Memory is watched by `tests/corpus.rs`, which gives each target
+//! its committed corpus, damaged in many ways. See CONTRIBUTING.md, "Fuzz".
+//!
+//! This crate is neither shipped nor linked by another one, holds no rule, and reaches only what is public. Begin reading
+//! with [`TARGETS`].
+
+mod documents;
+mod peers;
+pub mod seeds;
+mod stored;
+mod texts;
+
+/// A decoder, and the properties that it has to keep whatever it is given.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Such as `plan`; the folder of its corpus has the same name.
+    pub name: &'static str,
+    /// Panics where these bytes break a property.
+    pub check: fn(&[u8]),
+}
+
+/// All targets: those for files that people write, for what other processes say, and for what is read back from the disk.
+pub const TARGETS: &[Target] = &[
+    Target { name: "plan", check: documents::plan },
+    Target { name: "script", check: documents::script },
+    Target { name: "spec_file", check: documents::spec_file },
+    Target { name: "spec_request", check: documents::spec_request },
+    Target { name: "spec_response", check: documents::spec_response },
+    Target { name: "schema", check: documents::schema },
+    Target { name: "storage_state", check: documents::storage_state },
+    Target { name: "texts", check: texts::all },
+    Target { name: "start_request", check: peers::start_request },
+    Target { name: "worker_frames", check: peers::worker_frames },
+    Target { name: "devtools", check: peers::devtools },
+    Target { name: "cursor", check: stored::cursor },
+    Target { name: "log", check: stored::log },
+    Target { name: "run_snapshot", check: stored::run_snapshot },
+    Target { name: "session_snapshot", check: stored::session_snapshot },
+];
+
+/// The target of this name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Target> {
+    TARGETS.iter().find(|target| target.name == name)
+}
