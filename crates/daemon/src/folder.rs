@@ -1,9 +1,11 @@
 //! Who may look into the data folder: its owner alone. It has every payload, cookies of browsers, and what agents logged.
 
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+
+use capataz_store::folders;
 
 /// Bits of others that may change what is there.
 pub(crate) const WRITABLE: u32 = 0o022;
@@ -23,7 +25,7 @@ pub(crate) enum Refused {
 /// Makes the folder, or narrows it to its owner.
 pub(crate) fn prepare(data_dir: &Path) -> Result<(), Refused> {
     if !data_dir.exists() {
-        return DirBuilder::new().recursive(true).mode(0o700).create(data_dir).map_err(Refused::Io);
+        return folders::make(data_dir).map_err(Refused::Io);
     }
     let mode = fs::metadata(data_dir).map_err(Refused::Io)?.permissions().mode();
     if mode & WRITABLE != 0 {

@@ -10,6 +10,7 @@ mod checksum;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod derived;
+pub mod folders;
 mod history;
 pub mod memory;
 mod page;

@@ -12,7 +12,8 @@ use capataz_store::conformance::{
 };
 use capataz_store::sqlite::DATABASE_FILE;
 use capataz_store::{
-    LogRow, Mark, Millis, Position, Retention, Snapshot, SqliteOptions, SqliteStore, Store, StoreError,
+    BlobHash, LogRow, Mark, Millis, Position, Retention, Snapshot, SqliteOptions, SqliteStore, Store,
+    StoreError,
 };
 use format_2::BACK_TO_FORMAT_2;
 use tempfile::{TempDir, tempdir};
@@ -391,6 +392,35 @@ fn a_snapshot_that_cannot_be_written_costs_nothing() {
     assert_eq!(accept(&mut *writer, &[more(1, 3, 1), creation(2)]), [Position(2), Position(3)]);
     writer.put_snapshot(run_id(1), &snapshot(20)).unwrap();
     assert_eq!(store.snapshot(run_id(1)).unwrap(), Some(snapshot(20)));
+}
+
+/// A power cut brings back a file whose removal was not durable, while that of its row was.
+#[test]
+fn a_file_that_no_row_knows_is_a_blob_again_once_it_is_named_and_else_is_swept() {
+    let folder = tempdir().unwrap();
+    let store = open(folder.path()).unwrap();
+    let mut writer = claim(&store);
+    let put = store.put_blob(b"put", Millis(1_000)).unwrap();
+    let back = |content: &[u8]| {
+        let blob = BlobHash::of(content);
+        let name = blob.to_string();
+        let folder = folder.path().join("blobs").join(&name[..2]);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join(name), content).unwrap();
+        blob
+    };
+    let (named, stray) = (back(b"named"), back(b"stray"));
+    assert_eq!(store.renew_blobs(&[named], Millis(1_000)).unwrap(), []);
+    accept(&mut *writer, &[creation(1).names(named)]);
+    let retention = Retention { blobs_before: Millis(1_000), ..keep() };
+    for _ in 0..=u8::MAX {
+        writer.sweep(&retention).unwrap();
+    }
+    let there = [put, named, stray].map(|blob| store.blob_size(blob).unwrap());
+    assert_eq!(there, [Some(3), Some(5), None]);
+    let retention = Retention { blobs_before: Millis(i64::MAX), ..keep() };
+    writer.sweep(&retention).unwrap();
+    assert_eq!([put, named].map(|blob| store.blob_size(blob).unwrap()), [None, Some(5)]);
 }
 
 #[test]

@@ -3,11 +3,12 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use capataz_contracts::v1;
+use capataz_store::folders;
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 
@@ -95,7 +96,7 @@ impl States {
     /// Keeps a state in place of the one before it, wholly or not at all.
     pub(crate) fn write(&self, name: &str, state: &[u8]) -> Result<(), StateError> {
         let io = |source| StateError::Io { name: name.to_owned(), source };
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder).map_err(io)?;
+        folders::make(&self.folder).map_err(io)?;
         let path = self.path(name);
         let draft = path.with_extension(format!("{}.{DRAFT}", uuid::Uuid::now_v7()));
         let written = self.seal(name, state).and_then(|content| {

@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
-use super::connection::{create_folder, open_reading, sync_folder};
+use super::connection::open_reading;
 use super::error::{failed, io_failed};
 use super::{DATABASE_FILE, SqliteOptions, probe, schema};
+use crate::folders;
 use crate::port::{BlobHash, StoreError};
 
 const COPY: &str = "copy the data folder";
@@ -58,7 +59,7 @@ pub fn copy(
     let (database, options) = (from.join(DATABASE_FILE), SqliteOptions::default());
     probe::check_length(&database)?;
     schema::refuse_to_migrate(&database, &options)?;
-    create_folder(to)?;
+    folders::make(to).map_err(io_failed(COPY))?;
     let source = open_reading(&database, &options)?;
     // From the first read on, this connection sees one moment.
     source.execute_batch("BEGIN").map_err(failed(COPY))?;
@@ -70,7 +71,9 @@ pub fn copy(
         going_on(tell(Copying::Blobs { done, of }))?;
     }
     // A file is on the disk only if the names on the way to it are.
-    folders_of(to).map_err(io_failed(COPY))?.iter().try_for_each(|folder| sync_folder(folder))?;
+    folders_of(to)
+        .and_then(|all| all.iter().try_for_each(|folder| folders::sync(folder)))
+        .map_err(io_failed(COPY))?;
     Ok(copied)
 }
 
@@ -187,8 +190,8 @@ fn copy_blob(from: &Path, to: &Path, hash: BlobHash) -> std::io::Result<(BlobHas
     let (source, target) = (path_of(from, hash), path_of(to, hash));
     // A blob that is not there leaves no trace.
     File::open(&source)?;
-    if let Some(folder) = target.parent() {
-        create_folder(folder).map_err(std::io::Error::other)?;
+    if let Some(folder) = target.parent().filter(|folder| !folder.is_dir()) {
+        folders::make(folder)?;
     }
     let mut copy = File::options().create_new(true).write(true).open(&target)?;
     let (found, bytes) = hash_of(&source, &mut |piece| copy.write_all(piece))?;

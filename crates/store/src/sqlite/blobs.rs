@@ -1,21 +1,23 @@
 //! Contents of blobs: one file each, named by its hash, in `blobs/ab/`. A blob exists if its file exists. The row in
 //! the database knows the blob's age. The row is written before the file and deleted after it, so that every file has a
-//! row.
+//! row. A power cut may bring a removed file back, whose row is gone for good: sweeps look through one folder after the
+//! other for such files.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use rusqlite::params;
 
-use super::connection::{create_folder, sync_folder};
 use super::error::{failed, integer, io_failed};
 use super::gate::{Durability, Gate};
 use super::writer::cached;
+use crate::folders;
 use crate::port::{BlobHash, Millis, StoreError};
 
 const PUT: &str = "write a blob";
@@ -31,16 +33,26 @@ pub(super) struct Blobs {
     mark: String,
     next_temporary: AtomicU64,
     /// A lock that is held while a file and its row change together. It is taken before the gate.
-    changes: Mutex<()>,
+    changes: Mutex<Names>,
+}
+
+/// The folder of the blobs and those in it, as far as all of their names are durable. Of others nobody knows: whoever has made the names
+/// may have been killed, or have failed, before they were.
+#[derive(Default)]
+pub(super) struct Names {
+    durable: BTreeSet<PathBuf>,
 }
 
 impl Blobs {
     pub(super) fn open(data: &Path) -> Result<Self, StoreError> {
         let folder = data.join("blobs");
         let temporary = folder.join("tmp");
-        create_folder(&folder)?;
-        create_folder(&temporary)?;
-        let in_use = claim_temporary(&folder, &temporary).map_err(io_failed("set up the folder of blobs"))?;
+        let set_up = || {
+            folders::make(&folder)?;
+            folders::make(&temporary)?;
+            claim_temporary(&folder, &temporary)
+        };
+        let in_use = set_up().map_err(io_failed("set up the folder of blobs"))?;
         let mark = format!("{:016x}-", RandomState::new().build_hasher().finish());
         Ok(Self {
             folder,
@@ -48,12 +60,12 @@ impl Blobs {
             _in_use: in_use,
             mark,
             next_temporary: AtomicU64::new(0),
-            changes: Mutex::new(()),
+            changes: Mutex::new(Names::default()),
         })
     }
 
     /// Blocks others from putting and removing blobs while the returned value is held.
-    pub(super) fn hold(&self) -> impl Sized + '_ {
+    pub(super) fn hold(&self) -> MutexGuard<'_, Names> {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -63,7 +75,7 @@ impl Blobs {
         // The content is written before the lock is taken, because writing takes time; a sweep may still remove the
         // blob before the lock is taken.
         let mut written = if self.has(&path, content)? { None } else { Some(self.write_temporary(content)?) };
-        let _no_changes = self.hold();
+        let mut names = self.hold();
         let present = self.has(&path, content)?;
         if !present && written.is_none() {
             written = Some(self.write_temporary(content)?);
@@ -80,16 +92,31 @@ impl Blobs {
             })
             .map_err(failed(PUT))
         })?;
+        let folder = path.parent().unwrap_or(&self.folder);
         if let Some(written) = written {
-            let folder = path.parent().unwrap_or(&self.folder);
-            create_folder(folder)?;
+            if !folder.is_dir() {
+                names.durable.remove(&self.folder);
+                folders::make(folder).map_err(io_failed(PUT))?;
+            }
+            names.durable.remove(folder);
             fs::rename(written, &path).map_err(io_failed(PUT))?;
-            sync_folder(folder)?;
         }
+        self.settle(&mut names, folder).map_err(io_failed(PUT))?;
         Ok(hash)
     }
 
-    /// Renews the ages of those that exist, and returns the others.
+    /// Makes the names in a folder durable, unless they are known to be.
+    fn settle(&self, names: &mut Names, folder: &Path) -> std::io::Result<()> {
+        for folder in [folder, &self.folder] {
+            if !names.durable.contains(folder) {
+                folders::sync(folder)?;
+                names.durable.insert(folder.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Renews the ages of those that exist, and returns the others. Those that exist are durable.
     pub(super) fn renew(
         &self,
         gate: &Gate,
@@ -97,23 +124,33 @@ impl Blobs {
         now: Millis,
     ) -> Result<Vec<BlobHash>, StoreError> {
         // A sweep removes a file and its row under the same lock: a blob that is there now is too young for the next one.
-        let _no_changes = self.hold();
+        let mut names = self.hold();
         let (mut present, mut missing) = (Vec::new(), Vec::new());
         for blob in blobs {
             match self.size(*blob)? {
-                Some(_) => present.push(*blob),
+                Some(size) => present.push((*blob, size)),
                 None => missing.push(*blob),
             }
         }
         if !missing.is_empty() || present.is_empty() {
             return Ok(missing);
         }
+        for (blob, _) in &present {
+            let path = self.path(*blob);
+            self.settle(&mut names, path.parent().unwrap_or(&self.folder)).map_err(io_failed(RENEW))?;
+        }
         // An age that is lost with the power is lost with all that was to name the blob.
         gate.transact(RENEW, Durability::Later, |connection| {
             let renew = || {
-                let mut update =
-                    cached(connection, "UPDATE blobs SET put_at = max(put_at, ?2) WHERE hash = ?1")?;
-                present.iter().try_for_each(|blob| update.execute(params![blob.0, now.0]).map(drop))
+                let mut renew = cached(
+                    connection,
+                    "INSERT INTO blobs (hash, size, put_at, refs)
+                     VALUES (?1, ?2, ?3, (SELECT count(*) FROM blob_refs WHERE hash = ?1))
+                     ON CONFLICT (hash) DO UPDATE SET put_at = max(put_at, excluded.put_at)",
+                )?;
+                present.iter().try_for_each(|(blob, size)| {
+                    renew.execute(params![blob.0, integer(*size), now.0]).map(drop)
+                })
             };
             renew().map_err(failed(RENEW))
         })?;
@@ -150,6 +187,16 @@ impl Blobs {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(io_failed("remove a blob")(error)),
             _ => Ok(()),
         }
+    }
+
+    /// The blobs of which there is a file in the folder of this first byte.
+    pub(super) fn in_folder(&self, first: u8) -> Result<Vec<BlobHash>, StoreError> {
+        let Some(entries) = found(fs::read_dir(self.folder.join(format!("{first:02x}"))))? else {
+            return Ok(Vec::new());
+        };
+        let names = entries.map(|entry| Ok(entry?.file_name())).collect::<std::io::Result<Vec<_>>>();
+        let names = names.map_err(io_failed(READ))?;
+        Ok(names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect())
     }
 
     fn has(&self, path: &Path, content: &[u8]) -> Result<bool, StoreError> {

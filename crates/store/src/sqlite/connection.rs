@@ -1,12 +1,11 @@
 //! The three kinds of connections, and the check that their settings took effect.
 
-use std::fs;
 use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::SqliteOptions;
-use super::error::{failed, integer, io_failed};
+use super::error::{failed, integer};
 use crate::port::StoreError;
 
 /// A capacity above the number of statements on the hot path.
@@ -14,26 +13,6 @@ const STATEMENTS: usize = 64;
 
 /// The value of `PRAGMA synchronous` with which a commit is on the disk when it returns.
 const FULL: i64 = 2;
-
-/// Makes the data folder if it is missing, accessible to its owner only.
-pub(super) fn create_folder(folder: &Path) -> Result<(), StoreError> {
-    if folder.is_dir() {
-        return Ok(());
-    }
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder).map_err(io_failed("make the data folder"))?;
-    folder.parent().map_or(Ok(()), sync_folder)
-}
-
-/// Makes the creation and removal of names in a folder durable.
-pub(super) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
-    // A relative name without a folder has an empty parent, which means the current folder.
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(io_failed("sync a folder"))
-}
 
 /// Opens a connection that writes or checkpoints; makes the file if it is missing.
 pub(super) fn open_writing(database: &Path, options: &SqliteOptions) -> Result<Connection, StoreError> {

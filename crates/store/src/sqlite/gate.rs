@@ -7,8 +7,8 @@ use rusqlite::Connection;
 
 use super::checksums::Progress;
 use super::error::failed;
-use super::maintenance::Gauge;
-use super::{SqliteOptions, checksums, connection, probe, schema};
+use super::maintenance::{Gauge, log_of};
+use super::{SqliteOptions, checksums, connection, healing, probe, schema};
 use crate::port::StoreError;
 
 /// Serialises writers within the process, so that SQLite's own lock waits only for other processes.
@@ -37,6 +37,8 @@ impl Gate {
         progress: Progress<'_>,
     ) -> Result<Self, StoreError> {
         let mut connection = connection::open_writing(&database, &options)?;
+        // A process before this one may have ended at a failed sync.
+        healing::log_again(&connection, &log_of(&database))?;
         schema::migrate(&mut connection)?;
         checksums::complete(&mut connection, options.migration_rows, progress)?;
         probe::check_tables(&connection)?;
@@ -57,6 +59,7 @@ impl Gate {
             Some(connection) => connection,
             None => {
                 let mut connection = connection::open_writing(&self.database, &self.options)?;
+                healing::log_again(&connection, &log_of(&self.database))?;
                 observe(&mut connection, &self.gauge)?;
                 connection
             }

@@ -15,7 +15,7 @@ use rusqlite::Connection;
 
 use super::error::{failed, io_failed};
 use super::gate::Gate;
-use super::{SqliteOptions, connection};
+use super::{SqliteOptions, connection, healing};
 use crate::port::StoreError;
 
 /// The bytes of a page in the write-ahead log, including its header.
@@ -98,15 +98,15 @@ impl Maintenance {
         gauge: Arc<Gauge>,
         gate: Arc<Gate>,
     ) -> Result<Self, StoreError> {
-        let mut wal = database.as_os_str().to_owned();
-        wal.push("-wal");
         let options = SqliteOptions { busy_timeout: READERS_LEAVE, max_pages: None, ..options.clone() };
         let worker = Worker {
             connection: connection::open_writing(database, &options)?,
             gauge: Arc::clone(&gauge),
             gate,
-            wal: PathBuf::from(wal),
+            database: database.to_owned(),
+            wal: log_of(database),
             wal_limit_bytes: options.wal_limit_bytes,
+            must_heal: false,
         };
         let thread = std::thread::Builder::new()
             .name("store-maintenance".to_owned())
@@ -128,12 +128,22 @@ impl Drop for Maintenance {
     }
 }
 
+/// The path of a database's write-ahead log.
+pub(super) fn log_of(database: &Path) -> PathBuf {
+    let mut log = database.as_os_str().to_owned();
+    log.push("-wal");
+    PathBuf::from(log)
+}
+
 struct Worker {
     connection: Connection,
     gauge: Arc<Gauge>,
     gate: Arc<Gate>,
+    database: PathBuf,
     wal: PathBuf,
     wal_limit_bytes: u64,
+    /// True from a failed checkpoint on, until what it may have left behind is healed.
+    must_heal: bool,
 }
 
 enum Next {
@@ -154,19 +164,18 @@ enum Mode {
 }
 
 impl Worker {
-    fn work(self) {
+    fn work(mut self) {
         loop {
             let done = match self.wait() {
                 Next::Checkpoint => self.checkpoint_due(),
-                Next::Truncate => {
-                    let _writers_wait = self.gate.hold();
-                    self.checkpoint(Mode::Truncate).map(drop)
-                }
-                Next::Stop => return,
+                Next::Truncate => self.truncate(),
+                Next::Stop => return self.try_to_heal(),
             };
             if let Err(error) = done {
                 // The log stays correct and grows until the next attempt.
                 tracing::warn!(error = &error as &dyn std::error::Error, "checkpoint failed");
+                self.must_heal = true;
+                self.try_to_heal();
             }
         }
     }
@@ -193,29 +202,61 @@ impl Worker {
         }
     }
 
+    fn truncate(&mut self) -> Result<(), StoreError> {
+        self.heal()?;
+        let _writers_wait = self.gate.hold();
+        self.checkpoint(Mode::Truncate).map(drop)
+    }
+
+    fn try_to_heal(&mut self) {
+        if let Err(error) = self.heal() {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "what a failed checkpoint left is not healed"
+            );
+        }
+    }
+
+    /// Writes again what a failed checkpoint may have left behind. No checkpoint begins before that is done, because the
+    /// next one copies only what this one did not, and then the log may be begun anew.
+    fn heal(&mut self) -> Result<(), StoreError> {
+        if self.must_heal {
+            let _writers_wait = self.gate.hold();
+            healing::log_again(&self.connection, &self.wal)?;
+            healing::pages_again(&self.database, &self.wal)
+                .map_err(io_failed("write pages of the database again"))?;
+            self.must_heal = false;
+        }
+        Ok(())
+    }
+
     fn wal_is_huge(&self) -> bool {
         std::fs::metadata(&self.wal).is_ok_and(|metadata| metadata.len() > self.wal_limit_bytes)
     }
 
-    fn checkpoint_due(&self) -> Result<(), StoreError> {
-        let mut result = self.checkpoint(Mode::Passive);
-        let pages = self.gauge.pages.load(Ordering::Relaxed);
-        if result.is_ok() && pages / OVERDUE >= self.gauge.step {
-            for _ in 0..CATCH_UP {
-                let copied = result.as_ref().map_or(0, |pages| *pages);
-                let left = self.gauge.pages.load(Ordering::Relaxed).saturating_sub(copied);
-                if left <= self.gauge.step / SHORT || result.is_err() {
-                    break;
-                }
-                result = self.checkpoint(Mode::Passive);
-            }
-            let _writers_wait = self.gate.hold();
-            result = self.checkpoint(Mode::Restart);
-        }
+    fn checkpoint_due(&mut self) -> Result<(), StoreError> {
+        let result = self.heal().and_then(|()| self.checkpoint_all());
         let copied =
             result.as_ref().map_or_else(|_| self.gauge.pages.load(Ordering::Relaxed), |pages| *pages);
         self.gauge.due_at.store(copied.saturating_add(self.gauge.step), Ordering::Relaxed);
         result.map(drop)
+    }
+
+    /// Copies the log, in one checkpoint or in several. Nothing is copied after one that failed.
+    fn checkpoint_all(&self) -> Result<u32, StoreError> {
+        let mut copied = self.checkpoint(Mode::Passive)?;
+        if self.gauge.pages.load(Ordering::Relaxed) / OVERDUE >= self.gauge.step {
+            for _ in 0..CATCH_UP {
+                let left = self.gauge.pages.load(Ordering::Relaxed).saturating_sub(copied);
+                if left <= self.gauge.step / SHORT {
+                    break;
+                }
+                copied = self.checkpoint(Mode::Passive)?;
+            }
+            let _writers_wait = self.gate.hold();
+            copied = self.checkpoint(Mode::Restart)?;
+        }
+        Ok(copied)
     }
 
     /// Performs a checkpoint, and returns the number of pages that the log had.

@@ -14,6 +14,7 @@ mod derived;
 mod eras;
 mod error;
 mod gate;
+mod healing;
 mod keys;
 mod labels;
 mod maintenance;
@@ -32,6 +33,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::folders;
 use crate::port::{
     self, AgentRow, BlobHash, Bounds, Derived, DerivedRow, History, KeyRow, LogRow, Mark, Millis, Place,
     Position, Quarantine, RunId, RunQuery, RunRow, ShardId, ShardWriter, Snapshot, Store, StoreError,
@@ -144,11 +146,17 @@ impl SqliteStore {
         options: SqliteOptions,
         progress: &mut dyn FnMut(Migrated) -> ControlFlow<()>,
     ) -> Result<Self, StoreError> {
-        connection::create_folder(folder)?;
+        folders::make(folder).map_err(error::io_failed("make the data folder"))?;
         let database = folder.join(DATABASE_FILE);
         probe::check_length(&database)?;
         let gauge = Arc::new(Gauge::new(&options));
-        let gate = Arc::new(Gate::open(database.clone(), options.clone(), Arc::clone(&gauge), progress)?);
+        let mut open = || Gate::open(database.clone(), options.clone(), Arc::clone(&gauge), progress);
+        // SQLite takes one read that fails (EIO) for damage.
+        let gate = match open() {
+            Err(StoreError::Corrupt { .. }) => open(),
+            opened => opened,
+        };
+        let gate = Arc::new(gate?);
         let maintenance = Maintenance::start(&database, &options, gauge, Arc::clone(&gate))?;
         let shared = Shared {
             folder: folder.to_owned(),

@@ -1,6 +1,6 @@
 //! Reads, each on a connection that only reads and in one short transaction.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -13,8 +13,8 @@ use super::{SqliteOptions, SqliteStore, checksums, connection, keys, labels};
 use crate::checksum::{self, Sealed};
 use crate::page::Page;
 use crate::port::{
-    AgentRow, Bounds, Era, History, KeyRow, LogRow, Mark, Millis, Position, Quarantine, QuarantineReason,
-    Removals, Rest, RunId, RunQuery, RunRow, Snapshot, StoreError, Summary, Unfinished,
+    AgentRow, BlobHash, Bounds, Era, History, KeyRow, LogRow, Mark, Millis, Position, Quarantine,
+    QuarantineReason, Removals, Rest, RunId, RunQuery, RunRow, Snapshot, StoreError, Summary, Unfinished,
 };
 
 /// A row of the log with its checksum, which is beside the log for rows that were written before there were checksums.
@@ -42,7 +42,20 @@ impl Readers {
     pub(super) fn read<T>(
         &self,
         operation: &'static str,
-        action: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+        action: impl Fn(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        match self.read_once(operation, &action) {
+            // SQLite takes one read that fails (EIO) for damage, and nobody is to be told of damage that is not there.
+            // The pages that it has met are gone with the connection.
+            Err(StoreError::Corrupt { .. }) => self.read_once(operation, &action),
+            result => result,
+        }
+    }
+
+    fn read_once<T>(
+        &self,
+        operation: &'static str,
+        action: &impl Fn(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let reused = idle().pop();
@@ -108,6 +121,23 @@ impl Readers {
         })
     }
 
+    /// Those of the blobs that have a row, or that a run names.
+    pub(super) fn known_blobs(&self, blobs: &[BlobHash]) -> Result<BTreeSet<BlobHash>, StoreError> {
+        self.read("look for blobs", |connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM blobs WHERE hash = ?1)
+                     OR EXISTS (SELECT 1 FROM blob_refs WHERE hash = ?1)",
+            )?;
+            let mut known = BTreeSet::new();
+            for blob in blobs {
+                if statement.query_row([blob.0], |row| row.get(0))? {
+                    known.insert(*blob);
+                }
+            }
+            Ok(known)
+        })
+    }
+
     pub(super) fn history(&self) -> Result<History, StoreError> {
         self.read("read the history of the shard", |connection| {
             let mut statement = connection
@@ -166,7 +196,7 @@ impl Readers {
         let (sql, values) = listing(query);
         self.read("list runs", |connection| {
             let mut statement = connection.prepare_cached(&sql)?;
-            statement.query_map(params_from_iter(values), run_row)?.collect()
+            statement.query_map(params_from_iter(&values), run_row)?.collect()
         })
     }
 

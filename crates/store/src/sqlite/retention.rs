@@ -35,6 +35,10 @@ impl SqliteWriter {
         let (blobs, bytes) = self.sweep_blobs(retention)?;
         swept.blobs = blobs;
         swept.bytes += bytes;
+        // They cost room and nothing else: the next sweep of the folder finds them again.
+        if let Err(error) = self.sweep_strays(retention.batch) {
+            tracing::warn!(error = &error as &dyn std::error::Error, "files without a row were not removed");
+        }
         Ok(swept)
     }
 
@@ -153,6 +157,22 @@ impl SqliteWriter {
             Ok((count, bytes))
         })?;
         files.map(|()| swept)
+    }
+
+    /// Removes files of blobs in one folder that no row knows. A power cut brings them back where their removal was not
+    /// durable when that of their rows was.
+    fn sweep_strays(&mut self, batch: u32) -> Result<(), StoreError> {
+        let shared = Arc::clone(&self.shared);
+        let _no_puts = shared.blobs.hold();
+        let mut there = shared.blobs.in_folder(self.blobs_swept)?;
+        self.blobs_swept = self.blobs_swept.wrapping_add(1);
+        if there.is_empty() {
+            return Ok(());
+        }
+        let known = shared.readers.known_blobs(&there)?;
+        there.retain(|blob| !known.contains(blob));
+        there.truncate(batch as usize);
+        there.iter().try_for_each(|blob| shared.blobs.remove(*blob))
     }
 }
 

@@ -32,6 +32,8 @@ pub(super) struct SqliteWriter {
     pub(super) removals: Removals,
     /// The first position of the era at which the last sweep ended.
     pub(super) eras_swept: Position,
+    /// The first byte of the blobs among which the next sweep looks for files without a row.
+    pub(super) blobs_swept: u8,
     pub(super) tails: Tails,
     /// True after a failed transaction, when this writer's state may differ from the database.
     pub(super) failed: bool,
@@ -411,6 +413,7 @@ fn take_over(connection: &Connection, shared: &Arc<Shared>) -> rusqlite::Result<
         removed_bytes,
         removals,
         eras_swept: Position(0),
+        blobs_swept: 0,
         tails: Tails::new(shared.known_runs),
         failed: false,
     })
