@@ -13,6 +13,7 @@ mod browser_tests;
 mod chaos;
 mod chromium;
 mod codegen;
+mod disk;
 mod docs;
 mod engine_rules;
 mod layers;
@@ -49,6 +50,12 @@ enum Task {
     },
     /// Kill the released daemon, its workers and its streams under load, and look for what was lost or doubled
     Chaos {
+        /// Arguments of the program; `-- --help` lists them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Cut the power under the store at many moments (`power`), and have its calls to the file system fail (`faults`)
+    Disk {
         /// Arguments of the program; `-- --help` lists them
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
@@ -92,6 +99,7 @@ fn main() -> ExitCode {
         Task::Codegen { check } => codegen::run(check),
         Task::Bench { name, arguments } => bench::run(name, &arguments),
         Task::Chaos { arguments } => chaos::run(&arguments),
+        Task::Disk { arguments } => disk::run(&arguments),
         Task::Layers => layers::run(),
         Task::Docs => docs::run(),
         Task::Simulate { arguments } => simulate::run(&arguments),
