@@ -359,6 +359,7 @@ texts! {
         check_head: "KEY\tVALUE\tFROM",
         bad_filter: "--log: {0}",
         no_runtime: "cannot start: {0}",
+        no_signals: "cannot hear when to stop: {0}",
     }
 
     /// `rebuild`.

@@ -5,6 +5,7 @@
 
 mod served;
 
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -216,6 +217,34 @@ async fn sigterm_drains_and_a_second_daemon_is_refused_until_then() {
     assert!(Command::new("kill").args(["-TERM", pid.as_str()]).status().unwrap().success());
     let status = daemon.ended();
     assert!(status.success(), "{status}");
+}
+
+/// The daemon listens, and is kept from going on: nobody reads what it says of that, and the pipe is full.
+#[tokio::test]
+async fn a_daemon_that_listens_hears_sigterm() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut reader, mut writer) = std::io::pipe().unwrap();
+    let filled = rustix::pipe::fcntl_getpipe_size(&writer).unwrap();
+    writer.write_all(&vec![b'.'; filled]).unwrap();
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut daemon = Command::new(env!("CARGO_BIN_EXE_capataz"))
+        .args(["serve", "--listen", &address.to_string(), "--data-dir"])
+        .arg(folder.path().join("data"))
+        .current_dir(folder.path())
+        .stdout(writer)
+        .stderr(std::fs::File::create(folder.path().join("log")).unwrap())
+        .spawn()
+        .unwrap();
+    eventually("it listens", || std::net::TcpStream::connect(address).is_ok()).await;
+    kill("TERM", daemon.id());
+    let hears = || std::fs::read_to_string(folder.path().join("log")).unwrap().contains("stopping");
+    eventually("it hears the signal, or has ended", || hears() || daemon.try_wait().unwrap().is_some()).await;
+    // Now it may go on.
+    let mut said = Vec::new();
+    reader.read_to_end(&mut said).unwrap();
+    let status = daemon.wait().unwrap();
+    assert!(status.success(), "{status}");
+    assert!(String::from_utf8_lossy(&said).contains("listens"), "it says so before it drains");
 }
 
 /// The configuration of an agent whose commands write `start NAME` into the journal, and end when the file `go` is there.

@@ -11,6 +11,7 @@ mod clock;
 mod desk;
 mod draining;
 mod judging;
+mod longest;
 mod reads;
 mod recorder;
 mod runtime;

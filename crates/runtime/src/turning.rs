@@ -20,6 +20,7 @@ use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use crate::clock::{Clock, Watch};
 use crate::desk::{Desk, Load, Queued, WeakInbox};
 use crate::judging;
+use crate::longest::Longest;
 use crate::recorder::Recorder;
 use crate::shared::Shared;
 use crate::writer::Writer;
@@ -132,6 +133,7 @@ pub(crate) struct Memory {
     /// When each shard was claimed again last.
     claimed: BTreeMap<ShardId, Mono>,
     outputs: Vec<Output>,
+    longest: Longest,
     /// When the shards' thread looks at what is due, of itself.
     wakes_at: Option<Mono>,
     draining: bool,
@@ -280,6 +282,9 @@ impl Turning {
         let lasted_ms = (self.clock)().mono.since(now.mono);
         if lasted_ms > LONG_TURN_MS {
             tracing::warn!(lasted_ms, "a turn kept everybody waiting");
+        }
+        if self.memory.longest.takes(lasted_ms) {
+            tracing::debug!(lasted_ms, "one of the two longest turns so far");
         }
         let outputs = self.memory.outputs.get(before..).unwrap_or_default();
         self.recorder.take_if(|recorder| !recorder.outputs(now, outputs));

@@ -67,7 +67,7 @@ pub async fn demo(args: DemoArgs, out: &mut Output) -> Outcome {
     }
     if args.keep && outcome.is_ok() {
         out.note(&fill(texts.keeping, &[&address]));
-        daemon.wait(asked_to_stop()).await;
+        daemon.wait(asked_to_stop()?).await;
     } else {
         daemon.shutdown().await;
     }

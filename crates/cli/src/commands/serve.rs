@@ -2,7 +2,8 @@
 
 use capataz_daemon::{Config, Daemon, Given, Overrides, ShimCommand, Trace};
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
 use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -35,6 +36,7 @@ pub async fn serve(args: ServeArgs, out: &mut Output) -> Outcome {
     config.trace = args.trace.map(|file| Trace { file, limit: args.trace_limit });
     let agents = config.agents.len();
     let specs = config.specs_dir.as_ref().map(|folder| folder.display().to_string());
+    let stop = asked_to_stop()?;
     let daemon = Daemon::start(config).await.map_err(|error| Failure::failed(chain(&error)))?;
     let texts = &words().serve;
     if out.json {
@@ -55,7 +57,7 @@ pub async fn serve(args: ServeArgs, out: &mut Output) -> Outcome {
         out.line(&counted(agents as u64, texts.agents_one, texts.agents_many));
         out.flush();
     }
-    daemon.wait(asked_to_stop()).await;
+    daemon.wait(stop).await;
     Ok(Exit::Ok)
 }
 
@@ -97,23 +99,31 @@ fn filter(text: &str) -> Result<Targets, ParseError> {
     directives.join(",").parse()
 }
 
-/// Returns at the first SIGINT or SIGTERM. A second signal ends the process at once.
-pub async fn asked_to_stop() {
-    next_signal().await;
-    tracing::info!("{}", words().serve.stopping);
-    tokio::spawn(async {
-        next_signal().await;
+/// What ends at the first SIGINT or SIGTERM. A second signal ends the process at once.
+///
+/// The signals are heard from this call on, whoever awaits the end: a daemon that listens before it hears them is killed by
+/// one where it should drain. A signal that comes while the daemon starts makes it stop as soon as it has started.
+pub fn asked_to_stop() -> Result<impl Future<Output = ()>, Failure> {
+    let heard = |kind| {
+        signal(kind).map_err(|error| Failure::failed(fill(words().serve.no_signals, &[&error.to_string()])))
+    };
+    let (mut interrupt, mut terminate) = (heard(SignalKind::interrupt())?, heard(SignalKind::terminate())?);
+    let (asked, stop) = oneshot::channel();
+    tokio::spawn(async move {
+        next_of(&mut interrupt, &mut terminate).await;
+        tracing::info!("{}", words().serve.stopping);
+        // Whoever waited for it may be gone, and so is the daemon then.
+        let _ = asked.send(());
+        next_of(&mut interrupt, &mut terminate).await;
         std::process::exit(Exit::Interrupted as i32);
     });
+    Ok(async {
+        // It is answered before its task ends.
+        let _ = stop.await;
+    })
 }
 
-async fn next_signal() {
-    let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        // Without a handler, the default action of the signal ends the process.
-        return std::future::pending().await;
-    };
+async fn next_of(interrupt: &mut Signal, terminate: &mut Signal) {
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
