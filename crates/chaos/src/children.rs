@@ -15,9 +15,24 @@ use rustix::process::{Pid, Signal};
 use tokio::sync::watch;
 
 use crate::Outcome;
+use crate::family::Kin;
+use crate::weather::Weather;
 
 /// How long anything may take to come up or to go down.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The daemon's data, in the folder of the test.
+const DATA: &str = "data";
+/// The daemon's configuration during the storm, and afterwards.
+pub(crate) const STORM: &str = "capataz.toml";
+pub(crate) const CALM: &str = "calm.toml";
+/// What the daemon logs: among the rest, its longest turns.
+const LOGGED: &str = "info,capataz_runtime=debug";
+
+/// What all daemons of a test have logged.
+pub(crate) fn log_path(folder: &Path) -> PathBuf {
+    folder.join("daemon.log")
+}
 
 /// A child that is killed when this is dropped.
 #[derive(Debug)]
@@ -37,9 +52,26 @@ impl Process {
         arguments: &[String],
         log: &Path,
     ) -> Outcome<Self> {
+        Self::spawn_under(None, programs, program, arguments, log)
+    }
+
+    /// The same, with a machine that is what the weather says.
+    fn spawn_under(
+        weather: Option<&Weather>,
+        programs: &Programs,
+        program: &Path,
+        arguments: &[String],
+        log: &Path,
+    ) -> Outcome<Self> {
         let log = File::options().create(true).append(true).open(log)?;
         let mut command = Command::new(&programs.chaos);
-        command.arg("bound").arg(std::process::id().to_string()).arg(program).args(arguments);
+        command.arg("bound");
+        if let Some(weather) = weather {
+            command.arg("--preload").arg(&weather.library);
+            command.env("CAPATAZ_CHAOS_CONTROL", &weather.control_path);
+            command.env("CAPATAZ_CHAOS_DATA", programs.folder.join(DATA));
+        }
+        command.arg(std::process::id().to_string()).arg(program).args(arguments);
         command.current_dir(&programs.folder).env_remove("CAPATAZ_LISTEN").env_remove("CAPATAZ_DATA_DIR");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
@@ -75,8 +107,12 @@ impl Process {
     }
 
     pub(crate) fn signal(&self, signal: Signal) -> Outcome<()> {
-        let pid = Pid::from_raw(i32::try_from(self.child.id())?).ok_or("no such process")?;
+        let pid = Pid::from_raw(self.id()?).ok_or("no such process")?;
         Ok(rustix::process::kill_process(pid, signal)?)
+    }
+
+    fn id(&self) -> Outcome<i32> {
+        Ok(i32::try_from(self.child.id())?)
     }
 
     /// SIGKILL; returns when it is gone.
@@ -100,11 +136,16 @@ impl Drop for Process {
     }
 }
 
-/// Becomes `program`, which the system ends when the parent does.
+/// Becomes `program`, which the system ends when the parent does, with a library that is loaded before its own.
 ///
 /// # Errors
 /// It returns only where that is not possible.
-pub fn become_bound(parent: u32, program: &Path, arguments: &[String]) -> Outcome<()> {
+pub fn become_bound(
+    parent: u32,
+    program: &Path,
+    arguments: &[String],
+    preload: Option<&Path>,
+) -> Outcome<()> {
     #[cfg(target_os = "linux")]
     {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -115,7 +156,11 @@ pub fn become_bound(parent: u32, program: &Path, arguments: &[String]) -> Outcom
     }
     #[cfg(not(target_os = "linux"))]
     let _ = parent;
-    Err(Command::new(program).args(arguments).exec().into())
+    let mut command = Command::new(program);
+    if let Some(library) = preload {
+        command.env("LD_PRELOAD", library);
+    }
+    Err(command.args(arguments).exec().into())
 }
 
 /// A call that has no answer yet. The parent counts them by what comes on the standard output.
@@ -193,20 +238,36 @@ impl Daemon {
         format!("http://{}", self.address)
     }
 
-    pub(crate) fn start(&mut self, programs: &Programs) -> Outcome<()> {
+    /// With the configuration of that name.
+    pub(crate) fn start(
+        &mut self,
+        programs: &Programs,
+        weather: Option<&Weather>,
+        configuration: &str,
+    ) -> Outcome<()> {
         let text = |path: PathBuf| path.display().to_string();
         let arguments = [
-            "serve".to_owned(),
-            "--listen".to_owned(),
-            self.address.to_string(),
-            "--data-dir".to_owned(),
-            text(programs.folder.join("data")),
-            "--config".to_owned(),
-            text(programs.folder.join("capataz.toml")),
+            ("--listen", self.address.to_string()),
+            ("--data-dir", text(programs.folder.join(DATA))),
+            ("--config", text(programs.folder.join(configuration))),
+            ("--log", LOGGED.to_owned()),
+            ("--log-format", "json".to_owned()),
         ];
-        let log = programs.folder.join("daemon.log");
-        self.process = Some(Process::spawn(programs, &programs.daemon, &arguments, &log)?);
+        let arguments = arguments.into_iter().flat_map(|(name, value)| [name.to_owned(), value]);
+        let arguments: Vec<String> = ["serve".to_owned()].into_iter().chain(arguments).collect();
+        let log = log_path(&programs.folder);
+        let process = Process::spawn_under(weather, programs, &programs.daemon, &arguments, &log)?;
+        self.process = Some(process);
         Ok(())
+    }
+
+    /// The number of its process, while there is one.
+    pub(crate) fn id(&self) -> Option<i32> {
+        self.process.as_ref().and_then(|process| process.id().ok())
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) -> Outcome<()> {
+        self.process.as_ref().ok_or("the daemon is away")?.signal(signal)
     }
 
     /// Waits for its first answer.
@@ -232,12 +293,12 @@ impl Daemon {
     pub(crate) fn rows_after_its_end(&mut self, programs: &Programs) -> Outcome<Vec<String>> {
         self.kill()?;
         let mut rebuild = Command::new(&programs.daemon);
-        rebuild.args(["rebuild", "--check", "--data-dir"]).arg(programs.folder.join("data"));
-        rebuild.arg("--config").arg(programs.folder.join("capataz.toml"));
+        rebuild.args(["rebuild", "--check", "--data-dir"]).arg(programs.folder.join(DATA));
+        rebuild.arg("--config").arg(programs.folder.join(CALM));
         rebuild.current_dir(&programs.folder).env_remove("CAPATAZ_LISTEN").env_remove("CAPATAZ_DATA_DIR");
         let checked = rebuild.output()?;
         let said = String::from_utf8_lossy(&checked.stdout).into_owned();
-        println!("  rows: {}", said.lines().last().unwrap_or_default());
+        eprintln!("  rows: {}", said.lines().last().unwrap_or_default());
         if checked.status.success() {
             return Ok(Vec::new());
         }
@@ -246,12 +307,18 @@ impl Daemon {
     }
 
     pub(crate) fn kill(&mut self) -> Outcome<()> {
-        match self.process.take() {
-            Some(mut process) => match process.ended()? {
-                None => process.kill(),
-                Some(_) => Err("the daemon had ended by itself".into()),
-            },
-            None => Ok(()),
+        self.kill_with(&[]).map(drop)
+    }
+
+    /// Kills these with it, in the same moment; how many of them were still there.
+    pub(crate) fn kill_with(&mut self, shims: &[Kin]) -> Outcome<u64> {
+        let Some(mut process) = self.process.take() else { return Ok(0) };
+        if process.ended()?.is_some() {
+            return Err("the daemon had ended by itself".into());
         }
+        process.signal(Signal::KILL)?;
+        let killed = shims.iter().filter(|shim| shim.kill()).count();
+        process.kill()?;
+        Ok(killed as u64)
     }
 }

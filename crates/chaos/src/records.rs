@@ -114,9 +114,10 @@ pub(crate) enum SubscriberRecord {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub(crate) enum Fault {
-    /// SIGKILL of the daemon. Taken before the signal was sent.
+    /// SIGKILL of the daemon, and of as many of its shims with it. Taken before the signal was sent.
     DaemonKilled {
         at: u64,
+        shims: u64,
     },
     /// The daemon was asked for something and answered.
     DaemonReady {
@@ -148,5 +149,36 @@ pub(crate) enum Fault {
     ConnectionsCut {
         at: u64,
         count: u64,
+    },
+    /// SIGKILL of a shim alone.
+    ShimKilled {
+        at: u64,
+    },
+    /// SIGKILL of a script's browser.
+    BrowserKilled {
+        at: u64,
+    },
+    /// SIGSTOP of the daemon, until `DaemonContinued`.
+    DaemonStopped {
+        at: u64,
+    },
+    /// SIGCONT.
+    DaemonContinued {
+        at: u64,
+    },
+    /// The daemon's clock on the wall was set by so much.
+    ClockSet {
+        at: u64,
+        by_ms: i64,
+    },
+    /// The daemon's disk failed for a while, in so many operations.
+    DiskFailed {
+        at: u64,
+        operations: u64,
+    },
+    /// The most memory that a daemon had resident until its end, in KiB.
+    PeakMemory {
+        at: u64,
+        kib: u64,
     },
 }

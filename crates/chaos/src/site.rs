@@ -21,7 +21,7 @@ pub(crate) async fn present(mut kinds: Vec<Kind>, client: &Client) -> Outcome<(V
     }
     let browser = client.describe_browser().await?;
     if browser.found {
-        println!("  scripts: {}", browser.version);
+        eprintln!("  scripts: {}", browser.version);
         return Ok((kinds, None));
     }
     if must_be_there(std::env::var_os("CI"), std::env::var_os(CHROMIUM)) {
@@ -36,7 +36,7 @@ pub(crate) const CHROMIUM: &str = "CAPATAZ_CHROMIUM";
 
 /// True where a missing browser is a failure: nobody watches this machine, by the value of `CI`, or somebody has named
 /// the browser.
-fn must_be_there(ci: Option<OsString>, named: Option<OsString>) -> bool {
+pub(crate) fn must_be_there(ci: Option<OsString>, named: Option<OsString>) -> bool {
     let is_ci = ci.is_some_and(|value| !["", "0", "false"].iter().any(|no| value.eq_ignore_ascii_case(no)));
     is_ci || named.is_some_and(|named| !named.is_empty())
 }

@@ -8,13 +8,16 @@ use capataz_client::{Client, v1};
 use capataz_testsite::Site;
 use rustix::process::Signal;
 
-use crate::children::{Daemon, PATIENCE, Process, Programs};
+use crate::archive::{Archive, Kept};
+use crate::children::{CALM, Daemon, PATIENCE, Process, Programs};
+use crate::family::{self, Kin};
 use crate::journal::{Journal, now_us};
 use crate::proxy::Proxy;
 use crate::records::Fault;
 use crate::watch::Watch;
+use crate::weather::Weather;
 use crate::workloads::{AGENT, Kind, Mix, SESSIONS};
-use crate::{Options, Outcome, site, verdict};
+use crate::{Options, Outcome, leg, site, verdict};
 
 /// How long a silent worker may take to lose its leases: three heartbeats of 5 s, looked at every 5 s, on a busy machine.
 const SILENCE: Duration = Duration::from_secs(40);
@@ -24,6 +27,8 @@ const SLOTS: &str = "32";
 const FORGETFUL_SLOTS: &str = "3";
 /// How long a kill waits for a call that has no answer.
 const IN_FLIGHT: Duration = Duration::from_secs(3);
+/// How long a kill of the daemon waits for shims that are to be killed with it.
+const SHIMS: Duration = Duration::from_secs(2);
 /// How long a kill waits for a click or a form: as long as a browser takes to open and to get there.
 const ACT: Duration = Duration::from_secs(8);
 
@@ -39,8 +44,14 @@ pub(crate) struct Storm<'a> {
     pub(crate) mix: Mix,
     /// Where scripts take part.
     pub(crate) site: Option<Site>,
-    /// The kind that does not take part, and why.
-    pub(crate) skipped: Option<String>,
+    /// What does not take part, and why.
+    pub(crate) skipped: Vec<String>,
+    /// Where the daemon's machine can be other than it is.
+    pub(crate) weather: Option<Weather>,
+    /// The name of the daemon's configuration.
+    pub(crate) configuration: &'static str,
+    /// Where old runs are removed meanwhile.
+    pub(crate) archive: Option<Archive>,
     pub(crate) workers: BTreeMap<String, Process>,
     pub(crate) clients: BTreeMap<String, Process>,
     pub(crate) subscribers: BTreeMap<String, Process>,
@@ -121,6 +132,13 @@ impl Storm<'_> {
                 // Whatever the seed draws, each kind of fault comes.
                 1 => self.kill_worker("worker-0").await?,
                 2 => self.cut(100).await?,
+                3 if !self.options.quick => self.kill_shim().await?,
+                4 => {
+                    self.set_clock().await?;
+                    self.fail_disk().await?;
+                }
+                5 if !self.options.quick => self.kill_browser().await?,
+                _ if kill == self.options.stops_after() => self.stop_daemon().await?,
                 _ => {}
             }
             if let Some(number) = (1..=silences).find(|number| kill == number * kills / (silences + 1)) {
@@ -143,6 +161,11 @@ impl Storm<'_> {
         let is_served = self.mix.kinds.contains(&Kind::Plans);
         while is_served && self.watch.refused() == 0 && Instant::now() < until {
             self.unrest().await?;
+        }
+        // Nothing is removed before it is old.
+        let until = Instant::now() + PATIENCE + leg::KEPT_FOR;
+        while self.archive.as_ref().is_some_and(|archive| archive.gone() == 0) && Instant::now() < until {
+            self.strike(false).await?;
         }
         Ok(())
     }
@@ -169,6 +192,8 @@ impl Storm<'_> {
     /// One kill of the daemon, and what comes before it.
     async fn strike(&mut self, may_await_act: bool) -> Outcome<()> {
         self.unrest().await?;
+        let with_shims = self.rng.u32(0..100) < 25 && !self.options.quick;
+        let shims = if with_shims { self.shims(SHIMS).await } else { Vec::new() };
         // Some kills hit whatever the daemon does, and some the moment after a browser has done what cannot be taken
         // back; most of them hit it while somebody waits for an answer.
         match self.rng.u32(0..100) {
@@ -176,11 +201,11 @@ impl Storm<'_> {
             0..85 => self.await_unanswered().await,
             _ => {}
         }
-        self.kill_daemon().await?;
+        self.kill_daemon(&shims).await?;
         if self.rng.u32(0..100) < 10 {
             // In the middle of its recovery.
             self.pause(5..250).await;
-            self.kill_daemon().await?;
+            self.kill_daemon(&[]).await?;
         }
         self.ready().await
     }
@@ -214,6 +239,12 @@ impl Storm<'_> {
                     }
                 }
                 15..=27 => self.cut(40).await?,
+                // Few scripts would be left that succeed, of the few that there are.
+                28..=32 if self.options.quick => {}
+                28..=30 => self.kill_shim().await?,
+                31..=32 => self.kill_browser().await?,
+                33..=35 => self.set_clock().await?,
+                36..=38 => self.fail_disk().await?,
                 _ => {}
             }
         }
@@ -286,12 +317,21 @@ impl Storm<'_> {
         }
     }
 
-    /// SIGKILL, and at once a new one on the same port.
-    pub(crate) async fn kill_daemon(&mut self) -> Outcome<()> {
+    /// Ends what goes wrong, with one more kill: from now on nothing is removed. What was kept of what was removed until now.
+    pub(crate) async fn clear_up(&mut self) -> Outcome<Kept> {
+        self.configuration = CALM;
+        self.kill_daemon(&[]).await?;
+        self.ready().await?;
+        Ok(self.archive.take().map(Archive::end).unwrap_or_default())
+    }
+
+    /// SIGKILL of the daemon and of these shims, and at once a new daemon on the same port.
+    pub(crate) async fn kill_daemon(&mut self, shims: &[Kin]) -> Outcome<()> {
+        let kib = self.daemon.id().and_then(family::peak_memory_kib).unwrap_or_default();
         let at = now_us();
-        self.daemon.kill()?;
-        self.daemon.start(self.programs)?;
-        self.faults.write(&Fault::DaemonKilled { at }).await
+        let shims = self.daemon.kill_with(shims)?;
+        self.daemon.start(self.programs, self.weather.as_ref(), self.configuration)?;
+        self.faults.write_all(&[Fault::DaemonKilled { at, shims }, Fault::PeakMemory { at, kib }]).await
     }
 
     pub(crate) async fn ready(&mut self) -> Outcome<()> {
@@ -326,7 +366,7 @@ impl Storm<'_> {
         self.faults.write(&Fault::WorkerContinued { at: now_us(), worker, lost_leases }).await
     }
 
-    async fn pause(&mut self, milliseconds: std::ops::Range<u64>) {
+    pub(crate) async fn pause(&mut self, milliseconds: std::ops::Range<u64>) {
         tokio::time::sleep(Duration::from_millis(self.rng.u64(milliseconds))).await;
     }
 }

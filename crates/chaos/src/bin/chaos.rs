@@ -42,6 +42,9 @@ enum Role {
 
 #[derive(Args)]
 struct Bound {
+    /// A library that is loaded before those of the program
+    #[arg(long)]
+    preload: Option<PathBuf>,
     parent: u32,
     program: PathBuf,
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -58,7 +61,8 @@ async fn main() -> ExitCode {
         Some(Role::Worker(options)) => capataz_chaos::worker(options).await,
         Some(Role::Command { journal }) => capataz_chaos::command(&journal),
         Some(Role::Bound(bound)) => {
-            capataz_chaos::become_bound(bound.parent, &bound.program, &bound.arguments)
+            let preload = bound.preload.as_deref();
+            capataz_chaos::become_bound(bound.parent, &bound.program, &bound.arguments, preload)
         }
     };
     match outcome {

@@ -7,8 +7,9 @@ pub(super) fn judge(faults: &[Fault], journals: &[&[ClientRecord]], verdict: &mu
     let unanswered: Vec<(u64, u64)> = journals.iter().flat_map(|journal| unanswered(journal)).collect();
     for fault in faults {
         match fault {
-            Fault::DaemonKilled { at } => {
+            Fault::DaemonKilled { at, shims } => {
                 verdict.kills += 1;
+                verdict.kills_with_shims += u64::from(*shims > 0);
                 // Sent before the signal, and broken after it.
                 let hits = unanswered.iter().any(|(sent, broken)| sent <= at && at <= broken);
                 verdict.kills_in_flight += u64::from(hits);
@@ -18,7 +19,16 @@ pub(super) fn judge(faults: &[Fault], journals: &[&[ClientRecord]], verdict: &mu
             Fault::SubscriberKilled { .. } => verdict.killed_subscribers += 1,
             Fault::WorkerStopped { .. } => verdict.silenced_workers += 1,
             Fault::ConnectionsCut { count, .. } => verdict.cut_connections += count,
-            Fault::DaemonReady { .. } | Fault::WorkerContinued { .. } => {}
+            Fault::ShimKilled { .. } => verdict.killed_shims += 1,
+            Fault::BrowserKilled { .. } => verdict.killed_browsers += 1,
+            Fault::DaemonStopped { .. } => verdict.stops += 1,
+            Fault::ClockSet { .. } => verdict.clock_steps += 1,
+            Fault::DiskFailed { operations, .. } => {
+                verdict.disk_failures += u64::from(*operations > 0);
+                verdict.failed_operations += operations;
+            }
+            Fault::PeakMemory { kib, .. } => verdict.peak_memory_kib = verdict.peak_memory_kib.max(*kib),
+            Fault::DaemonReady { .. } | Fault::DaemonContinued { .. } | Fault::WorkerContinued { .. } => {}
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::workloads::{CLIENT_LABEL, KEY_LABEL, Kind};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One run, as it was exported and as it is shown.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Log {
     pub(super) view: v1::Run,
     pub(super) events: Vec<v1::Event>,
@@ -27,6 +27,22 @@ pub(crate) struct SessionLog {
 }
 
 impl Log {
+    /// One that is listed.
+    pub(crate) async fn read(client: &Client, listed: &v1::Run) -> Result<Self, ClientError> {
+        let request = v1::GetRunRequest {
+            run_id: listed.run_id.clone(),
+            include_outputs: true,
+            ..v1::GetRunRequest::default()
+        };
+        let view = client.get_run(request).await?.run.unwrap_or_default();
+        let mut events = Vec::new();
+        let mut export = client.export_run(&listed.run_id).await?;
+        while let Some(event) = export.next().await {
+            events.push(event?);
+        }
+        Ok(Self { view, events })
+    }
+
     pub(crate) fn key(&self) -> &str {
         self.view.labels.get(KEY_LABEL).map_or("", String::as_str)
     }
@@ -100,7 +116,7 @@ pub(super) async fn read(client: &Client) -> Outcome<BTreeMap<String, Log>> {
         let page = client.list_runs(request).await?;
         for listed in page.runs {
             let run = listed.run_id.clone();
-            let log = patiently(|| log(client, &listed)).await?;
+            let log = patiently(|| Log::read(client, &listed)).await?;
             if logs.insert(run.clone(), log).is_some() {
                 return Err(format!("run {run} is listed twice").into());
             }
@@ -129,21 +145,6 @@ pub(super) async fn read_sessions(client: &Client) -> Outcome<BTreeMap<String, S
             return Ok(sessions);
         }
     }
-}
-
-async fn log(client: &Client, listed: &v1::Run) -> Result<Log, ClientError> {
-    let request = v1::GetRunRequest {
-        run_id: listed.run_id.clone(),
-        include_outputs: true,
-        ..v1::GetRunRequest::default()
-    };
-    let view = client.get_run(request).await?.run.unwrap_or_default();
-    let mut events = Vec::new();
-    let mut export = client.export_run(&listed.run_id).await?;
-    while let Some(event) = export.next().await {
-        events.push(event?);
-    }
-    Ok(Log { view, events })
 }
 
 async fn session_log(client: &Client, listed: &v1::Session) -> Result<SessionLog, ClientError> {

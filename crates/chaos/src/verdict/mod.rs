@@ -9,7 +9,9 @@ mod logs;
 mod report;
 mod runs;
 pub(crate) mod sessions;
+mod stalls;
 mod streams;
+mod sweeps;
 #[cfg(test)]
 mod tests;
 mod work;
@@ -19,6 +21,7 @@ use std::path::Path;
 
 use capataz_client::{Client, v1};
 
+use crate::archive::Kept;
 use crate::records::{ClientRecord, Fault};
 use crate::workloads::Kind;
 use crate::{Names, Outcome, journal, journal_path, storm};
@@ -27,13 +30,13 @@ pub(crate) use logs::Log;
 use work::Repetition;
 
 /// What was found.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Verdict {
     runs: u64,
     finished: u64,
     /// Starts that had an answer.
-    acknowledged: u64,
-    acknowledged_finished: u64,
+    pub(crate) acknowledged: u64,
+    pub(crate) acknowledged_finished: u64,
     /// Starts whose run was there already when they were repeated: their first answer was lost on its way.
     found_again: u64,
     commands: u64,
@@ -58,6 +61,19 @@ pub(crate) struct Verdict {
     killed_subscribers: u64,
     silenced_workers: u64,
     cut_connections: u64,
+    /// Kills of the daemon with shims of it in the same moment.
+    kills_with_shims: u64,
+    killed_shims: u64,
+    killed_browsers: u64,
+    /// How often the daemon stood still, its clock was set, and its disk failed.
+    pub(crate) stops: u64,
+    clock_steps: u64,
+    disk_failures: u64,
+    /// Operations of the disk that have failed.
+    failed_operations: u64,
+    pub(crate) peak_memory_kib: u64,
+    /// Runs that retention has removed.
+    pub(crate) removed: u64,
     /// Ends of children that their parents have heard.
     children: u64,
     sessions: u64,
@@ -102,6 +118,8 @@ pub(crate) struct Demands {
     pub(crate) kills: u64,
     pub(crate) kills_in_flight: u64,
     pub(crate) kinds: Vec<Kind>,
+    /// Runs that retention removes.
+    pub(crate) removed: u64,
 }
 
 impl Verdict {
@@ -134,6 +152,8 @@ pub(crate) fn judge(facts: &Facts) -> Verdict {
     }
     let journals: Vec<&[ClientRecord]> = facts.clients.values().map(Vec::as_slice).collect();
     kills::judge(&facts.faults, &journals, &mut verdict);
+    sweeps::judge(facts, &mut verdict);
+    stalls::judge(facts, &mut verdict);
     verdict
 }
 
@@ -150,8 +170,15 @@ pub(crate) fn kills_in_flight(folder: &Path, clients: &[&str]) -> Outcome<u64> {
 }
 
 /// Events that each subscription has to deliver in all.
-pub(crate) async fn expected_events(client: &Client, names: &Names) -> Outcome<BTreeMap<String, u64>> {
-    let (logs, sessions) = (logs::read(client).await?, logs::read_sessions(client).await?);
+pub(crate) async fn expected_events(
+    client: &Client,
+    names: &Names,
+    kept: &Kept,
+) -> Outcome<BTreeMap<String, u64>> {
+    let (mut logs, sessions) = (logs::read(client).await?, logs::read_sessions(client).await?);
+    for (run, log) in &kept.logs {
+        logs.entry(run.clone()).or_insert_with(|| log.clone());
+    }
     let mut expected = BTreeMap::new();
     for name in &names.subscribers {
         let streams = streams::wanted(name, &logs, &sessions);

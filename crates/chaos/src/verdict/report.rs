@@ -3,24 +3,48 @@
 use std::fmt;
 
 use super::{Demands, Verdict};
+use crate::totals::KILLS;
 use crate::workloads::Kind;
 
 /// Lines that are printed of each kind of finding.
 const SHOWN: usize = 12;
 
 impl Verdict {
+    /// What speaks against the daemon, by its kind.
+    pub(crate) fn findings(&self) -> [(&'static str, &[String]); 6] {
+        [
+            ("lost", &self.lost),
+            ("doubled", &self.doubled),
+            ("gaps", &self.gaps),
+            ("repeats", &self.repeats),
+            ("unexplained", &self.unexplained),
+            ("wrong", &self.wrong),
+        ]
+    }
+
+    /// How often each fault came.
+    pub(crate) fn faults(&self) -> [(&'static str, u64); 13] {
+        [
+            (KILLS, self.kills),
+            ("daemon killed in flight", self.kills_in_flight),
+            ("daemon killed with shims", self.kills_with_shims),
+            ("shim killed", self.killed_shims),
+            ("browser killed", self.killed_browsers),
+            ("worker killed", self.killed_workers),
+            ("worker silenced", self.silenced_workers),
+            ("client killed", self.killed_clients),
+            ("subscriber killed", self.killed_subscribers),
+            ("connections cut", self.cut_connections),
+            ("daemon stopped", self.stops),
+            ("clock set", self.clock_steps),
+            ("disk failed", self.disk_failures),
+        ]
+    }
+
     /// Everything that speaks against the daemon, or against the test itself.
     pub(crate) fn problems(&self, demands: &Demands) -> Vec<String> {
         let mut problems = Vec::new();
-        let findings = [
-            ("lost", &self.lost),
-            ("doubled", &self.doubled),
-            ("gap", &self.gaps),
-            ("repeat", &self.repeats),
-            ("unexplained", &self.unexplained),
-            ("wrong", &self.wrong),
-        ];
-        for (kind, found) in findings {
+        for (kind, found) in self.findings() {
             problems.extend(found.iter().take(SHOWN).map(|text| format!("{kind}: {text}")));
             if found.len() > SHOWN {
                 problems.push(format!("{kind}: and {} more", found.len() - SHOWN));
@@ -45,6 +69,7 @@ impl Verdict {
         // The forgetful worker serves plans.
         demand("stale results refused", self.stale_refused, u64::from(demands.kinds.contains(&Kind::Plans)));
         demand("killed workers", self.killed_workers, 1);
+        demand("runs removed by retention", self.removed, demands.removed);
         demand("cut streams", self.cut_connections + self.dropped_streams, 1);
         problems
     }
@@ -67,6 +92,23 @@ impl fmt::Display for Verdict {
             ),
         )?;
         row(
+            "shims killed",
+            self.killed_shims,
+            format!(
+                "alone, {} kills of the daemon with its shims; {} browsers killed",
+                self.kills_with_shims, self.killed_browsers
+            ),
+        )?;
+        row(
+            "clock set",
+            self.clock_steps,
+            format!(
+                "times, {} stops of the daemon; the disk failed {} times, in {} operations",
+                self.stops, self.disk_failures, self.failed_operations
+            ),
+        )?;
+        row("peak memory", self.peak_memory_kib / 1024, "MiB of one daemon".to_owned())?;
+        row(
             "connections cut",
             self.cut_connections,
             format!("and {} streams dropped", self.dropped_streams),
@@ -81,7 +123,11 @@ impl fmt::Display for Verdict {
         )?;
         row("  commands", self.commands, format!("and {} refused: the run was over", self.refused_commands))?;
         row("  ends and results", self.told_ends + self.accepted_results, String::new())?;
-        row("finished", self.acknowledged_finished, format!("of {} runs in the log", self.runs))?;
+        row(
+            "finished",
+            self.acknowledged_finished,
+            format!("of {} runs in the log; {} were removed by retention", self.runs, self.removed),
+        )?;
         for (kind, tally) in &self.kinds {
             row(
                 &format!("  {kind}"),

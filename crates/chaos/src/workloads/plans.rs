@@ -69,7 +69,7 @@ impl Workload for Plans {
             1 => &[&["a"], &["b"], &["c"]],
             _ => &[&["a"], &["b", "c"]],
         };
-        let by_process = rng.u32(0..100) < 5;
+        let by_process = rng.u32(0..100) < 15;
         let waves = shape.iter().enumerate().map(|(number, names)| v1::Wave {
             tasks: names
                 .iter()

@@ -305,7 +305,8 @@ fn a_spec_that_was_called_twice_for_one_lease_and_an_answer_of_another_ask() {
 
 #[test]
 fn a_kind_that_does_nothing_is_a_problem_of_the_test() {
-    let demands = |kinds: &[Kind]| Demands { runs: 0, kills: 0, kills_in_flight: 0, kinds: kinds.to_vec() };
+    let demands =
+        |kinds: &[Kind]| Demands { runs: 0, kills: 0, kills_in_flight: 0, kinds: kinds.to_vec(), removed: 0 };
     let verdict = judge(&three_asks());
     let about = |kinds: &[Kind], words: &str| {
         verdict.problems(&demands(kinds)).iter().any(|problem| problem.contains(words))

@@ -1,6 +1,7 @@
 //! The verdict sees what it is there for: each test breaks one thing.
 
 mod asks;
+mod faults;
 mod scripts;
 mod world;
 
@@ -331,7 +332,7 @@ fn a_kill_counts_where_a_call_was_sent_before_it_and_broke_after_it() {
     let broken = |at| ClientRecord::Broken { at, key: KEY.to_owned(), attempt: 1, error: String::new() };
     let hits = |call, end: ClientRecord| {
         let mut verdict = Verdict::default();
-        kills::judge(&[Fault::DaemonKilled { at: 5 }], &[&[sent(call, KEY), end]], &mut verdict);
+        kills::judge(&[Fault::DaemonKilled { at: 5, shims: 0 }], &[&[sent(call, KEY), end]], &mut verdict);
         verdict.kills_in_flight
     };
     assert_eq!(hits(Call::Start, broken(6)), 1);
