@@ -146,6 +146,7 @@ fn nothing_recovered(epoch: Epoch) -> Recovered {
         agents: Vec::new(),
         touched: None,
         unread: Vec::new(),
+        earlier: Default::default(),
     }
 }
 

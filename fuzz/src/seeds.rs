@@ -205,7 +205,7 @@ const SCHEMAS: &[(&str, &str)] = &[
         "{\"type\":\"array\",\"prefixItems\":[{\"const\":1}],\"items\":{\"enum\":[2,3]},\"uniqueItems\":true}\0[1,2,3]",
     ),
     ("text", "{\"pattern\":\"^a+(b|c)*$\",\"minLength\":2,\"maxLength\":9}\0\"aabc\""),
-    ("refers", "{\"$defs\":{\"n\":{\"multipleOf\":0.01}},\"$ref\":\"#/$defs/n\"}\01.25"),
+    ("refers", "{\"$defs\":{\"n\":{\"multipleOf\":0.01}},\"$ref\":\"#/$defs/n\"}\x001.25"),
     (
         "in-place",
         "{\"allOf\":[{\"not\":{\"type\":\"null\"}},{\"if\":{\"type\":\"string\"},\"then\":{\"minLength\":1},\"else\":false}],\"unevaluatedProperties\":false}\0\"x\"",

@@ -43,7 +43,8 @@ fn references(text: &str) {
     }
     let value = Value::String(text.to_owned());
     let escaped = reference::escaped(value.clone());
-    let resolved = reference::resolve(&escaped, usize::MAX, &mut |_| None);
+    let mut room = reference::Room { bytes: usize::MAX, values: usize::MAX };
+    let resolved = reference::resolve(&escaped, &mut room, &mut |_| None);
     assert_eq!(resolved, Ok(value), "what is escaped stands for itself");
 }
 
