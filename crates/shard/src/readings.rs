@@ -145,7 +145,7 @@ impl Readings {
         Millis(least.min(first.saturating_sub(left)))
     }
 
-    /// The readings as they are put down, where that was longer ago than this, or where `all` is to be known.
+    /// The readings as they are put down, where that was at least so many milliseconds ago.
     pub(crate) fn take_due(&mut self, now: Now, every: i64) -> Option<Vec<u8>> {
         if self.put_at.is_some_and(|put_at| now.mono.since(put_at) < every) {
             return None;
