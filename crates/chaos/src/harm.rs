@@ -77,7 +77,9 @@ impl Storm<'_> {
     /// Sets the daemon's clock on the wall, where nothing is removed by it.
     pub(crate) async fn set_clock(&mut self) -> Outcome<()> {
         let Some(weather) = self.weather.as_ref().filter(|_| self.archive.is_none()) else { return Ok(()) };
-        let Some(by_ms) = self.rng.choice(STEPS) else { return Ok(()) };
+        // A daemon that starts after a long step finds deadlines passed, and few scripts would be left that succeed.
+        let steps = if self.options.quick { &STEPS[..1] } else { &STEPS };
+        let Some(by_ms) = self.rng.choice(steps).copied() else { return Ok(()) };
         weather.set_clock_ms(weather.clock_ms()? + by_ms)?;
         self.faults.write(&Fault::ClockSet { at: now_us(), by_ms }).await
     }
