@@ -70,8 +70,16 @@ pub struct Found {
 }
 
 /// The operations that write, as the work names them.
-const WRITING: [&str; 6] =
-    ["claim", "commit", "write a snapshot", "put something down", "take something back", "sweep"];
+const WRITING: [&str; 8] = [
+    "claim",
+    "commit",
+    "put a blob",
+    "renew blobs",
+    "write a snapshot",
+    "put something down",
+    "take something back",
+    "sweep",
+];
 
 /// How a call can fail.
 fn kinds_of(call: &str) -> &'static [&'static str] {
