@@ -118,8 +118,9 @@ async fn check_end(client: &Client, run: &str) -> v1::TaskView {
     task
 }
 
-/// Looks the data folder through while the daemon runs.
-fn check_whole(folder: &Path) {
+/// Ends the daemon and looks its data folder through.
+fn check_whole(daemon: Served, folder: &Path) {
+    daemon.killed();
     let verified =
         Command::new(env!("CARGO_BIN_EXE_capataz")).arg("verify").arg(folder.join("data")).output().unwrap();
     assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stderr));
@@ -139,7 +140,7 @@ async fn what_a_command_has_done_is_kept_when_there_are_descriptors_again() {
     descriptors.give_back();
     let task = check_end(&client, &run).await;
     assert_eq!((task.attempt, starts(folder.path())), (1, 1), "it was not begun again");
-    check_whole(folder.path());
+    check_whole(daemon, folder.path());
 }
 
 #[tokio::test]
@@ -177,7 +178,7 @@ async fn a_command_that_gets_no_descriptor_is_tried_again() {
     assert!(check_end(&client, &plain).await.attempt > 1);
     assert_eq!(check_end(&client, &fed).await.attempt, 1, "it waited for its input");
     assert_eq!(starts(folder.path()), 2);
-    check_whole(folder.path());
+    check_whole(daemon, folder.path());
 }
 
 fn check_passing(error: &ClientError) {
@@ -218,5 +219,5 @@ async fn calls_without_a_descriptor_are_told_to_come_back_and_change_nothing() {
     check_end(&other, &started).await;
     let listed = other.list_runs(v1::ListRunsRequest::default()).await.unwrap().runs;
     assert_eq!(listed.iter().map(|run| run.run_id.as_str()).collect::<Vec<_>>(), [started]);
-    check_whole(folder.path());
+    check_whole(daemon, folder.path());
 }

@@ -146,13 +146,18 @@ mod tests {
 
     #[test]
     fn a_sweep_is_of_runs_or_of_blobs() {
-        let config =
-            RetentionConfig { max_log_bytes: Some(7), believe_clock: true, ..RetentionConfig::default() };
+        // Every age is another one, so that none of them can stand for another.
+        let config = RetentionConfig {
+            finished_runs: Some(Duration::from_secs(3)),
+            max_log_bytes: Some(7),
+            idempotency_keys: Duration::from_secs(4),
+            unused_blobs: Duration::from_secs(5),
+            believe_clock: true,
+        };
         let [(runs, of_runs), (blobs, of_blobs)] = rules(&config);
-        let day = 24 * 60 * 60 * 1_000;
-        let ages = Ages { finished_runs: Some(30 * day), keys: Some(day), blobs: None, believes_clock: true };
+        let ages = Ages { finished_runs: Some(3_000), keys: Some(4_000), blobs: None, believes_clock: true };
         assert_eq!((runs.max_log_bytes, of_runs), (Some(7), ages));
-        let ages = Ages { finished_runs: None, keys: None, blobs: Some(day), believes_clock: true };
+        let ages = Ages { finished_runs: None, keys: None, blobs: Some(5_000), believes_clock: true };
         assert_eq!((blobs.max_log_bytes, of_blobs), (None, ages));
         for rule in [runs, blobs] {
             assert_eq!(rule.finished_before, None, "the shard says so");

@@ -209,6 +209,20 @@ async fn nobody_waits_in_vain_for_shards_that_have_stopped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_runtime_that_has_stopped_has_no_thread_and_leaves_the_store_to_its_owner() {
+    // A thread that nobody waits for may be quick once, and hardly every time.
+    for _ in 0..20 {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let shards = vec![ShardId(0)];
+        let runtime =
+            Runtime::start(shards, Arc::clone(&store), known("a"), Options::default()).await.unwrap();
+        runtime.stop().await;
+        drop(runtime);
+        assert_eq!(Arc::strong_count(&store), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_shard_whose_commits_go_on_failing_is_left_alone_for_longer_and_longer() {
     let store = MemoryStore::new();
     let shard = shard(&store, Options::default()).await;

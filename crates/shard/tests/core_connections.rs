@@ -205,3 +205,24 @@ impl Wire for Cut {
         None
     }
 }
+
+#[test]
+fn a_clock_that_runs_back_makes_nobody_silent() {
+    let mut bench = Bench::new();
+    for _ in 0..10 {
+        bench.pass(1_000);
+        bench.say(Say::Heartbeat(v1::Heartbeat {}));
+    }
+    let (latest, back) = (bench.now, 8_000);
+    bench.now -= back;
+    bench.say(Say::Heartbeat(v1::Heartbeat {}));
+    // What is heard then is heard at the latest moment that there was.
+    let limit = bench.welcome().silence_limit_ms;
+    while bench.now < latest + limit - 1_000 {
+        bench.now += 1_000;
+        bench.input(Input::Wake);
+    }
+    assert_eq!(bench.closed(), None);
+    bench.pass(NOTICED_MS);
+    assert!(matches!(bench.closed(), Some((_, CloseReason::Silent))));
+}

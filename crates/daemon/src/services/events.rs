@@ -227,3 +227,29 @@ fn refused(error: &CursorError) -> Status {
         CursorError::Store(error) => status::store(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use capataz_store::{Mark, Position, Removals};
+    use tonic_types::StatusExt;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(unservable: Unservable, code: &str, key: &str, works: Placed) {
+        let refusal = refused(&CursorError::Unservable(unservable));
+        assert_eq!(refusal.code(), Code::OutOfRange);
+        let reason = refusal.get_details_error_info().map(|info| info.reason);
+        assert_eq!(reason.as_deref(), Some(code));
+        let given = refusal.metadata().get_bin(key).and_then(|value| value.to_bytes().ok());
+        assert_eq!(given.and_then(|bytes| Placed::decode(&bytes, SHARD)), Some(works));
+    }
+
+    #[test]
+    fn a_cursor_that_cannot_be_served_is_refused_by_its_reason_with_one_that_can() {
+        let cursor = Cursor::behind(Position(5));
+        let works = Placed { cursor, mark: Mark(7), removals: Removals(2) };
+        check(Unservable::TooOld { works }, "CURSOR_TOO_OLD", "capataz-oldest-cursor-bin", works);
+        check(Unservable::OtherHistory { valid: works }, "CURSOR_UNKNOWN", "capataz-valid-cursor-bin", works);
+    }
+}

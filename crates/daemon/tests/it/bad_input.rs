@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use capataz_contracts::plan_file::{Format, parse_bytes};
 use capataz_contracts::v1;
+use capataz_contracts::v1::agent_service_client::AgentServiceClient;
+use capataz_contracts::v1::event_service_client::EventServiceClient;
+use capataz_contracts::v1::run_service_client::RunServiceClient;
 use capataz_daemon::{Daemon, DaemonError, DeclaredAgent, OutputFormat, ProcessAgent};
 
 use crate::support::{Harness, code_of, data_dir, json, one_wave, paths_of};
@@ -394,4 +397,27 @@ async fn a_hello_that_breaks_the_rules_is_refused_with_its_violations() {
     for path in ["worker_id", "agents", "slots", "protocol"] {
         assert!(paths.iter().any(|found| found.ends_with(path)), "{path} is not in {paths:?}");
     }
+}
+
+#[tokio::test]
+async fn a_call_that_a_web_page_could_make_reaches_no_service() {
+    fn of_a_page(mut request: tonic::Request<()>) -> Result<tonic::Request<()>, tonic::Status> {
+        request.metadata_mut().insert("origin", "http://evil.example".parse().unwrap());
+        Ok(request)
+    }
+    let harness = Harness::start().await;
+    let channel = || harness.channel.clone();
+    let mut runs = RunServiceClient::with_interceptor(channel(), of_a_page);
+    let mut events = EventServiceClient::with_interceptor(channel(), of_a_page);
+    let mut agents = AgentServiceClient::with_interceptor(channel(), of_a_page);
+    let refusals = [
+        runs.start_run(v1::StartRunRequest::of_plan(one_wave(&["a"]))).await.map(drop),
+        events.subscribe(v1::SubscribeRequest::default()).await.map(drop),
+        agents.list_agents(v1::ListAgentsRequest::default()).await.map(drop),
+    ];
+    for refusal in refusals.map(Result::unwrap_err) {
+        let said = (refusal.code(), code_of(&refusal));
+        assert_eq!(said, (tonic::Code::PermissionDenied, "PERMISSION_DENIED".to_owned()));
+    }
+    assert_eq!(harness.run_count().await, 0);
 }

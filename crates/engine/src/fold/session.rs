@@ -96,7 +96,7 @@ impl SessionState {
     /// The event does not follow the one before, or is not an event of a session.
     pub fn apply(&mut self, event: v1::Event) -> Result<(), CorruptLog> {
         let seq = event.seq;
-        if seq != self.seq + 1 {
+        if self.seq.checked_add(1) != Some(seq) {
             return Err(CorruptLog { seq, detail: "the number is not the next one" });
         }
         let at = Wall(event.at_ms);
@@ -116,7 +116,7 @@ impl SessionState {
     }
 
     fn turn(&mut self, turn: v1::SessionTurn, at: Wall) {
-        self.message_count += turn.messages.len() as u64;
+        self.message_count = self.message_count.saturating_add(turn.messages.len() as u64);
         self.history.extend(turn.messages);
         let surplus = self.history.len().saturating_sub(HISTORY);
         self.history.drain(..surplus);
@@ -209,5 +209,26 @@ impl SessionState {
     /// The bytes are not a snapshot of this format.
     pub fn from_snapshot(bytes: &[u8]) -> Result<Self, SnapshotError> {
         Ok(postcard::from_bytes(bytes)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn(seq: u64) -> v1::Event {
+        let turn = v1::SessionTurn { messages: vec![v1::SessionMessage::default()], ..Default::default() };
+        v1::Event { seq, format: EVENT_FORMAT, body: Some(Body::SessionTurn(turn)), ..Default::default() }
+    }
+
+    #[test]
+    fn numbers_that_are_at_their_end_are_no_reason_to_panic() {
+        let mut state = SessionState { seq: u64::MAX, ..SessionState::open("s".to_owned(), Wall(1)) };
+        assert!(state.apply(turn(0)).is_err(), "no number follows the last one");
+        assert!(state.apply(turn(u64::MAX)).is_err());
+        let mut state =
+            SessionState { message_count: u64::MAX, ..SessionState::open("s".to_owned(), Wall(1)) };
+        assert_eq!(state.apply(turn(2)), Ok(()));
+        assert_eq!(state.message_count, u64::MAX);
     }
 }
