@@ -49,8 +49,8 @@ async fn gone(harness: &Harness, run: &str) {
 async fn retention_stands_still_and_says_so_where_the_clock_is_far_ahead_at_a_start() {
     let harness = Harness::start().await;
     says(&harness, ServingStatus::Serving).await;
-    let run = harness.start_run(one_wave(&["a"])).await;
     let mut worker = harness.worker("w", &["a"]).await;
+    let run = harness.start_run(one_wave(&["a"])).await;
     let lease = worker.assignment().await.lease;
     worker.complete(&lease, json(serde_json::json!(1))).await;
     harness.wait(&run).await;

@@ -294,6 +294,7 @@ async fn a_damaged_session_refuses_its_asks_and_no_others() {
 #[tokio::test]
 async fn a_damaged_run_is_removed_by_a_call_and_one_that_is_whole_again_is_released_by_one() {
     let harness = start_in(tempfile::tempdir().unwrap()).await;
+    drop(harness.worker("w", &["a"]).await);
     let mut unfinished = Vec::new();
     for _ in 0..3 {
         unfinished.push(harness.start_run(one_wave(&["a"])).await);
