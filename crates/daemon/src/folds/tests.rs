@@ -121,7 +121,9 @@ async fn a_large_run_is_read_once_for_all_who_ask_together_and_kept_for_nobody_e
     let mut log = Log::new();
     let (run, mut state) = log.begins(1);
     let folds = Folds { small: 0, ..log.folds(1 << 20) };
-    let (first, second) = tokio::join!(folds.get(run), folds.get(run));
+    // The first cannot have it before the second has asked.
+    let turn = folds.large.acquire().await.unwrap();
+    let (first, second, ()) = tokio::join!(folds.get(run), folds.get(run), async { drop(turn) });
     let (first, second) = (first.unwrap(), second.unwrap());
     assert!(Arc::ptr_eq(&first.state, &second.state), "the second has what the first has read");
     assert!(folds.runs.is_empty() && folds.flights.is_empty());
