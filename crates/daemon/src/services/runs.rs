@@ -98,8 +98,8 @@ impl Runs {
             let message = format!("{:?} is not a run id", parent.run_id);
             return Err(status::invalid_field("parent.run_id", "uuid", message));
         };
-        self.whole(run).await?;
-        starts::lineage(&*self.fold(run).await?, parent)
+        let row = self.whole(run).await?;
+        starts::lineage(&*self.fold(&row).await?, parent)
     }
 
     pub(super) async fn start(&self, request: v1::StartRunRequest) -> Result<(RunId, bool), Status> {
@@ -138,7 +138,7 @@ impl Runs {
         if row.summary.finished_at.is_none() {
             return Ok(None);
         }
-        Ok(self.fold(run).await?.result(1024 * 1024))
+        Ok(self.fold(&row).await?.result(1024 * 1024))
     }
 
     pub(super) async fn row(&self, run: RunId) -> Result<RunRow, Status> {
@@ -156,16 +156,21 @@ impl Runs {
         .await
     }
 
-    /// The state of a run that is there.
-    async fn fold(&self, run: RunId) -> Result<Held, Status> {
-        match self.folds.get(run).await {
+    /// The state of a run whose row was read just now.
+    async fn fold(&self, row: &RunRow) -> Result<Held, Status> {
+        let run = row.run;
+        let read = match self.folds.get(run).await {
+            Ok(held) if held.seq() >= row.last_seq => return Ok(held),
             Ok(held) => Ok(held),
-            Err(Unread::Busy(busy)) => Err(status::busy(busy)),
+            Err(Unread::Busy(busy)) => return Err(status::busy(busy)),
             Err(Unread::Load(error)) => {
                 let runtime = self.runtime.clone();
                 answer(&self.runtime, move || Err(unreadable(&runtime, &error))).await
             }
-        }
+        };
+        // A log that ends too early may have been removed while it was read, which is no damage.
+        self.row(run).await?;
+        read
     }
 
     /// The row of a run that is not in quarantine.
@@ -203,7 +208,9 @@ impl Runs {
                 if row.summary.finished_at.is_none() {
                     return Err(status::unavailable());
                 }
-                self.repeated(run, request_id).await?.ok_or_else(|| status::command(&answer))
+                // A request that was carried out before the run's end has the answer that it had then.
+                let seq = self.fold(&row).await?.request_seq(request_id);
+                seq.map(|seq| (seq, 0, 0)).ok_or_else(|| status::command(&answer))
             }
             Ok(refused) => Err(status::command(&refused)),
             Err(declined) => Err(status::declined(&declined)),
@@ -224,11 +231,6 @@ impl Runs {
         let Some(v1::payload::Data::Blob(blob)) = &value.data else { return Ok(()) };
         let Some(hash) = blob_hash(blob) else { return Err(status::blob_not_found(&blob.blake3)) };
         named::keep(&self.runtime, &[hash]).await
-    }
-
-    /// A request that was carried out before the run's end has the answer that it had then.
-    async fn repeated(&self, run: RunId, request_id: &str) -> Result<Option<(u64, i64, u32)>, Status> {
-        Ok(self.fold(run).await?.request_seq(request_id).map(|seq| (seq, 0, 0)))
     }
 }
 
@@ -402,8 +404,8 @@ impl RunService for Runs {
             0 => MAX_TASK_PAGE,
             limit => limit.min(MAX_TASK_PAGE),
         };
-        self.whole(run).await?;
-        let state = self.fold(run).await?;
+        let row = self.whole(run).await?;
+        let state = self.fold(&row).await?;
         let store = Arc::clone(self.runtime.store());
         let response = answer(&self.runtime, move || {
             let mut limit = wanted as usize;
