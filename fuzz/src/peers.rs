@@ -86,7 +86,8 @@ impl World {
         let epoch = writer.epoch();
         let driver = Driver::new(&Config::default(), vec![SHARD]);
         let mut world = Self { store, writer, driver, now: 1_000, outputs: Vec::new() };
-        world.hears(Input::Recovered { shard: SHARD, recovered: nothing_recovered(epoch) });
+        world
+            .hears(Input::Recovered { shard: SHARD, recovered: Recovered { epoch, ..Recovered::default() } });
         let task = v1::Task { name: "t".to_owned(), agent: "a".to_owned(), ..v1::Task::default() };
         let waves = vec![v1::Wave { tasks: vec![task], ..v1::Wave::default() }];
         let mut plan = v1::Plan { name: "p".to_owned(), waves, ..v1::Plan::default() };
@@ -133,20 +134,6 @@ impl World {
         let events: Result<Vec<v1::Event>, _> = events.map(v1::Event::decode).collect();
         let folded = events.map(|events| RunState::fold(SEED, events));
         assert!(matches!(&folded, Ok(Ok(_))), "{folded:?}");
-    }
-}
-
-fn nothing_recovered(epoch: Epoch) -> Recovered {
-    Recovered {
-        epoch,
-        history: Default::default(),
-        resting: Vec::new(),
-        runs: Vec::new(),
-        sessions: Vec::new(),
-        agents: Vec::new(),
-        touched: None,
-        unread: Vec::new(),
-        earlier: Default::default(),
     }
 }
 

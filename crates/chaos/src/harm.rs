@@ -21,9 +21,10 @@ const SECOND: i64 = 1_000;
 const MINUTE: i64 = 60 * SECOND;
 const DAY: i64 = 24 * 60 * MINUTE;
 
-/// By how much the daemon's clock is set: a little, by more than any deadline, and by more than anything is kept. Only
-/// forward: ids of runs follow the clock on the wall, and after a restart waiting asks are in the order of their ids.
-const STEPS: [i64; 4] = [SECOND / 2, 90 * SECOND, 10 * MINUTE, 40 * DAY];
+/// By how much the daemon's clock is set, in either direction: a little, by more than any deadline, and by more than
+/// anything is kept.
+const STEPS: [i64; 8] =
+    [SECOND / 2, -SECOND / 2, 90 * SECOND, -90 * SECOND, 10 * MINUTE, -10 * MINUTE, 40 * DAY, -40 * DAY];
 
 impl Storm<'_> {
     /// The daemon's shims, as soon as there are any; none where none come.
@@ -74,11 +75,11 @@ impl Storm<'_> {
         self.faults.write(&Fault::DaemonContinued { at: now_us() }).await
     }
 
-    /// Sets the daemon's clock on the wall, where nothing is removed by it.
+    /// Sets the daemon's clock on the wall.
     pub(crate) async fn set_clock(&mut self) -> Outcome<()> {
-        let Some(weather) = self.weather.as_ref().filter(|_| self.archive.is_none()) else { return Ok(()) };
+        let Some(weather) = &self.weather else { return Ok(()) };
         // A daemon that starts after a long step finds deadlines passed, and few scripts would be left that succeed.
-        let steps = if self.options.quick { &STEPS[..1] } else { &STEPS };
+        let steps = if self.options.quick { &STEPS[..2] } else { &STEPS };
         let Some(by_ms) = self.rng.choice(steps).copied() else { return Ok(()) };
         weather.set_clock_ms(weather.clock_ms()? + by_ms)?;
         self.faults.write(&Fault::ClockSet { at: now_us(), by_ms }).await

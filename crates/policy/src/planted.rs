@@ -26,6 +26,8 @@ pub enum Fault {
     LostMessageUnnoticed,
     DeadlineFromTheWallAlone,
     ClockForgottenWithTheShard,
+    /// After a restart, asks that wait have their turns in the order of their ids, which follow a clock that may be set.
+    TurnsByIds,
     MarkNotChecked,
     RestForgetsItsDeadline,
     RowWithoutItsEvent,
@@ -46,7 +48,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Fault; 37] = [
+    pub const ALL: [Fault; 38] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -67,6 +69,7 @@ impl Fault {
         Fault::LostMessageUnnoticed,
         Fault::DeadlineFromTheWallAlone,
         Fault::ClockForgottenWithTheShard,
+        Fault::TurnsByIds,
         Fault::MarkNotChecked,
         Fault::RestForgetsItsDeadline,
         Fault::RowWithoutItsEvent,

@@ -77,6 +77,7 @@ pub fn claim_again(
         writer,
         quarantined: quarantined(store, shard)?,
         sessions: BTreeMap::new(),
+        accepted: BTreeMap::new(),
         unread: Vec::new(),
         chance,
     };
@@ -85,7 +86,7 @@ pub fn claim_again(
         None => claiming.runs(shard)?,
     };
     claiming.release_whole(&runs, &resting)?;
-    let Claiming { writer, sessions, unread, .. } = claiming;
+    let Claiming { writer, sessions, accepted, unread, .. } = claiming;
     let agents = store.agents()?.into_iter().filter_map(|row| {
         let agent = v1::Agent::decode(row.agent).ok()?;
         Some(KnownAgent { agent, source: v1::AgentSource::Worker, last_seen: Some(row.last_seen) })
@@ -97,6 +98,7 @@ pub fn claim_again(
         resting,
         unread,
         sessions: sessions.into_iter().filter_map(|(stream, read)| Some((stream, read.ok()?))).collect(),
+        accepted,
         agents: agents.collect(),
         touched: touched.cloned(),
         earlier: earlier(store, shard)?,
@@ -171,6 +173,8 @@ struct Claiming<'a> {
     quarantined: BTreeMap<RunId, Quarantine>,
     /// Sessions of unfinished asks, by their streams.
     sessions: BTreeMap<RunId, Read<Option<SessionState>>>,
+    /// Where the asks that wait for their turns were accepted.
+    accepted: BTreeMap<RunId, Position>,
     /// Runs whose rows cannot be read now.
     unread: Vec<RunId>,
     chance: &'a mut Chance,
@@ -235,7 +239,13 @@ impl Claiming<'_> {
         };
         match (read, rest) {
             (Ok(_), Some(rest)) => resting.push((run, rest)),
-            (Ok(state), None) => runs.push((run, state)),
+            (Ok(state), None) => {
+                if state.awaited_session().is_some() {
+                    let first = self.store.read_run(run, 0, 1, 0)?;
+                    self.accepted.extend(first.first().map(|row| (run, row.position)));
+                }
+                runs.push((run, state));
+            }
             (Err(damage), _) => self.quarantine(&damage)?,
         }
         Ok(())

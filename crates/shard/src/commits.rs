@@ -152,6 +152,9 @@ impl Shard {
     }
 
     fn durable(&mut self, pending: Pending, position: Position) {
+        if pending.creates {
+            self.runs.accepted([(pending.run, position)]);
+        }
         self.out(Output::Publish(Published {
             position,
             run: pending.run,

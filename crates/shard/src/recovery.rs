@@ -46,6 +46,7 @@ impl Shard {
         self.take_up_later(recovered.unread);
         self.resting.all_found();
         self.runs.all_taken_up();
+        self.runs.accepted(recovered.accepted);
         self.recover_sessions(recovered.sessions);
         if self.mode == Mode::Running {
             self.open();

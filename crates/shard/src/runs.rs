@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use capataz_crew::{Mono, Now};
 use capataz_engine::planted::{self, Fault};
 use capataz_engine::{Moment, RunState, Timestamp, Wall};
-use capataz_store::RunId;
+use capataz_store::{Position, RunId};
 
 use crate::ReplyId;
 use crate::outbox::AppendId;
@@ -31,6 +31,8 @@ pub(crate) struct RunSlot {
     pub(crate) state: RunState,
     /// The newest append of this run that is in flight or done.
     pub(crate) last_append: AppendId,
+    /// Where the run was accepted; 0 while that is not durable, and where nobody asks for it.
+    pub(crate) accepted: Position,
     pub(crate) waiters: Vec<Waiter>,
     /// Timers stand still until then, after a restart.
     pub(crate) quiet_until: Mono,
@@ -48,6 +50,7 @@ impl RunSlot {
             state,
             ahead: clock.0.saturating_sub(now.0),
             last_append: AppendId(0),
+            accepted: Position(0),
             waiters: Vec::new(),
             quiet_until: Mono::default(),
             snapshot_seq: 0,
@@ -123,6 +126,15 @@ impl Runs {
     /// Every run has been read.
     pub(crate) fn all_taken_up(&mut self) {
         self.clocks.clear();
+    }
+
+    /// The runs were accepted there.
+    pub(crate) fn accepted(&mut self, places: impl IntoIterator<Item = (RunId, Position)>) {
+        for (run, position) in places {
+            if let Some(slot) = self.slots.get_mut(&run) {
+                slot.accepted = position;
+            }
+        }
     }
 
     pub(crate) fn get(&self, run: RunId) -> Option<&RunSlot> {

@@ -8,7 +8,7 @@ use capataz_crew::protocol::{place, placed};
 use capataz_engine::planted::{self, Fault};
 use capataz_engine::session::{self, Accepted, SessionDecision, SessionState};
 use capataz_engine::{RunState, Wall};
-use capataz_store::{BlobHash, RunId, Snapshot};
+use capataz_store::{BlobHash, Position, RunId, Snapshot};
 
 use crate::ReplyId;
 use crate::api::TransitionReply;
@@ -403,11 +403,14 @@ impl Sessions {
         }
     }
 
-    /// Asks that were read again have their old places among those that wait.
-    pub(crate) fn reorder(&mut self, stream: RunId) {
-        if let Some(slot) = self.slots.get_mut(&stream) {
-            slot.waiting.make_contiguous().sort_unstable();
+    /// Asks that wait have the order of the places where they were accepted.
+    pub(crate) fn order(&mut self, stream: RunId, accepted: impl Fn(RunId) -> Position) {
+        let Some(slot) = self.slots.get_mut(&stream) else { return };
+        let waiting = slot.waiting.make_contiguous();
+        if planted::is(Fault::TurnsByIds) {
+            return waiting.sort_unstable();
         }
+        waiting.sort_by_key(|run| accepted(*run));
     }
 
     /// An ask that was read with the shard had its turn.

@@ -1,6 +1,6 @@
 //! [`Shard`]: what comes in and what goes out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use capataz_contracts::v1;
@@ -138,7 +138,7 @@ pub enum Input {
 }
 
 /// What a claim of the shard found.
-#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Recovered {
     pub epoch: Epoch,
     /// Which positions were written under which mark; the newest is that of this claim.
@@ -150,6 +150,8 @@ pub struct Recovered {
     pub unread: Vec<RunId>,
     /// Those of unfinished asks, by their streams; `None` where nothing was said in it yet.
     pub sessions: Vec<(RunId, Option<SessionState>)>,
+    /// Where the asks that wait for their turns were accepted.
+    pub accepted: BTreeMap<RunId, Position>,
     /// The agents that the store remembers.
     pub agents: Vec<KnownAgent>,
     /// What was read, where that is not everything: nobody has written anything else since the claim before.

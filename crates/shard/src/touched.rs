@@ -188,6 +188,7 @@ impl Shard {
         }
         self.take_up_later(recovered.unread);
         self.runs.all_taken_up();
+        self.runs.accepted(recovered.accepted);
         for (run, seats) in seats {
             for (task, held) in seats {
                 // Others may say something of the lease as well.
@@ -271,7 +272,7 @@ impl Shard {
             self.transition(reply, stream, transition);
         }
         for stream in turns {
-            self.sessions.reorder(stream);
+            self.order_session(stream);
             self.next_turn(stream);
         }
     }

@@ -6,7 +6,7 @@ use capataz_contracts::v1;
 use capataz_engine::planted::{self, Fault};
 use capataz_engine::session::SessionState;
 use capataz_engine::{self as engine, Query, QueryAnswer, QueryId};
-use capataz_store::{Append, Create, Millis, RunId};
+use capataz_store::{Append, Create, Millis, Position, RunId};
 
 use crate::api::{Answer, Declined, TransitionReply};
 use crate::outbox::{AppendId, Deferred, SessionAppend};
@@ -215,8 +215,15 @@ impl Shard {
             }
         }
         for stream in self.sessions.streams() {
+            self.order_session(stream);
             self.next_turn(stream);
         }
+    }
+
+    /// Asks that were read have their old places among those that wait: the order in which they were accepted.
+    pub(crate) fn order_session(&mut self, stream: RunId) {
+        let runs = &self.runs;
+        self.sessions.order(stream, |run| runs.get(run).map_or(Position(0), |slot| slot.accepted));
     }
 
     /// The answer to a query of a run. Whether it still is what the run wants to know, the engine says.

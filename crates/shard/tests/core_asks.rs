@@ -100,17 +100,7 @@ impl World {
         let epoch = self.writer.epoch();
         self.inbox.push_back(Input::Recovered {
             shard: SHARD,
-            recovered: Recovered {
-                epoch,
-                history: Default::default(),
-                resting: Vec::new(),
-                runs,
-                sessions,
-                agents: Vec::new(),
-                touched: None,
-                unread: Vec::new(),
-                earlier: Default::default(),
-            },
+            recovered: Recovered { epoch, runs, sessions, ..Recovered::default() },
         });
         self.connection += 1;
         let agents =

@@ -28,17 +28,7 @@ impl Bench {
         let mut bench = Self { core, now: 1_000, outputs: Vec::new() };
         bench.input(Input::Recovered {
             shard: SHARD,
-            recovered: Recovered {
-                epoch: Epoch(1),
-                history: Default::default(),
-                resting: Vec::new(),
-                runs: Vec::new(),
-                sessions: Vec::new(),
-                agents: Vec::new(),
-                touched: None,
-                unread: Vec::new(),
-                earlier: Default::default(),
-            },
+            recovered: Recovered { epoch: Epoch(1), ..Recovered::default() },
         });
         let agent = v1::Agent { name: "echo".to_owned(), max_concurrency: 1, ..Default::default() };
         let hello =
@@ -183,17 +173,7 @@ fn a_worker_whose_result_got_lost_before_its_shard_is_read_again_has_to_come_bac
 }
 
 fn recovered(epoch: u64, touched: Option<Touched>) -> Input {
-    let recovered = Recovered {
-        epoch: Epoch(epoch),
-        history: Default::default(),
-        runs: Vec::new(),
-        resting: Vec::new(),
-        unread: Vec::new(),
-        earlier: Default::default(),
-        sessions: Vec::new(),
-        agents: Vec::new(),
-        touched,
-    };
+    let recovered = Recovered { epoch: Epoch(epoch), touched, ..Recovered::default() };
     Input::Recovered { shard: SHARD, recovered }
 }
 

@@ -33,17 +33,7 @@ impl Bench {
         };
         bench.input(Input::Recovered {
             shard: SHARD,
-            recovered: Recovered {
-                epoch: Epoch(1),
-                history: Default::default(),
-                resting: Vec::new(),
-                runs: Vec::new(),
-                sessions: Vec::new(),
-                agents: Vec::new(),
-                touched: None,
-                unread: Vec::new(),
-                earlier: Default::default(),
-            },
+            recovered: Recovered { epoch: Epoch(1), ..Recovered::default() },
         });
         let agent = v1::Agent { name: "echo".to_owned(), max_concurrency: 1, ..Default::default() };
         let hello =

@@ -11,7 +11,7 @@ use capataz_crew::{ConnectionId, Now};
 use capataz_engine::{Plan, StartRun, Work};
 use capataz_shard::StartReply;
 use capataz_shard::feed;
-use capataz_shard::journal::load_session;
+use capataz_shard::journal::{self, load_session};
 use capataz_shard::shard::Config;
 use capataz_shard::{
     Ages, Answer, Chosen, Driver, Input, Output, Recovered, ReplyId, Request, Route, SESSION_LABEL,
@@ -57,20 +57,8 @@ impl World {
         let core = Driver::new(&config, vec![SHARD]);
         let mut world = Self { store, writer, core, waiting: Vec::new() };
         let epoch = world.writer.epoch();
-        world.hears(Input::Recovered {
-            shard: SHARD,
-            recovered: Recovered {
-                epoch,
-                history: Default::default(),
-                resting: Vec::new(),
-                runs: Vec::new(),
-                sessions: Vec::new(),
-                agents: Vec::new(),
-                touched: None,
-                unread: Vec::new(),
-                earlier: Default::default(),
-            },
-        });
+        world
+            .hears(Input::Recovered { shard: SHARD, recovered: Recovered { epoch, ..Recovered::default() } });
         world
     }
 
@@ -109,6 +97,16 @@ impl World {
             outputs.extend(self.hears(Input::SessionLoaded { stream, load, state: Ok(state) }));
         }
         outputs
+    }
+
+    /// The process ends, and another one takes the shard.
+    fn restarts(&mut self) {
+        let mut chance = journal::Chance { draw: Box::new(|| Mark(2)), wall: Box::new(|| Millis(0)) };
+        let (writer, recovered, _) = journal::claim(&self.store, SHARD, &mut chance).unwrap();
+        self.writer = writer;
+        self.waiting.clear();
+        self.core = Driver::new(&Config::default(), vec![SHARD]);
+        self.hears(Input::Recovered { shard: SHARD, recovered });
     }
 
     /// Retention is due for everything.
@@ -252,6 +250,33 @@ fn nobody_begins_on_the_turn_of_an_ask_that_was_refused() {
     });
     assert_eq!(begun.unwrap().message_count, 1, "it begins on what was really said");
     assert_eq!(world.turns("a"), 2, "and its own turn is not lost");
+}
+
+#[test]
+fn asks_that_wait_keep_their_order_over_a_restart_whatever_their_ids() {
+    let mut world = World::new();
+    // The agent of the first never comes; the others wait for its end.
+    world.starts(5, ask("a", Some("sage")), None);
+    world.commits_all();
+    for number in [9, 2, 7] {
+        world.asks(number, "a");
+        world.commits_all();
+    }
+    world.restarts();
+    world.commits_all();
+    world.asks(1, "a");
+    world.commits_all();
+    let cancel =
+        capataz_engine::Input::Cancel { request_id: "c".to_owned(), reason: String::new(), force: false };
+    let request = Request::Command { run: RunId(Uuid::from_u128(5)), if_seq: None, input: Box::new(cancel) };
+    world.hears(Input::Request { reply: ReplyId(50), request });
+    world.commits_all();
+    let turns = world.events(session_stream("a")).into_iter().filter_map(|body| match body {
+        Body::SessionTurn(turn) => turn.run_id.parse::<RunId>().ok(),
+        _ => None,
+    });
+    let expected = [9, 2, 7, 1].map(|number| RunId(Uuid::from_u128(number)));
+    assert_eq!(turns.collect::<Vec<_>>(), expected);
 }
 
 #[test]

@@ -124,17 +124,7 @@ fn recovered(runs: Vec<(RunId, engine::RunState)>) -> Input {
     let sessions = vec![(run(50), Some(session)), (run(51), None)];
     Input::Recovered {
         shard: SHARD,
-        recovered: Recovered {
-            epoch: Epoch(4),
-            history: Default::default(),
-            resting: Vec::new(),
-            runs,
-            sessions,
-            agents,
-            touched: None,
-            unread: Vec::new(),
-            earlier: Default::default(),
-        },
+        recovered: Recovered { epoch: Epoch(4), runs, sessions, agents, ..Recovered::default() },
     }
 }
 

@@ -18,17 +18,7 @@ fn trace(name: &str, outputs: impl Fn(usize) -> bool) -> PathBuf {
     let config = Config::default();
     let mut driver = Driver::new(&config, vec![SHARD]);
     let mut recording = Recording::begin(&Header::of_this_build(&config, &[SHARD]), 1 << 20).unwrap();
-    let recovered = Recovered {
-        epoch: Epoch(1),
-        history: Default::default(),
-        resting: Vec::new(),
-        runs: Vec::new(),
-        sessions: Vec::new(),
-        agents: Vec::new(),
-        touched: None,
-        unread: Vec::new(),
-        earlier: Default::default(),
-    };
+    let recovered = Recovered { epoch: Epoch(1), ..Recovered::default() };
     let inputs = [
         Input::Recovered { shard: SHARD, recovered },
         Input::Request {

@@ -72,7 +72,9 @@ impl std::str::FromStr for RunId {
 pub struct ShardId(pub u32);
 
 /// The number of a claim of a shard, which grows with each claim. Appends of an older epoch are refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
 pub struct Epoch(pub u64);
 
 /// The place of an append in its shard, from 1, growing in commit order.

@@ -70,17 +70,7 @@ fn replies(outputs: &[Output]) -> Vec<(u64, &Answer)> {
 fn a_decision_that_panics_costs_its_own_run_alone() {
     let mut shard = Shard::new(Config::default(), ShardId(0), vec![ShardId(0)]);
     shard.decide = faulty;
-    let recovered = Recovered {
-        epoch: capataz_store::Epoch(1),
-        history: Default::default(),
-        runs: Vec::new(),
-        resting: Vec::new(),
-        sessions: Vec::new(),
-        agents: Vec::new(),
-        touched: None,
-        unread: Vec::new(),
-        earlier: Default::default(),
-    };
+    let recovered = Recovered { epoch: capataz_store::Epoch(1), ..Recovered::default() };
     turn(&mut shard, Input::Recovered(recovered));
     turn(&mut shard, start(1, "bad", true));
     turn(&mut shard, start(2, "good", false));

@@ -51,6 +51,8 @@ pub struct Entry {
 pub struct Model {
     runs: BTreeMap<RunId, RunModel>,
     sessions: BTreeMap<RunId, SessionModel>,
+    /// Asks that have not begun, by the streams of their sessions, in the order in which they were accepted.
+    waiting: BTreeMap<RunId, Vec<RunId>>,
     /// The ask whose end is durable, and whose session has to hear of it with the next row.
     owed: Option<RunId>,
     entries: Vec<Entry>,
@@ -168,12 +170,18 @@ impl Model {
         if let Some(key) = model.labels.get(KEY_LABEL) {
             self.keys.is_made(key, run, &self.runs)?;
         }
+        if let Some(session) = model.ask().and_then(|ask| ask.ask.session.as_deref()) {
+            self.waiting.entry(session_stream(session)).or_default().push(run);
+        }
         self.runs.insert(run, model);
         Ok(())
     }
 
     /// One more event of a run; what the run's session has to do with it.
     fn run_event(&mut self, run: RunId, event: v1::Event, bytes: Bytes) -> Result<(), Violation> {
+        if matches!(event.body, Some(Body::AskBegun(_))) {
+            self.check_turn(run)?;
+        }
         let Some(model) = self.runs.get_mut(&run) else { return Ok(()) };
         let stream = model.ask().and_then(|ask| ask.ask.session.as_deref()).map(session_stream);
         if let Some(Body::AskBegun(begun)) = &event.body {
@@ -201,6 +209,21 @@ impl Model {
             let spoke = outcome != v1::RunOutcome::Cancelled as i32 && !model.waves.is_empty();
             self.owed = spoke.then_some(run);
         }
+        Ok(())
+    }
+
+    /// The ask begins before all others of its session that wait.
+    fn check_turn(&mut self, run: RunId) -> Result<(), Violation> {
+        let session = self.runs.get(&run).and_then(RunModel::ask).and_then(|ask| ask.ask.session.as_deref());
+        let Some(waiting) = session.and_then(|session| self.waiting.get_mut(&session_stream(session))) else {
+            return Ok(());
+        };
+        let runs = &self.runs;
+        waiting.retain(|run| runs.get(run).is_some_and(|run| run.finished.is_none()));
+        Invariant::TurnsInOrder.check(waiting.first() == Some(&run), || {
+            format!("run {run} has its turn, and these were to have theirs in this order: {waiting:?}")
+        })?;
+        waiting.remove(0);
         Ok(())
     }
 
