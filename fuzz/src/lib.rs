@@ -1,8 +1,9 @@
 //! Every decoder of bytes from outside, each as a [`Target`]: it takes any bytes, and panics where a property is broken.
 //!
 //! The properties beside "it does not panic": what decodes encodes again to the same meaning; what is refused names at
-//! least one reason; what a bound limits stays within it. Memory is watched by `tests/corpus.rs`, which gives each target
-//! its committed corpus, damaged in many ways. See CONTRIBUTING.md, "Fuzz".
+//! least one reason; what a bound limits stays within it. Time and memory are watched by whoever calls: `tests/corpus.rs`
+//! gives each target its committed corpus, damaged in many ways, and `src/bin/fuzz.rs` searches with libFuzzer, which
+//! follows the coverage. See CONTRIBUTING.md, "Fuzz".
 //!
 //! This crate is neither shipped nor linked by another one, holds no rule, and reaches only what is public. Begin reading
 //! with [`TARGETS`].

@@ -12,7 +12,7 @@ use capataz_engine::{Plan, RunState, StartRun, Wall, Work};
 use capataz_executor::dsl;
 use capataz_shard::shard::Config;
 use capataz_shard::{Driver, Input, Output, Recovered, ReplyId, Request, StartRequest, feed};
-use capataz_store::{Append, Epoch, Mark, MemoryStore, RunId, ShardId, ShardWriter, Store};
+use capataz_store::{Append, Mark, MemoryStore, RunId, ShardId, ShardWriter, Store};
 use prost::Message;
 
 use crate::stored::{SEED, survives_encoding};

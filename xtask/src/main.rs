@@ -16,7 +16,9 @@ mod codegen;
 mod disk;
 mod docs;
 mod engine_rules;
+mod fuzz;
 mod layers;
+mod mutants;
 mod simulate;
 mod size;
 mod test;
@@ -60,6 +62,10 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Search for bytes that a decoder of outside bytes does not stand, with libFuzzer; needs a C++ compiler
+    Fuzz(fuzz::Options),
+    /// Change the rules one place after the other, and see whether a test notices; needs cargo-mutants
+    Mutants(mutants::Options),
     /// Check the dependencies between crates against xtask/layers.txt
     Layers,
     /// Check that the documents match the source: codes, promises, crates, links, numbers, paths, commands
@@ -100,6 +106,8 @@ fn main() -> ExitCode {
         Task::Bench { name, arguments } => bench::run(name, &arguments),
         Task::Chaos { arguments } => chaos::run(&arguments),
         Task::Disk { arguments } => disk::run(&arguments),
+        Task::Fuzz(options) => fuzz::run(&options),
+        Task::Mutants(options) => mutants::run(&options),
         Task::Layers => layers::run(),
         Task::Docs => docs::run(),
         Task::Simulate { arguments } => simulate::run(&arguments),

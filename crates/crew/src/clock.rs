@@ -25,6 +25,20 @@ impl Mono {
     }
 }
 
+/// By how much a core may be called too late before it counts as having stood still. Milliseconds.
+const LATE_MS: i64 = 100;
+
+/// After how long who seems silent is looked at again: what had arrived is read first. Milliseconds.
+pub const LOOK_AGAIN_MS: i64 = 100;
+
+/// For how long a core has listened to nobody, because its thread, its process or its machine stood still: it is called
+/// now, after `before`, and was to be woken at `due`. Since when it stood still it cannot know; the earliest moment counts.
+#[must_use]
+pub fn stood_still(before: Mono, now: Mono, due: Option<Mono>) -> Option<i64> {
+    let late = now.since(due?);
+    (late >= LATE_MS).then(|| now.since(before))
+}
+
 /// What the clocks say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Now {

@@ -18,6 +18,8 @@ pub(crate) struct Connection {
     in_use: BTreeSet<OfferId>,
     pub(crate) draining: bool,
     pub(crate) last_frame: Mono,
+    /// It seems silent, and is looked at again when everything that had arrived was read.
+    pub(crate) seems_silent: bool,
     /// The shards that have not yet said which of the worker's leases go on; it is welcomed after that.
     pub(crate) awaits: BTreeSet<ShardId>,
     pub(crate) reattached: Vec<(OfferId, v1::LeaseRef)>,
@@ -44,6 +46,7 @@ impl Connection {
             in_use: BTreeSet::new(),
             draining: false,
             last_frame: now,
+            seems_silent: false,
             awaits: BTreeSet::new(),
             reattached: Vec::new(),
             welcomed: false,
@@ -174,6 +177,7 @@ impl Connections {
     pub(crate) fn forgive(&mut self, milliseconds: i64) {
         for connection in self.connections.values_mut() {
             connection.last_frame = connection.last_frame.plus(milliseconds);
+            connection.seems_silent = false;
         }
     }
 

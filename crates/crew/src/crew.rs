@@ -7,12 +7,13 @@ use capataz_contracts::Violation;
 use capataz_contracts::v1::{self, connect_request::Frame as Heard, connect_response::Frame};
 use capataz_contracts::version::{ContractVersion, negotiate};
 use capataz_policy::codes;
+use capataz_policy::planted::{self, Fault};
 use capataz_policy::registry::Batch;
 use capataz_store::{AgentRow, ShardId};
 use prost::Message as _;
 
 use crate::agents::Agents;
-use crate::clock::{Mono, Now};
+use crate::clock::{Mono, Now, stood_still};
 use crate::connections::Connections;
 use crate::door::Reserved;
 use crate::link::{End, Packet};
@@ -220,12 +221,11 @@ impl Crew {
         std::mem::swap(&mut self.outputs, outputs);
     }
 
-    /// A crew is told something every heartbeat interval at least: where much more time has passed, it stood still, and
-    /// what workers said meanwhile is still to come.
+    /// What workers said meanwhile is still to come.
     fn forgive_our_own_stall(&mut self, now: Mono) {
-        let passed = now.since(self.now.mono);
-        if passed > self.config.heartbeat_ms.saturating_mul(2) {
-            self.connections.forgive(passed.saturating_sub(self.config.heartbeat_ms));
+        let stall = stood_still(self.now.mono, now, self.next_wake());
+        if let Some(stall) = stall.filter(|_| !planted::is(Fault::StallTakenForSilence)) {
+            self.connections.forgive(stall);
         }
     }
 

@@ -25,7 +25,7 @@ mod standing;
 mod workers;
 
 pub use agents::{AgentSnapshot, Known, KnownAgent};
-pub use clock::{Mono, Now};
+pub use clock::{LOOK_AGAIN_MS, Mono, Now, stood_still};
 pub use crew::{CloseReason, Config, Crew, Input, Output};
 pub use door::{REMEMBERED_AGENTS, REMEMBERED_BYTES, Reserved};
 pub use protocol::{Browsers, ConnectionId, Departure, Lease, OfferId, Said, Spurned, ToCrew, ToShard};

@@ -8,6 +8,7 @@ use capataz_contracts::v1::{self, connect_request::Frame as Heard, connect_respo
 use capataz_store::{AgentRow, RunId, ShardId};
 use prost::Message;
 
+use crate::clock::LOOK_AGAIN_MS;
 use crate::connections::Connection;
 use crate::crew::{CloseReason, Crew, Output, Timer};
 use crate::protocol::home;
@@ -34,6 +35,7 @@ impl Crew {
             }
             (Some(connection), frame) => {
                 connection.last_frame = self.now.mono;
+                connection.seems_silent = false;
                 frame
             }
         };
@@ -245,10 +247,17 @@ impl Crew {
     /// Every heartbeat interval: is the worker alive? And a word to it, so that it knows the same of the daemon; and to
     /// the shards whose slots it has.
     pub(crate) fn look_after(&mut self, id: ConnectionId) {
-        let Some(connection) = self.connections.get(id) else { return };
-        let silent_for = self.now.mono.since(connection.last_frame);
+        let again = self.after(LOOK_AGAIN_MS);
+        let limit = self.config.silence_limit_ms();
+        let Some(connection) = self.connections.get_mut(id) else { return };
         // A host is a part of the daemon: where it says nothing, the daemon has let it say nothing.
-        if silent_for >= self.config.silence_limit_ms() && !self.hosts.contains(&id) {
+        let is_host = self.hosts.contains(&id);
+        if again.since(connection.last_frame) >= limit && !is_host && !connection.seems_silent {
+            connection.seems_silent = true;
+            self.timers.insert((again, Timer::Connection(id)));
+            return;
+        }
+        if self.now.mono.since(connection.last_frame) >= limit && !is_host {
             self.leave(id, Departure::Silent);
             return self.close(id, CloseReason::Silent);
         }

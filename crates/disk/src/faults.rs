@@ -69,17 +69,9 @@ pub struct Found {
     pub what: String,
 }
 
-/// The operations that write, as the work names them.
-const WRITING: [&str; 8] = [
-    "claim",
-    "commit",
-    "put a blob",
-    "renew blobs",
-    "write a snapshot",
-    "put something down",
-    "take something back",
-    "sweep",
-];
+/// The operations of a shard, as the work names them: whatever fails of them, it claims the shard again.
+const OF_SHARD: [&str; 6] =
+    ["claim", "commit", "write a snapshot", "put something down", "take something back", "sweep"];
 
 /// How a call can fail.
 fn kinds_of(call: &str) -> &'static [&'static str] {
@@ -205,11 +197,11 @@ impl Campaign<'_> {
             }
         }
         self.report.told += u64::from(!known.failures.is_empty());
-        // SQLite takes a read that fails with EIO for damage. Where nothing was to be written the store reads again.
+        // SQLite takes a read that fails with EIO for damage. Where that could mislead anybody the store tries again.
         let is_read = fault.name == "read" && fault.kind == "eio";
         for (operation, kind, error) in &known.failures {
             let is_taken_for_damage =
-                is_read && *kind == ErrorKind::Corrupt && WRITING.contains(&operation.as_str());
+                is_read && *kind == ErrorKind::Corrupt && OF_SHARD.contains(&operation.as_str());
             if *kind != ErrorKind::Io && !is_taken_for_damage {
                 found.push(format!("{operation} failed as {kind:?}: {error}"));
             }

@@ -45,10 +45,11 @@ pub enum Fault {
     KeptHistorySkipped,
     RemovedEventsSkipped,
     SweepBelievesTheClock,
+    StallTakenForSilence,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 38] = [
+    pub const ALL: [Fault; 39] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -87,6 +88,7 @@ impl Fault {
         Fault::KeptHistorySkipped,
         Fault::RemovedEventsSkipped,
         Fault::SweepBelievesTheClock,
+        Fault::StallTakenForSilence,
     ];
 }
 

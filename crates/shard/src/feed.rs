@@ -186,6 +186,10 @@ impl Reader {
         let mut step = Step { at_end: true, ..Step::default() };
         let mut bytes = 0;
         for entry in entries {
+            if self.has_passed(entry.position) {
+                self.cursor.position = entry.position;
+                continue;
+            }
             if !self.take(entry.position, entry.run, &entry.events, &mut bytes, &mut step) {
                 step.at_end = false;
                 break;
@@ -222,6 +226,12 @@ impl Reader {
         for row in rows {
             let LogRow { position, run, first_seq, count, ref events } = row;
             let last_seq = first_seq + u64::from(count).saturating_sub(1);
+            if self.has_passed(position) {
+                self.cursor.position = position;
+                if self.history_of_run.is_none() {
+                    continue;
+                }
+            }
             let Some(events) = events.clone() else {
                 // What comes before it is delivered first.
                 if !step.events.is_empty() {
@@ -307,6 +317,12 @@ impl Reader {
         let Some(row) = self.known.get(&run) else { return Ok(None) };
         let labels = self.filter.labels.iter().all(|(key, value)| row.labels.get(key) == Some(value));
         Ok(Some(labels && self.filter.kind.is_none_or(|kind| kind == row.kind)))
+    }
+
+    /// Whether the reader is in the middle of a row behind this one. The ring may still have what retention has removed from
+    /// the log meanwhile.
+    fn has_passed(&self, position: Position) -> bool {
+        position < self.cursor.partial
     }
 
     /// Takes an append's events into the step, as far as there is room. Whether all of them were taken.
@@ -470,5 +486,30 @@ mod tests {
         let started =
             v1::Event { body: Some(Body::WaveStarted(v1::WaveStarted::default())), ..Default::default() };
         assert_eq!(severity_of(&started), v1::Severity::Low as i32);
+    }
+    #[test]
+    fn what_was_removed_is_not_delivered_from_the_ring_to_who_has_passed_it_in_the_log() {
+        let mut ring = Ring::new(Position(0), 1_000);
+        let event = |seq| v1::Event { seq, ..v1::Event::default() }.encode_length_delimited_to_vec();
+        for (position, seqs) in [(1, vec![1]), (2, vec![2]), (3, vec![3, 4])] {
+            ring.push(Published {
+                position: Position(position),
+                run: RunId::MIN,
+                first_seq: seqs[0],
+                count: 1,
+                events: seqs.into_iter().flat_map(event).collect::<Vec<u8>>().into(),
+            });
+        }
+        // The log had no row 2 any more, and the last batch ended in the middle of row 3.
+        let cursor = Cursor { position: Position(1), partial: Position(3), sent: 1 };
+        let start = Start { cursor, ..Start::default() };
+        let mut reader = Reader::new(ShardId(0), Filter::default(), start, 100);
+        let step = reader.read_ring(&ring);
+        let seqs = step
+            .iter()
+            .flat_map(|step| &step.events)
+            .map(|delivered| v1::Event::decode(delivered.event.clone()).map(|event| event.seq));
+        assert_eq!(seqs.collect::<Vec<_>>(), [Ok(4)]);
+        assert_eq!(reader.cursor(), Cursor::behind(Position(3)));
     }
 }

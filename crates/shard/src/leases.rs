@@ -202,14 +202,16 @@ impl Leases {
         true
     }
 
-    /// A heartbeat interval has passed for the lease. Whether its worker owes it an acknowledgement for too long.
-    pub(crate) fn check(&mut self, run: RunId, task: TaskRef, now: Mono) -> bool {
-        let Some(held) = self.held.get_mut(&(run, task)) else { return false };
-        if held.ack_by.is_some_and(|by| by <= now) {
-            return true;
+    /// Whether the lease's worker owes it an acknowledgement for too long.
+    pub(crate) fn is_overdue(&self, run: RunId, task: TaskRef, token: u64, now: Mono) -> bool {
+        self.get(run, task, token).and_then(|held| held.ack_by).is_some_and(|by| by <= now)
+    }
+
+    /// A heartbeat interval has passed for the lease, and all is well.
+    pub(crate) fn checked(&mut self, run: RunId, task: TaskRef) {
+        if let Some(held) = self.held.get_mut(&(run, task)) {
+            held.health_checks += 1;
         }
-        held.health_checks += 1;
-        false
     }
 
     /// Leases whose workers have been told of them, and have said nothing yet.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use capataz_contracts::v1;
 use capataz_crew::link::{End, Packet};
-use capataz_crew::{ConnectionId, KnownAgent, Mono, Now, ToCrew, ToShard};
+use capataz_crew::{ConnectionId, KnownAgent, Mono, Now, ToCrew, ToShard, stood_still};
 use capataz_engine::planted::{self, Fault};
 use capataz_engine::session::SessionState;
 use capataz_engine::{self as engine, MAX_RUN_BYTES, Query, QueryAnswer, QueryId, RunState, TaskRef, Wall};
@@ -94,7 +94,6 @@ impl Default for Config {
 
 /// What a shard is told.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "one for each input, moved once")]
 pub enum Input {
     /// `absent` are those of a start's agents that nobody serves now.
     Request { reply: ReplyId, request: Request, absent: BTreeSet<String> },
@@ -381,10 +380,9 @@ impl Shard {
     /// Handles one input at the given time and appends to `outputs` what is to be done, in order.
     /// What it decides is appended at the end of the turn ([`Shard::end_turn`]).
     pub fn handle(&mut self, now: Now, input: Input, outputs: &mut Vec<Output>) {
-        // A shard is told something every heartbeat interval at least: it stood still where much more time has passed.
-        let passed = now.mono.since(self.now.mono);
-        if passed > self.config.heartbeat_ms.saturating_mul(2) {
-            self.leases.forgive(passed.saturating_sub(self.config.heartbeat_ms));
+        if let Some(stall) = stood_still(self.now.mono, now.mono, self.timers.next()) {
+            self.leases.forgive(stall);
+            self.timers.forgive(stall);
         }
         self.now = now.not_before(self.now);
         std::mem::swap(&mut self.outputs, outputs);
@@ -487,6 +485,7 @@ impl Shard {
                 Timer::Reattach(run, task, token) => self.reattach_expired(run, task, token),
                 Timer::Browser(run) => self.browser_missed(run),
                 Timer::Key(ask) => self.key_is_missing(ask),
+                Timer::Unacknowledged(run, task, token) => self.not_acknowledged(run, task, token),
                 Timer::HandedBack(run, task) => self.offer_again(run, task),
                 Timer::Beat => self.beat(),
             }

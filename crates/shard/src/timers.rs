@@ -13,6 +13,8 @@ pub(crate) enum Timer {
     Reattach(RunId, TaskRef, u64),
     /// The end of the time in which the worker that has the run's browser may come back; after that of its lease.
     Browser(RunId),
+    /// An assignment that seems not to be acknowledged is looked at again.
+    Unacknowledged(RunId, TaskRef, u64),
     /// The run's next deadline.
     Run(RunId),
     /// A task that was handed back is offered again.
@@ -32,6 +34,15 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
+    /// Nobody was listened to for so long: those who may come back have that time beyond theirs.
+    pub(crate) fn forgive(&mut self, milliseconds: i64) {
+        let theirs =
+            self.due.iter().filter(|(timer, _)| matches!(timer, Timer::Reattach(..) | Timer::Browser(_)));
+        for (timer, due) in theirs.map(|(timer, due)| (*timer, *due)).collect::<Vec<_>>() {
+            self.set(timer, due.plus(milliseconds));
+        }
+    }
+
     /// The timer is due then, and not at the time that was set before.
     pub(crate) fn set(&mut self, timer: Timer, at: Mono) {
         if let Some(before) = self.due.insert(timer, at) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use capataz_contracts::v1::{self, connect_response::Frame};
 use capataz_crew::link::{Arrival, Packet};
-use capataz_crew::{ConnectionId, Departure, Lease, OfferId, Said, Spurned, ToCrew, ToShard};
+use capataz_crew::{ConnectionId, Departure, LOOK_AGAIN_MS, Lease, OfferId, Said, Spurned, ToCrew, ToShard};
 use capataz_engine::planted::{self, Fault};
 use capataz_engine::{self as engine, Effect, Moment, Report, TaskRef};
 use capataz_store::RunId;
@@ -258,12 +258,21 @@ impl Shard {
     /// A heartbeat interval has passed: did the worker acknowledge what it was given?
     fn pulse(&mut self, connection: ConnectionId) {
         for (run, task, lease) in self.leases.seated_at(connection) {
-            if self.leases.check(run, task, self.now.mono) {
-                self.tell_spurned(run, task, lease, Spurned::Unacknowledged);
-                self.lose(run, task, lease, v1::LeaseLossReason::NotAcknowledged);
+            // What had arrived is read first.
+            let again = self.now.mono.plus(LOOK_AGAIN_MS);
+            if self.leases.is_overdue(run, task, lease, again) {
+                self.timers.set(Timer::Unacknowledged(run, task, lease), again);
             } else {
+                self.leases.checked(run, task);
                 self.show_progress(run, task);
             }
+        }
+    }
+
+    pub(crate) fn not_acknowledged(&mut self, run: RunId, task: TaskRef, lease: u64) {
+        if self.leases.is_overdue(run, task, lease, self.now.mono) {
+            self.tell_spurned(run, task, lease, Spurned::Unacknowledged);
+            self.lose(run, task, lease, v1::LeaseLossReason::NotAcknowledged);
         }
     }
 

@@ -87,7 +87,8 @@ impl World {
     fn passes(&mut self, milliseconds: i64, alive: &[ConnectionId]) {
         let until = self.now + milliseconds;
         while self.now < until {
-            self.now = until.min(self.now + 1_000);
+            let due = self.core.next_wake().map_or(until, |at| at.0);
+            self.now = until.min(self.now + 1_000).min(due);
             for connection in alive {
                 let frame = Say::Heartbeat(v1::Heartbeat {});
                 self.hears(Input::Frame { connection: *connection, frame });

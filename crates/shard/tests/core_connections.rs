@@ -136,6 +136,20 @@ fn what_was_not_heard_while_the_daemon_stood_still_is_not_silence() {
 }
 
 #[test]
+fn a_short_stall_is_no_silence_either_where_the_frames_are_still_unread() {
+    let mut bench = Bench::new();
+    bench.say(Say::Heartbeat(v1::Heartbeat {}));
+    // The next one is late, and arrives while the daemon stands still.
+    bench.pass(9_000);
+    bench.now += 8_000;
+    bench.input(Input::Wake);
+    assert_eq!(bench.closed(), None);
+    bench.say(Say::Heartbeat(v1::Heartbeat {}));
+    bench.pass(14_000);
+    assert_eq!(bench.closed(), None);
+}
+
+#[test]
 fn nothing_that_comes_after_a_second_hello_counts() {
     let mut bench = Bench::new();
     let hello = v1::Hello { worker_id: "w".to_owned(), slots: 1, ..Default::default() };

@@ -1,4 +1,4 @@
-//! What one turn of the core decides for several runs and sessions at once: snapshots, refused asks, sweeps, draining.
+//! What one turn of the core decides for several runs and sessions at once: snapshots, refused asks, sweeps, draining, stalls.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -44,6 +44,7 @@ struct World {
     writer: Box<dyn ShardWriter>,
     core: Driver,
     waiting: Vec<Append>,
+    now: i64,
 }
 
 impl World {
@@ -55,7 +56,7 @@ impl World {
         let store = MemoryStore::new();
         let writer = store.claim(SHARD, Mark(1)).unwrap();
         let core = Driver::new(&config, vec![SHARD]);
-        let mut world = Self { store, writer, core, waiting: Vec::new() };
+        let mut world = Self { store, writer, core, waiting: Vec::new(), now: 1_000 };
         let epoch = world.writer.epoch();
         world
             .hears(Input::Recovered { shard: SHARD, recovered: Recovered { epoch, ..Recovered::default() } });
@@ -65,7 +66,7 @@ impl World {
     /// Hands over one input, and what is read of sessions at once.
     fn hears(&mut self, input: Input) -> Vec<Output> {
         let mut outputs = Vec::new();
-        self.core.handle(Now::alike(1_000), input, &mut outputs);
+        self.core.handle(Now::alike(self.now), input, &mut outputs);
         let mut loaded = Vec::new();
         let mut answers = Vec::new();
         for output in &outputs {
@@ -399,6 +400,58 @@ fn what_no_worker_has_acknowledged_is_handed_back_when_the_daemon_begins_to_drai
         "it may have begun, and must not begin twice: it has its time to say so"
     );
     assert_eq!(losses(&world, 3), [], "it is at work");
+}
+
+/// A world in which the worker `w` has a task and has said nothing of it yet, and the lease.
+fn assigned() -> (World, v1::LeaseRef) {
+    let mut world = World::new();
+    world.starts(1, one_task(), None);
+    world.hears(hello(1, 1));
+    let outputs = world.commits();
+    let lease = frames(&outputs).into_iter().find_map(|frame| match frame {
+        Hear::Assignment(assignment) => assignment.lease.clone(),
+        _ => None,
+    });
+    (world, lease.unwrap())
+}
+
+/// The process stands still, and whatever is due comes first afterwards.
+fn stands_still(world: &mut World, milliseconds: i64) {
+    world.now += milliseconds;
+    world.hears(Input::Wake);
+    world.commits_all();
+}
+
+#[test]
+fn what_arrived_while_the_daemon_stood_still_is_read_before_anything_is_held_against_its_sender() {
+    // As long as a worker may take to acknowledge, and much longer.
+    for stall in [10_000, 3_600_000] {
+        let (mut world, lease) = assigned();
+        stands_still(&mut world, stall);
+        let ack = Say::Ack(v1::Ack { lease: Some(lease) });
+        world.hears(Input::Frame { connection: ConnectionId(1), frame: ack });
+        stands_still(&mut world, 200);
+        assert_eq!(losses(&world, 1), [], "after {stall} ms");
+    }
+    // Who says nothing after all has lost it, and no time is won by looking twice.
+    let (mut world, _) = assigned();
+    for _ in 0..101 {
+        stands_still(&mut world, 100);
+        world.hears(Input::Frame { connection: ConnectionId(1), frame: Say::Heartbeat(v1::Heartbeat {}) });
+    }
+    assert_eq!(losses(&world, 1), [v1::LeaseLossReason::NotAcknowledged]);
+}
+
+#[test]
+fn a_worker_whose_stream_broke_has_its_time_to_come_back_although_the_daemon_stood_still() {
+    let (mut world, lease) = assigned();
+    world.hears(Input::Disconnected { connection: ConnectionId(1) });
+    stands_still(&mut world, 3_600_000);
+    let Input::Frame { frame: Say::Hello(again), .. } = hello(2, 1) else { panic!("no hello") };
+    let again = v1::Hello { held: vec![lease], ..again };
+    world.hears(Input::Frame { connection: ConnectionId(2), frame: Say::Hello(again) });
+    stands_still(&mut world, 200);
+    assert_eq!(losses(&world, 1), []);
 }
 
 #[test]

@@ -62,6 +62,8 @@ pub struct Asked {
     /// Whether the session was there when the request came, and whether it suggested the transition.
     pub knew_session: bool,
     pub knew_suggestion: bool,
+    /// Somebody has asked for something else under the same request id.
+    pub is_reused: bool,
 }
 
 /// What a client hears.
@@ -117,7 +119,9 @@ impl World {
             _ => None,
         };
         let knew_suggestion = known.unwrap_or(false);
-        self.asked.insert(reply, Asked { op, created, knew_session: known.is_some(), knew_suggestion });
+        let is_reused = self.is_reused(op, &wish);
+        let asked = Asked { op, created, knew_session: known.is_some(), knew_suggestion, is_reused };
+        self.asked.insert(reply, asked);
         let request = match wish {
             Wish::Start { template, wait } => Request::Start(Box::new(StartRequest {
                 run: created.unwrap_or(RunId::MIN),
@@ -139,6 +143,21 @@ impl World {
             }
         };
         self.deliver(Input::Request { reply, request })
+    }
+
+    /// Whether the wish has the request id of another one.
+    fn is_reused(&self, op: usize, wish: &Wish) -> bool {
+        let id_of = |wish: &Wish| match wish {
+            Wish::Command { run, input, .. } if !request_id(input).is_empty() => {
+                Some((*run, request_id(input).to_owned()))
+            }
+            _ => None,
+        };
+        let Some(id) = id_of(wish) else { return false };
+        self.ops
+            .iter()
+            .enumerate()
+            .any(|(other, asked)| other != op && id_of(&asked.wish).as_ref() == Some(&id))
     }
 
     /// UUIDv7: the time, then what makes it unique; at home where its session or its key is.

@@ -462,6 +462,9 @@ impl World {
             Output::Frame { connection, frame } => self.send_down(connection, frame),
             Output::Close { connection, reason } => {
                 self.trace.fact(Fact::Close, connection.0, reason_number(&reason));
+                if reason == CloseReason::Silent {
+                    self.check_silence(connection)?;
+                }
                 self.close_link(connection);
                 Ok(())
             }

@@ -61,7 +61,7 @@ impl World {
     fn try_again(&mut self) -> Result<(), Violation> {
         let runs: Vec<RunId> = self.damages.ever.iter().copied().collect();
         let Some(run) = self.rng.pick(&runs).copied() else { return Ok(()) };
-        if self.daemon.core.is_none() {
+        if self.daemon.core.is_none() || self.stands_still() {
             return Ok(());
         }
         let reply = ReplyId(self.draw_id());

@@ -32,7 +32,7 @@ impl World {
             1..=3 => self.rng.between(500, 5_000),
             _ => self.rng.between(5, 500),
         };
-        self.stalled_until = 0;
+        self.stall.end(self.now);
         self.hosts_die();
         // The machine's clock may have been set while the daemon was down.
         let by = match self.rng.below(20) {
@@ -88,7 +88,7 @@ impl World {
 
     /// Retention is due, for what has ended some time ago or just now.
     pub(crate) fn retain(&mut self) -> Result<(), Violation> {
-        if self.daemon.core.is_none() {
+        if self.daemon.core.is_none() || self.stands_still() {
             return Ok(());
         }
         let age = match self.rng.below(10) {
@@ -145,7 +145,7 @@ impl World {
         } else {
             self.rng.between(500, 20_000)
         };
-        self.stalled_until = self.now + length;
+        self.stall.begin(self.now, length);
         self.line(|| format!("-- the daemon stands still for {length} ms"));
         let next = length + self.rng.between(10_000, 120_000);
         self.after(next, Action::Stall);

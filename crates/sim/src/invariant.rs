@@ -76,6 +76,7 @@ invariants! {
     WorkersAreTold: "A worker that holds a live lease, and to which nothing is on its way, knows its deadline and whether it was cancelled.";
     NoAppendAfterUnknown: "After a commit of unknown outcome nothing is appended before the shard is read again.";
     OnlyTouchedAreRead: "After a failed commit those runs are read again, and no others, of which something was in flight.";
+    OwnStallIsForgiven: "A worker is taken for silent only if it said nothing for as long as the limit while the daemon listened, however long the daemon itself stood still.";
     StreamsKept: "A shard that is read again closes no worker's stream.";
     RestartHasCause: "The shard is read again only after a failed commit, or where somebody wants a run tried again.";
     FencedIsSilent: "A daemon that lost its shard acknowledges, sends and publishes nothing more.";

@@ -4,7 +4,7 @@ use capataz_contracts::v1::{connect_request::Frame as Said, connect_response::Fr
 use capataz_crew::ConnectionId;
 use capataz_shard::Input;
 
-use crate::invariant::Violation;
+use crate::invariant::{Invariant, Violation};
 use crate::schedule::Action;
 use crate::trace::Fact;
 use crate::world::World;
@@ -21,6 +21,8 @@ pub struct Link {
     cut: bool,
     /// The daemon has closed it.
     closed: bool,
+    /// When something arrived over it last, by a clock that stands still with the daemon.
+    heard: i64,
 }
 
 /// One direction. Frames from `limit` on are lost.
@@ -60,6 +62,7 @@ impl World {
             down: Pipe::new(),
             cut: false,
             closed: false,
+            heard: self.stall.listened(self.now),
         };
         self.links.insert(id, link);
         Some(id)
@@ -94,7 +97,9 @@ impl World {
         let Some(link) = self.links.get_mut(&id).filter(|link| !link.closed) else { return Ok(()) };
         let worker = link.worker;
         if let Some(worker) = self.workers.get(worker) {
-            let is_late = self.scenario.wire_usual > 0 || self.scenario.wire_faults > 0;
+            // A worker is welcomed when the last of several shards has spoken, and what the first one said was earlier.
+            let is_late =
+                self.scenario.wire_usual > 0 || self.scenario.wire_faults > 0 || self.scenario.shards > 1;
             if !is_of_damaged {
                 self.model.check_frame(&worker.id, &frame, is_late)?;
             }
@@ -144,6 +149,24 @@ impl World {
         self.at(at, Action::DownEnd { link: id });
     }
 
+    /// Something of the worker is at the daemon's end, whether the daemon reads it yet or not.
+    pub(crate) fn arrived(&mut self, id: ConnectionId) {
+        let now = self.stall.listened(self.now);
+        if let Some(link) = self.links.get_mut(&id) {
+            link.heard = now;
+        }
+    }
+
+    /// The daemon takes the worker for silent.
+    pub(crate) fn check_silence(&self, id: ConnectionId) -> Result<(), Violation> {
+        let Some(link) = self.links.get(&id) else { return Ok(()) };
+        let silent_for = self.stall.listened(self.now) - link.heard;
+        // Three heartbeats that are missed in a row (seed 000, contract 3).
+        Invariant::OwnStallIsForgiven.check(silent_for >= self.scenario.core.heartbeat_ms * 3, || {
+            format!("{id:?} is taken for silent after {silent_for} ms in which the daemon listened")
+        })
+    }
+
     /// The daemon is dead, and so are its streams.
     pub(crate) fn cut_all_links(&mut self) {
         let links: Vec<ConnectionId> =
@@ -160,6 +183,7 @@ impl World {
             return Ok(());
         }
         let worker = link.worker;
+        self.arrived(id);
         if index == 0 && self.is_host(worker) {
             self.deliver(Input::Hosted { connection: id })?;
         }

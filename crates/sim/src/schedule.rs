@@ -155,8 +155,12 @@ impl Action {
                 | Self::SessionRead { .. }
                 | Self::ReadRun { .. }
                 | Self::RunRead { .. }
+                | Self::FindRun { .. }
+                | Self::RunFound { .. }
                 | Self::FindKeys { .. }
                 | Self::KeysFound { .. }
+                | Self::Answer { .. }
+                | Self::Judged { .. }
                 | Self::Up { .. }
                 | Self::UpEnd { .. }
                 | Self::Ask { .. }

@@ -33,7 +33,7 @@ impl World {
             self.want_start(starts as u64);
             return Ok(());
         }
-        if self.rng.per_mille(8) && self.daemon.ready && !self.daemon.draining {
+        if self.rng.per_mille(8) && self.daemon.ready && !self.daemon.draining && !self.stands_still() {
             return self.drain();
         }
         let suggests = self.model.sessions().any(|session| session.suggestions().next().is_some());

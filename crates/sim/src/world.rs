@@ -28,6 +28,36 @@ const OPERATE_EVERY: i64 = 700;
 /// Leases that somebody may still speak of, right or wrong.
 const REMEMBERED_LEASES: usize = 24;
 
+/// When the daemon's process stands still.
+#[derive(Debug, Default)]
+pub(crate) struct Stall {
+    since: i64,
+    pub(crate) until: i64,
+    /// How long it stood still before, in all.
+    before: i64,
+}
+
+impl Stall {
+    pub(crate) fn begin(&mut self, now: i64, length: i64) {
+        *self = Self { since: now, until: now + length, before: self.so_far(now) };
+    }
+
+    /// The process is dead.
+    pub(crate) fn end(&mut self, now: i64) {
+        *self = Self { since: now, until: now, before: self.so_far(now) };
+    }
+
+    /// How long processes have stood still so far, in all.
+    fn so_far(&self, now: i64) -> i64 {
+        self.before + now.min(self.until) - self.since
+    }
+
+    /// What a clock says that stands still with the process.
+    pub(crate) fn listened(&self, now: i64) -> i64 {
+        now - self.so_far(now)
+    }
+}
+
 pub(crate) struct World {
     pub(crate) rng: Rng,
     pub(crate) scenario: Scenario,
@@ -36,8 +66,8 @@ pub(crate) struct World {
     pub(crate) skew: i64,
     /// By how much the clock on the wall was set forward, in all.
     pub(crate) set_forward: i64,
-    /// The daemon's process stands still until then.
-    pub(crate) stalled_until: i64,
+    /// The daemon's process stands, or stood last, still.
+    pub(crate) stall: Stall,
     /// What the daemon has read of the specs.
     pub(crate) specs: Catalogue,
     pub(crate) schedule: Schedule,
@@ -102,7 +132,7 @@ impl World {
             now: EPOCH_MS,
             skew: 0,
             set_forward: 0,
-            stalled_until: 0,
+            stall: Stall::default(),
             specs,
             schedule: Schedule::default(),
             generation: 0,
@@ -160,9 +190,12 @@ impl World {
             {
                 return self.overdue();
             }
-            if self.now < self.stalled_until && scheduled.action.is_daemons() {
+            if self.stands_still() && scheduled.action.is_daemons() {
                 // It happens all at once when the process goes on, in the order in which it came.
-                self.schedule.push(self.stalled_until, scheduled.generation, scheduled.action);
+                if let Action::Up { link, .. } = &scheduled.action {
+                    self.arrived(*link);
+                }
+                self.schedule.push(self.stall.until, scheduled.generation, scheduled.action);
                 continue;
             }
             let alive = scheduled.generation == self.generation;
@@ -251,6 +284,11 @@ impl World {
             }
             Action::Read { reader, stream } => self.read(reader, stream),
         }
+    }
+
+    /// Whether the daemon's process is there and does nothing.
+    pub(crate) fn stands_still(&self) -> bool {
+        self.now < self.stall.until
     }
 
     /// What the daemon's clocks say. The one that nobody can set begins anew with each process.

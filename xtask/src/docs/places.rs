@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use super::ARCHITECTURE;
 
 /// The beginnings of paths of the repository, as documents and comments write them.
-const FOLDERS: [&str; 10] = [
+const FOLDERS: [&str; 11] = [
     "crates/",
     "docs/",
     "examples/",
+    "fuzz/",
     "proto/",
     "profiles/",
     "specs/",

@@ -7,8 +7,8 @@ mod memory;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use capataz_client::{Client, ClientError, RetryOptions, v1};
@@ -67,10 +67,12 @@ struct Context {
     next: AtomicU64,
     calm: watch::Receiver<bool>,
     known: BTreeMap<u64, Known>,
+    /// The kinds of which no run has succeeded yet.
+    missing: Mutex<Vec<Kind>>,
 }
 
-/// Starts runs until enough are started and the parent has said `calm` on the standard input; returns when all of them
-/// have ended.
+/// Starts runs until enough are started, the parent has said `calm` on the standard input, and a run of each kind has
+/// succeeded, which on a busy machine may be none before that; returns when all of them have ended.
 ///
 /// # Errors
 /// The journal cannot be used, or the daemon refuses what it must accept.
@@ -83,7 +85,8 @@ pub async fn client(options: ClientOptions) -> Outcome<()> {
     let lanes = options.lanes;
     let mix = Mix { kinds: options.kinds.clone(), site: options.site.clone() };
     let next = AtomicU64::new(first);
-    let context = Arc::new(Context { options, mix, client, journal, next, calm, known });
+    let missing = Mutex::new(mix.kinds.clone());
+    let context = Arc::new(Context { options, mix, client, journal, next, calm, known, missing });
     let mut tasks = JoinSet::new();
     let unfinished = context.known.iter().filter(|(_, known)| !known.ended).map(|(index, _)| *index);
     for index in unfinished.collect::<Vec<_>>() {
@@ -105,6 +108,10 @@ impl Context {
         self.mix.piece(self.options.seed, &self.options.id, index)
     }
 
+    fn missing(&self) -> MutexGuard<'_, Vec<Kind>> {
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// One caller: starts a run, or a few at once, pauses, and goes on.
     async fn lane(self: &Arc<Self>, lane: u64) -> Outcome<()> {
         let mut rng =
@@ -113,7 +120,7 @@ impl Context {
         loop {
             let count = if rng.u32(0..100) < 10 { BATCH } else { 1 };
             let first = self.next.fetch_add(count, Ordering::Relaxed);
-            let is_enough = first >= self.options.runs && *self.calm.borrow();
+            let is_enough = first >= self.options.runs && *self.calm.borrow() && self.missing().is_empty();
             if is_enough || first >= MAX_RUNS {
                 break;
             }
@@ -154,6 +161,10 @@ impl Context {
         let Some(result) = self.wait(&piece, &run, &known).await? else { return Ok(()) };
         self.accept_suggestion(&piece, &run, &result, &known).await?;
         let outcome = result.outcome;
+        if outcome == v1::RunOutcome::Succeeded as i32 {
+            let kind = self.mix.kind_of(&self.options.id, index);
+            self.missing().retain(|missing| Some(*missing) != kind);
+        }
         self.journal.write(&ClientRecord::Ended { at: now_us(), index, run, outcome }).await
     }
 

@@ -162,7 +162,7 @@ pub(crate) struct Mix {
 
 impl Mix {
     /// Each kind has its share of any few numbers in a row, so that a short test meets all of them.
-    fn kind_of(&self, client: &str, index: u64) -> Option<Kind> {
+    pub(crate) fn kind_of(&self, client: &str, index: u64) -> Option<Kind> {
         let total: u64 = self.kinds.iter().map(|kind| kind.workload().share()).sum();
         let offset: u64 = client.bytes().map(u64::from).sum();
         // Eleven shares no factor with any sum of shares.

@@ -66,7 +66,8 @@ impl Model {
                 if let (Some(Body::QuestionAnswered(event)), Input::Resolve { answer, .. }) =
                     (event.as_ref().and_then(|event| event.body.as_ref()), &**input)
                 {
-                    let seen = answer.revision.is_none_or(|seen| seen == event.revision);
+                    // What its sender has seen is no part of a request: it may be that of one before.
+                    let seen = asked.is_reused || answer.revision.is_none_or(|seen| seen == event.revision);
                     Invariant::AnswersWhatIsAsked.check(seen, || format!("{answer:?} to {wish:?}"))?;
                 }
                 told(event.is_some_and(|event| carries_out(&event, input)))?;

@@ -80,7 +80,7 @@ impl Blobs {
         if !present && written.is_none() {
             written = Some(self.write_temporary(content)?);
         }
-        gate.transact(PUT, Durability::Now, |connection| {
+        gate.transact_again(PUT, Durability::Now, |connection| {
             cached(
                 connection,
                 "INSERT INTO blobs (hash, size, put_at, refs)
@@ -140,7 +140,7 @@ impl Blobs {
             self.settle(&mut names, path.parent().unwrap_or(&self.folder)).map_err(io_failed(RENEW))?;
         }
         // An age that is lost with the power is lost with all that was to name the blob.
-        gate.transact(RENEW, Durability::Later, |connection| {
+        gate.transact_again(RENEW, Durability::Later, |connection| {
             let renew = || {
                 let mut renew = cached(
                     connection,

@@ -79,6 +79,20 @@ impl Gate {
         result
     }
 
+    /// The same, for an action that may be done again.
+    pub(super) fn transact_again<T>(
+        &self,
+        operation: &'static str,
+        durability: Durability,
+        action: impl Fn(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        match self.transact(operation, durability, &action) {
+            // SQLite takes one read that fails (EIO) for damage, and nobody is to be told of damage that is not there.
+            Err(StoreError::Corrupt { .. }) => self.transact(operation, durability, &action),
+            result => result,
+        }
+    }
+
     /// Blocks writers while the returned value is held.
     pub(super) fn hold(&self) -> impl Sized + '_ {
         self.lock()

@@ -1,0 +1,414 @@
+//! `cargo xtask mutants`: changes one place of the rules after the other, and sees whether a test notices.
+//!
+//! `cargo-mutants` makes the changes and runs the tests; it is installed by `cargo install cargo-mutants --locked`. All
+//! mutants of the fold, lifecycle, retry, aggregation and commits are tried, and a sample of the rest, which a seed draws.
+//! They are tried in a copy of the commit that is checked out, below `target/mutants`, and each result is written down at
+//! once in `target/mutants/results.tsv`: a search that was interrupted goes on, and the result of a mutant counts as long
+//! as its file stays the same, but for one that survived, which is tried again on each commit. A survivor either gets a
+//! test, or a line with its reason in `xtask/mutants.txt`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, OpenOptions};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::Outcome;
+use crate::codegen::project_root;
+
+/// The crates whose rules are changed.
+const PACKAGES: [&str; 4] = ["policy", "engine", "shard", "store"];
+
+/// The places where every mutant is tried.
+const WHOLE: [&str; 6] = [
+    "crates/engine/src/fold/",
+    "crates/policy/src/lifecycle.rs",
+    "crates/policy/src/retry/",
+    "crates/policy/src/aggregation/",
+    "crates/shard/src/commits.rs",
+    "crates/shard/src/journal.rs",
+];
+
+/// Mutants that are tried elsewhere.
+const SAMPLE: usize = 300;
+
+/// Mutants of one call of cargo-mutants: what is lost at most when it is interrupted.
+const BATCH: usize = 20;
+
+const FOLDER: &str = "target/mutants";
+const REASONS: &str = "xtask/mutants.txt";
+
+#[derive(Args)]
+pub struct Options {
+    /// Change these crates only: policy, engine, shard, store
+    #[arg(long, short)]
+    package: Vec<String>,
+    /// Try so many mutants at most, and go on from there at the next call
+    #[arg(long)]
+    most: Option<usize>,
+    /// What the sample is drawn by
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Try nothing; print what there is
+    #[arg(long)]
+    summary: bool,
+}
+
+/// One change of one place.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Mutant {
+    file: String,
+    /// What cargo-mutants calls it, with line and column.
+    name: String,
+    /// Its line, as long as the file stays the same.
+    package: String,
+}
+
+impl Mutant {
+    fn is_of_the_whole(&self) -> bool {
+        WHOLE.iter().any(|place| self.file.starts_with(place))
+    }
+
+    /// The name without line and column, by which a reason is found.
+    fn change(&self) -> String {
+        let rest = self.name.strip_prefix(&self.file).unwrap_or(&self.name);
+        let change = rest.splitn(4, ':').nth(3).unwrap_or(rest);
+        format!("{}:{change}", self.file)
+    }
+}
+
+/// What became of a mutant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Verdict {
+    Caught,
+    Missed,
+    Timeout,
+    Unviable,
+}
+
+impl Verdict {
+    const ALL: [(&'static str, Self); 4] = [
+        ("caught", Self::Caught),
+        ("missed", Self::Missed),
+        ("timeout", Self::Timeout),
+        ("unviable", Self::Unviable),
+    ];
+
+    fn word(self) -> &'static str {
+        Self::ALL.iter().find(|(_, verdict)| *verdict == self).map_or("", |(word, _)| word)
+    }
+
+    /// The verdict in this word, or in the word of cargo-mutants for it.
+    fn read(word: &str) -> Option<Self> {
+        let word = word.to_ascii_lowercase();
+        let word = word.strip_suffix("mutant").unwrap_or(&word);
+        Self::ALL.iter().find(|(known, _)| *known == word).map(|(_, verdict)| *verdict)
+    }
+}
+
+/// Verdicts by commit, digest of the file, and name.
+type Results = BTreeMap<(String, String), (String, Verdict)>;
+
+pub fn run(options: &Options) -> Outcome {
+    let root = project_root()?;
+    let packages = match options.package.as_slice() {
+        [] => PACKAGES.map(str::to_owned).to_vec(),
+        given => given.to_vec(),
+    };
+    if let Some(unknown) = packages.iter().find(|name| !PACKAGES.contains(&name.as_str())) {
+        return Err(format!("{unknown:?} is not one of {}", PACKAGES.join(", ")).into());
+    }
+    require_cargo_mutants()?;
+    fs::create_dir_all(root.join(FOLDER))?;
+    let commit = git(&root, &["rev-parse", "--short=12", "HEAD"])?;
+    let tree = checked_out(&root)?;
+    let chosen = chosen(list(&tree, &packages)?, options.seed);
+    let digests = digests(&tree, &chosen)?;
+    let mut results = read_results(&root)?;
+    if !options.summary {
+        let open = |mutant: &&Mutant| match results.get(&key(mutant, &digests)) {
+            Some((on, Verdict::Missed)) => *on != commit,
+            Some(_) => false,
+            None => true,
+        };
+        let open: Vec<Mutant> =
+            chosen.iter().filter(open).take(options.most.unwrap_or(usize::MAX)).cloned().collect();
+        println!("mutants: {} chosen, {} to be tried", chosen.len(), open.len());
+        for package in &packages {
+            let of_package: Vec<&Mutant> = open.iter().filter(|mutant| mutant.package == *package).collect();
+            for batch in of_package.chunks(BATCH) {
+                for (name, verdict) in attempt(&root, &tree, package, batch)? {
+                    let Some(mutant) = batch.iter().find(|mutant| mutant.name == name) else { continue };
+                    let key = key(mutant, &digests);
+                    write_result(&root, &commit, &key, verdict)?;
+                    results.insert(key, (commit.clone(), verdict));
+                }
+                summary(&chosen, &digests, &results);
+            }
+        }
+    }
+    summary(&chosen, &digests, &results);
+    without_reason(&root, &chosen, &digests, &results)
+}
+
+fn require_cargo_mutants() -> Outcome {
+    let version = Command::new(env!("CARGO")).args(["mutants", "--version"]).output();
+    if version.is_ok_and(|output| output.status.success()) {
+        return Ok(());
+    }
+    Err("cargo-mutants is not installed: `cargo install cargo-mutants --locked`".into())
+}
+
+fn git(root: &Path, arguments: &[&str]) -> Result<String, Box<dyn std::error::Error>> {
+    let output = Command::new("git").current_dir(root).args(arguments).output()?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
+    }
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
+
+/// A copy of the commit, in which places are changed: nobody's own files are. What was built in it stays.
+fn checked_out(root: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
+    let tree = root.join(FOLDER).join("tree");
+    if tree.join(".git").exists() {
+        git(&tree, &["checkout", "--force", "--detach", &git(root, &["rev-parse", "HEAD"])?])?;
+    } else {
+        git(root, &["worktree", "prune"])?;
+        git(root, &["worktree", "add", "--force", "--detach", &tree.to_string_lossy(), "HEAD"])?;
+    }
+    Ok(tree)
+}
+
+/// All mutants of these crates.
+fn list(tree: &Path, packages: &[String]) -> Result<Vec<Mutant>, Box<dyn std::error::Error>> {
+    let mut mutants = Vec::new();
+    for package in packages {
+        let name = format!("capataz-{package}");
+        let output = Command::new(env!("CARGO"))
+            .current_dir(tree)
+            .args(["mutants", "--list", "--json", "--package", &name])
+            .output()?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
+        }
+        let listed: Value = serde_json::from_slice(&output.stdout)?;
+        let text = |mutant: &Value, key: &str| mutant[key].as_str().unwrap_or_default().to_owned();
+        mutants.extend(listed.as_array().into_iter().flatten().map(|mutant| Mutant {
+            file: text(mutant, "file"),
+            name: text(mutant, "name"),
+            package: package.clone(),
+        }));
+    }
+    mutants.sort();
+    mutants.dedup();
+    Ok(mutants)
+}
+
+/// All mutants of the places that are tried as a whole, and the sample.
+fn chosen(all: Vec<Mutant>, seed: u64) -> Vec<Mutant> {
+    let (mut chosen, mut rest): (Vec<Mutant>, Vec<Mutant>) =
+        all.into_iter().partition(Mutant::is_of_the_whole);
+    rest.sort_by_key(|mutant| digest(&(seed, mutant.change())));
+    chosen.extend(rest.into_iter().take(SAMPLE));
+    chosen
+}
+
+/// The same on every machine, as long as the standard library stays: nobody else has to know it.
+fn digest(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Digests of the contents of the mutants' files.
+fn digests(tree: &Path, mutants: &[Mutant]) -> Result<BTreeMap<String, String>, std::io::Error> {
+    let files: BTreeSet<&String> = mutants.iter().map(|mutant| &mutant.file).collect();
+    let digest = |file: &String| Ok((file.clone(), format!("{:016x}", digest(&fs::read(tree.join(file))?))));
+    files.into_iter().map(digest).collect()
+}
+
+fn key(mutant: &Mutant, digests: &BTreeMap<String, String>) -> (String, String) {
+    (digests.get(&mutant.file).cloned().unwrap_or_default(), mutant.name.clone())
+}
+
+fn results_file(root: &Path) -> PathBuf {
+    root.join(FOLDER).join("results.tsv")
+}
+
+fn read_results(root: &Path) -> Result<Results, std::io::Error> {
+    let mut results = Results::new();
+    if !results_file(root).exists() {
+        return Ok(results);
+    }
+    for line in fs::read_to_string(results_file(root))?.lines() {
+        let mut columns = line.splitn(4, '\t');
+        let (Some(commit), Some(digest), Some(word), Some(name)) =
+            (columns.next(), columns.next(), columns.next(), columns.next())
+        else {
+            continue;
+        };
+        if let Some(verdict) = Verdict::read(word) {
+            results.insert((digest.to_owned(), name.to_owned()), (commit.to_owned(), verdict));
+        }
+    }
+    Ok(results)
+}
+
+fn write_result(root: &Path, commit: &str, (digest, name): &(String, String), verdict: Verdict) -> Outcome {
+    let mut file = OpenOptions::new().create(true).append(true).open(results_file(root))?;
+    Ok(writeln!(file, "{commit}\t{digest}\t{}\t{name}", verdict.word())?)
+}
+
+/// Tries these mutants, and returns the verdicts by their names.
+fn attempt(
+    root: &Path,
+    tree: &Path,
+    package: &str,
+    batch: &[&Mutant],
+) -> Result<Vec<(String, Verdict)>, Box<dyn std::error::Error>> {
+    let folder = root.join(FOLDER);
+    let output = folder.join("mutants.out/outcomes.json");
+    let _ = fs::remove_file(&output);
+    let name = format!("capataz-{package}");
+    let mut cargo = Command::new(env!("CARGO"));
+    // Rules are tested where they are, and in crates above: `shard` drives the engine, and the engine the policies.
+    cargo.current_dir(tree).env_remove("CARGO_TARGET_DIR").args([
+        "mutants",
+        "--in-place",
+        "--no-shuffle",
+        "--colors=never",
+        "--package",
+        &name,
+        "--minimum-test-timeout=60",
+        "--output",
+    ]);
+    cargo.arg(&folder);
+    for tested in tested_by(package) {
+        cargo.args(["--test-package", tested]);
+    }
+    for mutant in batch {
+        cargo.arg("--re").arg(format!("^{}$", escaped(&mutant.name)));
+    }
+    // Survivors are a result, and so is the exit code that tells of them.
+    cargo.status()?;
+    git(tree, &["checkout", "--force", "."])?;
+    let outcomes: Value = serde_json::from_slice(&fs::read(&output)?)?;
+    let verdicts = outcomes["outcomes"].as_array().into_iter().flatten().filter_map(|outcome| {
+        let name = outcome["scenario"]["Mutant"]["name"].as_str()?;
+        Some((name.to_owned(), Verdict::read(outcome["summary"].as_str()?)?))
+    });
+    let verdicts: Vec<_> = verdicts.collect();
+    if verdicts.is_empty() { Err("cargo-mutants has tried nothing; see above".into()) } else { Ok(verdicts) }
+}
+
+/// The packages whose tests have to notice.
+fn tested_by(package: &str) -> &'static [&'static str] {
+    match package {
+        "policy" => &["capataz-policy", "capataz-engine"],
+        "engine" => &["capataz-engine", "capataz-shard"],
+        "shard" => &["capataz-shard"],
+        _ => &["capataz-store"],
+    }
+}
+
+/// The name as a regular expression that it alone matches.
+fn escaped(name: &str) -> String {
+    let special = |c: char| r"\.+*?()|[]{}^$#&-~".contains(c);
+    name.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c])).collect()
+}
+
+fn summary(chosen: &[Mutant], digests: &BTreeMap<String, String>, results: &Results) {
+    for (name, is_whole) in [("whole", true), ("sample", false)] {
+        let mut counts: BTreeMap<Verdict, usize> = BTreeMap::new();
+        let mut open = 0;
+        for mutant in chosen.iter().filter(|mutant| mutant.is_of_the_whole() == is_whole) {
+            match results.get(&key(mutant, digests)) {
+                Some((_, verdict)) => *counts.entry(*verdict).or_default() += 1,
+                None => open += 1,
+            }
+        }
+        let count = |verdict| counts.get(&verdict).copied().unwrap_or_default();
+        // A test that never ends has noticed, too.
+        let caught = count(Verdict::Caught) + count(Verdict::Timeout);
+        let viable = caught + count(Verdict::Missed);
+        let share = 100.0 * caught as f64 / viable.max(1) as f64;
+        println!(
+            "mutants: {name}: {caught} of {viable} viable ones caught ({share:.1} %), {} do not compile, {open} open",
+            count(Verdict::Unviable)
+        );
+    }
+}
+
+/// The survivors for which there is no reason.
+fn without_reason(
+    root: &Path,
+    chosen: &[Mutant],
+    digests: &BTreeMap<String, String>,
+    results: &Results,
+) -> Outcome {
+    let reasons = fs::read_to_string(root.join(REASONS))?;
+    let known: BTreeSet<&str> =
+        reasons.lines().filter_map(|line| line.split_once(" # ")).map(|(name, _)| name).collect();
+    let survives = |mutant: &&Mutant| {
+        matches!(results.get(&key(mutant, digests)), Some((_, Verdict::Missed)))
+            && !known.contains(&*mutant.change())
+    };
+    let lines: Vec<&str> = chosen.iter().filter(survives).map(|mutant| &*mutant.name).collect();
+    if lines.is_empty() {
+        return Ok(());
+    }
+    Err(format!("{} survive, and no line of {REASONS} says why:\n  {}", lines.len(), lines.join("\n  "))
+        .into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mutant(file: &str, line: u32, change: &str) -> Mutant {
+        let name = format!("{file}:{line}:9: {change}");
+        Mutant { file: file.to_owned(), name, package: "engine".to_owned() }
+    }
+
+    #[test]
+    fn a_mutant_is_known_by_its_change_wherever_its_line_has_gone() {
+        let (early, late) = (
+            mutant("a.rs", 7, "replace f -> bool with true"),
+            mutant("a.rs", 70, "replace f -> bool with true"),
+        );
+        assert_eq!(early.change(), late.change());
+        assert_eq!(early.change(), "a.rs: replace f -> bool with true");
+    }
+
+    #[test]
+    fn what_is_tried_as_a_whole_is_no_sample_and_a_seed_draws_the_rest() {
+        let mut all: Vec<Mutant> =
+            (0..3).map(|line| mutant("crates/engine/src/fold/mod.rs", line, "x")).collect();
+        all.extend(
+            (0..1_000).map(|line| mutant("crates/engine/src/view.rs", line, &format!("replace {line}"))),
+        );
+        let (first, again, other) = (chosen(all.clone(), 1), chosen(all.clone(), 1), chosen(all, 2));
+        assert_eq!(first.len(), 3 + SAMPLE);
+        assert_eq!(first, again);
+        assert_ne!(first, other);
+    }
+
+    #[test]
+    fn verdicts_are_read_as_they_are_written_and_as_cargo_mutants_calls_them() {
+        for (word, verdict) in Verdict::ALL {
+            assert_eq!(Verdict::read(word), Some(verdict));
+            assert_eq!(Verdict::read(verdict.word()), Some(verdict));
+        }
+        assert_eq!(Verdict::read("CaughtMutant"), Some(Verdict::Caught));
+        assert_eq!(Verdict::read("Success"), None);
+    }
+
+    #[test]
+    fn a_name_matches_itself_alone() {
+        assert_eq!(escaped("a.rs:1:2: replace + with -"), r"a\.rs:1:2: replace \+ with \-");
+    }
+}
