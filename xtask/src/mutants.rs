@@ -122,7 +122,8 @@ pub fn run(options: &Options) -> Outcome {
     if let Some(unknown) = packages.iter().find(|name| !PACKAGES.contains(&name.as_str())) {
         return Err(format!("{unknown:?} is not one of {}", PACKAGES.join(", ")).into());
     }
-    require_cargo_mutants()?;
+    require("mutants")?;
+    require("nextest")?;
     fs::create_dir_all(root.join(FOLDER))?;
     let commit = git(&root, &["rev-parse", "--short=12", "HEAD"])?;
     let tree = checked_out(&root)?;
@@ -139,10 +140,17 @@ pub fn run(options: &Options) -> Outcome {
             chosen.iter().filter(open).take(options.most.unwrap_or(usize::MAX)).cloned().collect();
         println!("mutants: {} chosen, {} to be tried", chosen.len(), open.len());
         for package in &packages {
-            let of_package: Vec<&Mutant> = open.iter().filter(|mutant| mutant.package == *package).collect();
-            for batch in of_package.chunks(BATCH) {
+            let mut of_package: Vec<&Mutant> =
+                open.iter().filter(|mutant| mutant.package == *package).collect();
+            if of_package.is_empty() {
+                continue;
+            }
+            are_green(&tree, package)?;
+            of_package.sort_by(|one, other| one.file.cmp(&other.file));
+            let of_files = of_package.chunk_by(|one, other| one.file == other.file);
+            for batch in of_files.flat_map(|of_file| of_file.chunks(BATCH)) {
                 for (name, verdict) in attempt(&root, &tree, package, batch)? {
-                    let Some(mutant) = batch.iter().find(|mutant| mutant.name == name) else { continue };
+                    let Some(mutant) = chosen.iter().find(|mutant| mutant.name == name) else { continue };
                     let key = key(mutant, &digests);
                     write_result(&root, &commit, &key, verdict)?;
                     results.insert(key, (commit.clone(), verdict));
@@ -155,12 +163,12 @@ pub fn run(options: &Options) -> Outcome {
     without_reason(&root, &chosen, &digests, &results)
 }
 
-fn require_cargo_mutants() -> Outcome {
-    let version = Command::new(env!("CARGO")).args(["mutants", "--version"]).output();
+fn require(tool: &str) -> Outcome {
+    let version = Command::new(env!("CARGO")).args([tool, "--version"]).output();
     if version.is_ok_and(|output| output.status.success()) {
         return Ok(());
     }
-    Err("cargo-mutants is not installed: `cargo install cargo-mutants --locked`".into())
+    Err(format!("cargo-{tool} is not installed: `cargo install cargo-{tool} --locked`").into())
 }
 
 fn git(root: &Path, arguments: &[&str]) -> Result<String, Box<dyn std::error::Error>> {
@@ -263,7 +271,18 @@ fn write_result(root: &Path, commit: &str, (digest, name): &(String, String), ve
     Ok(writeln!(file, "{commit}\t{digest}\t{}\t{name}", verdict.word())?)
 }
 
-/// Tries these mutants, and returns the verdicts by their names.
+/// The tests succeed where nothing is changed: a test that fails anyway notices nothing.
+fn are_green(tree: &Path, package: &str) -> Outcome {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(tree).env_remove("CARGO_TARGET_DIR").args(["nextest", "run"]);
+    for tested in tested_by(package) {
+        cargo.args(["--package", tested]);
+    }
+    if cargo.status()?.success() { Ok(()) } else { Err("the tests fail without any change".into()) }
+}
+
+/// Tries these mutants, which are of one file, and returns the verdicts by their names: also of others in that file, because
+/// cargo-mutants tries every field that may be left out, whatever it is asked for.
 fn attempt(
     root: &Path,
     tree: &Path,
@@ -283,10 +302,15 @@ fn attempt(
         "--colors=never",
         "--package",
         &name,
-        "--minimum-test-timeout=60",
+        "--baseline=skip",
+        "--timeout=120",
+        "--test-tool=nextest",
         "--output",
     ]);
     cargo.arg(&folder);
+    if let Some(mutant) = batch.first() {
+        cargo.args(["--file", &mutant.file]);
+    }
     for tested in tested_by(package) {
         cargo.args(["--test-package", tested]);
     }

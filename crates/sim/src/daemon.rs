@@ -226,6 +226,9 @@ impl World {
                     Invariant::NothingBegunWhileDraining
                         .check(!self.daemon.draining, || format!("{assignment:?} is given to a worker"))?;
                 }
+                Output::Close { reason: CloseReason::Silent, connection } => {
+                    self.check_silence(*connection)?
+                }
                 Output::Close { reason: CloseReason::Restarting, .. } => {
                     Invariant::StreamsKept.check(!self.keeps_streams(), || format!("{output:?}"))?;
                 }
@@ -462,9 +465,6 @@ impl World {
             Output::Frame { connection, frame } => self.send_down(connection, frame),
             Output::Close { connection, reason } => {
                 self.trace.fact(Fact::Close, connection.0, reason_number(&reason));
-                if reason == CloseReason::Silent {
-                    self.check_silence(connection)?;
-                }
                 self.close_link(connection);
                 Ok(())
             }

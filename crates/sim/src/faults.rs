@@ -145,7 +145,7 @@ impl World {
         } else {
             self.rng.between(500, 20_000)
         };
-        self.stall.begin(self.now, length);
+        self.stall.begin(self.now, length, self.scenario.core.heartbeat_ms);
         self.line(|| format!("-- the daemon stands still for {length} ms"));
         let next = length + self.rng.between(10_000, 120_000);
         self.after(next, Action::Stall);

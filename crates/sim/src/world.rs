@@ -35,21 +35,25 @@ pub(crate) struct Stall {
     pub(crate) until: i64,
     /// How long it stood still before, in all.
     before: i64,
+    /// It is too short for the daemon to be sure of it.
+    is_short: bool,
 }
 
 impl Stall {
-    pub(crate) fn begin(&mut self, now: i64, length: i64) {
-        *self = Self { since: now, until: now + length, before: self.so_far(now) };
+    /// A daemon is woken every `heartbeat` milliseconds at least: a stall that is longer it knows of.
+    pub(crate) fn begin(&mut self, now: i64, length: i64, heartbeat: i64) {
+        let is_short = length <= heartbeat + 100;
+        *self = Self { since: now, until: now + length, before: self.so_far(now), is_short };
     }
 
     /// The process is dead.
     pub(crate) fn end(&mut self, now: i64) {
-        *self = Self { since: now, until: now, before: self.so_far(now) };
+        *self = Self { since: now, until: now, before: self.so_far(now), is_short: false };
     }
 
-    /// How long processes have stood still so far, in all.
+    /// How long processes have stood still so far, in all, as far as they can know.
     fn so_far(&self, now: i64) -> i64 {
-        self.before + now.min(self.until) - self.since
+        self.before + if self.is_short { 0 } else { now.min(self.until) - self.since }
     }
 
     /// What a clock says that stands still with the process.
