@@ -294,6 +294,8 @@ pub struct Shard {
     pub(crate) mode: Mode,
     pub(crate) draining: bool,
     pub(crate) now: Now,
+    /// When it was called last, other than to keep what comes while it is claimed.
+    listened: Mono,
     pub(crate) runs: Runs,
     pub(crate) resting: Resting,
     /// Runs that were read in this turn, and rest again at its end where nothing came of it.
@@ -352,6 +354,7 @@ impl Shard {
             mode: Mode::Recovering,
             draining: false,
             now: Now::default(),
+            listened: Mono::default(),
             runs: Runs::default(),
             resting: Resting::default(),
             woken: BTreeSet::new(),
@@ -380,10 +383,7 @@ impl Shard {
     /// Handles one input at the given time and appends to `outputs` what is to be done, in order.
     /// What it decides is appended at the end of the turn ([`Shard::end_turn`]).
     pub fn handle(&mut self, now: Now, input: Input, outputs: &mut Vec<Output>) {
-        if let Some(stall) = stood_still(self.now.mono, now.mono, self.timers.next()) {
-            self.leases.forgive(stall);
-            self.timers.forgive(stall);
-        }
+        self.forgive_our_own_stall(now.mono, &input);
         self.now = now.not_before(self.now);
         std::mem::swap(&mut self.outputs, outputs);
         self.read_clocks();
@@ -422,6 +422,19 @@ impl Shard {
         self.fire_timers();
         self.say_wants();
         std::mem::swap(&mut self.outputs, outputs);
+    }
+
+    /// What workers said meanwhile is still to come. While the shard is claimed their words are kept, and its timers stand
+    /// still: that time counts as one stall.
+    fn forgive_our_own_stall(&mut self, now: Mono, input: &Input) {
+        if self.mode != Mode::Running && !matches!(input, Input::Recovered(_)) {
+            return;
+        }
+        let before = std::mem::replace(&mut self.listened, now);
+        if let Some(stall) = stood_still(before, now, self.timers.next()) {
+            self.leases.forgive(stall);
+            self.timers.forgive(stall);
+        }
     }
 
     /// Ends a turn of one or more inputs: what they have decided is appended, with one append for each run.
