@@ -128,6 +128,13 @@ fn shim_of(command: i32) -> Pid {
     Pid::from_raw(parent).unwrap()
 }
 
+/// Whether the process is gone with all of its threads, and with what they have held.
+fn has_ended(process: Pid) -> bool {
+    let process = process.as_raw_nonzero().get();
+    let threads = fs::read_dir(format!("/proc/{process}/task")).map_or(0, Iterator::count);
+    threads <= 1 && !is_alive(process)
+}
+
 #[tokio::test]
 async fn nothing_survives_the_death_of_daemon_and_shim_together() {
     let (bench, other) = (Bench::new(), Bench::new());
@@ -151,8 +158,10 @@ async fn nothing_survives_the_death_of_daemon_and_shim_together() {
         kill_process(process, Signal::KILL).unwrap();
     }
     daemons[0].wait().unwrap();
-    // The command goes with its shim, at once and without anybody's help.
+    // The command goes with its shim, at once and without anybody's help: with the thread that has started it, so that the
+    // other threads may still be about to go.
     eventually(|| !is_alive(command)).await;
+    eventually(|| has_ended(shim)).await;
     assert_eq!(await_orphans(&bench.context.shims_folder, LIMIT).unwrap(), 0, "no shim is left to wait for");
     let alive: Vec<i32> = pids(&bench).into_iter().filter(|pid| is_alive(*pid)).collect();
     assert!(alive.is_empty(), "{alive:?}");
