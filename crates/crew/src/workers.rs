@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use capataz_contracts::v1::{self, connect_request::Frame as Heard, connect_response::Frame};
+use capataz_policy::planted::{self, Fault};
 use capataz_store::{AgentRow, RunId, ShardId};
 use prost::Message;
 
@@ -252,7 +253,8 @@ impl Crew {
         let Some(connection) = self.connections.get_mut(id) else { return };
         // A host is a part of the daemon: where it says nothing, the daemon has let it say nothing.
         let is_host = self.hosts.contains(&id);
-        if again.since(connection.last_frame) >= limit && !is_host && !connection.seems_silent {
+        let looks_again = !connection.seems_silent && !planted::is(Fault::StallTakenForSilence);
+        if again.since(connection.last_frame) >= limit && !is_host && looks_again {
             connection.seems_silent = true;
             self.timers.insert((again, Timer::Connection(id)));
             return;
