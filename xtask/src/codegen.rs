@@ -71,10 +71,20 @@ fn generate(root: &Path) -> Result<BTreeMap<String, Vec<u8>>, Box<dyn std::error
         .server_mod_attribute(".", "#[cfg(feature = \"server\")]")
         .btree_map(".")
         .bytes(".")
+        .codec_path("crate::codec::SmallCodec")
         // Large, and absent from most of the messages that travel through futures.
         .boxed(".capataz.v1.StartRunRequest.work.script")
+        .boxed(".capataz.v1.RunResult.work.ask")
         .boxed(".capataz.v1.RunResult.work.script")
         .boxed(".capataz.v1.Task.run")
+        // Large, and rare among the events, each of which is moved several times.
+        .boxed(".capataz.v1.Event.body.run_accepted")
+        .boxed(".capataz.v1.Event.body.question_asked")
+        .boxed(".capataz.v1.Event.body.question_revised")
+        .boxed(".capataz.v1.Event.body.browser_activity_started")
+        .boxed(".capataz.v1.Event.body.action_finished")
+        .boxed(".capataz.v1.Event.body.action_failed")
+        .boxed(".capataz.v1.Event.body.action_proposed")
         .emit_rerun_if_changed(false);
     for message in HAND_WRITTEN {
         builder = builder.extern_path(format!(".capataz.v1.{message}"), format!("crate::wire::{message}"));

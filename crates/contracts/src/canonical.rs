@@ -17,7 +17,7 @@ pub fn canonical(request: &v1::StartRunRequest) -> Vec<u8> {
     let plan = request.plan_mut().into_iter();
     let tasks = plan.flat_map(|plan| &mut plan.waves).flat_map(|wave| &mut wave.tasks);
     tasks.filter_map(|task| task.input.as_mut()).for_each(canonical_payload);
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(request.encoded_len());
     let work = request.work.take();
     let encode_work = |bytes: &mut Vec<u8>| {
         if let Some(work) = &work {

@@ -18,6 +18,8 @@ pub mod v1 {
 mod braces;
 pub mod browser;
 mod canonical;
+#[cfg(any(feature = "client", feature = "server"))]
+mod codec;
 mod document;
 pub mod duration;
 pub mod json;

@@ -1,7 +1,7 @@
 //! Decisions about a session: what an ask finds in it, what an ended ask adds, which suggestion the user accepts. Its
 //! events are a stream of their own; what an ask adds becomes durable together with the end of that ask.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::transition;
 use serde_json::{Map, Value};
@@ -135,7 +135,7 @@ fn fits(kept: &[u8], news: &[u8]) -> bool {
 /// Events on their way into the log.
 #[derive(Default)]
 struct Events {
-    buffer: BytesMut,
+    buffer: Vec<u8>,
     count: u32,
 }
 
@@ -163,7 +163,7 @@ impl Events {
         SessionDecision {
             first_seq: last_seq + 1 - u64::from(self.count),
             count: self.count,
-            events: self.buffer.freeze(),
+            events: self.buffer.into(),
         }
     }
 }

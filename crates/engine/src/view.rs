@@ -175,7 +175,8 @@ impl RunState {
     pub fn result(&self, max_output: usize) -> Option<v1::RunResult> {
         let Phase::Finished { outcome, error, .. } = &self.phase else { return None };
         let mut room = max_output;
-        let tasks = self.plan.references().map(|(place, task)| {
+        let mut tasks = Vec::with_capacity(self.plan.task_count() as usize);
+        tasks.extend(self.plan.references().map(|(place, task)| {
             let activity = self.activity(place);
             let end = activity.and_then(|activity| activity.end.as_ref());
             let output = end.and_then(|end| end.output.as_ref());
@@ -195,12 +196,12 @@ impl RunState {
                 output_omitted: !fits,
                 usage: end.and_then(|end| end.usage.clone()),
             }
-        });
+        }));
         Some(v1::RunResult {
             outcome: (*outcome).into(),
             error: error.clone(),
             summary: Some(self.error_summary()),
-            tasks: tasks.collect(),
+            tasks,
             // The end is the newest event, and the run's own clock began with the wall's.
             duration_ms: self.last.clock.since(Timestamp(self.created_at.0)),
             work: self.rules().result(self),

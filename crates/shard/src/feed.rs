@@ -411,16 +411,16 @@ fn ends_run(events: &Bytes) -> bool {
 #[must_use]
 pub fn severity_of(event: &v1::Event) -> i32 {
     let of_error = |error: &Option<v1::Error>| error.as_ref().map_or(0, |error| error.severity);
+    let of_question =
+        |question: &Option<v1::Question>| question.as_ref().map_or(0, |asked| of_error(&asked.error));
     let severity = match &event.body {
         Some(Body::TaskAttemptFailed(body)) => of_error(&body.error),
         Some(Body::TaskSettled(body)) => of_error(&body.error).max(body.severity),
         Some(Body::RunCancelRequested(body)) => of_error(&body.error),
         Some(Body::RunFinished(body)) => of_error(&body.error),
         Some(Body::Notice(body)) => of_error(&body.notice),
-        Some(
-            Body::QuestionAsked(v1::QuestionAsked { question, .. })
-            | Body::QuestionRevised(v1::QuestionRevised { question }),
-        ) => question.as_ref().map_or(0, |question| of_error(&question.error)),
+        Some(Body::QuestionAsked(body)) => of_question(&body.question),
+        Some(Body::QuestionRevised(body)) => of_question(&body.question),
         Some(Body::ActionFailed(body)) => body
             .error
             .as_ref()
@@ -472,7 +472,7 @@ mod tests {
     fn failed(severity: v1::ExecutorSeverity) -> v1::Event {
         let error = v1::ExecutorError { severity: severity.into(), ..v1::ExecutorError::default() };
         let body = v1::ActionFailed { error: Some(error), ..v1::ActionFailed::default() };
-        v1::Event { body: Some(Body::ActionFailed(body)), ..v1::Event::default() }
+        v1::Event { body: Some(Body::ActionFailed(Box::new(body))), ..v1::Event::default() }
     }
 
     #[test]

@@ -175,6 +175,10 @@ impl Outbox {
     /// This turn's batch of the run.
     pub(crate) fn batch(&mut self, run: RunId) -> &mut Batch {
         let batches = &mut self.batches;
+        if batches.is_empty() {
+            // Most turns are of one run.
+            batches.reserve_exact(1);
+        }
         let place = *self.places.entry(run).or_insert_with(|| {
             batches.push(Batch::new(run));
             batches.len() - 1

@@ -88,7 +88,7 @@ mod tests {
             attempt: 3,
         });
         let body = v1::RunAccepted { parent, ..v1::RunAccepted::default() };
-        v1::Event { seq: 1, body: Some(Body::RunAccepted(body)), ..v1::Event::default() }
+        v1::Event { seq: 1, body: Some(Body::RunAccepted(Box::new(body))), ..v1::Event::default() }
     }
 
     #[test]

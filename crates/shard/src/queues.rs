@@ -57,7 +57,7 @@ impl Queues {
 
     /// Nothing of the run waits any more.
     pub(crate) fn drop_run(&mut self, run: RunId) {
-        let first = (run, Arc::from(""));
+        let first = (run, Arc::default());
         let keys = self.waiting.range(first..).map(|(key, _)| key).take_while(|(of, _)| *of == run);
         let keys: Vec<Key> = keys.cloned().collect();
         for key in keys {
@@ -68,7 +68,7 @@ impl Queues {
 
     /// Whether a task of the run waits for an agent.
     pub(crate) fn has(&self, run: RunId) -> bool {
-        self.waiting.range((run, Arc::from(""))..).next().is_some_and(|((of, _), _)| *of == run)
+        self.waiting.range((run, Arc::default())..).next().is_some_and(|((of, _), _)| *of == run)
     }
 
     /// Tasks of the run that wait for the agent.
@@ -84,7 +84,7 @@ impl Queues {
 
     /// What the crew knows of the run's tasks is not so any more.
     pub(crate) fn say_run(&mut self, run: RunId) {
-        let first = (run, Arc::from(""));
+        let first = (run, Arc::default());
         let keys = self.waiting.range(first..).map(|(key, _)| key).take_while(|(of, _)| *of == run);
         self.changed.extend(keys.cloned());
     }

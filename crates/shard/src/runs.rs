@@ -84,7 +84,8 @@ impl RunSlot {
 /// All runs in work, by their ids.
 #[derive(Default)]
 pub(crate) struct Runs {
-    slots: BTreeMap<RunId, RunSlot>,
+    // A node of the tree holds eleven of them, which are moved as others come and go.
+    slots: BTreeMap<RunId, Box<RunSlot>>,
     /// The clocks of the runs that were thrown away, until they have been read again: this process has had them all the
     /// while, whatever was done to the clock on the wall.
     clocks: BTreeMap<RunId, RunClock>,
@@ -92,7 +93,7 @@ pub(crate) struct Runs {
 
 impl Runs {
     pub(crate) fn insert(&mut self, run: RunId, slot: RunSlot) {
-        self.slots.insert(run, slot);
+        self.slots.insert(run, Box::new(slot));
     }
 
     /// The clock of a run that is not in memory, found by a claim.
@@ -120,7 +121,7 @@ impl Runs {
                 RunSlot::new(state, clock, now.mono)
             }
         };
-        self.slots.entry(run).insert_entry(slot).into_mut()
+        self.slots.entry(run).insert_entry(Box::new(slot)).into_mut()
     }
 
     /// Every run has been read.
@@ -138,14 +139,14 @@ impl Runs {
     }
 
     pub(crate) fn get(&self, run: RunId) -> Option<&RunSlot> {
-        self.slots.get(&run)
+        self.slots.get(&run).map(|slot| &**slot)
     }
 
     pub(crate) fn get_mut(&mut self, run: RunId) -> Option<&mut RunSlot> {
-        self.slots.get_mut(&run)
+        self.slots.get_mut(&run).map(|slot| &mut **slot)
     }
 
-    pub(crate) fn remove(&mut self, run: RunId) -> Option<RunSlot> {
+    pub(crate) fn remove(&mut self, run: RunId) -> Option<Box<RunSlot>> {
         self.slots.remove(&run)
     }
 
@@ -154,7 +155,7 @@ impl Runs {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (RunId, &RunSlot)> {
-        self.slots.iter().map(|(run, slot)| (*run, slot))
+        self.slots.iter().map(|(run, slot)| (*run, &**slot))
     }
 
     pub(crate) fn len(&self) -> usize {

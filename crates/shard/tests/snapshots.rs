@@ -41,7 +41,7 @@ fn of_run() -> Vec<v1::Event> {
     };
     let paused = v1::RunPaused { request_id: "pause".to_owned() };
     vec![
-        event(1, Body::RunAccepted(accepted)),
+        event(1, Body::RunAccepted(Box::new(accepted))),
         event(2, Body::WaveStarted(v1::WaveStarted::default())),
         event(3, Body::RunPaused(paused)),
     ]

@@ -154,13 +154,13 @@ fn hostile_texts_stay_texts() {
         ..v1::RunAccepted::default()
     };
     let mut report = report_of(&events([
-        v1::event::Body::RunAccepted(accepted),
-        v1::event::Body::ActionFailed(v1::ActionFailed {
+        v1::event::Body::RunAccepted(Box::new(accepted)),
+        v1::event::Body::ActionFailed(Box::new(v1::ActionFailed {
             error: Some(failed),
             next: v1::AfterFailure::Halt as i32,
             activity: v1::BrowserActivity::Action as i32,
             ..v1::ActionFailed::default()
-        }),
+        })),
     ]));
     report.script.browser = HOSTILE.to_owned();
     report.script.outputs.insert(HOSTILE.to_owned(), HOSTILE.to_owned());
@@ -196,21 +196,21 @@ fn pictures_beyond_the_limit_are_left_out_and_that_is_said() {
     let evidence =
         |number: u32| v1::EvidenceRef { id: format!("{number:064x}"), bytes: 1_000, ..pictures().remove(0) };
     let finished = |number: u32| {
-        v1::event::Body::ActionFinished(v1::ActionFinished {
+        v1::event::Body::ActionFinished(Box::new(v1::ActionFinished {
             activity: v1::BrowserActivity::Action as i32,
             evidence: vec![evidence(number)],
             ..v1::ActionFinished::default()
-        })
+        }))
     };
-    let started = v1::event::Body::BrowserActivityStarted(v1::BrowserActivityStarted {
+    let started = v1::event::Body::BrowserActivityStarted(Box::new(v1::BrowserActivityStarted {
         activity: v1::BrowserActivity::Action as i32,
         step_index: Some(0),
         ..v1::BrowserActivityStarted::default()
-    });
-    let accepted = v1::event::Body::RunAccepted(v1::RunAccepted {
+    }));
+    let accepted = v1::event::Body::RunAccepted(Box::new(v1::RunAccepted {
         work: Some(v1::run_accepted::Work::Script(script())),
         ..v1::RunAccepted::default()
-    });
+    }));
     let many = (0..250).flat_map(|number| [started.clone(), finished(number)]);
     let report = report_of(&events([accepted].into_iter().chain(many)));
     let refused = report.evidence.values().filter(|content| **content == Content::TooMany).count();
@@ -251,16 +251,16 @@ fn what_is_typed_is_in_no_report() {
         action.kind = v1::ActionKind::Fill as i32;
         action.value = Some("hunter2".to_owned());
     }
-    let accepted = v1::event::Body::RunAccepted(v1::RunAccepted {
+    let accepted = v1::event::Body::RunAccepted(Box::new(v1::RunAccepted {
         work: Some(v1::run_accepted::Work::Script(secret.clone())),
         ..v1::RunAccepted::default()
-    });
-    let started = v1::event::Body::BrowserActivityStarted(v1::BrowserActivityStarted {
+    }));
+    let started = v1::event::Body::BrowserActivityStarted(Box::new(v1::BrowserActivityStarted {
         activity: v1::BrowserActivity::Action as i32,
         step_index: Some(0),
         action: secret.actions.first().cloned(),
         ..v1::BrowserActivityStarted::default()
-    });
+    }));
     let page = html(&report_of(&events([accepted, started])));
     assert!(!page.contains("hunter2") && page.contains("7 characters"), "{page}");
 }

@@ -135,7 +135,7 @@ impl ScriptRun {
                 if let Some(output) = &finished.output {
                     self.outputs.insert(output.name.clone(), output.value.clone());
                 }
-                self.end(event.at_ms, Ending::Succeeded(Box::new(finished.clone())));
+                self.end(event.at_ms, Ending::Succeeded(finished.clone()));
             }
             Body::ActionFailed(failed) => self.failed(event.at_ms, failed),
             Body::TaskAttemptFailed(failed) => {

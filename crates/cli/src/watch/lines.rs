@@ -90,6 +90,12 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
         Line { task: Some(name), text, tone, needed }
     };
     use Detail::{Everything, Results, Steps};
+    let open_question = |question: &v1::Question| {
+        let answer = fill(texts.answer_with, &[run_id, &question.question_id, &question.options.join("|")]);
+        let text = fill(texts.question, &[&question.question_id, &question.text]);
+        let task = question.task.clone();
+        Line { task, text: format!("{text}; {answer}"), tone: Tone::Warning, needed: Results }
+    };
     let Some(body) = &event.body else {
         return Some(of_run(fill(texts.unknown_event, &[&event.seq.to_string()]), Tone::Faint, Everything));
     };
@@ -204,16 +210,8 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
             );
             of_run(text, if continues { Tone::Good } else { Tone::Bad }, Results)
         }
-        Body::QuestionAsked(v1::QuestionAsked { question, .. })
-        | Body::QuestionRevised(v1::QuestionRevised { question }) => {
-            let question = question.as_ref()?;
-            let answer =
-                fill(texts.answer_with, &[run_id, &question.question_id, &question.options.join("|")]);
-            let text = fill(texts.question, &[&question.question_id, &question.text]);
-            let mut line = of_run(format!("{text}; {answer}"), Tone::Warning, Results);
-            line.task.clone_from(&question.task);
-            line
-        }
+        Body::QuestionAsked(asked) => open_question(asked.question.as_ref()?),
+        Body::QuestionRevised(revised) => open_question(revised.question.as_ref()?),
         Body::QuestionAnswered(answered) => {
             of_run(fill(texts.answered, &[&answered.question_id, &answered.answer]), Tone::Plain, Results)
         }
@@ -428,7 +426,7 @@ mod tests {
 
     #[test]
     fn a_question_says_how_to_answer_it() {
-        let asked = Body::QuestionAsked(v1::QuestionAsked {
+        let asked = Body::QuestionAsked(Box::new(v1::QuestionAsked {
             question: Some(v1::Question {
                 question_id: "q1".to_owned(),
                 text: "Did it happen?".to_owned(),
@@ -436,7 +434,7 @@ mod tests {
                 ..v1::Question::default()
             }),
             ..v1::QuestionAsked::default()
-        });
+        }));
         let shown = log([accepted(&["a"]), asked], Detail::Results);
         assert!(
             shown.ends_with(

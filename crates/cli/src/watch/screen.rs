@@ -230,14 +230,14 @@ mod tests {
 
     #[test]
     fn a_run_that_waits_says_for_what() {
-        let asked = Body::QuestionAsked(v1::QuestionAsked {
+        let asked = Body::QuestionAsked(Box::new(v1::QuestionAsked {
             question: Some(v1::Question {
                 question_id: "q1".to_owned(),
                 options: vec!["retry".to_owned()],
                 ..v1::Question::default()
             }),
             ..v1::QuestionAsked::default()
-        });
+        }));
         let paused = Body::RunPaused(v1::RunPaused::default());
         check(
             &fold([accepted(&["a"]), started(), asked, paused]),

@@ -183,9 +183,8 @@ fn action_failed(failed: &v1::ActionFailed) -> (String, Tone) {
 
 /// The parts of a failure beyond its line: conditions, details, evidence.
 pub fn extras(event: &v1::Event) -> Vec<String> {
-    let Some(Body::ActionFailed(v1::ActionFailed { error: Some(error), .. })) = &event.body else {
-        return Vec::new();
-    };
+    let Some(Body::ActionFailed(failed)) = &event.body else { return Vec::new() };
+    let Some(error) = &failed.error else { return Vec::new() };
     let conditions = error.failed_conditions.iter().map(|failed| {
         format!("{} {} {}", failed.phase, failed.kind, failed.args.as_deref().unwrap_or_default())
     });

@@ -1296,7 +1296,7 @@ pub mod agent_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.AgentService/ListAgents",
             );
@@ -1321,7 +1321,7 @@ pub mod agent_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.AgentService/CheckAgents",
             );
@@ -1470,7 +1470,7 @@ pub mod agent_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListAgentsSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1515,7 +1515,7 @@ pub mod agent_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = CheckAgentsSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2306,7 +2306,7 @@ pub mod blob_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.BlobService/PutBlob",
             );
@@ -2331,7 +2331,7 @@ pub mod blob_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.BlobService/GetBlob",
             );
@@ -2483,7 +2483,7 @@ pub mod blob_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = PutBlobSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -2529,7 +2529,7 @@ pub mod blob_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetBlobSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -4171,7 +4171,7 @@ pub mod event {
     pub enum Body {
         /// The run begins.
         #[prost(message, tag = "10")]
-        RunAccepted(super::RunAccepted),
+        RunAccepted(::prost::alloc::boxed::Box<super::RunAccepted>),
         /// A wave begins.
         #[prost(message, tag = "11")]
         WaveStarted(super::WaveStarted),
@@ -4210,13 +4210,13 @@ pub mod event {
         WaveFinished(super::WaveFinished),
         /// The run waits for a person.
         #[prost(message, tag = "23")]
-        QuestionAsked(super::QuestionAsked),
+        QuestionAsked(::prost::alloc::boxed::Box<super::QuestionAsked>),
         /// A person has answered.
         #[prost(message, tag = "24")]
         QuestionAnswered(super::QuestionAnswered),
         /// An open question has changed.
         #[prost(message, tag = "31")]
-        QuestionRevised(super::QuestionRevised),
+        QuestionRevised(::prost::alloc::boxed::Box<super::QuestionRevised>),
         /// A task that is a run has begun.
         #[prost(message, tag = "32")]
         ChildNamed(super::ChildNamed),
@@ -4264,22 +4264,24 @@ pub mod event {
         SessionTransitionAccepted(super::SessionTransitionAccepted),
         /// Of a script.
         #[prost(message, tag = "60")]
-        BrowserActivityStarted(super::BrowserActivityStarted),
+        BrowserActivityStarted(
+            ::prost::alloc::boxed::Box<super::BrowserActivityStarted>,
+        ),
         /// A browser is open.
         #[prost(message, tag = "61")]
         BrowserOpened(super::BrowserOpened),
         /// An action for an interactive session.
         #[prost(message, tag = "62")]
-        ActionProposed(super::ActionProposed),
+        ActionProposed(::prost::alloc::boxed::Box<super::ActionProposed>),
         /// A stage of an action has ended.
         #[prost(message, tag = "63")]
         StageFinished(super::StageFinished),
         /// An action has succeeded.
         #[prost(message, tag = "64")]
-        ActionFinished(super::ActionFinished),
+        ActionFinished(::prost::alloc::boxed::Box<super::ActionFinished>),
         /// An action has failed.
         #[prost(message, tag = "65")]
-        ActionFailed(super::ActionFailed),
+        ActionFailed(::prost::alloc::boxed::Box<super::ActionFailed>),
         /// An interactive session is to end.
         #[prost(message, tag = "66")]
         BrowserCloseRequested(super::BrowserCloseRequested),
@@ -5573,7 +5575,7 @@ pub mod event_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.EventService/Subscribe",
             );
@@ -5718,7 +5720,7 @@ pub mod event_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = SubscribeSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -6142,7 +6144,7 @@ pub mod executor_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.ExecutorService/CheckScript",
             );
@@ -6167,7 +6169,7 @@ pub mod executor_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.ExecutorService/OpenBrowser",
             );
@@ -6192,7 +6194,7 @@ pub mod executor_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.ExecutorService/Observe",
             );
@@ -6217,7 +6219,7 @@ pub mod executor_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.ExecutorService/Propose",
             );
@@ -6242,7 +6244,7 @@ pub mod executor_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.ExecutorService/CloseBrowser",
             );
@@ -6267,7 +6269,7 @@ pub mod executor_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.ExecutorService/ListBrowsers",
             );
@@ -6292,7 +6294,7 @@ pub mod executor_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.ExecutorService/DescribeBrowser",
             );
@@ -6319,7 +6321,7 @@ pub mod executor_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.ExecutorService/ListStorageStates",
             );
@@ -6346,7 +6348,7 @@ pub mod executor_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.ExecutorService/DeleteStorageState",
             );
@@ -6548,7 +6550,7 @@ pub mod executor_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = CheckScriptSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -6593,7 +6595,7 @@ pub mod executor_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = OpenBrowserSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -6638,7 +6640,7 @@ pub mod executor_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ObserveSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -6683,7 +6685,7 @@ pub mod executor_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ProposeSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -6728,7 +6730,7 @@ pub mod executor_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = CloseBrowserSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -6773,7 +6775,7 @@ pub mod executor_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListBrowsersSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -6819,7 +6821,7 @@ pub mod executor_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = DescribeBrowserSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -6865,7 +6867,7 @@ pub mod executor_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListStorageStatesSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -6914,7 +6916,7 @@ pub mod executor_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = DeleteStorageStateSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -7282,7 +7284,7 @@ pub mod router_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.RouterService/Route",
             );
@@ -7307,7 +7309,7 @@ pub mod router_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.RouterService/Explain",
             );
@@ -7332,7 +7334,7 @@ pub mod router_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.RouterService/ListSpecs",
             );
@@ -7357,7 +7359,7 @@ pub mod router_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.RouterService/GetSpec",
             );
@@ -7382,7 +7384,7 @@ pub mod router_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.RouterService/AcceptTransition",
             );
@@ -7407,7 +7409,7 @@ pub mod router_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.RouterService/ReloadSpecs",
             );
@@ -7578,7 +7580,7 @@ pub mod router_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = RouteSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -7623,7 +7625,7 @@ pub mod router_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ExplainSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -7668,7 +7670,7 @@ pub mod router_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListSpecsSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -7713,7 +7715,7 @@ pub mod router_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetSpecSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -7759,7 +7761,7 @@ pub mod router_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = AcceptTransitionSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -7804,7 +7806,7 @@ pub mod router_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ReloadSpecsSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -7957,7 +7959,7 @@ pub mod session_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.SessionService/GetSession",
             );
@@ -7982,7 +7984,7 @@ pub mod session_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.SessionService/ListSessions",
             );
@@ -8131,7 +8133,7 @@ pub mod session_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetSessionSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -8176,7 +8178,7 @@ pub mod session_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListSessionsSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -8329,7 +8331,7 @@ pub mod run_result {
     pub enum Work {
         /// The answer to an ask, and how it came about.
         #[prost(message, tag = "6")]
-        Ask(super::AskResult),
+        Ask(::prost::alloc::boxed::Box<super::AskResult>),
         /// The outputs of a script, and what it failed with.
         #[prost(message, tag = "7")]
         Script(::prost::alloc::boxed::Box<super::ScriptResult>),
@@ -8762,7 +8764,7 @@ pub mod run_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.RunService/StartRun",
             );
@@ -8787,7 +8789,7 @@ pub mod run_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.RunService/ExecuteRun",
             );
@@ -8812,7 +8814,7 @@ pub mod run_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.RunService/StartRuns",
             );
@@ -8837,7 +8839,7 @@ pub mod run_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.RunService/WaitRun",
             );
@@ -8859,7 +8861,7 @@ pub mod run_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.RunService/GetRun",
             );
@@ -8884,7 +8886,7 @@ pub mod run_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.RunService/ListRuns",
             );
@@ -8909,7 +8911,7 @@ pub mod run_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.RunService/CancelRun",
             );
@@ -8934,7 +8936,7 @@ pub mod run_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.RunService/PauseRun",
             );
@@ -8959,7 +8961,7 @@ pub mod run_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.RunService/ResumeRun",
             );
@@ -8984,7 +8986,7 @@ pub mod run_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.RunService/ExtendTask",
             );
@@ -9009,7 +9011,7 @@ pub mod run_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.RunService/RetryTask",
             );
@@ -9034,7 +9036,7 @@ pub mod run_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.RunService/Resolve",
             );
@@ -9059,7 +9061,7 @@ pub mod run_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.RunService/ExportRun",
             );
@@ -9084,7 +9086,7 @@ pub mod run_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.RunService/DeleteRun",
             );
@@ -9109,7 +9111,7 @@ pub mod run_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.RunService/ReleaseRun",
             );
@@ -9356,7 +9358,7 @@ pub mod run_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = StartRunSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -9401,7 +9403,7 @@ pub mod run_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ExecuteRunSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -9446,7 +9448,7 @@ pub mod run_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = StartRunsSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -9491,7 +9493,7 @@ pub mod run_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = WaitRunSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -9534,7 +9536,7 @@ pub mod run_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetRunSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -9579,7 +9581,7 @@ pub mod run_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListRunsSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -9624,7 +9626,7 @@ pub mod run_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = CancelRunSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -9669,7 +9671,7 @@ pub mod run_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = PauseRunSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -9714,7 +9716,7 @@ pub mod run_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ResumeRunSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -9759,7 +9761,7 @@ pub mod run_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ExtendTaskSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -9804,7 +9806,7 @@ pub mod run_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = RetryTaskSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -9849,7 +9851,7 @@ pub mod run_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ResolveSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -9895,7 +9897,7 @@ pub mod run_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ExportRunSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -9940,7 +9942,7 @@ pub mod run_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = DeleteRunSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -9985,7 +9987,7 @@ pub mod run_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ReleaseRunSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -10816,7 +10818,7 @@ pub mod worker_service_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::SmallCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/capataz.v1.WorkerService/Connect",
             );
@@ -10967,7 +10969,7 @@ pub mod worker_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ConnectSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,

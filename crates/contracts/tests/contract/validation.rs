@@ -162,6 +162,10 @@ fn payloads() {
     check("application/json", inline("{}"), &[]);
     check("application/json", inline("{"), &[" payload"]);
     check("application/json", inline("\"\u{fffd}\""), &[]);
+    check("application/json", inline("[null, true, -1, 1, 1.5, \"\\n\", {\"a\": [], \"a\": {}}]"), &[]);
+    check("application/json", inline("{} {}"), &[" payload"]);
+    check("application/json", inline("[1e400]"), &[" payload"]);
+    check("application/json", v1::payload::Data::Inline(b"{\"\xff\": 1}"[..].into()), &[" payload"]);
     check("application/json", v1::payload::Data::Inline(b"\"\xff\""[..].into()), &[" payload"]);
     check("application/json", inline(&format!("{}{}", "[".repeat(200), "]".repeat(200))), &[" payload"]);
     check("text/plain", inline("{"), &[]);

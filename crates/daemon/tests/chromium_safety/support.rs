@@ -27,7 +27,7 @@ impl Ended {
     /// How this action ended well.
     pub fn finish_of(&self, action: &str) -> Option<&v1::ActionFinished> {
         self.events.iter().find_map(|event| match &event.body {
-            Some(Body::ActionFinished(finished)) if finished.action_id == action => Some(finished),
+            Some(Body::ActionFinished(finished)) if finished.action_id == action => Some(&**finished),
             _ => None,
         })
     }

@@ -209,7 +209,7 @@ impl Ended {
     pub fn finished(&self) -> Vec<v1::ActionFinished> {
         let finished = self.events.iter().filter_map(|event| match &event.body {
             Some(Body::ActionFinished(done)) if done.activity() == v1::BrowserActivity::Action => {
-                Some(done.clone())
+                Some((**done).clone())
             }
             _ => None,
         });

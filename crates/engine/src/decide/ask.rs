@@ -98,7 +98,7 @@ fn ask(turn: &mut Turn<'_>, task: TaskRef, holder: Option<(u64, String)>, questi
         lease,
         worker,
     };
-    turn.emit(Body::QuestionAsked(v1::QuestionAsked {
+    turn.emit(Body::QuestionAsked(Box::new(v1::QuestionAsked {
         question: Some(v1::Question {
             question_id: format!("q{}", turn.next_seq()),
             task: name,
@@ -110,7 +110,7 @@ fn ask(turn: &mut Turn<'_>, task: TaskRef, holder: Option<(u64, String)>, questi
         }),
         wave: Some(task.wave),
         task: Some(task.task),
-    }));
+    })));
     turn.effect(Effect::Hold);
 }
 
@@ -143,5 +143,5 @@ pub(super) fn heard(turn: &mut Turn<'_>, task: TaskRef, lease: u64, worker: &str
     question.text =
         format!("What became of task {name:?}? Its worker {worker:?} has come back and says {said}.");
     question.revision = question.revision.saturating_add(1);
-    turn.emit(Body::QuestionRevised(v1::QuestionRevised { question: Some(question) }));
+    turn.emit(Body::QuestionRevised(Box::new(v1::QuestionRevised { question: Some(question) })));
 }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bytes::BytesMut;
 use capataz_contracts::browser::BROWSER_AGENT;
 use capataz_contracts::v1::child_run::Work as Child;
 use capataz_contracts::v1::{self, event::Body, run_accepted::Work as Accepted};
@@ -183,15 +182,15 @@ pub fn start(seed: u64, request: StartRun, now: Wall) -> Result<(RunState, Decis
         at_ms: now.0,
         format: EVENT_FORMAT,
         elapsed_ms: 0,
-        body: Some(Body::RunAccepted(v1::RunAccepted {
+        body: Some(Body::RunAccepted(Box::new(v1::RunAccepted {
             kind: kind.into(),
             labels: request.labels,
             parent: request.parent,
             lineage: request.lineage,
             work: Some(work),
-        })),
+        }))),
     };
-    let mut buffer = BytesMut::new();
+    let mut buffer = Vec::new();
     encode(&accepted, &mut buffer);
     let mut state = RunState::begin(seed, accepted)?;
     let mut turn = Turn::beginning(&mut state, buffer);

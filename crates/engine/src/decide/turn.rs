@@ -1,6 +1,6 @@
 //! One turn of a run: events are emitted, applied and encoded in one step, so that the rest of the turn sees them.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use capataz_contracts::v1::{self, event::Body};
 use prost::Message;
 
@@ -32,7 +32,7 @@ pub(crate) struct Turn<'a> {
     pub(crate) log: String,
     /// The usage that came with the report; goes into the same event.
     pub(crate) usage: Option<v1::Usage>,
-    buffer: BytesMut,
+    buffer: Vec<u8>,
     first_seq: u64,
     count: u32,
     effects: Vec<Effect>,
@@ -50,7 +50,7 @@ impl<'a> Turn<'a> {
             now,
             log: String::new(),
             usage: None,
-            buffer: BytesMut::new(),
+            buffer: Vec::new(),
             first_seq,
             count: 0,
             effects: Vec::new(),
@@ -60,7 +60,7 @@ impl<'a> Turn<'a> {
     }
 
     /// The turn of a run that has just begun with `accepted`, its first event.
-    pub(crate) fn beginning(state: &'a mut RunState, accepted: BytesMut) -> Self {
+    pub(crate) fn beginning(state: &'a mut RunState, accepted: Vec<u8>) -> Self {
         let now = state.last;
         let mut turn = Self::new(state, now);
         turn.first_seq = 1;
@@ -168,7 +168,7 @@ impl<'a> Turn<'a> {
         Ok(Decision {
             first_seq: self.first_seq,
             count: self.count,
-            events: self.buffer.freeze(),
+            events: self.buffer.into(),
             effects: self.effects,
             request_seq: self.request_seq,
         })
@@ -176,7 +176,7 @@ impl<'a> Turn<'a> {
 }
 
 /// Appends an event with its length before it.
-pub(crate) fn encode(event: &v1::Event, buffer: &mut BytesMut) {
+pub(crate) fn encode(event: &v1::Event, buffer: &mut Vec<u8>) {
     let length = event.encoded_len();
     buffer.reserve(length + prost::length_delimiter_len(length));
     prost::encoding::encode_varint(length as u64, buffer);

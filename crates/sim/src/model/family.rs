@@ -83,7 +83,8 @@ impl Model {
     /// A run that says that it is a task of another one is named there, and what is heard of one is true.
     pub(super) fn check_family(&self, run: RunId, body: Option<&v1::event::Body>) -> Result<(), Violation> {
         match body {
-            Some(v1::event::Body::RunAccepted(v1::RunAccepted { parent: Some(parent), .. })) => {
+            Some(v1::event::Body::RunAccepted(event)) => {
+                let Some(parent) = &event.parent else { return Ok(()) };
                 let named =
                     parent.run_id.parse().ok().and_then(|parent| self.run(parent)).is_some_and(|of| {
                         of.children.get(&run.to_string()).is_some_and(|child| {

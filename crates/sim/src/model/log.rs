@@ -268,8 +268,8 @@ impl RunModel {
             Body::ResultRefused(event) => self.result_refused(&event),
             Body::WaveDecided(event) => self.wave_decided(event.wave, event.evaluation),
             Body::WaveFinished(event) => self.wave_finished(event.wave, event.evaluation),
-            Body::QuestionAsked(event) => self.asked(event),
-            Body::QuestionRevised(event) => self.revised(event),
+            Body::QuestionAsked(event) => self.asked(*event),
+            Body::QuestionRevised(event) => self.revised(*event),
             Body::QuestionAnswered(event) => self.answered(event),
             Body::ChildNamed(event) => self.child_named(event),
             Body::ChildCancelRequested(event) => self.child_cancelled(&event),
@@ -300,9 +300,9 @@ impl RunModel {
             Body::SessionOpened(_) | Body::SessionTurn(_) | Body::SessionTransitionAccepted(_) => {
                 Invariant::SessionTurns.broken(self.at("a session's event in a run"))
             }
-            Body::BrowserActivityStarted(event) => self.activity_started(event),
+            Body::BrowserActivityStarted(event) => self.activity_started(*event),
             Body::BrowserOpened(event) => self.browser_opened(&event),
-            Body::ActionProposed(event) => self.proposed(event),
+            Body::ActionProposed(event) => self.proposed(*event),
             Body::StageFinished(event) => self.stage_finished(&event),
             Body::ActionFinished(event) => self.action_finished(&event),
             Body::ActionFailed(event) => self.action_failed(&event),

@@ -62,7 +62,7 @@ fn log(effect: Option<v1::Effect>, bodies: impl IntoIterator<Item = Body>) -> Lo
     let plan =
         v1::Plan { waves: vec![v1::Wave { tasks: vec![task], ..Default::default() }], ..Default::default() };
     let work = Some(v1::run_accepted::Work::Plan(plan));
-    let accepted = Body::RunAccepted(v1::RunAccepted { work, ..Default::default() });
+    let accepted = Body::RunAccepted(Box::new(v1::RunAccepted { work, ..Default::default() }));
     let bodies = [accepted].into_iter().chain(bodies);
     let events: Vec<v1::Event> = (1..)
         .zip(bodies)
@@ -282,7 +282,7 @@ fn every_repetition_has_its_lost_lease() {
 
 #[test]
 fn a_task_that_must_run_at_most_once_is_done_again_only_where_somebody_said_so() {
-    let asked = Body::QuestionAsked(v1::QuestionAsked {
+    let asked = Body::QuestionAsked(Box::new(v1::QuestionAsked {
         question: Some(v1::Question {
             question_id: "q3".to_owned(),
             task: Some("a".to_owned()),
@@ -290,7 +290,7 @@ fn a_task_that_must_run_at_most_once_is_done_again_only_where_somebody_said_so()
         }),
         wave: Some(0),
         task: Some(0),
-    });
+    }));
     let answered = |answer: &str| {
         let (question_id, answer) = ("q3".to_owned(), answer.to_owned());
         Body::QuestionAnswered(v1::QuestionAnswered { question_id, answer, ..Default::default() })

@@ -13,12 +13,12 @@ fn activity(action: &str, failure: Option<v1::DecidedFailure>) -> Body {
     let effect = Some(v1::Effect::AtMostOnce as i32);
     let task = v1::Task { name: action.to_owned(), effect, ..Default::default() };
     let wave = v1::Wave { tasks: vec![task], ..Default::default() };
-    Body::BrowserActivityStarted(v1::BrowserActivityStarted {
+    Body::BrowserActivityStarted(Box::new(v1::BrowserActivityStarted {
         activity: v1::BrowserActivity::Action.into(),
         wave: Some(wave),
         failure,
         ..Default::default()
-    })
+    }))
 }
 
 fn leased(wave: u32, lease: u64) -> Body {
@@ -38,13 +38,17 @@ fn settled(wave: u32, lease: u64) -> Body {
 
 fn done(action: &str) -> Body {
     let (activity, action_id) = (v1::BrowserActivity::Action.into(), action.to_owned());
-    Body::ActionFinished(v1::ActionFinished { activity, action_id, ..Default::default() })
+    Body::ActionFinished(Box::new(v1::ActionFinished { activity, action_id, ..Default::default() }))
 }
 
 fn asked() -> Body {
     let question =
         v1::Question { question_id: "q".to_owned(), task: Some("send".to_owned()), ..Default::default() };
-    Body::QuestionAsked(v1::QuestionAsked { question: Some(question), wave: Some(0), task: Some(0) })
+    Body::QuestionAsked(Box::new(v1::QuestionAsked {
+        question: Some(question),
+        wave: Some(0),
+        task: Some(0),
+    }))
 }
 
 fn answered(answer: &str) -> Body {

@@ -15,7 +15,7 @@ pub(super) fn events(bodies: Vec<Body>) -> Vec<v1::Event> {
 }
 
 pub(super) fn accepted(work: v1::run_accepted::Work) -> Body {
-    Body::RunAccepted(v1::RunAccepted { work: Some(work), ..Default::default() })
+    Body::RunAccepted(Box::new(v1::RunAccepted { work: Some(work), ..Default::default() }))
 }
 
 pub(super) fn finished(outcome: v1::RunOutcome) -> Body {

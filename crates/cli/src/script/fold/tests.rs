@@ -101,12 +101,12 @@ pub fn script() -> v1::Script {
 }
 
 fn accepted(script: v1::Script) -> Body {
-    Body::RunAccepted(v1::RunAccepted {
+    Body::RunAccepted(Box::new(v1::RunAccepted {
         kind: v1::RunKind::Script as i32,
         labels: BTreeMap::from([("env".to_owned(), "test".to_owned())]),
         work: Some(v1::run_accepted::Work::Script(script)),
         ..v1::RunAccepted::default()
-    })
+    }))
 }
 
 fn started(
@@ -120,7 +120,7 @@ fn started(
         agent: BROWSER.to_owned(),
         ..v1::Task::default()
     };
-    Body::BrowserActivityStarted(v1::BrowserActivityStarted {
+    Body::BrowserActivityStarted(Box::new(v1::BrowserActivityStarted {
         activity: activity as i32,
         step_index: step,
         action,
@@ -128,7 +128,7 @@ fn started(
         number,
         failure: None,
         changes: false,
-    })
+    }))
 }
 
 fn leased(wave: u32, attempt: u32) -> Body {
@@ -188,12 +188,12 @@ pub fn error(code: &str, stage: v1::ActionStage, step: u32, message: &str) -> v1
 }
 
 fn failed(error: v1::ExecutorError, next: v1::AfterFailure) -> Body {
-    Body::ActionFailed(v1::ActionFailed {
+    Body::ActionFailed(Box::new(v1::ActionFailed {
         error: Some(error),
         next: next as i32,
         activity: v1::BrowserActivity::Action as i32,
         ..v1::ActionFailed::default()
-    })
+    }))
 }
 
 fn finished(step_index: u32, activity: v1::BrowserActivity) -> v1::ActionFinished {
@@ -296,7 +296,7 @@ pub fn story() -> Vec<v1::Event> {
         settled(0, None),
         started(1, Action, Some(0), action_of(0)),
         leased(1, 1),
-        Body::ActionFinished(opened),
+        Body::ActionFinished(Box::new(opened)),
         settled(1, None),
         started(2, Action, Some(1), action_of(1)),
         stage(1, Precondition, false, 1_540),
@@ -308,7 +308,7 @@ pub fn story() -> Vec<v1::Event> {
         started(3, Recovery, Some(1), Some(close)),
         leased(3, 1),
         stage(1, Execution, true, 20_000),
-        Body::ActionFinished(recovered),
+        Body::ActionFinished(Box::new(recovered)),
         settled(3, None),
         wave_finished(3),
         started(4, Action, Some(1), action_of(1)),
@@ -326,13 +326,13 @@ pub fn story() -> Vec<v1::Event> {
         stage(1, Precondition, true, 900),
         stage(1, Execution, true, 20_000),
         stage(1, Postcondition, true, 120),
-        Body::ActionFinished(bought),
+        Body::ActionFinished(Box::new(bought)),
         settled(4, None),
         wave_finished(4),
         started(5, Action, Some(2), action_of(2)),
         leased(5, 1),
         stage(2, Execution, true, 300),
-        Body::ActionFinished(read),
+        Body::ActionFinished(Box::new(read)),
         settled(5, None),
         wave_finished(5),
         started(6, Action, Some(3), action_of(3)),
@@ -403,7 +403,8 @@ fn an_error_of_opening_belongs_to_the_opening_and_to_no_action() {
         ..v1::ActionFailed::default()
     };
     let opening = started(0, v1::BrowserActivity::Open, None, None);
-    let run = fold(&events([accepted(script()), opening, leased(0, 1), Body::ActionFailed(failed)]));
+    let run =
+        fold(&events([accepted(script()), opening, leased(0, 1), Body::ActionFailed(Box::new(failed))]));
     assert_eq!(run.activities.len(), 1);
     assert_eq!(run.error().map(step_of), Some(None));
     assert_eq!(run.state_of(0), State::NotReached);

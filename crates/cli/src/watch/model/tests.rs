@@ -7,7 +7,7 @@ pub fn accepted(tasks: &[&str]) -> Body {
         agent: format!("agent-{name}"),
         ..v1::Task::default()
     });
-    Body::RunAccepted(v1::RunAccepted {
+    Body::RunAccepted(Box::new(v1::RunAccepted {
         work: Some(v1::run_accepted::Work::Plan(v1::Plan {
             name: "nightly".to_owned(),
             waves: vec![v1::Wave {
@@ -18,7 +18,7 @@ pub fn accepted(tasks: &[&str]) -> Body {
             ..v1::Plan::default()
         })),
         ..v1::RunAccepted::default()
-    })
+    }))
 }
 
 pub fn leased(task: u32, attempt: u32) -> Body {
@@ -140,10 +140,10 @@ fn a_withdrawn_cancel_lets_the_task_run_on() {
 
 #[test]
 fn questions_stay_until_they_are_answered() {
-    let asked = Body::QuestionAsked(v1::QuestionAsked {
+    let asked = Body::QuestionAsked(Box::new(v1::QuestionAsked {
         question: Some(v1::Question { question_id: "q1".to_owned(), ..v1::Question::default() }),
         ..v1::QuestionAsked::default()
-    });
+    }));
     let answered = Body::QuestionAnswered(v1::QuestionAnswered {
         question_id: "q1".to_owned(),
         ..v1::QuestionAnswered::default()

@@ -232,7 +232,7 @@ impl Scripted {
     fn failures(&self) -> Vec<(u64, v1::ActionFailed)> {
         let events = self.bench.ledger.events.iter();
         let failures = events.filter_map(|event| match event.body.as_ref()? {
-            Body::ActionFailed(failed) => Some((event.seq, failed.clone())),
+            Body::ActionFailed(failed) => Some((event.seq, (**failed).clone())),
             _ => None,
         });
         failures.collect()

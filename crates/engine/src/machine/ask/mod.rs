@@ -234,13 +234,13 @@ impl Kind for AskState {
                 error: end.and_then(|end| end.error.as_ref()).map(|error| retry::original(error).clone()),
             }
         });
-        Some(run_result::Work::Ask(v1::AskResult {
+        Some(run_result::Work::Ask(Box::new(v1::AskResult {
             spec: last.map(|call| call.spec.clone()).unwrap_or_default(),
             request_id: self.request_id().to_owned(),
             response: end.and_then(|end| end.output.clone()),
             routing: last.and_then(|call| call.routing.clone()),
             transition: self.considered.clone().filter(|_| end.is_some()),
             calls: calls.collect(),
-        }))
+        })))
     }
 }

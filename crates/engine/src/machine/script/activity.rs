@@ -76,7 +76,7 @@ impl ScriptState {
         let mut wave = v1::Wave { name, tasks: vec![task], policy: None };
         Plan::fill_policies(&mut wave);
         let declared = (activity == BrowserActivity::Action).then(|| self.action(step_index?)).flatten();
-        Step::Begin(Body::BrowserActivityStarted(v1::BrowserActivityStarted {
+        Step::Begin(Body::BrowserActivityStarted(Box::new(v1::BrowserActivityStarted {
             activity: activity.into(),
             step_index,
             action,
@@ -84,7 +84,7 @@ impl ScriptState {
             number,
             failure,
             changes: changes_something(declared),
-        }))
+        })))
     }
 
     fn retries_of(&self, action: Option<&v1::Action>) -> v1::RetryPolicy {

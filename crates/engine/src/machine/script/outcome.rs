@@ -96,7 +96,7 @@ fn succeeded(
             let is_action = work.activity == BrowserActivity::Action;
             let idle_in_ms = is_action.then(|| script.idle_after(work.step.saturating_add(1))).flatten();
             let idle_at_ms = idle_in_ms.map(|wait| now.wall_at(now.clock.plus(wait)).0);
-            Body::ActionFinished(v1::ActionFinished {
+            Body::ActionFinished(Box::new(v1::ActionFinished {
                 step_index: work.step,
                 action_id,
                 activity: work.activity.into(),
@@ -108,7 +108,7 @@ fn succeeded(
                 output: outcome.output,
                 idle_at_ms,
                 idle_in_ms,
-            })
+            }))
         }
     }
 }
@@ -148,7 +148,7 @@ fn failed(
         let Some(mut error) = error else { continue };
         // A failure is recorded under the number of its own event.
         error.seq = run.seq().saturating_add(record.len() as u64).saturating_add(1);
-        record.push(Body::ActionFailed(v1::ActionFailed {
+        record.push(Body::ActionFailed(Box::new(v1::ActionFailed {
             error: Some(error),
             next: next.into(),
             activity: activity.into(),
@@ -156,7 +156,7 @@ fn failed(
             changes,
             idle_at_ms,
             idle_in_ms,
-        }));
+        })));
     }
     if next == AfterFailure::Retry && is_action {
         let meaning = Meaning::AttemptFailed { error: message, output: None, may_pass: Some(true) };

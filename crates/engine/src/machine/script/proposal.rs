@@ -36,7 +36,7 @@ pub(super) fn propose(
     }
     let step_index = u32::try_from(script.script.actions.len()).unwrap_or(u32::MAX);
     let proposed = v1::ActionProposed { step_index, action: Some(action), request_id };
-    Ok(vec![Step::RecordRequest(Body::ActionProposed(proposed))])
+    Ok(vec![Step::RecordRequest(Body::ActionProposed(Box::new(proposed)))])
 }
 
 /// Carries out the closing of an interactive session.

@@ -168,8 +168,8 @@ impl ScriptState {
                 self.script.actions.push(action);
                 applied.request = Some((event.request_id, digest::propose(event.step_index)));
             }
-            Body::ActionFinished(event) => self.action_finished(event, at, &mut applied),
-            Body::ActionFailed(event) => self.action_failed(event, at, &mut applied)?,
+            Body::ActionFinished(event) => self.action_finished(*event, at, &mut applied),
+            Body::ActionFailed(event) => self.action_failed(*event, at, &mut applied)?,
             Body::BrowserCloseRequested(event) => {
                 self.idle_at = None;
                 self.closing = true;
