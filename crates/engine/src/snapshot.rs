@@ -103,7 +103,7 @@ impl RunState {
             seq: encoded.seq,
             created_at: encoded.created_at,
             last: encoded.last,
-            plan,
+            plan: Box::new(plan),
             machine: encoded.machine,
             machine_timer: encoded.machine_timer,
             put_away_at: encoded.put_away_at,

@@ -446,7 +446,7 @@ mod tests {
 
     #[test]
     fn a_log_shows_all_that_an_error_carries() {
-        let failed = Body::TaskSettled(v1::TaskSettled {
+        let failed = Body::TaskSettled(Box::new(v1::TaskSettled {
             status: v1::ResultStatus::Error as i32,
             error: Some(v1::Error {
                 code: "RETRY_EXHAUSTED".to_owned(),
@@ -461,7 +461,7 @@ mod tests {
             }),
             log: "no space left\n".to_owned(),
             ..v1::TaskSettled::default()
-        });
+        }));
         let expected = "\
 +  1.000s  a  failed after 0s: RETRY_EXHAUSTED: ETIMEDOUT:  second line
               this kind of failure

@@ -4198,7 +4198,7 @@ pub mod event {
         TaskExtended(super::TaskExtended),
         /// A task has ended.
         #[prost(message, tag = "19")]
-        TaskSettled(super::TaskSettled),
+        TaskSettled(::prost::alloc::boxed::Box<super::TaskSettled>),
         /// A task that had ended begins anew.
         #[prost(message, tag = "20")]
         TaskReactivated(super::TaskReactivated),

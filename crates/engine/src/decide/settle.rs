@@ -265,7 +265,7 @@ pub(super) fn settle_without_advance(
     }
     let log = std::mem::take(&mut turn.log);
     let usage = turn.usage.take();
-    turn.emit(Body::TaskSettled(v1::TaskSettled {
+    turn.emit(Body::TaskSettled(Box::new(v1::TaskSettled {
         wave: task.wave,
         task: task.task,
         activation,
@@ -280,7 +280,7 @@ pub(super) fn settle_without_advance(
         severity: ending.severity.map_or(v1::Severity::Unspecified, Severity::to_proto).into(),
         log,
         usage,
-    }));
+    })));
     Ok(())
 }
 

@@ -67,7 +67,7 @@ impl RunState {
             seq,
             created_at: at,
             last: Moment::first(at),
-            plan,
+            plan: Box::new(plan),
             machine,
             machine_timer: None,
             put_away_at: None,
@@ -173,7 +173,7 @@ impl RunState {
                 let digest = digest::extend(task(event.wave, event.task), event.by_ms);
                 self.remember_request(event.request_id, digest);
             }
-            Body::TaskSettled(event) => self.settle(event, at)?,
+            Body::TaskSettled(event) => self.settle(*event, at)?,
             Body::TaskReactivated(event) => self.reactivate(event, at)?,
             Body::ResultRefused(event) => {
                 if self.refused.insert(event.lease) {
@@ -349,6 +349,9 @@ impl RunState {
         };
         self.bytes.add(state.bytes());
         self.bytes.add(state.tasks.iter().map(Activity::bytes).sum());
+        if self.waves.is_empty() {
+            self.waves.reserve_exact(self.plan.waves.len());
+        }
         self.waves.push(state);
         for index in 0..u32::try_from(tasks).ok()? {
             let task = TaskRef { wave, task: index };

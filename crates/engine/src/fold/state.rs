@@ -101,7 +101,7 @@ pub struct RunState {
     /// The newest event.
     pub(crate) last: Moment,
     /// The waves: those that a plan declares, or those that the machine has begun so far.
-    pub(crate) plan: Plan,
+    pub(crate) plan: Box<Plan>,
     pub(crate) machine: Machine,
     /// Reads the events of an older format; `None` once this version has written one.
     pub(crate) upcaster: Option<Box<super::upcast::Upcaster>>,

@@ -60,7 +60,7 @@ fn ask(key: &str, found: &[v1::SessionMessage]) -> Log {
         Body::AskBegun(v1::AskBegun { context: context(found) }),
         Body::AskRouted(v1::AskRouted { spec: "tides".to_owned(), ..Default::default() }),
         Body::TaskLeased(v1::TaskLeased { attempt: 1, activation: 1, lease: LEASE, ..Default::default() }),
-        Body::TaskSettled(settled),
+        Body::TaskSettled(Box::new(settled)),
         finished(v1::RunOutcome::Succeeded),
     ];
     log(key, &["tides"], bodies)

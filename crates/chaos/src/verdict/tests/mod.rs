@@ -30,7 +30,7 @@ fn lost(lease: u64) -> Body {
 
 fn settled(lease: u64) -> Body {
     let output = format!(r#"{{"key":"{KEY}","task":"a","lease":{lease}}}"#);
-    Body::TaskSettled(v1::TaskSettled {
+    Body::TaskSettled(Box::new(v1::TaskSettled {
         activation: 1,
         lease: Some(lease),
         status: v1::ResultStatus::Success as i32,
@@ -39,7 +39,7 @@ fn settled(lease: u64) -> Body {
             data: Some(v1::payload::Data::Inline(output.into())),
         }),
         ..Default::default()
-    })
+    }))
 }
 
 fn refused(lease: u64) -> Body {

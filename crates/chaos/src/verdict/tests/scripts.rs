@@ -27,13 +27,13 @@ fn leased(wave: u32, lease: u64) -> Body {
 
 fn settled(wave: u32, lease: u64) -> Body {
     let status = v1::ResultStatus::Success as i32;
-    Body::TaskSettled(v1::TaskSettled {
+    Body::TaskSettled(Box::new(v1::TaskSettled {
         wave,
         activation: 1,
         lease: Some(lease),
         status,
         ..Default::default()
-    })
+    }))
 }
 
 fn done(action: &str) -> Body {

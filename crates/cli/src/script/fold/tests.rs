@@ -151,13 +151,13 @@ fn stage(step_index: u32, stage: v1::ActionStage, passed: bool, duration_us: u64
 fn settled(wave: u32, error: Option<&str>) -> Body {
     let error = error.map(|code| v1::Error { code: code.to_owned(), ..v1::Error::default() });
     let status = if error.is_some() { v1::ResultStatus::Error } else { v1::ResultStatus::Success };
-    Body::TaskSettled(v1::TaskSettled {
+    Body::TaskSettled(Box::new(v1::TaskSettled {
         wave,
         status: status as i32,
         error,
         attempts: 1,
         ..v1::TaskSettled::default()
-    })
+    }))
 }
 
 fn wave_finished(wave: u32) -> Body {
@@ -430,11 +430,11 @@ fn a_limit_on_top_of_a_failure_belongs_to_the_same_try() {
 
 #[test]
 fn a_host_that_does_not_come_back_is_an_end_without_the_executors_words() {
-    let lost = Body::TaskSettled(v1::TaskSettled {
+    let lost = Body::TaskSettled(Box::new(v1::TaskSettled {
         status: v1::ResultStatus::Timeout as i32,
         error: Some(v1::Error { code: "TASK_TIMEOUT".to_owned(), ..v1::Error::default() }),
         ..v1::TaskSettled::default()
-    });
+    }));
     let run = fold(&events([
         accepted(script()),
         started(0, v1::BrowserActivity::Action, Some(0), None),

@@ -46,13 +46,13 @@ pub fn attempt_failed(task: u32, attempt: u32, delay_ms: i64) -> Body {
 }
 
 pub fn settled(task: u32, status: v1::ResultStatus, attempts: u32) -> Body {
-    Body::TaskSettled(v1::TaskSettled {
+    Body::TaskSettled(Box::new(v1::TaskSettled {
         task,
         status: status as i32,
         attempts,
         duration_ms: 1_500,
         ..v1::TaskSettled::default()
-    })
+    }))
 }
 
 /// Wraps the bodies as events of one run, one second apart.

@@ -158,7 +158,7 @@ impl Ledger {
                 let task = TaskRef { wave: settled.wave, task: settled.task };
                 self.live.remove(&task);
                 assert!(self.settled.insert((task, settled.activation)), "an activation settles once");
-                self.results.insert(task, settled.clone());
+                self.results.insert(task, (**settled).clone());
             }
             Body::TaskReactivated(anew) => {
                 self.results.remove(&TaskRef { wave: anew.wave, task: anew.task });

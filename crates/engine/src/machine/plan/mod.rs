@@ -119,7 +119,8 @@ impl Kind for PlanState {
 /// Every task of the wave has settled: the next wave, or the end.
 fn after_wave(run: &RunState, wave: u32, evaluation: v1::Evaluation) -> Vec<Step> {
     let finished = Body::WaveFinished(v1::WaveFinished { wave, evaluation: Some(evaluation.clone()) });
-    let mut steps = vec![Step::Record(finished)];
+    let mut steps = Vec::with_capacity(2);
+    steps.push(Step::Record(finished));
     if !evaluation.should_continue {
         let error = Some(wave_error(run, wave, &evaluation));
         steps.push(Step::Finish { outcome: v1::RunOutcome::Failed, error });
