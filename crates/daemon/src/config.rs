@@ -17,6 +17,7 @@ use crate::clock::Clock;
 use crate::specs::{Source, TEMPLATE_AGENT};
 
 mod layers;
+mod profile;
 
 use layers::{Environment, Toml};
 
@@ -39,6 +40,10 @@ pub struct Config {
     /// Spec files, by name and content, instead of those of a folder; for programs that embed the daemon.
     #[serde(skip)]
     pub specs: Vec<(String, String)>,
+    /// Files that declare agents, commands and resources, beside those of this configuration. Relative paths are those of
+    /// the file that names them.
+    #[serde(default)]
+    pub profiles: Vec<PathBuf>,
     /// Process agents.
     #[serde(default)]
     pub agents: Vec<ProcessAgent>,
@@ -176,9 +181,17 @@ impl Config {
         if config.specs_dir.is_none() && Path::new(SPECS).is_dir() {
             config.specs_dir = Some(PathBuf::from(SPECS));
         }
+        let named_by = figment.find_metadata("profiles").and_then(|metadata| metadata.source.as_ref());
+        let folder = named_by.and_then(|source| source.file_path()).and_then(Path::parent);
+        let profiles: Vec<PathBuf> = config
+            .profiles
+            .iter()
+            .map(|file| folder.map_or_else(|| file.clone(), |at| at.join(file)))
+            .collect();
+        let mut problems = profile::add(&mut config, &profiles);
         config.origins = origins(&figment, &config, &flags);
-        config.check()?;
-        Ok(config)
+        problems.extend(config.check());
+        if problems.is_empty() { Ok(config) } else { Err(ConfigError::Invalid(problems)) }
     }
 
     /// A configuration for a program that embeds the daemon: a free loopback port, and nothing else.
@@ -189,6 +202,7 @@ impl Config {
             data_dir,
             specs_dir: None,
             specs: Vec::new(),
+            profiles: Vec::new(),
             agents: Vec::new(),
             declared_agents: Vec::new(),
             commands: Vec::new(),
@@ -219,7 +233,8 @@ impl Config {
         }
     }
 
-    fn check(&self) -> Result<(), ConfigError> {
+    /// All that is wrong with it.
+    fn check(&self) -> Vec<String> {
         let mut problems = Vec::new();
         for (index, agent) in self.agents.iter().enumerate() {
             let found = agent.validate();
@@ -243,7 +258,7 @@ impl Config {
         if let Err(error) = self.socket_address() {
             problems.push(format!("listen: {error}"));
         }
-        if problems.is_empty() { Ok(()) } else { Err(ConfigError::Invalid(problems)) }
+        problems
     }
 
     pub(crate) fn socket_address(&self) -> Result<SocketAddr, DaemonError> {
@@ -284,6 +299,7 @@ fn origins(figment: &Figment, config: &Config, flags: &Overrides) -> Vec<(String
                 .as_ref()
                 .map_or_else(|| "none".to_owned(), |folder| folder.display().to_string()),
         ),
+        ("profiles", names(config.profiles.iter().filter_map(|file| file.to_str()).collect())),
         ("agents", names(config.agents.iter().map(|agent| agent.name.as_str()).collect())),
         ("declared_agents", names(config.declared_agents.iter().map(|agent| agent.name.as_str()).collect())),
         ("commands", names(config.commands.iter().map(String::as_str).collect())),

@@ -77,36 +77,61 @@ impl Registry {
         let mut batch = Batch::default();
         for name in distinct(agents) {
             let nearest = |name: &str| suggest_agents(name, self.agents.keys());
-            batch.count(&name, self.find_agent(&name).is_some(), nearest, agent_not_found);
+            let found = self.agents.get(&name).map(|category| Some(category.clone()));
+            batch.count(&AGENT, name, found, nearest);
         }
         batch.agents = (batch.total, batch.invalid);
         for name in distinct(commands) {
             let nearest = |name: &str| suggest_commands(name, &self.commands);
-            batch.count(&name, self.find_command(&name).is_some(), nearest, command_not_found);
+            let found = self.commands.contains(command_name(&name)).then_some(None);
+            batch.count(&COMMAND, name, found, nearest);
         }
         for name in distinct(resources) {
             let nearest = |name: &str| suggest_agents(name, &self.resources);
-            batch.count(&name, self.find_resource(&name).is_some(), nearest, resource_not_found);
+            let found = self.resources.contains(&name).then_some(None);
+            batch.count(&RESOURCE, name, found, nearest);
         }
         batch.can_proceed = batch.invalid == 0;
         batch
-    }
-
-    fn find_agent(&self, name: &str) -> Option<&str> {
-        self.agents.get(name).map(String::as_str)
-    }
-
-    fn find_command<'a>(&self, name: &'a str) -> Option<&'a str> {
-        Some(command_name(name)).filter(|&command| self.commands.contains(command))
-    }
-
-    fn find_resource<'a>(&self, name: &'a str) -> Option<&'a str> {
-        Some(name).filter(|&resource| self.resources.contains(resource))
     }
 }
 
 fn distinct(names: impl IntoIterator<Item = impl AsRef<str>>) -> BTreeSet<String> {
     names.into_iter().map(|name| name.as_ref().to_owned()).collect()
+}
+
+/// What a plan may name.
+struct Sort {
+    word: &'static str,
+    /// The code of an unknown one.
+    code: &'static str,
+    suggested_action: &'static str,
+}
+
+const AGENT: Sort = Sort {
+    word: "agent",
+    code: codes::AGENT_NOT_FOUND,
+    suggested_action: "correct the agent's name, declare it, or connect a worker that serves it",
+};
+const COMMAND: Sort = Sort {
+    word: "command",
+    code: codes::COMMAND_NOT_FOUND,
+    suggested_action: "correct the command's name, or declare it",
+};
+const RESOURCE: Sort = Sort {
+    word: "resource",
+    code: codes::RESOURCE_NOT_FOUND,
+    suggested_action: "correct the resource's name, or declare it",
+};
+
+/// A name that was checked.
+#[derive(Clone, Debug, PartialEq)]
+struct Check {
+    sort: &'static str,
+    name: String,
+    /// Only of an agent.
+    category: Option<String>,
+    valid: bool,
 }
 
 /// The result of checking all names of a plan.
@@ -122,40 +147,46 @@ pub struct Batch {
     pub can_proceed: bool,
     /// The numbers of checked agents and of unknown agents; the latter come first in `details`.
     agents: (u32, u32),
-    /// The unknown names, in the order of their errors in `details`.
-    unknown: Vec<String>,
+    /// Every name, in the order of `details`: agents, commands, resources.
+    checks: Vec<Check>,
 }
 
 impl Batch {
+    /// Counts a name that was `found`, an agent with its category.
     fn count(
         &mut self,
-        name: &str,
-        known: bool,
+        sort: &Sort,
+        name: String,
+        found: Option<Option<String>>,
         nearest: impl Fn(&str) -> Vec<String>,
-        unknown: fn(&str, Vec<String>) -> v1::Error,
     ) {
         self.total += 1;
-        if known {
+        if found.is_some() {
             self.valid += 1;
         } else {
             let suggestions =
-                if self.details.len() < MOST_SUGGESTED_FOR { nearest(name) } else { Vec::new() };
-            self.details.push(unknown(name, suggestions));
-            self.unknown.push(name.to_owned());
+                if self.details.len() < MOST_SUGGESTED_FOR { nearest(&name) } else { Vec::new() };
+            self.details.push(not_found(sort, &name, suggestions));
             self.invalid += 1;
         }
+        let valid = found.is_some();
+        self.checks.push(Check { sort: sort.word, name, category: found.flatten(), valid });
     }
 
-    /// The batch as the contract's message.
+    /// The batch as the contract's message, with every name.
     #[must_use]
     pub fn to_proto(&self) -> v1::CheckAgentsResponse {
-        let details = self.details.iter().zip(&self.unknown).map(|(error, name)| v1::NameCheck {
-            kind: kind_of(&error.code).to_owned(),
-            name: name.clone(),
-            valid: false,
-            category: None,
-            suggestions: error.suggestions.clone(),
-            code: Some(error.code.clone()),
+        let mut errors = self.details.iter();
+        let details = self.checks.iter().map(|check| {
+            let error = if check.valid { None } else { errors.next() };
+            v1::NameCheck {
+                kind: check.sort.to_owned(),
+                name: check.name.clone(),
+                valid: check.valid,
+                category: check.category.clone(),
+                suggestions: error.map(|error| error.suggestions.clone()).unwrap_or_default(),
+                code: error.map(|error| error.code.clone()),
+            }
         });
         v1::CheckAgentsResponse {
             total: self.total,
@@ -186,41 +217,12 @@ impl Batch {
     }
 }
 
-fn kind_of(code: &str) -> &'static str {
-    match code {
-        codes::COMMAND_NOT_FOUND => "command",
-        codes::RESOURCE_NOT_FOUND => "resource",
-        _ => "agent",
-    }
-}
-
-fn agent_not_found(name: &str, suggestions: Vec<String>) -> v1::Error {
-    let action = "correct the agent's name, declare it, or connect a worker that serves it";
-    not_found(codes::AGENT_NOT_FOUND, "agent", name, suggestions, action)
-}
-
-fn command_not_found(name: &str, suggestions: Vec<String>) -> v1::Error {
-    let action = "correct the command's name, or declare it";
-    not_found(codes::COMMAND_NOT_FOUND, "command", name, suggestions, action)
-}
-
-fn resource_not_found(name: &str, suggestions: Vec<String>) -> v1::Error {
-    let action = "correct the resource's name, or declare it";
-    not_found(codes::RESOURCE_NOT_FOUND, "resource", name, suggestions, action)
-}
-
-fn not_found(
-    code: &'static str,
-    kind: &str,
-    name: &str,
-    suggestions: Vec<String>,
-    action: &str,
-) -> v1::Error {
+fn not_found(sort: &Sort, name: &str, suggestions: Vec<String>) -> v1::Error {
     v1::Error {
         options: owned(&["abort"]),
         suggestions,
-        suggested_action: Some(action.to_owned()),
-        ..codes::error(code, format!("there is no {kind} {name:?}"))
+        suggested_action: Some(sort.suggested_action.to_owned()),
+        ..codes::error(sort.code, format!("there is no {} {name:?}", sort.word))
     }
 }
 
@@ -306,6 +308,25 @@ mod tests {
             registry().check_all(["Plan", "Plan", "Explore"], ["/elsabro:plan"], ["profile-balanced"]);
         assert_eq!((batch.total, batch.valid, batch.invalid, batch.can_proceed), (4, 4, 0, true));
         assert_eq!(batch.error(), None);
+    }
+
+    #[test]
+    fn every_name_of_a_batch_is_there_with_what_was_found() {
+        let batch = registry().check_all(["x", "Plan"], ["/elsabro:plan", "verfy"], ["profile-balanced"]);
+        let checks: Vec<_> = batch.to_proto().details;
+        let shown = checks.iter().map(|check| {
+            let category = check.category.as_deref();
+            (&*check.kind, &*check.name, check.valid, category, check.code.as_deref())
+        });
+        let expected = [
+            ("agent", "Plan", true, Some("implementation"), None),
+            ("agent", "x", false, None, Some("AGENT_NOT_FOUND")),
+            ("command", "/elsabro:plan", true, None, None),
+            ("command", "verfy", false, None, Some("COMMAND_NOT_FOUND")),
+            ("resource", "profile-balanced", true, None, None),
+        ];
+        assert_eq!(shown.collect::<Vec<_>>(), expected);
+        assert_eq!(checks[3].suggestions, ["verify"]);
     }
 
     #[test]

@@ -1091,7 +1091,7 @@ pub struct CheckAgentsResponse {
     /// Names that are unknown.
     #[prost(uint32, tag = "3")]
     pub invalid: u32,
-    /// The names that are unknown.
+    /// Every name: agents, commands and resources, each group sorted by name.
     #[prost(message, repeated, tag = "4")]
     pub details: ::prost::alloc::vec::Vec<NameCheck>,
     /// Every name is known.

@@ -15,6 +15,7 @@ mod half_open;
 mod judged;
 mod leases;
 mod named;
+mod profiles;
 #[path = "../../../client/tests/it/proxy.rs"]
 mod proxy;
 mod requests;

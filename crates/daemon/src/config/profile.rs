@@ -1,0 +1,147 @@
+//! Profiles: files that declare the agents, commands and resources of one crew (seed 000, contract 1).
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::{Config, DeclaredAgent};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Profile {
+    #[serde(default)]
+    agents: Vec<DeclaredAgent>,
+    #[serde(default)]
+    commands: Vec<String>,
+    #[serde(default)]
+    resources: Vec<String>,
+}
+
+/// Adds what the profiles declare, and returns what is wrong with them. What the configuration says of an agent itself
+/// stands; an agent with a command and without a category has that of its profile.
+pub(super) fn add(config: &mut Config, files: &[PathBuf]) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut declared: Vec<(DeclaredAgent, &Path)> = Vec::new();
+    for file in files {
+        let profile = match read(file) {
+            Ok(profile) => profile,
+            Err(problem) => {
+                problems.push(problem);
+                continue;
+            }
+        };
+        let names = profile.agents.iter().map(|agent| &agent.name);
+        problems.extend(twice("agents", names, file));
+        problems.extend(twice("commands", &profile.commands, file));
+        problems.extend(twice("resources", &profile.resources, file));
+        for agent in profile.agents {
+            match declared.iter().find(|(other, _)| other.name == agent.name) {
+                Some((other, before)) if *other != agent => problems.push(format!(
+                    "{}: agents: {:?} has the category {:?}, and {:?} in {}",
+                    file.display(),
+                    agent.name,
+                    agent.category,
+                    other.category,
+                    before.display(),
+                )),
+                Some(_) => {}
+                None => declared.push((agent, file)),
+            }
+        }
+        config.commands.extend(profile.commands);
+        config.resources.extend(profile.resources);
+    }
+    for (agent, _) in declared {
+        if let Some(own) = config.agents.iter_mut().find(|own| own.name == agent.name) {
+            if own.category.is_empty() {
+                own.category = agent.category;
+            }
+        } else if config.declared_agents.iter().all(|own| own.name != agent.name) {
+            config.declared_agents.push(agent);
+        }
+    }
+    problems
+}
+
+fn read(file: &Path) -> Result<Profile, String> {
+    let told = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+    let text = fs::read_to_string(file).map_err(|error| told(&error))?;
+    toml::from_str(&text).map_err(|error| told(&error))
+}
+
+/// The names that a file declares more than once.
+fn twice<'n>(key: &str, names: impl IntoIterator<Item = &'n String>, file: &Path) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let again: BTreeSet<&String> = names.into_iter().filter(|name| !seen.insert(*name)).collect();
+    again.into_iter().map(|name| format!("{}: {key}: {name:?} is there twice", file.display())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Overrides;
+
+    /// A configuration of these lines beside a profile `crew.toml`, and one `other.toml`.
+    fn load(config: &str, crew: &str, other: &str) -> Result<Config, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("capataz.toml");
+        fs::write(&file, config).unwrap();
+        fs::write(folder.path().join("crew.toml"), crew).unwrap();
+        fs::write(folder.path().join("other.toml"), other).unwrap();
+        let loaded = Config::load(Some(&file), Overrides::default());
+        loaded.map_err(|error| error.to_string().replace(&format!("{}/", folder.path().display()), ""))
+    }
+
+    const CREW: &str =
+        "commands = [\"plan\"]\n[[agents]]\nname = \"a\"\ncategory = \"one\"\n[[agents]]\nname = \"b\"\n";
+
+    #[test]
+    fn a_profile_beside_the_configuration_declares_agents_commands_and_resources() {
+        let config = "profiles = [\"crew.toml\", \"other.toml\"]\ncommands = [\"test\"]\n";
+        let other = "resources = [\"r\"]\n[[agents]]\nname = \"a\"\ncategory = \"one\"\n";
+        let loaded = load(config, CREW, other).unwrap();
+        let agent =
+            |name: &str, category: &str| DeclaredAgent { name: name.into(), category: category.into() };
+        assert_eq!(loaded.declared_agents, [agent("a", "one"), agent("b", "")]);
+        assert_eq!(
+            (loaded.commands, loaded.resources),
+            (vec!["test".into(), "plan".into()], vec!["r".into()])
+        );
+    }
+
+    #[test]
+    fn what_the_configuration_says_itself_stands() {
+        let config = "profiles = [\"crew.toml\"]\n[[agents]]\nname = \"a\"\ncommand = [\"true\"]\n\
+                      [[declared_agents]]\nname = \"b\"\ncategory = \"own\"\n";
+        let loaded = load(config, CREW, "").unwrap();
+        assert_eq!(loaded.agents[0].category, "one");
+        assert_eq!(loaded.declared_agents.iter().map(|agent| &*agent.category).collect::<Vec<_>>(), ["own"]);
+    }
+
+    #[test]
+    fn all_that_is_wrong_with_profiles_is_told_at_once_with_its_file() {
+        let config = "listen = \"0.0.0.0:1\"\nprofiles = [\"crew.toml\", \"other.toml\", \"absent.toml\"]\n";
+        let other = "commands = [\"x\", \"x\"]\n[[agents]]\nname = \"a\"\ncategory = \"two\"\n";
+        let twice = format!("{CREW}[[agents]]\nname = \"b\"\n");
+        let problems = load(config, &twice, other).unwrap_err();
+        let lines: Vec<&str> = problems.lines().collect();
+        let expected = [
+            "crew.toml: agents: \"b\" is there twice",
+            "other.toml: commands: \"x\" is there twice",
+            "other.toml: agents: \"a\" has the category \"two\", and \"one\" in crew.toml",
+            "absent.toml: No such file or directory (os error 2)",
+        ];
+        assert_eq!(lines[..4], expected);
+        assert!(lines[4].starts_with("listen: "), "{problems}");
+    }
+
+    #[test]
+    fn a_key_that_no_profile_has_is_refused_with_its_line() {
+        let problems =
+            load("profiles = [\"crew.toml\"]", "[[agents]]\nname = \"a\"\ncommand = [\"a\"]\n", "");
+        let problems = problems.unwrap_err();
+        assert!(problems.starts_with("crew.toml: ") && problems.contains("line 3"), "{problems}");
+    }
+}
