@@ -1,8 +1,9 @@
 //! The `capataz` command: a daemon, and everything that a person or a script does with one.
 //!
 //! The program decides nothing about runs, and has no second way into the daemon: every command except `serve`, `demo`,
-//! `backup`, `restore`, `verify`, `rebuild` and `contract` is a client of the API like any other. Only [`output`] writes to the terminal, and all texts are in
-//! [`text`]. Begin reading with [`args`], then [`commands`]; [`display`] formats results, [`watch`] follows runs.
+//! `backup`, `restore`, `verify`, `rebuild` and `contract` is a client of the API like any other. Only [`output`] writes
+//! to the terminal, and all texts are in [`text`]. Begin reading with [`args`], then [`commands`]; [`display`] formats
+//! results, [`watch`] follows runs.
 
 mod args;
 mod commands;

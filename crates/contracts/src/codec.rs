@@ -10,13 +10,13 @@ use tonic_prost::{ProstCodec, ProstDecoder};
 
 /// What a call's buffers hold before they grow. Most requests and answers have a few hundred bytes, and what is read of
 /// a request may keep the buffer for as long as its run is in memory. Bytes.
-const BUFFER: usize = 512;
+const BUFFER: usize = 1024;
 
 /// What a stream collects before it is sent, where more is ready. Bytes.
 const SENT_AT_ONCE: usize = 32 * 1024;
 
-/// The longest message that is encoded beside the call's buffer and then copied as a whole: into the buffer itself,
-/// prost writes byte after byte, with a look at its room for each.
+/// The longest message that is encoded beside the call's buffer and then copied as a whole: prost writes byte after byte,
+/// which costs more in the buffer than in a vector. Bytes.
 const COPIED: usize = 4 * 1024;
 
 /// The codec of tonic-prost, for small messages.

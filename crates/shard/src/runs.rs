@@ -84,7 +84,7 @@ impl RunSlot {
 /// All runs in work, by their ids.
 #[derive(Default)]
 pub(crate) struct Runs {
-    // A node of the tree holds eleven of them, which are moved as others come and go.
+    /// Boxed: a node of the tree has room for eleven, and moves them as others come and go.
     slots: BTreeMap<RunId, Box<RunSlot>>,
     /// The clocks of the runs that were thrown away, until they have been read again: this process has had them all the
     /// while, whatever was done to the clock on the wall.

@@ -25,6 +25,7 @@ mod schema;
 #[cfg(test)]
 mod tests;
 mod text;
+mod well_formed;
 mod well_known;
 
 use std::sync::LazyLock;
@@ -36,6 +37,7 @@ use serde_json::Value;
 pub(crate) use payload::{BLOB, MEDIA_TYPE};
 pub use payload::{JSON_MEDIA_TYPE, depth_is_within, is_json};
 pub use text::{from_slice, from_str};
+pub use well_formed::well_formed;
 
 use crate::path::Path;
 use crate::violation::Violations;

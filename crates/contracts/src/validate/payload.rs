@@ -1,10 +1,6 @@
 //! What goes into an agent and comes out of it.
 
-use std::fmt;
-
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-
-use crate::json::{BLOB, MEDIA_TYPE, is_json};
+use crate::json::{BLOB, MEDIA_TYPE, is_json, well_formed};
 use crate::path::Path;
 use crate::v1;
 use crate::v1::payload::Data;
@@ -35,7 +31,7 @@ pub fn check(payload: &v1::Payload, inline_max: usize, path: &Path<'_>, violatio
             violations.push(path, "size", message);
         }
         Data::Inline(bytes) if is_json(&payload.media_type) => {
-            if let Err(error) = serde_json::from_slice::<WellFormed>(bytes) {
+            if let Err(error) = well_formed(bytes) {
                 violations.push(path, "payload", format!("not JSON: {error}"));
             }
         }
@@ -63,56 +59,5 @@ fn media_type(media_type: &str, path: &Path<'_>, violations: &mut Violations) {
     if !well_formed {
         let message = "a media type such as `text/plain` is needed, of at most 256 bytes";
         violations.push(&path.key(MEDIA_TYPE), "media_type", message);
-    }
-}
-
-/// JSON that is read and not kept. `serde::de::IgnoredAny` passes over broken UTF-8, numbers out of range and any depth.
-struct WellFormed;
-
-impl<'de> Deserialize<'de> for WellFormed {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Self)
-    }
-}
-
-impl<'de> Visitor<'de> for WellFormed {
-    type Value = Self;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("any JSON value")
-    }
-
-    fn visit_unit<E>(self) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Self, A::Error> {
-        while let Some(Self) = elements.next_element()? {}
-        Ok(self)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self, A::Error> {
-        while let Some((Self, Self)) = entries.next_entry()? {}
-        Ok(self)
     }
 }

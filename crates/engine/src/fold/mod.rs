@@ -350,6 +350,7 @@ impl RunState {
         self.bytes.add(state.bytes());
         self.bytes.add(state.tasks.iter().map(Activity::bytes).sum());
         if self.waves.is_empty() {
+            // A plan's waves are all known by then; of other runs it is the first one.
             self.waves.reserve_exact(self.plan.waves.len());
         }
         self.waves.push(state);

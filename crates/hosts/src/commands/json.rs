@@ -1,13 +1,8 @@
 //! Whether bytes are one JSON value, without building it.
 
-use std::fmt;
-
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use capataz_contracts::json::well_formed;
 
 /// The value in `bytes` without the white space around it; `null` where there is nothing else.
-///
-/// What passes here can be read as a value later: nesting, numbers and escapes are checked as if it were built, but
-/// memory is not spent on it.
 ///
 /// # Errors
 /// The bytes are not exactly one JSON value.
@@ -16,59 +11,8 @@ pub(super) fn one_value(bytes: &[u8]) -> Result<&[u8], serde_json::Error> {
     if trimmed.is_empty() {
         return Ok(b"null");
     }
-    let text = std::str::from_utf8(trimmed).map_err(serde_json::Error::custom)?;
-    serde_json::from_str::<Checked>(text)?;
+    well_formed(trimmed)?;
     Ok(trimmed)
-}
-
-struct Checked;
-
-impl<'de> Deserialize<'de> for Checked {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Self)
-    }
-}
-
-impl<'de> Visitor<'de> for Checked {
-    type Value = Self;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_bool<E: Error>(self, _: bool) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_i64<E: Error>(self, _: i64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_u64<E: Error>(self, _: u64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_f64<E: Error>(self, _: f64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_str<E: Error>(self, _: &str) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self, A::Error> {
-        while items.next_element::<Self>()?.is_some() {}
-        Ok(self)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self, A::Error> {
-        while entries.next_entry::<Self, Self>()?.is_some() {}
-        Ok(self)
-    }
 }
 
 #[cfg(test)]
