@@ -60,10 +60,12 @@ pub enum SectionName {
     Recovery,
     /// Restart over 200,000 runs that wait for a person
     Waiting,
+    /// This daemon and the one of --beside by turns
+    Turns,
 }
 
 impl SectionName {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Floors,
         Self::Single,
         Self::Plans,
@@ -72,6 +74,7 @@ impl SectionName {
         Self::Footprint,
         Self::Recovery,
         Self::Waiting,
+        Self::Turns,
     ];
 }
 
@@ -93,6 +96,12 @@ pub struct Options {
     /// The daemon's program; default: `capataz` beside this one
     #[arg(long)]
     daemon: Option<PathBuf>,
+    /// Another daemon's program, such as that of an earlier commit, to be measured by turns with this one
+    #[arg(long, value_name = "PROGRAM")]
+    beside: Option<PathBuf>,
+    /// Turns of each daemon
+    #[arg(long, default_value_t = 6)]
+    rounds: u32,
     /// Tasks that the worker takes at once
     #[arg(long, default_value_t = 512)]
     slots: u32,
@@ -119,7 +128,13 @@ impl Options {
     }
 
     fn includes(&self, section: SectionName) -> bool {
-        self.only.is_empty() || self.only.contains(&section)
+        match section {
+            // A comparison takes minutes, and needs something to compare with.
+            SectionName::Turns => {
+                self.beside.is_some() && (self.only.is_empty() || self.only.contains(&section))
+            }
+            _ => self.only.is_empty() || self.only.contains(&section),
+        }
     }
 }
 
@@ -161,6 +176,9 @@ pub async fn abused(AbuseOptions { options, kind }: &AbuseOptions) -> Outcome<()
 /// # Errors
 /// The folder is not on a disk, a process did not start, or a call failed. A missed aim is no error.
 pub async fn orchestration(options: &Options) -> Outcome<()> {
+    if options.only.contains(&SectionName::Turns) && options.beside.is_none() {
+        return Err("turns needs the other daemon's program: --beside PROGRAM".into());
+    }
     std::fs::create_dir_all(&options.dir)?;
     let disk = disk::describe(&options.dir)?;
     refuse_memory(&disk)?;
@@ -180,6 +198,10 @@ pub async fn orchestration(options: &Options) -> Outcome<()> {
             SectionName::Footprint => sections::footprint(options).await,
             SectionName::Recovery => sections::recovery(options).await,
             SectionName::Waiting => sections::waiting(options).await,
+            SectionName::Turns => match &options.beside {
+                Some(other) => sections::turns(options, other).await,
+                None => continue,
+            },
         };
         report.add(section.map_err(|error| format!("{name:?}: {error}"))?, !options.json);
     }

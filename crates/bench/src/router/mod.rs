@@ -85,6 +85,8 @@ impl RouterOptions {
             callers: self.callers.clone(),
             dir: self.dir.clone(),
             daemon: self.daemon.clone(),
+            beside: None,
+            rounds: 1,
             slots: 1,
             json: self.json,
             quick: self.quick,

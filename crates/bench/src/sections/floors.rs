@@ -27,6 +27,8 @@ use crate::{Options, Outcome, process};
 pub(crate) struct Floors {
     pub(super) echo: Vec<(usize, f64)>,
     pub(super) commit: Vec<(usize, f64)>,
+    /// Milliseconds of one echo and of one commit for a lone caller, medians.
+    alone: (Option<f64>, Option<f64>),
 }
 
 impl Floors {
@@ -36,6 +38,12 @@ impl Floors {
 
     pub(super) fn commit(&self, concurrency: usize) -> Option<f64> {
         rate_at(&self.commit, concurrency)
+    }
+
+    /// Milliseconds that a lone caller's run cannot do without: one call, and its two commits.
+    pub(super) fn lone_run(&self) -> Option<f64> {
+        let (echo, commit) = self.alone;
+        Some(echo? + 2.0 * commit?)
     }
 }
 
@@ -64,6 +72,9 @@ pub(crate) async fn floors(options: &Options, disk: &Disk, floors: &mut Floors) 
         let data = folder.path().join(format!("commit-{concurrency}"));
         let alone = commits_alone(options, data, &steps, concurrency).await?;
         floors.commit.push((concurrency, alone.rate));
+        if concurrency == 1 {
+            floors.alone.1 = Some(alone.p50);
+        }
         commit.row([
             Cell::new(concurrency as f64, Unit::Count),
             Cell::new(alone.rate, Unit::Count),
@@ -109,6 +120,9 @@ pub(super) async fn echo(options: &Options, folder: &Folder, floors: &mut Floors
         )
         .await?;
         floors.echo.push((concurrency, measured.per_second()));
+        if concurrency == 1 {
+            floors.alone.0 = Some(measured.quantile(0.5));
+        }
         let (first, last) = measured.samples;
         echo.row([
             Cell::new(concurrency as f64, Unit::Count),

@@ -98,7 +98,7 @@ async fn empty_start(options: &Options) -> Outcome<f64> {
     Ok(times.get(STARTS / 2).copied().unwrap_or_default().as_secs_f64() * 1e3)
 }
 
-async fn run_many(daemon: &Daemon, runs: u64) -> Outcome<()> {
+pub(super) async fn run_many(daemon: &Daemon, runs: u64) -> Outcome<()> {
     let clients: Arc<[Client]> = daemon.clients(4).await?.into();
     let work = Arc::new(Work::single());
     let mut callers = JoinSet::new();

@@ -7,6 +7,7 @@ mod floors;
 mod footprint;
 mod recovery;
 mod runs;
+mod turns;
 mod waiting;
 mod wide;
 
@@ -17,6 +18,7 @@ pub(crate) use floors::{Floors, floors};
 pub(crate) use footprint::footprint;
 pub(crate) use recovery::recovery;
 pub(crate) use runs::{plans, single};
+pub(crate) use turns::turns;
 pub(crate) use waiting::waiting;
 pub(crate) use wide::wide;
 

@@ -26,6 +26,8 @@ fn aims(concurrency: usize) -> (Option<f64>, Option<f64>) {
 /// Commits of a single-task run that shares them with nobody, and its daemon's CPU in microseconds.
 const COMMITS: f64 = 2.0;
 const CPU: f64 = 110.0;
+/// A lone caller's median, by one echo and two commits of the same benchmark.
+const OF_FLOOR: f64 = 2.0;
 
 /// Runs a second of a durable-execution server with its worker on two idle cores, by the number of callers.
 type Peer = &'static [(usize, f64)];
@@ -66,6 +68,7 @@ async fn measure(
         "of echo",
         "of commit",
         "of peer",
+        "p50 of floor",
         "disk syncs/s before",
         "CPU taken by others",
     ]);
@@ -111,6 +114,7 @@ async fn measure(
             ratio(floors.echo(concurrency)),
             ratio(floors.commit(concurrency)),
             ratio(rate_at(peer, concurrency)),
+            of_floor(floors, concurrency, has_aims, measured.quantile(0.5)),
             syncs,
             Cell::new(usage.elsewhere * 100.0, Unit::Percent),
         ]);
@@ -137,6 +141,16 @@ async fn measure(
         section.note(format!("daemon CPU a task by threads, 64 callers: {threads}"));
     }
     Ok(())
+}
+
+/// `p50` in milliseconds; a share for a lone caller's runs of a single task, where the floors were measured.
+fn of_floor(floors: &Floors, concurrency: usize, is_single: bool, p50: f64) -> Cell {
+    match floors.lone_run() {
+        Some(floor) if concurrency == 1 && is_single => {
+            Cell::new(p50 / floor.max(f64::MIN_POSITIVE), Unit::Ratio).at_most(OF_FLOOR)
+        }
+        _ => Cell::from("-"),
+    }
 }
 
 fn by_threads(before: &BTreeMap<String, Duration>, after: &BTreeMap<String, Duration>, tasks: u64) -> String {
