@@ -47,6 +47,9 @@ pub fn run(benchmark: Benchmark, arguments: &[String]) -> Outcome {
     for package in benchmark.packages() {
         build.args(["--package", package]);
     }
+    if benchmark.packages().contains(&"capataz-cli") {
+        build.args(["--features", size::FEATURES]);
+    }
     if !build.status()?.success() {
         return Err("the programs could not be built".into());
     }

@@ -9,6 +9,8 @@ use crate::Outcome;
 use crate::bench::target_folder;
 use crate::codegen::project_root;
 
+/// What the released program is built with beyond its defaults.
+pub const FEATURES: &str = "capataz-cli/jemalloc";
 /// The released `capataz` at most, in bytes.
 const LIMIT: u64 = 40_000_000;
 
@@ -24,6 +26,8 @@ pub fn run() -> Outcome {
         "capataz-cli",
         "--bin",
         "capataz",
+        "--features",
+        FEATURES,
     ]);
     if !build.status()?.success() {
         return Err("the program could not be built".into());

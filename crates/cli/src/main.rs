@@ -27,6 +27,10 @@ use exit::Exit;
 use failure::Failure;
 use output::Output;
 
+#[cfg(feature = "jemalloc")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// The hidden subcommand under which process agents run.
 const SHIM: &str = "__shim";
 
