@@ -288,6 +288,8 @@ texts! {
         show_with: "look at it: capataz runs show {0}",
         outcome: "{0}: {1} in {2}",
         failures_listed: "Failures:",
+        warnings_listed: "Warnings:",
+        notes_listed: "Notes:",
         output_of: "Output of {0}:",
         output_elsewhere: "(not shown; see `capataz runs show {0} --outputs --json`)",
     }

@@ -16,7 +16,7 @@ use crate::plan::Plan;
 use crate::planted::{self, Fault};
 
 /// Grows with every change of the state's encoding; a snapshot of another format is discarded.
-pub const SNAPSHOT_FORMAT: u32 = 10;
+pub const SNAPSHOT_FORMAT: u32 = 11;
 
 /// The bytes are not a snapshot of this format; the caller folds the log instead.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +51,9 @@ struct Encoded {
     held_timers: BTreeSet<(Timestamp, TaskRef, Timer)>,
     refused: BTreeSet<u64>,
     requests: BTreeMap<String, (String, u64)>,
+    #[serde(with = "as_bytes::list")]
+    notices: Vec<v1::Notice>,
+    notices_omitted: u32,
     settled: u32,
 }
 
@@ -83,6 +86,8 @@ impl RunState {
             held_timers: self.held_timers.clone(),
             refused: self.refused.clone(),
             requests: self.requests.clone(),
+            notices: self.notices.clone(),
+            notices_omitted: self.notices_omitted,
             settled: self.settled,
         };
         if planted::is(Fault::SnapshotMissesField) {
@@ -122,6 +127,8 @@ impl RunState {
             held_timers: encoded.held_timers,
             refused: encoded.refused,
             requests: encoded.requests,
+            notices: encoded.notices,
+            notices_omitted: encoded.notices_omitted,
             settled: encoded.settled,
             bytes: Default::default(),
             leases_since_load: 0,

@@ -1,10 +1,12 @@
 //! A run as its readers see it.
 
 use capataz_contracts::v1;
+use capataz_policy::aggregation::ResultStatus;
 use capataz_policy::lifecycle::TaskState;
+use capataz_policy::retry;
 use capataz_policy::severity::Severity;
 
-use crate::fold::activity::Step;
+use crate::fold::activity::{Activity, End, Step};
 use crate::fold::state::{AskedQuestion, Moment, Phase, RunState, Timestamp};
 use crate::input::TaskRef;
 use crate::plan::Task;
@@ -121,6 +123,8 @@ impl RunState {
             session: self.session().map(str::to_owned),
             quarantine: None,
             children: Vec::new(),
+            notices: if options.tasks { self.notices.clone() } else { Vec::new() },
+            notices_omitted: if options.tasks { self.notices_omitted } else { 0 },
         }
     }
 
@@ -232,6 +236,7 @@ fn task_view(run: &RunState, place: TaskRef, task: &Task, outputs: bool) -> v1::
     view.activation = activity.activation;
     view.started_at_ms = activity.started.map(|at| at.wall.0);
     view.deadline_ms = activity.deadline.map(|at| at.wall.0);
+    view.attempts = ended_attempts(activity);
     view.child.clone_from(&activity.child);
     view.worker = activity.lease().map(|lease| lease.worker.clone());
     if let Step::Backoff { retry_at } = activity.step {
@@ -252,4 +257,21 @@ fn task_view(run: &RunState, place: TaskRef, task: &Task, outputs: bool) -> v1::
         view.usage.clone_from(&end.usage);
     }
     view
+}
+
+/// All attempts of the activation that have ended, the last one included.
+fn ended_attempts(activity: &Activity) -> Vec<v1::AttemptRecord> {
+    let mut attempts = activity.attempts.clone();
+    if let Some(End { attempt_ms: Some(duration_ms), status, error, .. }) = &activity.end {
+        let succeeded = *status == ResultStatus::Success;
+        let status = if succeeded { v1::AttemptStatus::Success } else { v1::AttemptStatus::Failed };
+        attempts.push(v1::AttemptRecord {
+            attempt: activity.attempt,
+            status: status.into(),
+            error: error.as_ref().map(|error| retry::original(error).code.clone()),
+            duration_ms: *duration_ms,
+            waited_ms: activity.waited_ms,
+        });
+    }
+    attempts
 }

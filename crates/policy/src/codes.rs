@@ -101,6 +101,7 @@ codes! {
     SUGGESTION: Low, FINAL, CLASSIFIES, "Consider the suggestion.";
     IMPROVEMENT_HINT: Low, FINAL, CLASSIFIES, "Consider the suggestion.";
     UNKNOWN_ERROR: High, FINAL, BY_MESSAGE, "Let the agent report a code and a message.";
+    UNCLASSIFIED: Medium, FINAL, BY_MESSAGE, "Let the agent report a severity or a code of the table, or declare a severity in the plan.";
 
     // Contract 1.
     AGENTS_VALIDATION_FAILED: Critical, FINAL, BY_MESSAGE, "Correct each of the listed names.";

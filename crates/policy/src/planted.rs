@@ -46,10 +46,12 @@ pub enum Fault {
     RemovedEventsSkipped,
     SweepBelievesTheClock,
     StallTakenForSilence,
+    /// Only the table of codes makes a failure CRITICAL, not its worker or its plan.
+    DeclaredCriticalGoesOn,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 39] = [
+    pub const ALL: [Fault; 40] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -89,6 +91,7 @@ impl Fault {
         Fault::RemovedEventsSkipped,
         Fault::SweepBelievesTheClock,
         Fault::StallTakenForSilence,
+        Fault::DeclaredCriticalGoesOn,
     ];
 }
 

@@ -142,36 +142,38 @@ pub fn known(code: &str, message: &str) -> Option<Severity> {
     by_code(code).or_else(|| by_message(message))
 }
 
-/// The severity of a failed task: the one that the plan declares; else the one by code or pattern of the original
-/// error, never of a wrapper such as RETRY_EXHAUSTED; else the one by the aggregator's rule (seed 000, contract 5).
-#[must_use]
-pub fn of_failed_task(
-    declared: Option<Severity>,
-    original_code: &str,
-    message: &str,
-    timed_out: bool,
-    critical_agent: bool,
-) -> Severity {
-    declared
-        .or_else(|| known(original_code, message))
-        .unwrap_or_else(|| aggregators_rule(timed_out, critical_agent))
+/// The severity of a failure, and whether any rule knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Classified {
+    pub severity: Severity,
+    /// False where nothing but the rule for unknown failures says so, which deserves a notice.
+    pub is_known: bool,
 }
 
-/// The severity of a failure without any further information (seed 000, contract 5).
+/// The one severity of a failure (seed 000, contract 6): the declared one; else the one by the code or by the message of
+/// the original error, never of a wrapper such as RETRY_EXHAUSTED; else HIGH. Whether its task is critical, or timed out,
+/// does not matter.
 #[must_use]
-pub(crate) fn aggregators_rule(timed_out: bool, critical_agent: bool) -> Severity {
-    match (timed_out, critical_agent) {
-        (true, _) => Severity::High,
-        (false, true) => Severity::Critical,
-        (false, false) => Severity::Medium,
+pub fn classify(declared: Option<Severity>, original_code: &str, message: &str) -> Classified {
+    let known = declared.or_else(|| known(original_code, message));
+    Classified { severity: known.unwrap_or(Severity::UNKNOWN), is_known: known.is_some() }
+}
+
+/// Gives an error and every error within it the severity that it has by itself, where it declares none.
+pub fn complete(error: &mut v1::Error) {
+    let classified = classify(Severity::from_proto(error.severity), &error.code, &error.message);
+    error.severity = classified.severity.to_proto().into();
+    for inner in error.cause.as_deref_mut().into_iter().chain(&mut error.details) {
+        complete(inner);
     }
 }
 
-/// Returns whether a failure with this code and message ends the run at once, under any policy. A critical agent alone
-/// does not end the run: it acts only through `critical_path`.
+/// The notice that no rule knows the severity of this failure (MEDIUM).
 #[must_use]
-pub fn aborts_run(code: &str, message: &str) -> bool {
-    known(code, message) == Some(Severity::Critical)
+pub fn unclassified(task: &str, error: &v1::Error) -> v1::Error {
+    let code = if error.code.is_empty() { codes::UNKNOWN_ERROR } else { &error.code };
+    let message = format!("the failure {code} of task {task:?} has no known severity, and counts as HIGH");
+    codes::error(codes::UNCLASSIFIED, message)
 }
 
 #[cfg(test)]
@@ -205,36 +207,34 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_task_has_its_declared_severity_then_its_codes_then_the_aggregators() {
+    fn a_failure_has_its_declared_severity_then_its_codes_then_its_messages_then_high() {
         #[track_caller]
-        fn check(
-            declared: Option<Severity>,
-            code: &str,
-            timed_out: bool,
-            critical: bool,
-            expected: Severity,
-        ) {
-            assert_eq!(
-                of_failed_task(declared, code, "exit code 1", timed_out, critical),
-                expected,
-                "{code}"
-            );
+        fn check(declared: Option<Severity>, code: &str, message: &str, severity: Severity, is_known: bool) {
+            assert_eq!(classify(declared, code, message), Classified { severity, is_known }, "{code}");
         }
-        check(Some(Severity::Low), "STATE_CORRUPTED", true, true, Severity::Low);
-        check(None, "COVERAGE_LOW", true, true, Severity::Medium);
-        check(None, "TASK_TIMEOUT", true, true, Severity::High);
-        check(None, "E1", true, true, Severity::High);
-        check(None, "E1", false, true, Severity::Critical);
-        check(None, "E1", false, false, Severity::Medium);
+        check(Some(Severity::Low), "STATE_CORRUPTED", "corrupt", Severity::Low, true);
+        check(Some(Severity::Critical), "E1", "exit code 1", Severity::Critical, true);
+        check(None, "STATE_CORRUPTED", "exit code 1", Severity::Critical, true);
+        check(None, "COVERAGE_LOW", "exit code 1", Severity::Medium, true);
+        check(None, "TASK_TIMEOUT", "exit code 1", Severity::High, true);
+        check(None, "E1", "the index is corrupt", Severity::Critical, true);
+        check(None, "E1", "exit code 1", Severity::High, false);
+        check(None, "COMMAND_NOT_FOUND", "exit code 127", Severity::High, false);
+        check(None, "CRITICAL_AGENT_FAILED", "corrupt", Severity::High, true);
     }
 
     #[test]
-    fn only_a_failure_that_is_critical_by_itself_aborts_the_run() {
-        assert!(aborts_run("STATE_CORRUPTED", ""));
-        assert!(aborts_run("E1", "the index is corrupt"));
-        assert!(!aborts_run("E1", "exit code 1"));
-        assert!(!aborts_run("CRITICAL_AGENT_FAILED", "corrupt"));
-        assert!(!aborts_run("COMMAND_NOT_FOUND", "exit code 127"));
+    fn causes_and_details_have_severities_of_their_own() {
+        let error = |code: &str| v1::Error { code: code.to_owned(), ..v1::Error::default() };
+        let declared = v1::Error { severity: v1::Severity::Low.into(), ..error("STATE_CORRUPTED") };
+        let mut outer = v1::Error {
+            cause: Some(Box::new(v1::Error { details: vec![declared], ..error("LINT_WARNINGS") })),
+            ..error("E1")
+        };
+        complete(&mut outer);
+        let cause = outer.cause.as_deref().expect("a cause");
+        let severities = [outer.severity(), cause.severity(), cause.details[0].severity()];
+        assert_eq!(severities, [v1::Severity::High, v1::Severity::Medium, v1::Severity::Low]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use capataz_contracts::v1::{self, connect_request::Frame as Said};
 use capataz_engine::TaskRef;
 
 use crate::invariant::Violation;
+use crate::model::severity::{MESSAGE, SAYS_CRITICAL, SAYS_LOW};
 use crate::worker::{Job, Key, reference};
 use crate::world::World;
 
@@ -42,7 +43,7 @@ pub enum Conduct {
 }
 
 const FOR_NOW: &[&str] = &["NETWORK_ERROR", "RATE_LIMIT", "SERVICE_UNAVAILABLE", "TIMEOUT"];
-const FOR_GOOD: &[&str] = &["VALIDATION_ERROR", "TESTS_FAILED", "LINT_WARNINGS", "E_UNHEARD_OF"];
+const FOR_GOOD: &[&str] = &["VALIDATION_ERROR", "TESTS_FAILED", "LINT_WARNINGS", "E_UNHEARD_OF", SAYS_LOW];
 
 impl World {
     pub(crate) fn draw_conduct(&mut self) -> Conduct {
@@ -158,13 +159,20 @@ impl World {
 
     fn draw_error(&mut self, conduct: Conduct) -> v1::Error {
         let codes = match conduct {
-            Conduct::FailsCritically => &["STATE_CORRUPTED"],
+            Conduct::FailsCritically => &["STATE_CORRUPTED", SAYS_CRITICAL],
             Conduct::FailsForNow => FOR_NOW,
             _ => FOR_GOOD,
         };
+        let code = self.rng.pick(codes).copied().unwrap_or_default();
+        let severity = match code {
+            SAYS_CRITICAL => v1::Severity::Critical,
+            SAYS_LOW => v1::Severity::Low,
+            _ => v1::Severity::Unspecified,
+        };
         v1::Error {
-            code: self.rng.pick(codes).copied().unwrap_or_default().to_owned(),
-            message: "as scripted".to_owned(),
+            code: code.to_owned(),
+            message: MESSAGE.to_owned(),
+            severity: severity.into(),
             retry_after_ms: self.rng.percent(20).then(|| self.rng.between(0, 3_000)),
             ..v1::Error::default()
         }

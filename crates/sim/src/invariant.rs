@@ -38,6 +38,8 @@ invariants! {
     EveryRequestAnswered: "Every request gets exactly one answer, unless its daemon dies.";
     OneTerminalEvent: "A run ends once, and nothing happens to it afterwards.";
     OneSettlement: "An activation of a task settles exactly once.";
+    OneSeverity: "A failure has one severity, that of the plan, of whoever failed or of the table, wherever it is told or counted.";
+    CriticalAborts: "A CRITICAL failure of a plan's task is not tried again, and ends the run at once.";
     SettledByLiveLease: "A result counts only under the live lease of its holder; without a lease only for a listed reason.";
     OneLiveLease: "A task has at most one live lease.";
     NoLeaseWhileHeld: "Nothing is leased while the run is paused, waits for an answer, or ends.";

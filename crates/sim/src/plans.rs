@@ -189,7 +189,7 @@ fn task(
         effect: Some(effect as i32),
         timeouts: rng.percent(30).then(|| timeouts(rng)),
         retry: rng.percent(30).then(|| retry(rng)),
-        severity: rng.percent(10).then(|| i32::try_from(1 + rng.below(3)).unwrap_or(1)),
+        severity: rng.percent(10).then(|| i32::try_from(1 + rng.below(4)).unwrap_or(1)),
         run,
     }
 }
@@ -223,6 +223,7 @@ fn policy(rng: &mut Rng) -> v1::AggregationPolicy {
         kind: kind as i32,
         quorum_threshold: (kind == v1::AggregationKind::Quorum && rng.percent(60)).then_some(threshold),
         stop_when_decided: rng.percent(50).then(|| rng.percent(60)),
+        critical_agents: Vec::new(),
     }
 }
 

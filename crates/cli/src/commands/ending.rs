@@ -31,7 +31,7 @@ pub async fn finished(daemon: &Daemon, run_id: &str, model: &Run, out: &mut Outp
         .collect();
     let mut parts = retries;
     parts.push(display::wave_boxes(&run, out.paint));
-    parts.push(display::failures(&run, out.paint));
+    parts.push(display::failures(&run, false, out.paint));
     parts.extend(outputs(&run, out));
     for part in parts.iter().filter(|part| !part.is_empty()) {
         out.line("");

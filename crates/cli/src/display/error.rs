@@ -1,7 +1,7 @@
 //! Errors and warnings by severity (seed 000, contract 6).
 
 use capataz_contracts::v1;
-use capataz_policy::codes;
+use capataz_policy::{codes, retry};
 
 use super::frame::{Frame, visible};
 use super::paint::{Paint, Tone};
@@ -18,6 +18,8 @@ pub struct Context<'a> {
     pub max_attempts: Option<u32>,
     /// Time of the error, in Unix milliseconds.
     pub at_ms: Option<i64>,
+    /// The run went on in spite of it.
+    pub continues: bool,
 }
 
 /// Draws the error by its code, or by its severity if the code has no box of its own.
@@ -81,11 +83,14 @@ fn high(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
 }
 
 fn warning(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
+    // The failure itself, not that there is no other attempt.
+    let error = retry::original(error);
     let frame = Frame::light(paint)
         .toned(&fill(words().errors.warning, &[&error.code]), Tone::Warning)
         .under_title()
         .text(&subject(error, context));
-    frame.text(words().errors.continuing).finish()
+    let frame = if context.continues { frame.text(words().errors.continuing) } else { frame };
+    frame.finish()
 }
 
 /// The head of a box: `ERROR: CODE`, `Severity: …` and the line under them.
@@ -267,8 +272,10 @@ mod tests {
 
     #[test]
     fn a_medium_one_is_a_warning() {
-        check(
-            &failure("LINT_WARNINGS", "5 lint warnings found"),
+        let warning = failure("LINT_WARNINGS", "5 lint warnings found");
+        let went_on = Context { continues: true, ..Context::default() };
+        assert_eq!(
+            error(&warning, &went_on, Paint::OFF),
             "\
 +------------------------------------------------------+
 |  WARNING: LINT_WARNINGS                              |
@@ -277,6 +284,8 @@ mod tests {
 |  Continuing automatically...                         |
 +------------------------------------------------------+",
         );
+        // Nothing goes on after a call that was refused.
+        assert!(!error(&warning, &Context::default(), Paint::OFF).contains("Continuing"));
     }
 
     #[test]

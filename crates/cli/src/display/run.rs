@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use capataz_contracts::v1;
+use capataz_policy::severity::Severity;
+use capataz_policy::{codes, retry};
 
 use super::error::{self, Context, advice, one_line, severity, with_cause};
 use super::format;
@@ -128,7 +130,7 @@ pub fn show(run: &v1::Run, now_ms: i64, paint: Paint) -> String {
     if !open.is_empty() {
         parts.push(open);
     }
-    let failures = failures(run, paint);
+    let failures = failures(run, true, paint);
     if !failures.is_empty() {
         parts.push(failures);
     }
@@ -249,43 +251,81 @@ pub fn wave_boxes(run: &v1::Run, paint: Paint) -> String {
     shown.join("\n\n")
 }
 
-/// The errors of a run: boxes for the few most important ones, a line and the next step for each of the others.
-pub fn failures(run: &v1::Run, paint: Paint) -> String {
-    let failed: Vec<(&v1::TaskView, &v1::Error)> = run
-        .waves
-        .iter()
-        .flat_map(|wave| &wave.tasks)
-        // The person who cancelled a task knows; the wave's box lists cancelled tasks.
-        .filter(|task| task.status() != v1::ResultStatus::Cancelled)
-        .filter_map(|task| task.error.as_ref().map(|error| (task, error)))
-        .collect();
+/// The errors of a run: boxes for the few most important ones, a line and the next step for each of the others; then what
+/// is MEDIUM, and in the verbose form what is LOW (seed 000, contract 6).
+pub fn failures(run: &v1::Run, verbose: bool, paint: Paint) -> String {
+    let failed = || {
+        let tasks = run.waves.iter().flat_map(|wave| &wave.tasks);
+        tasks
+            // The person who cancelled a task knows; the wave's box lists cancelled tasks.
+            .filter(|task| task.status() != v1::ResultStatus::Cancelled)
+            .filter_map(|task| task.error.as_ref().map(|error| (task, error)))
+    };
+    let serious: Vec<(&v1::TaskView, &v1::Error)> = failed().filter(|(_, error)| is_serious(error)).collect();
     let mut parts = Vec::new();
-    let all = run.error.iter().chain(failed.iter().map(|(_, error)| *error));
-    if all.filter(|error| severity(error) == v1::Severity::Critical).count() > 1 {
-        parts.push(multiple(run, &failed, paint));
-    } else if let Some(error) = &run.error {
+    // A run that a failure ended has that failure's error.
+    let own = run.error.as_ref().filter(|own| serious.iter().all(|(_, error)| error != own));
+    let found = found(run, &serious);
+    let is_finished = run.status() == v1::RunStatus::Finished;
+    let went_on = !is_finished || outcome_tone(run.outcome()) != Tone::Bad;
+    if !went_on && found.len() > 1 {
+        parts.push(special::multiple_critical(&found, &format!("capataz runs show {}", run.run_id), paint));
+    } else if let Some(error) = own {
         parts.push(error::error(error, &Context::default(), paint));
     }
-    let (boxed, listed): (Vec<_>, Vec<_>) =
-        failed.into_iter().enumerate().partition(|(index, _)| *index < MOST_BOXES);
-    for (_, (task, error)) in &boxed {
+    let (boxed, listed) = serious.split_at(serious.len().min(MOST_BOXES));
+    for (task, error) in boxed {
         parts.push(boxed_failure(run, task, error, paint));
     }
-    if !listed.is_empty() {
-        let mut lines = vec![words().watch.failures_listed.to_owned()];
-        for (_, (task, error)) in listed.iter().take(MOST_FAILURES) {
-            lines.push(format!("  {}: {}", visible(&task.name), visible(&with_cause(error))));
-            lines.extend(
-                advice(error)
-                    .map(|advice| format!("    {}", fill(words().errors.next, &[&visible(&advice)]))),
-            );
+    let lines = listed.iter().flat_map(|(task, error)| failure_lines(&task.name, error));
+    parts.extend(titled_list(words().watch.failures_listed, lines.collect()));
+    for (severity, title) in [
+        (v1::Severity::Medium, words().watch.warnings_listed),
+        (v1::Severity::Low, words().watch.notes_listed),
+    ] {
+        if severity == v1::Severity::Low && !verbose {
+            continue;
         }
-        if let Some(more) = listed.len().checked_sub(MOST_FAILURES).filter(|more| *more > 0) {
-            lines.push(format!("  {}", fill(words().watch.more_running, &[&more.to_string()])));
+        let of_tasks = failed().filter(|(_, error)| self::severity(error) == severity);
+        let of_tasks: Vec<_> = of_tasks.map(|(task, error)| (task, retry::original(error))).collect();
+        // A warning says that the run went on, where it did.
+        let boxes = if went_on && severity == v1::Severity::Medium { MOST_BOXES } else { 0 };
+        for (task, error) in of_tasks.iter().take(boxes) {
+            let context = Context { continues: true, ..context_of(task) };
+            parts.push(error::error(error, &context, paint));
         }
-        parts.push(lines.join("\n"));
+        let listed = of_tasks.iter().skip(boxes);
+        let mut lines: Vec<Vec<String>> =
+            listed.flat_map(|(task, error)| failure_lines(&task.name, error)).collect();
+        let notices = run.notices.iter().filter_map(|notice| notice.notice.as_ref());
+        let of_run = notices.filter(|notice| self::severity(notice) == severity);
+        lines.extend(of_run.map(|notice| vec![visible(&one_line(notice))]));
+        parts.extend(titled_list(title, lines));
     }
     parts.join("\n\n")
+}
+
+fn is_serious(error: &v1::Error) -> bool {
+    Severity::from_proto(severity(error).into()).unwrap_or(Severity::UNKNOWN).flags().notify_immediately
+}
+
+/// A failure in a line, with the next step in another.
+fn failure_lines(task: &str, error: &v1::Error) -> [Vec<String>; 1] {
+    let mut lines = vec![format!("{}: {}", visible(task), visible(&with_cause(error)))];
+    lines
+        .extend(advice(error).map(|advice| format!("  {}", fill(words().errors.next, &[&visible(&advice)]))));
+    [lines]
+}
+
+/// The entries under their title, up to a number of them; `None` where there are none.
+fn titled_list(title: &str, entries: Vec<Vec<String>>) -> Option<String> {
+    let more = entries.len().saturating_sub(MOST_FAILURES);
+    let mut lines = vec![title.to_owned()];
+    lines.extend(entries.into_iter().take(MOST_FAILURES).flatten().map(|line| format!("  {line}")));
+    if more > 0 {
+        lines.push(format!("  {}", fill(words().watch.more_running, &[&more.to_string()])));
+    }
+    (lines.len() > 1).then(|| lines.join("\n"))
 }
 
 /// The box of a failure. It offers the options only while the run waits for an answer.
@@ -305,20 +345,23 @@ fn context_of(task: &v1::TaskView) -> Context<'_> {
         phase: Some(state_name(task.state())),
         max_attempts: Some(task.max_attempts),
         at_ms: task.settled_at_ms,
+        continues: false,
     }
 }
 
-fn multiple(run: &v1::Run, failed: &[(&v1::TaskView, &v1::Error)], paint: Paint) -> String {
-    let mut errors: Vec<String> = run.error.iter().map(one_line).collect();
-    let serious = |error: &v1::Error| severity(error) >= v1::Severity::High;
-    errors.extend(
-        failed
-            .iter()
-            .filter(|(_, error)| serious(error))
-            .take(MOST_FAILURES)
-            .map(|(task, error)| format!("{}: {}", error.code, task.name)),
-    );
-    special::multiple_critical(&errors, &format!("capataz runs show {}", run.run_id), paint)
+/// The errors that stopped a run, each by its code and its task. A critical task's failure is told as what it is to the
+/// policy that ended the run; a verdict over tasks is not another error beside theirs.
+fn found(run: &v1::Run, serious: &[(&v1::TaskView, &v1::Error)]) -> Vec<String> {
+    let verdicts = [codes::QUORUM_NOT_MET, codes::CRITICAL_AGENT_FAILED];
+    let own = run.error.as_ref().filter(|own| serious.iter().all(|(_, error)| error != own));
+    let by_critical = own.is_some_and(|own| own.code == codes::CRITICAL_AGENT_FAILED);
+    let of_run = own.filter(|own| !verdicts.contains(&own.code.as_str()) && is_serious(own)).map(one_line);
+    let of_tasks = serious.iter().take(MOST_FAILURES).map(|(task, error)| {
+        let is_cause = by_critical && error.is_critical;
+        let code = if is_cause { codes::CRITICAL_AGENT_FAILED } else { retry::original(error).code.as_str() };
+        format!("{code}: {}", task.name)
+    });
+    of_run.into_iter().chain(of_tasks).collect()
 }
 
 /// The outcome of a run in one line: `nightly: succeeded in 5.2s`.

@@ -134,7 +134,8 @@ fn retry_exhausted(error: &v1::Error, context: &Context<'_>, paint: Paint) -> St
     }
     if made > 0 {
         let most = context.max_attempts.map_or(made, |most| most as usize);
-        let total: i64 = error.attempts.iter().map(|attempt| attempt.duration_ms).sum();
+        let total: i64 =
+            error.attempts.iter().map(|attempt| attempt.duration_ms.saturating_add(attempt.waited_ms)).sum();
         frame = frame
             .text(&fill(texts.attempts, &[&format!("{made}/{most}")]))
             .text(&fill(texts.total_time, &[&format::took(total)]));

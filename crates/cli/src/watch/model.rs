@@ -291,13 +291,13 @@ impl Task {
 }
 
 fn waves(plan: &v1::Plan) -> Vec<Wave> {
-    let default_policy = plan.policy.unwrap_or_default();
+    let default_policy = plan.policy.clone().unwrap_or_default();
     let default_attempts = plan.retry.as_ref().map_or(STANDARD_ATTEMPTS, max_attempts);
     let waves = plan.waves.iter().enumerate();
     waves
         .map(|(index, wave)| Wave {
             name: wave.name.clone().unwrap_or_else(|| format!("wave-{}", index + 1)),
-            policy: wave.policy.unwrap_or(default_policy),
+            policy: wave.policy.as_ref().unwrap_or(&default_policy).clone(),
             tasks: wave
                 .tasks
                 .iter()

@@ -1644,6 +1644,9 @@ pub struct Error {
     /// Several errors of one kind (AGENTS_VALIDATION_FAILED lists each AGENT_NOT_FOUND).
     #[prost(message, repeated, tag = "13")]
     pub details: ::prost::alloc::vec::Vec<Error>,
+    /// The failed task is critical, which matters under critical_path alone and is no severity.
+    #[prost(bool, tag = "14")]
+    pub is_critical: bool,
 }
 /// One attempt of a task, as the history of an error lists it (seed 000, contract 4).
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1660,6 +1663,9 @@ pub struct AttemptRecord {
     /// From the lease to the end of the attempt, in milliseconds.
     #[prost(int64, tag = "4")]
     pub duration_ms: i64,
+    /// The wait before this attempt, in milliseconds; 0 before the first one.
+    #[prost(int64, tag = "5")]
+    pub waited_ms: i64,
 }
 /// What TASK_TIMEOUT carries (seed 000, contract 3).
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3114,7 +3120,7 @@ impl BrowserActivity {
     }
 }
 /// How the results of a wave are judged.
-#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AggregationPolicy {
     /// Default: quorum.
     #[prost(enumeration = "AggregationKind", tag = "1")]
@@ -3126,6 +3132,10 @@ pub struct AggregationPolicy {
     /// End the wave as soon as its outcome cannot change any more. Default false.
     #[prost(bool, optional, tag = "3")]
     pub stop_when_decided: ::core::option::Option<bool>,
+    /// Agents all of whose tasks are critical, in the waves that this policy judges. Each of them must have a task there.
+    /// The accepted plan has the mark at each of these tasks, and no list.
+    #[prost(string, repeated, tag = "4")]
+    pub critical_agents: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// Retry with backoff (seed 000, contract 4).
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3532,6 +3542,28 @@ pub struct Run {
     /// Runs whose parent this one is, oldest first, at most 100; empty in a list of runs and in a summary.
     #[prost(message, repeated, tag = "21")]
     pub children: ::prost::alloc::vec::Vec<ChildView>,
+    /// Its notices, oldest first, at most 100; empty in a list of runs and in a summary.
+    #[prost(message, repeated, tag = "22")]
+    pub notices: ::prost::alloc::vec::Vec<Notice>,
+    /// Notices beyond those.
+    #[prost(uint32, tag = "23")]
+    pub notices_omitted: u32,
+}
+/// Something to know that changes nothing.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Notice {
+    /// Code, message and severity.
+    #[prost(message, optional, tag = "1")]
+    pub notice: ::core::option::Option<Error>,
+    /// Place of the wave that it is about, from 0; absent where it is about the run.
+    #[prost(uint32, optional, tag = "2")]
+    pub wave: ::core::option::Option<u32>,
+    /// Place of the task in that wave, from 0.
+    #[prost(uint32, optional, tag = "3")]
+    pub task: ::core::option::Option<u32>,
+    /// What it is about.
+    #[prost(enumeration = "NoticeKind", tag = "4")]
+    pub kind: i32,
 }
 /// Why a run is not worked on. It is no event of the run, and can be taken back.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3628,6 +3660,10 @@ pub struct TaskView {
     /// The run that the task is now, or was last, a UUID; absent where the task is no run.
     #[prost(string, optional, tag = "19")]
     pub child: ::core::option::Option<::prost::alloc::string::String>,
+    /// The attempts of the newest activation that have ended, oldest first, the last and successful one included (seed 000,
+    /// contract 4).
+    #[prost(message, repeated, tag = "20")]
+    pub attempts: ::prost::alloc::vec::Vec<AttemptRecord>,
 }
 /// One step of a task's lifecycle.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4029,6 +4065,59 @@ impl ResultStatus {
             "RESULT_STATUS_ERROR" => Some(Self::Error),
             "RESULT_STATUS_TIMEOUT" => Some(Self::Timeout),
             "RESULT_STATUS_CANCELLED" => Some(Self::Cancelled),
+            _ => None,
+        }
+    }
+}
+/// What a notice is about. Some are given once only, which the state remembers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum NoticeKind {
+    /// A notice of another kind, or of a format that did not say it.
+    Unspecified = 0,
+    /// A task succeeded after failed attempts: RETRY_SUCCESS.
+    RetrySuccess = 1,
+    /// A task has little time left; given once for each deadline.
+    TimeoutImminent = 2,
+    /// A task waits for an agent that nobody serves; given once for each activation.
+    AgentAbsent = 3,
+    /// A task that is not critical failed under critical_path.
+    OptionalAgentFailed = 4,
+    /// A task failed that never was at work.
+    IncompleteLifecycle = 5,
+    /// The run came to its end in spite of failures.
+    PartialSuccess = 6,
+    /// A task failed with a code and a message that no rule of severities knows, and which therefore counts as HIGH.
+    Unclassified = 7,
+}
+impl NoticeKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "NOTICE_KIND_UNSPECIFIED",
+            Self::RetrySuccess => "NOTICE_KIND_RETRY_SUCCESS",
+            Self::TimeoutImminent => "NOTICE_KIND_TIMEOUT_IMMINENT",
+            Self::AgentAbsent => "NOTICE_KIND_AGENT_ABSENT",
+            Self::OptionalAgentFailed => "NOTICE_KIND_OPTIONAL_AGENT_FAILED",
+            Self::IncompleteLifecycle => "NOTICE_KIND_INCOMPLETE_LIFECYCLE",
+            Self::PartialSuccess => "NOTICE_KIND_PARTIAL_SUCCESS",
+            Self::Unclassified => "NOTICE_KIND_UNCLASSIFIED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "NOTICE_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "NOTICE_KIND_RETRY_SUCCESS" => Some(Self::RetrySuccess),
+            "NOTICE_KIND_TIMEOUT_IMMINENT" => Some(Self::TimeoutImminent),
+            "NOTICE_KIND_AGENT_ABSENT" => Some(Self::AgentAbsent),
+            "NOTICE_KIND_OPTIONAL_AGENT_FAILED" => Some(Self::OptionalAgentFailed),
+            "NOTICE_KIND_INCOMPLETE_LIFECYCLE" => Some(Self::IncompleteLifecycle),
+            "NOTICE_KIND_PARTIAL_SUCCESS" => Some(Self::PartialSuccess),
+            "NOTICE_KIND_UNCLASSIFIED" => Some(Self::Unclassified),
             _ => None,
         }
     }
@@ -4775,22 +4864,6 @@ pub struct RunFinished {
     #[prost(uint32, tag = "4")]
     pub not_started: u32,
 }
-/// Something to know that changes nothing.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct Notice {
-    /// Code, message and severity.
-    #[prost(message, optional, tag = "1")]
-    pub notice: ::core::option::Option<Error>,
-    /// Place of the wave that it is about, from 0; absent where it is about the run.
-    #[prost(uint32, optional, tag = "2")]
-    pub wave: ::core::option::Option<u32>,
-    /// Place of the task in that wave, from 0.
-    #[prost(uint32, optional, tag = "3")]
-    pub task: ::core::option::Option<u32>,
-    /// What it is about.
-    #[prost(enumeration = "NoticeKind", tag = "4")]
-    pub kind: i32,
-}
 /// It is this ask's turn in its session.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AskBegun {
@@ -5189,55 +5262,6 @@ impl RefusalReason {
             "REFUSAL_REASON_UNKNOWN_TASK" => Some(Self::UnknownTask),
             "REFUSAL_REASON_NOT_YOURS" => Some(Self::NotYours),
             "REFUSAL_REASON_OTHER_HISTORY" => Some(Self::OtherHistory),
-            _ => None,
-        }
-    }
-}
-/// What a notice is about. Some are given once only, which the state remembers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
-#[repr(i32)]
-pub enum NoticeKind {
-    /// A notice of another kind, or of a format that did not say it.
-    Unspecified = 0,
-    /// A task succeeded after failed attempts: RETRY_SUCCESS.
-    RetrySuccess = 1,
-    /// A task has little time left; given once for each deadline.
-    TimeoutImminent = 2,
-    /// A task waits for an agent that nobody serves; given once for each activation.
-    AgentAbsent = 3,
-    /// A task that is not critical failed under critical_path.
-    OptionalAgentFailed = 4,
-    /// A task failed that never was at work.
-    IncompleteLifecycle = 5,
-    /// The run came to its end in spite of failures.
-    PartialSuccess = 6,
-}
-impl NoticeKind {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unspecified => "NOTICE_KIND_UNSPECIFIED",
-            Self::RetrySuccess => "NOTICE_KIND_RETRY_SUCCESS",
-            Self::TimeoutImminent => "NOTICE_KIND_TIMEOUT_IMMINENT",
-            Self::AgentAbsent => "NOTICE_KIND_AGENT_ABSENT",
-            Self::OptionalAgentFailed => "NOTICE_KIND_OPTIONAL_AGENT_FAILED",
-            Self::IncompleteLifecycle => "NOTICE_KIND_INCOMPLETE_LIFECYCLE",
-            Self::PartialSuccess => "NOTICE_KIND_PARTIAL_SUCCESS",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "NOTICE_KIND_UNSPECIFIED" => Some(Self::Unspecified),
-            "NOTICE_KIND_RETRY_SUCCESS" => Some(Self::RetrySuccess),
-            "NOTICE_KIND_TIMEOUT_IMMINENT" => Some(Self::TimeoutImminent),
-            "NOTICE_KIND_AGENT_ABSENT" => Some(Self::AgentAbsent),
-            "NOTICE_KIND_OPTIONAL_AGENT_FAILED" => Some(Self::OptionalAgentFailed),
-            "NOTICE_KIND_INCOMPLETE_LIFECYCLE" => Some(Self::IncompleteLifecycle),
-            "NOTICE_KIND_PARTIAL_SUCCESS" => Some(Self::PartialSuccess),
             _ => None,
         }
     }

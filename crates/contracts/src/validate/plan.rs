@@ -13,7 +13,7 @@ use crate::violation::{Violation, Violations};
 pub struct PlanLimits {
     pub max_tasks: usize,
     pub max_waves: usize,
-    /// Commands, and resources likewise.
+    /// Commands; resources and a policy's critical agents likewise.
     pub max_names: usize,
     /// Plans within plans.
     pub max_depth: usize,
@@ -90,7 +90,28 @@ fn size(plan: &v1::Plan, limits: &PlanLimits, path: &Path<'_>, violations: &mut 
             violations.push(&path.key(key), "limit", format!("{count} {what}; at most {most} are allowed"));
         }
     }
+    let waves = &path.key("waves");
+    let of_waves = plan.waves.iter().enumerate().take(limits.max_waves);
+    within &= critical_agents(plan.policy.as_ref(), limits, path, violations);
+    for (index, wave) in of_waves {
+        within &= critical_agents(wave.policy.as_ref(), limits, &waves.index(index), violations);
+    }
     within
+}
+
+/// Looks at how many agents the policy marks; each is looked for among the tasks.
+fn critical_agents(
+    policy: Option<&v1::AggregationPolicy>,
+    limits: &PlanLimits,
+    path: &Path<'_>,
+    violations: &mut Violations,
+) -> bool {
+    let (count, most) = (policy.map_or(0, |policy| policy.critical_agents.len()), limits.max_names);
+    if count > most {
+        let message = format!("{count} agents; at most {most} are allowed");
+        violations.push(&path.key("policy").key("critical_agents"), "limit", message);
+    }
+    count <= most
 }
 
 fn wave_name(
@@ -145,5 +166,9 @@ fn task(task: &v1::Task, limits: &PlanLimits, path: &Path<'_>, violations: &mut 
 fn policy(policy: Option<&v1::AggregationPolicy>, path: &Path<'_>, violations: &mut Violations) {
     if let Some(policy) = policy {
         defaulted_enum::<v1::AggregationKind>(policy.kind, &path.key("kind"), violations);
+        let path = &path.key("critical_agents");
+        for (index, agent) in policy.critical_agents.iter().enumerate() {
+            name(agent, "the agent", &path.index(index), violations);
+        }
     }
 }

@@ -98,6 +98,17 @@ fn limits() {
         json::parse("capataz.v1.Plan", &plan_of(&[&[("a", json!(1)), ("b", json!(1))]])).unwrap();
     let small = PlanLimits { max_tasks: 1, ..PlanLimits::default() };
     assert_eq!(in_short(&plan(&typed, &small)), ["waves limit"]);
+    let named =
+        json!({"policy": {"critical_agents": vec!["x"; 1_001]}, "tasks": [{"name": "a", "agent": "x"}]});
+    check(
+        json!({"name": "p", "policy": named["policy"], "waves": [named]}),
+        &["policy.critical_agents limit", "waves[0].policy.critical_agents limit"],
+    );
+    let nameless = json!({"critical_agents": ["x", ""]});
+    check(
+        json!({"name": "p", "policy": nameless, "waves": [{"tasks": [{"name": "a", "agent": "x"}]}]}),
+        &["policy.critical_agents[1] required"],
+    );
 }
 
 #[test]

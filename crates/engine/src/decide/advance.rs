@@ -95,7 +95,10 @@ fn begin_wave(turn: &mut Turn<'_>, wave: u32) -> Result<(), Refusal> {
     }
     // Each of these tasks fails alone. The policy decides about the wave when all of them are known.
     for (task, message) in unresolved {
-        settle::fail_unresolved(turn, task, message)?;
+        // A CRITICAL failure ends the run, and the tasks after it with the run.
+        if turn.state.is_queued(task) {
+            settle::fail_unresolved(turn, task, message)?;
+        }
     }
     enqueue_all(turn)
 }
@@ -103,7 +106,13 @@ fn begin_wave(turn: &mut Turn<'_>, wave: u32) -> Result<(), Refusal> {
 /// Puts every waiting task into the queue of its agent, or begins the run that it is.
 fn enqueue_all(turn: &mut Turn<'_>) -> Result<(), Refusal> {
     let queued: Vec<TaskRef> = turn.state.queued().collect();
-    queued.into_iter().try_for_each(|task| child::enqueue(turn, task))
+    for task in queued {
+        // A run that cannot begin may be a CRITICAL failure, which ends those after it.
+        if turn.state.is_queued(task) {
+            child::enqueue(turn, task)?;
+        }
+    }
+    Ok(())
 }
 
 fn finish(turn: &mut Turn<'_>, outcome: v1::RunOutcome, error: Option<v1::Error>) {

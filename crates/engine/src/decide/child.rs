@@ -56,7 +56,9 @@ pub(super) fn begin_all(turn: &mut Turn<'_>) -> Result<(), Refusal> {
     let is_child = |task: &TaskRef| turn.state.plan().task(*task).is_some_and(|task| task.child.is_some());
     let waiting: Vec<TaskRef> = turn.state.queued().filter(is_child).collect();
     for task in waiting {
-        begin(turn, task)?;
+        if turn.state.is_queued(task) {
+            begin(turn, task)?;
+        }
     }
     Ok(())
 }

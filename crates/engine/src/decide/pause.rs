@@ -37,6 +37,9 @@ pub(super) fn resume(turn: &mut Turn<'_>, request_id: String) -> Result<(), Refu
 pub(super) fn release(turn: &mut Turn<'_>) -> Result<(), Refusal> {
     if turn.state.may_lease() {
         child::begin_all(turn)?;
+    }
+    // A run that cannot begin may have ended this one.
+    if turn.state.may_lease() {
         turn.effect(Effect::Release);
     }
     Ok(())

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::aggregation::ResultStatus;
+use capataz_policy::codes;
 use capataz_policy::retry::{self, RetryDecision};
 use capataz_policy::severity;
 
@@ -80,11 +81,8 @@ pub(super) fn handle(
             judged(turn, task, verdict, lease)
         }
         (None, Report::Cancelled(_)) => {
-            let error = v1::Error {
-                code: "TASK_CANCELLED".to_owned(),
-                message: format!("worker {worker:?} cancelled the task by itself"),
-                ..v1::Error::default()
-            };
+            let message = format!("worker {worker:?} cancelled the task by itself");
+            let error = codes::error(codes::TASK_CANCELLED, message);
             attempt_failed(turn, task, error, Some(lease))
         }
     }
@@ -168,7 +166,7 @@ pub(super) fn attempt_failed(
 pub(super) fn attempt_failed_as(
     turn: &mut Turn<'_>,
     task: TaskRef,
-    error: v1::Error,
+    mut error: v1::Error,
     lease: Option<u64>,
     output: Option<v1::Payload>,
     may_pass: Option<bool>,
@@ -180,51 +178,67 @@ pub(super) fn attempt_failed_as(
     let retry = turn.state.plan.retry_of(task);
     let retry_after = error.retry_after_ms.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
     let draw = retry.jitters().then(|| jitter_draw(turn.state.seed, turn.next_seq()));
-    let decision =
-        if turn.state.rules().aborts_when_critical() && severity::aborts_run(&error.code, &error.message) {
-            RetryDecision::NonRetryable { reason: "a CRITICAL failure aborts the run".to_owned() }
-        } else {
-            let elapsed = settle::duration(elapsed_ms);
-            match may_pass {
-                None => retry.decide(&error.code, attempt, elapsed, retry_after, draw),
-                Some(true) => retry.decide_retryable(attempt, elapsed, retry_after, draw),
-                Some(false) => RetryDecision::NonRetryable {
-                    reason: "whoever failed says that it will not pass".to_owned(),
-                },
-            }
-        };
-    let (max_attempts, total_timeout) = (retry.max_attempts(), retry.total_timeout());
-    if let RetryDecision::Retry { delay } = decision {
-        if let Some(reason) = turn.state.stop_reason() {
-            return settle::cancel(turn, task, reason, None, lease);
+    let classified = settle::classify(turn, task, &error)?;
+    let severity = classified.severity;
+    let decision = if settle::aborts(turn, classified, &error) {
+        RetryDecision::NonRetryable { reason: "a CRITICAL failure aborts the run".to_owned() }
+    } else {
+        let elapsed = settle::duration(elapsed_ms);
+        match may_pass {
+            None => retry.decide(&error.code, attempt, elapsed, retry_after, draw),
+            Some(true) => retry.decide_retryable(attempt, elapsed, retry_after, draw),
+            Some(false) => RetryDecision::NonRetryable {
+                reason: "the failing side says that another attempt would not help".to_owned(),
+            },
         }
-        revoke_unanswered(turn, task, lease);
-        let delay_ms = super::lease::milliseconds(delay);
-        let log = std::mem::take(&mut turn.log);
-        turn.emit(Body::TaskAttemptFailed(v1::TaskAttemptFailed {
-            wave: task.wave,
-            task: task.task,
-            attempt,
-            error: Some(error),
-            duration_ms,
-            delay_ms,
-            retry_at_ms: turn.wall_in(delay_ms),
-            log,
-            output,
-        }));
-        return Ok(());
-    }
+    };
+    let (max_attempts, total_timeout) = (retry.max_attempts(), retry.total_timeout());
     let attempts = records(activity, attempt, &error, duration_ms);
-    let error = match decision {
+    let failure = match decision {
+        RetryDecision::Retry { delay } => {
+            error.severity = severity.to_proto().into();
+            severity::complete(&mut error);
+            return try_again(turn, task, error, lease, output, delay);
+        }
         RetryDecision::Exhausted => retry::exhausted_error(&error, attempts, max_attempts),
         RetryDecision::TotalTimeoutExceeded => {
             retry::total_timeout_exceeded_error(&error, attempts, total_timeout.unwrap_or_default())
         }
-        RetryDecision::NonRetryable { .. } | RetryDecision::Retry { .. } => {
-            retry::non_retryable_error(&error, attempts)
-        }
+        RetryDecision::NonRetryable { reason } => retry::non_retryable_error(&error, attempts, reason),
     };
-    settle::fail_with_output(turn, task, ResultStatus::Error, error, lease, output)
+    settle::fail_with_output(turn, task, ResultStatus::Error, failure, lease, output)
+}
+
+/// Another attempt follows after the delay, unless the run is ending.
+fn try_again(
+    turn: &mut Turn<'_>,
+    task: TaskRef,
+    error: v1::Error,
+    lease: Option<u64>,
+    output: Option<v1::Payload>,
+    delay: Duration,
+) -> Result<(), Refusal> {
+    if let Some(reason) = turn.state.stop_reason() {
+        return settle::cancel(turn, task, reason, None, lease);
+    }
+    let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
+    let attempt = activity.attempt;
+    let duration_ms = activity.at_work_since().map_or(0, |since| turn.now.clock.since(since));
+    revoke_unanswered(turn, task, lease);
+    let delay_ms = super::lease::milliseconds(delay);
+    let log = std::mem::take(&mut turn.log);
+    turn.emit(Body::TaskAttemptFailed(v1::TaskAttemptFailed {
+        wave: task.wave,
+        task: task.task,
+        attempt,
+        error: Some(error),
+        duration_ms,
+        delay_ms,
+        retry_at_ms: turn.wall_in(delay_ms),
+        log,
+        output,
+    }));
+    Ok(())
 }
 
 /// Ends the lease by force where its holder did not answer.
@@ -243,6 +257,7 @@ fn records(activity: &Activity, attempt: u32, error: &v1::Error, duration_ms: i6
         status: v1::AttemptStatus::Failed.into(),
         error: Some(error.code.clone()),
         duration_ms,
+        waited_ms: activity.waited_ms,
     });
     attempts
 }

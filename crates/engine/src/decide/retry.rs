@@ -30,7 +30,8 @@ pub(super) fn handle(turn: &mut Turn<'_>, name: &str, request_id: String) -> Res
     let open = turn.state.open_questions().find(|asked| asked.task == Some(task));
     let open = open.map(|asked| asked.question.question_id.clone());
     reactivate(turn, task, request_id)?;
-    if let Some(question_id) = open {
+    // What the task needs may be missing still, and a CRITICAL failure withdraws every question.
+    if let Some(question_id) = open.filter(|open| turn.state.unanswered.contains_key(open)) {
         turn.emit(Body::QuestionAnswered(v1::QuestionAnswered {
             question_id,
             answer: "retry".to_owned(),

@@ -4,16 +4,17 @@ use std::time::Duration;
 
 use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::aggregation::{self, AggregationKind, ResultStatus, TaskOutcome};
-use capataz_policy::codes::INPUT_UNRESOLVED;
+use capataz_policy::codes::{self, INPUT_UNRESOLVED};
 use capataz_policy::lifecycle::{History, TaskState};
 use capataz_policy::retry;
-use capataz_policy::severity::{self, Severity};
+use capataz_policy::severity::{self, Classified, Severity};
 use capataz_policy::timeout;
 
 use super::turn::Turn;
 use super::{Refusal, advance, ask, cancel};
 use crate::effect::Effect;
 use crate::input::{Observed, TaskRef};
+use crate::planted::{self, Fault};
 
 /// The work is done.
 pub(super) fn complete(
@@ -95,21 +96,16 @@ fn settle_failure(
     output: Option<v1::Payload>,
     ask: Ask,
 ) -> Result<(), Refusal> {
-    let declared = turn.declared(task)?;
     let original = retry::original(&error);
-    let severity = severity::of_failed_task(
-        declared.severity.or_else(|| declared_severity(original)),
-        &original.code,
-        &original.message,
-        status == ResultStatus::Timeout,
-        declared.critical,
-    );
-    let aborts =
-        turn.state.rules().aborts_when_critical() && severity::aborts_run(&original.code, &original.message);
-    // The error has the severity of its own code or of the failure beneath it, whichever is higher, unless the plan
-    // declares one.
-    let own = declared_severity(&error).filter(|_| declared.severity.is_none());
-    error.severity = own.map_or(severity, |own| own.max(severity)).to_proto().into();
+    let classified = classify(turn, task, original)?;
+    let declared = turn.declared(task)?;
+    let unclassified = (!classified.is_known).then(|| severity::unclassified(&declared.name, original));
+    let severity = classified.severity;
+    let aborts = aborts(turn, classified, original);
+    // The wrapper of a failure is as severe as the failure.
+    error.severity = severity.to_proto().into();
+    error.is_critical = declared.critical;
+    severity::complete(&mut error);
     if aborts {
         error.can_continue = Some(false);
     }
@@ -127,8 +123,11 @@ fn settle_failure(
         lease,
     };
     settle_without_advance(turn, task, ending)?;
-    let notices =
-        [(v1::NoticeKind::IncompleteLifecycle, incomplete), (v1::NoticeKind::OptionalAgentFailed, optional)];
+    let notices = [
+        (v1::NoticeKind::Unclassified, unclassified),
+        (v1::NoticeKind::IncompleteLifecycle, incomplete),
+        (v1::NoticeKind::OptionalAgentFailed, optional),
+    ];
     for (kind, notice) in notices {
         if let Some(notice) = notice {
             turn.notice(kind, notice, Some(task));
@@ -146,7 +145,7 @@ fn settle_failure(
 
 /// Fails a task whose input refers to an output that does not exist.
 pub(super) fn fail_unresolved(turn: &mut Turn<'_>, task: TaskRef, message: String) -> Result<(), Refusal> {
-    let error = v1::Error { code: INPUT_UNRESOLVED.to_owned(), message, ..v1::Error::default() };
+    let error = codes::error(INPUT_UNRESOLVED, message);
     fail_without_advance(turn, task, ResultStatus::Error, error, None, Ask::WhenHigh)
 }
 
@@ -300,8 +299,20 @@ fn evaluation_with(turn: &Turn<'_>, task: TaskRef, ending: &Ending) -> Result<v1
     Ok(tally.evaluation(turn.state.plan.policy_of(task.wave)))
 }
 
-pub(crate) fn declared_severity(error: &v1::Error) -> Option<Severity> {
-    Severity::from_proto(error.severity)
+/// The severity of a task's failure: what the plan declares, else what whoever failed declares, else what the rules say.
+pub(super) fn classify(turn: &Turn<'_>, task: TaskRef, error: &v1::Error) -> Result<Classified, Refusal> {
+    let declared = turn.declared(task)?.severity.or_else(|| Severity::from_proto(error.severity));
+    Ok(severity::classify(declared, &error.code, &error.message))
+}
+
+/// Returns whether a failure of this severity ends the run at once.
+pub(super) fn aborts(turn: &Turn<'_>, classified: Classified, error: &v1::Error) -> bool {
+    let severity = if planted::is(Fault::DeclaredCriticalGoesOn) {
+        severity::classify(None, &error.code, &error.message).severity
+    } else {
+        classified.severity
+    };
+    turn.state.rules().aborts_when_critical() && severity == Severity::Critical
 }
 
 /// Milliseconds as a duration; none below zero.

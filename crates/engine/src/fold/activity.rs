@@ -29,8 +29,13 @@ pub struct Activity {
     pub(crate) losses: u32,
     /// AGENT_ABSENT was given.
     pub(crate) absence_given: bool,
+    /// The attempts that failed and were followed by another one.
     #[serde(with = "as_bytes::list")]
     pub(crate) attempts: Vec<v1::AttemptRecord>,
+    /// Since when the next attempt is waited for; `None` where none is.
+    pub(crate) waits_since: Option<Timestamp>,
+    /// How long the present attempt was waited for. Milliseconds.
+    pub(crate) waited_ms: i64,
     #[serde(with = "as_bytes::option")]
     pub(crate) input: Option<v1::Payload>,
     pub(crate) end: Option<End>,
@@ -114,6 +119,8 @@ pub struct End {
     /// The severity of the failure, for the policy and the summary.
     pub(crate) severity: Option<Severity>,
     pub(crate) at: Wall,
+    /// How long the last attempt was at work, in milliseconds; `None` where none was when it ended.
+    pub(crate) attempt_ms: Option<i64>,
     /// The lease whose answer this is, and its holder.
     pub(crate) lease: Option<u64>,
     pub(crate) worker: Option<String>,
@@ -136,6 +143,8 @@ impl Activity {
             losses: 0,
             absence_given: false,
             attempts: Vec::new(),
+            waits_since: None,
+            waited_ms: 0,
             input: None,
             end: None,
             child: None,
@@ -162,6 +171,9 @@ impl Activity {
         self.enter(TaskState::Active, at.wall);
         self.attempt = attempt;
         self.started.get_or_insert(at);
+        if let Some(since) = self.waits_since.take() {
+            self.waited_ms = at.clock.since(since);
+        }
         if let Some((ahead, wall)) = deadline {
             self.deadline = Some(Moment { clock: at.clock.plus(ahead), wall: Wall(wall) });
             self.warn_before = warn_before;

@@ -111,6 +111,7 @@ impl RunState {
             waves.sum(),
             self.schemas.iter().map(|schema| text(schema)).sum(),
             self.questions.iter().map(AskedQuestion::bytes).sum(),
+            messages(&self.notices),
             length(self.refused.len()).saturating_mul(ENTRY),
             requests.sum(),
         ];

@@ -86,6 +86,8 @@ impl RunState {
             held_timers: Default::default(),
             refused: Default::default(),
             requests: Default::default(),
+            notices: Vec::new(),
+            notices_omitted: 0,
             settled: 0,
             bytes: Default::default(),
             leases_since_load: 0,
@@ -259,7 +261,7 @@ impl RunState {
             Body::SessionOpened(_) | Body::SessionTurn(_) | Body::SessionTransitionAccepted(_) => {
                 return None;
             }
-            Body::Notice(event) => self.noticed(&event)?,
+            Body::Notice(event) => self.noticed(event)?,
             body @ (Body::AskBegun(_)
             | Body::AskRouted(_)
             | Body::TransitionConsidered(_)
@@ -322,15 +324,23 @@ impl RunState {
         Some(())
     }
 
-    fn noticed(&mut self, event: &v1::Notice) -> Option<()> {
-        let (Some(wave), Some(index)) = (event.wave, event.task) else { return Some(()) };
-        self.change(task(wave, index), |activity| match event.kind() {
+    fn noticed(&mut self, event: v1::Notice) -> Option<()> {
+        let (kind, place) = (event.kind(), event.wave.zip(event.task));
+        if self.notices.len() < MOST_NOTICES {
+            self.bytes.add(bytes::message(&event));
+            self.notices.push(event);
+        } else {
+            self.notices_omitted = self.notices_omitted.saturating_add(1);
+        }
+        let Some((wave, index)) = place else { return Some(()) };
+        self.change(task(wave, index), |activity| match kind {
             v1::NoticeKind::TimeoutImminent => activity.imminent_given = true,
             v1::NoticeKind::AgentAbsent => activity.absence_given = true,
             v1::NoticeKind::RetrySuccess
             | v1::NoticeKind::OptionalAgentFailed
             | v1::NoticeKind::IncompleteLifecycle
             | v1::NoticeKind::PartialSuccess
+            | v1::NoticeKind::Unclassified
             | v1::NoticeKind::Unspecified => {}
         })
     }
@@ -422,7 +432,9 @@ impl RunState {
                 status: v1::AttemptStatus::Failed.into(),
                 error: event.error.map(|error| error.code),
                 duration_ms: event.duration_ms,
+                waited_ms: std::mem::take(&mut activity.waited_ms),
             });
+            activity.waits_since = Some(at.clock);
             activity.step = Step::Backoff { retry_at: at.clock.plus(event.delay_ms) };
         })
     }
@@ -442,13 +454,23 @@ impl RunState {
         let state = TaskState::from_proto(event.state)?;
         let severity = Severity::from_proto(event.severity);
         self.change(task, |activity| {
+            let attempt_ms = activity.at_work_since().map(|since| at.clock.since(since));
             let holder = activity.lease().filter(|held| Some(held.token) == event.lease);
             let worker = holder.map(|held| held.worker.clone());
             let (output, error, usage) = (event.output, event.error, event.usage);
             activity.enter(state, at.wall);
             activity.step = Step::Settled;
-            activity.end =
-                Some(End { status, output, error, severity, at: at.wall, lease: event.lease, worker, usage });
+            activity.end = Some(End {
+                status,
+                output,
+                error,
+                severity,
+                at: at.wall,
+                attempt_ms,
+                lease: event.lease,
+                worker,
+                usage,
+            });
         })?;
         self.settled = self.settled.saturating_add(1);
         let declared = self.plan.task(task)?;
@@ -542,6 +564,9 @@ impl RunState {
         }
     }
 }
+
+/// Notices that a run's state keeps; of the others it counts how many there are.
+const MOST_NOTICES: usize = 100;
 
 /// The severity of a failure whose event does not name one.
 const UNTOLD: Option<Severity> = Some(Severity::High);

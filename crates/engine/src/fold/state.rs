@@ -132,6 +132,9 @@ pub struct RunState {
     pub(crate) refused: BTreeSet<u64>,
     /// Requests that were carried out: what they asked for, and the number of the event that records it.
     pub(crate) requests: BTreeMap<String, (String, u64)>,
+    pub(crate) notices: Vec<v1::Notice>,
+    /// Notices beyond those that are kept.
+    pub(crate) notices_omitted: u32,
     pub(crate) settled: u32,
     /// The bytes that all of this holds. They follow from the other fields, and are not part of a snapshot.
     pub(crate) bytes: Count,

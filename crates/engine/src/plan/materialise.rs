@@ -1,5 +1,7 @@
 //! Defaults of plans and of their policies' rules, filled in before anything is recorded.
 
+use std::collections::BTreeMap;
+
 use capataz_contracts::{Violation, v1};
 use capataz_policy::aggregation::AggregationPolicy;
 use capataz_policy::retry::RetryPolicy;
@@ -15,6 +17,12 @@ impl Plan {
     pub fn materialise(plan: &mut v1::Plan) -> Result<(), Vec<Violation>> {
         let mut violations = Vec::new();
         let policy = plan.policy.take().unwrap_or_default();
+        mark_critical(
+            &policy.critical_agents,
+            "policy",
+            plan.waves.iter_mut().filter(|wave| wave.policy.is_none()),
+            &mut violations,
+        );
         plan.policy = Some(AggregationPolicy::from_proto(&policy, "policy", &mut violations).to_proto());
         let timeouts = plan.timeouts.take().unwrap_or_default();
         // Tasks take the plan's parsed values, so that a violation in these is reported once.
@@ -27,9 +35,10 @@ impl Plan {
             if wave.name.is_none() {
                 wave.name = Some(format!("wave-{}", wave_index + 1));
             }
-            if let Some(policy) = &wave.policy {
+            if let Some(policy) = wave.policy.take() {
                 let path = format!("waves[{wave_index}].policy");
-                wave.policy = Some(AggregationPolicy::from_proto(policy, &path, &mut violations).to_proto());
+                mark_critical(&policy.critical_agents, &path, [&mut *wave], &mut violations);
+                wave.policy = Some(AggregationPolicy::from_proto(&policy, &path, &mut violations).to_proto());
             }
             for (task_index, task) in wave.tasks.iter_mut().enumerate() {
                 let path = |field: &str| format!("waves[{wave_index}].tasks[{task_index}].{field}");
@@ -67,6 +76,32 @@ impl Plan {
             let retry = task.retry.take().unwrap_or_default();
             task.retry = Some(RetryPolicy::from_proto(&retry, "", &mut none).to_proto());
         }
+    }
+}
+
+/// Marks every task of these agents, in the waves that the policy at `path` judges, as critical.
+fn mark_critical<'a>(
+    agents: &[String],
+    path: &str,
+    waves: impl IntoIterator<Item = &'a mut v1::Wave>,
+    violations: &mut Vec<Violation>,
+) {
+    if agents.is_empty() {
+        return;
+    }
+    let wanted: BTreeMap<&str, usize> =
+        agents.iter().enumerate().map(|(index, agent)| (agent.as_str(), index)).collect();
+    let mut missing = wanted.clone();
+    for task in waves.into_iter().flat_map(|wave| &mut wave.tasks).filter(|task| task.run.is_none()) {
+        if wanted.contains_key(task.agent.as_str()) {
+            task.critical = true;
+            missing.remove(task.agent.as_str());
+        }
+    }
+    for (agent, index) in missing {
+        let path = format!("{path}.critical_agents[{index}]");
+        let message = format!("no task that this policy judges uses agent {agent:?}");
+        violations.push(Violation::new(path, "known", message));
     }
 }
 

@@ -135,6 +135,36 @@ fn all_that_is_wrong_is_told_with_its_path() {
 }
 
 #[test]
+fn critical_agents_mark_their_tasks_where_the_policy_judges() {
+    let critical = |agents: &[&str]| {
+        let critical_agents = agents.iter().map(|agent| (*agent).to_owned()).collect();
+        Some(v1::AggregationPolicy { kind: 4, critical_agents, ..v1::AggregationPolicy::default() })
+    };
+    let of = |agent: &str, name: &str| v1::Task { agent: agent.to_owned(), ..task(name) };
+    let mut given = plan(vec![
+        vec![of("builder", "a"), of("tester", "b")],
+        vec![of("builder", "c"), of("tester", "d")],
+        vec![of("builder", "e")],
+    ]);
+    given.policy = critical(&["builder"]);
+    given.waves[1].policy = critical(&["tester"]);
+    let plan = materialised(given.clone());
+    let marked: Vec<&str> = plan
+        .waves
+        .iter()
+        .flat_map(|wave| &wave.tasks)
+        .filter(|task| task.critical)
+        .map(|task| task.name.as_str())
+        .collect();
+    assert_eq!(marked, ["a", "d", "e"]);
+    assert_eq!(plan.policy.as_ref().map(|policy| policy.critical_agents.len()), Some(0), "the marks say it");
+    // The tester has tasks in waves with a policy of their own alone, and nobody is the reviewer.
+    given.policy = critical(&["builder", "reviewer"]);
+    given.waves[0].policy = critical(&["tester", "releaser"]);
+    check_refused(given, &["policy.critical_agents[1]", "waves[0].policy.critical_agents[1]"]);
+}
+
+#[test]
 fn what_is_wrong_with_the_plans_defaults_is_told_once() {
     let own = v1::TimeoutPolicy { grace_ms: Some(5), ..v1::TimeoutPolicy::default() };
     let mut given = plan(vec![vec![v1::Task { timeouts: Some(own), ..task("a") }, task("b")]]);

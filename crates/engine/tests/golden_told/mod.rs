@@ -73,7 +73,10 @@ pub fn facts_of(events: &[v1::Event]) -> Facts {
 pub fn facts_of_run(state: &RunState) -> Facts {
     let mut facts = Facts::new();
     let options = ViewOptions { tasks: true, outputs: true, offset: 0, limit: usize::MAX };
-    let view = state.view("run".to_owned(), options);
+    let mut view = state.view("run".to_owned(), options);
+    // The files of the first formats are older than these lists, and their events say the same.
+    view.notices.clear();
+    view.waves.iter_mut().flat_map(|wave| &mut wave.tasks).for_each(|task| task.attempts.clear());
     add(&mut facts, "run", &json::print("capataz.v1.Run", &view));
     if let Some(result) = state.result(usize::MAX) {
         add(&mut facts, "result", &json::print("capataz.v1.RunResult", &result));

@@ -152,6 +152,8 @@ impl AggregationPolicy {
             kind: self.kind.to_proto() as i32,
             quorum_threshold: self.threshold(),
             stop_when_decided: Some(self.stop_when_decided),
+            // The plan has the mark at the tasks of these agents.
+            critical_agents: Vec::new(),
         }
     }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::policy::share;
 use super::{AggregationPolicy, ResultStatus, TaskOutcome};
-use crate::severity::{Severity, aggregators_rule};
+use crate::severity::Severity;
 
 /// The maximum number of names in a list of an evaluation; the counts are complete. Every result of a wave contains an
 /// evaluation, so that unlimited lists would make a wave with many failures grow with the square of their number.
@@ -68,8 +68,7 @@ impl Tally {
             }
         }
         if outcome.status.is_failure() {
-            let rule = || aggregators_rule(outcome.status == ResultStatus::Timeout, outcome.critical);
-            self.summary.add(outcome.severity.unwrap_or_else(rule), outcome.critical);
+            self.summary.add(outcome.severity.unwrap_or(Severity::UNKNOWN), outcome.critical);
             if !self.failed_agents.iter().any(|agent| agent == outcome.agent) {
                 push_name(&mut self.failed_agents, outcome.agent);
             }

@@ -9,6 +9,7 @@ fn policy(kind: AggregationKind, threshold: Option<f64>, stop_when_decided: bool
         kind: kind.to_proto() as i32,
         quorum_threshold: threshold,
         stop_when_decided: Some(stop_when_decided),
+        critical_agents: Vec::new(),
     };
     let policy = AggregationPolicy::from_proto(&policy, "policy", &mut violations);
     assert_eq!(violations, []);
@@ -36,8 +37,11 @@ fn an_absent_policy_is_a_quorum_of_one_half_that_waits() {
 fn a_threshold_is_a_share_and_only_goes_with_a_quorum() {
     #[track_caller]
     fn check(kind: i32, threshold: f64, refused: &[&str]) {
-        let policy =
-            v1::AggregationPolicy { kind, quorum_threshold: Some(threshold), stop_when_decided: None };
+        let policy = v1::AggregationPolicy {
+            kind,
+            quorum_threshold: Some(threshold),
+            ..v1::AggregationPolicy::default()
+        };
         let mut violations = Vec::new();
         let read = AggregationPolicy::from_proto(&policy, "waves[1].policy", &mut violations);
         let found: Vec<_> = violations.iter().map(ToString::to_string).collect();
@@ -165,8 +169,9 @@ fn failures_are_summed_up_by_severity() {
     let of = |status, critical, severity| TaskOutcome { severity, ..outcome(status, critical) };
     let tally: Tally = [
         of(Error, false, None),
-        of(Error, true, None),
+        of(Error, true, Some(Severity::Medium)),
         of(Timeout, true, None),
+        of(Error, false, Some(Severity::Critical)),
         of(Error, false, Some(Severity::Low)),
         of(Success, true, Some(Severity::Critical)),
         of(Cancelled, true, None),
@@ -175,7 +180,7 @@ fn failures_are_summed_up_by_severity() {
     .collect();
     assert_eq!(
         tally.summary(),
-        ErrorSummary { total: 4, critical: 1, high: 1, medium: 1, low: 1, critical_tasks: 2 }
+        ErrorSummary { total: 5, critical: 1, high: 2, medium: 1, low: 1, critical_tasks: 2 }
     );
 }
 

@@ -23,12 +23,17 @@ pub fn exhausted_error(last: &v1::Error, attempts: Vec<v1::AttemptRecord>, max_a
     }
 }
 
-/// The error of an attempt that another attempt would repeat (HIGH). It wraps the original error.
+/// The error of an attempt that another attempt would repeat (HIGH). It wraps the original error; `reason` is the rule
+/// that applied.
 #[must_use]
-pub fn non_retryable_error(original: &v1::Error, attempts: Vec<v1::AttemptRecord>) -> v1::Error {
+pub fn non_retryable_error(
+    original: &v1::Error,
+    attempts: Vec<v1::AttemptRecord>,
+    reason: String,
+) -> v1::Error {
     v1::Error {
         options: owned(&["fix_manual", "skip", "abort"]),
-        reason: Some("this kind of failure is not resolved by another attempt".to_owned()),
+        reason: Some(reason),
         cause: Some(Box::new(original.clone())),
         attempts,
         ..codes::error(codes::NON_RETRYABLE_ERROR, format!("not retryable: {}", name(original)))

@@ -267,13 +267,14 @@ impl RetryPolicy {
             return Some(format!("{code} already ends all attempts"));
         }
         if let Some(entry) = named(NON_RETRYABLE, &self.non_retryable, code) {
-            return Some(format!("{entry} is a kind of failure that another attempt does not resolve"));
+            return Some(format!("{code} is on the list of failures that are not retried, by {entry}"));
         }
         if named(RETRYABLE, &self.retryable, code).is_some() || named(RETRYABLE_OF_SPECS, &[], code).is_some()
         {
             return None;
         }
-        Some("only failures that are known to pass are retried".to_owned())
+        let name = if code.is_empty() { "a failure without a code" } else { code };
+        Some(format!("{name} is on no list, and only failures that are known to pass are retried"))
     }
 }
 

@@ -219,10 +219,10 @@ fn final_errors_wrap_the_original_one() {
         Some("wait before retrying or reduce the request rate")
     );
 
-    let refused = non_retryable_error(&last, vec![record.clone()]);
+    let refused = non_retryable_error(&last, vec![record.clone()], "by the list".to_owned());
     assert_eq!(refused.message, "not retryable: RATE_LIMIT");
     assert_eq!(refused.options, ["fix_manual", "skip", "abort"]);
-    assert!(refused.reason.is_some());
+    assert_eq!(refused.reason.as_deref(), Some("by the list"));
 
     let late = total_timeout_exceeded_error(&last, vec![record], ms(120_000));
     assert_eq!(late.message, "another attempt would begin after the total timeout of 2m");
@@ -240,7 +240,10 @@ fn final_errors_wrap_the_original_one() {
 #[test]
 fn a_failed_attempt_without_a_code_is_named_by_its_message() {
     let nameless = v1::Error { message: "exit code 1".to_owned(), ..Default::default() };
-    assert_eq!(non_retryable_error(&nameless, Vec::new()).message, "not retryable: exit code 1");
+    assert_eq!(
+        non_retryable_error(&nameless, Vec::new(), String::new()).message,
+        "not retryable: exit code 1"
+    );
 }
 
 #[test]

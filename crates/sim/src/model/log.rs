@@ -29,6 +29,8 @@ pub struct RunModel {
     pub paused: bool,
     /// Told to end; with the error by which it ends itself.
     pub ending: Option<Option<v1::Error>>,
+    /// A task has failed in a way that ends the run at once.
+    pub must_abort: bool,
     pub questions: BTreeMap<String, QuestionModel>,
     /// Numbers of the events that carried requests out.
     pub requests: BTreeMap<String, u64>,
@@ -162,6 +164,7 @@ impl RunModel {
             finished: None,
             paused: false,
             ending: None,
+            must_abort: false,
             questions: BTreeMap::new(),
             requests: BTreeMap::new(),
             leases: BTreeMap::new(),
@@ -248,6 +251,7 @@ impl RunModel {
     }
 
     fn body(&mut self, body: Body) -> Result<(), Violation> {
+        self.aborts(&body)?;
         match body {
             Body::RunAccepted(_) => Invariant::GaplessSeq.broken(self.at("accepted twice")),
             Body::WaveStarted(event) => self.wave_started(event.wave),
@@ -283,6 +287,7 @@ impl RunModel {
                 self.request(event.request_id)
             }
             Body::RunCancelRequested(event) => {
+                self.must_abort = false;
                 self.ending = Some(event.error);
                 self.request(event.request_id)
             }

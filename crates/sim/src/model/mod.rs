@@ -14,6 +14,7 @@ mod page;
 pub mod script;
 pub mod session;
 pub mod settle;
+pub(crate) mod severity;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet};

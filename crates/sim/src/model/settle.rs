@@ -74,6 +74,11 @@ impl RunModel {
             let is_due = due.is_some_and(|due| elapsed >= due);
             Invariant::NoEarlyTimeout.check(is_due, || format!("{text} after {elapsed} ms, due {due:?}"))?;
         }
+        let is_failure = ResultStatus::from_proto(event.status).is_some_and(ResultStatus::is_failure);
+        if let Some(error) = event.error.as_ref().filter(|_| is_failure && matches!(self.kind, Kind::Plan)) {
+            self.failure((event.wave, event.task), error, event.severity)?;
+            self.failed(event.severity);
+        }
         if event.status == v1::ResultStatus::Cancelled as i32 {
             let wanted = self.ending.is_some() || self.waves.last().is_some_and(|wave| wave.decided);
             Invariant::PolicyOutcome.check(wanted, || format!("{text}, and nothing cancelled it"))?;

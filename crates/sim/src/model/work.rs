@@ -6,6 +6,7 @@ use capataz_engine::{TaskRef, mark_of};
 use super::Model;
 use super::ask::ATTEMPTS;
 use super::log::{LeaseEnd, LeaseModel, RunModel, Step, TaskModel, place};
+use super::script::Kind;
 use crate::invariant::{Invariant, Violation};
 use capataz_store::RunId;
 
@@ -117,6 +118,12 @@ impl RunModel {
         model.begun.clear();
         if let Step::Leased(token) = step {
             self.end_lease(token, LeaseEnd::AttemptFailed);
+        }
+        if let Some(error) = event.error.as_ref().filter(|_| matches!(self.kind, Kind::Plan)) {
+            self.failure((event.wave, event.task), error, error.severity)?;
+            let is_critical = error.severity == v1::Severity::Critical as i32;
+            Invariant::CriticalAborts
+                .check(!is_critical, || self.at("a CRITICAL failure is to be tried again"))?;
         }
         self.call_ended(event.output.as_ref(), event.error.as_ref(), None)
     }

@@ -81,19 +81,73 @@ fn the_page_shows_tasks_questions_and_errors() {
 }
 
 #[test]
-fn several_critical_errors_are_shown_together() {
-    let run = run(vec![failed("a", "STATE_CORRUPTED"), failed("b", "GIT_CONFLICTS")]);
-    let shown = failures(&run, Paint::OFF);
+fn several_serious_errors_that_stopped_a_run_are_shown_together() {
+    let run =
+        run(vec![failed("a", "TESTS_FAILED"), failed("b", "GIT_CONFLICTS"), failed("c", "LINT_WARNINGS")]);
+    let shown = failures(&run, false, Paint::OFF);
     assert!(shown.contains("MULTIPLE CRITICAL ERRORS"), "{shown}");
-    assert!(shown.contains("1. STATE_CORRUPTED: a") && shown.contains("2. GIT_CONFLICTS: b"), "{shown}");
+    assert!(shown.contains("1. TESTS_FAILED: a") && shown.contains("2. GIT_CONFLICTS: b"), "{shown}");
+    assert!(!shown.contains("3. "), "{shown}");
+    let went_on = v1::Run { outcome: Some(v1::RunOutcome::SucceededWithFailures as i32), ..run };
+    assert!(!failures(&went_on, false, Paint::OFF).contains("MULTIPLE"), "the run was not stopped");
+}
+
+#[test]
+fn a_critical_task_is_named_as_such_and_the_verdict_is_no_error_of_its_own() {
+    let mut critical = failed("executor", "BUILD_FAILED");
+    critical.error.iter_mut().for_each(|error| error.is_critical = true);
+    let verdict = v1::Error { code: "CRITICAL_AGENT_FAILED".to_owned(), ..v1::Error::default() };
+    let one = v1::Run { error: Some(verdict), ..run(vec![critical.clone()]) };
+    let shown = failures(&one, false, Paint::OFF);
+    assert!(!shown.contains("MULTIPLE") && shown.contains("ERROR: CRITICAL_AGENT_FAILED"), "{shown}");
+    let two = v1::Run { waves: run(vec![critical, failed("explore", "TASK_TIMEOUT")]).waves, ..one };
+    let shown = failures(&two, false, Paint::OFF);
+    assert!(shown.contains("1. CRITICAL_AGENT_FAILED: executor"), "{shown}");
+    assert!(shown.contains("2. TASK_TIMEOUT: explore"), "{shown}");
 }
 
 #[test]
 fn beyond_a_few_failures_a_line_is_enough() {
-    let run = run((0..30).map(|number| failed(&format!("t{number}"), "LINT_WARNINGS")).collect());
-    let shown = failures(&run, Paint::OFF);
-    assert_eq!(shown.matches("WARNING: LINT_WARNINGS").count(), MOST_BOXES, "{shown}");
-    assert!(shown.contains("  t3: LINT_WARNINGS: broke\n    next: Look at the warnings"), "{shown}");
+    let run = run((0..30).map(|number| failed(&format!("t{number}"), "BUILD_FAILED")).collect());
+    let shown = failures(&run, false, Paint::OFF);
+    assert_eq!(shown.matches("ERROR: BUILD_FAILED").count(), MOST_BOXES, "{shown}");
+    assert!(shown.contains("  t3: BUILD_FAILED: broke\n    next: Look at the build"), "{shown}");
     assert!(shown.contains("… and 7 more"), "{shown}");
     assert!(!shown.contains("t23:"), "{shown}");
+}
+
+#[test]
+fn what_is_medium_is_listed_at_the_end_and_what_is_low_in_the_verbose_form() {
+    let notice = |code: &str, severity: v1::Severity| v1::Notice {
+        notice: Some(v1::Error {
+            code: code.to_owned(),
+            message: "noticed".to_owned(),
+            severity: severity.into(),
+            ..v1::Error::default()
+        }),
+        ..v1::Notice::default()
+    };
+    let run = v1::Run {
+        notices: vec![
+            notice("RETRY_SUCCESS", v1::Severity::Low),
+            notice("TIMEOUT_IMMINENT", v1::Severity::Medium),
+        ],
+        ..run(vec![failed("a", "LINT_WARNINGS"), failed("b", "SUGGESTION")])
+    };
+    let warnings = "\
+Warnings:
+  a: LINT_WARNINGS: broke
+    next: Look at the warnings when there is time.
+  TIMEOUT_IMMINENT: noticed";
+    let notes = "\
+Notes:
+  b: SUGGESTION: broke
+    next: Consider the suggestion.
+  RETRY_SUCCESS: noticed";
+    assert_eq!(failures(&run, false, Paint::OFF), warnings);
+    assert_eq!(failures(&run, true, Paint::OFF), format!("{warnings}\n\n{notes}"));
+    let went_on = v1::Run { outcome: Some(v1::RunOutcome::SucceededWithFailures as i32), ..run };
+    let shown = failures(&went_on, false, Paint::OFF);
+    assert!(shown.contains("|  WARNING: LINT_WARNINGS"), "{shown}");
+    assert!(shown.contains("Continuing automatically") && !shown.contains("ERROR"), "{shown}");
 }

@@ -152,6 +152,7 @@ fn exhausted_retries() {
         status: v1::AttemptStatus::Failed as i32,
         error: Some("NETWORK_ERROR".to_owned()),
         duration_ms,
+        waited_ms: 0,
     };
     let cause = failure("", "Test suite failed to run\nCannot find module '@/utils'");
     let shown = v1::Error {

@@ -124,6 +124,7 @@ fn policy() -> impl Strategy<Value = v1::AggregationPolicy> {
             kind,
             quorum_threshold: quorum_threshold.filter(|_| kind == v1::AggregationKind::Quorum as i32),
             stop_when_decided,
+            critical_agents: Vec::new(),
         },
     )
 }

@@ -72,10 +72,140 @@ fn a_worker_that_stops_by_itself_has_failed() {
 fn the_severity_is_that_of_the_original_error() {
     let bench = Bench::plan("a b c").lease_all().fails("a", "COVERAGE_LOW").fails("b", "SOMETHING_ELSE");
     assert_eq!(bench.task("a").severity, v1::Severity::Medium as i32, "by its code");
-    assert_eq!(bench.task("b").severity, v1::Severity::Medium as i32, "by the aggregator's rule");
-    assert_eq!(bench.error("b").severity, v1::Severity::High as i32, "NON_RETRYABLE_ERROR itself is HIGH");
+    assert_eq!(
+        bench.error("a").severity,
+        v1::Severity::Medium as i32,
+        "the wrapper is as severe as what is in it"
+    );
+    assert_eq!(bench.task("b").severity, v1::Severity::High as i32, "nobody knows it");
+    assert_eq!(bench.error("b").severity, v1::Severity::High as i32);
     let bench = bench.fails("c", "TESTS_FAILED");
     assert_eq!(bench.task("c").severity, v1::Severity::High as i32);
+    let summary = bench.run().summary.unwrap();
+    assert_eq!((summary.total, summary.high, summary.medium), (3, 2, 1));
+    let [notice] = bench.notices("UNCLASSIFIED").try_into().unwrap();
+    assert_eq!(notice.task, Some(bench.at("b").task), "one notice, of the failure that no rule knows");
+    assert_eq!(notice.notice.unwrap().severity, v1::Severity::Medium as i32);
+}
+
+#[test]
+fn an_unknown_failure_is_high_for_the_question_too() {
+    let pause = |plan: &mut v1::Plan| plan.on_high = Some(v1::OnHigh::Pause as i32);
+    let bench = Bench::with("continue_all: a b", pause).lease_all().fails("a", "NOBODY_KNOWS_THIS");
+    assert_eq!(bench.open().len(), 1, "on_high = pause asks");
+    let medium = Bench::with("continue_all: a b", pause).lease_all().fails("a", "LINT_WARNINGS");
+    assert_eq!(medium.open().len(), 0);
+}
+
+#[test]
+fn the_failing_side_may_declare_the_severity() {
+    let error = v1::Error { severity: v1::Severity::Medium as i32, ..failure("NOBODY_KNOWS_THIS") };
+    let bench = Bench::plan("a").lease("a", "w1").report("a", Report::Failed(error));
+    assert_eq!(bench.task("a").severity, v1::Severity::Medium as i32);
+    assert_eq!(bench.count("notice"), 0, "it is known");
+}
+
+#[test]
+fn a_declared_critical_failure_aborts_the_run_whatever_the_policy() {
+    let of_plan = |plan: &mut v1::Plan| plan.waves[0].tasks[0].severity = Some(v1::Severity::Critical as i32);
+    let said = v1::Error { severity: v1::Severity::Critical as i32, ..failure("NETWORK_ERROR") };
+    for bench in [
+        Bench::with("continue_all: a b", of_plan).lease_all().fails("a", "NETWORK_ERROR"),
+        Bench::plan("continue_all: a b").lease_all().report("a", Report::Failed(said)),
+    ] {
+        let bench = bench
+            .expect_failed("a", "NON_RETRYABLE_ERROR")
+            .expect_status(v1::RunStatus::Cancelling)
+            .stops("b")
+            .expect_outcome(v1::RunOutcome::Failed);
+        assert_eq!(bench.task("a").severity, v1::Severity::Critical as i32);
+        assert_eq!(bench.error("a").reason.unwrap(), "a CRITICAL failure aborts the run");
+    }
+}
+
+#[test]
+fn a_failed_attempt_and_its_causes_have_severities_too() {
+    let error = v1::Error { cause: Some(Box::new(failure("STATE_MISSING"))), ..failure("NETWORK_ERROR") };
+    let bench = Bench::plan("a").lease("a", "w1").report("a", Report::Failed(error));
+    let failed = bench.ledger.events.iter().find_map(|event| match event.body.as_ref()? {
+        Body::TaskAttemptFailed(failed) => failed.error.clone(),
+        _ => None,
+    });
+    let failed = failed.unwrap();
+    assert_eq!(failed.severity, v1::Severity::High as i32);
+    assert_eq!(failed.cause.unwrap().severity, v1::Severity::Critical as i32);
+}
+
+#[test]
+fn why_a_failure_is_not_tried_again_is_told() {
+    #[track_caller]
+    fn check(error: v1::Error, reason: &str) {
+        let bench = Bench::plan("continue_all: a").lease("a", "w1").report("a", Report::Failed(error));
+        let told = bench.expect_failed("a", "NON_RETRYABLE_ERROR").error("a");
+        assert_eq!(told.reason.as_deref(), Some(reason));
+    }
+    check(
+        failure("ESLINT_PARSE_ERROR"),
+        "ESLINT_PARSE_ERROR is on the list of failures that are not retried, by PARSE_ERROR",
+    );
+    check(
+        failure("NOBODY_KNOWS_THIS"),
+        "NOBODY_KNOWS_THIS is on no list, and only failures that are known to pass are retried",
+    );
+    check(failure("TASK_TIMEOUT"), "TASK_TIMEOUT already ends all attempts");
+}
+
+/// Seed 000, contract 4: an entry for each attempt, and the waits are part of the time.
+#[test]
+fn the_history_has_every_attempt_the_successful_one_too_with_the_waits() {
+    let bench = Bench::plan("a")
+        .lease("a", "w1")
+        .after(300)
+        .fails("a", "NETWORK_ERROR")
+        .after(SECOND + 50)
+        .lease("a", "w1")
+        .after(400)
+        .loses("a")
+        .lease("a", "w2")
+        .after(500)
+        .completes("a");
+    let attempts = bench.task("a").attempts;
+    let told = attempts
+        .iter()
+        .map(|one| (one.attempt, one.status(), one.error.as_deref(), one.waited_ms, one.duration_ms));
+    let (failed, success) = (v1::AttemptStatus::Failed, v1::AttemptStatus::Success);
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [(1, failed, Some("NETWORK_ERROR"), 0, 300), (2, success, None, 1_050, 500)]
+    );
+}
+
+#[test]
+fn a_failed_task_has_its_last_attempt_in_its_history_and_in_its_error() {
+    let bench = Bench::plan("a")
+        .lease("a", "w1")
+        .fails("a", "NETWORK_ERROR")
+        .after(SECOND)
+        .lease("a", "w1")
+        .after(20)
+        .fails("a", "LOGIC_ERROR");
+    let attempts = bench.task("a").attempts;
+    assert_eq!(attempts, bench.error("a").attempts);
+    let codes: Vec<_> = attempts.iter().map(|one| (one.error.as_deref().unwrap(), one.waited_ms)).collect();
+    assert_eq!(codes, [("NETWORK_ERROR", 0), ("LOGIC_ERROR", SECOND)]);
+}
+
+#[test]
+fn the_run_lists_its_notices_and_counts_those_beyond_a_hundred() {
+    let line = (0..130).map(|number| format!("t{number}")).collect::<Vec<_>>().join(" ");
+    let mut bench = Bench::start(plan(&format!("continue_all: {line}")), false).lease_all();
+    for number in 0..130 {
+        bench = bench.fails(&format!("t{number}"), "NOBODY_KNOWS_THIS");
+    }
+    let run = bench.run();
+    // The last one is that the run succeeded with failures.
+    assert_eq!((run.notices.len(), run.notices_omitted), (100, 31));
+    assert_eq!(run.notices[0].kind(), v1::NoticeKind::Unclassified);
 }
 
 #[test]

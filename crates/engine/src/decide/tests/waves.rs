@@ -89,7 +89,7 @@ fn fail_fast_stops_the_rest_at_the_first_failure() {
         .lease("c", "w3")
         .completes("c");
     bench
-        .fails("a", "BAD")
+        .fails("a", "TESTS_FAILED")
         .expect_kinds(&["task_settled", "wave_decided", "task_cancel_requested", "task_settled"])
         .expect_task("d", v1::TaskState::Deleted, v1::ResultStatus::Cancelled)
         .expect_status(v1::RunStatus::Running)
@@ -127,8 +127,27 @@ fn on_the_critical_path_only_critical_tasks_count() {
 #[test]
 fn a_failed_critical_task_stops_its_wave() {
     let bench = Bench::plan("critical_path: a! b c").lease("a", "w1").lease("b", "w2").fails("a", "BAD");
-    assert_eq!(bench.task("a").severity, v1::Severity::Critical as i32, "the aggregator's rule");
+    assert_eq!(
+        bench.task("a").severity,
+        v1::Severity::High as i32,
+        "that it is critical makes it no severer"
+    );
+    assert!(bench.error("a").is_critical);
     bench.stops("b").expect_outcome(Failed).expect_run_error("CRITICAL_AGENT_FAILED");
+}
+
+#[test]
+fn the_tasks_of_critical_agents_are_critical() {
+    let named = |plan: &mut v1::Plan| {
+        let policy = plan.policy.as_mut().unwrap();
+        policy.critical_agents = vec!["a".to_owned()];
+    };
+    let bench =
+        Bench::with("critical_path: a b c", named).lease("a", "w1").lease("b", "w2").fails("a", "BAD");
+    assert!(bench.task("a").critical && !bench.task("b").critical);
+    bench.stops("b").expect_outcome(Failed).expect_run_error("CRITICAL_AGENT_FAILED");
+    let without = Bench::plan("critical_path: a b c").lease_all().fails("a", "BAD");
+    without.expect_unsettled("b");
 }
 
 #[test]
@@ -164,10 +183,10 @@ fn stop_when_decided_ends_a_quorum_that_cannot_be_met() {
         .lease("a", "w1")
         .lease("b", "w2")
         .lease("c", "w3")
-        .fails("a", "BAD")
-        .fails("b", "BAD")
+        .fails("a", "TESTS_FAILED")
+        .fails("b", "TESTS_FAILED")
         .expect_kinds(&["task_settled"])
-        .fails("c", "BAD")
+        .fails("c", "TESTS_FAILED")
         .expect_task("d", v1::TaskState::Deleted, v1::ResultStatus::Cancelled)
         .expect_outcome(Failed)
         .expect_run_error("QUORUM_NOT_MET");
@@ -197,7 +216,7 @@ fn a_wave_of_ten_thousand_tasks_costs_a_few_events_for_each() {
     assert_eq!(bench.kinds(), ["run_accepted", "wave_started"], "one event for the whole wave");
     assert_eq!(bench.effects().len(), TASKS);
 
-    let bench = bench.lease("t0", "w1").fails("t0", "BAD").expect_outcome(Failed);
+    let bench = bench.lease("t0", "w1").fails("t0", "TESTS_FAILED").expect_outcome(Failed);
     assert_eq!(bench.kinds().len(), TASKS + 3, "each task settles once; decided, finished, finished");
     let bytes = bench.last.as_ref().unwrap().events.len();
     assert!(bytes < TASKS * 400, "{bytes} bytes: no list grows with the wave");

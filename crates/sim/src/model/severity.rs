@@ -1,0 +1,71 @@
+//! One severity for each failure, by a table of the simulator's own (seed 000, contract 6).
+
+use capataz_contracts::v1;
+
+use super::log::{RunModel, place};
+use super::script::Kind;
+use crate::invariant::{Invariant, Violation};
+
+/// What scripted workers say of their failures, and how severe that is where the plan does not say it.
+pub(crate) const SCRIPTED: &[(&str, v1::Severity)] = &[
+    ("STATE_CORRUPTED", v1::Severity::Critical),
+    (SAYS_CRITICAL, v1::Severity::Critical),
+    ("TESTS_FAILED", v1::Severity::High),
+    ("VALIDATION_ERROR", v1::Severity::High),
+    ("NETWORK_ERROR", v1::Severity::High),
+    ("RATE_LIMIT", v1::Severity::High),
+    ("SERVICE_UNAVAILABLE", v1::Severity::High),
+    ("TIMEOUT", v1::Severity::High),
+    ("E_UNHEARD_OF", v1::Severity::High),
+    ("LINT_WARNINGS", v1::Severity::Medium),
+    (SAYS_LOW, v1::Severity::Low),
+];
+/// Codes that no table knows; the worker declares the severity.
+pub(crate) const SAYS_CRITICAL: &str = "E_SAYS_CRITICAL";
+pub(crate) const SAYS_LOW: &str = "E_SAYS_LOW";
+/// The message of each of them. No pattern matches it.
+pub(crate) const MESSAGE: &str = "as scripted";
+
+/// The run's own words for the end of all attempts; the failure is the innermost error.
+const WRAPPERS: &[&str] = &["RETRY_EXHAUSTED", "NON_RETRYABLE_ERROR", "TOTAL_TIMEOUT_EXCEEDED"];
+
+impl RunModel {
+    /// The failure of a task or of one of its attempts.
+    pub(super) fn failure(
+        &mut self,
+        at: (u32, u32),
+        error: &v1::Error,
+        counted: i32,
+    ) -> Result<(), Violation> {
+        let task = place(at.0, at.1);
+        let mut failure = error;
+        while let Some(cause) = failure.cause.as_deref().filter(|_| WRAPPERS.contains(&failure.code.as_str()))
+        {
+            failure = cause;
+        }
+        let declared = self.declared(task).and_then(|task| task.severity).filter(|severity| *severity != 0);
+        let said = SCRIPTED.iter().find(|(code, _)| *code == failure.code && failure.message == MESSAGE);
+        let expected = declared.or(said.map(|(_, severity)| *severity as i32)).unwrap_or(error.severity);
+        let one = error.severity == counted && counted == expected && counted != 0;
+        Invariant::OneSeverity.check(one, || {
+            let text =
+                format!("{} of {task} is told as {}, counted as {counted}", failure.code, error.severity);
+            self.at(format!("{text}, expected {expected}"))
+        })
+    }
+
+    /// A plan's task has failed.
+    pub(super) fn failed(&mut self, severity: i32) {
+        let is_critical = severity == v1::Severity::Critical as i32;
+        self.must_abort |= is_critical && matches!(self.kind, Kind::Plan) && self.ending.is_none();
+    }
+
+    /// Nothing but notices comes between a CRITICAL failure and the end that it brings.
+    pub(super) fn aborts(&self, body: &v1::event::Body) -> Result<(), Violation> {
+        use v1::event::Body;
+        let follows = matches!(body, Body::Notice(_) | Body::RunCancelRequested(_));
+        Invariant::CriticalAborts.check(!self.must_abort || follows, || {
+            self.at("a CRITICAL failure is followed by something else than the end of the run")
+        })
+    }
+}
