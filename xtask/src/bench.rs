@@ -48,7 +48,7 @@ pub fn run(benchmark: Benchmark, arguments: &[String]) -> Outcome {
         build.args(["--package", package]);
     }
     if benchmark.packages().contains(&"capataz-cli") {
-        build.args(["--features", size::FEATURES]);
+        build.args(size::features()?);
     }
     if !build.status()?.success() {
         return Err("the programs could not be built".into());

@@ -13,7 +13,7 @@ pub fn run(arguments: &[String]) -> Outcome {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(&cargo);
     build.current_dir(&root).args(["build", "--release", "--package", "capataz-cli", "--bin", "capataz"]);
-    build.args(["--package", "capataz-chaos", "--bin", "chaos", "--features", size::FEATURES]);
+    build.args(["--package", "capataz-chaos", "--bin", "chaos"]).args(size::features()?);
     if !build.status()?.success() {
         return Err("the programs could not be built".into());
     }

@@ -1,7 +1,7 @@
 //! `cargo xtask setup`: the Chromium that browser tests start. It is looked for, installed where it is missing, and
 //! brought to the version that the distribution gives today where it came from there.
 
-mod package;
+pub mod package;
 
 use std::env;
 use std::ffi::{OsStr, OsString};

@@ -7,12 +7,31 @@ use std::process::Command;
 
 use crate::Outcome;
 use crate::bench::target_folder;
+use crate::chromium::{self, package};
 use crate::codegen::project_root;
 
 /// What the released program is built with beyond its defaults.
-pub const FEATURES: &str = "capataz-cli/jemalloc";
+const FEATURES: &str = "capataz-cli/jemalloc";
 /// The released `capataz` at most, in bytes.
 const LIMIT: u64 = 40_000_000;
+
+/// What the released program is built with beyond its defaults, as arguments of cargo.
+///
+/// # Errors
+/// The build of the allocator needs `make`, which is not there; in CI: which cannot be installed.
+pub fn features() -> Result<[&'static str; 2], String> {
+    if !package::answers("make", &["--version"]) {
+        if !chromium::is_ci(std::env::var_os("CI")) {
+            return Err(
+                "the build of the released program's allocator needs `make`; as root on Debian:\n           \
+                        apt-get update && apt-get install -y make"
+                    .to_owned(),
+            );
+        }
+        package::install_other("make")?;
+    }
+    Ok(["--features", FEATURES])
+}
 
 pub fn run() -> Outcome {
     let root = project_root()?;
@@ -26,9 +45,8 @@ pub fn run() -> Outcome {
         "capataz-cli",
         "--bin",
         "capataz",
-        "--features",
-        FEATURES,
     ]);
+    build.args(features()?);
     if !build.status()?.success() {
         return Err("the program could not be built".into());
     }

@@ -100,18 +100,18 @@ impl TimeoutPolicy {
         self.schedule_to_start
     }
 
-    /// Returns whether TIMEOUT_IMMINENT is ever given. With a very short timeout, the notice would be due at the start,
-    /// and is omitted.
-    #[must_use]
-    pub fn warns_before_deadline(&self) -> bool {
-        self.timeout > IMMINENT
-    }
-
-    /// How long before a deadline TIMEOUT_IMMINENT is given; `None` where it is never given.
+    /// How long before the deadline TIMEOUT_IMMINENT is given; `None` where it is not, because the timeout is very short.
     #[must_use]
     pub fn warning(&self) -> Option<Duration> {
-        self.warns_before_deadline().then_some(IMMINENT)
+        warning(self.timeout)
     }
+}
+
+/// How long before its end the notice TIMEOUT_IMMINENT of so much time is given. In all of a minute or less it would be due
+/// at the start, and is omitted.
+#[must_use]
+pub fn warning(time: Duration) -> Option<Duration> {
+    (time > IMMINENT).then_some(IMMINENT)
 }
 
 /// The error of a task that did not end within its timeout (HIGH). `last_health_check_ms` is the Unix time of the

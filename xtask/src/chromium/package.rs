@@ -84,6 +84,17 @@ pub(super) fn install() -> Result<(), String> {
     install_packages().map_err(|problem| format!("no Chromium: {problem};\n       {BY_HAND}"))
 }
 
+/// Installs a package that has nothing to do with browsers.
+///
+/// # Errors
+/// There is no such package, no apt, or no right to use it.
+pub fn install_other(package: &str) -> Result<(), String> {
+    if let Err(problem) = update_lists() {
+        println!("packages: the lists may be old; {problem}");
+    }
+    apt_get(&["install", "--yes", "--no-install-recommends", package])
+}
+
 /// Without the option apt ends well though a server could not be reached, and offers what it knew before.
 fn update_lists() -> Result<(), String> {
     apt_get(&["--option", "APT::Update::Error-Mode=any", "update"])
@@ -99,7 +110,7 @@ fn apt_get(arguments: &[&str]) -> Result<(), String> {
     }
     let prefix = elevation()?;
     let words = [prefix.as_slice(), &["apt-get"], arguments].concat();
-    println!("chromium: {}", words.join(" "));
+    println!("packages: {}", words.join(" "));
     run(&words)
 }
 
@@ -135,7 +146,8 @@ fn elevation() -> Result<Vec<&'static str>, String> {
     Err("packages need root, and `sudo -n` is refused".into())
 }
 
-fn answers(program: &str, arguments: &[&str]) -> bool {
+/// Whether the program is there, and ends well with these arguments.
+pub fn answers(program: &str, arguments: &[&str]) -> bool {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())

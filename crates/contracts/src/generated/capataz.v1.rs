@@ -4679,6 +4679,9 @@ pub struct TaskExtended {
     /// The new deadline, in milliseconds from this event by the run's own clock. What counts.
     #[prost(int64, tag = "7")]
     pub deadline_in_ms: i64,
+    /// How long before the new deadline TIMEOUT_IMMINENT is given; absent where the extension changes nothing of that.
+    #[prost(int64, optional, tag = "8")]
+    pub warn_before_ms: ::core::option::Option<i64>,
 }
 /// The one end of an activation.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -2,12 +2,15 @@
 
 use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::lifecycle::TaskState;
+use capataz_policy::timeout;
 
-use super::Refusal;
+use super::lease::milliseconds;
 use super::turn::Turn;
+use super::{Refusal, settle};
 use crate::effect::Effect;
 use crate::fold::digest;
-use crate::fold::state::Moment;
+use crate::fold::state::{Moment, Timestamp};
+use crate::input::TaskRef;
 
 pub(super) fn handle(turn: &mut Turn<'_>, name: &str, by_ms: i64, request_id: String) -> Result<(), Refusal> {
     let task = turn.find(name)?;
@@ -50,9 +53,16 @@ pub(super) fn handle(turn: &mut Turn<'_>, name: &str, by_ms: i64, request_id: St
         cancel_withdrawn: withdrawn,
         request_id,
         by_ms,
+        warn_before_ms: warning(turn, task, clock),
     }));
     if let Some((lease, _)) = turn.state.lease_of(task) {
         turn.effect(Effect::Extend { task, lease, deadline, cancel_withdrawn: withdrawn });
     }
     Ok(())
+}
+
+/// How long before this deadline the task is warned. All of the time that it has counts, not what it had at first.
+pub(super) fn warning(turn: &Turn<'_>, task: TaskRef, deadline: Timestamp) -> Option<i64> {
+    let started = turn.state.activity(task)?.started?;
+    timeout::warning(settle::duration(deadline.since(started.clock))).map(milliseconds)
 }

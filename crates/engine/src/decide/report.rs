@@ -9,7 +9,7 @@ use capataz_policy::retry::{self, RetryDecision};
 use capataz_policy::severity;
 
 use super::turn::Turn;
-use super::{Ending, Refusal, advance, ask, browser, settle};
+use super::{Ending, Refusal, advance, ask, browser, extend, settle};
 use crate::effect::Effect;
 use crate::fold::activity::Activity;
 use crate::fold::state::Timestamp;
@@ -313,6 +313,7 @@ pub(super) fn run_again(turn: &mut Turn<'_>, task: TaskRef, asked_at: Timestamp)
             deadline_ms: deadline.wall_at(until).0,
             deadline_in_ms: until.since(turn.now.clock),
             by_ms: waited,
+            warn_before_ms: extend::warning(turn, task, until),
             ..v1::TaskExtended::default()
         }));
     }

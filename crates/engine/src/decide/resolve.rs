@@ -9,7 +9,7 @@ use super::turn::Turn;
 use super::{Refusal, advance, cancel, pause, report, retry, settle};
 use crate::fold::activity::Step;
 use crate::fold::digest;
-use crate::fold::state::{AskedQuestion, RunState, Timestamp};
+use crate::fold::state::{AskedQuestion, Phase, RunState, Timestamp};
 use crate::input::{Answer, Input, TaskRef};
 use crate::planted::{self, Fault};
 use crate::query::{Judgement, Verdict};
@@ -171,6 +171,10 @@ pub(super) fn handle(
         return cancel::abort(turn, error);
     }
     pause::release(turn)?;
+    // A run that could not begin when the question let go may have ended everything else.
+    if !matches!(turn.state.phase, Phase::Running) {
+        return advance::advance(turn);
+    }
     let Some(task) = task else { return advance::advance(turn) };
     let asking = turn.state.activity(task).is_some_and(|activity| matches!(activity.step, Step::Asking));
     if asking {

@@ -166,6 +166,7 @@ impl RunState {
                     let clock = at.clock.plus(event.deadline_in_ms);
                     activity.deadline = Some(Moment { clock, wall: Wall(event.deadline_ms) });
                     activity.imminent_given = false;
+                    activity.warn_before = event.warn_before_ms.or(activity.warn_before);
                     if let Step::Leased(lease) = &mut activity.step
                         && event.cancel_withdrawn
                     {

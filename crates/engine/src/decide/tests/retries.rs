@@ -124,6 +124,19 @@ fn a_declared_critical_failure_aborts_the_run_whatever_the_policy() {
 }
 
 #[test]
+fn a_critical_failure_at_the_beginning_of_a_wave_ends_the_tasks_beside_it() {
+    let missing = |plan: &mut v1::Plan| {
+        for task in &mut plan.waves[1].tasks {
+            task.input = Some(json("\"${tasks.x.output.missing}\""));
+            task.severity = Some(v1::Severity::Critical as i32);
+        }
+    };
+    let bench = Bench::with("continue_all: x | a b", missing).lease_all().completes("x");
+    let bench = bench.expect_failed("a", "INPUT_UNRESOLVED").expect_outcome(v1::RunOutcome::Failed);
+    bench.expect_task("b", v1::TaskState::Deleted, v1::ResultStatus::Cancelled);
+}
+
+#[test]
 fn a_failed_attempt_and_its_causes_have_severities_too() {
     let error = v1::Error { cause: Some(Box::new(failure("STATE_MISSING"))), ..failure("NETWORK_ERROR") };
     let bench = Bench::plan("a").lease("a", "w1").report("a", Report::Failed(error));

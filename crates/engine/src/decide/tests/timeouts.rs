@@ -131,6 +131,22 @@ fn more_time_is_warned_of_again() {
 }
 
 #[test]
+fn the_warning_goes_by_all_of_the_time_that_there_is() {
+    let five = |plan: &mut v1::Plan| {
+        plan.timeouts = Some(v1::TimeoutPolicy { timeout_ms: Some(5 * SECOND), ..Default::default() });
+    };
+    let bench = Bench::with("a", five).lease("a", "w1").after(4 * SECOND).extend("a", 62 * SECOND);
+    let bench = bench.after(3 * SECOND - 1);
+    assert_eq!(bench.notices("TIMEOUT_IMMINENT").len(), 0, "a minute and a millisecond are left");
+    let bench = bench.after(1);
+    assert_eq!(bench.notices("TIMEOUT_IMMINENT").len(), 1, "67 s in all");
+    bench.after(MINUTE).expect_kinds(&["task_cancel_requested"]);
+    // In all a minute, of which some is over.
+    let bench = Bench::with("a", five).lease("a", "w1").after(4 * SECOND).extend("a", 55 * SECOND);
+    assert_eq!(bench.after(2 * MINUTE).notices("TIMEOUT_IMMINENT").len(), 0);
+}
+
+#[test]
 fn a_late_extension_still_lies_in_the_future() {
     let bench = Bench::with("a", |plan| {
         let policy =
