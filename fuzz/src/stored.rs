@@ -84,7 +84,13 @@ fn use_run(mut state: RunState) {
         let _ = (state.assignment(task), state.running_times(task));
     }
     for task in state.queued().collect::<Vec<_>>() {
-        let lease = Input::Lease { task, worker: "w".to_owned(), mark: 0, output_schema: None };
+        let lease = Input::Lease {
+            task,
+            worker: "w".to_owned(),
+            mark: 0,
+            output_schema: None,
+            cancel_is_final: false,
+        };
         let _ = decide(&mut state.clone(), lease, later());
     }
     let observed = state.due(Timestamp(i64::MAX)).map(|task| (task, Observed::default())).collect();

@@ -13,6 +13,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use clap::Args;
 use serde_json::Value;
@@ -53,6 +55,9 @@ pub struct Options {
     /// What the sample is drawn by
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Try so many at a time, each in a copy of its own
+    #[arg(long, short, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
+    jobs: u8,
     /// Try nothing; print what there is
     #[arg(long)]
     summary: bool,
@@ -126,9 +131,10 @@ pub fn run(options: &Options) -> Outcome {
     require("nextest")?;
     fs::create_dir_all(root.join(FOLDER))?;
     let commit = git(&root, &["rev-parse", "--short=12", "HEAD"])?;
-    let tree = checked_out(&root)?;
-    let chosen = chosen(list(&tree, &packages)?, options.seed);
-    let digests = digests(&tree, &chosen)?;
+    let trees = (0..options.jobs).map(|job| checked_out(&root, job)).collect::<Result<Vec<_>, _>>()?;
+    let first = trees.first().ok_or("there is no copy to work in")?;
+    let chosen = chosen(list(first, &packages)?, options.seed);
+    let digests = digests(first, &chosen)?;
     let mut results = read_results(&root)?;
     if !options.summary {
         let open = |mutant: &&Mutant| match results.get(&key(mutant, &digests)) {
@@ -145,22 +151,78 @@ pub fn run(options: &Options) -> Outcome {
             if of_package.is_empty() {
                 continue;
             }
-            are_green(&tree, package)?;
             of_package.sort_by(|one, other| one.file.cmp(&other.file));
             let of_files = of_package.chunk_by(|one, other| one.file == other.file);
-            for batch in of_files.flat_map(|of_file| of_file.chunks(BATCH)) {
-                for (name, verdict) in attempt(&root, &tree, package, batch)? {
-                    let Some(mutant) = chosen.iter().find(|mutant| mutant.name == name) else { continue };
-                    let key = key(mutant, &digests);
-                    write_result(&root, &commit, &key, verdict)?;
-                    results.insert(key, (commit.clone(), verdict));
-                }
-                summary(&chosen, &digests, &results);
-            }
+            let batches = Mutex::new(of_files.flat_map(|of_file| of_file.chunks(BATCH)).collect());
+            let known = Mutex::new(&mut results);
+            let search = Search { root: &root, commit: &commit, package, chosen: &chosen, digests: &digests };
+            thread::scope(|scope| {
+                let jobs = trees.iter().map(|tree| {
+                    let (search, batches, known) = (&search, &batches, &known);
+                    scope.spawn(move || search.work(tree, batches, known).map_err(|error| error.to_string()))
+                });
+                let jobs: Vec<_> = jobs.collect();
+                jobs.into_iter()
+                    .try_for_each(|job| job.join().map_err(|_| "a job has panicked".to_owned())?)
+            })?;
         }
     }
     summary(&chosen, &digests, &results);
     without_reason(&root, &chosen, &digests, &results)
+}
+
+/// The search through the mutants of one package.
+struct Search<'a> {
+    root: &'a Path,
+    commit: &'a str,
+    package: &'a str,
+    chosen: &'a [Mutant],
+    digests: &'a BTreeMap<String, String>,
+}
+
+impl Search<'_> {
+    /// Tries one batch after the other in this copy, until none is left.
+    fn work(&self, tree: &Path, batches: &Mutex<Vec<&[&Mutant]>>, results: &Mutex<&mut Results>) -> Outcome {
+        are_green(tree, self.package)?;
+        loop {
+            let Some(batch) = batches.lock().unwrap_or_else(PoisonError::into_inner).pop() else {
+                return Ok(());
+            };
+            let tried = self.attempt(tree, batch)?;
+            let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+            for (name, verdict) in tried {
+                let Some(mutant) = self.chosen.iter().find(|mutant| mutant.name == name) else { continue };
+                let key = key(mutant, self.digests);
+                write_result(self.root, self.commit, &key, verdict)?;
+                results.insert(key, (self.commit.to_owned(), verdict));
+            }
+            summary(self.chosen, self.digests, &results);
+        }
+    }
+
+    /// The verdicts on these mutants, which are of one file, by their names. What the tests of one crate miss is tried with
+    /// those of the next: most are caught by the tests beside them, whose build is the shortest.
+    fn attempt(
+        &self,
+        tree: &Path,
+        batch: &[&Mutant],
+    ) -> Result<BTreeMap<String, Verdict>, Box<dyn std::error::Error>> {
+        let mut verdicts = BTreeMap::new();
+        let mut open = batch.to_vec();
+        for tests in tested_by(self.package) {
+            verdicts.extend(attempt(tree, self.package, tests, &open)?);
+            open.retain(|mutant| verdicts.get(&mutant.name) == Some(&Verdict::Missed));
+            if open.is_empty() {
+                break;
+            }
+        }
+        // cargo-mutants tries every field that may be left out, whatever it is asked for: what nobody has tried with all
+        // tests is not known to survive.
+        verdicts.retain(|name, verdict| {
+            *verdict != Verdict::Missed || batch.iter().any(|mutant| mutant.name == *name)
+        });
+        Ok(verdicts)
+    }
 }
 
 fn require(tool: &str) -> Outcome {
@@ -179,9 +241,9 @@ fn git(root: &Path, arguments: &[&str]) -> Result<String, Box<dyn std::error::Er
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
-/// A copy of the commit, in which places are changed: nobody's own files are. What was built in it stays.
-fn checked_out(root: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
-    let tree = root.join(FOLDER).join("tree");
+/// A job's copy of the commit, in which places are changed: nobody's own files are. What was built in it stays.
+fn checked_out(root: &Path, job: u8) -> Result<PathBuf, Box<dyn std::error::Error>> {
+    let tree = root.join(FOLDER).join(format!("tree-{job}"));
     if tree.join(".git").exists() {
         git(&tree, &["checkout", "--force", "--detach", &git(root, &["rev-parse", "HEAD"])?])?;
     } else {
@@ -273,29 +335,34 @@ fn write_result(root: &Path, commit: &str, (digest, name): &(String, String), ve
 
 /// The tests succeed where nothing is changed: a test that fails anyway notices nothing.
 fn are_green(tree: &Path, package: &str) -> Outcome {
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.current_dir(tree).env_remove("CARGO_TARGET_DIR").args(["nextest", "run"]);
+    let mut cargo = cargo_in(tree);
+    cargo.args(["nextest", "run", "--status-level=none"]);
     for tested in tested_by(package) {
         cargo.args(["--package", tested]);
     }
     if cargo.status()?.success() { Ok(()) } else { Err("the tests fail without any change".into()) }
 }
 
-/// Tries these mutants, which are of one file, and returns the verdicts by their names: also of others in that file, because
-/// cargo-mutants tries every field that may be left out, whatever it is asked for.
+/// Cargo in a copy. What a search builds needs no lines to look at.
+fn cargo_in(tree: &Path) -> Command {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(tree).env_remove("CARGO_TARGET_DIR").env("CARGO_PROFILE_TEST_DEBUG", "0");
+    cargo
+}
+
+/// Tries these mutants, which are of one file, with the tests of one crate.
 fn attempt(
-    root: &Path,
     tree: &Path,
     package: &str,
+    tests: &str,
     batch: &[&Mutant],
 ) -> Result<Vec<(String, Verdict)>, Box<dyn std::error::Error>> {
-    let folder = root.join(FOLDER);
+    let folder = tree.with_extension("out");
     let output = folder.join("mutants.out/outcomes.json");
     let _ = fs::remove_file(&output);
     let name = format!("capataz-{package}");
-    let mut cargo = Command::new(env!("CARGO"));
-    // Rules are tested where they are, and in crates above: `shard` drives the engine, and the engine the policies.
-    cargo.current_dir(tree).env_remove("CARGO_TARGET_DIR").args([
+    let mut cargo = cargo_in(tree);
+    cargo.args([
         "mutants",
         "--in-place",
         "--no-shuffle",
@@ -305,14 +372,13 @@ fn attempt(
         "--baseline=skip",
         "--timeout=120",
         "--test-tool=nextest",
+        "--test-package",
+        tests,
         "--output",
     ]);
     cargo.arg(&folder);
     if let Some(mutant) = batch.first() {
         cargo.args(["--file", &mutant.file]);
-    }
-    for tested in tested_by(package) {
-        cargo.args(["--test-package", tested]);
     }
     for mutant in batch {
         cargo.arg("--re").arg(format!("^{}$", escaped(&mutant.name)));
@@ -329,7 +395,8 @@ fn attempt(
     if verdicts.is_empty() { Err("cargo-mutants has tried nothing; see above".into()) } else { Ok(verdicts) }
 }
 
-/// The packages whose tests have to notice.
+/// The crates whose tests have to notice: rules are tested where they are, and in the crate above, since `shard` drives the
+/// engine, and the engine the policies.
 fn tested_by(package: &str) -> &'static [&'static str] {
     match package {
         "policy" => &["capataz-policy", "capataz-engine"],

@@ -251,6 +251,7 @@ texts! {
         cancelled: "cancelled after {0}",
         never_started: "never started",
         reactivated: "retried by hand (activation {0})",
+        partial_kept: "its partial output is its output",
         result_refused: "a late result of {0} was refused",
         wave_decided: "decided early: {0}",
         wave_finished: "wave {0} finished: {1}",

@@ -35,6 +35,7 @@ struct Offer {
     max_concurrency: u32,
     /// JSON Schema of the agent's outputs, as the worker has declared it.
     output_schema: Option<Arc<str>>,
+    cancel_is_final: bool,
 }
 
 impl Connection {
@@ -61,6 +62,7 @@ impl Connection {
             in_use: 0,
             max_concurrency: agent.max_concurrency.max(1),
             output_schema: schema.map(Arc::from),
+            cancel_is_final: agent.cancel_is_final,
         };
         self.offers.insert(name, offer);
     }
@@ -68,6 +70,11 @@ impl Connection {
     /// What the worker has declared of the agent's outputs.
     pub(crate) fn output_schema(&self, agent: &str) -> Option<Arc<str>> {
         self.offers.get(agent)?.output_schema.clone()
+    }
+
+    /// Whether the agent's work, as the worker does it, cannot go on once it was told to end.
+    pub(crate) fn cancel_is_final(&self, agent: &str) -> bool {
+        self.offers.get(agent).is_some_and(|offer| offer.cancel_is_final)
     }
 
     pub(crate) fn agents(&self) -> impl Iterator<Item = &Arc<str>> {

@@ -28,4 +28,6 @@ pub use agents::{AgentSnapshot, Known, KnownAgent};
 pub use clock::{LOOK_AGAIN_MS, Mono, Now, stood_still};
 pub use crew::{CloseReason, Config, Crew, Input, Output};
 pub use door::{REMEMBERED_AGENTS, REMEMBERED_BYTES, Reserved};
-pub use protocol::{Browsers, ConnectionId, Departure, Lease, OfferId, Said, Spurned, ToCrew, ToShard};
+pub use protocol::{
+    Browsers, ConnectionId, Declared, Departure, Lease, OfferId, Said, Spurned, ToCrew, ToShard,
+};

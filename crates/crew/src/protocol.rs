@@ -7,6 +7,8 @@ use std::sync::Arc;
 use capataz_contracts::v1::{self, connect_response};
 use capataz_store::{RunId, ShardId};
 
+use crate::clock::Mono;
+
 /// The eight bits of an id that say in which shard its run, or its session, lives: the last ones. There are 256 of these
 /// places, however many shards share them.
 #[must_use]
@@ -69,6 +71,15 @@ impl fmt::Debug for Lease {
     }
 }
 
+/// What a worker has declared of an agent, as far as it matters for a lease.
+#[derive(Clone, Debug, Default)]
+pub struct Declared {
+    /// JSON Schema of the outputs.
+    pub output_schema: Option<Arc<str>>,
+    /// Work that was told to end cannot go on.
+    pub cancel_is_final: bool,
+}
+
 /// What the crew tells a shard.
 #[derive(Clone, Debug)]
 pub enum ToShard {
@@ -80,19 +91,19 @@ pub enum ToShard {
     /// The connection has ended.
     Left { connection: ConnectionId, departure: Departure },
     /// A free slot for a waiting task of this run. Answered with [`ToCrew::Taken`] or [`ToCrew::Returned`].
-    /// `output_schema` is what the worker has declared of the agent's outputs.
     Offered {
         offer: OfferId,
         connection: ConnectionId,
         worker: Arc<str>,
         agent: Arc<str>,
-        output_schema: Option<Arc<str>>,
+        declared: Declared,
         run: RunId,
     },
     /// What a worker said of a lease.
     Said { connection: ConnectionId, worker: Arc<str>, lease: Lease, said: Box<Said> },
-    /// A heartbeat interval has passed for the connection, which has slots of the shard.
-    Pulse { connection: ConnectionId },
+    /// A heartbeat interval has passed for the connection, which has slots of the shard. `last_frame` is when its worker was
+    /// heard last, whatever it said.
+    Pulse { connection: ConnectionId, last_frame: Mono },
     /// Nothing; a later message than the last shows whether that one arrived.
     Beat,
 }

@@ -10,7 +10,7 @@ use crate::crew::{CloseReason, Crew, Output, Timer};
 use crate::link::{Arrival, Packet};
 use crate::queues::Place;
 use crate::slots::Slot;
-use crate::{Browsers, ConnectionId, Departure, OfferId, ToCrew, ToShard};
+use crate::{Browsers, ConnectionId, Declared, Departure, OfferId, ToCrew, ToShard};
 
 impl Crew {
     pub(crate) fn packet(&mut self, shard: ShardId, packet: Packet<ToCrew>) {
@@ -157,6 +157,7 @@ impl Crew {
             while let Some((connection, place)) = self.next_turn(&agent) {
                 let Some(taker) = self.connections.get(connection) else { break };
                 let (worker, output_schema) = (Arc::clone(&taker.worker), taker.output_schema(&agent));
+                let cancel_is_final = taker.cancel_is_final(&agent);
                 let slot = Slot {
                     connection,
                     agent: Some(Arc::clone(&agent)),
@@ -173,7 +174,8 @@ impl Crew {
                 }
                 self.refresh_readiness(connection);
                 let (agent, run) = (Arc::clone(&agent), place.run);
-                let offered = ToShard::Offered { offer, connection, worker, agent, output_schema, run };
+                let declared = Declared { output_schema, cancel_is_final };
+                let offered = ToShard::Offered { offer, connection, worker, agent, declared, run };
                 self.tell(place.shard, offered);
             }
         }

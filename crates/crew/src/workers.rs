@@ -265,9 +265,10 @@ impl Crew {
         }
         let in_use = connection.in_use().filter_map(|offer| self.slots.get(offer));
         let shards: BTreeSet<ShardId> = in_use.map(|slot| slot.place.shard).collect();
+        let last_frame = connection.last_frame;
         self.notice_long_work(id);
         for shard in shards {
-            self.tell(shard, ToShard::Pulse { connection: id });
+            self.tell(shard, ToShard::Pulse { connection: id, last_frame });
         }
         // Sent also where other frames were: then no gap is longer than an interval, and nobody has to keep count.
         if self.connections.get(id).is_some_and(|connection| connection.welcomed) {

@@ -1,6 +1,7 @@
 //! The configuration of the daemon: defaults, then `capataz.toml`, then `CAPATAZ_*`, then flags.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -57,6 +58,9 @@ pub struct Config {
     pub resources: Vec<String>,
     #[serde(default)]
     pub retention: RetentionConfig,
+    /// How workers show that they are well.
+    #[serde(default)]
+    pub health_checks: HealthChecks,
     /// Browsers of scripts.
     #[serde(default)]
     pub browser: BrowserConfig,
@@ -108,6 +112,42 @@ pub struct RetentionConfig {
     pub unused_blobs: Duration,
     /// The clock of the machine is right, whatever it has said: what it makes old is old.
     pub believe_clock: bool,
+}
+
+/// The health checks of work that goes on (seed 000, contract 3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HealthChecks {
+    /// How often a worker is looked at, and has to say something.
+    #[serde(deserialize_with = "required_duration")]
+    pub interval: Duration,
+    /// Checks in a row that find nothing said, after which the worker has lost its tasks.
+    pub missed: u32,
+}
+
+impl Default for HealthChecks {
+    /// Every 5 s, and three of them.
+    fn default() -> Self {
+        Self { interval: Duration::from_secs(5), missed: 3 }
+    }
+}
+
+impl HealthChecks {
+    /// The intervals that can be chosen.
+    const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(500)..=Duration::from_secs(5 * 60);
+    /// A single check that finds nothing is no silence yet: what was said may be on its way.
+    const MISSED: RangeInclusive<u32> = 2..=100;
+
+    fn check(self) -> Vec<String> {
+        let mut problems = Vec::new();
+        if !Self::INTERVALS.contains(&self.interval) {
+            problems.push("health_checks.interval: from 500ms to 5m".to_owned());
+        }
+        if !Self::MISSED.contains(&self.missed) {
+            problems.push("health_checks.missed: from 2 to 100".to_owned());
+        }
+        problems
+    }
 }
 
 /// How long a daemon that was told to stop waits for running tasks, where the configuration does not say.
@@ -208,6 +248,7 @@ impl Config {
             commands: Vec::new(),
             resources: Vec::new(),
             retention: RetentionConfig::default(),
+            health_checks: HealthChecks::default(),
             browser: BrowserConfig::default(),
             drain_timeout: DRAIN,
             secrets_dir: None,
@@ -254,6 +295,7 @@ impl Config {
                 problems.push(format!("agents: {name:?} is there twice"));
             }
         }
+        problems.extend(self.health_checks.check());
         problems.extend(self.browser.check());
         if let Err(error) = self.socket_address() {
             problems.push(format!("listen: {error}"));
@@ -287,7 +329,7 @@ fn default_data_dir() -> PathBuf {
 
 fn origins(figment: &Figment, config: &Config, flags: &Overrides) -> Vec<(String, String, String)> {
     let retention = &config.retention;
-    let days = |age: Duration| duration::format(i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
+    let time = |time: Duration| duration::format(i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
     let names = |names: Vec<&str>| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     let values = [
         ("listen", config.listen.clone()),
@@ -304,7 +346,9 @@ fn origins(figment: &Figment, config: &Config, flags: &Overrides) -> Vec<(String
         ("declared_agents", names(config.declared_agents.iter().map(|agent| agent.name.as_str()).collect())),
         ("commands", names(config.commands.iter().map(String::as_str).collect())),
         ("resources", names(config.resources.iter().map(String::as_str).collect())),
-        ("retention.finished_runs", retention.finished_runs.map_or_else(|| "never".to_owned(), days)),
+        ("health_checks.interval", time(config.health_checks.interval)),
+        ("health_checks.missed", config.health_checks.missed.to_string()),
+        ("retention.finished_runs", retention.finished_runs.map_or_else(|| "never".to_owned(), time)),
         (
             "browser.program",
             config
@@ -333,13 +377,13 @@ fn origins(figment: &Figment, config: &Config, flags: &Overrides) -> Vec<(String
                 .as_ref()
                 .map_or_else(|| "none".to_owned(), |folder| folder.display().to_string()),
         ),
-        ("drain_timeout", days(config.drain_timeout)),
+        ("drain_timeout", time(config.drain_timeout)),
         (
             "retention.max_log_bytes",
             retention.max_log_bytes.map_or_else(|| "no limit".to_owned(), |bytes| bytes.to_string()),
         ),
-        ("retention.idempotency_keys", days(retention.idempotency_keys)),
-        ("retention.unused_blobs", days(retention.unused_blobs)),
+        ("retention.idempotency_keys", time(retention.idempotency_keys)),
+        ("retention.unused_blobs", time(retention.unused_blobs)),
         ("retention.believe_clock", retention.believe_clock.to_string()),
     ];
     values

@@ -37,6 +37,7 @@ use capataz_hosts::browsers::{BROWSER_HOST, BrowsersError, browser_agent};
 use capataz_hosts::commands::{PROCESS_HOST, await_orphans};
 use capataz_hosts::{HostNumber, HostNumberError, InvalidHost};
 use capataz_runtime::{Options, Runtime, StartError};
+use capataz_shard::shard::Config as ShardConfig;
 use capataz_store::{Migrated, ShardId, SqliteOptions, SqliteStore, Store, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -51,7 +52,7 @@ pub use capataz_shard::Damage;
 pub use capataz_shard::rebuild::{Difference, Told, Totals};
 pub use capataz_store::sqlite::backup::{Blobs, Copying};
 pub use clock::Clock;
-pub use config::{Config, ConfigError, DeclaredAgent, Overrides, RetentionConfig};
+pub use config::{Config, ConfigError, DeclaredAgent, HealthChecks, Overrides, RetentionConfig};
 pub use lock::LockError;
 pub use rebuild::{RebuildError, rebuild};
 pub use specs::SpecsError;
@@ -118,6 +119,15 @@ pub struct Daemon {
     _lock: lock::DataLock,
 }
 
+/// What the shards are told of the configuration.
+fn shard_config(config: &Config) -> ShardConfig {
+    ShardConfig {
+        heartbeat_ms: i64::try_from(config.health_checks.interval.as_millis()).unwrap_or(i64::MAX),
+        missed_heartbeats: config.health_checks.missed.into(),
+        ..ShardConfig::default()
+    }
+}
+
 impl Daemon {
     /// Opens the data folder, recovers every unfinished run, and listens.
     ///
@@ -142,8 +152,12 @@ impl Daemon {
         folder::narrow_inside(&config.data_dir);
         let shims_folder = config.data_dir.join("shims");
         wait_for_orphans(shims_folder.clone()).await?;
-        let options =
-            Options { clock: config.clock.of_shards(), trace: config.trace.clone(), ..Options::default() };
+        let options = Options {
+            shard: shard_config(&config),
+            clock: config.clock.of_shards(),
+            trace: config.trace.clone(),
+            ..Options::default()
+        };
         let runtime =
             Runtime::start(vec![SHARD], Arc::clone(&store), known(&config, number), options).await?;
         let (mut hosts, browsers) = Hosts::start(&config, number, shims_folder, &runtime)?;

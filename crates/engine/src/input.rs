@@ -72,6 +72,8 @@ pub enum Input {
         mark: u32,
         /// JSON Schema of the agent's outputs, as this worker has declared it.
         output_schema: Option<Arc<str>>,
+        /// What was told to end cannot go on.
+        cancel_is_final: bool,
     },
     /// The holder of a lease is gone, silent, or gave the task back unbegun.
     #[serde(skip)]

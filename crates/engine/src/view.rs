@@ -94,6 +94,12 @@ impl RunState {
         Some((activity.started?.clock, activity.deadline?.clock))
     }
 
+    /// How often the task was begun, from 1; 0 where its wave has not begun.
+    #[must_use]
+    pub fn activation(&self, task: TaskRef) -> u32 {
+        self.activity(task).map_or(0, |activity| activity.activation)
+    }
+
     /// The run as a read model.
     #[must_use]
     pub fn view(&self, run_id: String, options: ViewOptions) -> v1::Run {
@@ -199,6 +205,7 @@ impl RunState {
                 error: error.filter(|_| fits).cloned(),
                 output_omitted: !fits,
                 usage: end.and_then(|end| end.usage.clone()),
+                partial: end.is_some_and(End::is_partial),
             }
         }));
         Some(v1::RunResult {
@@ -254,6 +261,7 @@ fn task_view(run: &RunState, place: TaskRef, task: &Task, outputs: bool) -> v1::
         view.error.clone_from(&end.error);
         view.severity = end.severity.map_or(v1::Severity::Unspecified, Severity::to_proto).into();
         view.output = end.output.clone().filter(|_| outputs);
+        view.partial = end.is_partial();
         view.usage.clone_from(&end.usage);
     }
     view

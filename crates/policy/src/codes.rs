@@ -115,6 +115,7 @@ codes! {
 
     // Contract 3.
     TIMEOUT_IMMINENT: Medium, FINAL, CLASSIFIES, "Extend the timeout if the task should get more time.";
+    TASK_ENDING: Medium, FINAL, BY_MESSAGE, "Retry the task when it has ended, or keep its partial output.";
     SCHEDULE_TO_START_TIMEOUT: High, FINAL, CLASSIFIES, "Connect more workers for the agent, or let the task wait longer.";
 
     // Contract 4.

@@ -48,10 +48,14 @@ pub enum Fault {
     StallTakenForSilence,
     /// Only the table of codes makes a failure CRITICAL, not its worker or its plan.
     DeclaredCriticalGoesOn,
+    WaitersWithoutBound,
+    RingForgetsNothing,
+    DeadlineQuestionStays,
+    LifecycleNotAsked,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 40] = [
+    pub const ALL: [Fault; 44] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -92,6 +96,10 @@ impl Fault {
         Fault::SweepBelievesTheClock,
         Fault::StallTakenForSilence,
         Fault::DeclaredCriticalGoesOn,
+        Fault::WaitersWithoutBound,
+        Fault::RingForgetsNothing,
+        Fault::DeadlineQuestionStays,
+        Fault::LifecycleNotAsked,
     ];
 }
 

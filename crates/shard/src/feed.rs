@@ -23,10 +23,10 @@ pub use crate::cursor::{Begin, Cursor, Placed, Start, Unservable};
 use crate::shard::Published;
 
 /// Rows and bytes that one read of the log takes at most.
-const PAGE_ROWS: usize = 512;
+pub const PAGE_ROWS: usize = 512;
 const PAGE_BYTES: usize = 1024 * 1024;
 /// Bytes of events in one batch; a response stays below gRPC's 4 MiB.
-const BATCH_BYTES: usize = 64 * 1024;
+pub const BATCH_BYTES: usize = 64 * 1024;
 /// Runs whose labels a reader remembers.
 const KNOWN_RUNS: usize = 4096;
 
@@ -50,12 +50,18 @@ impl Ring {
     pub fn push(&mut self, published: Published) {
         self.bytes += published.events.len();
         self.entries.push_back(Arc::new(published));
-        while self.bytes > self.max_bytes && self.entries.len() > 1 {
+        let forgets = !planted::is(Fault::RingForgetsNothing);
+        while forgets && self.bytes > self.max_bytes && self.entries.len() > 1 {
             if let Some(oldest) = self.entries.pop_front() {
                 self.bytes -= oldest.events.len();
                 self.after = oldest.position;
             }
         }
+    }
+
+    /// The bytes of each entry, oldest first, for invariant checks.
+    pub fn sizes(&self) -> impl Iterator<Item = usize> {
+        self.entries.iter().map(|entry| entry.events.len())
     }
 
     /// Position of the newest entry.
@@ -437,6 +443,7 @@ pub fn severity_of(event: &v1::Event) -> i32 {
             | Body::TaskCancelRequested(_)
             | Body::TaskExtended(_)
             | Body::TaskReactivated(_)
+            | Body::PartialOutputKept(_)
             | Body::ResultRefused(_)
             | Body::WaveDecided(_)
             | Body::WaveFinished(_)

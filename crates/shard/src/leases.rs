@@ -36,15 +36,19 @@ pub(crate) struct Held {
     seat: Option<Seat>,
     /// Until when the worker has to acknowledge it; `None` once it has, and before the assignment has left.
     ack_by: Option<Mono>,
-    /// Last frame of the worker that spoke of this lease.
+    /// When the worker was heard last since it has the lease.
     last_frame: Option<Mono>,
     pub(crate) progress: Option<v1::Progress>,
-    pub(crate) health_checks: u32,
 }
 
 impl Held {
     fn new(token: u64, worker: Arc<str>, seat: Option<Seat>) -> Self {
-        Self { token, worker, seat, ack_by: None, last_frame: None, progress: None, health_checks: 0 }
+        Self { token, worker, seat, ack_by: None, last_frame: None, progress: None }
+    }
+
+    /// When its worker was heard last.
+    pub(crate) fn last_frame(&self) -> Option<Mono> {
+        self.last_frame
     }
 
     pub(crate) fn seat(&self) -> Option<Seat> {
@@ -207,10 +211,10 @@ impl Leases {
         self.get(run, task, token).and_then(|held| held.ack_by).is_some_and(|by| by <= now)
     }
 
-    /// A heartbeat interval has passed for the lease, and all is well.
-    pub(crate) fn checked(&mut self, run: RunId, task: TaskRef) {
+    /// A heartbeat interval has passed for the lease, and all is well: its worker was heard then.
+    pub(crate) fn checked(&mut self, run: RunId, task: TaskRef, last_frame: Mono) {
         if let Some(held) = self.held.get_mut(&(run, task)) {
-            held.health_checks += 1;
+            held.last_frame = held.last_frame.max(Some(last_frame));
         }
     }
 

@@ -44,6 +44,7 @@ impl Shard {
         }
         if let Some(woken) = self.resting.remove(run) {
             self.timers.cancel(Timer::Run(run));
+            self.forget_returns(run);
             self.decline_waiters(woken.waiters, damage);
             for wanted in woken.wanted {
                 self.decline_wanted(wanted, &Declined::Damaged(Box::new(damage.clone())));

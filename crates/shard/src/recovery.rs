@@ -149,7 +149,6 @@ impl Shard {
     fn rest(&mut self, run: RunId) {
         let Some(slot) = self.runs.remove(run) else { return };
         self.queues.drop_run(run);
-        self.forget_returns(run);
         self.note_browser(run);
         self.resting.insert(run, RunClock::Ahead(slot.ahead), slot.waiters);
     }

@@ -123,6 +123,11 @@ impl Resting {
         Some(&mut self.runs.get_mut(&run)?.waiters)
     }
 
+    /// For each run, how many wait for its end, and how much is wanted of it once it is read.
+    pub(crate) fn kept(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.runs.values().map(|rested| (rested.waiters.len(), rested.wanted.len()))
+    }
+
     pub(crate) fn contains(&self, run: RunId) -> bool {
         self.runs.contains_key(&run)
     }

@@ -1,7 +1,7 @@
 //! Tasks that workers hand back: the first time a task waits for another worker at once, then it waits by itself for
 //! longer and longer, and after so many times it counts as lost.
 //!
-//! Nothing of this is stored: a task whose shard is read again begins anew.
+//! Nothing of this is stored: a task whose shard is read again begins anew. A run that rests is remembered all the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use capataz_crew::{Mono, Now};
 use capataz_engine::planted::{self, Fault};
-use capataz_engine::{Moment, RunState, Timestamp, Wall};
+use capataz_engine::{Moment, RunState, TaskRef, Timestamp, Wall};
 use capataz_store::{Position, RunId};
 
 use crate::ReplyId;
@@ -41,6 +41,8 @@ pub(crate) struct RunSlot {
     pub(crate) snapshot_seq: u64,
     /// After how long its children are asked for again. Milliseconds.
     pub(crate) ask_children_ms: i64,
+    /// The activation of each task that was found well, and how often it was, by whichever worker had it.
+    checks: BTreeMap<TaskRef, (u32, u32)>,
 }
 
 impl RunSlot {
@@ -55,7 +57,22 @@ impl RunSlot {
             quiet_until: Mono::default(),
             snapshot_seq: 0,
             ask_children_ms: 0,
+            checks: BTreeMap::new(),
         }
+    }
+
+    /// The task's worker was found well.
+    pub(crate) fn checked(&mut self, task: TaskRef) {
+        let activation = self.state.activation(task);
+        let (of, count) = self.checks.entry(task).or_default();
+        *count = if *of == activation { count.saturating_add(1) } else { 1 };
+        *of = activation;
+    }
+
+    /// How often the task's workers were found well in this activation, as long as the run is in memory.
+    pub(crate) fn checks(&self, task: TaskRef) -> u32 {
+        let activation = self.state.activation(task);
+        self.checks.get(&task).filter(|(of, _)| *of == activation).map_or(0, |(_, count)| *count)
     }
 
     /// What the run's own clock says.

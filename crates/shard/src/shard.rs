@@ -473,6 +473,11 @@ impl Shard {
         self.outbox.len()
     }
 
+    /// For each run, how many callers wait for its end, and how much is wanted of it once it is read; for invariant checks.
+    pub fn kept_for_callers(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.runs.iter().map(|(_, slot)| (slot.waiters.len(), 0)).chain(self.resting.kept())
+    }
+
     /// The state of a run in work, for invariant checks.
     #[must_use]
     pub fn run(&self, run: RunId) -> Option<&RunState> {

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use capataz_contracts::v1::{self, connect_response::Frame};
 use capataz_crew::link::{Arrival, Packet};
-use capataz_crew::{ConnectionId, Departure, LOOK_AGAIN_MS, Lease, OfferId, Said, Spurned, ToCrew, ToShard};
+use capataz_crew::{
+    ConnectionId, Declared, Departure, LOOK_AGAIN_MS, Lease, Mono, OfferId, Said, Spurned, ToCrew, ToShard,
+};
 use capataz_engine::planted::{self, Fault};
 use capataz_engine::{self as engine, Effect, Moment, Report, TaskRef};
 use capataz_store::RunId;
@@ -43,13 +45,13 @@ impl Shard {
             }
             ToShard::BrowserGone { worker, run } => self.browser_gone(&worker, run),
             ToShard::Left { connection, departure } => self.left(connection, departure),
-            ToShard::Offered { offer, connection, worker, agent, output_schema, run } => {
-                self.offered(Seat { connection, offer }, worker, &agent, output_schema, run);
+            ToShard::Offered { offer, connection, worker, agent, declared, run } => {
+                self.offered(Seat { connection, offer }, worker, &agent, declared, run);
             }
             ToShard::Said { connection, worker, lease, said } => {
                 self.said(connection, &worker, lease, *said);
             }
-            ToShard::Pulse { connection } => self.pulse(connection),
+            ToShard::Pulse { connection, last_frame } => self.pulse(connection, last_frame),
             ToShard::Beat => {}
         }
     }
@@ -130,14 +132,7 @@ impl Shard {
     }
 
     /// A slot for a task of the run. Only what really waits takes it; what was cancelled meanwhile does not.
-    fn offered(
-        &mut self,
-        seat: Seat,
-        worker: Arc<str>,
-        agent: &Arc<str>,
-        output_schema: Option<Arc<str>>,
-        run: RunId,
-    ) {
+    fn offered(&mut self, seat: Seat, worker: Arc<str>, agent: &Arc<str>, declared: Declared, run: RunId) {
         let may_lease =
             !self.leases_nothing() && self.runs.get(run).is_some_and(|slot| slot.state.may_lease());
         if !may_lease {
@@ -160,7 +155,8 @@ impl Shard {
                 task,
                 worker: worker.to_string(),
                 mark: self.mark(),
-                output_schema: output_schema.clone(),
+                output_schema: declared.output_schema.clone(),
+                cancel_is_final: declared.cancel_is_final,
             };
             self.input(run, lease, Origin::Shard);
             let token = self.runs.get(run).and_then(|slot| slot.state.lease_of(task)).map(|(token, _)| token);
@@ -256,14 +252,17 @@ impl Shard {
     }
 
     /// A heartbeat interval has passed: did the worker acknowledge what it was given?
-    fn pulse(&mut self, connection: ConnectionId) {
+    fn pulse(&mut self, connection: ConnectionId, last_frame: Mono) {
         for (run, task, lease) in self.leases.seated_at(connection) {
             // What had arrived is read first.
             let again = self.now.mono.plus(LOOK_AGAIN_MS);
             if self.leases.is_overdue(run, task, lease, again) {
                 self.timers.set(Timer::Unacknowledged(run, task, lease), again);
             } else {
-                self.leases.checked(run, task);
+                self.leases.checked(run, task, last_frame);
+                if let Some(slot) = self.runs.get_mut(run) {
+                    slot.checked(task);
+                }
                 self.show_progress(run, task);
             }
         }
@@ -288,7 +287,11 @@ impl Shard {
             at_ms: self.now.wall.0,
             elapsed_ms: now.since(started),
             remaining_ms: deadline.since(now),
-            health_checks: held.health_checks,
+            health_checks: slot.checks(task),
+            last_health_check_ms: held
+                .last_frame()
+                .map(|at| self.now.wall.0.saturating_sub(self.now.mono.since(at))),
+            time_used: share(now.since(started), deadline.since(started)),
             fraction: held.progress.as_ref().and_then(|progress| progress.fraction),
             message: held.progress.as_ref().and_then(|progress| progress.message.clone()),
         };
@@ -422,4 +425,11 @@ fn deadline_of(state: &engine::RunState, task: TaskRef, lease: u64, anyway: bool
     let timeout = i64::try_from(state.plan().timeouts_of(task).timeout().as_millis()).unwrap_or(i64::MAX);
     let extended = until != started.plus(timeout);
     (extended || anyway).then_some(Effect::Extend { task, lease, deadline, cancel_withdrawn: true })
+}
+
+/// What part of the time is over.
+fn share(elapsed_ms: i64, of_ms: i64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "a share for people")]
+    let share = elapsed_ms as f64 / of_ms.max(1) as f64;
+    share
 }

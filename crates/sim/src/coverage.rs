@@ -36,7 +36,7 @@ crash_points! {
 }
 
 /// The event kinds by their field numbers, in the order of the contract.
-pub const EVENT_KINDS: [(u32, &str); 40] = [
+pub const EVENT_KINDS: [(u32, &str); 41] = [
     (10, "run_accepted"),
     (11, "wave_started"),
     (12, "task_input_resolved"),
@@ -62,6 +62,7 @@ pub const EVENT_KINDS: [(u32, &str); 40] = [
     (32, "child_named"),
     (33, "child_cancel_requested"),
     (34, "child_ended"),
+    (35, "partial_output_kept"),
     (40, "ask_begun"),
     (41, "ask_routed"),
     (42, "transition_considered"),

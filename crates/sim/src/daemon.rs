@@ -262,6 +262,7 @@ impl World {
         Invariant::TimersFire.check(!again, || format!("{due:?} is due at {now:?} and does not go away"))?;
         self.daemon.still_due = due;
         self.check_slots()?;
+        self.check_bounds()?;
         self.rearm();
         if self.rng.percent(70) {
             return self.carry_out();
@@ -475,7 +476,7 @@ impl World {
                 if let Some(ring) = self.daemon.rings.get_mut(&shard) {
                     ring.push(published);
                 }
-                Ok(())
+                self.check_bounds()
             }
             Output::Progress(progress) => {
                 self.trace.fact(Fact::Progress, u64::from(progress.task), u64::from(progress.health_checks));

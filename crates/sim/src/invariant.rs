@@ -40,6 +40,7 @@ invariants! {
     OneSettlement: "An activation of a task settles exactly once.";
     OneSeverity: "A failure has one severity, that of the plan, of whoever failed or of the table, wherever it is told or counted.";
     CriticalAborts: "A CRITICAL failure of a plan's task is not tried again, and ends the run at once.";
+    LifecycleIsKept: "A task enters only states that the lifecycle allows after the one before.";
     SettledByLiveLease: "A result counts only under the live lease of its holder; without a lease only for a listed reason.";
     OneLiveLease: "A task has at most one live lease.";
     NoLeaseWhileHeld: "Nothing is leased while the run is paused, waits for an answer, or ends.";
@@ -47,6 +48,7 @@ invariants! {
     NoLateSuccess: "After a cancel that was not withdrawn, a result no longer succeeds.";
     AtMostOnce: "Work that must run at most once is not begun again while the outcome of its last beginning is unknown.";
     AnswersWhatIsAsked: "An answer counts for the revision of the question that its sender has seen, and its value is what the task gives back.";
+    DeadlineAnswered: "What becomes of a task whose time is over is what a person has answered in time; nobody is asked about it after its end.";
     AnswersPassTheirSchema: "A question for the output of a task has the schema that its worker declared, and no answer whose value breaks it ever counts.";
     ActionsOnce: "An action that must not be repeated is sent to a page once, whatever is lost, unless a person says so.";
     AsksInOrder: "An ask begins in its turn, and calls each spec at most once and for a reason that its log shows.";
@@ -79,6 +81,7 @@ invariants! {
     NoAppendAfterUnknown: "After a commit of unknown outcome nothing is appended before the shard is read again.";
     OnlyTouchedAreRead: "After a failed commit those runs are read again, and no others, of which something was in flight.";
     OwnStallIsForgiven: "A worker is taken for silent only if it said nothing for as long as the limit while the daemon listened, however long the daemon itself stood still.";
+    MemoryIsBounded: "What is kept for subscribers, and for callers that wait, has its bounds, whatever they leave unread.";
     StreamsKept: "A shard that is read again closes no worker's stream.";
     RestartHasCause: "The shard is read again only after a failed commit, or where somebody wants a run tried again.";
     FencedIsSilent: "A daemon that lost its shard acknowledges, sends and publishes nothing more.";

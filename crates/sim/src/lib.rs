@@ -19,6 +19,7 @@
 //! Begin reading with [`world`].
 
 mod asks;
+mod bounds;
 mod campaign;
 mod client;
 mod conduct;

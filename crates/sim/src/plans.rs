@@ -229,10 +229,14 @@ fn policy(rng: &mut Rng) -> v1::AggregationPolicy {
 
 fn timeouts(rng: &mut Rng) -> v1::TimeoutPolicy {
     // Longer than a minute, so that the warning before the deadline is given, or short enough to be exceeded.
-    let timeout = if rng.percent(30) { rng.between(61_000, 120_000) } else { rng.between(1_000, 45_000) };
+    let timeout = match rng.below(10) {
+        0..=2 => rng.between(61_000, 120_000),
+        3..=6 => rng.between(1_000, 45_000),
+        _ => rng.between(500, 4_000),
+    };
     v1::TimeoutPolicy {
         timeout_ms: Some(timeout),
-        grace_ms: Some(rng.between(0, 6_000)),
+        grace_ms: Some(rng.between(0, 12_000)),
         schedule_to_start_ms: rng.percent(30).then(|| rng.between(2_000, 40_000)),
     }
 }

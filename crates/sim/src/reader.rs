@@ -297,6 +297,7 @@ impl World {
                 step
             }
         };
+        Self::check_step(&step, subscriber.max_batch)?;
         let (after, removals) = (reader.cursor(), reader.removals());
         if step.missed {
             let bounds = self.disk.store.bounds(subscriber.shard).unwrap_or_default();

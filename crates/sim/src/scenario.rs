@@ -169,6 +169,7 @@ fn core_config(rng: &mut Rng) -> Config {
         snapshot_every: if rng.percent(70) { 2 + rng.draw() % 20 } else { 2_000 },
         session_snapshot_every: if rng.percent(70) { 1 + rng.draw() % 6 } else { 64 },
         max_idle_sessions: if rng.percent(50) { rng.below(3) } else { 1_024 },
+        max_waiters_per_run: if rng.percent(20) { 1 + rng.below(2) } else { 1_024 },
         max_waiting_per_session: if rng.percent(10) { 2 } else { 256 },
         max_bytes_per_run: if rng.percent(10) { 1_500 + rng.draw() % 12_000 } else { u64::MAX },
         rest_after_ms: if rng.percent(60) { rng.between(0, 2_000) } else { 10_000 },
@@ -202,6 +203,13 @@ pub fn agent(name: &str, max_concurrency: u32) -> v1::Agent {
         contract_version: "1.0.0".to_owned(),
         max_concurrency,
         output_schema: declared_by(name).to_owned(),
+        cancel_is_final: is_final(name),
         ..v1::Agent::default()
     }
+}
+
+/// Whether the work of this agent cannot go on once it was told to end.
+#[must_use]
+pub fn is_final(agent: &str) -> bool {
+    agent == agent_name(1)
 }

@@ -270,6 +270,25 @@ impl World {
     }
 }
 
+impl World {
+    /// A worker hears that the time of a task is over, and so does somebody who may say what becomes of it.
+    pub(crate) fn answer_deadline(&mut self, run: RunId) {
+        let Some(model) = self.model.run(run) else { return };
+        let Some((id, question)) = model.open_questions().find(|(_, question)| question.at_deadline) else {
+            return;
+        };
+        let (question_id, options) = (id.clone(), question.options.clone());
+        if !self.strikes(700) {
+            return;
+        }
+        let any = self.rng.pick(&options).cloned().unwrap_or_default();
+        let option = if self.rng.percent(60) { "terminate".to_owned() } else { any };
+        let request_id = format!("r{}", self.draw_id());
+        let input = Command::Resolve { question_id, answer: option.as_str().into(), request_id };
+        self.want(Wish::Command { run, if_seq: None, input: Box::new(input) }, false);
+    }
+}
+
 /// A question as somebody has seen it.
 struct Asked {
     question_id: String,
@@ -289,7 +308,7 @@ fn asked((id, question): (&String, &QuestionModel)) -> Asked {
 }
 
 fn first_question(run: &RunModel) -> Option<Asked> {
-    run.open_questions().next().map(asked)
+    run.holding_questions().next().map(asked)
 }
 
 /// What somebody says that a task has given back.

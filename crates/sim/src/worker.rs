@@ -153,7 +153,7 @@ impl World {
             Job::Stop(key) if worker.holdings.get(&key).is_some_and(|holding| !holding.cancelled) => {}
             Job::Stop(key) | Job::GiveUp(key) => {
                 let partial = output(key, &worker.id, true);
-                let partial_output = self.rng.percent(40).then_some(partial);
+                let partial_output = self.rng.percent(60).then_some(partial);
                 self.report(
                     index,
                     key,
@@ -261,9 +261,14 @@ impl World {
                 let Some(holding) = worker.holdings.get_mut(&key) else { return Ok(()) };
                 holding.cancelled = true;
                 let deaf = holding.conduct == Conduct::IgnoresCancel;
+                let is_timeout = cancel.reason == v1::CancelReason::Timeout as i32;
                 if !deaf && !self.strikes(150) {
-                    let delay = self.rng.delay(200, 8_000);
+                    let usual = if is_timeout { 1_500 } else { 200 };
+                    let delay = self.rng.delay(usual, 8_000);
                     self.job(index, delay, Job::Stop(key));
+                }
+                if is_timeout {
+                    self.answer_deadline(key.0);
                 }
             }
             Told::DeadlineExtended(extended) => {

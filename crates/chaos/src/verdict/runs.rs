@@ -167,7 +167,11 @@ fn leases(run: &str, log: &Log, verdict: &mut Verdict) {
             Some(Body::RunCancelRequested(_)) => is_cancelled = true,
             Some(Body::QuestionAsked(body)) => {
                 // A task that must run at most once is asked about when its lease is lost.
-                if let (Some(wave), Some(task)) = (body.wave, body.task) {
+                let purpose = body.question.as_ref().map(v1::Question::purpose);
+                // The work of one whose time is over goes on until its grace is over, too.
+                if let (Some(wave), Some(task)) = (body.wave, body.task)
+                    && purpose != Some(v1::QuestionPurpose::Timeout)
+                {
                     live.remove(&(wave, task));
                     verdict.questions += 1;
                     if let Some(tally) = verdict.tally(log.kind()) {

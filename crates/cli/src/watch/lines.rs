@@ -194,6 +194,9 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
             let text = fill(texts.reactivated, &[&again.activation.to_string()]);
             of_task(again.wave, again.task, text, Tone::Plain, Results)
         }
+        Body::PartialOutputKept(kept) => {
+            of_task(kept.wave, kept.task, texts.partial_kept.to_owned(), Tone::Plain, Results)
+        }
         Body::ResultRefused(refused) => {
             let text = fill(texts.result_refused, &[&refused.worker]);
             of_task(refused.wave, refused.task, text, Tone::Warning, Steps)

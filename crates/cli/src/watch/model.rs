@@ -206,6 +206,7 @@ impl Run {
             | Body::SessionTransitionAccepted(_)
             | Body::TaskInputResolved(_)
             | Body::TaskExtended(_)
+            | Body::PartialOutputKept(_)
             | Body::ResultRefused(_)
             | Body::WaveDecided(_)
             | Body::WaveFinished(_)

@@ -1022,6 +1022,10 @@ pub struct Agent {
     /// Tasks at once for each worker that serves the agent; 0 counts as 1, which is the default.
     #[prost(uint32, tag = "7")]
     pub max_concurrency: u32,
+    /// Work that was told to end cannot go on, as that of a command that got SIGTERM: the cancel of an exceeded deadline is never
+    /// withdrawn.
+    #[prost(bool, tag = "8")]
+    pub cancel_is_final: bool,
 }
 /// An agent as it stands now.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3664,6 +3668,9 @@ pub struct TaskView {
     /// contract 4).
     #[prost(message, repeated, tag = "20")]
     pub attempts: ::prost::alloc::vec::Vec<AttemptRecord>,
+    /// The output is what there was of it when the work was ended.
+    #[prost(bool, tag = "21")]
+    pub partial: bool,
 }
 /// One step of a task's lifecycle.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4169,6 +4176,9 @@ pub enum QuestionPurpose {
     Failure = 1,
     /// The holder of a lease is gone, and its task must not be repeated automatically: a person says what became of it.
     Outcome = 2,
+    /// The time of a task is over, and it was told to end: until its grace is over it may get more time, be ended with what it
+    /// has, begin again, or end the run. Without an answer it ends as timed out, and the question is withdrawn.
+    Timeout = 3,
 }
 impl QuestionPurpose {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -4180,6 +4190,7 @@ impl QuestionPurpose {
             Self::Unspecified => "QUESTION_PURPOSE_UNSPECIFIED",
             Self::Failure => "QUESTION_PURPOSE_FAILURE",
             Self::Outcome => "QUESTION_PURPOSE_OUTCOME",
+            Self::Timeout => "QUESTION_PURPOSE_TIMEOUT",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -4188,6 +4199,7 @@ impl QuestionPurpose {
             "QUESTION_PURPOSE_UNSPECIFIED" => Some(Self::Unspecified),
             "QUESTION_PURPOSE_FAILURE" => Some(Self::Failure),
             "QUESTION_PURPOSE_OUTCOME" => Some(Self::Outcome),
+            "QUESTION_PURPOSE_TIMEOUT" => Some(Self::Timeout),
             _ => None,
         }
     }
@@ -4250,7 +4262,7 @@ pub struct Event {
     pub elapsed_ms: i64,
     #[prost(
         oneof = "event::Body",
-        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 31, 32, 33, 34, 25, 26, 27, 28, 29, 30, 40, 41, 42, 50, 51, 52, 60, 61, 62, 63, 64, 65, 66, 67, 68"
+        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 31, 32, 33, 34, 35, 25, 26, 27, 28, 29, 30, 40, 41, 42, 50, 51, 52, 60, 61, 62, 63, 64, 65, 66, 67, 68"
     )]
     pub body: ::core::option::Option<event::Body>,
 }
@@ -4315,6 +4327,9 @@ pub mod event {
         /// A child has ended.
         #[prost(message, tag = "34")]
         ChildEnded(super::ChildEnded),
+        /// What a task had of its output when its time was over is its output.
+        #[prost(message, tag = "35")]
+        PartialOutputKept(super::PartialOutputKept),
         /// The run pauses.
         #[prost(message, tag = "25")]
         RunPaused(super::RunPaused),
@@ -4561,6 +4576,9 @@ pub struct TaskLeased {
     /// to say what the output was, because the task must run at most once.
     #[prost(message, optional, tag = "12")]
     pub output_schema: ::core::option::Option<RecordedSchema>,
+    /// The work cannot go on once it was told to end: the cancel of an exceeded deadline is never withdrawn.
+    #[prost(bool, tag = "13")]
+    pub cancel_is_final: bool,
 }
 /// A JSON Schema that a run keeps. Its text is recorded once.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4729,6 +4747,17 @@ pub struct TaskSettled {
     /// What the worker says that the work used of models; absent where it says nothing.
     #[prost(message, optional, tag = "14")]
     pub usage: ::core::option::Option<Usage>,
+}
+/// The partial output of a task that has ended as timed out, which its error has, is the task's output from now on: a person
+/// has answered so (seed 000, contract 3). Later waves may refer to it; the task counts as timed out all the same.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PartialOutputKept {
+    /// Place of the wave in the run, from 0.
+    #[prost(uint32, tag = "1")]
+    pub wave: u32,
+    /// Place of the task in the wave, from 0.
+    #[prost(uint32, tag = "2")]
+    pub task: u32,
 }
 /// A user's retry: a new activation, with its own attempts and its own timeout.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -5463,7 +5492,8 @@ pub struct ProgressFrame {
     /// Until the deadline of the task, in milliseconds; negative where it has passed.
     #[prost(int64, tag = "6")]
     pub remaining_ms: i64,
-    /// Health checks of this lease so far: one every 5 s (seed 000, contract 3).
+    /// Health checks of this activation so far, as long as the run is in the daemon's memory: one in every interval of the
+    /// configuration, which is 5 s where it says nothing (seed 000, contract 3).
     #[prost(uint32, tag = "7")]
     pub health_checks: u32,
     /// Share of the work that is done, 0 to 1, as the worker says; absent where it says nothing.
@@ -5472,6 +5502,13 @@ pub struct ProgressFrame {
     /// What is being done, as the worker says.
     #[prost(string, optional, tag = "9")]
     pub message: ::core::option::Option<::prost::alloc::string::String>,
+    /// When the worker was heard last, in Unix milliseconds: every frame counts, a heartbeat as well; absent where it was not
+    /// heard since it has the task.
+    #[prost(int64, optional, tag = "10")]
+    pub last_health_check_ms: ::core::option::Option<i64>,
+    /// Share of the task's time that is over: 0 to 1, and more after the deadline.
+    #[prost(double, tag = "11")]
+    pub time_used: f64,
 }
 /// What a cursor is made of. Clients treat it as opaque.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -8388,6 +8425,9 @@ pub struct TaskResult {
     /// What the work used of models, as its worker says; absent where it says nothing.
     #[prost(message, optional, tag = "7")]
     pub usage: ::core::option::Option<Usage>,
+    /// The output is what there was of it when the work was ended.
+    #[prost(bool, tag = "8")]
+    pub partial: bool,
 }
 /// Runs that are to be started.
 #[derive(Clone, PartialEq, ::prost::Message)]

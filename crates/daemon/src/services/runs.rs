@@ -11,7 +11,7 @@ use capataz_contracts::{Violation, v1};
 use capataz_engine::{Answer, Input, ViewOptions};
 use capataz_hosts::browsers::Browsers;
 use capataz_runtime::Runtime;
-use capataz_shard::{CommandReply, StartReply, StartRequest, WaitReply};
+use capataz_shard::{CommandReply, Declined, StartReply, StartRequest, WaitReply};
 use capataz_shard::{Damage, LoadError};
 use capataz_shard::{blob_hash, feed};
 use capataz_store::{IdempotencyKey, QuarantineReason, Removal, RunId, RunQuery, RunRow, Store};
@@ -26,6 +26,8 @@ use crate::status;
 
 /// Longest wait of one call.
 const MAX_WAIT: Duration = Duration::from_secs(60 * 60);
+/// How soon a shard that is being read is asked again.
+const READ_AGAIN: Duration = Duration::from_millis(20);
 /// Starts in one batch.
 const MAX_STARTS: usize = 1_000;
 const MAX_TASK_PAGE: u32 = 1_000;
@@ -123,8 +125,10 @@ impl Runs {
                 Ok(WaitReply::NotActive { .. }) => match self.finished(run).await? {
                     Some(result) => return Ok(Some(result)),
                     // It is neither in work nor finished: the shard is being read again.
-                    None => tokio::time::sleep(Duration::from_millis(20)).await,
+                    None => tokio::time::sleep(READ_AGAIN).await,
                 },
+                // As it is after a start, until the shard has been read for the first time.
+                Err(Declined::Unavailable) => tokio::time::sleep(READ_AGAIN).await,
                 Err(declined) => return Err(status::declined(&declined)),
             }
             if tokio::time::Instant::now() >= deadline {

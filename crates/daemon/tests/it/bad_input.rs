@@ -1,7 +1,5 @@
 //! Bad input: one clear error with every violation, its path and the code; nothing stored, nothing lost, no panic.
 
-use std::path::PathBuf;
-
 use capataz_contracts::plan_file::{Format, parse_bytes};
 use capataz_contracts::v1;
 use capataz_contracts::v1::agent_service_client::AgentServiceClient;
@@ -9,7 +7,7 @@ use capataz_contracts::v1::event_service_client::EventServiceClient;
 use capataz_contracts::v1::run_service_client::RunServiceClient;
 use capataz_daemon::{Daemon, DaemonError, DeclaredAgent, OutputFormat, ProcessAgent};
 
-use crate::support::{Harness, code_of, data_dir, json, one_wave, paths_of};
+use crate::support::{Harness, code_of, data_dir, json, one_wave, paths_of, shim};
 
 /// What a plan file came to: the code and the paths of its refusal, as the client's own check or the daemon says them.
 async fn submit(harness: &Harness, file: &[u8], format: Format) -> Result<String, (String, Vec<String>)> {
@@ -260,14 +258,6 @@ async fn requests_about_what_is_not_there_say_so() {
 
 fn sh(script: &str) -> Vec<String> {
     ["sh", "-c", script].map(str::to_owned).to_vec()
-}
-
-/// The daemon's shim as a program of its own; cargo builds examples with the tests.
-fn shim() -> PathBuf {
-    let mut path = std::env::current_exe().unwrap();
-    path.pop();
-    path.pop();
-    path.join("examples/shim")
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ mod copies;
 mod crowd;
 mod damaged;
 mod half_open;
+mod health;
 mod judged;
 mod leases;
 mod named;

@@ -39,6 +39,21 @@ pub(super) fn failure(turn: &mut Turn<'_>, task: TaskRef, error: v1::Error) {
         text: format!("Task {name:?} failed with {}. What now?", error.code),
         options,
         error: Some(error),
+        holds: v1::QuestionHold::Run.into(),
+        ..v1::Question::default()
+    };
+    ask(turn, task, None, question);
+}
+
+/// Asks what is to become of a task whose time is over, while its work is told to end. Nothing stands still meanwhile.
+pub(super) fn deadline(turn: &mut Turn<'_>, task: TaskRef, error: v1::Error) {
+    let name = turn.declared(task).map(|declared| declared.name.clone()).unwrap_or_default();
+    let question = v1::Question {
+        purpose: v1::QuestionPurpose::Timeout.into(),
+        text: format!("The time of task {name:?} is over. What now?"),
+        options: error.options.clone(),
+        error: Some(error),
+        holds: v1::QuestionHold::Nothing.into(),
         ..v1::Question::default()
     };
     ask(turn, task, None, question);
@@ -71,6 +86,7 @@ pub(super) fn outcome(turn: &mut Turn<'_>, task: TaskRef) -> Result<(), Refusal>
         options,
         error: Some(error),
         value: takes,
+        holds: v1::QuestionHold::Run.into(),
         ..v1::Question::default()
     };
     ask(turn, task, Some(holder), question);
@@ -90,6 +106,7 @@ fn output_of(state: &RunState, task: TaskRef) -> v1::AnswerType {
 
 fn ask(turn: &mut Turn<'_>, task: TaskRef, holder: Option<(u64, String)>, question: v1::Question) {
     let name = turn.declared(task).map(|declared| declared.name.clone()).ok();
+    let holds_run = question.holds() == v1::QuestionHold::Run;
     let (lease, worker) = holder.unwrap_or_default();
     let subject = v1::TaskSubject {
         wave: task.wave,
@@ -103,7 +120,6 @@ fn ask(turn: &mut Turn<'_>, task: TaskRef, holder: Option<(u64, String)>, questi
             question_id: format!("q{}", turn.next_seq()),
             task: name,
             about: Some(v1::QuestionSubject { about: Some(v1::question_subject::About::Task(subject)) }),
-            holds: v1::QuestionHold::Run.into(),
             revision: FIRST_REVISION,
             asked_at_ms: turn.now.wall.0,
             ..question
@@ -111,7 +127,9 @@ fn ask(turn: &mut Turn<'_>, task: TaskRef, holder: Option<(u64, String)>, questi
         wave: Some(task.wave),
         task: Some(task.task),
     })));
-    turn.effect(Effect::Hold);
+    if holds_run {
+        turn.effect(Effect::Hold);
+    }
 }
 
 /// The worker whose work has an unknown outcome has come back and says what became of it. It has lost its lease, so that a

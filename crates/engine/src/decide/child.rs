@@ -9,6 +9,7 @@ use capataz_contracts::v1::{self, event::Body};
 use capataz_contracts::{json, validate};
 use capataz_policy::aggregation::ResultStatus;
 use capataz_policy::codes;
+use capataz_policy::lifecycle::TaskState;
 
 use prost::Message;
 
@@ -76,6 +77,7 @@ fn begin(turn: &mut Turn<'_>, task: TaskRef) -> Result<(), Refusal> {
             settle::Ask::WhenHigh,
         );
     }
+    turn.enters(task, TaskState::Active)?;
     let place = turn.declared(task)?.child.as_ref().and_then(|child| child.place);
     let run_id = drawn(turn.state.seed, turn.next_seq(), turn.now.wall, place);
     let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;

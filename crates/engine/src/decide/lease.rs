@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use capataz_contracts::v1::{self, event::Body};
+use capataz_policy::lifecycle::TaskState;
 use capataz_policy::severity::Severity;
 
 use super::Refusal;
@@ -46,6 +47,7 @@ pub(super) fn handle(
     worker: String,
     mark: u32,
     output_schema: Option<Arc<str>>,
+    cancel_is_final: bool,
 ) -> Result<(), Refusal> {
     if !turn.state.may_lease() || !turn.state.is_queued(task) {
         return Err(Refusal::Outdated);
@@ -53,6 +55,7 @@ pub(super) fn handle(
     if turn.state.binding().is_some_and(|bound| bound.worker != worker) {
         return Err(Refusal::Outdated);
     }
+    turn.enters(task, TaskState::Active)?;
     let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
     let attempt = activity.next_attempt();
     let activation = activity.activation;
@@ -81,6 +84,7 @@ pub(super) fn handle(
         deadline_in_ms: first.then_some(timeout),
         attempt_deadline_in_ms: per_attempt,
         output_schema,
+        cancel_is_final,
     }));
     turn.effect(Effect::Assign { task, lease });
     Ok(())

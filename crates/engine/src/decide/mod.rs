@@ -5,6 +5,7 @@ mod ask;
 mod browser;
 mod cancel;
 mod child;
+mod deadline;
 mod extend;
 mod lease;
 mod lost;
@@ -118,8 +119,8 @@ pub fn decide(state: &mut RunState, input: Input, now: Moment) -> Result<Decisio
 
 fn dispatch(turn: &mut Turn<'_>, input: Input) -> Result<(), Refusal> {
     match input {
-        Input::Lease { task, worker, mark, output_schema } => {
-            lease::handle(turn, task, worker, mark, output_schema)
+        Input::Lease { task, worker, mark, output_schema, cancel_is_final } => {
+            lease::handle(turn, task, worker, mark, output_schema, cancel_is_final)
         }
         Input::LeaseLost { task, lease, reason } => lost::handle(turn, task, lease, reason),
         Input::Report { task, lease, worker, report, log, usage } => {

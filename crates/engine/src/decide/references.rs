@@ -6,7 +6,6 @@ use std::rc::Rc;
 use capataz_contracts::json::is_json;
 use capataz_contracts::reference::{self, Room};
 use capataz_contracts::v1::{self, event::Body};
-use capataz_policy::aggregation::ResultStatus;
 use serde_json::Value;
 
 use super::turn::Turn;
@@ -208,9 +207,9 @@ fn no_output(name: &str) -> String {
     format!("task {name:?} has no output")
 }
 
-/// The output of a task that succeeded. The partial output of a failed or cancelled task does not count.
+/// The output of a task that succeeded, or that timed out and whose partial output a person has kept. That of another failed
+/// or cancelled task does not count.
 fn output_of<'a>(turn: &'a Turn<'_>, name: &str) -> Option<&'a v1::Payload> {
     let task = turn.state.plan.find(name)?;
-    let end = turn.state.activity(task)?.end.as_ref()?;
-    end.output.as_ref().filter(|_| end.status == ResultStatus::Success)
+    turn.state.activity(task)?.end.as_ref()?.usable_output()
 }

@@ -5,6 +5,7 @@ use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::aggregation::ResultStatus;
 
 use super::ask::{ABORT, FAILED, RETRY, SUCCEEDED};
+use super::deadline::{self, TERMINATE};
 use super::turn::Turn;
 use super::{Refusal, advance, cancel, pause, report, retry, settle};
 use crate::fold::activity::Step;
@@ -157,6 +158,10 @@ pub(super) fn handle(
         return Err(Refusal::QuestionRevised { question_id, revision });
     }
     let (task, asked_at) = (asked.task, asked.asked_at);
+    let at_deadline = task.filter(|_| asked.question.purpose() == v1::QuestionPurpose::Timeout);
+    if let Some(task) = at_deadline {
+        deadline::may(turn, task, &given.option)?;
+    }
     let error = asked.question.error.clone().unwrap_or_default();
     let value = given.value.clone().or_else(|| asked.question.proposed.clone());
     let Answer { option: answer, value: given, .. } = given;
@@ -169,6 +174,9 @@ pub(super) fn handle(
     }));
     if answer == ABORT {
         return cancel::abort(turn, error);
+    }
+    if let Some(task) = at_deadline {
+        return deadline::answered(turn, task, &answer);
     }
     pause::release(turn)?;
     // A run that could not begin when the question let go may have ended everything else.
@@ -185,6 +193,9 @@ pub(super) fn handle(
 }
 
 fn resolve_failure(turn: &mut Turn<'_>, task: TaskRef, answer: &str) -> Result<(), Refusal> {
+    if answer == TERMINATE {
+        deadline::keep_partial(turn, task);
+    }
     if RETRY.contains(&answer) {
         let request_seq = turn.request_seq();
         retry::reactivate(turn, task, String::new())?;

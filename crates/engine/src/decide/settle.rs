@@ -11,7 +11,7 @@ use capataz_policy::severity::{self, Classified, Severity};
 use capataz_policy::timeout;
 
 use super::turn::Turn;
-use super::{Refusal, advance, ask, cancel};
+use super::{Refusal, advance, ask, cancel, deadline};
 use crate::effect::Effect;
 use crate::input::{Observed, TaskRef};
 use crate::planted::{self, Fault};
@@ -164,6 +164,22 @@ pub(super) fn time_out(
     observed: Observed,
     lease: Option<u64>,
 ) -> Result<(), Refusal> {
+    let error = timeout_error(turn, task, observed)?;
+    fail(turn, task, ResultStatus::Timeout, error, lease)
+}
+
+/// As [`time_out`], for a task that begins again at once.
+pub(super) fn time_out_without_advance(turn: &mut Turn<'_>, task: TaskRef) -> Result<(), Refusal> {
+    let error = timeout_error(turn, task, Observed::default())?;
+    fail_without_advance(turn, task, ResultStatus::Timeout, error, None, Ask::Never)
+}
+
+/// TASK_TIMEOUT, with what is known of the work, and what can be done once it was ended.
+pub(super) fn timeout_error(
+    turn: &Turn<'_>,
+    task: TaskRef,
+    observed: Observed,
+) -> Result<v1::Error, Refusal> {
     let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
     let elapsed = activity.elapsed_ms(turn.now.clock);
     let configured = match (activity.deadline, activity.started) {
@@ -179,7 +195,7 @@ pub(super) fn time_out(
         observed.partial_output,
     );
     error.options = timeout::OPTIONS_AFTER_GRACE.iter().map(|option| (*option).to_owned()).collect();
-    fail(turn, task, ResultStatus::Timeout, error, lease)
+    Ok(error)
 }
 
 /// The task is no longer wanted. One that was never leased is DELETED.
@@ -197,7 +213,7 @@ pub(super) fn cancel(
 /// The end of a task that is no longer wanted: DELETED where it was never leased.
 pub(super) fn cancelled(turn: &Turn<'_>, task: TaskRef, reason: v1::CancelReason) -> Result<Ending, Refusal> {
     let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
-    let never_leased = activity.state == TaskState::Init;
+    let never_leased = activity.state == TaskState::Init || planted::is(Fault::LifecycleNotAsked);
     Ok(Ending {
         state: if never_leased { TaskState::Deleted } else { TaskState::Failed },
         status: ResultStatus::Cancelled,
@@ -250,6 +266,7 @@ pub(super) fn settle_without_advance(
     if activity.is_settled() {
         return Err(Refusal::Outdated);
     }
+    let state = turn.enters(task, ending.state)?;
     let was_queued = turn.state.is_queued(task);
     let activation = activity.activation;
     let attempts = activity.attempt;
@@ -268,7 +285,7 @@ pub(super) fn settle_without_advance(
         wave: task.wave,
         task: task.task,
         activation,
-        state: ending.state.to_proto().into(),
+        state: state.to_proto().into(),
         status: ending.status.to_proto().into(),
         output: ending.output,
         error: ending.error,
@@ -280,6 +297,7 @@ pub(super) fn settle_without_advance(
         log,
         usage,
     })));
+    deadline::over(turn, task);
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use capataz_policy::severity::Severity;
 use capataz_policy::timeout;
 
 use super::turn::Turn;
-use super::{Refusal, browser, cancel, machine, report, settle};
+use super::{Refusal, browser, cancel, deadline, machine, report, settle};
 use crate::fold::activity::Step;
 use crate::fold::state::{RunState, Timer, Timestamp};
 use crate::input::{Observed, TaskRef};
@@ -72,8 +72,7 @@ fn fire(
         Timer::Deadline => {
             let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
             if matches!(activity.step, Step::Leased(_) | Step::Child(_)) {
-                cancel::request_cancel(turn, task, v1::CancelReason::Timeout);
-                return Ok(());
+                return deadline::exceeded(turn, task, observed.get(&task).cloned().unwrap_or_default());
             }
             settle::time_out(turn, task, Observed::default(), None)
         }

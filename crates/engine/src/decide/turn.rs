@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use capataz_contracts::v1::{self, event::Body};
+use capataz_policy::lifecycle::{self, TaskState};
 use prost::Message;
 
 use super::Refusal;
@@ -10,6 +11,7 @@ use crate::fold::EVENT_FORMAT;
 use crate::fold::state::{CorruptLog, Moment, RunState};
 use crate::input::TaskRef;
 use crate::plan::Task;
+use crate::planted::{self, Fault};
 
 /// What one input did.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -136,8 +138,20 @@ impl<'a> Turn<'a> {
     pub(crate) fn find(&self, name: &str) -> Result<TaskRef, Refusal> {
         self.state.plan.find(name).ok_or_else(|| {
             let known: Vec<&str> = self.state.plan.references().map(|(_, task)| task.name.as_str()).collect();
-            Refusal::Rule(Box::new(capataz_policy::lifecycle::task_not_found(name, known)))
+            Refusal::Rule(Box::new(lifecycle::task_not_found(name, known)))
         })
+    }
+
+    /// The task's next state, where the lifecycle allows it (seed 000, contract 2). A task stays ACTIVE between attempts.
+    ///
+    /// # Errors
+    /// INVALID_STATE_TRANSITION; nothing decides so.
+    pub(crate) fn enters(&self, task: TaskRef, to: TaskState) -> Result<TaskState, Refusal> {
+        let from = self.state.activity(task).ok_or(Refusal::Outdated)?.state;
+        if from == to || planted::is(Fault::LifecycleNotAsked) {
+            return Ok(to);
+        }
+        lifecycle::transition(from, to).map_err(|error| Refusal::Rule(Box::new(error)))
     }
 
     pub(crate) fn declared(&self, task: TaskRef) -> Result<&Task, Refusal> {

@@ -78,6 +78,8 @@ pub(crate) struct Lease {
     pub(crate) cancel: Option<PendingCancel>,
     /// Number of the schema that the worker has declared of the output, where it is recorded.
     pub(crate) output_schema: Option<u32>,
+    /// The work cannot go on once it was told to end.
+    pub(crate) cancel_is_final: bool,
 }
 
 /// A run that is a task.
@@ -127,6 +129,18 @@ pub struct End {
     /// What the work used of models, as its worker says.
     #[serde(with = "as_bytes::option")]
     pub(crate) usage: Option<v1::Usage>,
+}
+
+impl End {
+    /// Whether its output is what there was of it when the work was ended.
+    pub(crate) fn is_partial(&self) -> bool {
+        self.output.is_some() && self.status != ResultStatus::Success
+    }
+
+    /// The output that later tasks may refer to: that of a success, or what a person has kept of a task that timed out.
+    pub(crate) fn usable_output(&self) -> Option<&v1::Payload> {
+        self.output.as_ref().filter(|_| matches!(self.status, ResultStatus::Success | ResultStatus::Timeout))
+    }
 }
 
 impl Activity {

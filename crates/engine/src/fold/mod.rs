@@ -178,6 +178,13 @@ impl RunState {
             }
             Body::TaskSettled(event) => self.settle(*event, at)?,
             Body::TaskReactivated(event) => self.reactivate(event, at)?,
+            Body::PartialOutputKept(event) => {
+                self.change(task(event.wave, event.task), |activity| {
+                    let Some(end) = &mut activity.end else { return };
+                    let detail = end.error.as_ref().and_then(|error| error.timeout.as_ref());
+                    end.output = detail.and_then(|detail| detail.partial_output.clone());
+                })?;
+            }
             Body::ResultRefused(event) => {
                 if self.refused.insert(event.lease) {
                     self.bytes.add(bytes::ENTRY);
@@ -189,14 +196,15 @@ impl RunState {
             }
             Body::QuestionAsked(event) => {
                 let task = event.wave.zip(event.task).map(|(wave, index)| task(wave, index));
-                if let Some(task) = task {
+                let question = event.question?;
+                // The work of a task whose time is over goes on until its grace is over, too.
+                if let Some(task) = task.filter(|_| question.purpose() != v1::QuestionPurpose::Timeout) {
                     self.change(task, |activity| {
                         if let Step::Leased(_) = activity.step {
                             activity.step = Step::Asking;
                         }
                     })?;
                 }
-                let question = event.question?;
                 self.unanswered.insert(question.question_id.clone(), self.questions.len());
                 let asked = AskedQuestion { task, asked_at: at.clock, question };
                 self.bytes.add(asked.bytes());
@@ -390,6 +398,7 @@ impl RunState {
                 attempt_deadline: event.attempt_deadline_in_ms.map(|limit| at.clock.plus(limit)),
                 cancel: None,
                 output_schema,
+                cancel_is_final: event.cancel_is_final,
             });
         })
     }

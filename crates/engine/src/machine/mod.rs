@@ -133,6 +133,9 @@ pub(crate) trait Kind {
     /// Returns whether a HIGH failure of a task becomes a question.
     fn asks_when_high(&self) -> bool;
 
+    /// Returns whether a person is asked about a task whose time is over, as long as its grace lasts.
+    fn asks_at_deadline(&self) -> bool;
+
     /// Returns whether a person who knows that the work of a task is done may say what it gave back.
     fn outcome_may_be_given(&self) -> bool;
 

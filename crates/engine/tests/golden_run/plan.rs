@@ -156,6 +156,25 @@ pub fn log_of_one_that_is_vouched_for(seed: u64, before: &Log, decisions: usize)
     run.ends(v1::RunOutcome::Succeeded)
 }
 
+/// A task that gets more time, begins again, and is ended with what it has.
+pub fn log_of_one_at_its_deadlines(seed: u64, before: &Log, decisions: usize) -> Log {
+    let wave = v1::Wave { tasks: vec![task("slow")], ..v1::Wave::default() };
+    let mut plan = v1::Plan { name: "at its deadlines".to_owned(), waves: vec![wave], ..v1::Plan::default() };
+    plan.timeouts = Some(v1::TimeoutPolicy { timeout_ms: Some(MINUTE), ..v1::TimeoutPolicy::default() });
+    Plan::materialise(&mut plan).expect("the plan is valid");
+    let mut run = Run::start(seed, Work::Plan(plan), before, decisions);
+    run.lease("slow");
+    run.after(MINUTE);
+    run.answers("extend");
+    run.after(15 * MINUTE);
+    run.answers("retry");
+    let lease = run.lease("slow");
+    run.after(MINUTE);
+    run.answers("terminate");
+    run.reports("slow", lease, Report::Cancelled(Some(json("\"half\""))));
+    run.ends(v1::RunOutcome::Failed)
+}
+
 /// Tasks that are runs: one is tried twice, one is detached, and one is cancelled with its parent.
 pub fn log_of_runs(seed: u64, before: &Log, decisions: usize) -> Log {
     let child = |name: &str, detached| {

@@ -16,7 +16,7 @@ pub const SEED: u64 = 42;
 
 /// Fields that views have got since, and that the files of a released format therefore do not name: ends of places, such
 /// as `.tokens`. Each one is here because of a change that added it, and for nothing else.
-const NEWER_FIELDS: &[&str] = &[];
+const NEWER_FIELDS: &[&str] = &[".partial"];
 
 /// Values by their places.
 pub type Facts = BTreeMap<String, String>;
@@ -77,8 +77,24 @@ pub fn facts_of_run(state: &RunState) -> Facts {
     // The files of the first formats are older than these lists, and their events say the same.
     view.notices.clear();
     view.waves.iter_mut().flat_map(|wave| &mut wave.tasks).for_each(|task| task.attempts.clear());
+    // What is asked about deadlines has a list of its own here, because older versions did not ask.
+    let at_deadline = |asked: &v1::Question| asked.purpose() == v1::QuestionPurpose::Timeout;
+    let (deadlines, others): (Vec<_>, Vec<_>) = view.questions.into_iter().partition(at_deadline);
+    view.questions = others;
+    for (number, asked) in deadlines.iter().enumerate() {
+        add(&mut facts, &format!("deadline[{number}]"), &json::print("capataz.v1.Question", asked));
+    }
+    // So has what was kept of timed-out tasks.
+    let timed_out = v1::ResultStatus::Timeout;
+    for task in view.waves.iter_mut().flat_map(|wave| &mut wave.tasks) {
+        if let Some(kept) = task.output.take_if(|_| task.status == Some(timed_out.into())) {
+            add(&mut facts, &format!("kept.{}", task.name), &json::print("capataz.v1.Payload", &kept));
+        }
+    }
     add(&mut facts, "run", &json::print("capataz.v1.Run", &view));
-    if let Some(result) = state.result(usize::MAX) {
+    if let Some(mut result) = state.result(usize::MAX) {
+        let tasks = result.tasks.iter_mut();
+        tasks.filter(|task| task.status() == timed_out).for_each(|task| task.output = None);
         add(&mut facts, "result", &json::print("capataz.v1.RunResult", &result));
     }
     if let Some((ask, context)) = state.ask_query() {

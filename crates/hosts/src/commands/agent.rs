@@ -103,6 +103,8 @@ impl ProcessAgent {
             kind: v1::AgentKind::Task as i32,
             contract_version: "1.0.0".to_owned(),
             max_concurrency: self.max_concurrency,
+            // It is told by SIGTERM, which nobody can take back.
+            cancel_is_final: true,
             ..v1::Agent::default()
         }
     }

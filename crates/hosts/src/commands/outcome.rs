@@ -33,7 +33,7 @@ pub enum ProcessOutcome {
         error: Box<v1::Error>,
         log: Bytes,
     },
-    /// Ended because the caller asked. What the command wrote until then is there if it is valid by itself.
+    /// Ended because the caller asked, with what the command wrote until then: text where it was to become JSON.
     Cancelled {
         partial: Option<Output>,
         log: Bytes,
@@ -103,11 +103,8 @@ impl ProcessOutcome {
     pub(super) fn of(agent: &ProcessAgent, secrets: &Redactor, observation: Observation) -> Self {
         let Observation { started, ending, stdout, stdout_too_large, cancelled, log } = observation;
         if cancelled {
-            let partial = if stdout_too_large || stdout.trim_ascii().is_empty() {
-                None
-            } else {
-                read(agent, stdout).ok()
-            };
+            let is_some = !stdout_too_large && !stdout.trim_ascii().is_empty();
+            let partial = is_some.then(|| read(agent, stdout).unwrap_or_else(|cut| cut_off(cut, secrets)));
             return Self::Cancelled { partial, log };
         }
         if stdout_too_large {
@@ -179,6 +176,13 @@ fn read(agent: &ProcessAgent, stdout: Vec<u8>) -> Result<Output, Vec<u8>> {
             Ok(Output { media_type: "text/plain".to_owned(), bytes })
         }
     }
+}
+
+/// What was to become JSON and was cut off: a text.
+fn cut_off(mut stdout: Vec<u8>, secrets: &Redactor) -> Output {
+    secrets.mask(&mut stdout);
+    let bytes = String::from_utf8_lossy(&stdout).into_owned().into();
+    Output { media_type: "text/plain".to_owned(), bytes }
 }
 
 fn error(code: &str, message: String) -> v1::Error {

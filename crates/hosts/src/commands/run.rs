@@ -289,7 +289,7 @@ impl<P: Fn(ProgressUpdate) + Send> Watch<'_, P> {
                 self.seen.cancelled = true;
                 self.outgoing.push_back(Bytes::from_static(&[TERMINATE]));
                 // A grace beyond the end of time is one without end.
-                let until = Instant::now().checked_add(grace);
+                let until = Instant::now().checked_add(grace - time_to_tell(grace));
                 self.kill_at = self.kill_at.into_iter().chain(until).min();
             }
             // A command that heeds SIGTERM ends all the same: that is an end of its own then.
@@ -313,6 +313,12 @@ impl<P: Fn(ProgressUpdate) + Send> Watch<'_, P> {
     fn await_disappearance(&mut self) {
         self.give_up_at.get_or_insert_with(|| Instant::now() + DISAPPEAR_LIMIT);
     }
+}
+
+/// The end of a grace, in which a command that has not heeded SIGTERM is killed and what it has written is passed on: whoever
+/// gave the grace does not wait any longer.
+fn time_to_tell(grace: Duration) -> Duration {
+    (grace / 5).min(Duration::from_secs(1))
 }
 
 /// The next report; nothing when the shim is gone. Waits for ever where nobody reports.

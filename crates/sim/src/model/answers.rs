@@ -130,6 +130,7 @@ impl RunModel {
                 input,
                 Input::Retry { .. }
                     | Input::Extend { .. }
+                    | Input::Resolve { .. }
                     | Input::Propose { .. }
                     | Input::CloseBrowser { .. }
             ),

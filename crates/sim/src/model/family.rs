@@ -32,6 +32,7 @@ impl RunModel {
             return Invariant::ChildrenHeardOnce.broken(format!("{text}, which is no run"));
         };
         let elapsed = self.elapsed;
+        self.enters(task, v1::TaskState::Active as i32)?;
         let model = self.in_work(task)?;
         let step = model.step;
         Invariant::ChildrenHeardOnce.check(step == Step::Queued, || format!("{text}, in step {step:?}"))?;

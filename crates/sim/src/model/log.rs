@@ -8,6 +8,7 @@ use capataz_engine::TaskRef;
 use capataz_store::RunId;
 
 use super::ask::AskModel;
+use super::deadline::DeadlineModel;
 use super::family::ChildModel;
 use super::script::{Kind, ScriptModel};
 use crate::invariant::{Invariant, Violation};
@@ -56,6 +57,7 @@ pub struct WaveModel {
 
 #[derive(Clone, Debug, Default)]
 pub struct TaskModel {
+    pub(super) state: v1::TaskState,
     pub step: Step,
     pub activation: u32,
     pub attempt: u32,
@@ -72,6 +74,7 @@ pub struct TaskModel {
     pub(super) vouched_for: Option<v1::Payload>,
     /// Leases of this activation under which work was begun, and of which nobody knows what became.
     pub(super) begun: Vec<u64>,
+    pub(super) at_deadline: DeadlineModel,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,6 +107,8 @@ pub struct LeaseModel {
     pub attempt: u32,
     /// Reasons for which a cancel is open.
     pub cancel: Option<i32>,
+    /// The work cannot go on once it was told to end.
+    pub cancel_is_final: bool,
     /// A cancel was requested at any time.
     pub was_cancelled: bool,
     pub deadlines: Vec<i64>,
@@ -131,8 +136,11 @@ pub struct QuestionModel {
     pub open: bool,
     pub options: Vec<String>,
     pub task: Option<TaskRef>,
+    pub answer: Option<String>,
     /// It asks what became of lost work.
     pub outcome_unknown: bool,
+    /// It asks about work whose time is over, and holds nothing.
+    pub at_deadline: bool,
     pub revision: u32,
     /// The value that counts where an answer that may have one has none.
     pub proposed: Option<v1::Payload>,
@@ -189,7 +197,12 @@ impl RunModel {
 
     #[must_use]
     pub fn is_held(&self) -> bool {
-        self.paused || self.open_questions().next().is_some()
+        self.paused || self.holding_questions().next().is_some()
+    }
+
+    /// The open questions that the run waits for.
+    pub fn holding_questions(&self) -> impl Iterator<Item = (&String, &QuestionModel)> {
+        self.open_questions().filter(|(_, question)| !question.at_deadline)
     }
 
     #[must_use]
@@ -272,6 +285,7 @@ impl RunModel {
             Body::ResultRefused(event) => self.result_refused(&event),
             Body::WaveDecided(event) => self.wave_decided(event.wave, event.evaluation),
             Body::WaveFinished(event) => self.wave_finished(event.wave, event.evaluation),
+            Body::PartialOutputKept(event) => self.partial_kept(place(event.wave, event.task)),
             Body::QuestionAsked(event) => self.asked(*event),
             Body::QuestionRevised(event) => self.revised(*event),
             Body::QuestionAnswered(event) => self.answered(event),
@@ -348,7 +362,8 @@ impl RunModel {
 
     fn begin_wave(&mut self) {
         let size = self.plan.waves.get(self.waves.len()).map_or(0, |wave| wave.tasks.len());
-        let fresh = || TaskModel { activation: 1, attempt: 1, ..TaskModel::default() };
+        let state = v1::TaskState::Init;
+        let fresh = || TaskModel { state, activation: 1, attempt: 1, ..TaskModel::default() };
         self.waves.push(WaveModel {
             tasks: std::iter::repeat_with(fresh).take(size).collect(),
             finished: None,
@@ -372,7 +387,10 @@ impl RunModel {
         let question = event.question.unwrap_or_default();
         let task = event.wave.zip(event.task).map(|(wave, task)| place(wave, task));
         let mut outcome_unknown = false;
-        if let Some(task) = task
+        let at_deadline = question.purpose == v1::QuestionPurpose::Timeout as i32;
+        if let Some(task) = task.filter(|_| at_deadline) {
+            self.asked_at_deadline(task, &question.options)?;
+        } else if let Some(task) = task
             && let Step::Leased(token) = self.in_work(task)?.step
         {
             outcome_unknown = true;
@@ -391,7 +409,9 @@ impl RunModel {
             open: true,
             options: question.options,
             task,
+            answer: None,
             outcome_unknown,
+            at_deadline,
             revision: question.revision,
             proposed: question.proposed,
             is_typed: schema.is_some_and(|schema| !schema.is_empty()),
@@ -421,7 +441,9 @@ impl RunModel {
             return Invariant::OneEventPerRequest.broken(text);
         };
         question.open = false;
+        question.answer = Some(event.answer.clone());
         let (task, outcome_unknown) = (question.task, question.outcome_unknown);
+        let at_deadline = task.filter(|_| question.at_deadline);
         // Nobody answers a question that is withdrawn, or made superfluous by a retry.
         let by_somebody = !event.request_id.is_empty() || event.revision != 0;
         let of_revision = event.revision == question.revision || !by_somebody;
@@ -430,6 +452,9 @@ impl RunModel {
         let passes = !question.is_typed || event.answer != "succeeded" || passes(value.as_ref());
         Invariant::AnswersPassTheirSchema
             .check(passes, || format!("{} is answered with {value:?}", event.question_id))?;
+        if let Some(task) = at_deadline {
+            self.answered_at_deadline(task, event.answer.clone())?;
+        }
         if let Some(task) = task.filter(|_| outcome_unknown) {
             let task = self.in_work(task)?;
             task.begun.clear();

@@ -6,9 +6,11 @@
 
 pub mod answers;
 mod ask;
+mod deadline;
 pub mod family;
 pub mod frames;
 mod keys;
+mod lifecycle;
 pub mod log;
 mod page;
 pub mod script;

@@ -83,6 +83,8 @@ impl RunModel {
             let wanted = self.ending.is_some() || self.waves.last().is_some_and(|wave| wave.decided);
             Invariant::PolicyOutcome.check(wanted, || format!("{text}, and nothing cancelled it"))?;
         }
+        self.enters(task, event.state)?;
+        self.settled_at_deadline(task, event.status, event.error.as_ref())?;
         if let Step::Leased(token) = step {
             self.end_lease(token, LeaseEnd::Settled { by_result: event.lease == Some(token) });
         }
@@ -106,8 +108,15 @@ impl RunModel {
             model.result.as_ref().is_some_and(|result| result.status != v1::ResultStatus::Success as i32);
         let follows = model.step == Step::Settled && failed && event.activation == model.activation + 1;
         Invariant::OneSettlement.check(follows && !ended, || text)?;
-        *model =
-            TaskModel { activation: event.activation, attempt: 1, was_settled: true, ..TaskModel::default() };
+        let state = model.state;
+        *model = TaskModel {
+            state,
+            activation: event.activation,
+            attempt: 1,
+            was_settled: true,
+            ..TaskModel::default()
+        };
+        self.enters(place(event.wave, event.task), v1::TaskState::Active as i32)?;
         self.request(event.request_id.clone())
     }
 
@@ -137,6 +146,11 @@ impl RunModel {
         };
         let all = model.tasks.iter().all(|task| task.step == Step::Settled) && model.finished.is_none();
         Invariant::WavesInOrder.check(all, || text.clone())?;
+        let tasks = (0..).map(|task| place(wave, task)).take(model.tasks.len());
+        for task in tasks.collect::<Vec<_>>() {
+            self.deadline_is_over(task)?;
+        }
+        let Some(model) = self.waves.get_mut(wave as usize) else { return Ok(()) };
         Invariant::PolicyOutcome.check(same(given.as_ref(), &direct), || text)?;
         model.finished = Some(direct.should_continue);
         Ok(())

@@ -60,10 +60,17 @@ impl RunModel {
         self.must_abort |= is_critical && matches!(self.kind, Kind::Plan) && self.ending.is_none();
     }
 
-    /// Nothing but notices comes between a CRITICAL failure and the end that it brings.
+    /// Nothing but notices, and what becomes of its deadline and its output, comes between a CRITICAL failure and the end that
+    /// it brings.
     pub(super) fn aborts(&self, body: &v1::event::Body) -> Result<(), Violation> {
         use v1::event::Body;
-        let follows = matches!(body, Body::Notice(_) | Body::RunCancelRequested(_));
+        let follows = match body {
+            Body::Notice(_) | Body::RunCancelRequested(_) | Body::PartialOutputKept(_) => true,
+            Body::QuestionAnswered(event) => {
+                self.questions.get(&event.question_id).is_some_and(|asked| asked.at_deadline)
+            }
+            _ => false,
+        };
         Invariant::CriticalAborts.check(!self.must_abort || follows, || {
             self.at("a CRITICAL failure is followed by something else than the end of the run")
         })

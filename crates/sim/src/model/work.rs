@@ -8,6 +8,7 @@ use super::ask::ATTEMPTS;
 use super::log::{LeaseEnd, LeaseModel, RunModel, Step, TaskModel, place};
 use super::script::Kind;
 use crate::invariant::{Invariant, Violation};
+use crate::scenario::is_final;
 use capataz_store::RunId;
 
 impl RunModel {
@@ -24,6 +25,11 @@ impl RunModel {
         let text = self.at(format!("{task} is leased as attempt {} of {most}", event.attempt));
         let elapsed = self.elapsed;
         self.has_waited(task, event.lease)?;
+        let is_final = self.declared(task).is_some_and(|task| is_final(&task.agent));
+        let as_declared = event.cancel_is_final == is_final;
+        Invariant::DeadlineAnswered
+            .check(as_declared, || format!("{text}, whose work may go on: {is_final}"))?;
+        self.enters(task, v1::TaskState::Active as i32)?;
         let model = self.in_work(task)?;
         let step = model.step;
         Invariant::OneLiveLease
@@ -44,6 +50,7 @@ impl RunModel {
             activation: event.activation,
             attempt: event.attempt,
             cancel: None,
+            cancel_is_final: event.cancel_is_final,
             was_cancelled: false,
             deadlines,
             end: None,
@@ -142,11 +149,17 @@ impl RunModel {
             lease.cancel = Some(event.reason);
             lease.was_cancelled = true;
         }
+        if event.reason == v1::CancelReason::Timeout as i32 {
+            self.deadline_exceeded(place(event.wave, event.task))?;
+        }
         Ok(())
     }
 
     pub(super) fn extended(&mut self, event: &v1::TaskExtended) -> Result<(), Violation> {
         let elapsed = self.elapsed;
+        if event.cancel_withdrawn {
+            self.withdrawn_at_deadline(place(event.wave, event.task))?;
+        }
         let model = self.in_work(place(event.wave, event.task))?;
         model.deadline = Some(event.deadline_ms);
         model.due = Some(elapsed + event.deadline_in_ms);

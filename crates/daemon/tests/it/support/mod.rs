@@ -199,3 +199,11 @@ pub fn paths_of(status: &Status) -> Vec<String> {
     let violations = details.bad_request().map(|bad| bad.field_violations.clone()).unwrap_or_default();
     violations.into_iter().map(|violation| violation.field).collect()
 }
+
+/// The daemon's shim as a program of its own; cargo builds examples with the tests.
+pub fn shim() -> PathBuf {
+    let mut path = std::env::current_exe().unwrap();
+    path.pop();
+    path.pop();
+    path.join("examples/shim")
+}

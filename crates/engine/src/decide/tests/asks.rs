@@ -94,8 +94,13 @@ impl Asked {
     fn says(mut self, answer: &Value) -> Self {
         let task = self.call();
         if self.bench.state.is_queued(task) {
-            self.bench =
-                self.bench.does(Input::Lease { output_schema: None, mark: 0, task, worker: "w".to_owned() });
+            self.bench = self.bench.does(Input::Lease {
+                output_schema: None,
+                cancel_is_final: false,
+                mark: 0,
+                task,
+                worker: "w".to_owned(),
+            });
         }
         let (lease, worker) = self.bench.state.lease_of(task).expect("the call is leased");
         let output = super::json(&answer.to_string());
@@ -369,8 +374,13 @@ fn an_answer_that_is_refused_at_the_door_is_fatal_too() {
         let ask = v1::Ask { spec: Some("kiro".to_owned()), ..v1::Ask::default() };
         let mut asked = Asked::start(ask, None, START);
         let task = asked.call();
-        asked.bench =
-            asked.bench.does(Input::Lease { output_schema: None, mark: 0, task, worker: "w".to_owned() });
+        asked.bench = asked.bench.does(Input::Lease {
+            output_schema: None,
+            cancel_is_final: false,
+            mark: 0,
+            task,
+            worker: "w".to_owned(),
+        });
         let (lease, worker) = asked.bench.state.lease_of(task).expect("the call is leased");
         let report = Report::Failed(failure_of(code, "not JSON"));
         let input = reported(task, lease, worker, report);
@@ -388,7 +398,13 @@ fn a_spec_that_does_not_answer_within_30_s_has_timed_out() {
     let task = asked.call();
     asked.bench = asked
         .bench
-        .does(Input::Lease { output_schema: None, mark: 0, task, worker: "w".to_owned() })
+        .does(Input::Lease {
+            output_schema: None,
+            cancel_is_final: false,
+            mark: 0,
+            task,
+            worker: "w".to_owned(),
+        })
         .after(30 * SECOND);
     assert_eq!(asked.bench.kinds(), ["task_cancel_requested", "task_attempt_failed"]);
     let failed = asked.bench.ledger.events.iter().find_map(|event| match &event.body {
@@ -662,7 +678,13 @@ fn a_cancelled_call_ends_the_ask_without_another_one() {
     let task = asked.call();
     asked.bench = asked
         .bench
-        .does(Input::Lease { output_schema: None, mark: 0, task, worker: "w".to_owned() })
+        .does(Input::Lease {
+            output_schema: None,
+            cancel_is_final: false,
+            mark: 0,
+            task,
+            worker: "w".to_owned(),
+        })
         .cancel();
     let asked = asked.says(&json!(null));
     asked.expect(v1::RunOutcome::Cancelled, &["wave"]);
@@ -672,8 +694,13 @@ fn a_cancelled_call_ends_the_ask_without_another_one() {
 fn a_lost_worker_is_no_attempt_of_a_spec() {
     let mut asked = Asked::new();
     let task = asked.call();
-    asked.bench =
-        asked.bench.does(Input::Lease { output_schema: None, mark: 0, task, worker: "w".to_owned() });
+    asked.bench = asked.bench.does(Input::Lease {
+        output_schema: None,
+        cancel_is_final: false,
+        mark: 0,
+        task,
+        worker: "w".to_owned(),
+    });
     let lease = asked.bench.state.lease_of(task).unwrap().0;
     let reason = v1::LeaseLossReason::Disconnected;
     asked.bench = asked.bench.does(Input::LeaseLost { task, lease, reason });
@@ -740,8 +767,13 @@ impl Asked {
             }
             Happening::Babbles if in_work => self.says(&json!({ "success": "perhaps" })),
             Happening::IsLost if in_work => {
-                let asked =
-                    self.does(Input::Lease { output_schema: None, mark: 0, task, worker: "w".to_owned() });
+                let asked = self.does(Input::Lease {
+                    output_schema: None,
+                    cancel_is_final: false,
+                    mark: 0,
+                    task,
+                    worker: "w".to_owned(),
+                });
                 let Some((lease, _)) = asked.bench.state.lease_of(task) else { return asked };
                 asked.does(Input::LeaseLost { task, lease, reason: v1::LeaseLossReason::Silent })
             }

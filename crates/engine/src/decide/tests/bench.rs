@@ -101,7 +101,13 @@ impl Bench {
     #[track_caller]
     pub(super) fn lease(self, task: &str, worker: &str) -> Self {
         let task = self.at(task);
-        self.does(Input::Lease { output_schema: None, mark: 0, task, worker: worker.to_owned() })
+        self.does(Input::Lease {
+            output_schema: None,
+            cancel_is_final: false,
+            mark: 0,
+            task,
+            worker: worker.to_owned(),
+        })
     }
 
     /// Every task that waits is taken, each by the worker of its own name.
@@ -110,7 +116,13 @@ impl Bench {
         let queued: Vec<TaskRef> = self.state.queued().collect();
         for task in queued {
             let worker = self.state.plan().task(task).unwrap().name.clone();
-            self = self.does(Input::Lease { output_schema: None, mark: 0, task, worker });
+            self = self.does(Input::Lease {
+                output_schema: None,
+                cancel_is_final: false,
+                mark: 0,
+                task,
+                worker,
+            });
         }
         self
     }

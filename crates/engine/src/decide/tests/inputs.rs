@@ -282,7 +282,13 @@ fn ten_thousand_references_are_found_by_name() {
         let now = bench.moment();
         decide(
             &mut bench.state,
-            Input::Lease { output_schema: None, mark: 0, task, worker: worker.clone() },
+            Input::Lease {
+                output_schema: None,
+                cancel_is_final: false,
+                mark: 0,
+                task,
+                worker: worker.clone(),
+            },
             now,
         )
         .unwrap();

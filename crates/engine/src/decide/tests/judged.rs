@@ -8,7 +8,7 @@ const SCHEMA: &str = r#"{"type":"integer"}"#;
 fn leases(bench: Bench, name: &str, schema: Option<&str>) -> Bench {
     let task = bench.at(name);
     let output_schema = schema.map(Into::into);
-    bench.does(Input::Lease { output_schema, mark: 0, task, worker: "w1".to_owned() })
+    bench.does(Input::Lease { output_schema, cancel_is_final: false, mark: 0, task, worker: "w1".to_owned() })
 }
 
 /// A run whose only task's outcome is unknown, and whose worker had declared its output.

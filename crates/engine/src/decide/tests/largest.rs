@@ -64,7 +64,13 @@ impl Turns {
 
     /// Leases the task and completes it with this output; the time of the completion counts.
     fn complete(&mut self, what: &str, bench: &mut Bench, task: TaskRef, output: v1::Payload) -> Decision {
-        let lease = Input::Lease { output_schema: None, mark: 0, task, worker: "w".to_owned() };
+        let lease = Input::Lease {
+            output_schema: None,
+            cancel_is_final: false,
+            mark: 0,
+            task,
+            worker: "w".to_owned(),
+        };
         let now = bench.moment();
         decide(&mut bench.state, lease, now).unwrap();
         let (lease, _) = bench.state.lease_of(task).unwrap();

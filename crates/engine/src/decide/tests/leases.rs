@@ -142,7 +142,13 @@ fn tokens_increase_from_lease_to_lease() {
 fn a_task_is_leased_once_at_a_time() {
     let bench = Bench::plan("a").lease("a", "w1");
     let task = bench.at("a");
-    let bench = bench.input(Input::Lease { output_schema: None, mark: 0, task, worker: "w2".to_owned() });
+    let bench = bench.input(Input::Lease {
+        output_schema: None,
+        cancel_is_final: false,
+        mark: 0,
+        task,
+        worker: "w2".to_owned(),
+    });
     assert_eq!(bench.expect_refusal(), Refusal::Outdated);
 }
 
@@ -251,8 +257,13 @@ fn two_copies_of_a_run_give_tokens_that_differ_and_say_under_which_mark() {
     let run = Bench::plan("a b").lease("a", "w1");
     let (task, worker) = (run.at("b"), "w2".to_owned());
     let token = |mark: u32| {
-        let copy =
-            run.clone_run().does(Input::Lease { task, worker: worker.clone(), mark, output_schema: None });
+        let copy = run.clone_run().does(Input::Lease {
+            task,
+            worker: worker.clone(),
+            mark,
+            output_schema: None,
+            cancel_is_final: false,
+        });
         copy.token("b")
     };
     // Format 2 gave the event's number, and so does whoever has no mark.
@@ -267,10 +278,16 @@ fn two_copies_of_a_run_give_tokens_that_differ_and_say_under_which_mark() {
 fn a_late_result_of_a_marked_lease_is_refused_and_recorded_once() {
     let run = Bench::plan("a");
     let (task, worker) = (run.at("a"), "w1".to_owned());
-    let run = run.does(Input::Lease { task, worker, mark: 9, output_schema: None });
+    let run = run.does(Input::Lease { task, worker, mark: 9, output_schema: None, cancel_is_final: false });
     let old = run.token("a");
     let run = run.loses("a");
-    let run = run.does(Input::Lease { task, worker: "w2".to_owned(), mark: 9, output_schema: None });
+    let run = run.does(Input::Lease {
+        task,
+        worker: "w2".to_owned(),
+        mark: 9,
+        output_schema: None,
+        cancel_is_final: false,
+    });
     let late = || reported(task, old, "w1", Report::Completed(json("1")));
     let run = run.does(late()).expect_kinds(&["result_refused"]);
     let run = run.input(late());

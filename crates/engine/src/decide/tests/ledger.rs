@@ -150,7 +150,10 @@ impl Ledger {
                 assert!(gone.is_some(), "only a live lease is lost or fails");
             }
             Body::QuestionAsked(asked) => {
-                if let (Some(wave), Some(task)) = (asked.wave, asked.task) {
+                let purpose = asked.question.as_ref().map(v1::Question::purpose);
+                if let (Some(wave), Some(task)) = (asked.wave, asked.task)
+                    && purpose != Some(v1::QuestionPurpose::Timeout)
+                {
                     self.live.remove(&TaskRef { wave, task });
                 }
             }

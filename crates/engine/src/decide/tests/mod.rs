@@ -6,6 +6,7 @@ mod asks;
 mod bench;
 mod bytes;
 mod children;
+mod deadlines;
 mod inputs;
 mod judged;
 mod largest;
@@ -100,6 +101,7 @@ fn kind(event: &v1::Event) -> &'static str {
         Body::TaskExtended(_) => "task_extended",
         Body::TaskSettled(_) => "task_settled",
         Body::TaskReactivated(_) => "task_reactivated",
+        Body::PartialOutputKept(_) => "partial_output_kept",
         Body::ResultRefused(_) => "result_refused",
         Body::WaveDecided(_) => "wave_decided",
         Body::WaveFinished(_) => "wave_finished",

@@ -65,6 +65,7 @@ impl Bench {
         Some(match *step {
             Step::Lease { task, worker } => Input::Lease {
                 output_schema: None,
+                cancel_is_final: task % 2 == 1,
                 mark: 0,
                 task: any(task),
                 worker: WORKERS[usize::from(worker)].to_owned(),
@@ -74,6 +75,7 @@ impl Bench {
                 let task = *waiting.get(usize::from(task) % waiting.len().max(1))?;
                 Input::Lease {
                     output_schema: None,
+                    cancel_is_final: worker % 2 == 1,
                     mark: 0,
                     task,
                     worker: WORKERS[usize::from(worker)].to_owned(),
@@ -153,8 +155,13 @@ impl Bench {
             }
             let queued: Vec<TaskRef> = self.state.queued().filter(|_| self.state.may_lease()).collect();
             for task in queued {
-                self =
-                    self.both(Input::Lease { output_schema: None, mark: 0, task, worker: "w0".to_owned() });
+                self = self.both(Input::Lease {
+                    output_schema: None,
+                    cancel_is_final: false,
+                    mark: 0,
+                    task,
+                    worker: "w0".to_owned(),
+                });
             }
             let leases: Vec<(TaskRef, u64, String)> =
                 self.state.leases().map(|(task, token, worker)| (task, token, worker.to_owned())).collect();

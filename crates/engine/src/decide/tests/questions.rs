@@ -21,8 +21,13 @@ fn a_high_failure_pauses_the_run_and_asks() {
     assert_eq!(question.task.as_deref(), Some("a"));
     assert_eq!(question.question_id, format!("q{}", bench.state.seq()), "the number of the event that asks");
     let waits = bench.at("c");
-    let bench =
-        bench.input(Input::Lease { output_schema: None, mark: 0, task: waits, worker: "w3".to_owned() });
+    let bench = bench.input(Input::Lease {
+        output_schema: None,
+        cancel_is_final: false,
+        mark: 0,
+        task: waits,
+        worker: "w3".to_owned(),
+    });
     assert_eq!(bench.last, Err(Refusal::Outdated), "no new leases");
     bench.completes("b").expect_succeeded("b");
 }
@@ -66,11 +71,17 @@ fn retry_runs_the_task_anew() {
 }
 
 #[test]
-fn terminate_keeps_a_timeout_as_it_is() {
-    let bench =
-        asking("a b").lease_all().completes("b").after(30 * MINUTE + 10 * SECOND).expect_timed_out("a");
-    assert_eq!(bench.run().questions[0].options, ["terminate", "retry", "abort"]);
-    bench.answer("terminate").expect_outcome(v1::RunOutcome::SucceededWithFailures).expect_timed_out("a");
+fn terminate_keeps_what_a_timed_out_task_had() {
+    let bench = asking("a b").lease_all().completes("b").after(30 * MINUTE);
+    let bench = bench.report("a", Report::Cancelled(Some(json("\"half\"")))).expect_timed_out("a");
+    let questions = bench.run().questions;
+    assert_eq!(questions[0].answer.as_deref(), Some("withdrawn"), "that of the deadline is over");
+    assert_eq!(questions[1].options, ["terminate", "retry", "abort"]);
+    assert_eq!(bench.task("a").output, None);
+    let bench = bench.answer("terminate").expect_timed_out("a");
+    let task = bench.task("a");
+    assert_eq!((task.output, task.partial), (Some(json("\"half\"")), true));
+    bench.expect_outcome(v1::RunOutcome::SucceededWithFailures);
 }
 
 #[test]

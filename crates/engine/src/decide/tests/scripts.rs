@@ -109,8 +109,13 @@ impl Scripted {
     #[track_caller]
     fn lease(mut self) -> Self {
         let task = self.current();
-        self.bench =
-            self.bench.does(Input::Lease { output_schema: None, mark: 0, task, worker: "host".to_owned() });
+        self.bench = self.bench.does(Input::Lease {
+            output_schema: None,
+            cancel_is_final: false,
+            mark: 0,
+            task,
+            worker: "host".to_owned(),
+        });
         self
     }
 

@@ -29,7 +29,7 @@ fn a_timeout_warns_cancels_waits_and_then_forces() {
     let [notice] = bench.notices("TIMEOUT_IMMINENT").try_into().unwrap();
     assert_eq!(notice.notice.unwrap().severity, v1::Severity::Medium as i32);
 
-    let bench = bench.after(MINUTE).expect_kinds(&["task_cancel_requested"]);
+    let bench = bench.after(MINUTE).expect_kinds(&["task_cancel_requested", "question_asked"]);
     let reason = v1::CancelReason::Timeout;
     assert_eq!(bench.effects(), [Effect::Cancel { task, lease, reason, grace_ms: 10 * SECOND }]);
 
@@ -52,7 +52,10 @@ fn a_timeout_of_a_minute_or_less_gives_no_warning() {
 
 #[test]
 fn a_warning_that_comes_after_the_deadline_is_not_given() {
-    let bench = Bench::plan("a").lease("a", "w1").away(HALF_AN_HOUR).expect_kinds(&["task_cancel_requested"]);
+    let bench = Bench::plan("a")
+        .lease("a", "w1")
+        .away(HALF_AN_HOUR)
+        .expect_kinds(&["task_cancel_requested", "question_asked"]);
     assert_eq!(bench.notices("TIMEOUT_IMMINENT").len(), 0);
 }
 
@@ -61,7 +64,7 @@ fn the_timeout_spans_all_attempts() {
     let bench = Bench::with("a", timeouts(10 * SECOND, None)).lease("a", "w1").after(5 * SECOND);
     let bench = bench.fails("a", "NETWORK_ERROR").after(SECOND).lease("a", "w2");
     assert_eq!(bench.task("a").deadline_ms, Some(START + 10 * SECOND));
-    bench.after(4 * SECOND).expect_kinds(&["task_cancel_requested"]);
+    bench.after(4 * SECOND).expect_kinds(&["task_cancel_requested", "question_asked"]);
 }
 
 #[test]
@@ -111,7 +114,7 @@ fn more_time_before_the_deadline_moves_it() {
     let deadline = Moment::first(Wall(START + SECOND + 15 * MINUTE));
     assert_eq!(bench.effects(), [Effect::Extend { task, lease, deadline, cancel_withdrawn: false }]);
     let bench = bench.after(15 * MINUTE).expect_unsettled("a");
-    bench.after(SECOND / 2).expect_kinds(&["task_cancel_requested"]);
+    bench.after(SECOND / 2).expect_kinds(&["task_cancel_requested", "question_asked"]);
 }
 
 #[test]
@@ -140,7 +143,7 @@ fn the_warning_goes_by_all_of_the_time_that_there_is() {
     assert_eq!(bench.notices("TIMEOUT_IMMINENT").len(), 0, "a minute and a millisecond are left");
     let bench = bench.after(1);
     assert_eq!(bench.notices("TIMEOUT_IMMINENT").len(), 1, "67 s in all");
-    bench.after(MINUTE).expect_kinds(&["task_cancel_requested"]);
+    bench.after(MINUTE).expect_kinds(&["task_cancel_requested", "question_asked"]);
     // In all a minute, of which some is over.
     let bench = Bench::with("a", five).lease("a", "w1").after(4 * SECOND).extend("a", 55 * SECOND);
     assert_eq!(bench.after(2 * MINUTE).notices("TIMEOUT_IMMINENT").len(), 0);
@@ -228,8 +231,9 @@ fn the_clock_on_the_wall_jumps_and_deadlines_stay_as_far_ahead_as_they_were() {
         let bench = Bench::with("a b", timeouts(2 * SECOND, None)).lease("a", "w1").after(SECOND);
         // What is begun after the jump has the same time as what was begun before it.
         let bench = bench.wall_jumps(jump).lease("b", "w2").after(SECOND - 1).expect_unsettled("a");
-        let bench = bench.after(1).expect_kinds(&["task_cancel_requested"]).after(SECOND - 1);
-        bench.after(1).expect_kinds(&["task_cancel_requested"]).expect_unsettled("b");
+        let bench =
+            bench.after(1).expect_kinds(&["task_cancel_requested", "question_asked"]).after(SECOND - 1);
+        bench.after(1).expect_kinds(&["task_cancel_requested", "question_asked"]).expect_unsettled("b");
     }
 }
 
@@ -267,7 +271,12 @@ fn the_time_in_which_nobody_has_the_run_is_what_the_clock_on_the_wall_says_and_n
 fn timers_that_are_long_overdue_fire_in_their_order() {
     let bench = Bench::with("a b", timeouts(2 * SECOND, None)).lease_all().fails("a", "NETWORK_ERROR");
     // The retry was due first, then the deadlines; the grace of b begins now.
-    let bench = bench.away(MINUTE).expect_kinds(&["task_retry_due", "task_settled", "task_cancel_requested"]);
+    let bench = bench.away(MINUTE).expect_kinds(&[
+        "task_retry_due",
+        "task_settled",
+        "task_cancel_requested",
+        "question_asked",
+    ]);
     bench.expect_timed_out("a").after(10 * SECOND).expect_timed_out("b");
 }
 

@@ -7,8 +7,13 @@ fn a_paused_run_gives_no_leases_and_records_results() {
     let bench = Bench::plan("a b").lease("a", "w1").pause().expect_status(v1::RunStatus::Paused);
     assert_eq!(bench.effects(), [Effect::Hold]);
     let waits = bench.at("b");
-    let bench =
-        bench.input(Input::Lease { output_schema: None, mark: 0, task: waits, worker: "w2".to_owned() });
+    let bench = bench.input(Input::Lease {
+        output_schema: None,
+        cancel_is_final: false,
+        mark: 0,
+        task: waits,
+        worker: "w2".to_owned(),
+    });
     assert_eq!(bench.last, Err(Refusal::Outdated));
     let bench = bench.completes("a").expect_succeeded("a").resume().expect_status(v1::RunStatus::Running);
     assert_eq!(bench.effects(), [Effect::Release]);
@@ -165,6 +170,12 @@ fn a_finished_run_refuses_every_command() {
         assert_eq!(bench.last, Err(Refusal::RunFinished));
     }
     let task = bench.at("a");
-    bench = bench.input(Input::Lease { output_schema: None, mark: 0, task, worker: "w1".to_owned() });
+    bench = bench.input(Input::Lease {
+        output_schema: None,
+        cancel_is_final: false,
+        mark: 0,
+        task,
+        worker: "w1".to_owned(),
+    });
     assert_eq!(bench.last, Err(Refusal::Outdated));
 }

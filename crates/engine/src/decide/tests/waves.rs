@@ -24,8 +24,13 @@ fn waves_run_in_order_and_a_wave_begins_when_the_one_before_has_ended() {
 fn a_task_of_a_later_wave_is_not_leased() {
     let bench = Bench::plan("a | b");
     let later = bench.at("b");
-    let bench =
-        bench.input(Input::Lease { output_schema: None, mark: 0, task: later, worker: "w1".to_owned() });
+    let bench = bench.input(Input::Lease {
+        output_schema: None,
+        cancel_is_final: false,
+        mark: 0,
+        task: later,
+        worker: "w1".to_owned(),
+    });
     assert_eq!(bench.expect_refusal(), Refusal::Outdated);
 }
 
@@ -235,7 +240,13 @@ fn ten_thousand_results_cost_one_event_each() {
         let worker = "w1".to_owned();
         decide(
             &mut state,
-            Input::Lease { output_schema: None, mark: 0, task, worker: worker.clone() },
+            Input::Lease {
+                output_schema: None,
+                cancel_is_final: false,
+                mark: 0,
+                task,
+                worker: worker.clone(),
+            },
             Moment::first(Wall(START)),
         )
         .unwrap();

@@ -157,6 +157,10 @@ impl Kind for AskState {
         false
     }
 
+    fn asks_at_deadline(&self) -> bool {
+        false
+    }
+
     fn outcome_may_be_given(&self) -> bool {
         false
     }

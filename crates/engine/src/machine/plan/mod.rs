@@ -59,6 +59,10 @@ impl Kind for PlanState {
         self.pause_on_high
     }
 
+    fn asks_at_deadline(&self) -> bool {
+        true
+    }
+
     fn outcome_may_be_given(&self) -> bool {
         true
     }

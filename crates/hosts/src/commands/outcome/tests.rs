@@ -84,15 +84,18 @@ fn what_was_found_is_shown_without_control_characters() {
 }
 
 #[test]
-fn a_cancelled_command_keeps_only_valid_output() {
+fn a_cancelled_command_keeps_what_it_has_written() {
     let cancelled =
         |stdout: &str| Observation { cancelled: true, ..seen(Ending::Signalled { signal: 15 }, stdout, "") };
     let partial = |stdout| match ProcessOutcome::of(&agent(), &Redactor::default(), cancelled(stdout)) {
-        ProcessOutcome::Cancelled { partial, .. } => partial.map(|output| output.bytes),
+        ProcessOutcome::Cancelled { partial, .. } => partial,
         other => unreachable!("{other:?}"),
     };
-    assert_eq!(partial("{\"half\": true}\n"), Some(Bytes::from_static(b"{\"half\": true}")));
-    assert_eq!(partial("{\"half\":"), None);
+    let output = |media_type: &str, text: &'static str| {
+        Some(Output { media_type: media_type.to_owned(), bytes: Bytes::from_static(text.as_bytes()) })
+    };
+    assert_eq!(partial("{\"half\": true}\n"), output("application/json", "{\"half\": true}"));
+    assert_eq!(partial("{\"half\":"), output("text/plain", "{\"half\":"), "it was to become JSON");
     assert_eq!(partial(""), None);
 }
 

@@ -78,7 +78,13 @@ fn no_other_worker_gets_what_is_to_be_done_in_the_browser() {
     let scripted = Scripted::opened(&["click send"], v1::ScriptPolicy::default());
     let task = scripted.current();
     assert_eq!(scripted.bench.state.binding(), Some(crate::Binding { worker: "host", is_live: true }));
-    let other = Input::Lease { output_schema: None, mark: 0, task, worker: "other".to_owned() };
+    let other = Input::Lease {
+        output_schema: None,
+        cancel_is_final: false,
+        mark: 0,
+        task,
+        worker: "other".to_owned(),
+    };
     let bench = scripted.bench.input(other);
     assert_eq!(bench.clone_run().expect_refusal(), Refusal::Outdated);
     let ended = Scripted { bench }.acts(Ends("/thanks")).says(v1::BrowserOutcome::default());

@@ -1,0 +1,95 @@
+//! Health checks, and what is kept of work whose time is over (seed 000, contract 3).
+
+use std::time::Duration;
+
+use capataz_contracts::v1::{self, connect_request::Frame as Say};
+use capataz_daemon::{HealthChecks, ProcessAgent};
+use capataz_hosts::commands::ShimCommand;
+use serde_json::json as value;
+use tonic::Streaming;
+
+use crate::support::{Harness, PATIENCE, error, json, one_wave, plan, shim};
+
+/// What a subscriber of one run is told of its running work.
+struct Frames(Streaming<v1::SubscribeResponse>);
+
+impl Frames {
+    async fn of(harness: &Harness, run: &str) -> Self {
+        let filter = v1::EventFilter { run_id: Some(run.to_owned()), ..Default::default() };
+        let request = v1::SubscribeRequest { filter: Some(filter), progress: true, ..Default::default() };
+        Self(harness.events.clone().subscribe(request).await.unwrap().into_inner())
+    }
+
+    /// The first frame of which this is true.
+    async fn until(&mut self, mut is_it: impl FnMut(&v1::ProgressFrame) -> bool) -> v1::ProgressFrame {
+        loop {
+            let response = tokio::time::timeout(PATIENCE, self.0.message()).await.expect("a frame in time");
+            let frames = response.unwrap().expect("the stream goes on").progress;
+            if let Some(frame) = frames.into_iter().find(|frame| is_it(frame)) {
+                return frame;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn checks_are_counted_over_attempts_and_heartbeats_are_what_they_find() {
+    let interval = Duration::from_millis(500);
+    let harness =
+        Harness::start_with(|config| config.health_checks = HealthChecks { interval, missed: 60 }).await;
+    let mut worker = harness.worker("w", &["a"]).await;
+    assert_eq!((worker.welcome.heartbeat_interval_ms, worker.welcome.silence_limit_ms), (500, 30_000));
+    let run = harness.start_run(one_wave(&["a"])).await;
+    let mut frames = Frames::of(&harness, &run).await;
+
+    let first = worker.assignment().await;
+    let begun = frames.until(|frame| frame.health_checks == 1).await;
+    worker.say(Say::Heartbeat(v1::Heartbeat {})).await;
+    let heard = begun.last_health_check_ms.unwrap();
+    let later = frames.until(|frame| frame.last_health_check_ms > Some(heard)).await;
+    // Half an hour, of which a few seconds are over.
+    assert!(later.time_used > begun.time_used && later.time_used < 0.1, "{}", later.time_used);
+
+    worker
+        .say(Say::Failed(v1::Failed {
+            lease: Some(first.lease),
+            error: Some(error("NETWORK_ERROR", "down")),
+            ..Default::default()
+        }))
+        .await;
+    worker.say(Say::Heartbeat(v1::Heartbeat {})).await;
+    let second = worker.assignment().await;
+    assert_eq!(second.assignment.attempt, 2);
+    let counted = later.health_checks;
+    frames.until(|frame| frame.health_checks > counted).await;
+    worker.complete(&second.lease, json(value!(1))).await;
+    harness.wait(&run).await;
+}
+
+#[tokio::test]
+async fn what_a_command_has_written_is_kept_when_it_is_ended_by_force() {
+    let script = "trap '' TERM; echo '[1, 2,'; while :; do sleep 1; done";
+    let harness = Harness::start_with(|config| {
+        config.shim = Some(ShimCommand { program: shim(), args: Vec::new() });
+        config.agents = vec![ProcessAgent::new("deaf", ["sh", "-c", script])];
+    })
+    .await;
+    let run = harness
+        .start_run(plan(
+            r#"
+            name = "deaf"
+            [[tasks]]
+            name = "deaf"
+            agent = "deaf"
+            timeouts = { timeout = "2s", grace = "2s" }
+            "#,
+        ))
+        .await;
+    let result = harness.wait(&run).await;
+    let detail = result.tasks[0].error.clone().unwrap().timeout.unwrap();
+    let written = v1::Payload {
+        media_type: "text/plain".to_owned(),
+        data: Some(v1::payload::Data::Inline("[1, 2,\n".into())),
+    };
+    assert_eq!(detail.partial_output, Some(written));
+}

@@ -1,0 +1,117 @@
+//! A task whose time is over: what is asked about it, and what comes of the answer.
+
+use capataz_contracts::v1;
+use capataz_engine::TaskRef;
+
+use super::log::{RunModel, Step};
+use super::script::Kind;
+use crate::invariant::{Invariant, Violation};
+
+/// What is known of a task's deadline and of its end.
+#[derive(Clone, Debug, Default)]
+pub struct DeadlineModel {
+    /// What was answered since the work was told to end.
+    answer: Option<String>,
+    /// It has ended as timed out, and something of its output is known.
+    has_partial: bool,
+    /// That is its output.
+    is_kept: bool,
+}
+
+impl RunModel {
+    /// The work is told to end because its time is over: whatever was answered before was about an earlier deadline.
+    pub(super) fn deadline_exceeded(&mut self, task: TaskRef) -> Result<(), Violation> {
+        self.in_work(task)?.at_deadline.answer = None;
+        Ok(())
+    }
+
+    pub(super) fn asked_at_deadline(&mut self, task: TaskRef, options: &[String]) -> Result<(), Violation> {
+        let text = self.at(format!("{options:?} are offered for {task}, whose time is said to be over"));
+        let lease = match self.in_work(task)?.step {
+            Step::Leased(token) => self.leases.get(&token),
+            _ => None,
+        };
+        let Some(lease) = lease.filter(|lease| lease.cancel == Some(v1::CancelReason::Timeout as i32)) else {
+            return Invariant::DeadlineAnswered.broken(text);
+        };
+        // What cannot go on once it was told to end gets no more time.
+        let expected: &[&str] = match lease.cancel_is_final {
+            true => &["terminate", "retry", "abort"],
+            false => &["extend", "terminate", "retry", "abort"],
+        };
+        let asks = matches!(self.kind, Kind::Plan) && !self.is_asked_at_deadline(task);
+        Invariant::DeadlineAnswered.check(asks && options == expected, || text)
+    }
+
+    /// What was answered counts as long as the work is told to end.
+    pub(super) fn answered_at_deadline(&mut self, task: TaskRef, answer: String) -> Result<(), Violation> {
+        let cancel = match self.in_work(task)?.step {
+            Step::Leased(token) => self.leases.get(&token).and_then(|lease| lease.cancel),
+            _ => None,
+        };
+        if cancel == Some(v1::CancelReason::Timeout as i32) {
+            self.in_work(task)?.at_deadline.answer = Some(answer);
+        }
+        Ok(())
+    }
+
+    /// More time within the grace is given only where the work can go on.
+    pub(super) fn withdrawn_at_deadline(&mut self, task: TaskRef) -> Result<(), Violation> {
+        let text = self.at(format!("the cancel of {task} is withdrawn"));
+        let lease = match self.in_work(task)?.step {
+            Step::Leased(token) => self.leases.get(&token),
+            _ => None,
+        };
+        let may = lease.is_some_and(|lease| !lease.cancel_is_final);
+        self.in_work(task)?.at_deadline.answer = None;
+        Invariant::DeadlineAnswered.check(may, || text)
+    }
+
+    /// The task has settled with this error.
+    pub(super) fn settled_at_deadline(
+        &mut self,
+        task: TaskRef,
+        status: i32,
+        error: Option<&v1::Error>,
+    ) -> Result<(), Violation> {
+        let text = self.at(format!("{task} settles"));
+        let timed_out = status == v1::ResultStatus::Timeout as i32;
+        let partial = error.and_then(|error| error.timeout.as_ref()?.partial_output.as_ref());
+        let model = &mut self.in_work(task)?.at_deadline;
+        model.has_partial = timed_out && partial.is_some();
+        model.is_kept = false;
+        let extended = timed_out && model.answer.as_deref() == Some("extend");
+        Invariant::DeadlineAnswered
+            .check(!extended, || format!("{text}, and somebody has given it more time"))
+    }
+
+    pub(super) fn partial_kept(&mut self, task: TaskRef) -> Result<(), Violation> {
+        let text = self.at(format!("the partial output of {task} is kept"));
+        let answered = |question: &super::log::QuestionModel| {
+            question.task == Some(task) && question.answer.as_deref() == Some("terminate")
+        };
+        let is_wanted = self.questions.values().any(answered);
+        let model = self.in_work(task)?;
+        let may = model.step == Step::Settled && model.at_deadline.has_partial && !model.at_deadline.is_kept;
+        model.at_deadline.is_kept = true;
+        Invariant::DeadlineAnswered.check(may && is_wanted, || text)
+    }
+
+    /// Nothing more becomes of this task's present life.
+    pub(super) fn deadline_is_over(&self, task: TaskRef) -> Result<(), Violation> {
+        let Some(model) = self.task(task) else { return Ok(()) };
+        let text = |what: &str| self.at(format!("{task}: {what}"));
+        Invariant::DeadlineAnswered
+            .check(!self.is_asked_at_deadline(task), || text("its deadline is asked about after its end"))?;
+        let deadline = &model.at_deadline;
+        let lost =
+            deadline.answer.as_deref() == Some("terminate") && deadline.has_partial && !deadline.is_kept;
+        Invariant::DeadlineAnswered.check(!lost, || text("what it had was to be kept"))?;
+        let forgotten = deadline.answer.as_deref() == Some("retry") && self.ending.is_none();
+        Invariant::DeadlineAnswered.check(!forgotten, || text("it was to begin again"))
+    }
+
+    fn is_asked_at_deadline(&self, task: TaskRef) -> bool {
+        self.open_questions().any(|(_, question)| question.at_deadline && question.task == Some(task))
+    }
+}
