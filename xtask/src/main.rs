@@ -70,7 +70,7 @@ enum Task {
     Layers,
     /// Check that the documents match the source: codes, promises, crates, links, numbers, paths, commands
     Docs,
-    /// Drive the shard's core through faults in virtual time: --seeds N, --seed S to replay one, --planted
+    /// Drive the shards and the crew through faults in virtual time: --seeds N, --seed S to replay one, --planted
     Simulate {
         /// Arguments of the simulator; `-- --help` lists them
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

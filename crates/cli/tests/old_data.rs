@@ -90,7 +90,11 @@ fn without_time(value: Value, killed_at: i64) -> Value {
             let is_question = fields.contains_key("question_id");
             let fields =
                 fields.into_iter().filter(|(name, _)| !(is_question && SINCE.contains(&name.as_str())));
-            let fields: Map<String, Value> = fields.collect();
+            let mut fields: Map<String, Value> = fields.collect();
+            // Later versions give the number of the event a tag.
+            if let Some(Value::String(id)) = fields.get_mut("question_id") {
+                id.truncate(id.find('-').unwrap_or(id.len()));
+            }
             let is_later = |value: &Value| value.as_i64().is_some_and(|at| at > killed_at);
             let began_later = fields.get("started_at_ms").is_some_and(is_later);
             let field = |(name, value): (String, Value)| {

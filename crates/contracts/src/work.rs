@@ -99,14 +99,6 @@ impl v1::ChildRun {
             _ => None,
         }
     }
-
-    /// The script, to be changed.
-    pub fn script_mut(&mut self) -> Option<&mut v1::Script> {
-        match &mut self.work {
-            Some(Child::Script(script)) => Some(script),
-            _ => None,
-        }
-    }
 }
 
 impl v1::RunResult {

@@ -2,6 +2,9 @@
 //! outside: it may be asked before its run's events are durable, as often as anybody likes, and its bounded answer comes
 //! back as an [`Input::Answered`](crate::Input::Answered), recorded once.
 //!
+//! The log has the queries whose answers decide something for the run. Whether a value passes a schema ([`Judgement`]) is asked
+//! by the shard before an answer is decided, and is not: nobody waits for it but the caller, who repeats the call.
+//!
 //! A query belongs to no attempt: one that stalls costs none, and no deadline of a task runs for it. What waits for an
 //! answer is outstanding, so that a restart asks again under the same number; an answer under another number is stale
 //! and changes nothing.

@@ -52,11 +52,18 @@ pub fn acts_by_itself(automatic: bool, confidence: f64) -> bool {
 }
 
 /// Returns whether a transition `since_ms` ago forbids the wanted one: it was between the same two specs, in either
-/// direction, less than a minute ago. Both transitions are pairs (from, to).
+/// direction, less than a minute ago. Both transitions are pairs (from, to). What a clock that was set says to be still to
+/// come forbids nothing.
 #[must_use]
 pub fn is_ping_pong(before: (&str, &str), wanted: (&str, &str), since_ms: i64) -> bool {
     let same = before == wanted || before == (wanted.1, wanted.0);
-    same && since_ms < PING_PONG_WINDOW_MS
+    same && is_recent(since_ms)
+}
+
+/// Returns whether a transition `since_ms` ago was less than a minute ago.
+#[must_use]
+pub fn is_recent(since_ms: i64) -> bool {
+    (0..PING_PONG_WINDOW_MS).contains(&since_ms)
 }
 
 /// Returns whether a failure with this code goes to the user, instead of the default spec, if the spec names no other
@@ -101,6 +108,8 @@ mod tests {
         assert!(is_ping_pong(("a", "b"), ("a", "b"), 59_999));
         assert!(is_ping_pong(("a", "b"), ("b", "a"), 0));
         assert!(!is_ping_pong(("a", "b"), ("b", "a"), 60_000));
+        // The clock was set back by 40 days since then.
+        assert!(!is_ping_pong(("a", "b"), ("b", "a"), -40 * 24 * 60 * 60 * 1_000));
         assert!(!is_ping_pong(("a", "b"), ("a", "c"), 0));
     }
 

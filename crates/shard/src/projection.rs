@@ -58,6 +58,12 @@ pub fn child_key(parent: RunId) -> Bytes {
     Bytes::copy_from_slice(parent.0.as_bytes())
 }
 
+/// The run under whose key a child is found.
+#[must_use]
+pub fn parent_of_key(key: &[u8]) -> Option<RunId> {
+    uuid::Uuid::from_slice(key).ok().map(RunId)
+}
+
 /// The parent, where what it is called can be a run's id.
 fn parent_of(parent: &v1::ParentRef) -> Option<RunId> {
     parent.run_id.parse().ok()

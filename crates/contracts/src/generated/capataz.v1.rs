@@ -1639,7 +1639,7 @@ pub struct Error {
     /// Every attempt of the task, where there were several (seed 000, contract 4).
     #[prost(message, repeated, tag = "10")]
     pub attempts: ::prost::alloc::vec::Vec<AttemptRecord>,
-    /// Of TASK_TIMEOUT: which time was exceeded.
+    /// Which time was exceeded; present for TASK_TIMEOUT.
     #[prost(message, optional, tag = "11")]
     pub timeout: ::core::option::Option<TimeoutDetail>,
     /// How long the failing side asks to wait before another attempt.
@@ -1648,7 +1648,7 @@ pub struct Error {
     /// Several errors of one kind (AGENTS_VALIDATION_FAILED lists each AGENT_NOT_FOUND).
     #[prost(message, repeated, tag = "13")]
     pub details: ::prost::alloc::vec::Vec<Error>,
-    /// The failed task is critical, which matters under critical_path alone and is no severity.
+    /// The failed task is critical, which matters under critical_path alone and is not a severity.
     #[prost(bool, tag = "14")]
     pub is_critical: bool,
 }
@@ -3536,7 +3536,7 @@ pub struct Run {
     /// Tasks that have ended. In a list of runs the number may lag behind.
     #[prost(uint32, tag = "18")]
     pub tasks_settled: u32,
-    /// Of an ask.
+    /// Id of the session that an ask belongs to; absent where the run belongs to none.
     #[prost(string, optional, tag = "19")]
     pub session: ::core::option::Option<::prost::alloc::string::String>,
     /// Why it is not worked on and cannot be read; absent in a run like any other. Only in a list of runs: every other call
@@ -3569,7 +3569,7 @@ pub struct Notice {
     #[prost(enumeration = "NoticeKind", tag = "4")]
     pub kind: i32,
 }
-/// Why a run is not worked on. It is no event of the run, and can be taken back.
+/// Why a run is not worked on. The run's log has no event of it, and it can be taken back.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Quarantine {
     /// What is wrong.
@@ -3655,13 +3655,13 @@ pub struct TaskView {
     /// The steps of its lifecycle, in their order (seed 000, contract 2).
     #[prost(message, repeated, tag = "16")]
     pub history: ::prost::alloc::vec::Vec<Transition>,
-    /// Of the failure, where there is one.
+    /// Severity of the failure; unspecified where there is none.
     #[prost(enumeration = "Severity", tag = "17")]
     pub severity: i32,
     /// What the work used of models, as its worker says; absent where it says nothing.
     #[prost(message, optional, tag = "18")]
     pub usage: ::core::option::Option<Usage>,
-    /// The run that the task is now, or was last, a UUID; absent where the task is no run.
+    /// The run that the task is now, or was last, a UUID; absent where the task is not a run.
     #[prost(string, optional, tag = "19")]
     pub child: ::core::option::Option<::prost::alloc::string::String>,
     /// The attempts of the newest activation that have ended, oldest first, the last and successful one included (seed 000,
@@ -4357,7 +4357,7 @@ pub mod event {
         /// An answer wants another spec to go on.
         #[prost(message, tag = "42")]
         TransitionConsidered(super::TransitionConsidered),
-        /// Of a session's own stream.
+        /// A session begins. The first event of a session's own stream.
         #[prost(message, tag = "50")]
         SessionOpened(super::SessionOpened),
         /// An ask of the session has ended.
@@ -4366,7 +4366,7 @@ pub mod event {
         /// The user has accepted a transition.
         #[prost(message, tag = "52")]
         SessionTransitionAccepted(super::SessionTransitionAccepted),
-        /// Of a script.
+        /// A script's next activity begins.
         #[prost(message, tag = "60")]
         BrowserActivityStarted(
             ::prost::alloc::boxed::Box<super::BrowserActivityStarted>,
@@ -4948,7 +4948,7 @@ pub struct SessionTurn {
     /// `id` of the request that the spec got.
     #[prost(string, tag = "2")]
     pub request_id: ::prost::alloc::string::String,
-    /// The user's, and the answer where there is one.
+    /// The message of the user, and the answer where there is one.
     #[prost(message, repeated, tag = "3")]
     pub messages: ::prost::alloc::vec::Vec<SessionMessage>,
     /// The spec that the session is with from now on.
@@ -4979,7 +4979,7 @@ pub struct SessionTurn {
 /// The user accepted a suggested transition: the next message goes to the other spec.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SessionTransitionAccepted {
-    /// Of the ask whose answer suggested it.
+    /// The request id of the ask whose answer suggested it.
     #[prost(string, tag = "1")]
     pub request_id: ::prost::alloc::string::String,
     /// The spec that the session was with.
@@ -4995,10 +4995,10 @@ pub struct BrowserActivityStarted {
     /// What the host is to do.
     #[prost(enumeration = "BrowserActivity", tag = "1")]
     pub activity: i32,
-    /// Of an action, and of the action that a recovery is for. From 0.
+    /// Place of the action in its script, from 0; of a recovery, that of the action that it is for.
     #[prost(uint32, optional, tag = "2")]
     pub step_index: ::core::option::Option<u32>,
-    /// With variables and outputs in their places, and secrets as references.
+    /// The action, with variables and outputs in their places, and secrets as references.
     #[prost(message, optional, tag = "3")]
     pub action: ::core::option::Option<Action>,
     /// With every default filled in.
@@ -5021,8 +5021,8 @@ pub struct BrowserOpened {
     /// Name and version.
     #[prost(string, tag = "1")]
     pub browser: ::prost::alloc::string::String,
-    /// Of an interactive session that now waits for a proposal: when it is closed if none comes, by the clock on the wall,
-    /// in Unix milliseconds, for people.
+    /// When an interactive session that now waits for a proposal is closed if none comes, by the clock on the wall, in Unix
+    /// milliseconds, for people.
     #[prost(int64, optional, tag = "2")]
     pub idle_at_ms: ::core::option::Option<i64>,
     /// The same in milliseconds from this event by the run's own clock; set with idle_at_ms. What counts.
@@ -5095,10 +5095,11 @@ pub struct ActionFinished {
     /// The output of extract or download.
     #[prost(message, optional, tag = "9")]
     pub output: ::core::option::Option<ActionOutput>,
-    /// As in BrowserOpened.
+    /// When an interactive session that now waits for a proposal is closed if none comes, by the clock on the wall, in Unix
+    /// milliseconds, for people.
     #[prost(int64, optional, tag = "10")]
     pub idle_at_ms: ::core::option::Option<i64>,
-    /// As in BrowserOpened.
+    /// The same in milliseconds from this event, by the run's own clock. What counts.
     #[prost(int64, optional, tag = "11")]
     pub idle_in_ms: ::core::option::Option<i64>,
 }
@@ -5120,10 +5121,11 @@ pub struct ActionFailed {
     /// What the page did meanwhile.
     #[prost(message, optional, tag = "5")]
     pub changes: ::core::option::Option<PageChanges>,
-    /// As in BrowserOpened.
+    /// When an interactive session that now waits for a proposal is closed if none comes, by the clock on the wall, in Unix
+    /// milliseconds, for people.
     #[prost(int64, optional, tag = "6")]
     pub idle_at_ms: ::core::option::Option<i64>,
-    /// As in BrowserOpened.
+    /// The same in milliseconds from this event, by the run's own clock. What counts.
     #[prost(int64, optional, tag = "7")]
     pub idle_in_ms: ::core::option::Option<i64>,
 }
@@ -10709,7 +10711,7 @@ pub struct Assignment {
     /// How often the task has been begun anew by a user, from 1.
     #[prost(uint32, tag = "4")]
     pub activation: u32,
-    /// Number of the attempt within the activation, from 1. A lost lease is no attempt.
+    /// Number of the attempt within the activation, from 1. A lost lease does not count as one.
     #[prost(uint32, tag = "5")]
     pub attempt: u32,
     /// What the agent gets, with every reference resolved; absent where the task has no input.

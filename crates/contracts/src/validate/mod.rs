@@ -31,6 +31,12 @@ pub use worker_frame::{FRAME_MAX, LOG_MAX, worker_frame};
 use crate::path::Path;
 use crate::violation::Violations;
 
+/// Limits of scripts, for whoever reads them further.
+pub mod script_limits {
+    pub use super::script::RETRIES_MAX;
+    pub use super::script_policy::{ALLOWLIST_MAX, ITEMS_MAX, MULTIPLIER_MAX, STEPS_MAX};
+}
+
 /// The longest name of anything, in characters.
 pub const NAME_MAX: usize = 128;
 

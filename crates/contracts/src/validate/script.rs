@@ -29,7 +29,7 @@ const VARIABLES_BYTES_MAX: usize = 64 * 1024;
 /// Codes in one list. There are 15, and nobody needs one twice.
 pub(super) const CODES_MAX: usize = 32;
 /// As for tasks of plans.
-pub(super) const RETRIES_MAX: u32 = 100;
+pub const RETRIES_MAX: u32 = 100;
 
 /// Checks the shape of a script. Where it is larger than it may be, only that is reported.
 pub fn script(script: &v1::Script) -> Vec<Violation> {

@@ -8,14 +8,16 @@ use crate::reference::is_task_name;
 use crate::v1;
 use crate::violation::Violations;
 
-const ALLOWLIST_MAX: usize = 256;
+/// The maximum number of entries of an allowlist.
+pub const ALLOWLIST_MAX: usize = 256;
 /// The maximum number of items of each other list of a policy.
-const ITEMS_MAX: usize = 64;
+pub const ITEMS_MAX: usize = 64;
 /// The maximum length of an item of a list. A host has at most 253 bytes, a path 4,096.
 const ITEM_BYTES_MAX: usize = 4 * 1024;
-/// Steps, and how often a state is seen.
-const STEPS_MAX: u32 = 10_000;
-const MULTIPLIER_MAX: f64 = 100.0;
+/// The maximum of steps, and of how often a state is seen.
+pub const STEPS_MAX: u32 = 10_000;
+/// The maximum of what a delay is multiplied by.
+pub const MULTIPLIER_MAX: f64 = 100.0;
 /// CSS pixels. A picture of a page that size is large already.
 const SIDE_MAX: u32 = 8_192;
 const LOCALE_MAX: usize = 35;

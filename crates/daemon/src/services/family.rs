@@ -2,7 +2,7 @@
 //! have started for them.
 
 use capataz_contracts::v1;
-use capataz_shard::projection::{CHILD, child_key};
+use capataz_shard::projection::{CHILD, child_key, parent_of_key};
 use capataz_store::{DerivedRow, Place, RunId, RunQuery, RunRow, Store, StoreError};
 use prost::Message;
 
@@ -28,6 +28,14 @@ pub(super) fn shown(store: &dyn Store, parent: RunId) -> Result<Vec<v1::ChildVie
         });
     }
     Ok(shown)
+}
+
+/// The run whose task this run is, as its own first event says.
+pub(super) fn parent(store: &dyn Store, run: RunId) -> Result<Option<v1::ParentRef>, StoreError> {
+    let rows = store.derived_of(run, None, 1)?;
+    let Some(row) = rows.into_iter().find(|row| row.kind == CHILD) else { return Ok(None) };
+    let parent = parent_of_key(&row.key).map(|parent| parent.to_string()).unwrap_or_default();
+    Ok(Some(v1::ParentRef { run_id: parent, ..v1::ParentRef::decode(row.value).unwrap_or_default() }))
 }
 
 /// The children of a run that match the query, oldest first, after the one that the query names.

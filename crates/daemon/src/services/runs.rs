@@ -14,7 +14,7 @@ use capataz_runtime::Runtime;
 use capataz_shard::{CommandReply, Declined, StartReply, StartRequest, WaitReply};
 use capataz_shard::{Damage, LoadError};
 use capataz_shard::{blob_hash, feed};
-use capataz_store::{IdempotencyKey, QuarantineReason, Removal, RunId, RunQuery, RunRow, Store};
+use capataz_store::{IdempotencyKey, QuarantineReason, Removal, RunId, RunQuery, RunRow, Store, StoreError};
 use prost::Message;
 use tonic::{Request, Response, Status};
 
@@ -477,14 +477,19 @@ impl RunService for Runs {
                 Some(parent) => family::listed(&*store, parent, &query),
                 None => store.list_runs(&query),
             };
-            rows.map_err(|error| status::store(&error))
+            let with_parent = |row: RunRow| Ok((family::parent(&*store, row.run)?, row));
+            rows.and_then(|rows| rows.into_iter().map(with_parent).collect::<Result<Vec<_>, StoreError>>())
+                .map_err(|error| status::store(&error))
         })
         .await?;
         let more = rows.len() > size as usize;
         rows.truncate(size as usize);
-        let next_page_token =
-            if more { rows.last().map(|row| row.run.to_string()).unwrap_or_default() } else { String::new() };
-        let runs = rows.into_iter().map(summary).collect();
+        let next_page_token = if more {
+            rows.last().map(|(_, row)| row.run.to_string()).unwrap_or_default()
+        } else {
+            String::new()
+        };
+        let runs = rows.into_iter().map(|(parent, row)| v1::Run { parent, ..summary(row) }).collect();
         Ok(Response::new(v1::ListRunsResponse { runs, next_page_token }))
     }
 

@@ -82,7 +82,13 @@ async fn the_result_of_a_run_is_the_output_of_the_task_that_it_is() {
     let [known] = harness.get(&run).await.children.try_into().unwrap();
     assert_eq!((known.run_id.clone(), known.task.as_str(), known.attempt), (child.clone(), "sub", 1));
     assert_eq!(known.outcome(), v1::RunOutcome::Succeeded);
-    assert_eq!(list_children(&harness, &run).await, [child]);
+    assert_eq!(list_children(&harness, &run).await, std::slice::from_ref(&child));
+    // The list of all runs shows the family as well.
+    let listed = harness.runs.clone().list_runs(v1::ListRunsRequest::default()).await.unwrap().into_inner();
+    let parents = listed.runs.into_iter().map(|run| (run.run_id, run.parent.map(|of| (of.run_id, of.task))));
+    let parents: std::collections::BTreeMap<_, _> = parents.collect();
+    assert_eq!(parents[&child], Some((run.clone(), "sub".to_owned())));
+    assert_eq!(parents[&run], None);
 }
 
 #[tokio::test]

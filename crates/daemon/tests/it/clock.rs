@@ -1,12 +1,12 @@
 //! A machine whose clock is wrong.
 
-use capataz_contracts::v1;
+use capataz_contracts::v1::{self, connect_response::Frame as Hear};
 use capataz_daemon::{Clock, Config};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-use crate::support::{Harness, PATIENCE, code_of, json, one_wave};
+use crate::support::{Harness, PATIENCE, Worker, code_of, json, one_wave, plan};
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
@@ -69,4 +69,42 @@ async fn retention_stands_still_and_says_so_where_the_clock_is_far_ahead_at_a_st
     gone(&harness, &run).await;
     says(&harness, ServingStatus::Serving).await;
     harness.stop().await;
+}
+
+#[tokio::test]
+async fn a_first_start_with_a_clock_a_year_ahead_costs_no_run_anything() {
+    let year_ahead = |config: &mut Config| config.clock = ahead(365 * DAY_MS);
+    let harness = Harness::start_in(tempfile::tempdir().unwrap(), year_ahead).await;
+    let mut worker = harness.worker("w", &["a", "b"]).await;
+    let finished = harness.start_run(one_wave(&["a"])).await;
+    let lease = worker.assignment().await.lease;
+    worker.complete(&lease, json(serde_json::json!(1))).await;
+    harness.wait(&finished).await;
+    let limited = plan(
+        r#"
+        name = "limited"
+        [[tasks]]
+        name = "b"
+        agent = "b"
+        timeouts = { timeout = "20m" }
+        "#,
+    );
+    let begun = harness.start_run(limited).await;
+    let held = worker.assignment().await.lease;
+    // The daemon has heard the acknowledgement when it answers what is said after it.
+    let unknown = v1::LeaseRef { lease: held.lease + 1, ..held.clone() };
+    worker.complete(&unknown, json(serde_json::Value::Null)).await;
+    worker.hear_until(|heard| matches!(heard, Hear::ResultRefused(_)).then_some(())).await;
+    drop(worker);
+    // The clock is right from now on.
+    let harness = Harness::start_in(harness.stop().await, |_| ()).await;
+    let mut worker = Worker::connect(harness.channel.clone(), "w", &["a", "b"], vec![held.clone()]).await;
+    assert_eq!(worker.welcome.reattached, std::slice::from_ref(&held));
+    worker.complete(&held, json(serde_json::json!(2))).await;
+    assert_eq!(harness.wait(&begun).await.outcome(), v1::RunOutcome::Succeeded);
+    let later = harness.start_run(one_wave(&["a"])).await;
+    let lease = worker.assignment().await.lease;
+    worker.complete(&lease, json(serde_json::json!(3))).await;
+    assert_eq!(harness.wait(&later).await.outcome(), v1::RunOutcome::Succeeded);
+    assert_eq!(harness.run_count().await, 3);
 }

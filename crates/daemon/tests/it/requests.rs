@@ -3,7 +3,7 @@
 use capataz_contracts::v1::{self, connect_response::Frame as Hear};
 use capataz_daemon::DeclaredAgent;
 
-use crate::support::{Harness, Worker, code_of, json, one_wave, plan};
+use crate::support::{Harness, Worker, code_of, error, json, one_wave, plan};
 
 fn with_key(plan: v1::Plan, key: &str) -> v1::StartRunRequest {
     v1::StartRunRequest { idempotency_key: Some(key.to_owned()), ..v1::StartRunRequest::of_plan(plan) }
@@ -118,4 +118,43 @@ async fn a_key_finds_its_run_whatever_has_changed_since() {
     other.name = "another".to_owned();
     let refusal = harness.runs.clone().start_run(with_key(other, "k")).await.unwrap_err();
     assert_eq!(code_of(&refusal), "AGENT_NOT_FOUND");
+}
+
+#[tokio::test]
+async fn an_answer_that_was_meant_for_another_run_of_the_same_plan_answers_nothing() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w1", &["a"]).await;
+    let mut plan = one_wave(&["a"]);
+    plan.on_high = Some(v1::OnHigh::Pause as i32);
+    let mut asked = Vec::new();
+    for _ in 0..2 {
+        let run = harness.start_run(plan.clone()).await;
+        let lease = worker.assignment().await.lease;
+        let failed = v1::Failed {
+            lease: Some(lease),
+            error: Some(error("TESTS_FAILED", "3 tests failed")),
+            ..Default::default()
+        };
+        worker.say(v1::connect_request::Frame::Failed(failed)).await;
+        let question = loop {
+            if let Some(question) = harness.get(&run).await.questions.pop() {
+                break question.question_id;
+            }
+        };
+        asked.push((run, question));
+    }
+    let [(one, of_one), (other, of_other)] = asked.try_into().unwrap();
+    assert_ne!(of_one, of_other);
+    for (run, question) in [(&one, &of_other), (&other, &of_one)] {
+        let resolve = v1::ResolveRequest {
+            run_id: run.clone(),
+            question_id: question.clone(),
+            answer: "skip".to_owned(),
+            request_id: "r".to_owned(),
+            ..Default::default()
+        };
+        let refusal = harness.runs.clone().resolve(resolve).await.unwrap_err();
+        assert_eq!(code_of(&refusal), "QUESTION_NOT_FOUND");
+        assert_eq!(harness.get(run).await.status(), v1::RunStatus::Waiting);
+    }
 }

@@ -4,7 +4,7 @@
 use capataz_contracts::v1;
 use capataz_policy::aggregation::ResultStatus;
 
-use super::settle::Ask;
+use super::settle::Questioning;
 use super::turn::Turn;
 use super::{Refusal, advance, child, settle};
 use crate::fold::activity::Step;
@@ -38,7 +38,14 @@ pub(super) fn take_back(turn: &mut Turn<'_>) -> Result<(), Refusal> {
     let waiting = turn.state.activities().filter(|(_, activity)| waits(&activity.step));
     let waiting: Vec<TaskRef> = waiting.map(|(task, _)| task).collect();
     for task in waiting {
-        settle::fail_without_advance(turn, task, ResultStatus::Error, error.clone(), None, Ask::Never)?;
+        settle::fail_without_advance(
+            turn,
+            task,
+            ResultStatus::Error,
+            error.clone(),
+            None,
+            Questioning::Never,
+        )?;
     }
     Ok(())
 }

@@ -74,7 +74,7 @@ fn begin(turn: &mut Turn<'_>, task: TaskRef) -> Result<(), Refusal> {
             ResultStatus::Error,
             error,
             None,
-            settle::Ask::WhenHigh,
+            settle::Questioning::WhenHigh,
         );
     }
     turn.enters(task, TaskState::Active)?;

@@ -7,7 +7,7 @@ use capataz_policy::timeout;
 
 use super::lease::milliseconds;
 use super::turn::Turn;
-use super::{Refusal, advance, ask, cancel, extend, retry, settle};
+use super::{Refusal, advance, cancel, extend, question, retry, settle};
 use crate::fold::state::{AskedQuestion, Phase, RunState};
 use crate::input::{Observed, TaskRef};
 use crate::planted::{self, Fault};
@@ -30,7 +30,7 @@ pub(super) fn exceeded(turn: &mut Turn<'_>, task: TaskRef, observed: Observed) -
     error.severity = settle::classify(turn, task, &error)?.severity.to_proto().into();
     let offered = timeout::OPTIONS.iter().filter(|option| !is_final || **option != EXTEND);
     error.options = offered.map(|option| (*option).to_owned()).collect();
-    ask::deadline(turn, task, error);
+    question::deadline(turn, task, error);
     Ok(())
 }
 
@@ -66,7 +66,8 @@ pub(super) fn answered(turn: &mut Turn<'_>, task: TaskRef, answer: &str) -> Resu
             advance::advance(turn)?;
         }
         // It ends within its grace, as it would without an answer; what it has by then is kept.
-        _ => {}
+        TERMINATE => {}
+        _ => return Err(Refusal::Outdated),
     }
     turn.set_request_seq(request_seq);
     Ok(())

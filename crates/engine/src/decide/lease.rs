@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use capataz_contracts::v1::{self, event::Body};
+use capataz_policy::codes;
 use capataz_policy::lifecycle::TaskState;
 use capataz_policy::severity::Severity;
 
@@ -110,7 +111,7 @@ pub(super) fn absent(turn: &mut Turn<'_>, task: TaskRef) -> Result<(), Refusal> 
     }
     let declared = turn.declared(task)?;
     let notice = v1::Error {
-        code: "AGENT_ABSENT".to_owned(),
+        code: codes::AGENT_ABSENT.to_owned(),
         message: format!(
             "no worker that serves {:?} is connected; task {:?} waits",
             declared.agent, declared.name

@@ -2,10 +2,11 @@
 
 use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::aggregation::ResultStatus;
+use capataz_policy::codes;
 use capataz_policy::severity::Severity;
 
 use super::turn::Turn;
-use super::{Refusal, ask, browser, report, settle};
+use super::{Refusal, browser, question, report, settle};
 use crate::effect::Effect;
 use crate::input::{Observed, TaskRef};
 use crate::planted::{self, Fault};
@@ -34,7 +35,7 @@ pub(super) fn handle(
     }
     let repeats = planted::is(Fault::ActionRepeatedAfterUnknownOutcome) && turn.state.uses_browser();
     if turn.declared(task)?.at_most_once && !unbegun && !repeats {
-        return ask::outcome(turn, task);
+        return question::outcome(turn, task);
     }
     if losses >= MAX_LOSSES && is_lost {
         let message = match unbegun {
@@ -44,7 +45,7 @@ pub(super) fn handle(
             }
         };
         let error = v1::Error {
-            code: "WORKER_LOST".to_owned(),
+            code: codes::WORKER_LOST.to_owned(),
             message,
             severity: Severity::High.to_proto().into(),
             can_continue: Some(true),

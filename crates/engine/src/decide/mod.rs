@@ -1,7 +1,6 @@
 //! Decides what one input does to a run. Each input is handled in a file of its own; this one only dispatches.
 
 mod advance;
-mod ask;
 mod browser;
 mod cancel;
 mod child;
@@ -11,6 +10,7 @@ mod lease;
 mod lost;
 mod machine;
 mod pause;
+mod question;
 mod references;
 mod report;
 mod resolve;

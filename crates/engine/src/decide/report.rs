@@ -9,7 +9,7 @@ use capataz_policy::retry::{self, RetryDecision};
 use capataz_policy::severity;
 
 use super::turn::Turn;
-use super::{Ending, Refusal, advance, ask, browser, extend, settle};
+use super::{Ending, Refusal, advance, browser, extend, question, settle};
 use crate::effect::Effect;
 use crate::fold::activity::Activity;
 use crate::fold::state::Timestamp;
@@ -48,7 +48,7 @@ pub(super) fn handle(
         let is_new = !turn.state.refused.contains(&lease);
         refuse(turn, task, lease, worker.clone(), reason)?;
         if is_new {
-            ask::heard(turn, task, lease, &worker, report);
+            question::heard(turn, task, lease, &worker, report);
         }
         return Ok(());
     };
@@ -275,7 +275,7 @@ pub(super) fn stopped(
         v1::CancelReason::AttemptTimeout => {
             // The effects of a worker that did not answer are unknown.
             if lease.is_none() && turn.declared(task)?.at_most_once {
-                return ask::outcome(turn, task);
+                return question::outcome(turn, task);
             }
             let error = turn.state.rules().attempt_too_late(turn.state, task);
             attempt_failed(turn, task, error, lease)

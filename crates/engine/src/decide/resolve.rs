@@ -4,8 +4,8 @@ use capataz_contracts::json::JSON_MEDIA_TYPE;
 use capataz_contracts::v1::{self, event::Body};
 use capataz_policy::aggregation::ResultStatus;
 
-use super::ask::{ABORT, FAILED, RETRY, SUCCEEDED};
 use super::deadline::{self, TERMINATE};
+use super::question::{ABORT, FAILED, RETRY, SUCCEEDED};
 use super::turn::Turn;
 use super::{Refusal, advance, cancel, pause, report, retry, settle};
 use crate::fold::activity::Step;
@@ -216,9 +216,18 @@ fn resolve_outcome(
         SUCCEEDED => settle::complete(turn, task, Some(value.unwrap_or_else(null)), None),
         FAILED => {
             error.options = FAILED_OPTIONS.iter().map(|option| (*option).to_owned()).collect();
-            settle::fail_without_advance(turn, task, ResultStatus::Error, error, None, settle::Ask::Never)?;
+            settle::fail_without_advance(
+                turn,
+                task,
+                ResultStatus::Error,
+                error,
+                None,
+                settle::Questioning::Never,
+            )?;
             advance::advance(turn)
         }
-        _ => report::run_again(turn, task, asked_at),
+        answer if RETRY.contains(&answer) => report::run_again(turn, task, asked_at),
+        // Only what was offered is an answer.
+        _ => Err(Refusal::Outdated),
     }
 }

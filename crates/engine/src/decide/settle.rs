@@ -11,7 +11,7 @@ use capataz_policy::severity::{self, Classified, Severity};
 use capataz_policy::timeout;
 
 use super::turn::Turn;
-use super::{Refusal, advance, ask, cancel, deadline};
+use super::{Refusal, advance, cancel, deadline, question};
 use crate::effect::Effect;
 use crate::input::{Observed, TaskRef};
 use crate::planted::{self, Fault};
@@ -43,7 +43,7 @@ pub(super) fn complete(
 
 /// The condition under which a failure becomes a question.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ask {
+pub(super) enum Questioning {
     /// A HIGH failure becomes one if the plan says so.
     WhenHigh,
     /// No failure becomes one: a person has just declared it.
@@ -70,7 +70,7 @@ pub(super) fn fail_with_output(
     lease: Option<u64>,
     output: Option<v1::Payload>,
 ) -> Result<(), Refusal> {
-    settle_failure(turn, task, status, error, lease, output, Ask::WhenHigh)?;
+    settle_failure(turn, task, status, error, lease, output, Questioning::WhenHigh)?;
     advance::advance(turn)
 }
 
@@ -81,7 +81,7 @@ pub(super) fn fail_without_advance(
     status: ResultStatus,
     error: v1::Error,
     lease: Option<u64>,
-    ask: Ask,
+    ask: Questioning,
 ) -> Result<(), Refusal> {
     settle_failure(turn, task, status, error, lease, None, ask)
 }
@@ -94,7 +94,7 @@ fn settle_failure(
     mut error: v1::Error,
     lease: Option<u64>,
     output: Option<v1::Payload>,
-    ask: Ask,
+    ask: Questioning,
 ) -> Result<(), Refusal> {
     let original = retry::original(&error);
     let classified = classify(turn, task, original)?;
@@ -136,9 +136,10 @@ fn settle_failure(
     if let Some(error) = abort_with {
         return cancel::abort(turn, error);
     }
-    let asks = ask == Ask::WhenHigh && turn.state.rules().asks_when_high() && severity == Severity::High;
+    let asks =
+        ask == Questioning::WhenHigh && turn.state.rules().asks_when_high() && severity == Severity::High;
     if asks && turn.state.stop_reason().is_none() {
-        ask::failure(turn, task, error);
+        question::failure(turn, task, error);
     }
     Ok(())
 }
@@ -146,7 +147,7 @@ fn settle_failure(
 /// Fails a task whose input refers to an output that does not exist.
 pub(super) fn fail_unresolved(turn: &mut Turn<'_>, task: TaskRef, message: String) -> Result<(), Refusal> {
     let error = codes::error(INPUT_UNRESOLVED, message);
-    fail_without_advance(turn, task, ResultStatus::Error, error, None, Ask::WhenHigh)
+    fail_without_advance(turn, task, ResultStatus::Error, error, None, Questioning::WhenHigh)
 }
 
 /// The notice INCOMPLETE_LIFECYCLE, if the failing task was never ACTIVE (seed 000, contract 2).
@@ -171,7 +172,7 @@ pub(super) fn time_out(
 /// As [`time_out`], for a task that begins again at once.
 pub(super) fn time_out_without_advance(turn: &mut Turn<'_>, task: TaskRef) -> Result<(), Refusal> {
     let error = timeout_error(turn, task, Observed::default())?;
-    fail_without_advance(turn, task, ResultStatus::Timeout, error, None, Ask::Never)
+    fail_without_advance(turn, task, ResultStatus::Timeout, error, None, Questioning::Never)
 }
 
 /// TASK_TIMEOUT, with what is known of the work, and what can be done once it was ended.
@@ -231,7 +232,7 @@ fn cancelled_error(reason: v1::CancelReason) -> v1::Error {
         _ => "the run was cancelled",
     };
     v1::Error {
-        code: "TASK_CANCELLED".to_owned(),
+        code: codes::TASK_CANCELLED.to_owned(),
         message: format!("cancelled: {why}"),
         severity: Severity::Medium.to_proto().into(),
         can_continue: Some(true),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use capataz_contracts::placeholder::{Place, is_placeholder_name};
 use capataz_contracts::v1;
 use capataz_contracts::v1::{ActionKind, Criticality, ExtractKind, WaitUntil};
+use capataz_contracts::validate::script_limits::RETRIES_MAX;
 use capataz_policy::executor::{
     self as tables, ACTION_TIMEOUT, KindTraits, NAVIGATION_TIMEOUT, Targeted, kind_traits,
 };
@@ -19,8 +20,6 @@ use crate::page::Query;
 const OPTIONS_MAX: usize = 256;
 const FILES_MAX: usize = 32;
 const RATIONALE_MAX_BYTES: usize = 8 * 1024;
-/// The most retries that a script may ask for.
-pub(super) const RETRIES_MAX: u32 = 100;
 
 /// An action that keeps every rule, ready to be performed.
 #[derive(Clone, Debug)]

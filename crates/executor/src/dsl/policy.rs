@@ -4,20 +4,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use capataz_contracts::v1::{self, ActionKind, BlockedRequests, DialogAnswer, ScriptViolation};
+use capataz_contracts::validate::script_limits::{
+    ALLOWLIST_MAX, ITEMS_MAX, MULTIPLIER_MAX, RETRIES_MAX, STEPS_MAX,
+};
 use capataz_policy::executor::{ACTION_TIMEOUT, NAVIGATION_TIMEOUT};
 use regex::Regex;
 
-use super::action::RETRIES_MAX;
 use super::defaults::materialise_policy;
 use super::reader::{Form, Reader};
 use super::target::Purpose;
 use crate::allowlist::Allowlist;
 use crate::page::{PageRedaction, Query};
 use crate::text::normalised;
-
-const ALLOWLIST_MAX: usize = 256;
-const LIST_MAX: usize = 64;
-const STEPS_MAX: u32 = 10_000;
 
 /// A script's policy that keeps every rule, with every default filled in.
 #[derive(Clone, Debug)]
@@ -189,8 +187,8 @@ impl Reader<'_> {
                 self.limit(&format!("backoff.{field}"), delay, Duration::ZERO);
             }
         }
-        if backoff.multiplier.is_some_and(|multiplier| !(1.0..=100.0).contains(&multiplier)) {
-            self.refuse("backoff.multiplier", "range", "must be from 1 to 100");
+        if backoff.multiplier.is_some_and(|multiplier| !(1.0..=MULTIPLIER_MAX).contains(&multiplier)) {
+            self.refuse("backoff.multiplier", "range", format!("must be from 1 to {MULTIPLIER_MAX}"));
         }
     }
 
@@ -322,9 +320,9 @@ impl Reader<'_> {
     }
 
     fn is_too_long(&mut self, path: &str, length: usize) -> bool {
-        if length > LIST_MAX {
-            self.refuse(path, "limit", format!("{length} of them; at most {LIST_MAX}"));
+        if length > ITEMS_MAX {
+            self.refuse(path, "limit", format!("{length} of them; at most {ITEMS_MAX}"));
         }
-        length > LIST_MAX
+        length > ITEMS_MAX
     }
 }

@@ -108,7 +108,7 @@ impl AskModel {
     fn is_ping_pong(&self, from: &str, to: &str, at: i64) -> bool {
         self.context.transitions.iter().chain(&self.taken).any(|before| {
             let same = (before.from.as_str(), before.to.as_str());
-            (same == (from, to) || same == (to, from)) && at - before.at_ms < PING_PONG
+            (same == (from, to) || same == (to, from)) && (0..PING_PONG).contains(&(at - before.at_ms))
         })
     }
 }

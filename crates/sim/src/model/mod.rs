@@ -123,7 +123,7 @@ impl Model {
                 Invariant::GaplessSeq.check(event.seq == seq, || {
                     format!("run {}: event {} lies where {seq} belongs", row.run, event.seq)
                 })?;
-                let severity = feed::severity_of(&event);
+                let severity = severity::of_event(&event);
                 self.event(row.run, event, bytes.clone())?;
                 let team = self.runs.get(&row.run).map_or(0, |run| run.team);
                 self.entries.push(Entry {

@@ -76,3 +76,28 @@ impl RunModel {
         })
     }
 }
+
+/// How severe an event is for a subscriber that names the least severity: as its error is, or the failure of its task.
+pub(super) fn of_event(event: &v1::Event) -> i32 {
+    use v1::event::Body;
+    let of = |error: &Option<v1::Error>| error.as_ref().map_or(0, |error| error.severity);
+    let of_question = |asked: &Option<v1::Question>| asked.as_ref().map_or(0, |asked| of(&asked.error));
+    match &event.body {
+        Some(Body::TaskAttemptFailed(event)) => of(&event.error),
+        Some(Body::TaskSettled(event)) => of(&event.error).max(event.severity),
+        Some(Body::RunCancelRequested(event)) => of(&event.error),
+        Some(Body::RunFinished(event)) => of(&event.error),
+        Some(Body::Notice(event)) => of(&event.notice),
+        Some(Body::QuestionAsked(event)) => of_question(&event.question),
+        Some(Body::QuestionRevised(event)) => of_question(&event.question),
+        // Seed 002 has three words for it.
+        Some(Body::ActionFailed(event)) => match event.error.as_ref().map(v1::ExecutorError::severity) {
+            Some(v1::ExecutorSeverity::Critical) => v1::Severity::Critical as i32,
+            Some(v1::ExecutorSeverity::Error) => v1::Severity::High as i32,
+            Some(v1::ExecutorSeverity::Warning) => v1::Severity::Medium as i32,
+            _ => 0,
+        },
+        Some(Body::BrowserLost(_)) => v1::Severity::High as i32,
+        _ => 0,
+    }
+}

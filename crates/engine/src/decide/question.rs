@@ -2,6 +2,7 @@
 
 use capataz_contracts::json::JSON_MEDIA_TYPE;
 use capataz_contracts::v1::{self, event::Body};
+use capataz_policy::codes;
 use capataz_policy::severity::Severity;
 
 use super::turn::Turn;
@@ -71,7 +72,7 @@ pub(super) fn outcome(turn: &mut Turn<'_>, task: TaskRef) -> Result<(), Refusal>
     let name = turn.declared(task)?.name.clone();
     let options: Vec<String> = OUTCOME_OPTIONS.iter().map(|option| (*option).to_owned()).collect();
     let error = v1::Error {
-        code: "OUTCOME_UNKNOWN".to_owned(),
+        code: codes::OUTCOME_UNKNOWN.to_owned(),
         message: format!(
             "the worker of task {name:?} is gone, and the task must run at most once (lease {lease})"
         ),
@@ -117,7 +118,7 @@ fn ask(turn: &mut Turn<'_>, task: TaskRef, holder: Option<(u64, String)>, questi
     };
     turn.emit(Body::QuestionAsked(Box::new(v1::QuestionAsked {
         question: Some(v1::Question {
-            question_id: format!("q{}", turn.next_seq()),
+            question_id: question_id(turn),
             task: name,
             about: Some(v1::QuestionSubject { about: Some(v1::question_subject::About::Task(subject)) }),
             revision: FIRST_REVISION,
@@ -162,4 +163,12 @@ pub(super) fn heard(turn: &mut Turn<'_>, task: TaskRef, lease: u64, worker: &str
         format!("What became of task {name:?}? Its worker {worker:?} has come back and says {said}.");
     question.revision = question.revision.saturating_add(1);
     turn.emit(Body::QuestionRevised(Box::new(v1::QuestionRevised { question: Some(question) })));
+}
+
+/// A name that no other question of the run has. An answer that was meant for another run, or for what a restored copy of this
+/// one has lost, names none of its questions.
+fn question_id(turn: &Turn<'_>) -> String {
+    let seq = turn.next_seq();
+    let tag = report::mixed(turn.state.seed ^ turn.now.wall.0.unsigned_abs(), seq) >> 44;
+    format!("q{seq}-{tag:05x}")
 }
