@@ -1,6 +1,6 @@
 //! What callers ask for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use capataz_contracts::v1;
 use capataz_engine::planted::{self, Fault};
@@ -404,9 +404,12 @@ impl Shard {
         let clock = |at| slot.clock(at);
         let due = slot.state.due(clock(self.now.mono));
         let observed = due.filter_map(|task| Some((task, self.leases.of_task(run, task)?.observed(clock))));
-        let observed = observed.collect();
+        let observed: BTreeMap<TaskRef, engine::Observed> = observed.collect();
+        // What is seen of a task whose time is over may be recorded, with the blobs that it names.
+        let partial = observed.values().filter_map(|observed| observed.partial_output.as_ref());
+        let named: Vec<v1::BlobRef> = partial.flat_map(|output| slot.state.blobs_of(output)).collect();
+        self.outbox.batch(run).blobs.extend(named.iter().filter_map(blob_hash));
         self.input(run, engine::Input::Tick { observed }, Origin::Shard);
-        self.outbox.batch(run);
     }
 
     /// Keeps the run's timer in step with its state.

@@ -36,7 +36,8 @@ async fn of_frame<T: Send + 'static>(
 pub(super) async fn existing(runtime: &Runtime, frame: Frame) -> Result<Frame, Status> {
     let (lease, named) = match &frame {
         Frame::Completed(v1::Completed { lease, output, .. }) => (lease, output.as_ref()),
-        Frame::Cancelled(v1::Cancelled { lease, partial_output, .. }) => (lease, partial_output.as_ref()),
+        Frame::Cancelled(v1::Cancelled { lease, partial_output, .. })
+        | Frame::Progress(v1::Progress { lease, partial_output, .. }) => (lease, partial_output.as_ref()),
         _ => return Ok(frame),
     };
     let Some(Data::Blob(blob)) = named.and_then(|output| output.data.as_ref()) else { return Ok(frame) };
@@ -58,6 +59,7 @@ pub(super) async fn existing(runtime: &Runtime, frame: Frame) -> Result<Frame, S
             Frame::Failed(v1::Failed { lease, error: Some(error), log })
         }
         Frame::Cancelled(cancelled) => Frame::Cancelled(v1::Cancelled { partial_output: None, ..cancelled }),
+        Frame::Progress(progress) => Frame::Progress(v1::Progress { partial_output: None, ..progress }),
         frame => frame,
     })
 }

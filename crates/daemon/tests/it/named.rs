@@ -195,6 +195,42 @@ async fn blobs_of_partial_outputs_stay_with_their_run() {
     assert!(is_there(&harness, &partial).await);
 }
 
+#[tokio::test]
+async fn blobs_that_are_only_seen_while_the_work_goes_on_stay_with_a_run_whose_time_is_over() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w1", &["a", "b"]).await;
+    let (partial, loose) = (put(&harness, b"half of it").await, put(&harness, b"nobody's").await);
+    let missing = v1::BlobRef { blake3: "0".repeat(64), ..partial.clone() };
+    let mut plan = one_wave(&["a", "b"]);
+    plan.timeouts = Some(v1::TimeoutPolicy {
+        timeout_ms: Some(500),
+        grace_ms: Some(100),
+        ..v1::TimeoutPolicy::default()
+    });
+    let run = harness.start_run(plan).await;
+    for (name, assigned) in worker.assignments(2).await {
+        let shown = if name == "a" { &partial } else { &missing };
+        let progress = v1::Progress {
+            lease: Some(assigned.lease),
+            partial_output: Some(naming(shown)),
+            ..v1::Progress::default()
+        };
+        worker.say(Say::Progress(progress)).await;
+    }
+    let kept = harness.wait(&run).await.tasks.into_iter().map(|task| {
+        let detail = task.error.unwrap().timeout.unwrap();
+        detail.partial_output
+    });
+    assert_eq!(kept.collect::<Vec<_>>(), [Some(naming(&partial)), None], "what is not there is left out");
+    let folder = harness.stop().await;
+    let keeps_nothing = |config: &mut Config| config.retention.unused_blobs = Duration::ZERO;
+    let harness = Harness::start_in(folder, keeps_nothing).await;
+    while is_there(&harness, &loose).await {
+        tokio::task::yield_now().await;
+    }
+    assert!(is_there(&harness, &partial).await);
+}
+
 async fn is_there(harness: &Harness, blob: &v1::BlobRef) -> bool {
     let mut blobs = BlobServiceClient::new(harness.channel.clone());
     let request = v1::GetBlobRequest { blake3: blob.blake3.clone() };
