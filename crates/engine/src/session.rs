@@ -42,8 +42,9 @@ impl SessionState {
     /// What an ask of this session finds.
     #[must_use]
     pub fn context(&self, now: Wall) -> v1::SessionContext {
-        let recent =
-            |before: &&v1::SessionTransition| transition::is_recent(now.0.saturating_sub(before.at_ms));
+        let recent = |before: &&v1::SessionTransition| {
+            now.0.saturating_sub(before.at_ms) < transition::PING_PONG_WINDOW_MS
+        };
         v1::SessionContext {
             current_spec: self.current_spec.clone(),
             message_count: self.message_count,

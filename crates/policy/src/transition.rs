@@ -57,13 +57,7 @@ pub fn acts_by_itself(automatic: bool, confidence: f64) -> bool {
 #[must_use]
 pub fn is_ping_pong(before: (&str, &str), wanted: (&str, &str), since_ms: i64) -> bool {
     let same = before == wanted || before == (wanted.1, wanted.0);
-    same && is_recent(since_ms)
-}
-
-/// Returns whether a transition `since_ms` ago was less than a minute ago.
-#[must_use]
-pub fn is_recent(since_ms: i64) -> bool {
-    (0..PING_PONG_WINDOW_MS).contains(&since_ms)
+    same && (0..PING_PONG_WINDOW_MS).contains(&since_ms)
 }
 
 /// Returns whether a failure with this code goes to the user, instead of the default spec, if the spec names no other

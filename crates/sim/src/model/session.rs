@@ -173,11 +173,8 @@ impl SessionModel {
         let mut found = v1::SessionContext { transitions: Vec::new(), ..given.clone() };
         let custom = json(&std::mem::take(&mut expected.custom)) == json(&std::mem::take(&mut found.custom));
         // A clock that was set back may still see some that are older.
-        let recent = self
-            .context
-            .transitions
-            .iter()
-            .filter(|taken| (0..WINDOW).contains(&(at.max(self.last_at) - taken.at_ms)));
+        let recent =
+            self.context.transitions.iter().filter(|taken| at.max(self.last_at) - taken.at_ms < WINDOW);
         let all_recent = recent.clone().all(|taken| given.transitions.contains(taken));
         let no_other = given.transitions.iter().all(|taken| self.context.transitions.contains(taken));
         custom && expected == found && all_recent && no_other
