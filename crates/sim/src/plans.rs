@@ -231,7 +231,7 @@ fn timeouts(rng: &mut Rng) -> v1::TimeoutPolicy {
     // Longer than a minute, so that the warning before the deadline is given, or short enough to be exceeded.
     let timeout = match rng.below(10) {
         0..=2 => rng.between(61_000, 120_000),
-        3..=6 => rng.between(1_000, 45_000),
+        3..=8 => rng.between(1_000, 45_000),
         _ => rng.between(500, 4_000),
     };
     v1::TimeoutPolicy {

@@ -67,7 +67,12 @@ impl Model {
         let Some((run, task, token)) = parse(refused.lease.as_ref()) else { return true };
         let Some(run) = self.run(run) else {
             // A run that never became durable, which no worker can know of, or that a restored disk has lost.
-            let reasons = [v1::RefusalReason::AlreadySettled, v1::RefusalReason::OtherHistory];
+            // One that is made again may not have come to that task yet.
+            let reasons = [
+                v1::RefusalReason::AlreadySettled,
+                v1::RefusalReason::OtherHistory,
+                v1::RefusalReason::UnknownTask,
+            ];
             return reasons.iter().any(|reason| refused.reason == *reason as i32);
         };
         let live = run.live(task).is_some_and(|(live, lease)| live == token && lease.worker == worker);
