@@ -291,6 +291,7 @@ texts! {
         failures_listed: "Failures:",
         warnings_listed: "Warnings:",
         notes_listed: "Notes:",
+        notices_omitted: "{0} more notices are in the run's events: capataz runs logs {1}",
         output_of: "Output of {0}:",
         output_elsewhere: "(not shown; see `capataz runs show {0} --outputs --json`)",
     }

@@ -44,4 +44,4 @@ pub use machine::Binding;
 pub use plan::{CHILD_AGENT, Plan};
 pub use query::{Judgement, Query, QueryId, UNJUDGED, Verdict};
 pub use snapshot::{SNAPSHOT_FORMAT, SnapshotError};
-pub use view::{AssignmentView, ViewOptions};
+pub use view::{AssignmentView, ViewOptions, without_values};

@@ -32,7 +32,7 @@ impl RunState {
                 Step::Child(_)
                 | Step::Queued { .. }
                 | Step::Backoff { .. }
-                | Step::Asking
+                | Step::Asking { .. }
                 | Step::Settled => {}
             }
         }
@@ -47,7 +47,7 @@ impl RunState {
             Step::Leased(_) => true,
             Step::Child(child) => !child.ended,
             Step::Queued { .. } => may_lease,
-            Step::Backoff { .. } | Step::Asking | Step::Settled => false,
+            Step::Backoff { .. } | Step::Asking { .. } | Step::Settled => false,
         };
         let idle = !self.activities().any(|(_, activity)| works(&activity.step));
         idle && !self.is_finished() && self.open_query().is_none()

@@ -16,7 +16,7 @@ use crate::plan::Plan;
 use crate::planted::{self, Fault};
 
 /// Grows with every change of the state's encoding; a snapshot of another format is discarded.
-pub const SNAPSHOT_FORMAT: u32 = 12;
+pub const SNAPSHOT_FORMAT: u32 = 13;
 
 /// The bytes are not a snapshot of this format; the caller folds the log instead.
 #[derive(Debug, thiserror::Error)]
@@ -122,6 +122,7 @@ impl RunState {
             waves: encoded.waves,
             schemas: encoded.schemas,
             unanswered: unanswered(&encoded.questions),
+            holding: encoded.questions.iter().filter(|asked| asked.is_open() && asked.holds_run()).count(),
             questions: encoded.questions,
             timers: encoded.timers,
             held_timers: encoded.held_timers,
@@ -153,6 +154,6 @@ impl<'de> Deserialize<'de> for RunState {
 }
 
 fn unanswered(questions: &[AskedQuestion]) -> BTreeMap<String, usize> {
-    let open = questions.iter().enumerate().filter(|(_, asked)| asked.question.answer.is_none());
+    let open = questions.iter().enumerate().filter(|(_, asked)| asked.is_open());
     open.map(|(place, asked)| (asked.question.question_id.clone(), place)).collect()
 }

@@ -6,6 +6,7 @@ use capataz_policy::lifecycle::TaskState;
 use capataz_policy::retry;
 use capataz_policy::severity::Severity;
 
+use crate::decide::WITHDRAWN;
 use crate::fold::activity::{Activity, End, Step};
 use crate::fold::state::{AskedQuestion, Moment, Phase, RunState, Timestamp};
 use crate::input::TaskRef;
@@ -121,7 +122,7 @@ impl RunState {
             parent: self.parent.clone(),
             wave: self.current_wave(),
             waves: if options.tasks { self.wave_views(options) } else { Vec::new() },
-            questions: self.questions.iter().map(|asked| question_view(asked, options.outputs)).collect(),
+            questions: self.question_views(options.outputs),
             error,
             summary: Some(self.error_summary()),
             tasks_total: self.plan.task_count(),
@@ -132,6 +133,16 @@ impl RunState {
             notices: if options.tasks { self.notices.clone() } else { Vec::new() },
             notices_omitted: if options.tasks { self.notices_omitted } else { 0 },
         }
+    }
+
+    /// The questions, but for those about deadlines that nobody has answered in time: they are in the log.
+    fn question_views(&self, outputs: bool) -> Vec<v1::Question> {
+        let is_over = |asked: &&AskedQuestion| {
+            asked.question.purpose() == v1::QuestionPurpose::Timeout
+                && asked.question.answer.as_deref() == Some(WITHDRAWN)
+        };
+        let shown = self.questions.iter().filter(|asked| !is_over(asked));
+        shown.map(|asked| question_view(asked, outputs)).collect()
     }
 
     fn wave_views(&self, options: ViewOptions) -> Vec<v1::WaveView> {
@@ -222,10 +233,25 @@ impl RunState {
 
 fn question_view(asked: &AskedQuestion, outputs: bool) -> v1::Question {
     let mut view = asked.question.clone();
+    // What a task had at its deadline is with the task once that is answered.
+    let is_with_task = view.purpose() == v1::QuestionPurpose::Timeout && view.answer.is_some();
+    if let Some(detail) =
+        view.error.as_mut().and_then(|error| error.timeout.as_mut()).filter(|_| is_with_task)
+    {
+        detail.partial_output = None;
+    }
     if !outputs {
-        (view.proposed, view.answer_value) = (None, None);
+        without_values(&mut view);
     }
     view
+}
+
+/// Leaves out of a question what may be long: the values that are proposed, answered, and those of its error.
+pub fn without_values(question: &mut v1::Question) {
+    (question.proposed, question.answer_value) = (None, None);
+    if let Some(detail) = question.error.as_mut().and_then(|error| error.timeout.as_mut()) {
+        detail.partial_output = None;
+    }
 }
 
 fn task_view(run: &RunState, place: TaskRef, task: &Task, outputs: bool) -> v1::TaskView {

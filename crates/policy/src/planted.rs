@@ -52,10 +52,14 @@ pub enum Fault {
     RingForgetsNothing,
     DeadlineQuestionStays,
     LifecycleNotAsked,
+    /// What a task has shown at its deadline is forgotten where nothing newer is seen.
+    ShownIsForgotten,
+    /// A child's failure is as severe as what caused it, not as the child says.
+    SeverityOfTheCause,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 44] = [
+    pub const ALL: [Fault; 46] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -100,6 +104,8 @@ impl Fault {
         Fault::RingForgetsNothing,
         Fault::DeadlineQuestionStays,
         Fault::LifecycleNotAsked,
+        Fault::ShownIsForgotten,
+        Fault::SeverityOfTheCause,
     ];
 }
 

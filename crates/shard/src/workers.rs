@@ -290,6 +290,7 @@ impl Shard {
             health_checks: slot.checks(task),
             last_health_check_ms: held
                 .last_frame()
+                .filter(|at| slot.clock(*at) >= started)
                 .map(|at| self.now.wall.0.saturating_sub(self.now.mono.since(at))),
             time_used: share(now.since(started), deadline.since(started)),
             fraction: held.progress.as_ref().and_then(|progress| progress.fraction),

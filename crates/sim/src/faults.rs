@@ -69,13 +69,13 @@ impl World {
     }
 
     /// The clock on the wall of the daemon's machine is set: a little, or by up to a year in either direction.
-    pub(crate) fn set_clock(&mut self) {
+    pub(crate) fn set_clock(&mut self) -> Result<(), Violation> {
         if self.is_calm() {
-            return;
+            return Ok(());
         }
         let by = match self.rng.below(6) {
             0..=2 => self.rng.between(-3_000, 3_000),
-            3 | 4 => self.rng.between(-3_600_000, 3_600_000),
+            3 => self.rng.between(-3_600_000, 3_600_000),
             _ => self.rng.between(-YEAR_MS, YEAR_MS),
         };
         self.set_wall(by);
@@ -84,6 +84,10 @@ impl World {
         self.after(1_000, Action::Wake);
         let next = self.rng.between(10_000, 120_000);
         self.after(next, Action::SetClock);
+        if by > DAY_MS && self.rng.percent(70) {
+            return self.retain();
+        }
+        Ok(())
     }
 
     /// Retention is due, for what has ended some time ago or just now.
@@ -94,7 +98,7 @@ impl World {
         let age = match self.rng.below(10) {
             0..=3 => 0,
             // Nothing of a world is ever so old, whatever its clock says.
-            4 | 5 if self.scenario.has_clock_jumps => self.rng.between(DAY_MS, YEAR_MS),
+            4..=6 if self.scenario.has_clock_jumps => self.rng.between(DAY_MS, YEAR_MS),
             _ => self.rng.between(0, 60_000),
         };
         let forgets_keys = self.scenario.forgets_keys && self.rng.percent(70);

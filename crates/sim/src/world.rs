@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use capataz_crew::{ConnectionId, Mono, Now};
-use capataz_engine::TaskRef;
-use capataz_shard::{Input, ReplyId};
+use capataz_engine::{QueryId, TaskRef};
+use capataz_shard::{Found, Input, ReplyId};
 use capataz_store::{MemoryStore, Millis, RunId, ShardId};
 
 use crate::asks::Catalogue;
@@ -106,6 +106,8 @@ pub(crate) struct World {
     /// true times at which the next ones began.
     pub(crate) set_unwatched: i64,
     pub(crate) unwatched_jumps: Vec<(i64, i64)>,
+    /// The newest answer that each ask has got to what it wanted to know.
+    pub(crate) answered: BTreeMap<RunId, (QueryId, Found)>,
     /// The runs' own clocks, at the first event of each decision.
     pub(crate) clocks: BTreeMap<RunId, BTreeMap<u64, ClockSeen>>,
 }
@@ -162,6 +164,7 @@ impl World {
             sweep_ages: BTreeMap::new(),
             set_unwatched: 0,
             unwatched_jumps: Vec::new(),
+            answered: BTreeMap::new(),
             clocks: BTreeMap::new(),
         };
         world.after(0, Action::Boot);
@@ -262,10 +265,7 @@ impl World {
             | Action::RunFound { .. }
             | Action::FindKeys { .. }
             | Action::KeysFound { .. } => Ok(()),
-            Action::SetClock => {
-                self.set_clock();
-                Ok(())
-            }
+            Action::SetClock => self.set_clock(),
             Action::Stall => {
                 self.stall();
                 Ok(())

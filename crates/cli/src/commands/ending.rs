@@ -73,7 +73,7 @@ pub fn unfinished(
     let exit = match end {
         End::Finished | End::Gone => Exit::Unreachable,
         End::Question => Exit::WaitsForAnswer,
-        End::TimedOut if !model.questions.is_empty() => Exit::WaitsForAnswer,
+        End::TimedOut if model.waits() => Exit::WaitsForAnswer,
         End::TimedOut | End::NoReader => Exit::StillRunning,
         End::Interrupted => Exit::Interrupted,
     };

@@ -263,8 +263,8 @@ pub fn failures(run: &v1::Run, verbose: bool, paint: Paint) -> String {
     };
     let serious: Vec<(&v1::TaskView, &v1::Error)> = failed().filter(|(_, error)| is_serious(error)).collect();
     let mut parts = Vec::new();
-    // A run that a failure ended has that failure's error.
-    let own = run.error.as_ref().filter(|own| serious.iter().all(|(_, error)| error != own));
+    let own =
+        run.error.as_ref().filter(|own| serious.iter().all(|(task, error)| !ended_by(run, own, task, error)));
     let found = found(run, &serious);
     let is_finished = run.status() == v1::RunStatus::Finished;
     let went_on = !is_finished || outcome_tone(run.outcome()) != Tone::Bad;
@@ -286,7 +286,10 @@ pub fn failures(run: &v1::Run, verbose: bool, paint: Paint) -> String {
         if severity == v1::Severity::Low && !verbose {
             continue;
         }
-        let of_tasks = failed().filter(|(_, error)| self::severity(error) == severity);
+        // The failure that ended the run is told as the run's.
+        let is_own = |task: &v1::TaskView, error| own.is_some_and(|own| ended_by(run, own, task, error));
+        let of_tasks =
+            failed().filter(|(task, error)| self::severity(error) == severity && !is_own(task, error));
         let of_tasks: Vec<_> = of_tasks.map(|(task, error)| (task, retry::original(error))).collect();
         // A warning says that the run went on, where it did.
         let boxes = if went_on && severity == v1::Severity::Medium { MOST_BOXES } else { 0 };
@@ -301,6 +304,10 @@ pub fn failures(run: &v1::Run, verbose: bool, paint: Paint) -> String {
         let of_run = notices.filter(|notice| self::severity(notice) == severity);
         lines.extend(of_run.map(|notice| vec![visible(&one_line(notice))]));
         parts.extend(titled_list(title, lines));
+    }
+    if run.notices_omitted > 0 {
+        let omitted = run.notices_omitted.to_string();
+        parts.push(fill(words().watch.notices_omitted, &[&omitted, &run.run_id]));
     }
     parts.join("\n\n")
 }
@@ -353,7 +360,8 @@ fn context_of(task: &v1::TaskView) -> Context<'_> {
 /// policy that ended the run; a verdict over tasks is not another error beside theirs.
 fn found(run: &v1::Run, serious: &[(&v1::TaskView, &v1::Error)]) -> Vec<String> {
     let verdicts = [codes::QUORUM_NOT_MET, codes::CRITICAL_AGENT_FAILED];
-    let own = run.error.as_ref().filter(|own| serious.iter().all(|(_, error)| error != own));
+    let own =
+        run.error.as_ref().filter(|own| serious.iter().all(|(task, error)| !ended_by(run, own, task, error)));
     let by_critical = own.is_some_and(|own| own.code == codes::CRITICAL_AGENT_FAILED);
     let of_run = own.filter(|own| !verdicts.contains(&own.code.as_str()) && is_serious(own)).map(one_line);
     let of_tasks = serious.iter().take(MOST_FAILURES).map(|(task, error)| {
@@ -362,6 +370,17 @@ fn found(run: &v1::Run, serious: &[(&v1::TaskView, &v1::Error)]) -> Vec<String> 
         format!("{code}: {}", task.name)
     });
     of_run.into_iter().chain(of_tasks).collect()
+}
+
+/// Whether the run's error is this failure of a task: as it is, or as it was told to the person who ended the run when the
+/// task's time was over.
+fn ended_by(run: &v1::Run, own: &v1::Error, task: &v1::TaskView, error: &v1::Error) -> bool {
+    let at_deadline = |question: &&v1::Question| {
+        question.purpose() == v1::QuestionPurpose::Timeout
+            && question.task.as_deref() == Some(&task.name)
+            && question.error.as_ref().is_some_and(|asked| asked.message == own.message)
+    };
+    own == error || run.questions.iter().any(|question| at_deadline(&question))
 }
 
 /// The outcome of a run in one line: `nightly: succeeded in 5.2s`.

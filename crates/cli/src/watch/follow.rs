@@ -105,7 +105,7 @@ pub async fn follow(
                 Some(Ok(delivery)) => {
                     away_since = None;
                     watcher.take(delivery, out);
-                    if options.exit_on_question && watcher.caught_up && !watcher.run.questions.is_empty() {
+                    if options.exit_on_question && watcher.caught_up && watcher.run.waits() {
                         break End::Question;
                     }
                 }

@@ -226,6 +226,11 @@ impl Run {
         });
     }
 
+    /// Whether the run waits for an answer: a question about a deadline is open, and holds nothing.
+    pub fn waits(&self) -> bool {
+        self.questions.iter().any(|question| question.holds() != v1::QuestionHold::Nothing)
+    }
+
     pub fn task(&self, wave: u32, task: u32) -> Option<&Task> {
         self.waves.get(wave as usize)?.tasks.get(task as usize)
     }

@@ -3546,7 +3546,8 @@ pub struct Run {
     /// Runs whose parent this one is, oldest first, at most 100; empty in a list of runs and in a summary.
     #[prost(message, repeated, tag = "21")]
     pub children: ::prost::alloc::vec::Vec<ChildView>,
-    /// Its notices, oldest first, at most 100; empty in a list of runs and in a summary.
+    /// Its notices, oldest first, at most 100: of more, the mildest are left out, the newest of them first. Empty in a list of
+    /// runs and in a summary.
     #[prost(message, repeated, tag = "22")]
     pub notices: ::prost::alloc::vec::Vec<Notice>,
     /// Notices beyond those.

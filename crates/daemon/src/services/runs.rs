@@ -8,7 +8,7 @@ use bytes::Bytes;
 use capataz_contracts::v1::run_service_server::RunService;
 use capataz_contracts::validate;
 use capataz_contracts::{Violation, v1};
-use capataz_engine::{Answer, Input, ViewOptions};
+use capataz_engine::{Answer, Input, ViewOptions, without_values};
 use capataz_hosts::browsers::Browsers;
 use capataz_runtime::Runtime;
 use capataz_shard::{CommandReply, Declined, StartReply, StartRequest, WaitReply};
@@ -28,6 +28,8 @@ use crate::status;
 const MAX_WAIT: Duration = Duration::from_secs(60 * 60);
 /// How soon a shard that is being read is asked again.
 const READ_AGAIN: Duration = Duration::from_millis(20);
+/// The longest pause between two such looks.
+const READ_AGAIN_AT_MOST: Duration = Duration::from_secs(1);
 /// Starts in one batch.
 const MAX_STARTS: usize = 1_000;
 const MAX_TASK_PAGE: u32 = 1_000;
@@ -117,6 +119,7 @@ impl Runs {
     /// The result of a run, once it has finished; `None` where that takes longer than `limit`.
     async fn wait(&self, run: RunId, limit: Duration) -> Result<Option<v1::RunResult>, Status> {
         let deadline = tokio::time::Instant::now() + limit;
+        let mut pause = READ_AGAIN;
         loop {
             let asked = tokio::time::timeout_at(deadline, self.runtime.wait(run)).await;
             let Ok(answer) = asked else { return Ok(None) };
@@ -125,12 +128,13 @@ impl Runs {
                 Ok(WaitReply::NotActive { .. }) => match self.finished(run).await? {
                     Some(result) => return Ok(Some(result)),
                     // It is neither in work nor finished: the shard is being read again.
-                    None => tokio::time::sleep(READ_AGAIN).await,
+                    None => tokio::time::sleep(pause).await,
                 },
                 // As it is after a start, until the shard has been read for the first time.
-                Err(Declined::Unavailable) => tokio::time::sleep(READ_AGAIN).await,
+                Err(Declined::Unavailable) => tokio::time::sleep(pause).await,
                 Err(declined) => return Err(status::declined(&declined)),
             }
+            pause = (2 * pause).min(READ_AGAIN_AT_MOST);
             if tokio::time::Instant::now() >= deadline {
                 return Ok(None);
             }
@@ -430,6 +434,9 @@ impl RunService for Runs {
                 if view.encoded_len() > MAX_ANSWER_BYTES && limit > 1 {
                     limit /= 2;
                     continue;
+                }
+                if view.encoded_len() > MAX_ANSWER_BYTES {
+                    view.questions.iter_mut().for_each(without_values);
                 }
                 let shown = request.task_offset.saturating_add(u32::try_from(limit).unwrap_or(u32::MAX));
                 let more = !request.summary_only && shown < view.tasks_total;

@@ -79,7 +79,7 @@ fn end_tasks(turn: &mut Turn<'_>, reason: v1::CancelReason, force: bool) -> Resu
 }
 
 /// The recorded answer of a question that the end of its run has made superfluous.
-pub(super) const WITHDRAWN: &str = "withdrawn";
+pub(crate) const WITHDRAWN: &str = "withdrawn";
 
 /// The policy has decided: the rest of the wave stops.
 pub(super) fn stop_wave(turn: &mut Turn<'_>, wave: u32, evaluation: v1::Evaluation) -> Result<(), Refusal> {

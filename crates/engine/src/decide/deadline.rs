@@ -6,9 +6,10 @@ use capataz_policy::lifecycle::TaskState;
 use capataz_policy::timeout;
 
 use super::lease::milliseconds;
+use super::settle::Failure;
 use super::turn::Turn;
 use super::{Refusal, advance, cancel, extend, question, retry, settle};
-use crate::fold::state::{AskedQuestion, Phase, RunState};
+use crate::fold::state::{AskedQuestion, RunState};
 use crate::input::{Observed, TaskRef};
 use crate::planted::{self, Fault};
 
@@ -26,10 +27,16 @@ pub(super) fn exceeded(turn: &mut Turn<'_>, task: TaskRef, observed: Observed) -
     if grace.is_zero() || !turn.state.rules().asks_at_deadline() || turn.state.stop_reason().is_some() {
         return Ok(());
     }
-    let mut error = settle::timeout_error(turn, task, observed)?;
-    error.severity = settle::classify(turn, task, &error)?.severity.to_proto().into();
-    let offered = timeout::OPTIONS.iter().filter(|option| !is_final || **option != EXTEND);
-    error.options = offered.map(|option| (*option).to_owned()).collect();
+    let Failure { mut error, severity, aborts, .. } =
+        Failure::of(turn, task, settle::timeout_error(turn, task, observed)?)?;
+    error.severity = severity.to_proto().into();
+    error.options = timeout::OPTIONS.iter().map(|option| (*option).to_owned()).collect();
+    error.options.retain(|option| match option.as_str() {
+        EXTEND => !is_final,
+        // Its failure would end the run.
+        RETRY => !aborts,
+        _ => true,
+    });
     question::deadline(turn, task, error);
     Ok(())
 }
@@ -59,10 +66,7 @@ pub(super) fn answered(turn: &mut Turn<'_>, task: TaskRef, answer: &str) -> Resu
         EXTEND => extend::by(turn, task, milliseconds(timeout::EXTENSION), String::new())?,
         RETRY => {
             settle::time_out_without_advance(turn, task)?;
-            // A plan may declare the end of its time CRITICAL, which ends the run.
-            if matches!(turn.state.phase, Phase::Running) {
-                retry::reactivate(turn, task, String::new())?;
-            }
+            retry::reactivate(turn, task, String::new())?;
             advance::advance(turn)?;
         }
         // It ends within its grace, as it would without an answer; what it has by then is kept.
@@ -78,8 +82,7 @@ pub(super) fn over(turn: &mut Turn<'_>, task: TaskRef) {
     if !planted::is(Fault::DeadlineQuestionStays) {
         withdraw(turn, task, cancel::WITHDRAWN);
     }
-    let asked = asked(turn.state, task).and_then(|asked| asked.question.answer.as_deref());
-    if asked == Some(TERMINATE) {
+    if is_terminated(turn.state, task) {
         keep_partial(turn, task);
     }
 }
@@ -98,7 +101,7 @@ pub(super) fn keep_partial(turn: &mut Turn<'_>, task: TaskRef) {
 
 /// Closes the open question about the task's deadline, if there is one.
 pub(super) fn withdraw(turn: &mut Turn<'_>, task: TaskRef, answer: &str) {
-    let open = turn.state.open_questions().find(|asked| is_about(asked, task));
+    let open = asked(turn.state, task).filter(|asked| asked.is_open());
     if let Some(question_id) = open.map(|asked| asked.question.question_id.clone()) {
         turn.emit(Body::QuestionAnswered(v1::QuestionAnswered {
             question_id,
@@ -108,15 +111,17 @@ pub(super) fn withdraw(turn: &mut Turn<'_>, task: TaskRef, answer: &str) {
     }
 }
 
-/// The newest question about the deadline of the task's present life.
-fn asked(state: &RunState, task: TaskRef) -> Option<&AskedQuestion> {
-    let activation = state.activity(task)?.activation;
-    let of_this_life = |asked: &&AskedQuestion| {
-        is_about(asked, task) && asked.subject().is_some_and(|subject| subject.activation == activation)
-    };
-    state.questions.iter().rev().find(of_this_life)
+/// What the question about the task's deadline has shown of the work.
+pub(super) fn shown(state: &RunState, task: TaskRef) -> Option<&v1::TimeoutDetail> {
+    asked(state, task)?.question.error.as_ref()?.timeout.as_ref()
 }
 
-fn is_about(asked: &AskedQuestion, task: TaskRef) -> bool {
-    asked.task == Some(task) && asked.question.purpose() == v1::QuestionPurpose::Timeout
+/// Whether a person has said that the task is to end with what it has.
+pub(super) fn is_terminated(state: &RunState, task: TaskRef) -> bool {
+    asked(state, task).is_some_and(|asked| asked.question.answer.as_deref() == Some(TERMINATE))
+}
+
+/// The newest question about the deadline of the task's present life.
+fn asked(state: &RunState, task: TaskRef) -> Option<&AskedQuestion> {
+    state.questions.get(state.activity(task)?.asked_at_deadline? as usize)
 }

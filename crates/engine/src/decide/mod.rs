@@ -22,6 +22,7 @@ mod tests;
 mod tick;
 pub(crate) mod turn;
 
+pub(crate) use cancel::WITHDRAWN;
 use capataz_contracts::v1;
 use capataz_policy::codes;
 use capataz_policy::lifecycle::{self, TaskState};

@@ -8,6 +8,7 @@ use capataz_policy::codes;
 use capataz_policy::retry::{self, RetryDecision};
 use capataz_policy::severity;
 
+use super::settle::Failure;
 use super::turn::Turn;
 use super::{Ending, Refusal, advance, browser, extend, question, settle};
 use crate::effect::Effect;
@@ -166,21 +167,21 @@ pub(super) fn attempt_failed(
 pub(super) fn attempt_failed_as(
     turn: &mut Turn<'_>,
     task: TaskRef,
-    mut error: v1::Error,
+    error: v1::Error,
     lease: Option<u64>,
     output: Option<v1::Payload>,
     may_pass: Option<bool>,
 ) -> Result<(), Refusal> {
+    let mut failure = Failure::of(turn, task, error)?;
+    let error = &failure.error;
     let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
     let attempt = activity.attempt;
     let elapsed_ms = activity.elapsed_ms(turn.now.clock);
-    let duration_ms = activity.at_work_since().map_or(0, |since| turn.now.clock.since(since));
+    let duration_ms = activity.worked_ms(turn.now.clock).unwrap_or(0);
     let retry = turn.state.plan.retry_of(task);
     let retry_after = error.retry_after_ms.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
     let draw = retry.jitters().then(|| jitter_draw(turn.state.seed, turn.next_seq()));
-    let classified = settle::classify(turn, task, &error)?;
-    let severity = classified.severity;
-    let decision = if settle::aborts(turn, classified, &error) {
+    let decision = if failure.aborts {
         RetryDecision::NonRetryable { reason: "a CRITICAL failure aborts the run".to_owned() }
     } else {
         let elapsed = settle::duration(elapsed_ms);
@@ -193,18 +194,23 @@ pub(super) fn attempt_failed_as(
         }
     };
     let (max_attempts, total_timeout) = (retry.max_attempts(), retry.total_timeout());
-    let attempts = records(activity, attempt, &error, duration_ms);
+    let attempts = records(activity, attempt, error, duration_ms);
     let failure = match decision {
         RetryDecision::Retry { delay } => {
-            error.severity = severity.to_proto().into();
-            severity::complete(&mut error);
-            return try_again(turn, task, error, lease, output, delay);
+            failure.error.severity = failure.severity.to_proto().into();
+            severity::complete(&mut failure.error);
+            return try_again(turn, task, failure.error, lease, output, delay);
         }
-        RetryDecision::Exhausted => retry::exhausted_error(&error, attempts, max_attempts),
+        RetryDecision::Exhausted => {
+            failure.told(|error| retry::exhausted_error(error, attempts, max_attempts))
+        }
         RetryDecision::TotalTimeoutExceeded => {
-            retry::total_timeout_exceeded_error(&error, attempts, total_timeout.unwrap_or_default())
+            let limit = total_timeout.unwrap_or_default();
+            failure.told(|error| retry::total_timeout_exceeded_error(error, attempts, limit))
         }
-        RetryDecision::NonRetryable { reason } => retry::non_retryable_error(&error, attempts, reason),
+        RetryDecision::NonRetryable { reason } => {
+            failure.told(|error| retry::non_retryable_error(error, attempts, reason))
+        }
     };
     settle::fail_with_output(turn, task, ResultStatus::Error, failure, lease, output)
 }
@@ -223,7 +229,7 @@ fn try_again(
     }
     let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
     let attempt = activity.attempt;
-    let duration_ms = activity.at_work_since().map_or(0, |since| turn.now.clock.since(since));
+    let duration_ms = activity.worked_ms(turn.now.clock).unwrap_or(0);
     revoke_unanswered(turn, task, lease);
     let delay_ms = super::lease::milliseconds(delay);
     let log = std::mem::take(&mut turn.log);

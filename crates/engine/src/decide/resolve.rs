@@ -184,7 +184,8 @@ pub(super) fn handle(
         return advance::advance(turn);
     }
     let Some(task) = task else { return advance::advance(turn) };
-    let asking = turn.state.activity(task).is_some_and(|activity| matches!(activity.step, Step::Asking));
+    let asking =
+        turn.state.activity(task).is_some_and(|activity| matches!(activity.step, Step::Asking { .. }));
     if asking {
         resolve_outcome(turn, task, &answer, value, error, asked_at)
     } else {

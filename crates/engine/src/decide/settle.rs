@@ -7,7 +7,7 @@ use capataz_policy::aggregation::{self, AggregationKind, ResultStatus, TaskOutco
 use capataz_policy::codes::{self, INPUT_UNRESOLVED};
 use capataz_policy::lifecycle::{History, TaskState};
 use capataz_policy::retry;
-use capataz_policy::severity::{self, Classified, Severity};
+use capataz_policy::severity::{self, Severity};
 use capataz_policy::timeout;
 
 use super::turn::Turn;
@@ -58,19 +58,20 @@ pub(super) fn fail(
     error: v1::Error,
     lease: Option<u64>,
 ) -> Result<(), Refusal> {
-    fail_with_output(turn, task, status, error, lease, None)
+    let failure = Failure::of(turn, task, error)?;
+    fail_with_output(turn, task, status, failure, lease, None)
 }
 
-/// As [`fail`], with a partial output.
+/// As [`fail`], of a failure that was judged before, and with an output.
 pub(super) fn fail_with_output(
     turn: &mut Turn<'_>,
     task: TaskRef,
     status: ResultStatus,
-    error: v1::Error,
+    failure: Failure,
     lease: Option<u64>,
     output: Option<v1::Payload>,
 ) -> Result<(), Refusal> {
-    settle_failure(turn, task, status, error, lease, output, Questioning::WhenHigh)?;
+    settle_failure(turn, task, status, failure, lease, output, Questioning::WhenHigh)?;
     advance::advance(turn)
 }
 
@@ -83,26 +84,61 @@ pub(super) fn fail_without_advance(
     lease: Option<u64>,
     ask: Questioning,
 ) -> Result<(), Refusal> {
-    settle_failure(turn, task, status, error, lease, None, ask)
+    let failure = Failure::of(turn, task, error)?;
+    settle_failure(turn, task, status, failure, lease, None, ask)
 }
 
-/// Settles a failed task, and decides the severity of its error.
+/// A failure of a task, and what it means for the run. That is decided once, of what the failing side has said.
+pub(super) struct Failure {
+    pub(super) error: v1::Error,
+    pub(super) severity: Severity,
+    /// It ends the run at once.
+    pub(super) aborts: bool,
+    /// The notice that no rule knows it.
+    unclassified: Option<v1::Error>,
+}
+
+impl Failure {
+    pub(super) fn of(turn: &Turn<'_>, task: TaskRef, error: v1::Error) -> Result<Self, Refusal> {
+        let declared = turn.declared(task)?;
+        let decisive = match planted::is(Fault::SeverityOfTheCause) {
+            true => retry::original(&error),
+            false => &error,
+        };
+        // What the plan declares, else what whoever failed declares, else what the rules say.
+        let said = declared.severity.or_else(|| Severity::from_proto(decisive.severity));
+        let classified = severity::classify(said, &decisive.code, &decisive.message);
+        let aborting = match planted::is(Fault::DeclaredCriticalGoesOn) {
+            true => severity::classify(None, &error.code, &error.message).severity,
+            false => classified.severity,
+        };
+        let unclassified = (!classified.is_known).then(|| severity::unclassified(&declared.name, &error));
+        Ok(Self {
+            error,
+            severity: classified.severity,
+            aborts: turn.state.rules().aborts_when_critical() && aborting == Severity::Critical,
+            unclassified,
+        })
+    }
+
+    /// The same failure in the words of the engine's own verdict about it.
+    pub(super) fn told(self, verdict: impl FnOnce(&v1::Error) -> v1::Error) -> Self {
+        Self { error: verdict(&self.error), ..self }
+    }
+}
+
+/// Settles a failed task.
 fn settle_failure(
     turn: &mut Turn<'_>,
     task: TaskRef,
     status: ResultStatus,
-    mut error: v1::Error,
+    failure: Failure,
     lease: Option<u64>,
     output: Option<v1::Payload>,
     ask: Questioning,
 ) -> Result<(), Refusal> {
-    let original = retry::original(&error);
-    let classified = classify(turn, task, original)?;
+    let Failure { mut error, severity, aborts, unclassified } = failure;
     let declared = turn.declared(task)?;
-    let unclassified = (!classified.is_known).then(|| severity::unclassified(&declared.name, original));
-    let severity = classified.severity;
-    let aborts = aborts(turn, classified, original);
-    // The wrapper of a failure is as severe as the failure.
     error.severity = severity.to_proto().into();
     error.is_critical = declared.critical;
     severity::complete(&mut error);
@@ -136,8 +172,12 @@ fn settle_failure(
     if let Some(error) = abort_with {
         return cancel::abort(turn, error);
     }
-    let asks =
-        ask == Questioning::WhenHigh && turn.state.rules().asks_when_high() && severity == Severity::High;
+    // Who has said that it is to end with what it has is not asked again.
+    let is_said = deadline::is_terminated(turn.state, task);
+    let asks = !is_said
+        && ask == Questioning::WhenHigh
+        && turn.state.rules().asks_when_high()
+        && severity == Severity::High;
     if asks && turn.state.stop_reason().is_none() {
         question::failure(turn, task, error);
     }
@@ -182,6 +222,15 @@ pub(super) fn timeout_error(
     observed: Observed,
 ) -> Result<v1::Error, Refusal> {
     let activity = turn.state.activity(task).ok_or(Refusal::Outdated)?;
+    // What was shown before is still there where nothing newer was seen.
+    let shown = deadline::shown(turn.state, task).filter(|_| !planted::is(Fault::ShownIsForgotten));
+    let partial_output =
+        observed.partial_output.or_else(|| shown.and_then(|shown| shown.partial_output.clone()));
+    // What was heard of its worker before it had the work says nothing of the work.
+    let since = activity.lease().map(|lease| lease.since);
+    let last_frame = observed.last_frame.filter(|at| since.is_none_or(|since| *at >= since));
+    let last_frame = last_frame.map(|at| turn.now.wall_at(at).0);
+    let last_frame = last_frame.or_else(|| shown.and_then(|shown| shown.last_health_check_ms));
     let elapsed = activity.elapsed_ms(turn.now.clock);
     let configured = match (activity.deadline, activity.started) {
         (Some(deadline), Some(started)) => deadline.clock.since(started.clock),
@@ -192,8 +241,8 @@ pub(super) fn timeout_error(
         name,
         duration(configured),
         duration(elapsed),
-        observed.last_frame.map(|at| turn.now.wall_at(at).0),
-        observed.partial_output,
+        last_frame,
+        partial_output,
     );
     error.options = timeout::OPTIONS_AFTER_GRACE.iter().map(|option| (*option).to_owned()).collect();
     Ok(error)
@@ -316,22 +365,6 @@ fn evaluation_with(turn: &Turn<'_>, task: TaskRef, ending: &Ending) -> Result<v1
     let mut tally = wave.tally.clone();
     tally.add(&outcome);
     Ok(tally.evaluation(turn.state.plan.policy_of(task.wave)))
-}
-
-/// The severity of a task's failure: what the plan declares, else what whoever failed declares, else what the rules say.
-pub(super) fn classify(turn: &Turn<'_>, task: TaskRef, error: &v1::Error) -> Result<Classified, Refusal> {
-    let declared = turn.declared(task)?.severity.or_else(|| Severity::from_proto(error.severity));
-    Ok(severity::classify(declared, &error.code, &error.message))
-}
-
-/// Returns whether a failure of this severity ends the run at once.
-pub(super) fn aborts(turn: &Turn<'_>, classified: Classified, error: &v1::Error) -> bool {
-    let severity = if planted::is(Fault::DeclaredCriticalGoesOn) {
-        severity::classify(None, &error.code, &error.message).severity
-    } else {
-        classified.severity
-    };
-    turn.state.rules().aborts_when_critical() && severity == Severity::Critical
 }
 
 /// Milliseconds as a duration; none below zero.

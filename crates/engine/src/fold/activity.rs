@@ -39,6 +39,8 @@ pub struct Activity {
     #[serde(with = "as_bytes::option")]
     pub(crate) input: Option<v1::Payload>,
     pub(crate) end: Option<End>,
+    /// Place of the newest question about the deadline of this activation.
+    pub(crate) asked_at_deadline: Option<u32>,
     /// The run that the task is, or was last.
     pub(crate) child: Option<String>,
     pub(crate) history: Vec<Transition>,
@@ -62,8 +64,8 @@ pub(crate) enum Step {
     Child(Child),
     /// The time of its next attempt.
     Backoff { retry_at: Timestamp },
-    /// A person's answer to what became of the lease.
-    Asking,
+    /// A person's answer to what became of the lease, after so many milliseconds of work.
+    Asking { worked_ms: i64 },
     /// Nothing: it has settled.
     Settled,
 }
@@ -134,7 +136,7 @@ pub struct End {
 impl End {
     /// Whether its output is what there was of it when the work was ended.
     pub(crate) fn is_partial(&self) -> bool {
-        self.output.is_some() && self.status != ResultStatus::Success
+        self.output.is_some() && matches!(self.status, ResultStatus::Timeout | ResultStatus::Cancelled)
     }
 
     /// The output that later tasks may refer to: that of a success, or what a person has kept of a task that timed out.
@@ -161,6 +163,7 @@ impl Activity {
             waited_ms: 0,
             input: None,
             end: None,
+            asked_at_deadline: None,
             child: None,
             history: vec![Transition { to: TaskState::Init, at }],
         }
@@ -209,12 +212,13 @@ impl Activity {
         }
     }
 
-    /// Since when the present attempt is at work.
-    pub(crate) fn at_work_since(&self) -> Option<Timestamp> {
+    /// How long the present attempt has been at work, in milliseconds; `None` where none is.
+    pub(crate) fn worked_ms(&self, now: Timestamp) -> Option<i64> {
         match &self.step {
-            Step::Leased(lease) => Some(lease.since),
-            Step::Child(child) => Some(child.since),
-            _ => None,
+            Step::Leased(lease) => Some(now.since(lease.since)),
+            Step::Child(child) => Some(now.since(child.since)),
+            Step::Asking { worked_ms } => Some(*worked_ms),
+            Step::Queued { .. } | Step::Backoff { .. } | Step::Settled => None,
         }
     }
 

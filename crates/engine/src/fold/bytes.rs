@@ -163,7 +163,7 @@ impl Activity {
         let lease = match &self.step {
             Step::Leased(Lease { worker, .. }) => text(worker),
             Step::Child(child) => text(&child.run_id),
-            Step::Queued { .. } | Step::Backoff { .. } | Step::Asking | Step::Settled => 0,
+            Step::Queued { .. } | Step::Backoff { .. } | Step::Asking { .. } | Step::Settled => 0,
         };
         let parts = [
             ACTIVITY,

@@ -10,6 +10,7 @@ pub(crate) mod state;
 mod timers;
 pub(crate) mod upcast;
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use capataz_contracts::v1::{self, event::Body};
@@ -82,6 +83,7 @@ impl RunState {
             schemas: Vec::new(),
             questions: Vec::new(),
             unanswered: Default::default(),
+            holding: 0,
             timers: Default::default(),
             held_timers: Default::default(),
             refused: Default::default(),
@@ -197,16 +199,21 @@ impl RunState {
             Body::QuestionAsked(event) => {
                 let task = event.wave.zip(event.task).map(|(wave, index)| task(wave, index));
                 let question = event.question?;
-                // The work of a task whose time is over goes on until its grace is over, too.
-                if let Some(task) = task.filter(|_| question.purpose() != v1::QuestionPurpose::Timeout) {
-                    self.change(task, |activity| {
-                        if let Step::Leased(_) = activity.step {
-                            activity.step = Step::Asking;
+                let place = u32::try_from(self.questions.len()).ok()?;
+                if let Some(task) = task {
+                    self.change(task, |activity| match question.purpose() {
+                        // The work goes on until its grace is over.
+                        v1::QuestionPurpose::Timeout => activity.asked_at_deadline = Some(place),
+                        _ => {
+                            if let Step::Leased(lease) = &activity.step {
+                                activity.step = Step::Asking { worked_ms: at.clock.since(lease.since) };
+                            }
                         }
                     })?;
                 }
                 self.unanswered.insert(question.question_id.clone(), self.questions.len());
                 let asked = AskedQuestion { task, asked_at: at.clock, question };
+                self.holding += usize::from(asked.holds_run());
                 self.bytes.add(asked.bytes());
                 self.questions.push(asked);
                 self.update_hold(at.clock);
@@ -215,6 +222,7 @@ impl RunState {
                 let place = self.unanswered.remove(&event.question_id)?;
                 let digest = digest::resolve(&event.question_id, &event.answer, event.value.as_ref());
                 let asked = self.questions.get_mut(place)?;
+                self.holding = self.holding.checked_sub(usize::from(asked.holds_run()))?;
                 let before = asked.bytes();
                 asked.question.answer = Some(event.answer);
                 asked.question.answer_value = event.value;
@@ -226,8 +234,10 @@ impl RunState {
                 let question = event.question?;
                 let place = *self.unanswered.get(&question.question_id)?;
                 let asked = self.questions.get_mut(place)?;
-                let before = asked.bytes();
+                let (before, held) = (asked.bytes(), asked.holds_run());
                 asked.question = question;
+                self.holding =
+                    (self.holding + usize::from(asked.holds_run())).checked_sub(usize::from(held))?;
                 self.bytes.replace(before, asked.bytes());
                 self.update_hold(at.clock);
             }
@@ -333,13 +343,23 @@ impl RunState {
         Some(())
     }
 
+    /// Leaves out the newest of the mildest notices.
+    fn omit_notice(&mut self) -> Option<()> {
+        let severity = |of: &v1::Notice| of.notice.as_ref().map_or(0, |notice| notice.severity);
+        let (place, _) =
+            self.notices.iter().enumerate().min_by_key(|(place, of)| (severity(of), Reverse(*place)))?;
+        let omitted = self.notices.remove(place);
+        self.bytes.replace(bytes::message(&omitted), 0);
+        self.notices_omitted = self.notices_omitted.saturating_add(1);
+        Some(())
+    }
+
     fn noticed(&mut self, event: v1::Notice) -> Option<()> {
         let (kind, place) = (event.kind(), event.wave.zip(event.task));
-        if self.notices.len() < MOST_NOTICES {
-            self.bytes.add(bytes::message(&event));
-            self.notices.push(event);
-        } else {
-            self.notices_omitted = self.notices_omitted.saturating_add(1);
+        self.bytes.add(bytes::message(&event));
+        self.notices.push(event);
+        if self.notices.len() > MOST_NOTICES {
+            self.omit_notice()?;
         }
         let Some((wave, index)) = place else { return Some(()) };
         self.change(task(wave, index), |activity| match kind {
@@ -464,7 +484,7 @@ impl RunState {
         let state = TaskState::from_proto(event.state)?;
         let severity = Severity::from_proto(event.severity);
         self.change(task, |activity| {
-            let attempt_ms = activity.at_work_since().map(|since| at.clock.since(since));
+            let attempt_ms = activity.worked_ms(at.clock);
             let holder = activity.lease().filter(|held| Some(held.token) == event.lease);
             let worker = holder.map(|held| held.worker.clone());
             let (output, error, usage) = (event.output, event.error, event.usage);

@@ -124,6 +124,8 @@ pub struct RunState {
     pub(crate) questions: Vec<AskedQuestion>,
     /// Places in `questions` of those that nobody has answered, by their ids.
     pub(crate) unanswered: BTreeMap<String, usize>,
+    /// How many of those hold the run as a whole.
+    pub(crate) holding: usize,
     /// Deadlines that run on while the run is held.
     pub(crate) timers: BTreeSet<(Timestamp, TaskRef, Timer)>,
     /// Deadlines that stand still while the run is held.
@@ -175,7 +177,11 @@ pub(crate) struct AskedQuestion {
 }
 
 impl AskedQuestion {
-    fn holds_run(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
+        self.question.answer.is_none()
+    }
+
+    pub(crate) fn holds_run(&self) -> bool {
         match self.question.holds() {
             v1::QuestionHold::Run | v1::QuestionHold::Unspecified => true,
             v1::QuestionHold::Task | v1::QuestionHold::Nothing => false,
@@ -331,7 +337,7 @@ impl RunState {
 
     /// Returns whether an open question holds the run as a whole.
     pub(crate) fn is_waiting(&self) -> bool {
-        self.open_questions().any(AskedQuestion::holds_run)
+        self.holding > 0
     }
 
     /// The questions that nobody has answered, in the order of their ids.

@@ -77,7 +77,7 @@ fn timers_of(activity: &Activity) -> [Option<(bool, Timestamp, Timer)>; 3] {
         Step::Leased(Lease { cancel: Some(cancel), .. }) => Some((false, cancel.grace_until, Timer::Grace)),
         Step::Leased(lease) => lease.attempt_deadline.map(|at| (false, at, Timer::AttemptDeadline)),
         Step::Child(child) => child.attempt_deadline.map(|at| (false, at, Timer::AttemptDeadline)),
-        Step::Asking | Step::Settled => None,
+        Step::Asking { .. } | Step::Settled => None,
     };
     // A child that is to end ends in its own time, and one that is detached is not waited for.
     if matches!(&activity.step, Step::Child(child) if child.detached || child.cancel.is_some() || child.ended)
@@ -85,7 +85,7 @@ fn timers_of(activity: &Activity) -> [Option<(bool, Timestamp, Timer)>; 3] {
         return [None; 3];
     }
     let cancelled = matches!(&activity.step, Step::Leased(Lease { cancel: Some(_), .. }));
-    if cancelled || matches!(activity.step, Step::Asking | Step::Settled) {
+    if cancelled || matches!(activity.step, Step::Asking { .. } | Step::Settled) {
         return [own, None, None];
     }
     let deadline = activity.deadline.map(|at| (false, at.clock, Timer::Deadline));

@@ -16,6 +16,8 @@ pub struct DeadlineModel {
     has_partial: bool,
     /// That is its output.
     is_kept: bool,
+    /// A question about its deadline has shown what there was of its output.
+    is_shown: bool,
 }
 
 impl RunModel {
@@ -25,7 +27,12 @@ impl RunModel {
         Ok(())
     }
 
-    pub(super) fn asked_at_deadline(&mut self, task: TaskRef, options: &[String]) -> Result<(), Violation> {
+    pub(super) fn asked_at_deadline(
+        &mut self,
+        task: TaskRef,
+        question: &v1::Question,
+    ) -> Result<(), Violation> {
+        let options = &question.options;
         let text = self.at(format!("{options:?} are offered for {task}, whose time is said to be over"));
         let lease = match self.in_work(task)?.step {
             Step::Leased(token) => self.leases.get(&token),
@@ -35,12 +42,18 @@ impl RunModel {
             return Invariant::DeadlineAnswered.broken(text);
         };
         // What cannot go on once it was told to end gets no more time.
-        let expected: &[&str] = match lease.cancel_is_final {
-            true => &["terminate", "retry", "abort"],
-            false => &["extend", "terminate", "retry", "abort"],
-        };
+        let mut expected = vec!["extend", "terminate", "retry", "abort"];
+        expected.retain(|option| *option != "extend" || !lease.cancel_is_final);
+        // A failure that ends the run cannot be tried again.
+        let declared = self.declared(task).and_then(|task| task.severity);
+        expected.retain(|option| *option != "retry" || declared != Some(v1::Severity::Critical as i32));
         let asks = matches!(self.kind, Kind::Plan) && !self.is_asked_at_deadline(task);
-        Invariant::DeadlineAnswered.check(asks && options == expected, || text)
+        let detail = question.error.as_ref().and_then(|error| error.timeout.as_ref());
+        let shows = detail.is_some_and(|detail| detail.partial_output.is_some());
+        let model = &mut self.in_work(task)?.at_deadline;
+        let still = shows || !model.is_shown;
+        model.is_shown = shows;
+        Invariant::DeadlineAnswered.check(asks && *options == expected && still, || text)
     }
 
     /// What was answered counts as long as the work is told to end.
@@ -78,9 +91,12 @@ impl RunModel {
         let timed_out = status == v1::ResultStatus::Timeout as i32;
         let partial = error.and_then(|error| error.timeout.as_ref()?.partial_output.as_ref());
         let model = &mut self.in_work(task)?.at_deadline;
+        let is_lost = timed_out && model.is_shown && partial.is_none();
+        model.is_shown = false;
         model.has_partial = timed_out && partial.is_some();
         model.is_kept = false;
         let extended = timed_out && model.answer.as_deref() == Some("extend");
+        Invariant::DeadlineAnswered.check(!is_lost, || format!("{text} without what it has shown"))?;
         Invariant::DeadlineAnswered
             .check(!extended, || format!("{text}, and somebody has given it more time"))
     }

@@ -41,6 +41,7 @@ impl RunModel {
             && event.deadline_in_ms.is_some() == model.deadline.is_none();
         Invariant::AttemptsCounted.check(counted, || format!("{text}, expected {}", model.attempt))?;
         model.step = Step::Child;
+        model.told = None;
         model.deadline = model.deadline.or(event.deadline_ms);
         model.due = model.due.or(event.deadline_in_ms.map(|ahead| elapsed + ahead));
         let (activation, attempt) = (model.activation, event.attempt);
@@ -54,6 +55,21 @@ impl RunModel {
         let child = self.children.get_mut(&event.run_id).filter(|child| !child.heard && !child.detached);
         let Some(child) = child else { return Invariant::ChildrenHeardOnce.broken(text) };
         child.cancelled = true;
+        Ok(())
+    }
+
+    /// The end of a task's run is heard. `told` is the severity of the error that the run has ended with.
+    pub(super) fn hears_of_failure(
+        &mut self,
+        event: &v1::ChildEnded,
+        told: Option<i32>,
+    ) -> Result<(), Violation> {
+        let failed = matches!(
+            event.outcome.map(v1::RunOutcome::try_from),
+            Some(Ok(v1::RunOutcome::Failed | v1::RunOutcome::Blocked))
+        );
+        let is_cancelled = self.children.get(&event.run_id).is_some_and(|child| child.cancelled);
+        self.in_work(place(event.wave, event.task))?.told = told.filter(|_| failed && !is_cancelled);
         Ok(())
     }
 

@@ -27,6 +27,8 @@ pub struct RunModel {
     pub newest: Bytes,
     pub waves: Vec<WaveModel>,
     pub finished: Option<i32>,
+    /// The severity of the error that it has ended with.
+    pub(super) failed_with: Option<i32>,
     pub paused: bool,
     /// Told to end; with the error by which it ends itself.
     pub ending: Option<Option<v1::Error>>,
@@ -75,6 +77,8 @@ pub struct TaskModel {
     /// Leases of this activation under which work was begun, and of which nobody knows what became.
     pub(super) begun: Vec<u64>,
     pub(super) at_deadline: DeadlineModel,
+    /// How severe its run, which has failed, says that its failure is.
+    pub(super) told: Option<i32>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -170,6 +174,7 @@ impl RunModel {
             newest: Bytes::new(),
             waves: Vec::new(),
             finished: None,
+            failed_with: None,
             paused: false,
             ending: None,
             must_abort: false,
@@ -389,7 +394,7 @@ impl RunModel {
         let mut outcome_unknown = false;
         let at_deadline = question.purpose == v1::QuestionPurpose::Timeout as i32;
         if let Some(task) = task.filter(|_| at_deadline) {
-            self.asked_at_deadline(task, &question.options)?;
+            self.asked_at_deadline(task, &question)?;
         } else if let Some(task) = task
             && let Step::Leased(token) = self.in_work(task)?.step
         {

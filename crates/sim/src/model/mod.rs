@@ -167,7 +167,18 @@ impl Model {
             return Ok(());
         }
         if self.runs.contains_key(&run) {
-            return self.run_event(run, event, bytes);
+            let child_ended = match &event.body {
+                Some(Body::ChildEnded(ended)) => Some(ended.clone()),
+                _ => None,
+            };
+            self.run_event(run, event, bytes)?;
+            let Some(ended) = child_ended else { return Ok(()) };
+            let child = ended.run_id.parse().ok().and_then(|child| self.runs.get(&child));
+            let told = child.and_then(|child| child.failed_with);
+            return match self.runs.get_mut(&run) {
+                Some(parent) => parent.hears_of_failure(&ended, told),
+                None => Ok(()),
+            };
         }
         let model = RunModel::begin(run, event, bytes)?;
         if let Some(key) = model.labels.get(KEY_LABEL) {

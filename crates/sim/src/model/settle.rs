@@ -188,6 +188,7 @@ impl RunModel {
             self.at(format!("outcome {}, expected {expected:?}", event.outcome))
         })?;
         self.finished = Some(event.outcome);
+        self.failed_with = event.error.as_ref().map(|error| error.severity).filter(|severity| *severity != 0);
         Ok(())
     }
 

@@ -151,3 +151,38 @@ Notes:
     assert!(shown.contains("|  WARNING: LINT_WARNINGS"), "{shown}");
     assert!(shown.contains("Continuing automatically") && !shown.contains("ERROR"), "{shown}");
 }
+
+#[test]
+fn the_failure_that_ended_the_run_is_shown_once() {
+    let error = |message: &str| v1::Error {
+        message: message.to_owned(),
+        ..failed("a", "TASK_TIMEOUT").error.unwrap()
+    };
+    // The error of the question at the deadline, which was answered with `abort`; the task ends later, with its own.
+    let asked = v1::Question {
+        purpose: v1::QuestionPurpose::Timeout.into(),
+        task: Some("a".to_owned()),
+        answer: Some("abort".to_owned()),
+        error: Some(error("it has taken 1s")),
+        ..v1::Question::default()
+    };
+    let task = v1::TaskView { error: Some(error("it has taken 5s")), ..failed("a", "TASK_TIMEOUT") };
+    let run_of =
+        |questions| v1::Run { error: Some(error("it has taken 1s")), questions, ..run(vec![task.clone()]) };
+    let shown = failures(&run_of(vec![asked]), false, Paint::OFF);
+    assert_eq!(shown.matches("ERROR: TASK_TIMEOUT").count(), 1, "{shown}");
+    assert!(!shown.contains("MULTIPLE"), "{shown}");
+    let another = failures(&run_of(Vec::new()), false, Paint::OFF);
+    assert!(another.contains("MULTIPLE"), "{another}");
+
+    let medium = failed("a", "LINT_WARNINGS");
+    let ended = v1::Run { error: medium.error.clone(), ..run(vec![medium]) };
+    let shown = failures(&ended, false, Paint::OFF);
+    assert_eq!(shown.matches("LINT_WARNINGS").count(), 1, "{shown}");
+}
+
+#[test]
+fn notices_that_are_left_out_are_counted() {
+    let run = v1::Run { notices_omitted: 7, ..run(Vec::new()) };
+    assert!(failures(&run, false, Paint::OFF).starts_with("7 more notices are in the run's events"));
+}

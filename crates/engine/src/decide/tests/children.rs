@@ -279,3 +279,33 @@ fn a_child_never_waits_in_a_session_in_which_its_ancestor_has_its_turn() {
     });
     assert_eq!(failed.unwrap().code, "SESSION_HELD");
 }
+
+#[test]
+fn a_childs_failure_is_as_severe_as_the_child_says_and_not_as_what_caused_it() {
+    use v1::Severity::{Critical, High, Low};
+    let told = |outer: v1::Severity, inner: v1::Severity| {
+        let cause = v1::Error { severity: inner.into(), ..failure("E_INNER") };
+        let error =
+            v1::Error { severity: outer.into(), cause: Some(Box::new(cause)), ..failure("RETRY_EXHAUSTED") };
+        let outcome = Some(v1::RunOutcome::Failed);
+        let news = ChildNews::Ended { outcome, error: Some(error), output: None, blobs: Vec::new() };
+        runs("a b", |_| ()).hears("a", news)
+    };
+    let bench = told(Critical, Low).expect_failed("a", "NON_RETRYABLE_ERROR");
+    assert_eq!((bench.task("a").severity(), bench.error("a").severity()), (Critical, Critical));
+    bench.expect_status(v1::RunStatus::Cancelling).expect_run_error("NON_RETRYABLE_ERROR");
+    let bench =
+        told(High, Critical).expect_status(v1::RunStatus::Running).expect_failed("a", "NON_RETRYABLE_ERROR");
+    assert_eq!((bench.task("a").severity(), bench.error("a").severity()), (High, High));
+}
+
+#[test]
+fn what_a_failed_child_gave_back_is_whole() {
+    let bench = one().hears("a", ended(v1::RunOutcome::Failed)).after(MINUTE);
+    let bench = bench.hears("a", ended(v1::RunOutcome::Failed)).after(MINUTE);
+    let task = bench.hears("a", ended(v1::RunOutcome::Failed)).task("a");
+    assert_eq!(
+        (task.status(), task.output, task.partial),
+        (v1::ResultStatus::Error, Some(json("{\"outcome\":1}")), false)
+    );
+}

@@ -34,7 +34,7 @@ fn a_task_whose_time_is_over_is_asked_about_and_nothing_waits_for_the_answer() {
     // Other tasks are leased meanwhile, and nobody has to answer.
     let bench = bench.expect_status(v1::RunStatus::Running).lease("b", "w2").completes("b");
     let bench = bench.after(10 * SECOND).expect_timed_out("a");
-    assert_eq!(bench.run().questions[0].answer.as_deref(), Some("withdrawn"));
+    assert_eq!(bench.run().questions, [], "what nobody has answered in time is in the log alone");
     bench.lease("c", "w1").completes("c").expect_outcome(v1::RunOutcome::SucceededWithFailures);
 }
 
@@ -152,4 +152,91 @@ fn the_answer_is_the_event_that_the_request_named() {
         let again = bench.clone_run().does(resolve(&question_id, answer, "r1"));
         assert_eq!(again.state.request_seq("r1"), seq, "{answer}");
     }
+}
+
+#[test]
+fn what_the_question_has_shown_is_kept_though_nothing_newer_is_seen() {
+    let seen = |bench: Bench| {
+        let observed = Observed { last_frame: Some(Timestamp(START + 3)), partial_output: Some(half()) };
+        let mut bench = bench;
+        bench.now = bench.now.plus(SECOND);
+        bench.tick_seeing("a", observed).answer("terminate")
+    };
+    type End = fn(Bench) -> Bench;
+    let ended: [(End, i64); 4] = [
+        (|bench| bench.report("a", Report::Cancelled(None)), START + SECOND),
+        (|bench| bench.fails("a", "TESTS_FAILED"), START + SECOND),
+        (|bench| bench.loses("a"), START + 3),
+        // Nobody has seen anything of the work since a restart.
+        (|bench| bench.after(10 * SECOND), START + 3),
+    ];
+    for (end, heard_last) in ended {
+        let bench = end(seen(Bench::with("a", short).lease("a", "w1"))).expect_timed_out("a");
+        let task = bench.task("a");
+        assert_eq!((task.output, task.partial), (Some(half()), true));
+        assert_eq!(bench.error("a").timeout.unwrap().last_health_check_ms, Some(heard_last));
+    }
+    let bench = seen(Bench::with("a", short).lease("a", "w1"));
+    let newer = json("\"whole\"");
+    let bench = bench.report("a", Report::Cancelled(Some(newer.clone())));
+    assert_eq!(bench.task("a").output, Some(newer), "what is newer counts");
+}
+
+#[test]
+fn what_was_heard_of_a_worker_before_it_had_the_work_is_no_check_of_it() {
+    let mut bench = Bench::with("a", short);
+    bench.now = bench.now.plus(500);
+    let mut bench = bench.lease("a", "w1");
+    bench.now = bench.now.plus(SECOND);
+    let observed = Observed { last_frame: Some(Timestamp(START + 499)), partial_output: None };
+    let bench = bench.tick_seeing("a", observed);
+    let error = bench.run().questions[0].error.clone().unwrap();
+    assert_eq!(error.timeout.unwrap().last_health_check_ms, None);
+}
+
+#[test]
+fn a_retry_that_would_end_the_run_is_not_offered() {
+    let bench = Bench::with("a", |plan| {
+        short(plan);
+        plan.waves[0].tasks[0].severity = Some(v1::Severity::Critical as i32);
+    });
+    let bench = bench.lease("a", "w1").after(SECOND);
+    assert_eq!(bench.run().questions[0].options, ["extend", "terminate", "abort"]);
+    let [question_id] = bench.open().try_into().unwrap();
+    let refused = bench.clone_run().input(resolve(&question_id, "retry", "")).expect_refusal();
+    assert!(matches!(refused, Refusal::NotAnOption { .. }), "{refused:?}");
+}
+
+#[test]
+fn who_has_said_terminate_is_not_asked_again() {
+    let asking = |plan: &mut v1::Plan| {
+        short(plan);
+        plan.on_high = Some(v1::OnHigh::Pause as i32);
+    };
+    let bench = Bench::with("a b", asking).lease("a", "w1").after(SECOND).answer("terminate");
+    let bench = bench.after(10 * SECOND).expect_timed_out("a").expect_status(v1::RunStatus::Running);
+    assert_eq!(bench.open(), [""; 0]);
+    let unanswered = Bench::with("a b", asking).lease("a", "w1").after(11 * SECOND);
+    assert_eq!(unanswered.expect_status(v1::RunStatus::Waiting).open().len(), 1);
+}
+
+#[test]
+fn many_deadlines_are_not_in_the_view_of_their_run() {
+    let names: Vec<String> = (0..200).map(|number| format!("t{number}")).collect();
+    let mut bench = Bench::with(&names.join(" "), short).lease_all();
+    bench.now = bench.now.plus(SECOND);
+    let partial_output = Some(json(&format!("\"{}\"", "x".repeat(60 * 1024))));
+    let see = |index| {
+        let task = TaskRef { wave: 0, task: index };
+        (task, Observed { last_frame: None, partial_output: partial_output.clone() })
+    };
+    let bench = bench.does(Input::Tick { observed: (0..200).map(see).collect() });
+    assert_eq!(bench.open().len(), 200);
+    let bytes = |bench: &Bench, outputs| {
+        let options = ViewOptions { tasks: false, outputs, offset: 0, limit: 0 };
+        prost::Message::encoded_len(&bench.state.view(String::new(), options))
+    };
+    assert!(bytes(&bench, false) < 200_000, "a summary has no outputs: {}", bytes(&bench, false));
+    let bench = bench.after(10 * SECOND);
+    assert!(bytes(&bench, true) < 20_000, "what is over is in the log: {}", bytes(&bench, true));
 }

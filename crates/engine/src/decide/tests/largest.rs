@@ -214,3 +214,34 @@ fn the_largest_ask_script_and_answer_take_one_turn_each() {
     assert!(bench.state.is_finished());
     turns.check();
 }
+
+#[test]
+fn as_many_tasks_as_time_out_together_are_asked_about_and_settled_in_one_turn_each() {
+    let mut turns = Turns::new();
+    let names: Vec<String> = (0..10_000).map(|index| format!("{index:x}")).collect();
+    let mut plan = plan(&format!("continue_all: {}", names.join(" ")));
+    plan.timeouts = Some(v1::TimeoutPolicy { timeout_ms: Some(SECOND), ..Default::default() });
+    for task in &mut plan.waves[0].tasks {
+        task.agent = "a".to_owned();
+    }
+    Plan::materialise(&mut plan).unwrap();
+    let mut bench = turns.start("10,000 tasks with one deadline begin", Work::Plan(plan));
+    for task in 0..10_000 {
+        let task = TaskRef { wave: 0, task };
+        let (output_schema, worker) = (None, "w".to_owned());
+        let lease = Input::Lease { output_schema, cancel_is_final: false, mark: 0, task, worker };
+        let now = bench.moment();
+        decide(&mut bench.state, lease, now).unwrap();
+    }
+    bench.now = bench.now.plus(SECOND);
+    turns.input("10,000 deadlines", &mut bench, Input::Tick { observed: BTreeMap::new() });
+    assert_eq!(bench.state.open_questions().count(), 10_000);
+    let question_id = bench.open()[5_000].clone();
+    let answer = Answer::from("terminate");
+    let input = Input::Resolve { question_id, answer, request_id: "r".to_owned() };
+    turns.input("one of 10,000 questions is answered", &mut bench, input);
+    bench.now = bench.now.plus(10 * SECOND);
+    turns.input("the end of 10,000 graces", &mut bench, Input::Tick { observed: BTreeMap::new() });
+    assert!(bench.state.is_finished());
+    turns.check();
+}

@@ -80,8 +80,8 @@ fn terminate_keeps_what_a_timed_out_task_had() {
     let bench = asking("a b").lease_all().completes("b").after(30 * MINUTE);
     let bench = bench.report("a", Report::Cancelled(Some(json("\"half\"")))).expect_timed_out("a");
     let questions = bench.run().questions;
-    assert_eq!(questions[0].answer.as_deref(), Some("withdrawn"), "that of the deadline is over");
-    assert_eq!(questions[1].options, ["terminate", "retry", "abort"]);
+    assert_eq!(questions.len(), 1, "that of the deadline is over");
+    assert_eq!(questions[0].options, ["terminate", "retry", "abort"]);
     assert_eq!(bench.task("a").output, None);
     let bench = bench.answer("terminate").expect_timed_out("a");
     let task = bench.task("a");
@@ -188,6 +188,16 @@ fn an_unknown_outcome_may_be_known_to_a_person() {
     unknown().answer("succeeded").expect_succeeded("a").expect_outcome(v1::RunOutcome::Succeeded);
     unknown().answer("failed").expect_failed("a", "OUTCOME_UNKNOWN").expect_outcome(v1::RunOutcome::Failed);
     unknown().answer("abort").expect_outcome(v1::RunOutcome::Failed).expect_run_error("OUTCOME_UNKNOWN");
+}
+
+#[test]
+fn an_attempt_whose_outcome_was_unknown_is_in_the_history_with_the_time_that_it_was_at_work() {
+    for (answer, status) in [("succeeded", v1::AttemptStatus::Success), ("failed", v1::AttemptStatus::Failed)]
+    {
+        let bench = unknown().after(60 * MINUTE).answer(answer);
+        let [attempt] = bench.task("a").attempts.try_into().unwrap();
+        assert_eq!((attempt.attempt, attempt.status(), attempt.duration_ms), (1, status, SECOND), "{answer}");
+    }
 }
 
 #[test]

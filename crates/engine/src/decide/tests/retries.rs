@@ -370,3 +370,23 @@ fn what_the_work_used_is_kept_with_its_result() {
         restored.result(usize::MAX).unwrap().tasks.into_iter().map(|task| task.usage).collect();
     assert_eq!(used, [Some(usage), None]);
 }
+
+#[test]
+fn of_very_many_notices_the_mildest_are_left_out() {
+    let names: Vec<String> = (0..101).map(|number| format!("t{number}")).collect();
+    let mut bench = Bench::plan(&format!("continue_all: {} x y", names.join(" ")));
+    // 101 notices RETRY_SUCCESS, which are LOW.
+    for name in &names {
+        bench = bench.lease(name, "w1").fails(name, "NETWORK_ERROR");
+    }
+    bench = bench.after(MINUTE);
+    for name in &names {
+        bench = bench.lease(name, "w1").completes(name);
+    }
+    assert_eq!((bench.run().notices.len(), bench.run().notices_omitted), (100, 1));
+    // UNCLASSIFIED is MEDIUM.
+    let run = bench.lease("x", "w1").fails("x", "E_UNHEARD_OF").run();
+    assert_eq!((run.notices.len(), run.notices_omitted), (100, 2));
+    let tasks: Vec<Option<u32>> = run.notices.iter().map(|notice| notice.task).collect();
+    assert_eq!((tasks[0], tasks[98], tasks[99]), (Some(0), Some(98), Some(101)));
+}
