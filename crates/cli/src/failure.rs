@@ -161,7 +161,7 @@ fn refusal(file: &str, violations: &[v1::ScriptViolation]) -> Value {
         "file": file,
         "kind": "script",
         "valid": false,
-        "error_code": capataz_policy::codes::INVALID_ACTIONSPEC,
+        "error_code": capataz_policy::codes::INVALID_ACTIONSPEC.as_str(),
         "violations": violations.collect::<Vec<_>>(),
     })
 }

@@ -3,6 +3,7 @@
 //! Process agents are commands: a daemon that answers any page in a browser would let that page run them. So even on
 //! loopback, a request with an `Origin` and one whose `Host` is not a loopback name are refused (DNS rebinding).
 
+use capataz_policy::codes;
 use http::{HeaderMap, Request, Uri, header};
 use tonic::{Code, Status};
 
@@ -22,7 +23,7 @@ pub(crate) fn check<B>(request: &Request<B>) -> Result<(), Status> {
 }
 
 fn outside(message: &str) -> Status {
-    status::status(Code::PermissionDenied, "PERMISSION_DENIED", message)
+    status::status(Code::PermissionDenied, codes::PERMISSION_DENIED, message)
 }
 
 /// A request that must not come in; its interceptor sees no URI.

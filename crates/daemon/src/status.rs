@@ -21,11 +21,26 @@ use tonic_types::{ErrorDetails, StatusExt};
 const DOMAIN: &str = "capataz";
 
 /// A status with a stable code.
-pub(crate) fn status(grpc: Code, reason: &str, message: impl Into<String>) -> Status {
-    with_details(grpc, reason, message, ErrorDetails::new(), HashMap::new())
+pub(crate) fn status(grpc: Code, code: codes::Code, message: impl Into<String>) -> Status {
+    with_details(grpc, code, message, ErrorDetails::new(), HashMap::new())
 }
 
 fn with_details(
+    grpc: Code,
+    code: codes::Code,
+    message: impl Into<String>,
+    details: ErrorDetails,
+    metadata: HashMap<String, String>,
+) -> Status {
+    because(grpc, code.as_str(), message, details, metadata)
+}
+
+/// A status with the code of an error of a run, which is told as it is.
+pub(crate) fn told(grpc: Code, reason: &str, message: impl Into<String>) -> Status {
+    because(grpc, reason, message, ErrorDetails::new(), HashMap::new())
+}
+
+fn because(
     grpc: Code,
     reason: &str,
     message: impl Into<String>,
@@ -46,7 +61,7 @@ pub(crate) fn invalid(violations: &[Violation]) -> Status {
 }
 
 /// A status with every violation and its path.
-fn violated(grpc: Code, reason: &str, violations: &[Violation]) -> Status {
+fn violated(grpc: Code, code: codes::Code, violations: &[Violation]) -> Status {
     let mut details = ErrorDetails::new();
     for violation in violations {
         details.add_bad_request_violation(
@@ -62,7 +77,7 @@ fn violated(grpc: Code, reason: &str, violations: &[Violation]) -> Status {
             many.first().map(ToString::to_string).unwrap_or_default()
         ),
     };
-    with_details(grpc, reason, message, details, HashMap::new())
+    with_details(grpc, code, message, details, HashMap::new())
 }
 
 /// INVALID_ARGUMENT with every rule that a script breaks.
@@ -75,7 +90,7 @@ pub(crate) fn invalid_script(violations: &[v1::ScriptViolation]) -> Status {
     let first = violations.first().map(|first| format!("{}: {} ({})", first.path, first.message, first.rule));
     let message =
         format!("the script breaks {} rules, the first: {}", violations.len(), first.unwrap_or_default());
-    with_details(Code::InvalidArgument, "INVALID_ACTIONSPEC", message, details, HashMap::new())
+    with_details(Code::InvalidArgument, codes::INVALID_ACTIONSPEC, message, details, HashMap::new())
 }
 
 /// INVALID_ARGUMENT with every place at which a value breaks its schema; UNAVAILABLE where nobody knows whether it does.
@@ -96,7 +111,7 @@ fn breaks_schema(violations: &[v1::SchemaViolation]) -> Status {
             many.first().map(capataz_judge::shown).unwrap_or_default()
         ),
     };
-    with_details(Code::InvalidArgument, "VALIDATION_ERROR", message, details, HashMap::new())
+    with_details(Code::InvalidArgument, codes::VALIDATION_ERROR, message, details, HashMap::new())
 }
 
 /// One field's violation.
@@ -105,7 +120,7 @@ pub(crate) fn invalid_field(path: &str, rule: &'static str, message: impl Into<S
 }
 
 pub(crate) fn not_found(run_id: &str) -> Status {
-    status(Code::NotFound, "RUN_NOT_FOUND", format!("there is no run {run_id}"))
+    status(Code::NotFound, codes::RUN_NOT_FOUND, format!("there is no run {run_id}"))
 }
 
 pub(crate) fn unavailable() -> Status {
@@ -113,7 +128,7 @@ pub(crate) fn unavailable() -> Status {
     details.set_retry_info(Some(Duration::from_millis(250)));
     with_details(
         Code::Unavailable,
-        "UNAVAILABLE",
+        codes::UNAVAILABLE,
         "the log is being read again; repeat the call with the same key",
         details,
         HashMap::new(),
@@ -184,7 +199,7 @@ fn overloaded(retry_after_ms: i64) -> Status {
     details.set_retry_info(Some(Duration::from_millis(u64::try_from(retry_after_ms).unwrap_or(250))));
     with_details(
         Code::ResourceExhausted,
-        "OVERLOADED",
+        codes::OVERLOADED,
         format!("the daemon has more work than it can hold; come back in {retry_after_ms} ms"),
         details,
         HashMap::new(),
@@ -205,7 +220,7 @@ const READ_AGAIN_MS: i64 = 250;
 pub(crate) fn store(error: &StoreError) -> Status {
     match error {
         StoreError::Corrupt { detail } => {
-            status(Code::DataLoss, "STATE_CORRUPTED", format!("the log is damaged: {detail}"))
+            status(Code::DataLoss, codes::STATE_CORRUPTED, format!("the log is damaged: {detail}"))
         }
         _ => {
             tracing::error!(error = error as &dyn std::error::Error, "the store could not be read");
@@ -295,14 +310,14 @@ pub(crate) fn contract(grpc: Code, error: &v1::Error) -> Status {
         };
         details.add_bad_request_violation(one.code.clone(), format!("{}{suggestions}", one.message));
     }
-    with_details(grpc, &error.code, error.message.clone(), details, metadata)
+    because(grpc, &error.code, error.message.clone(), details, metadata)
 }
 
 /// Why the daemon did nothing, or cannot say whether it did.
 pub(crate) fn declined(declined: &Declined) -> Status {
     match declined {
         Declined::Overloaded { retry_after_ms } => overloaded(*retry_after_ms),
-        Declined::Draining => status(Code::Unavailable, "DRAINING", "the daemon is shutting down"),
+        Declined::Draining => status(Code::Unavailable, codes::DRAINING, "the daemon is shutting down"),
         Declined::Unavailable => unavailable(),
         Declined::Damaged(damage) => damaged(damage),
     }
@@ -313,7 +328,7 @@ pub(crate) fn start(reply: &StartReply) -> Status {
     match reply {
         StartReply::KeyReused { run } => status(
             Code::AlreadyExists,
-            "IDEMPOTENCY_KEY_REUSED",
+            codes::IDEMPOTENCY_KEY_REUSED,
             format!("the idempotency key belongs to another request, that of run {run}"),
         ),
         StartReply::UnknownAgents(error) => contract(Code::NotFound, error),
@@ -328,11 +343,11 @@ pub(crate) fn start(reply: &StartReply) -> Status {
 pub(crate) fn command(reply: &CommandReply) -> Status {
     match reply {
         CommandReply::NotActive { run } => {
-            status(Code::FailedPrecondition, "RUN_FINISHED", format!("run {run} has finished"))
+            status(Code::FailedPrecondition, codes::RUN_FINISHED, format!("run {run} has finished"))
         }
         CommandReply::SeqMismatch { actual } => status(
             Code::Aborted,
-            "SEQ_MISMATCH",
+            codes::SEQ_MISMATCH,
             format!("the run is at event {actual}, not at the one that the request expects"),
         ),
         CommandReply::Refused(refusal) => refused(refusal),
@@ -342,7 +357,7 @@ pub(crate) fn command(reply: &CommandReply) -> Status {
 
 /// Why a run was not removed.
 pub(crate) fn removal(run: RunId, removal: Removal) -> Status {
-    let in_use = |message| status(Code::FailedPrecondition, "RUN_IN_USE", message);
+    let in_use = |message| status(Code::FailedPrecondition, codes::RUN_IN_USE, message);
     match removal {
         Removal::Missing => not_found(&run.to_string()),
         Removal::Unfinished => in_use(format!("run {run} has not finished, and is not in quarantine")),
@@ -352,18 +367,18 @@ pub(crate) fn removal(run: RunId, removal: Removal) -> Status {
 }
 
 pub(crate) fn blob_not_found(blake3: &str) -> Status {
-    status(Code::NotFound, "BLOB_NOT_FOUND", format!("there is no blob {blake3}"))
+    status(Code::NotFound, codes::BLOB_NOT_FOUND, format!("there is no blob {blake3}"))
 }
 
 /// Why a session was not moved.
 pub(crate) fn transition(reply: &TransitionReply) -> Status {
     match reply {
         TransitionReply::SessionNotFound => {
-            status(Code::NotFound, "SESSION_NOT_FOUND", "there is no such session")
+            status(Code::NotFound, codes::SESSION_NOT_FOUND, "there is no such session")
         }
         TransitionReply::TransitionNotFound => status(
             Code::NotFound,
-            "TRANSITION_NOT_FOUND",
+            codes::TRANSITION_NOT_FOUND,
             "no answer to that request suggests a transition that is still open",
         ),
         TransitionReply::Accepted(_) => unavailable(),
@@ -373,16 +388,18 @@ pub(crate) fn transition(reply: &TransitionReply) -> Status {
 fn refused(refusal: &Refusal) -> Status {
     let message = refusal.to_string();
     match refusal {
-        Refusal::RunFinished => status(Code::FailedPrecondition, "RUN_FINISHED", message),
+        Refusal::RunFinished => status(Code::FailedPrecondition, codes::RUN_FINISHED, message),
         Refusal::Rule(error) if error.code == "TASK_NOT_FOUND" => contract(Code::NotFound, error),
         Refusal::Rule(error) => contract(Code::FailedPrecondition, error),
-        Refusal::QuestionNotFound { .. } => status(Code::NotFound, "QUESTION_NOT_FOUND", message),
-        Refusal::QuestionAnswered { .. } => status(Code::FailedPrecondition, "QUESTION_ANSWERED", message),
+        Refusal::QuestionNotFound { .. } => status(Code::NotFound, codes::QUESTION_NOT_FOUND, message),
+        Refusal::QuestionAnswered { .. } => {
+            status(Code::FailedPrecondition, codes::QUESTION_ANSWERED, message)
+        }
         Refusal::NotAnOption { .. } => invalid_field("answer", "option", message),
         Refusal::WrongValue { .. } => invalid_field("value", "type", message),
         Refusal::BreaksSchema { violations } => breaks_schema(violations),
-        Refusal::QuestionRevised { .. } => status(Code::FailedPrecondition, "QUESTION_REVISED", message),
-        Refusal::RequestReused { .. } => status(Code::AlreadyExists, "REQUEST_ID_REUSED", message),
+        Refusal::QuestionRevised { .. } => status(Code::FailedPrecondition, codes::QUESTION_REVISED, message),
+        Refusal::RequestReused { .. } => status(Code::AlreadyExists, codes::REQUEST_ID_REUSED, message),
         Refusal::Unjudged { .. } | Refusal::Outdated | Refusal::Corrupt(_) => unavailable(),
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use capataz_contracts::v1;
 use capataz_contracts::validate::INLINE_MAX;
+use capataz_policy::codes::Code;
 use tokio::sync::{Notify, mpsc};
 
 use crate::protocol::Lease;
@@ -76,8 +77,8 @@ pub enum Answer {
 
 impl Answer {
     /// A failure of which the message says everything.
-    pub fn failed(code: &str, message: impl Into<String>) -> Self {
-        let error = v1::Error { code: code.to_owned(), message: message.into(), ..v1::Error::default() };
+    pub fn failed(code: Code, message: impl Into<String>) -> Self {
+        let error = v1::Error { code: code.into(), message: message.into(), ..v1::Error::default() };
         Self::Failed { error: Box::new(error), log: String::new() }
     }
 }

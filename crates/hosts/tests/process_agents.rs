@@ -22,9 +22,9 @@ use tokio::sync::mpsc;
 const LONG: &str = "600";
 
 #[track_caller]
-fn check_failed(outcome: ProcessOutcome, code: &str, message: &str) {
+fn check_failed(outcome: ProcessOutcome, code: impl Into<String>, message: &str) {
     let ProcessOutcome::Failed { error, .. } = outcome else { panic!("{outcome:?}") };
-    assert_eq!((error.code.as_str(), error.message.as_str()), (code, message));
+    assert_eq!((error.code.as_str(), error.message.as_str()), (code.into().as_str(), message));
 }
 
 #[track_caller]

@@ -3,14 +3,60 @@
 //! A code never changes its meaning. The pages under `docs/errors` and the `ErrorInfo.reason` of the API are made from
 //! this table.
 
+use std::fmt;
+
 use capataz_contracts::v1;
 
 use crate::severity::Severity;
 
-/// One stable code.
+/// A stable code. Only the table makes one, so that the daemon tells nobody a code that has no page and no severity.
+///
+/// What agents report is a text, and any; [`Code::named`] finds it in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Code(&'static str);
+
+impl Code {
+    /// The code of this name; `None` where the table has none.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        lookup(name).map(|entry| entry.code)
+    }
+
+    /// The name, in upper case.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        self.0
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.0)
+    }
+}
+
+impl From<Code> for String {
+    fn from(code: Code) -> Self {
+        code.0.to_owned()
+    }
+}
+
+impl PartialEq<str> for Code {
+    fn eq(&self, name: &str) -> bool {
+        self.0 == name
+    }
+}
+
+impl PartialEq<Code> for String {
+    fn eq(&self, code: &Code) -> bool {
+        self == code.0
+    }
+}
+
+/// What the table says of a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Code {
-    pub code: &'static str,
+pub struct Entry {
+    pub code: Code,
     /// The severity of errors with this code that the daemon makes.
     pub severity: Severity,
     /// True when the standard lists have a failed attempt with this code retried (seed 000, contract 4).
@@ -22,17 +68,17 @@ pub struct Code {
     pub advice: &'static str,
 }
 
-/// The entry of `code`.
+/// What the table says of the code with this name.
 #[must_use]
-pub fn lookup(code: &str) -> Option<&'static Code> {
-    CODES.iter().find(|entry| entry.code == code)
+pub fn lookup(name: &str) -> Option<&'static Entry> {
+    CODES.iter().find(|entry| entry.code.0 == name)
 }
 
 /// An error with the severity of its code, and the flag that goes with that severity.
-pub fn error(code: &'static str, message: String) -> v1::Error {
-    let severity = lookup(code).map_or(Severity::UNKNOWN, |entry| entry.severity);
+pub fn error(code: Code, message: String) -> v1::Error {
+    let severity = lookup(code.0).map_or(Severity::UNKNOWN, |entry| entry.severity);
     v1::Error {
-        code: code.to_owned(),
+        code: code.into(),
         message,
         severity: severity.to_proto() as i32,
         can_continue: Some(severity.flags().can_continue),
@@ -53,12 +99,12 @@ macro_rules! codes {
     ($($code:ident: $severity:ident, $retryable:ident, $classifies:ident, $advice:literal;)*) => {
         $(
             #[doc = $advice]
-            pub const $code: &str = stringify!($code);
+            pub const $code: Code = Code(stringify!($code));
         )*
 
         /// The table, grouped by contract.
-        pub const CODES: &[Code] = &[$(
-            Code {
+        pub const CODES: &[Entry] = &[$(
+            Entry {
                 code: $code,
                 severity: Severity::$severity,
                 retryable: $retryable,
@@ -229,14 +275,14 @@ mod tests {
     fn each_code_is_listed_once_in_upper_case_with_one_line_of_advice() {
         let mut seen = BTreeSet::new();
         for entry in CODES {
-            assert!(seen.insert(entry.code), "{} is listed twice", entry.code);
+            assert!(seen.insert(entry.code.as_str()), "{} is listed twice", entry.code);
             assert!(
-                entry.code.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_'),
+                entry.code.as_str().bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_'),
                 "{}",
                 entry.code
             );
             assert!(entry.advice.ends_with('.') && !entry.advice.contains('\n'), "{}", entry.code);
-            assert_eq!(lookup(entry.code), Some(entry));
+            assert_eq!(lookup(entry.code.as_str()), Some(entry));
         }
         assert_eq!(lookup("no such code"), None);
     }
@@ -247,7 +293,7 @@ mod tests {
             // A notice is never the failure of an attempt.
             if entry.code != TIMEOUT_IMMINENT {
                 assert_eq!(
-                    RetryPolicy::default().refusal(entry.code).is_none(),
+                    RetryPolicy::default().refusal(entry.code.as_str()).is_none(),
                     entry.retryable,
                     "{}",
                     entry.code
@@ -295,7 +341,7 @@ mod tests {
             EVIDENCE_FAILED,
         ];
         for code in actions {
-            let entry = lookup(code).unwrap();
+            let entry = lookup(code.as_str()).unwrap();
             assert!(entry.severity >= Severity::High, "{code}");
             assert_eq!(entry.retryable, code == NAVIGATION_TIMEOUT, "{code}");
             // A code that ends a browser's script does not abort a plan whose agent uses the same word.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use capataz_contracts::v1;
 
-use crate::codes::{self, owned};
+use crate::codes::{self, Code, owned};
 
 /// The maximum edit distance of a suggestion for an agent, a resource or a task.
 const AGENT_DISTANCE: usize = 5;
@@ -104,7 +104,7 @@ fn distinct(names: impl IntoIterator<Item = impl AsRef<str>>) -> BTreeSet<String
 struct Sort {
     word: &'static str,
     /// The code of an unknown one.
-    code: &'static str,
+    code: Code,
     suggested_action: &'static str,
 }
 

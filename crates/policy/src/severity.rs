@@ -171,7 +171,7 @@ pub fn complete(error: &mut v1::Error) {
 /// The notice that no rule knows the severity of this failure (MEDIUM).
 #[must_use]
 pub fn unclassified(task: &str, error: &v1::Error) -> v1::Error {
-    let code = if error.code.is_empty() { codes::UNKNOWN_ERROR } else { &error.code };
+    let code = if error.code.is_empty() { codes::UNKNOWN_ERROR.as_str() } else { &error.code };
     let message = format!("the failure {code} of task {task:?} has no known severity, and counts as HIGH");
     codes::error(codes::UNCLASSIFIED, message)
 }

@@ -111,7 +111,7 @@ fn shown(check: &v1::NameCheck, out: &Output) -> String {
         return error::ok(&name, out.paint);
     }
     let unknown = v1::Error {
-        code: check.code.clone().unwrap_or_else(|| codes::AGENT_NOT_FOUND.to_owned()),
+        code: check.code.clone().unwrap_or_else(|| codes::AGENT_NOT_FOUND.into()),
         message: format!("there is no {} {:?}", check.kind, check.name),
         suggestions: check.suggestions.clone(),
         ..v1::Error::default()

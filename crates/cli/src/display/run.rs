@@ -363,10 +363,16 @@ fn found(run: &v1::Run, serious: &[(&v1::TaskView, &v1::Error)]) -> Vec<String> 
     let own =
         run.error.as_ref().filter(|own| serious.iter().all(|(task, error)| !ended_by(run, own, task, error)));
     let by_critical = own.is_some_and(|own| own.code == codes::CRITICAL_AGENT_FAILED);
-    let of_run = own.filter(|own| !verdicts.contains(&own.code.as_str()) && is_serious(own)).map(one_line);
+    let of_run = own
+        .filter(|own| !verdicts.iter().any(|verdict| own.code == *verdict) && is_serious(own))
+        .map(one_line);
     let of_tasks = serious.iter().take(MOST_FAILURES).map(|(task, error)| {
         let is_cause = by_critical && error.is_critical;
-        let code = if is_cause { codes::CRITICAL_AGENT_FAILED } else { retry::original(error).code.as_str() };
+        let code = if is_cause {
+            codes::CRITICAL_AGENT_FAILED.as_str()
+        } else {
+            retry::original(error).code.as_str()
+        };
         format!("{code}: {}", task.name)
     });
     of_run.into_iter().chain(of_tasks).collect()

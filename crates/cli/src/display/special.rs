@@ -1,7 +1,7 @@
 //! Boxes for individual codes.
 
 use capataz_contracts::v1;
-use capataz_policy::codes;
+use capataz_policy::codes::{self, Code};
 
 use super::error::{Context, advice, common_option, details_of, heading, one_line, options, titled};
 use super::format;
@@ -11,7 +11,7 @@ use crate::text::{fill, words};
 
 /// The box for the error's code; `None` if the severity decides the form.
 pub fn error(error: &v1::Error, context: &Context<'_>, paint: Paint) -> Option<String> {
-    Some(match error.code.as_str() {
+    Some(match Code::named(&error.code)? {
         codes::AGENT_NOT_FOUND | codes::COMMAND_NOT_FOUND | codes::RESOURCE_NOT_FOUND
             if error.details.is_empty() =>
         {

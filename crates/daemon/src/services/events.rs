@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::SHARD;
 use capataz_contracts::v1::event_service_server::EventService;
 use capataz_contracts::{v1, validate};
+use capataz_policy::codes;
 use capataz_runtime::{CursorError, Item, Runtime, Subscription};
 use capataz_shard::feed::{Begin, Cursor, Damaged, Filter, Placed, Step, Unservable};
 use capataz_shard::journal::go_on;
@@ -219,10 +220,10 @@ fn refused(error: &CursorError) -> Status {
     };
     match error {
         CursorError::Unservable(Unservable::TooOld { works }) => {
-            unservable("CURSOR_TOO_OLD", "capataz-oldest-cursor-bin", works)
+            unservable(codes::CURSOR_TOO_OLD, "capataz-oldest-cursor-bin", works)
         }
         CursorError::Unservable(Unservable::OtherHistory { valid }) => {
-            unservable("CURSOR_UNKNOWN", "capataz-valid-cursor-bin", valid)
+            unservable(codes::CURSOR_UNKNOWN, "capataz-valid-cursor-bin", valid)
         }
         CursorError::Store(error) => status::store(error),
     }

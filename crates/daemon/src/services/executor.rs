@@ -12,6 +12,7 @@ use capataz_contracts::validate;
 use capataz_engine::Input;
 use capataz_executor::dsl;
 use capataz_hosts::browsers::{Browsers, Handle, StateError};
+use capataz_policy::codes;
 use capataz_runtime::Runtime;
 use tonic::{Code, Request, Response, Status};
 
@@ -44,7 +45,7 @@ impl Executor {
         if row.summary.finished_at.is_some() {
             return Err(status::status(
                 Code::FailedPrecondition,
-                "RUN_FINISHED",
+                codes::RUN_FINISHED,
                 format!("run {run} has finished"),
             ));
         }
@@ -53,7 +54,7 @@ impl Executor {
 }
 
 fn lost(run_id: &str) -> Status {
-    status::status(Code::FailedPrecondition, "BROWSER_LOST", format!("run {run_id} has no browser"))
+    status::status(Code::FailedPrecondition, codes::BROWSER_LOST, format!("run {run_id} has no browser"))
 }
 
 /// What became of an action: the first event that says so for good.
@@ -127,11 +128,13 @@ impl ExecutorService for Executor {
             Some(Err(error)) => {
                 let cause = error.cause.unwrap_or(error.message);
                 let message = format!("the browser of run {run} did not open: {cause}");
-                Err(status::status(Code::FailedPrecondition, &error.error_code, message))
+                Err(status::told(Code::FailedPrecondition, &error.error_code, message))
             }
-            None => {
-                Err(status::status(Code::FailedPrecondition, "RUN_FINISHED", format!("run {run} has ended")))
-            }
+            None => Err(status::status(
+                Code::FailedPrecondition,
+                codes::RUN_FINISHED,
+                format!("run {run} has ended"),
+            )),
         }
     }
 
@@ -149,7 +152,7 @@ impl ExecutorService for Executor {
         let observed = open.observe(characters as usize).await.ok_or_else(|| lost(&request.run_id))?;
         let observed = observed.map_err(|problem| {
             let message = format!("the page of run {} cannot be read: {problem}", request.run_id);
-            status::status(Code::FailedPrecondition, "BROWSER_LOST", message)
+            status::status(Code::FailedPrecondition, codes::BROWSER_LOST, message)
         })?;
         Ok(Response::new(observed))
     }
@@ -182,7 +185,7 @@ impl ExecutorService for Executor {
             Some(outcome) => Ok(Response::new(outcome)),
             None => {
                 let message = format!("run {run} ended before anything became of the action");
-                Err(status::status(Code::FailedPrecondition, "RUN_FINISHED", message))
+                Err(status::status(Code::FailedPrecondition, codes::RUN_FINISHED, message))
             }
         }
     }
@@ -263,7 +266,7 @@ impl ExecutorService for Executor {
             Ok(Response::new(v1::DeleteStorageStateResponse { deleted }))
         } else {
             let message = StateError::NotFound(name).to_string();
-            Err(status::status(Code::NotFound, "STORAGE_STATE_NOT_FOUND", message))
+            Err(status::status(Code::NotFound, codes::STORAGE_STATE_NOT_FOUND, message))
         }
     }
 }

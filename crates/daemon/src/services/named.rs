@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use capataz_contracts::v1::{self, connect_request::Frame, payload::Data};
+use capataz_policy::codes;
 use capataz_runtime::Runtime;
 use capataz_shard::blob_hash;
 use capataz_store::{BlobHash, RunId};
@@ -50,7 +51,7 @@ pub(super) async fn existing(runtime: &Runtime, frame: Frame) -> Result<Frame, S
         return Ok(frame);
     }
     let error = v1::Error {
-        code: "BLOB_NOT_FOUND".to_owned(),
+        code: codes::BLOB_NOT_FOUND.into(),
         message: format!("the output is blob {}, which is not there", blob.blake3),
         ..v1::Error::default()
     };

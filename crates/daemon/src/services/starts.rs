@@ -6,6 +6,7 @@ use capataz_contracts::validate::{self, PlanLimits};
 use capataz_contracts::{Violation, canonical, v1};
 use capataz_engine::{BROWSER_AGENT, MAX_DEPTH, MAX_PLAN_BYTES, Plan, RunState, StartRun, Work};
 use capataz_hosts::browsers::Browsers;
+use capataz_policy::codes;
 use capataz_shard::{StartRequest, place, run_id, session_stream};
 use capataz_store::{IdempotencyKey, RunId, RunRow};
 use prost::Message;
@@ -22,7 +23,7 @@ const MAX_POLICY_VIOLATIONS: usize = 100;
 pub(super) async fn check(specs: &Specs, browsers: &Browsers, start: &StartRequest) -> Result<(), Status> {
     if start.agents.contains(BROWSER_AGENT) {
         browsers.ready().await.map_err(|error| {
-            status::status(Code::FailedPrecondition, "BROWSER_NOT_FOUND", error.to_string())
+            status::status(Code::FailedPrecondition, codes::BROWSER_NOT_FOUND, error.to_string())
         })?;
     }
     check_specs(specs, &asks_of(&start.start.work))
@@ -138,7 +139,7 @@ pub(super) fn lineage(parent: &RunState, of: &v1::ParentRef) -> Result<v1::Linea
     let lineage = parent.lineage_of_children();
     if lineage.depth > MAX_DEPTH {
         let message = format!("a run has at most {MAX_DEPTH} ancestors");
-        return Err(status::status(Code::FailedPrecondition, "CHILD_TOO_DEEP", message));
+        return Err(status::status(Code::FailedPrecondition, codes::CHILD_TOO_DEEP, message));
     }
     Ok(lineage)
 }
@@ -149,7 +150,7 @@ pub(super) fn refuse_held_session(start: &StartRequest) -> Result<(), Status> {
     match start.session.as_ref().filter(|session| held.into_iter().any(|held| held == *session)) {
         Some(session) => {
             let message = format!("an ancestor of the run has its turn in session {session:?}");
-            Err(status::status(Code::FailedPrecondition, "SESSION_HELD", message))
+            Err(status::status(Code::FailedPrecondition, codes::SESSION_HELD, message))
         }
         None => Ok(()),
     }

@@ -9,6 +9,7 @@ use capataz_contracts::v1::worker_service_server::WorkerService;
 use capataz_contracts::v1::{self, connect_request::Frame as Said, connect_response};
 use capataz_contracts::validate::{self, INLINE_MAX};
 use capataz_crew::CloseReason;
+use capataz_policy::codes;
 use capataz_runtime::{Runtime, WorkerLink, WorkerSender};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_stream::Stream;
@@ -42,7 +43,9 @@ impl WorkerService for Workers {
         let mut said = request.into_inner();
         let first = tokio::time::timeout(HELLO, said.message()).await;
         let first = first
-            .map_err(|_| status::status(tonic::Code::DeadlineExceeded, "HELLO_MISSING", "no hello came"))?
+            .map_err(|_| {
+                status::status(tonic::Code::DeadlineExceeded, codes::HELLO_MISSING, "no hello came")
+            })?
             .map_err(|error| status::unreadable_frame(&error))?;
         let Some(Said::Hello(hello)) = first.and_then(|request| request.frame) else {
             return Err(status::invalid_field("hello", "required", "the first frame has to be a hello"));

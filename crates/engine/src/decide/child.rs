@@ -8,7 +8,7 @@
 use capataz_contracts::v1::{self, event::Body};
 use capataz_contracts::{json, validate};
 use capataz_policy::aggregation::ResultStatus;
-use capataz_policy::codes;
+use capataz_policy::codes::{self, Code};
 use capataz_policy::lifecycle::TaskState;
 
 use prost::Message;
@@ -326,7 +326,7 @@ impl RunState {
 
 /// What the parent of a run hears that cannot be worked on, or could not be started.
 #[must_use]
-pub fn never_ends(code: &'static str, message: String) -> ChildNews {
+pub fn never_ends(code: Code, message: String) -> ChildNews {
     let error = Some(codes::error(code, message));
     ChildNews::Ended { outcome: None, error, output: None, blobs: Vec::new() }
 }

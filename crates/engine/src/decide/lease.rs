@@ -111,7 +111,7 @@ pub(super) fn absent(turn: &mut Turn<'_>, task: TaskRef) -> Result<(), Refusal> 
     }
     let declared = turn.declared(task)?;
     let notice = v1::Error {
-        code: codes::AGENT_ABSENT.to_owned(),
+        code: codes::AGENT_ABSENT.into(),
         message: format!(
             "no worker that serves {:?} is connected; task {:?} waits",
             declared.agent, declared.name

@@ -45,7 +45,7 @@ pub(super) fn handle(
             }
         };
         let error = v1::Error {
-            code: codes::WORKER_LOST.to_owned(),
+            code: codes::WORKER_LOST.into(),
             message,
             severity: Severity::High.to_proto().into(),
             can_continue: Some(true),

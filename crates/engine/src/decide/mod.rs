@@ -24,7 +24,7 @@ pub(crate) mod turn;
 
 pub(crate) use cancel::WITHDRAWN;
 use capataz_contracts::v1;
-use capataz_policy::codes;
+use capataz_policy::codes::{self, Code};
 use capataz_policy::lifecycle::{self, TaskState};
 
 use crate::fold::state::{CorruptLog, Moment, RunState};
@@ -94,7 +94,7 @@ impl Refusal {
 }
 
 /// A refusal with this code.
-pub(crate) fn refuse_with(code: &'static str, message: &str) -> Refusal {
+pub(crate) fn refuse_with(code: Code, message: &str) -> Refusal {
     Refusal::Rule(Box::new(codes::error(code, message.to_owned())))
 }
 

@@ -72,7 +72,7 @@ pub(super) fn outcome(turn: &mut Turn<'_>, task: TaskRef) -> Result<(), Refusal>
     let name = turn.declared(task)?.name.clone();
     let options: Vec<String> = OUTCOME_OPTIONS.iter().map(|option| (*option).to_owned()).collect();
     let error = v1::Error {
-        code: codes::OUTCOME_UNKNOWN.to_owned(),
+        code: codes::OUTCOME_UNKNOWN.into(),
         message: format!(
             "the worker of task {name:?} is gone, and the task must run at most once (lease {lease})"
         ),

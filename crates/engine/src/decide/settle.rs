@@ -281,7 +281,7 @@ fn cancelled_error(reason: v1::CancelReason) -> v1::Error {
         _ => "the run was cancelled",
     };
     v1::Error {
-        code: codes::TASK_CANCELLED.to_owned(),
+        code: codes::TASK_CANCELLED.into(),
         message: format!("cancelled: {why}"),
         severity: Severity::Medium.to_proto().into(),
         can_continue: Some(true),

@@ -95,7 +95,7 @@ pub(crate) fn schedule_to_start_error(run: &RunState, task: TaskRef) -> v1::Erro
     let waited = run.plan.timeouts_of(task).schedule_to_start().unwrap_or_default();
     let agent = run.plan.task(task).map(|declared| declared.agent.as_str()).unwrap_or_default();
     v1::Error {
-        code: codes::SCHEDULE_TO_START_TIMEOUT.to_owned(),
+        code: codes::SCHEDULE_TO_START_TIMEOUT.into(),
         message: format!("no worker took the task within {waited:?}; agent {agent:?}"),
         severity: Severity::High.to_proto().into(),
         can_continue: Some(true),

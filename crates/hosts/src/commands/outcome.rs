@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use capataz_contracts::v1;
-use capataz_policy::codes;
+use capataz_policy::codes::{self, Code};
 use capataz_shim::MAX_INPUT;
 use rustix::io::Errno;
 use rustix::process::Signal;
@@ -95,7 +95,7 @@ impl ProcessOutcome {
         )
     }
 
-    fn failed_without_log(code: &str, message: String) -> Self {
+    fn failed_without_log(code: Code, message: String) -> Self {
         Self::Failed { error: Box::new(error(code, message)), log: Bytes::new() }
     }
 
@@ -150,7 +150,7 @@ impl ProcessOutcome {
 }
 
 /// What it means that nothing was started: the system's lack of descriptors, processes or memory passes.
-fn code_of(errno: i32) -> &'static str {
+fn code_of(errno: i32) -> Code {
     let lacks = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM, Errno::NOBUFS];
     match lacks.iter().any(|lack| lack.raw_os_error() == errno) {
         true => codes::SERVICE_UNAVAILABLE,
@@ -185,8 +185,8 @@ fn cut_off(mut stdout: Vec<u8>, secrets: &Redactor) -> Output {
     Output { media_type: "text/plain".to_owned(), bytes }
 }
 
-fn error(code: &str, message: String) -> v1::Error {
-    v1::Error { code: code.to_owned(), message, ..v1::Error::default() }
+fn error(code: Code, message: String) -> v1::Error {
+    v1::Error { code: code.into(), message, ..v1::Error::default() }
 }
 
 fn invalid_output(stdout: &[u8], secrets: &Redactor) -> v1::Error {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use capataz_contracts::v1::{self, payload::Data};
 use capataz_contracts::validate::INLINE_MAX;
-use capataz_policy::codes;
+use capataz_policy::codes::{self, Code};
 use capataz_store::{BlobHash, Millis, Store};
 use tokio::sync::mpsc;
 
@@ -67,8 +67,7 @@ impl ProcessAgents {
             ProcessOutcome::Completed { output, log } => match self.payload(output).await {
                 Ok(output) => Answer::Completed { output, log: text(&log) },
                 Err(message) => {
-                    let error =
-                        v1::Error { code: codes::API_ERROR.to_owned(), message, ..v1::Error::default() };
+                    let error = v1::Error { code: codes::API_ERROR.into(), message, ..v1::Error::default() };
                     Answer::Failed { error: Box::new(error), log: text(&log) }
                 }
             },
@@ -85,7 +84,7 @@ impl ProcessAgents {
 
     /// # Errors
     /// The code, and what is wrong. A store that cannot be read now is no fault of the input.
-    async fn read_input(&self, input: Option<v1::Payload>) -> Result<Bytes, (&'static str, String)> {
+    async fn read_input(&self, input: Option<v1::Payload>) -> Result<Bytes, (Code, String)> {
         match input.and_then(|input| input.data) {
             None => Ok(Bytes::from_static(b"null")),
             Some(Data::Inline(bytes)) => Ok(bytes),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use capataz_contracts::v1;
 
-use crate::codes::{self, owned};
+use crate::codes::{self, Code, owned};
 use crate::text;
 
 /// The error that the last attempt failed too (HIGH). It wraps the last error.
@@ -50,7 +50,7 @@ pub fn total_timeout_exceeded_error(
     let limit = text::duration(total_timeout);
     v1::Error {
         options: owned(&["debug", "retry_manual", "skip", "abort"]),
-        suggested_action: Some(suggested_action(codes::TOTAL_TIMEOUT_EXCEEDED).to_owned()),
+        suggested_action: Some(suggested_action(codes::TOTAL_TIMEOUT_EXCEEDED.as_str()).to_owned()),
         cause: Some(Box::new(last.clone())),
         attempts,
         ..codes::error(
@@ -79,11 +79,11 @@ pub fn retry_success_notice(task: &str, failed_attempts: u32) -> v1::Error {
 /// The error inside the engine's own verdicts; the error itself if it is not such a verdict.
 #[must_use]
 pub fn original(error: &v1::Error) -> &v1::Error {
-    const WRAPPERS: &[&str] =
+    const WRAPPERS: &[Code] =
         &[codes::RETRY_EXHAUSTED, codes::NON_RETRYABLE_ERROR, codes::TOTAL_TIMEOUT_EXCEEDED];
     let mut innermost = error;
-    while let Some(cause) = innermost.cause.as_deref().filter(|_| WRAPPERS.contains(&innermost.code.as_str()))
-    {
+    let is_verdict = |error: &v1::Error| WRAPPERS.iter().any(|code| error.code == *code);
+    while let Some(cause) = innermost.cause.as_deref().filter(|_| is_verdict(innermost)) {
         innermost = cause;
     }
     innermost

@@ -9,7 +9,7 @@ use capataz_contracts::{Violation, v1};
 use serde::{Deserialize, Serialize};
 
 use crate::check::{DAY, Fields, LONGEST_LIMIT, MILLISECOND, milliseconds, recorded_duration};
-use crate::codes;
+use crate::codes::{self, Code};
 
 pub use errors::{
     attempt_timeout_error, exhausted_error, non_retryable_error, original, retry_success_notice,
@@ -17,7 +17,7 @@ pub use errors::{
 };
 
 /// The codes that are retried. A code matches if it contains an entry.
-pub const RETRYABLE: &[&str] = &[
+pub const RETRYABLE: &[Code] = &[
     codes::TIMEOUT,
     codes::NETWORK_ERROR,
     codes::RATE_LIMIT,
@@ -29,10 +29,10 @@ pub const RETRYABLE: &[&str] = &[
 
 /// Further codes of specs that are retried, matched in the same way: seed 001 calls them recoverable.
 /// PROCESSING_TIMEOUT and RATE_LIMIT are already in [`RETRYABLE`].
-pub const RETRYABLE_OF_SPECS: &[&str] = &[codes::TEMPORARY_ERROR];
+pub const RETRYABLE_OF_SPECS: &[Code] = &[codes::TEMPORARY_ERROR];
 
 /// The codes that are not retried, matched in the same way. This list takes precedence over the retryable codes.
-pub const NON_RETRYABLE: &[&str] = &[
+pub const NON_RETRYABLE: &[Code] = &[
     codes::PARSE_ERROR,
     codes::VALIDATION_ERROR,
     codes::LOGIC_ERROR,
@@ -42,7 +42,7 @@ pub const NON_RETRYABLE: &[&str] = &[
 ];
 
 /// The engine's own verdicts over all attempts of a task, matched by the whole code. No list makes them retryable.
-pub const NEVER_RETRIED: &[&str] = &[
+pub const NEVER_RETRIED: &[Code] = &[
     codes::TASK_TIMEOUT,
     codes::TOTAL_TIMEOUT_EXCEEDED,
     codes::RETRY_EXHAUSTED,
@@ -263,7 +263,7 @@ impl RetryPolicy {
 
     /// The reason why `code` is not retried; `None` if it is.
     pub(crate) fn refusal(&self, code: &str) -> Option<String> {
-        if NEVER_RETRIED.contains(&code) {
+        if NEVER_RETRIED.iter().any(|never| *never == *code) {
             return Some(format!("{code} already ends all attempts"));
         }
         if let Some(entry) = named(NON_RETRYABLE, &self.non_retryable, code) {
@@ -279,8 +279,12 @@ impl RetryPolicy {
 }
 
 /// The entry that `code` contains, from the standard list or the policy's own.
-fn named<'a>(standard: &[&'a str], own: &'a [String], code: &str) -> Option<&'a str> {
-    standard.iter().copied().chain(own.iter().map(String::as_str)).find(|entry| code.contains(entry))
+fn named<'a>(standard: &[Code], own: &'a [String], code: &str) -> Option<&'a str> {
+    standard
+        .iter()
+        .map(|entry| entry.as_str())
+        .chain(own.iter().map(String::as_str))
+        .find(|entry| code.contains(entry))
 }
 
 fn whole_milliseconds(duration: Duration) -> Duration {

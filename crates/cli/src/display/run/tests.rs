@@ -170,7 +170,7 @@ fn the_failure_that_ended_the_run_is_shown_once() {
     let run_of =
         |questions| v1::Run { error: Some(error("it has taken 1s")), questions, ..run(vec![task.clone()]) };
     let shown = failures(&run_of(vec![asked]), false, Paint::OFF);
-    assert_eq!(shown.matches("ERROR: TASK_TIMEOUT").count(), 1, "{shown}");
+    assert_eq!(shown.matches("WARNING: TASK_TIMEOUT").count(), 1, "{shown}");
     assert!(!shown.contains("MULTIPLE"), "{shown}");
     let another = failures(&run_of(Vec::new()), false, Paint::OFF);
     assert!(another.contains("MULTIPLE"), "{another}");

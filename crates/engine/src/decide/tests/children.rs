@@ -1,6 +1,7 @@
 //! Tasks that are runs of their own.
 
 use capataz_contracts::v1::child_run::Work as Child;
+use capataz_policy::codes;
 
 use super::*;
 use crate::fold::activity::Step;
@@ -183,7 +184,7 @@ fn a_child_that_has_failed_is_followed_by_another_one() {
 
 #[test]
 fn a_child_that_nobody_can_work_on_fails_its_task() {
-    let damaged = crate::never_ends("LOG_DAMAGED", "the log of run x is damaged".to_owned());
+    let damaged = crate::never_ends(codes::LOG_DAMAGED, "the log of run x is damaged".to_owned());
     let bench = one().hears("a", damaged).expect_outcome(v1::RunOutcome::Failed);
     bench.expect_failed("a", "NON_RETRYABLE_ERROR");
 }

@@ -2,7 +2,8 @@
 
 use capataz_contracts::spec as contract;
 use capataz_contracts::v1::{self, event::Body};
-use capataz_policy::{codes, transition};
+use capataz_policy::codes::{self, Code};
+use capataz_policy::transition;
 
 use super::request::{MAX_REQUEST, spec_request};
 use super::state::AskState;
@@ -123,7 +124,7 @@ pub(super) fn completed(ask: &AskState, output: v1::Payload) -> Verdict {
 
 /// The meaning of a failure that the agent reports, or of an answer that was refused before it reached the engine.
 pub(super) fn failed(ask: &AskState, error: v1::Error) -> Verdict {
-    if !matches!(error.code.as_str(), codes::INVALID_OUTPUT | codes::OUTPUT_TOO_LARGE) {
+    if !matches!(Code::named(&error.code), Some(codes::INVALID_OUTPUT | codes::OUTPUT_TOO_LARGE)) {
         return Verdict::attempt_failed(error);
     }
     // An answer that is too large to be stored breaks the contract, as an invalid one does.

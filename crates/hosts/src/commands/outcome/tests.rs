@@ -27,9 +27,13 @@ fn check_failure(observation: Observation, code: &str, message: &str) -> Box<v1:
 #[test]
 fn the_exit_code_and_the_last_line_make_the_message() {
     let exited = |code| Ending::Exited { code };
-    check_failure(seen(exited(3), "", "first\nsecond\n"), codes::AGENT_COMMAND_FAILED, "exit code 3: second");
-    check_failure(seen(exited(3), "[1]", ""), codes::AGENT_COMMAND_FAILED, "exit code 3");
-    check_failure(seen(exited(75), "", "busy"), codes::SERVICE_UNAVAILABLE, "exit code 75: busy");
+    check_failure(
+        seen(exited(3), "", "first\nsecond\n"),
+        codes::AGENT_COMMAND_FAILED.as_str(),
+        "exit code 3: second",
+    );
+    check_failure(seen(exited(3), "[1]", ""), codes::AGENT_COMMAND_FAILED.as_str(), "exit code 3");
+    check_failure(seen(exited(75), "", "busy"), codes::SERVICE_UNAVAILABLE.as_str(), "exit code 75: busy");
 }
 
 #[test]
@@ -46,7 +50,7 @@ fn a_reported_error_wins_over_the_exit_code() {
     let stdout = r#"{"error": {"code": "not a code"}}"#;
     check_failure(
         seen(Ending::Exited { code: 1 }, stdout, "x"),
-        codes::AGENT_COMMAND_FAILED,
+        codes::AGENT_COMMAND_FAILED.as_str(),
         "exit code 1: x",
     );
 }
@@ -55,18 +59,18 @@ fn a_reported_error_wins_over_the_exit_code() {
 fn signals_and_reasons_have_names() {
     check_failure(
         seen(Ending::Signalled { signal: 9 }, "", ""),
-        codes::AGENT_COMMAND_FAILED,
+        codes::AGENT_COMMAND_FAILED.as_str(),
         "ended by signal 9 (SIGKILL)",
     );
     check_failure(
         seen(Ending::Signalled { signal: 40 }, "", ""),
-        codes::AGENT_COMMAND_FAILED,
+        codes::AGENT_COMMAND_FAILED.as_str(),
         "ended by signal 40",
     );
     let missing = seen(Ending::NotStarted { errno: 2 }, "", "");
     check_failure(
         missing,
-        codes::AGENT_COMMAND_NOT_STARTED,
+        codes::AGENT_COMMAND_NOT_STARTED.as_str(),
         "cannot start `prog`: No such file or directory",
     );
 }
@@ -74,11 +78,15 @@ fn signals_and_reasons_have_names() {
 #[test]
 fn what_was_found_is_shown_without_control_characters() {
     let found = seen(Ending::Exited { code: 0 }, "\u{1b}[2J oops", "");
-    check_failure(found, codes::INVALID_OUTPUT, "stdout is not one JSON value; it begins: \\u{1b}[2J oops");
+    check_failure(
+        found,
+        codes::INVALID_OUTPUT.as_str(),
+        "stdout is not one JSON value; it begins: \\u{1b}[2J oops",
+    );
     let long = seen(Ending::Exited { code: 0 }, &"ñ".repeat(5000), "");
     check_failure(
         long,
-        codes::INVALID_OUTPUT,
+        codes::INVALID_OUTPUT.as_str(),
         &format!("stdout is not one JSON value; it begins: {}", "ñ".repeat(200)),
     );
 }
@@ -105,7 +113,7 @@ fn a_lack_that_passes_is_tried_again() {
         for ending in [Ending::Refused { errno }, Ending::NotStarted { errno }] {
             let outcome = ProcessOutcome::of(&agent(), &Redactor::default(), seen(ending, "", ""));
             let ProcessOutcome::Failed { error, .. } = outcome else { unreachable!("{outcome:?}") };
-            assert_eq!(error.code, codes::SERVICE_UNAVAILABLE, "{}", error.message);
+            assert_eq!(error.code, codes::SERVICE_UNAVAILABLE.as_str(), "{}", error.message);
         }
     }
     let missing = Ending::NotStarted { errno: Errno::NOENT.raw_os_error() };
