@@ -18,7 +18,7 @@ const MAY_MATCH: &[&str] = &[
 ];
 
 /// The enums whose variants are kinds of runs, and the names under which files import them.
-const ENUMS: &[&str] = &["RunKind", "Machine", "Work", "Accepted", "Asked", "Started", "Ended"];
+const ENUMS: &[&str] = &["RunKind", "Machine", "Work", "Accepted", "Asked", "Child", "Started", "Ended"];
 const KINDS: &[(&str, &str)] = &[("Plan", "plan"), ("Ask", "ask"), ("Script", "script")];
 
 /// The crates of the program. Development programs drive each kind on purpose.
@@ -28,9 +28,11 @@ const PROGRAM: &[&str] = &[
     "contracts",
     "crew",
     "daemon",
+    "disk",
     "engine",
     "executor",
     "hosts",
+    "judge",
     "policy",
     "router",
     "runtime",
@@ -122,6 +124,14 @@ fn kinds_in(name: &str, text: &str) -> Vec<String> {
                 }
             }
         }
+        // Who reads the work of one kind takes it; who only looks whether it is there asks of which kind the run is.
+        for (_, kind) in KINDS {
+            for question in [format!("{kind}().is_some"), format!("{kind}().is_none"), format!("is_{kind}")] {
+                if mentions(line, &question) {
+                    found.push(format!("{name}:{number} asks of which kind a run is ({question})"));
+                }
+            }
+        }
     }
     found
 }
@@ -207,6 +217,14 @@ mod tests {
         check("crates/engine/src/machine/mod.rs", "Machine::Plan(plan) => plan,", &[]);
         check("crates/engine/src/decide/tests/asks.rs", "Work::Ask(ask)", &[]);
         check("crates/hosts/src/host.rs", "let work = OtherWork::Planned;", &[]);
+        check(
+            "crates/cli/src/watch/lines.rs",
+            "if let Some(ask) = accepted.ask() {\nif accepted.ask().is_some() {\nif is_script(run) {",
+            &[
+                "crates/cli/src/watch/lines.rs:2 asks of which kind a run is (ask().is_some)",
+                "crates/cli/src/watch/lines.rs:3 asks of which kind a run is (is_script)",
+            ],
+        );
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::v1::payload::Data;
 pub fn canonical(request: &v1::StartRunRequest) -> Vec<u8> {
     let mut request = request.clone();
     request.idempotency_key = None;
-    let is_plan = request.plan().is_some();
+    let work_goes_first = request.work_goes_first();
     let plan = request.plan_mut().into_iter();
     let tasks = plan.flat_map(|plan| &mut plan.waves).flat_map(|wave| &mut wave.tasks);
     tasks.filter_map(|task| task.input.as_mut()).for_each(canonical_payload);
@@ -24,13 +24,11 @@ pub fn canonical(request: &v1::StartRunRequest) -> Vec<u8> {
             work.encode(bytes);
         }
     };
-    // By the numbers of the fields a plan comes first, an ask and a script last: keys outlive the version that wrote
-    // them.
-    if is_plan {
+    if work_goes_first {
         encode_work(&mut bytes);
     }
     request.encode_raw(&mut bytes);
-    if !is_plan {
+    if !work_goes_first {
         encode_work(&mut bytes);
     }
     bytes

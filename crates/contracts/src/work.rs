@@ -25,6 +25,12 @@ impl v1::StartRunRequest {
         }
     }
 
+    /// Whether the work stands before the other fields in the bytes under which a key is kept. By the numbers of the fields a
+    /// plan comes first, an ask and a script last: keys outlive the version that wrote them.
+    pub(crate) fn work_goes_first(&self) -> bool {
+        matches!(self.work, Some(Started::Plan(_)))
+    }
+
     /// The request that starts a plan.
     #[must_use]
     pub fn of_plan(plan: v1::Plan) -> Self {
@@ -45,6 +51,17 @@ impl v1::StartRunRequest {
 }
 
 impl v1::RunAccepted {
+    /// What people call the run: the name of its plan or of its script, or `ask`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match &self.work {
+            Some(Accepted::Plan(plan)) => &plan.name,
+            Some(Accepted::Script(script)) => &script.name,
+            Some(Accepted::Ask(_)) => "ask",
+            None => "",
+        }
+    }
+
     /// The plan that was accepted, where it is one.
     #[must_use]
     pub fn plan(&self) -> Option<&v1::Plan> {

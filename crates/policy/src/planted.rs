@@ -56,10 +56,12 @@ pub enum Fault {
     ShownIsForgotten,
     /// A child's failure is as severe as what caused it, not as the child says.
     SeverityOfTheCause,
+    /// A share exactly at the threshold is no quorum.
+    QuorumNeedsMore,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 46] = [
+    pub const ALL: [Fault; 47] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -106,6 +108,7 @@ impl Fault {
         Fault::LifecycleNotAsked,
         Fault::ShownIsForgotten,
         Fault::SeverityOfTheCause,
+        Fault::QuorumNeedsMore,
     ];
 }
 

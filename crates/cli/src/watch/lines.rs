@@ -100,10 +100,6 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
         return Some(of_run(fill(texts.unknown_event, &[&event.seq.to_string()]), Tone::Faint, Everything));
     };
     Some(match body {
-        Body::RunAccepted(accepted) if accepted.ask().is_some() => {
-            let text = accepted.ask().map(|ask| visible(&ask.text)).unwrap_or_default();
-            of_run(fill(texts.ask_accepted, &[&text]), Tone::Plain, Results)
-        }
         // The module `script_lines` has written these events' lines.
         Body::BrowserActivityStarted(_)
         | Body::BrowserOpened(_)
@@ -136,8 +132,14 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
             of_run(fill(texts.session_moved, &[&accepted.from, &accepted.to]), Tone::Good, Results)
         }
         Body::RunAccepted(accepted) => {
-            let (waves, tasks) = accepted.plan().map(size_of).unwrap_or_default();
-            of_run(fill(texts.accepted, &[&run.name, &waves, &tasks]), Tone::Plain, Results)
+            let text = match accepted.ask() {
+                Some(ask) => fill(texts.ask_accepted, &[&visible(&ask.text)]),
+                None => {
+                    let (waves, tasks) = accepted.plan().map(size_of).unwrap_or_default();
+                    fill(texts.accepted, &[&run.name, &waves, &tasks])
+                }
+            };
+            of_run(text, Tone::Plain, Results)
         }
         Body::WaveStarted(started) => of_run(wave_started(run, started.wave), Tone::Strong, Results),
         Body::TaskInputResolved(resolved) => {

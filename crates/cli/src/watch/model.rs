@@ -99,17 +99,9 @@ impl Run {
         match body {
             Body::RunAccepted(accepted) => {
                 self.accepted_at_ms = event.at_ms;
-                if accepted.ask().is_some() {
-                    self.name = "ask".to_owned();
-                }
-                if let Some(script) = accepted.script() {
-                    self.name.clone_from(&script.name);
-                    self.script = Some(Box::default());
-                }
-                if let Some(plan) = accepted.plan() {
-                    self.name = plan.name.clone();
-                    self.waves = waves(plan);
-                }
+                accepted.name().clone_into(&mut self.name);
+                self.script = accepted.script().map(|_| Box::default());
+                self.waves = accepted.plan().map(waves).unwrap_or_default();
             }
             Body::WaveStarted(started) => self.wave_started(started.wave),
             Body::TaskLeased(leased) => self.update(leased.wave, leased.task, |task| {

@@ -47,7 +47,7 @@ pub(super) async fn existing(runtime: &Runtime, frame: Frame) -> Result<Frame, S
         None => false,
     };
     let run = lease.as_ref().and_then(|lease| lease.run_id.parse().ok());
-    if is_there || is_ask(runtime, run).await? {
+    if is_there || !takes_blobs(runtime, run).await? {
         return Ok(frame);
     }
     let error = v1::Error {
@@ -65,12 +65,12 @@ pub(super) async fn existing(runtime: &Runtime, frame: Frame) -> Result<Frame, S
     })
 }
 
-/// Whether the run is an ask. To an ask no blob is an answer, whether it exists or not, and the ask says so itself.
-async fn is_ask(runtime: &Runtime, run: Option<RunId>) -> Result<bool, Status> {
-    let Some(run) = run else { return Ok(false) };
+/// Whether the outputs of the run's tasks may be blobs. Where they may not, the run says so itself.
+async fn takes_blobs(runtime: &Runtime, run: Option<RunId>) -> Result<bool, Status> {
+    let Some(run) = run else { return Ok(true) };
     let store = Arc::clone(runtime.store());
     let row = of_frame(runtime, move || store.get_run(run).map_err(|error| status::store(&error))).await?;
-    Ok(row.is_some_and(|row| starts::is_ask(&row)))
+    Ok(row.is_none_or(|row| starts::takes_blobs(&row)))
 }
 
 /// Renews the ages of the blobs, and returns the first one that does not exist. To be called where reads may block.

@@ -6,7 +6,7 @@ use capataz_contracts::v1::{self, event::Body};
 use serde_json::{Map, Value};
 
 use super::state::{CorruptLog, Wall};
-use super::{EVENT_FORMAT, upcast};
+use super::upcast;
 use crate::snapshot::{SnapshotError, as_bytes};
 
 /// Messages that a session keeps (seed 001).
@@ -102,9 +102,7 @@ impl SessionState {
         let at = Wall(event.at_ms);
         match event.body {
             Some(Body::SessionTurn(mut turn)) => {
-                if event.format < EVENT_FORMAT {
-                    upcast::session_turn(&mut turn, &self.custom);
-                }
+                upcast::session_turn(event.format, &mut turn, &self.custom);
                 self.turn(turn, at);
             }
             Some(Body::SessionTransitionAccepted(accepted)) => self.accepted(accepted, at, seq),
@@ -215,6 +213,7 @@ impl SessionState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fold::EVENT_FORMAT;
 
     fn turn(seq: u64) -> v1::Event {
         let turn = v1::SessionTurn { messages: vec![v1::SessionMessage::default()], ..Default::default() };

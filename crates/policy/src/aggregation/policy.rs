@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Tally, TaskOutcome};
 use crate::check::Fields;
+use crate::planted::{self, Fault};
 use crate::text;
 
 const DEFAULT_THRESHOLD: f64 = 0.5;
@@ -205,7 +206,8 @@ impl AggregationPolicy {
     /// Returns whether a quorum is met. A share exactly at the threshold is enough; with no tasks at all the quorum is
     /// not met (seed 000, contract 5).
     fn quorum_met(&self, successes: u32, total: u32) -> bool {
-        share(successes, total) >= self.threshold
+        let share = share(successes, total);
+        share > self.threshold || share >= self.threshold && !planted::is(Fault::QuorumNeedsMore)
     }
 
     fn quorum_is_settled(&self, tally: &Tally, wave_size: u32) -> bool {

@@ -13,6 +13,7 @@ mod keys;
 mod lifecycle;
 pub mod log;
 mod page;
+mod policy;
 pub mod script;
 pub mod session;
 pub mod settle;

@@ -1,10 +1,10 @@
 //! Results, waves and the end of a run, compared with a direct evaluation of the policy.
 
 use capataz_contracts::v1::{self, payload::Data};
-use capataz_policy::aggregation::{AggregationPolicy, ResultStatus, Tally, TaskOutcome, WaveDecision};
-use capataz_policy::severity::Severity;
+use capataz_policy::aggregation::ResultStatus;
 
 use super::log::{LeaseEnd, LeaseModel, ResultModel, RunModel, Step, TaskModel, place};
+use super::policy::{Judged, same};
 use super::script::Kind;
 use crate::invariant::{Invariant, Violation};
 
@@ -94,7 +94,7 @@ impl RunModel {
         model.begun.clear();
         model.result = Some(ResultModel { status: event.status, severity: event.severity });
         self.call_ended(event.output.as_ref(), event.error.as_ref(), Some(success))?;
-        let direct = self.evaluate(event.wave).0;
+        let direct = self.evaluate(event.wave).evaluation;
         Invariant::PolicyOutcome.check(same(event.evaluation.as_ref(), &direct), || {
             format!("{text}: {:?}, directly {direct:?}", event.evaluation)
         })
@@ -121,10 +121,8 @@ impl RunModel {
     }
 
     pub(super) fn wave_decided(&mut self, wave: u32, given: Option<v1::Evaluation>) -> Result<(), Violation> {
-        let (direct, policy, tally) = self.evaluate(wave);
-        let size = self.plan.waves.get(wave as usize).map_or(0, |wave| wave.tasks.len());
-        let decides = policy.decide(&tally, size) == WaveDecision::CancelRest;
-        Invariant::PolicyOutcome.check(decides && same(given.as_ref(), &direct), || {
+        let Judged { evaluation: direct, cancels_rest } = self.evaluate(wave);
+        Invariant::PolicyOutcome.check(cancels_rest && same(given.as_ref(), &direct), || {
             self.at(format!("wave {wave} is decided: {given:?}, directly {direct:?}"))
         })?;
         if let Some(wave) = self.waves.get_mut(wave as usize) {
@@ -138,7 +136,7 @@ impl RunModel {
         wave: u32,
         given: Option<v1::Evaluation>,
     ) -> Result<(), Violation> {
-        let (direct, ..) = self.evaluate(wave);
+        let direct = self.evaluate(wave).evaluation;
         let text = self.at(format!("wave {wave} finishes: {given:?}, directly {direct:?}"));
         let current = (wave as usize) + 1 == self.waves.len();
         let Some(model) = self.waves.get_mut(wave as usize).filter(|_| current) else {
@@ -187,43 +185,14 @@ impl RunModel {
         Invariant::PolicyOutcome.check(event.outcome == expected as i32, || {
             self.at(format!("outcome {}, expected {expected:?}", event.outcome))
         })?;
+        let summary = self.summary();
+        Invariant::PolicyOutcome.check(event.summary == Some(summary), || {
+            self.at(format!("its failures are {:?}, counted {summary:?}", event.summary))
+        })?;
         self.finished = Some(event.outcome);
         self.failed_with = event.error.as_ref().map(|error| error.severity).filter(|severity| *severity != 0);
         Ok(())
     }
-
-    /// What the wave's policy says of the results so far.
-    fn evaluate(&self, wave: u32) -> (v1::Evaluation, AggregationPolicy, Tally) {
-        let declared = self.plan.waves.get(wave as usize);
-        let own = declared.and_then(|wave| wave.policy.as_ref()).or(self.plan.policy.as_ref());
-        let policy = AggregationPolicy::from_proto(&own.cloned().unwrap_or_default(), "", &mut Vec::new());
-        let tasks = declared.map(|wave| wave.tasks.as_slice()).unwrap_or_default();
-        let models = self.waves.get(wave as usize).map(|wave| wave.tasks.as_slice()).unwrap_or_default();
-        let outcomes = tasks.iter().zip(models).filter_map(|(task, model)| {
-            let result = model.result.as_ref()?;
-            Some(TaskOutcome {
-                task: &task.name,
-                agent: &task.agent,
-                status: ResultStatus::from_proto(result.status)?,
-                critical: task.critical,
-                severity: Severity::from_proto(result.severity),
-            })
-        });
-        let tally: Tally = outcomes.clone().collect();
-        (policy.evaluate(outcomes), policy, tally)
-    }
-}
-
-/// Equal but for the order of names, which is that of the results.
-fn same(given: Option<&v1::Evaluation>, direct: &v1::Evaluation) -> bool {
-    let sorted = |evaluation: &v1::Evaluation| {
-        let mut evaluation = evaluation.clone();
-        evaluation.failed_agents.sort();
-        evaluation.critical_failures.sort();
-        evaluation.optional_failures.sort();
-        evaluation
-    };
-    given.is_some_and(|given| sorted(given) == sorted(direct))
 }
 
 fn may_fail_without_lease(code: &str, live: Option<&LeaseModel>) -> bool {

@@ -119,7 +119,7 @@ fn changes_something(kind: ActionKind) -> bool {
 }
 
 /// Leaves out what would not have fitted into the session.
-pub(in crate::fold) fn session_turn(turn: &mut v1::SessionTurn, kept: &[u8]) {
+pub(super) fn session_turn(turn: &mut v1::SessionTurn, kept: &[u8]) {
     if turn.custom.is_empty() {
         return;
     }

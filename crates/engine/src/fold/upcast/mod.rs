@@ -7,7 +7,6 @@ mod format_2;
 use capataz_contracts::v1::{self, event::Body};
 
 use super::state::Timestamp;
-pub(super) use format_1::session_turn;
 
 /// What has to be known of a run's earlier events to read its later ones.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -25,6 +24,15 @@ impl Upcaster {
         if format < 2 {
             self.first.raise(body, at);
         }
-        format_2::raise(body, at);
+        if format < 3 {
+            format_2::raise(body, at);
+        }
+    }
+}
+
+/// Leaves out of a turn of a session what an older format has kept, and this one does not.
+pub(super) fn session_turn(format: u32, turn: &mut v1::SessionTurn, kept: &[u8]) {
+    if format < 2 {
+        format_1::session_turn(turn, kept);
     }
 }
