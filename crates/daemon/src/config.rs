@@ -133,15 +133,15 @@ impl Default for HealthChecks {
 }
 
 impl HealthChecks {
-    /// The intervals that can be chosen.
-    const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(500)..=Duration::from_secs(5 * 60);
+    /// The intervals that can be chosen. Work that a worker does not acknowledge is found at the checks, too.
+    const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(500)..=Duration::from_secs(60);
     /// A single check that finds nothing is no silence yet: what was said may be on its way.
     const MISSED: RangeInclusive<u32> = 2..=100;
 
     fn check(self) -> Vec<String> {
         let mut problems = Vec::new();
         if !Self::INTERVALS.contains(&self.interval) {
-            problems.push("health_checks.interval: from 500ms to 5m".to_owned());
+            problems.push("health_checks.interval: from 500ms to 1m".to_owned());
         }
         if !Self::MISSED.contains(&self.missed) {
             problems.push("health_checks.missed: from 2 to 100".to_owned());

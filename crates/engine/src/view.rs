@@ -57,7 +57,7 @@ impl RunState {
     pub fn finished_at_ms(&self) -> Option<i64> {
         match &self.phase {
             Phase::Finished { at, .. } => Some(at.0),
-            _ => None,
+            Phase::Running | Phase::Ending { .. } => None,
         }
     }
 

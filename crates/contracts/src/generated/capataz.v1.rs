@@ -3521,7 +3521,8 @@ pub struct Run {
     /// The waves with their tasks; empty in a list of runs and in a summary.
     #[prost(message, repeated, tag = "13")]
     pub waves: ::prost::alloc::vec::Vec<WaveView>,
-    /// Questions that were asked, answered or not.
+    /// Questions that were asked, answered or not; without those about deadlines that nobody answered in time, which the
+    /// run's events have.
     #[prost(message, repeated, tag = "14")]
     pub questions: ::prost::alloc::vec::Vec<Question>,
     /// Why it did not succeed.

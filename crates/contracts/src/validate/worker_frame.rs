@@ -43,7 +43,7 @@ pub fn worker_frame(frame: Frame, inline_max: usize) -> Frame {
             progress.fraction = progress.fraction.filter(|fraction| (0.0..=1.0).contains(fraction));
             progress.message = progress.message.map(|message| cut(message, LINE_MAX));
             progress.partial_output =
-                progress.partial_output.filter(|output| inline_size(output) <= PARTIAL_MAX);
+                progress.partial_output.filter(|output| broken(output, PARTIAL_MAX).is_none());
             Frame::Progress(progress)
         }
         Frame::Failed(v1::Failed { lease, error, log }) => {
@@ -159,12 +159,14 @@ mod tests {
         let kept = inline("text/plain", b"half".to_vec());
         let broken = inline("application/json", b"{".to_vec());
         let frame = worker_frame(Frame::Cancelled(cancelled(kept.clone())), INLINE_MAX);
-        assert_eq!(frame, Frame::Cancelled(cancelled(kept)));
-        let frame = worker_frame(Frame::Cancelled(cancelled(broken)), INLINE_MAX);
+        assert_eq!(frame, Frame::Cancelled(cancelled(kept.clone())));
+        let frame = worker_frame(Frame::Cancelled(cancelled(broken.clone())), INLINE_MAX);
         assert_eq!(frame, Frame::Cancelled(cancelled(None)));
         let progress = |fraction, output| {
             Frame::Progress(v1::Progress { fraction, partial_output: output, ..v1::Progress::default() })
         };
+        assert_eq!(worker_frame(progress(None, kept.clone()), INLINE_MAX), progress(None, kept));
+        assert_eq!(worker_frame(progress(None, broken), INLINE_MAX), progress(None, None));
         let large = inline("text/plain", vec![b'x'; PARTIAL_MAX + 1]);
         assert_eq!(worker_frame(progress(Some(1.5), large), INLINE_MAX), progress(None, None));
     }

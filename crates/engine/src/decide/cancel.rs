@@ -104,7 +104,9 @@ fn stop_tasks(turn: &mut Turn<'_>, reason: v1::CancelReason, force: bool) -> Res
                 }
             }
             Step::Settled => {}
-            _ => cancel_now(turn, task, reason)?,
+            Step::Queued { .. } | Step::Backoff { .. } | Step::Asking { .. } | Step::Leased(_) => {
+                cancel_now(turn, task, reason)?;
+            }
         }
     }
     Ok(())

@@ -133,7 +133,7 @@ fn wave_name(activity: BrowserActivity, step_index: Option<u32>) -> String {
         BrowserActivity::Action => format!("action-{number}"),
         BrowserActivity::Recovery => format!("recovery-{number}"),
         BrowserActivity::Close => "close".to_owned(),
-        _ => "open".to_owned(),
+        BrowserActivity::Open | BrowserActivity::Unspecified => "open".to_owned(),
     }
 }
 
@@ -143,7 +143,7 @@ pub(super) fn task_name(activity: BrowserActivity, action: Option<&v1::Action>) 
         BrowserActivity::Action => id.to_owned(),
         BrowserActivity::Recovery => format!("recovery:{id}"),
         BrowserActivity::Close => "browser:close".to_owned(),
-        _ => "browser:open".to_owned(),
+        BrowserActivity::Open | BrowserActivity::Unspecified => "browser:open".to_owned(),
     }
 }
 
