@@ -174,7 +174,7 @@ pub async fn abused(AbuseOptions { options, kind }: &AbuseOptions) -> Outcome<()
 /// Measures and prints.
 ///
 /// # Errors
-/// The folder is not on a disk, a process did not start, or a call failed. A missed aim is no error.
+/// The folder is not on a disk, a process did not start, or a call failed. A missed aim is not an error.
 pub async fn orchestration(options: &Options) -> Outcome<()> {
     if options.only.contains(&SectionName::Turns) && options.beside.is_none() {
         return Err("turns needs the other daemon's program: --beside PROGRAM".into());

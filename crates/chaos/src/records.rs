@@ -102,7 +102,7 @@ pub(crate) enum SubscriberRecord {
     Event {
         run: String,
         seq: u64,
-        /// Of the event's bytes.
+        /// The digest of the event's bytes.
         hash: u64,
         cursor: Vec<u8>,
     },

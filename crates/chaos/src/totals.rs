@@ -26,7 +26,7 @@ pub(crate) struct Totals {
     pub(crate) removed: u64,
     /// Findings by their kind, also those of which there are none.
     pub(crate) findings: BTreeMap<String, u64>,
-    /// Of all daemons.
+    /// The two longest turns of all daemons.
     pub(crate) longest_turns_ms: [i64; 2],
     pub(crate) peak_memory_kib: u64,
     /// What could not take part: faults that need it may be missing.

@@ -57,7 +57,7 @@ struct Entry {
     workers: BTreeSet<ConnectionId>,
     /// Those of them with a free slot.
     ready: BTreeSet<ConnectionId>,
-    /// Whose turn is over, so that work is spread.
+    /// The connection whose turn is over, so that work is spread.
     last: Option<ConnectionId>,
 }
 

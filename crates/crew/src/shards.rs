@@ -133,7 +133,7 @@ impl Crew {
         }
     }
 
-    /// Whose turn it is, and the worker whose slot it gets.
+    /// The run whose turn it is, and the worker whose slot it gets.
     fn next_turn(&mut self, agent: &str) -> Option<(ConnectionId, Place)> {
         let (agents, connections) = (&self.agents, &self.connections);
         let is_ready = |worker: &str| {

@@ -69,7 +69,7 @@ pub(crate) struct Standings {
 }
 
 impl Standings {
-    /// An assignment that was offered then was not acknowledged. `None` where that is no news: what was offered before the
+    /// An assignment that was offered then was not acknowledged. `None` where that is not new: what was offered before the
     /// worker was found out counts once.
     pub(crate) fn unacknowledged(
         &mut self,

@@ -162,7 +162,7 @@ fn made(
 /// Puts a copy of a backup in the place of a data folder that has no database, and looks it through.
 ///
 /// # Errors
-/// `from` is no backup; a daemon has the data folder, or it has a database or parts of one; something cannot be read or
+/// `from` is not a backup; a daemon has the data folder, or it has a database or parts of one; something cannot be read or
 /// written. The data folder has no database then.
 pub fn restore(
     from: &Path,

@@ -135,7 +135,7 @@ impl Default for HealthChecks {
 impl HealthChecks {
     /// The intervals that can be chosen. Work that a worker does not acknowledge is found at the checks, too.
     const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(500)..=Duration::from_secs(60);
-    /// A single check that finds nothing is no silence yet: what was said may be on its way.
+    /// A single check that finds nothing is not silence yet: what was said may be on its way.
     const MISSED: RangeInclusive<u32> = 2..=100;
 
     fn check(self) -> Vec<String> {

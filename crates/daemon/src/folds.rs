@@ -32,7 +32,7 @@ struct Folded {
 #[derive(Clone)]
 pub(crate) struct Held {
     state: Arc<RunState>,
-    /// Of a large one; free when nobody holds the state any more.
+    /// The place that a large state takes; free when nobody holds the state any more.
     large: Option<Arc<OwnedSemaphorePermit>>,
 }
 

@@ -37,7 +37,7 @@ pub(crate) struct Listener {
     places: Arc<Semaphore>,
     /// Not before then.
     resumes: Option<Pin<Box<Sleep>>>,
-    /// Of connections in a row that were sent away.
+    /// The number of connections in a row that were sent away.
     refused: u64,
 }
 

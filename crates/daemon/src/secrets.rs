@@ -39,7 +39,7 @@ impl SecretResolver for Secrets {
         }
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
-            // What was removed meanwhile, is kept from the daemon or is no text is no secret of it.
+            // What was removed meanwhile, is kept from the daemon or is not a text is not a secret of the daemon.
             Err(error) if is_final(error.kind()) => return Ok(None),
             Err(error) => return Err(error),
         };

@@ -25,7 +25,7 @@ pub struct Plan {
     pub program: PathBuf,
     pub seed: u64,
     pub steps: u64,
-    /// Of so many calls one fails, each in turn.
+    /// One of so many calls fails, each in turn.
     pub every: usize,
     /// So many calls are left out at first.
     pub skip: usize,

@@ -61,7 +61,7 @@ impl<'s> Keyword<'_, 's> {
 #[derive(Debug, Default)]
 struct Patterns {
     count: usize,
-    /// Of their texts.
+    /// The length of their texts.
     bytes: usize,
     /// Bytes of those that were compiled.
     compiled: usize,

@@ -12,7 +12,7 @@ const PRINTED: u64 = 4;
 pub(crate) fn compare(one: &Number, other: &Number) -> Ordering {
     match (integer(one), integer(other)) {
         (Some(one), Some(other)) => one.cmp(&other),
-        // A fraction is below 2^53, where doubles hold every integer; what is no integer here and is larger is beyond
+        // A fraction is below 2^53, where doubles hold every integer; what is not an integer here and is larger is beyond
         // all integers.
         _ => double(one).total_cmp(&double(other)),
     }

@@ -297,6 +297,6 @@ fn the_text_of_a_schema_is_read_whatever_its_order() {
         let _ = write!(schema, "\"x{index}\":{{\"$ref\":\"https://a.b\"}},");
     }
     schema.push_str("\"type\":\"null\"}");
-    // What no keyword names is a remark, and is no reference.
+    // What no keyword names is a remark, and not a reference.
     assert_eq!(judge(&schema, "application/json", b"null"), []);
 }

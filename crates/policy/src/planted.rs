@@ -56,7 +56,7 @@ pub enum Fault {
     ShownIsForgotten,
     /// A child's failure is as severe as what caused it, not as the child says.
     SeverityOfTheCause,
-    /// A share exactly at the threshold is no quorum.
+    /// A share exactly at the threshold is not a quorum.
     QuorumNeedsMore,
 }
 

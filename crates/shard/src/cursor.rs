@@ -118,7 +118,7 @@ impl Placed {
         v1::CursorState { positions: vec![position] }.encode_to_vec().into()
     }
 
-    /// The cursor that these bytes are; `None` where they are none of this shard.
+    /// The cursor that these bytes are; `None` where they are not a cursor of this shard.
     #[must_use]
     pub fn decode(bytes: &[u8], shard: ShardId) -> Option<Self> {
         let state = v1::CursorState::decode(bytes).ok()?;

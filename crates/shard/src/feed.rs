@@ -387,7 +387,7 @@ impl Reader {
     }
 }
 
-/// The events of an append; bytes that are no events end the iteration.
+/// The events of an append; bytes that are not events end the iteration.
 pub fn split(events: &Bytes) -> impl Iterator<Item = Bytes> + use<> {
     let mut rest = events.clone();
     std::iter::from_fn(move || {

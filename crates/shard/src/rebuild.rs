@@ -175,7 +175,7 @@ impl Work<'_, '_> {
         let mut differences = differences_of_row(row, stored, &mended);
         match all_derived(self.store, row.run) {
             Ok(stored) => differences.extend(differences_of_derived(row.run, &stored, &mended.derived)),
-            // What cannot be read as rows is no row.
+            // What cannot be read as rows is not a row.
             Err(StoreError::Corrupt { detail }) => differences.push(Difference {
                 run: row.run,
                 column: "derived rows".to_owned(),

@@ -310,7 +310,7 @@ pub struct Shard {
     pub(crate) homes: Homes,
     pub(crate) judging: Judging,
     pub(crate) timers: Timers,
-    /// Of the claim that it works under.
+    /// The history of the claim that the shard works under.
     pub(crate) history: History,
     pub(crate) outbox: Outbox,
     /// Streams whose newest appends did not fit the log, for which the shard was read again.

@@ -377,7 +377,7 @@ fn only_so_many_agents_are_remembered_and_the_oldest_that_nobody_serves_go_first
     assert_eq!(world.forgotten, ["2-0"]);
     assert!(world.known("more") && world.known("3-0") && !world.known("2-0"));
     assert!(world.known(AGENT), "what the configuration names is not forgotten");
-    // Those who come again are no news.
+    // Workers who come again are not news.
     let again = world.says_hello("w3", Does::Completes, 1, batch(3), false);
     assert_eq!((world.closed(again), world.forgotten.len()), (None, 1));
 }

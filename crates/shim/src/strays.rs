@@ -35,7 +35,7 @@ impl LeaseMark {
     /// # Errors
     /// The folder is not there and cannot be made.
     pub(crate) fn new(locks_folder: &Path, lock: &str) -> io::Result<Self> {
-        // What is there and is no folder is the shim's to complain of.
+        // Where something else than a folder is there, the shim complains of it.
         if !locks_folder.exists() {
             fs::create_dir_all(locks_folder)?;
         }

@@ -76,8 +76,8 @@ impl World {
         }
     }
 
-    /// Damages a row of a run that has not ended. Only of plans that are no other run's task: what an ask's session, a
-    /// script's page or a parent would have to go through meanwhile is no matter of the log.
+    /// Damages a row of a run that has not ended. Only of plans that are not another run's task: what an ask's session, a
+    /// script's page or a parent would have to go through meanwhile does not concern the log.
     fn damage_row(&mut self) {
         let is_alone = |run: &&RunModel| matches!(run.kind, Kind::Plan) && run.parent.is_none();
         let plans = self.model.unfinished().filter(is_alone);

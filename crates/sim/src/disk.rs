@@ -333,7 +333,7 @@ impl World {
         let Some(core) = &mut self.daemon.core else { return Ok(()) };
         let mut outputs = Vec::new();
         let shards: Vec<ShardId> = refused.keys().copied().collect();
-        // What a shard says before it is told is no harm: nothing of it becomes durable.
+        // What a shard says before it is told does no harm: nothing of it becomes durable.
         let mut untold = Vec::new();
         for (shard, outcomes) in refused {
             core.handle(now, Input::Committed { shard, outcomes }, &mut untold);

@@ -32,7 +32,7 @@ pub struct Scenario {
     pub agents: usize,
     /// How many sessions asks belong to.
     pub sessions: usize,
-    /// Of a hundred runs, so many are plans, and so many more are asks; the others are scripts.
+    /// So many of a hundred runs are plans, and so many more are asks; the others are scripts.
     pub plans: u32,
     pub asks: u32,
     pub workers: Vec<WorkerShape>,

@@ -98,7 +98,7 @@ impl RouterOptions {
 ///
 /// # Errors
 /// The folder is not on a disk, the rows cannot be read, a process did not start, or an ask was not answered. A missed
-/// aim is no error.
+/// aim is not an error.
 pub async fn router(options: &RouterOptions) -> Outcome<()> {
     let common = options.common();
     std::fs::create_dir_all(&common.dir)?;

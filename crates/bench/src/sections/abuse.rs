@@ -13,7 +13,7 @@ use crate::{Options, Outcome, process};
 
 /// Honest callers.
 const CALLERS: usize = 64;
-/// Of the throughput without abuse.
+/// The least share of the throughput without abuse.
 const THROUGHPUT: f64 = 0.7;
 /// Mebibytes.
 const MEMORY: f64 = 300.0;

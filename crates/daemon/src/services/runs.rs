@@ -176,7 +176,7 @@ impl Runs {
                 answer(&self.runtime, move || Err(unreadable(&runtime, &error))).await
             }
         };
-        // A log that ends too early may have been removed while it was read, which is no damage.
+        // A log that ends too early may have been removed while it was read, which is not damage.
         self.row(run).await?;
         read
     }

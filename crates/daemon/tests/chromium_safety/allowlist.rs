@@ -128,7 +128,7 @@ async fn blocked_requests_that_are_only_recorded_are_blocked_all_the_same() {
         for probe in share {
             let blocked = recorded(&ended, probe.name);
             let host = bench.site.other_host();
-            // The browser's own connections are none of the page's.
+            // The browser's own connections are not the page's.
             let of_the_page =
                 |request: &&v1::BlockedRequest| request.kind != "connection" || request.host == host;
             if !blocked.iter().any(of_the_page) {

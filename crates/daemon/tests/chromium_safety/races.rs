@@ -5,7 +5,7 @@ use crate::bench::Bench;
 /// What one click on the element with the test id `target` came to.
 #[derive(Debug, PartialEq)]
 struct Came {
-    /// Of the click's error; empty where it succeeded.
+    /// The code of the click's error; empty where it succeeded.
     code: String,
     /// What the page says of itself: its handlers write into the element `status`, synchronously.
     says: String,

@@ -78,7 +78,7 @@ async fn nobody_claims_the_id_of_a_worker_of_the_daemon_itself() {
         check(&refusal, Code::PermissionDenied, "NAME_RESERVED");
         assert_eq!(paths_of(&refusal), ["worker_id"]);
     }
-    // The hosts of another data folder are no business of this one.
+    // The hosts of another data folder do not concern this one.
     harness.worker("capataz-process-host-no", &["other"]).await;
 }
 

@@ -29,7 +29,7 @@ impl RunState {
                 judge(asked, answer)?;
                 match to_judge(asked, answer) {
                     None => Ok(()),
-                    // That nobody has judged it yet is no reason to refuse it.
+                    // That nobody has judged it yet is not a reason to refuse it.
                     Some(judgement) => passes(&judgement, answer).or_else(|refusal| match refusal {
                         Refusal::Unjudged { .. } => Ok(()),
                         refusal => Err(refusal),

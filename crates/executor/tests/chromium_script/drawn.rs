@@ -22,7 +22,7 @@ fn sides(boxes: &Value) -> Vec<[f64; 4]> {
 
 const MONO: &str = "<!doctype html><style>body{margin:0} *{font:20px/20px monospace} p,div{margin:0}</style>";
 
-/// Of one character.
+/// The width of one character.
 fn advance(page: &Page) -> f64 {
     page.page(
         "{const s = document.createElement('span'); s.textContent = 'x'.repeat(100); s.style.position = 'absolute';

@@ -73,7 +73,7 @@ impl Kept {
         if let Err(error) = page.act(act, WaitUntil::Unspecified, PAGE_LIMIT).await {
             tracing::warn!(%run, %error, "the page that was shown before does not come again");
         }
-        // What happened on the way is no change by the action that follows.
+        // What happened on the way is not a change by the action that follows.
         let _ = page.take_changes();
     }
 }

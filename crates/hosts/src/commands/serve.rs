@@ -83,7 +83,7 @@ impl ProcessAgents {
     }
 
     /// # Errors
-    /// The code, and what is wrong. A store that cannot be read now is no fault of the input.
+    /// The code, and what is wrong. A store that cannot be read now is not a fault of the input.
     async fn read_input(&self, input: Option<v1::Payload>) -> Result<Bytes, (Code, String)> {
         match input.and_then(|input| input.data) {
             None => Ok(Bytes::from_static(b"null")),

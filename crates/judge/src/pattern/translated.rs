@@ -18,7 +18,7 @@ const ANY: &str = r"[^\n\r\x{2028}\x{2029}]";
 /// The same expression in the engine's words.
 ///
 /// # Errors
-/// What of the text is no pattern.
+/// The part of the text that is not a pattern.
 pub(super) fn translated(text: &str) -> Result<String, String> {
     let mut translation = Translation { rest: text.chars().peekable(), translated: String::new() };
     while let Some(character) = translation.rest.next() {

@@ -66,7 +66,7 @@ impl Model {
                 if let (Some(Body::QuestionAnswered(event)), Input::Resolve { answer, .. }) =
                     (event.as_ref().and_then(|event| event.body.as_ref()), &**input)
                 {
-                    // What its sender has seen is no part of a request: it may be that of one before.
+                    // What its sender has seen is not part of a request: it may be that of one before.
                     let seen = asked.is_reused || answer.revision.is_none_or(|seen| seen == event.revision);
                     Invariant::AnswersWhatIsAsked.check(seen, || format!("{answer:?} to {wish:?}"))?;
                 }

@@ -98,7 +98,7 @@ impl RunModel {
         let task = place(event.wave, event.task);
         let text = self.at(format!("{} losses of {task}", event.losses));
         let model = self.holder(task, event.lease)?;
-        // Work that is given back unbegun is no loss of its worker, unless nobody takes it at all.
+        // Work that is given back unbegun does not count as lost, unless nobody takes it at all.
         let returned = event.reason == v1::LeaseLossReason::Returned as i32;
         let unbegun = returned || event.reason == v1::LeaseLossReason::ReturnedTooOften as i32;
         model.losses += u32::from(!returned);

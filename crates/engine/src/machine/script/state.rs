@@ -86,7 +86,7 @@ impl OwnBrowser {
 pub(super) struct BrowserWork {
     #[serde(with = "number")]
     pub(super) activity: BrowserActivity,
-    /// Of an action, of the action that a recovery is for, and of the one that a browser is opened again for.
+    /// The place of the action: the one that is performed, or that a recovery or a new browser is for.
     pub(super) step: u32,
     /// The action is meant to change the page, or what is behind it.
     changes: bool,
