@@ -310,6 +310,8 @@ texts! {
         tasks: "Tasks",
         parent: "Parent",
         settled: "{0} of {1} settled",
+        at_work: "{0} % of its time; health checks {1}, heard {2} ago",
+        at_work_unheard: "{0} % of its time; health checks {1}, not heard yet",
         task_head: "TASK\tAGENT\tSTATE\tATTEMPT\tTOOK\tDETAIL",
         wave: "Wave {0} of {1}: {2} ({3})",
         open_questions: "Open questions:",

@@ -58,10 +58,12 @@ pub enum Fault {
     SeverityOfTheCause,
     /// A share exactly at the threshold is not a quorum.
     QuorumNeedsMore,
+    /// A reader hears of work whose lease is not durable yet.
+    HealthBeforeItsLease,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 47] = [
+    pub const ALL: [Fault; 48] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -109,6 +111,7 @@ impl Fault {
         Fault::ShownIsForgotten,
         Fault::SeverityOfTheCause,
         Fault::QuorumNeedsMore,
+        Fault::HealthBeforeItsLease,
     ];
 }
 

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use capataz_contracts::v1::{connect_request, connect_response};
+use capataz_contracts::v1::{self, connect_request, connect_response};
 use capataz_crew::{AgentSnapshot, CloseReason, ConnectionId, Known, Now};
+use capataz_engine::TaskRef;
 use capataz_policy::registry::Batch;
 use capataz_shard::shard::Config;
 use capataz_shard::trace::Header;
@@ -283,6 +284,17 @@ impl Runtime {
     pub async fn wait(&self, run: RunId) -> Result<WaitReply, Declined> {
         match self.ask(Request::Wait { run }, Some(run)).await? {
             Answer::Wait(reply) => reply,
+            other => unexpected(&other),
+        }
+    }
+
+    /// What is known of the work that goes on for the run; empty where the run is not in memory.
+    ///
+    /// # Errors
+    /// The daemon cannot tell.
+    pub async fn health(&self, run: RunId) -> Result<Vec<(TaskRef, v1::HealthChecks)>, Declined> {
+        match self.ask(Request::Health { run }, None).await? {
+            Answer::Health(reply) => reply,
             other => unexpected(&other),
         }
     }

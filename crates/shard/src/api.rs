@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use capataz_contracts::v1;
 use capataz_crew::AgentSnapshot;
 use capataz_engine::session::Accepted;
-use capataz_engine::{Refusal, StartRun};
+use capataz_engine::{Refusal, StartRun, TaskRef};
 use capataz_policy::registry::Batch;
 use capataz_store::{BlobHash, IdempotencyKey, Removal, RunId};
 
@@ -29,6 +29,8 @@ pub enum Request {
     AcceptTransition { session: String, request_id: String },
     /// Answered with [`Answer::Checked`].
     CheckAgents { agents: Vec<String>, commands: Vec<String>, resources: Vec<String> },
+    /// Answered with [`Answer::Health`]: what is known of the work that goes on for the run.
+    Health { run: RunId },
     /// At most so many agents after the name `after`, by name. Answered with [`Answer::Agents`].
     ListAgents { after: Option<String>, most: u32 },
 }
@@ -46,6 +48,7 @@ impl Request {
             }
             Self::ListAgents { after, .. } => after.as_ref().map_or(0, String::len),
             Self::Wait { .. }
+            | Self::Health { .. }
             | Self::Delete { .. }
             | Self::Release { .. }
             | Self::AcceptTransition { .. } => 0,
@@ -154,6 +157,8 @@ pub enum Answer {
     /// What became of it, the store knows.
     Released(Result<(), Declined>),
     Checked(Batch),
+    /// The tasks that have a worker. Empty where the run is not in memory.
+    Health(Result<Vec<(TaskRef, v1::HealthChecks)>, Declined>),
     /// And whether there are more.
     Agents(Vec<AgentSnapshot>, bool),
 }
@@ -169,6 +174,7 @@ impl Answer {
             Self::Transition(_) => Some(Self::Transition(Err(declined))),
             Self::Deleted(_) => Some(Self::Deleted(Err(declined))),
             Self::Released(_) => Some(Self::Released(Err(declined))),
+            Self::Health(_) => Some(Self::Health(Err(declined))),
             Self::Checked(_) | Self::Agents(..) => None,
         }
     }

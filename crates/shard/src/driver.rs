@@ -486,6 +486,7 @@ impl Turn<'_> {
                 start.run
             }
             Request::Wait { run }
+            | Request::Health { run }
             | Request::Command { run, .. }
             | Request::Delete { run }
             | Request::Release { run } => *run,

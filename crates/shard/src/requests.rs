@@ -65,6 +65,17 @@ impl Shard {
             }
             Request::Wait { .. } if !serves => self.reply(reply, Answer::Wait(Err(Declined::Unavailable))),
             Request::Wait { run } => self.wait(reply, run),
+            Request::Health { .. } if !serves => {
+                self.reply(reply, Answer::Health(Err(Declined::Unavailable)));
+            }
+            Request::Health { run } => {
+                let answer = Answer::Health(Ok(self.health(run)));
+                if planted::is(Fault::HealthBeforeItsLease) {
+                    return self.reply(reply, answer);
+                }
+                // A lease may not be durable yet.
+                self.outbox.batch(run).deferred.push(Deferred::Reply(reply, answer));
+            }
             Request::Command { .. } if !serves => {
                 self.reply(reply, Answer::Command(Err(Declined::Unavailable)));
             }

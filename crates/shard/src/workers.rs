@@ -275,10 +275,30 @@ impl Shard {
         }
     }
 
+    /// What is known of the work that goes on for the run.
+    pub(crate) fn health(&self, run: RunId) -> Vec<(TaskRef, v1::HealthChecks)> {
+        let leased = self.runs.get(run).into_iter().flat_map(|slot| slot.state.leases());
+        leased.filter_map(|(task, ..)| Some((task, self.health_of(run, task)?))).collect()
+    }
+
+    fn health_of(&self, run: RunId, task: TaskRef) -> Option<v1::HealthChecks> {
+        let held = self.leases.of_task(run, task)?;
+        let slot = self.runs.get(run)?;
+        let (started, deadline) = slot.state.running_times(task)?;
+        let now = slot.clock(self.now.mono);
+        let heard = held.last_frame().filter(|at| slot.clock(*at) >= started);
+        Some(v1::HealthChecks {
+            count: slot.checks(task),
+            last_at_ms: heard.map(|at| self.now.wall.0.saturating_sub(self.now.mono.since(at))),
+            time_used: share(now.since(started), deadline.since(started)),
+        })
+    }
+
     fn show_progress(&mut self, run: RunId, task: TaskRef) {
         let Some(held) = self.leases.of_task(run, task) else { return };
         let Some(slot) = self.runs.get(run) else { return };
         let Some((started, deadline)) = slot.state.running_times(task) else { return };
+        let Some(health) = self.health_of(run, task) else { return };
         let now = slot.clock(self.now.mono);
         let progress = v1::ProgressFrame {
             run_id: run.to_string(),
@@ -287,12 +307,9 @@ impl Shard {
             at_ms: self.now.wall.0,
             elapsed_ms: now.since(started),
             remaining_ms: deadline.since(now),
-            health_checks: slot.checks(task),
-            last_health_check_ms: held
-                .last_frame()
-                .filter(|at| slot.clock(*at) >= started)
-                .map(|at| self.now.wall.0.saturating_sub(self.now.mono.since(at))),
-            time_used: share(now.since(started), deadline.since(started)),
+            health_checks: health.count,
+            last_health_check_ms: health.last_at_ms,
+            time_used: health.time_used,
             fraction: held.progress.as_ref().and_then(|progress| progress.fraction),
             message: held.progress.as_ref().and_then(|progress| progress.message.clone()),
         };

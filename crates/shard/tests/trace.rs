@@ -349,6 +349,7 @@ fn name(input: &Input) -> Option<&'static str> {
             Request::AcceptTransition { .. } => "accept transition",
             Request::CheckAgents { .. } => "check agents",
             Request::ListAgents { .. } => "list agents",
+            Request::Health { .. } => "health",
             Request::Delete { .. } => "delete",
             Request::Release { .. } => "release",
         },

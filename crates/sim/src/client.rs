@@ -21,6 +21,7 @@ pub enum Wish {
     Wait { run: RunId },
     Command { run: RunId, if_seq: Option<u64>, input: Box<Command> },
     Accept { session: String, request_id: String },
+    Health { run: RunId },
     List,
     Check { agents: Vec<String> },
 }
@@ -29,8 +30,8 @@ impl Wish {
     #[must_use]
     pub fn run(&self) -> Option<RunId> {
         match self {
-            Self::Wait { run } | Self::Command { run, .. } => Some(*run),
-            _ => None,
+            Self::Wait { run } | Self::Command { run, .. } | Self::Health { run } => Some(*run),
+            Self::Start { .. } | Self::Accept { .. } | Self::List | Self::Check { .. } => None,
         }
     }
 
@@ -39,7 +40,11 @@ impl Wish {
         match self {
             Self::Start { template, .. } => template.key.is_some(),
             Self::Command { input, .. } => !request_id(input).is_empty(),
-            Self::Wait { .. } | Self::Accept { .. } | Self::List | Self::Check { .. } => true,
+            Self::Wait { .. }
+            | Self::Accept { .. }
+            | Self::Health { .. }
+            | Self::List
+            | Self::Check { .. } => true,
         }
     }
 }
@@ -137,6 +142,7 @@ impl World {
             Wish::Wait { run } => Request::Wait { run },
             Wish::Command { run, if_seq, input } => Request::Command { run, if_seq, input },
             Wish::Accept { session, request_id } => Request::AcceptTransition { session, request_id },
+            Wish::Health { run } => Request::Health { run },
             Wish::List => Request::ListAgents { after: None, most: 500 },
             Wish::Check { agents } => {
                 Request::CheckAgents { agents, commands: Vec::new(), resources: Vec::new() }
@@ -184,6 +190,7 @@ impl World {
         let declined = match &answer {
             Answer::Start(reply) => reply.as_ref().err(),
             Answer::Wait(reply) => reply.as_ref().err(),
+            Answer::Health(reply) => reply.as_ref().err(),
             Answer::Command(reply) => reply.as_ref().err(),
             Answer::Transition(reply) => reply.as_ref().err(),
             Answer::Deleted(reply) => reply.as_ref().err(),

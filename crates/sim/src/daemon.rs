@@ -711,8 +711,10 @@ pub(crate) fn answer_number(answer: &Answer) -> u64 {
         Answer::Released(Ok(())) => 19,
         Answer::Agents(..) => 9,
         Answer::Checked(_) => 10,
+        Answer::Health(Ok(health)) => 1_000 + health.len() as u64,
         Answer::Start(Err(why))
         | Answer::Wait(Err(why))
+        | Answer::Health(Err(why))
         | Answer::Command(Err(why))
         | Answer::Deleted(Err(why))
         | Answer::Released(Err(why))

@@ -367,6 +367,7 @@ impl World {
                         answer,
                         Answer::Start(Err(Declined::Unavailable))
                             | Answer::Wait(Err(Declined::Unavailable))
+                            | Answer::Health(Err(Declined::Unavailable))
                             | Answer::Command(Err(Declined::Unavailable))
                             | Answer::Transition(Err(Declined::Unavailable))
                             | Answer::Deleted(Err(Declined::Unavailable))

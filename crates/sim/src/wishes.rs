@@ -42,7 +42,12 @@ impl World {
             return Ok(());
         }
         match self.rng.below(100) {
-            0..=2 => self.want(Wish::List, false),
+            0 => self.want(Wish::List, false),
+            1 | 2 => {
+                if let Some(run) = self.any_run() {
+                    self.want(Wish::Health { run }, false);
+                }
+            }
             3..=4 => {
                 let agents = vec![agent_name(0), "agnet-0".to_owned()];
                 self.want(Wish::Check { agents }, false);

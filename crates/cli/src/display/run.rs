@@ -182,11 +182,12 @@ fn task_row(task: &v1::TaskView, now_ms: i64) -> [(String, Tone); 6] {
     let took = task
         .started_at_ms
         .map_or_else(String::new, |started| format::took(task.settled_at_ms.unwrap_or(now_ms) - started));
-    let detail = match (&task.error, task.retry_at_ms) {
-        (Some(error), _) => truncated(&with_cause(error), DETAIL_WIDTH),
-        (None, Some(at)) => fill(words().watch.retry_in, &[&format::took(at - now_ms)]),
-        (None, None) if task.critical => words().runs.critical.to_owned(),
-        (None, None) => String::new(),
+    let detail = match (&task.error, task.retry_at_ms, &task.health_checks) {
+        (Some(error), ..) => truncated(&with_cause(error), DETAIL_WIDTH),
+        (None, Some(at), _) => fill(words().watch.retry_in, &[&format::took(at - now_ms)]),
+        (None, None, Some(health)) => at_work(health, now_ms),
+        (None, None, None) if task.critical => words().runs.critical.to_owned(),
+        (None, None, None) => String::new(),
     };
     [
         (task.name.clone(), Tone::Plain),
@@ -196,6 +197,16 @@ fn task_row(task: &v1::TaskView, now_ms: i64) -> [(String, Tone); 6] {
         (took, Tone::Plain),
         (detail, Tone::Faint),
     ]
+}
+
+/// How far the task's time is used, and when its worker was heard.
+fn at_work(health: &v1::HealthChecks, now_ms: i64) -> String {
+    let texts = &words().runs;
+    let used = format!("{:.0}", health.time_used * 100.0);
+    match health.last_at_ms {
+        Some(at) => fill(texts.at_work, &[&used, &health.count.to_string(), &format::age(now_ms - at)]),
+        None => fill(texts.at_work_unheard, &[&used, &health.count.to_string()]),
+    }
 }
 
 /// The open questions, each with the commands that answer it.

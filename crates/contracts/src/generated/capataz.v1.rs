@@ -3673,6 +3673,24 @@ pub struct TaskView {
     /// The output is what there was of it when the work was ended.
     #[prost(bool, tag = "21")]
     pub partial: bool,
+    /// The health checks of the activation, while a worker is at work on it; absent where the daemon cannot tell.
+    #[prost(message, optional, tag = "22")]
+    pub health_checks: ::core::option::Option<HealthChecks>,
+}
+/// What is known of the work that goes on (seed 000, contract 3).
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct HealthChecks {
+    /// How often the worker was found well, as long as the run is in the daemon's memory: one check in every interval of the
+    /// configuration, which is 5 s where it says nothing.
+    #[prost(uint32, tag = "1")]
+    pub count: u32,
+    /// When the worker was heard last, in Unix milliseconds: every frame counts, a heartbeat as well; absent where it was not
+    /// heard since it has the task.
+    #[prost(int64, optional, tag = "2")]
+    pub last_at_ms: ::core::option::Option<i64>,
+    /// Share of the task's time that is over: 0 to 1, and more after the deadline.
+    #[prost(double, tag = "3")]
+    pub time_used: f64,
 }
 /// One step of a task's lifecycle.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

@@ -7,6 +7,7 @@ mod events;
 mod executor;
 mod family;
 mod follow;
+mod health_checks;
 mod named;
 mod router;
 mod runs;

@@ -18,7 +18,7 @@ use capataz_store::{IdempotencyKey, QuarantineReason, Removal, RunId, RunQuery, 
 use prost::Message;
 use tonic::{Request, Response, Status};
 
-use super::{Pages, family, named, starts};
+use super::{Pages, family, health_checks, named, starts};
 use crate::SHARD;
 use crate::folds::{Folds, Held, Unread};
 use crate::specs::Specs;
@@ -414,6 +414,11 @@ impl RunService for Runs {
         };
         let row = self.whole(run).await?;
         let state = self.fold(&row).await?;
+        let health = match request.summary_only || row.summary.finished_at.is_some() {
+            true => Vec::new(),
+            // What cannot be told now is not in the answer: everything else is.
+            false => self.runtime.health(run).await.unwrap_or_default(),
+        };
         let store = Arc::clone(self.runtime.store());
         let response = answer(&self.runtime, move || {
             let mut limit = wanted as usize;
@@ -430,6 +435,7 @@ impl RunService for Runs {
                 };
                 let mut view = state.view(run.to_string(), options);
                 view.children.clone_from(&children);
+                health_checks::add(&mut view, &state, &health);
                 // A page of large outputs is a shorter page.
                 if view.encoded_len() > MAX_ANSWER_BYTES && limit > 1 {
                     limit /= 2;

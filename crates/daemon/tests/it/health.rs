@@ -49,6 +49,12 @@ async fn checks_are_counted_over_attempts_and_heartbeats_are_what_they_find() {
     let later = frames.until(|frame| frame.last_health_check_ms > Some(heard)).await;
     // Half an hour, of which a few seconds are over.
     assert!(later.time_used > begun.time_used && later.time_used < 0.1, "{}", later.time_used);
+    let shown = harness.get(&run).await.waves[0].tasks[0].health_checks.expect("it is at work");
+    assert!(
+        shown.count >= later.health_checks && shown.last_at_ms >= later.last_health_check_ms,
+        "{shown:?}"
+    );
+    assert!(shown.time_used >= later.time_used && shown.time_used < 0.1, "{}", shown.time_used);
 
     worker
         .say(Say::Failed(v1::Failed {
@@ -64,6 +70,7 @@ async fn checks_are_counted_over_attempts_and_heartbeats_are_what_they_find() {
     frames.until(|frame| frame.health_checks > counted).await;
     worker.complete(&second.lease, json(value!(1))).await;
     harness.wait(&run).await;
+    assert_eq!(harness.get(&run).await.waves[0].tasks[0].health_checks, None);
 }
 
 #[tokio::test]

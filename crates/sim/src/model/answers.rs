@@ -1,7 +1,7 @@
 //! Answers to clients: each tells of something durable, and the same request gets the same answer.
 
 use capataz_contracts::v1::{self, event::Body};
-use capataz_engine::{Input, Refusal};
+use capataz_engine::{Input, Refusal, TaskRef};
 use capataz_shard::{Answer, CommandReply, Declined, StartReply, TransitionReply, WaitReply, session_stream};
 use capataz_store::RunId;
 use prost::Message;
@@ -99,6 +99,18 @@ impl Model {
             }
             (Wish::Accept { session, .. }, Answer::Transition(Ok(TransitionReply::TransitionNotFound))) => {
                 told(!asked.knew_suggestion || self.session(session_stream(session)).is_none())
+            }
+            (
+                Wish::Health { .. },
+                Answer::Health(Err(Declined::Overloaded { .. } | Declined::Unavailable)),
+            ) => Ok(()),
+            // Each task has been leased by then.
+            (Wish::Health { run }, Answer::Health(Ok(health))) => {
+                let is_so = |(task, health): &(TaskRef, v1::HealthChecks)| {
+                    let known = self.run(*run).is_some_and(|run| run.was_leased(*task));
+                    known && health.time_used >= 0.0
+                };
+                told(health.iter().all(is_so))
             }
             (Wish::List, Answer::Agents(..)) | (Wish::Check { .. }, Answer::Checked(_)) => Ok(()),
             _ => Invariant::EveryRequestAnswered.broken(format!("{answer:?} is not an answer to {wish:?}")),

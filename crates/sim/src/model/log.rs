@@ -190,6 +190,11 @@ impl RunModel {
         })
     }
 
+    /// Whether a worker has had the task.
+    pub(super) fn was_leased(&self, task: TaskRef) -> bool {
+        self.leases.values().any(|lease| lease.task == task)
+    }
+
     /// Number of the newest event.
     #[must_use]
     pub fn seq(&self) -> u64 {

@@ -81,6 +81,26 @@ fn the_page_shows_tasks_questions_and_errors() {
 }
 
 #[test]
+fn a_task_at_work_has_its_health_checks() {
+    let task = |last_at_ms| v1::TaskView {
+        state: v1::TaskState::Active as i32,
+        health_checks: Some(v1::HealthChecks { count: 7, last_at_ms, time_used: 0.123 }),
+        ..failed("a", "")
+    };
+    let mut heard = task(Some(8_000));
+    heard.error = None;
+    let mut unheard = task(None);
+    unheard.error = None;
+    let shown = show(&run(vec![heard, unheard]), 10_000, Paint::OFF);
+    for expected in [
+        "12 % of its time; health checks 7, heard 2s ago\n",
+        "12 % of its time; health checks 7, not heard yet",
+    ] {
+        assert!(shown.contains(expected), "{expected} in\n{shown}");
+    }
+}
+
+#[test]
 fn several_serious_errors_that_stopped_a_run_are_shown_together() {
     let run =
         run(vec![failed("a", "TESTS_FAILED"), failed("b", "GIT_CONFLICTS"), failed("c", "LINT_WARNINGS")]);
