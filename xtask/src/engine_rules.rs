@@ -29,6 +29,7 @@ const PROGRAM: &[&str] = &[
     "crew",
     "daemon",
     "disk",
+    "display",
     "engine",
     "executor",
     "hosts",

@@ -23,6 +23,7 @@ const PURE: &[&str] = &[
     "capataz-engine",
     "capataz-router",
     "capataz-crew",
+    "capataz-display",
     "capataz-shard",
 ];
 

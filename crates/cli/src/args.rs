@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use capataz_contracts::{duration, plan_file, v1};
+use capataz_display::words::Language;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
@@ -62,6 +63,26 @@ pub struct Global {
     /// When to use colours
     #[arg(long, global = true, help_heading = GLOBAL, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
     pub color: Color,
+    /// Language of what people read [default: that of the locale, else English]
+    #[arg(long, global = true, help_heading = GLOBAL, env = "CAPATAZ_LANG", value_enum, value_name = "LANGUAGE")]
+    pub lang: Option<Lang>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Lang {
+    /// English
+    En,
+    /// Español
+    Es,
+}
+
+impl From<Lang> for Language {
+    fn from(lang: Lang) -> Self {
+        match lang {
+            Lang::En => Self::English,
+            Lang::Es => Self::Spanish,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -4,12 +4,12 @@ use capataz_client::ClientError;
 use capataz_contracts::{Violation, v1};
 use serde_json::{Value, json};
 
-use crate::display::error::{self, Context};
-use crate::display::frame::visible;
-use crate::display::paint::{Paint, Tone};
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::text::{counted, fill, words};
+use capataz_display::error::{self, Context};
+use capataz_display::frame::visible;
+use capataz_display::paint::{Paint, Tone};
+use capataz_display::words::{counted, fill, words};
 
 #[derive(Debug)]
 pub enum Failure {

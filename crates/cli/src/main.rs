@@ -2,26 +2,25 @@
 //!
 //! The program decides nothing about runs, and has no second way into the daemon: every command except `serve`, `demo`,
 //! `backup`, `restore`, `verify`, `rebuild` and `contract` is a client of the API like any other. Only [`output`] writes
-//! to the terminal, and all texts are in [`text`]. Begin reading with [`args`], then [`commands`]; [`display`] formats
-//! results, [`watch`] follows runs.
+//! to the terminal, and all texts are in [`capataz_display::words`]. Begin reading with [`args`], then [`commands`];
+//! [`capataz_display`] formats results, [`watch`] follows runs.
 
 mod args;
 mod commands;
 mod demo;
-mod display;
 mod exit;
 mod failure;
 mod html_report;
 mod output;
 mod plan_source;
 mod script;
-mod text;
 mod watch;
 
 use std::pin::Pin;
 use std::process::ExitCode;
 
 use args::{Cli, Command, RouterCommand};
+use capataz_display::words::{Language, fill, words};
 use clap::{CommandFactory, Parser};
 use exit::Exit;
 use failure::Failure;
@@ -50,6 +49,7 @@ fn main() -> ExitCode {
             return if error.use_stderr() { Exit::Invalid } else { Exit::Ok }.into();
         }
     };
+    cli.global.lang.map(Language::from).or_else(of_locale).unwrap_or_default().choose();
     let mut out = Output::new(cli.global.json, cli.global.color);
     let exit = execute(cli, &mut out).unwrap_or_else(|failure| {
         failure.tell(&mut out);
@@ -57,6 +57,13 @@ fn main() -> ExitCode {
     });
     out.flush();
     exit.into()
+}
+
+/// The language of the locale, of which the first variable that is set decides, as POSIX has it.
+#[expect(clippy::disallowed_methods, reason = "the program reads its environment")]
+fn of_locale() -> Option<Language> {
+    let set = |name| std::env::var(name).ok().filter(|locale| !locale.is_empty());
+    Language::of_tag(&["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().find_map(set)?)
 }
 
 fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
@@ -81,9 +88,8 @@ fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
         }
         command => command,
     };
-    let runtime = tokio::runtime::Runtime::new().map_err(|error| {
-        Failure::failed(text::fill(text::words().serve.no_runtime, &[&error.to_string()]))
-    })?;
+    let runtime = tokio::runtime::Runtime::new()
+        .map_err(|error| Failure::failed(fill(words().serve.no_runtime, &[&error.to_string()])))?;
     // Boxed, and without its type: the runtime has several copies of what it drives, and with the type each of them
     // would hold every command again.
     let work: Pin<Box<dyn Future<Output = commands::Outcome> + '_>> = Box::pin(async {

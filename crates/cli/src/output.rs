@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use serde_json::Value;
 
 use crate::args::Color;
-use crate::display::paint::Paint;
+use capataz_display::paint::Paint;
 
 /// The standard streams of this process, and the form in which the user wants answers.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use capataz_contracts::plan_file::{self, Format, MAX_BYTES};
 use capataz_contracts::{Violation, json, v1};
 
 use crate::failure::Failure;
-use crate::text::{fill, words};
+use capataz_display::words::{fill, words};
 
 /// The name that stands for stdin.
 const STDIN: &str = "-";

@@ -7,17 +7,17 @@ use serde_json::json;
 
 use super::{Daemon, Outcome, ending, run, script_report};
 use crate::args::{ActArgs, ActCommand, Global};
-use crate::display::actions as display;
-use crate::display::error::{self, Context};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::plan_source::name_of;
 use crate::script::source::{self, Given};
-use crate::text::{counted, fill, words};
 use crate::watch::follow::{self, End, Options, Style, now_ms};
 use crate::watch::lines::Detail;
 use crate::watch::model::Run;
+use capataz_display::actions as display;
+use capataz_display::error::{self, Context};
+use capataz_display::words::{counted, fill, words};
 
 /// `act check`, which needs neither a daemon nor a browser.
 pub fn check(command: ActCommand, out: &mut Output) -> Outcome {

@@ -5,14 +5,14 @@ use capataz_policy::codes;
 
 use super::{Daemon, Outcome};
 use crate::args::{AgentsCommand, Global};
-use crate::display::error::{self, Context};
-use crate::display::format;
-use crate::display::paint::Tone;
-use crate::display::table::Table;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::text::{fill, words};
 use crate::watch::follow::now_ms;
+use capataz_display::error::{self, Context};
+use capataz_display::format;
+use capataz_display::paint::Tone;
+use capataz_display::table::Table;
+use capataz_display::words::{fill, words};
 
 pub async fn agents(command: AgentsCommand, global: &Global, out: &mut Output) -> Outcome {
     let daemon = Daemon::connect(global).await?;

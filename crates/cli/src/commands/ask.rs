@@ -9,11 +9,11 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::{Daemon, Outcome};
 use crate::args::{AskArgs, Global};
-use crate::display::answer as display;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::text::{fill, words};
+use capataz_display::answer as display;
+use capataz_display::words::{fill, words};
 
 pub async fn ask(mut args: AskArgs, global: &Global, out: &mut Output) -> Outcome {
     let daemon = Daemon::connect(global).await?;

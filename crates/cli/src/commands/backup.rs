@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use super::Outcome;
 use super::rebuild::progress;
 use crate::args::{BackupArgs, RestoreArgs, VerifyArgs};
-use crate::display::format::utc;
-use crate::display::frame::visible;
-use crate::display::paint::Tone;
 use crate::exit::Exit;
 use crate::failure::{Failure, chain};
 use crate::output::Output;
-use crate::text::{counted, fill, words};
+use capataz_display::format::utc;
+use capataz_display::frame::visible;
+use capataz_display::paint::Tone;
+use capataz_display::words::{counted, fill, words};
 
 pub fn backup(args: BackupArgs, out: &mut Output) -> Outcome {
     let data_dir = data_dir(args.config, args.data_dir)?;

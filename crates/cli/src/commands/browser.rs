@@ -5,18 +5,18 @@ use serde_json::{Value, json};
 
 use super::{Daemon, Outcome, doctor, fetch};
 use crate::args::{BrowserCommand, DoArgs, Global, OpenArgs};
-use crate::display::frame::{visible, visible_block};
-use crate::display::paint::Tone;
-use crate::display::table::Table;
-use crate::display::{actions as display, error, format};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::plan_source::name_of;
-use crate::script::describe::Success;
 use crate::script::source::{self, Given};
-use crate::text::{fill, words};
 use crate::watch::follow::now_ms;
+use capataz_display::frame::{visible, visible_block};
+use capataz_display::paint::Tone;
+use capataz_display::script::describe::Success;
+use capataz_display::table::Table;
+use capataz_display::words::{fill, words};
+use capataz_display::{actions as display, error, format};
 
 pub async fn browser(command: BrowserCommand, global: &Global, out: &mut Output) -> Outcome {
     match command {

@@ -4,12 +4,12 @@ use serde_json::json;
 
 use super::Outcome;
 use crate::args::ContractCommand;
-use crate::display::{error, run};
 use crate::exit::Exit;
 use crate::failure::{Failure, violations_json};
 use crate::output::Output;
 use crate::plan_source;
-use crate::text::{fill, words};
+use capataz_display::words::{fill, words};
+use capataz_display::{error, run};
 
 pub fn contract(command: ContractCommand, out: &mut Output) -> Outcome {
     let ContractCommand::Check { file, format } = command;

@@ -12,14 +12,14 @@ use super::serve::asked_to_stop;
 use super::{Daemon, Outcome, act, ending, run::style_for_people, script_report};
 use crate::args::DemoArgs;
 use crate::demo::crew;
-use crate::display::answer;
-use crate::display::paint::Tone;
 use crate::exit::Exit;
 use crate::failure::{Failure, chain};
 use crate::output::Output;
-use crate::text::{fill, words};
 use crate::watch::follow::{self, End, Options, Style};
 use crate::watch::lines::Detail;
+use capataz_display::answer;
+use capataz_display::paint::Tone;
+use capataz_display::words::{fill, words};
 
 /// The project's own specs, which also serve as examples.
 const SPECS: [(&str, &str); 2] = [

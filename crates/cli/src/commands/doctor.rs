@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 
 use super::Outcome;
 use crate::args::DoctorArgs;
-use crate::display::error;
-use crate::display::format::took;
-use crate::display::frame::visible_block;
-use crate::display::paint::Tone;
 use crate::exit::Exit;
 use crate::failure::{Failure, chain};
 use crate::output::Output;
-use crate::text::{fill, words};
+use capataz_display::error;
+use capataz_display::format::took;
+use capataz_display::frame::visible_block;
+use capataz_display::paint::Tone;
+use capataz_display::words::{fill, words};
 
 /// The folder of browser profiles, below the daemon's data folder. A browser has a profile there while it runs.
 const PROFILES: &str = "browser/profiles";

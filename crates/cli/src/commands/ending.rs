@@ -3,14 +3,14 @@
 use capataz_contracts::v1;
 
 use super::{Daemon, Outcome, act, fetch};
-use crate::display::frame::visible;
-use crate::display::paint::Tone;
-use crate::display::{format, payload, retry, run as display};
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::text::{fill, words};
 use crate::watch::follow::{End, now_ms};
 use crate::watch::model::Run;
+use capataz_display::frame::visible;
+use capataz_display::paint::Tone;
+use capataz_display::words::{fill, words};
+use capataz_display::{format, payload, retry, run as display};
 
 /// Maximum number of tasks whose attempts are shown.
 const MOST_RETRIES: usize = 3;

@@ -4,7 +4,7 @@ use capataz_contracts::v1;
 
 use super::Daemon;
 use crate::failure::Failure;
-use crate::text::{fill, words};
+use capataz_display::words::{fill, words};
 
 /// Tasks in one answer: the daemon's limit.
 const TASKS: u32 = 1_000;

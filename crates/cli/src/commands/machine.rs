@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 
 use super::Outcome;
 use crate::args::{Global, MachineArgs};
-use crate::display::format::took;
-use crate::display::frame::visible_block;
-use crate::display::paint::Tone;
 use crate::exit::Exit;
 use crate::failure::chain;
 use crate::output::Output;
-use crate::text::{Doctor, fill, words};
+use capataz_display::format::took;
+use capataz_display::frame::visible_block;
+use capataz_display::paint::Tone;
+use capataz_display::words::{Doctor, fill, words};
 
 /// Free bytes below which commits will soon fail, and those below which it is time to know.
 const FREE: (u64, u64) = (64 * 1024 * 1024, 1024 * 1024 * 1024);

@@ -7,12 +7,12 @@ use serde_json::json;
 
 use super::Outcome;
 use crate::args::RebuildArgs;
-use crate::display::frame::visible;
-use crate::display::paint::Tone;
 use crate::exit::Exit;
 use crate::failure::{Failure, chain};
 use crate::output::Output;
-use crate::text::{counted, fill, words};
+use capataz_display::frame::visible;
+use capataz_display::paint::Tone;
+use capataz_display::words::{counted, fill, words};
 
 pub fn rebuild(args: RebuildArgs, out: &mut Output) -> Outcome {
     let overrides = Overrides { data_dir: args.data_dir, ..Overrides::default() };

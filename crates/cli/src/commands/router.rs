@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 
 use super::{Daemon, Outcome};
 use crate::args::{EvalArgs, Global, LintArgs, RouterCommand};
-use crate::display::answer as display;
-use crate::display::paint::Tone;
-use crate::display::table::Table;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::text::{counted, fill, words};
+use capataz_display::answer as display;
+use capataz_display::paint::Tone;
+use capataz_display::table::Table;
+use capataz_display::words::{counted, fill, words};
 
 pub async fn router(command: RouterCommand, global: &Global, out: &mut Output) -> Outcome {
     let daemon = match &command {

@@ -10,9 +10,9 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::plan_source;
-use crate::text::{fill, words};
 use crate::watch::follow::{self, End, Options, Style};
 use crate::watch::lines::Detail;
+use capataz_display::words::{fill, words};
 
 pub async fn run(args: RunArgs, global: &Global, out: &mut Output) -> Outcome {
     let plan = plan_source::load(&args.file, args.format.map(Into::into))?;

@@ -5,16 +5,16 @@ use serde_json::json;
 
 use super::{Daemon, Outcome, ending, fetch, script_report};
 use crate::args::{Global, ListArgs, RunsCommand, WatchArgs};
-use crate::display::error::{self, Context};
-use crate::display::frame::visible;
-use crate::display::paint::Tone;
-use crate::display::{actions, payload, run as display};
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::text::{fill, words};
 use crate::watch::follow::{self, End, Options, Style, now_ms, record};
 use crate::watch::lines::{self, Detail};
 use crate::watch::model::Run;
+use capataz_display::error::{self, Context};
+use capataz_display::frame::visible;
+use capataz_display::paint::Tone;
+use capataz_display::words::{fill, words};
+use capataz_display::{actions, payload, run as display};
 
 /// Runs in one answer: the daemon's limit.
 const PAGE: u32 = 500;

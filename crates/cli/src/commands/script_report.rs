@@ -10,10 +10,10 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::html_report::{self, Content, Report};
 use crate::output::Output;
-use crate::script::describe::bytes;
-use crate::text::{counted, fill, words};
 use crate::watch::follow::now_ms;
 use crate::watch::model::Run;
+use capataz_display::script::describe::bytes;
+use capataz_display::words::{counted, fill, words};
 
 /// The name of stdout.
 const STDOUT: &str = "-";

@@ -11,12 +11,12 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::Outcome;
 use crate::args::{LogFormat, ServeArgs};
-use crate::display::paint::Tone;
-use crate::display::table::Table;
 use crate::exit::Exit;
 use crate::failure::{Failure, chain};
 use crate::output::Output;
-use crate::text::{counted, fill, words};
+use capataz_display::paint::Tone;
+use capataz_display::table::Table;
+use capataz_display::words::{counted, fill, words};
 
 pub async fn serve(args: ServeArgs, out: &mut Output) -> Outcome {
     let overrides = Overrides {

@@ -5,11 +5,11 @@ use serde_json::Value;
 
 use super::{Daemon, Outcome, fetch};
 use crate::args::{CancelArgs, ExtendArgs, ResolveArgs, RunsCommand};
-use crate::display::{error, format};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::text::{fill, words};
+use capataz_display::words::{fill, words};
+use capataz_display::{error, format};
 
 pub async fn steer(daemon: &Daemon, command: RunsCommand, out: &mut Output) -> Outcome {
     let texts = &words().runs;

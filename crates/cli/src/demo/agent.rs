@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::crew::TRY_AGAIN;
-use crate::text::{counted, fill, words};
+use capataz_display::words::{counted, fill, words};
 
 /// The name of the hidden subcommand.
 pub const MODE: &str = "__demo-agent";

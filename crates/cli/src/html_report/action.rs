@@ -7,12 +7,12 @@ use super::markup::Markup;
 use super::overview::{anchor, duration, output, state_class};
 use super::pictures::Gallery;
 use super::{Group, MOST_TRIES, Report, failure};
-use crate::display::actions::state_name;
-use crate::display::format::exactly;
-use crate::script::describe;
-use crate::script::fold::{Activity, Ending, Try};
-use crate::text::{fill, words};
 use crate::watch::script_lines;
+use capataz_display::actions::state_name;
+use capataz_display::format::exactly;
+use capataz_display::script::describe;
+use capataz_display::script::fold::{Activity, Ending, Try};
+use capataz_display::words::{fill, words};
 
 /// Shown characters of a hash, enough to distinguish two hashes.
 const HASH_LENGTH: usize = 10;

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::markup::Markup;
 use super::{Content, MOST_SNAPSHOTS, Report, SNAPSHOT};
-use crate::script::describe;
-use crate::text::{fill, words};
+use capataz_display::script::describe;
+use capataz_display::words::{fill, words};
 
 /// Maximum number of characters of an indented snapshot.
 const SNAPSHOT_LENGTH: usize = 400_000;

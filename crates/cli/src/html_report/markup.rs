@@ -1,7 +1,7 @@
 //! A writer of HTML. All text and all attribute values go through one escape function; tags and attribute names are
 //! constants in this crate.
 
-use crate::display::frame::{visible, visible_block};
+use capataz_display::frame::{visible, visible_block};
 
 /// A document under construction.
 #[derive(Debug, Default)]

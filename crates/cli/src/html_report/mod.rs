@@ -19,8 +19,8 @@ use bytes::Bytes;
 use capataz_contracts::v1;
 use capataz_policy::executor::evidence::{DOM_SNAPSHOT as SNAPSHOT, SCREENSHOT_BEFORE as BEFORE};
 
-use crate::script::fold::{Activity, Ending, ScriptRun, Try};
-use crate::text::{fill, words};
+use capataz_display::script::fold::{Activity, Ending, ScriptRun, Try};
+use capataz_display::words::{fill, words};
 use markup::Markup;
 use pictures::Gallery;
 

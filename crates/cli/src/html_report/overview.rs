@@ -5,13 +5,13 @@ use serde_json::Value;
 
 use super::Report;
 use super::markup::Markup;
-use crate::display::actions::state_name;
-use crate::display::format::{took, utc};
-use crate::display::frame::truncated;
-use crate::display::run::outcome_name;
-use crate::script::describe;
-use crate::script::fold::{Activity, Ending, State, step_of};
-use crate::text::{fill, words};
+use capataz_display::actions::state_name;
+use capataz_display::format::{took, utc};
+use capataz_display::frame::truncated;
+use capataz_display::run::outcome_name;
+use capataz_display::script::describe;
+use capataz_display::script::fold::{Activity, Ending, State, step_of};
+use capataz_display::words::{fill, words};
 
 /// Columns of the timeline's drawing.
 const TIMELINE_WIDTH: f64 = 1_000.0;

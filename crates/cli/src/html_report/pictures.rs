@@ -8,8 +8,8 @@ use capataz_contracts::v1;
 
 use super::markup::Markup;
 use super::{Content, MOST_PICTURES, Report, is_picture};
-use crate::script::describe::bytes;
-use crate::text::{fill, words};
+use capataz_display::script::describe::bytes;
+use capataz_display::words::{fill, words};
 
 /// Width of the viewport if the script sets none (BrowserOptions).
 const VIEWPORT_WIDTH: f64 = 1_280.0;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::script::fold::tests::{error, events, fold, pictures, script, story};
+use capataz_display::script::tests::{error, events, fold, pictures, script, story};
 
 /// The first bytes of a PNG of 1280 × 720, enough to read its size.
 const PICTURE: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\x05\0\0\0\x02\xd0";

@@ -1,5 +1,3 @@
-//! Scripts: reading their files, folding their events, and describing their actions.
+//! Scripts: reading their files.
 
-pub mod describe;
-pub mod fold;
 pub mod source;

@@ -7,7 +7,7 @@ use capataz_contracts::{json, script_file, v1, validate};
 
 use crate::failure::Failure;
 use crate::plan_source::{format_of, name_of, read};
-use crate::text::{fill, words};
+use capataz_display::words::{fill, words};
 
 /// A parsed script with the violations that were found.
 #[derive(Debug, Default)]

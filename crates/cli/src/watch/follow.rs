@@ -15,10 +15,10 @@ use super::lines::{self, Detail};
 use super::live::{FRAME, Live};
 use super::model::Run;
 use super::screen;
-use crate::display::format;
-use crate::display::paint::Tone;
 use crate::output::Output;
-use crate::text::{fill, words};
+use capataz_display::format;
+use capataz_display::paint::Tone;
+use capataz_display::words::{fill, words};
 
 /// The form in which a running run is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

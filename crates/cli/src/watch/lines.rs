@@ -5,14 +5,14 @@ use capataz_contracts::v1::event::Body;
 
 use super::model::Run;
 use super::script_lines;
-use crate::display::answer::{self, call_reason};
-use crate::display::error::{one_line, severity, with_cause};
-use crate::display::format::{exactly, offset, share, took};
-use crate::display::frame::{visible, visible_block};
-use crate::display::paint::{Paint, Tone};
-use crate::display::run::{outcome_name, outcome_tone, size_of};
-use crate::display::wave::policy_name;
-use crate::text::{counted, fill, words};
+use capataz_display::answer::{self, call_reason};
+use capataz_display::error::{one_line, severity, with_cause};
+use capataz_display::format::{exactly, offset, share, took};
+use capataz_display::frame::{visible, visible_block};
+use capataz_display::paint::{Paint, Tone};
+use capataz_display::run::{outcome_name, outcome_tone, size_of};
+use capataz_display::wave::policy_name;
+use capataz_display::words::{counted, fill, words};
 
 /// The amount of detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

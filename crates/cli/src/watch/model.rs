@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use capataz_contracts::v1;
 use capataz_contracts::v1::event::Body;
 
-use crate::display::retry::Attempt;
-use crate::script::fold::ScriptRun;
-use crate::text::words;
+use capataz_display::retry::Attempt;
+use capataz_display::script::fold::ScriptRun;
+use capataz_display::words::words;
 
 /// The state of a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

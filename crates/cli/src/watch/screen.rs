@@ -1,14 +1,14 @@
 //! The lines at the bottom of the screen, which show the run's current work.
 
 use super::model::{Phase, Run, Step, Task, Wave};
-use crate::display::format::{share, took};
-use crate::display::frame::{truncated, visible};
-use crate::display::paint::{Paint, Tone};
-use crate::display::wave::policy_name;
-use crate::script::describe;
-use crate::script::fold::ScriptRun;
-use crate::text::{fill, words};
 use capataz_contracts::v1;
+use capataz_display::format::{share, took};
+use capataz_display::frame::{truncated, visible};
+use capataz_display::paint::{Paint, Tone};
+use capataz_display::script::describe;
+use capataz_display::script::fold::ScriptRun;
+use capataz_display::wave::policy_name;
+use capataz_display::words::{fill, words};
 
 /// One line of the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn a_script_shows_what_its_browser_does() {
         let mut run = Run::default();
-        let story = crate::script::fold::tests::story();
+        let story = capataz_display::script::tests::story();
         // The events before the end of the running action.
         story.iter().take(11).for_each(|event| run.apply(event));
         let shown: Vec<String> = screen(&run, "0199", 1_300, 20, 60, Paint::OFF)

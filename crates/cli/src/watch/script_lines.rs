@@ -5,11 +5,11 @@ use capataz_contracts::v1::event::Body;
 use capataz_policy::executor as policy;
 
 use super::lines::{Detail, Line};
-use crate::display::format::{exactly, took};
-use crate::display::paint::Tone;
-use crate::script::describe;
-use crate::script::fold::{ScriptRun, step_of};
-use crate::text::{counted, fill, words};
+use capataz_display::format::{exactly, took};
+use capataz_display::paint::Tone;
+use capataz_display::script::describe;
+use capataz_display::script::fold::{ScriptRun, step_of};
+use capataz_display::words::{counted, fill, words};
 
 /// The event's line; `None` if the event is shown like that of any other run. The event was already applied to
 /// `script`.
@@ -208,8 +208,8 @@ mod tests {
     use super::super::lines::render;
     use super::super::model::Run;
     use super::*;
-    use crate::display::paint::Paint;
-    use crate::script::fold::tests::story;
+    use capataz_display::paint::Paint;
+    use capataz_display::script::tests::story;
 
     fn log(detail: Detail) -> String {
         let mut run = Run::default();

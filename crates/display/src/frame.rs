@@ -2,7 +2,7 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::paint::{Paint, Tone};
+use crate::paint::{Paint, Tone};
 
 /// Columns of a box, including its borders.
 pub const WIDTH: usize = 56;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use capataz_contracts::v1;
 
-use super::format;
-use super::frame::Frame;
-use super::paint::{Paint, Tone};
-use crate::text::{counted, fill, words};
+use crate::format;
+use crate::frame::Frame;
+use crate::paint::{Paint, Tone};
+use crate::words::{counted, fill, words};
 
 /// Maximum number of tasks with a line of their own. Beyond this number, successes are only counted; as many further
 /// failures still get a line.

@@ -3,14 +3,14 @@
 use capataz_contracts::v1;
 use capataz_policy::codes;
 
-use super::format::took;
-use super::frame::{Frame, truncated, visible};
-use super::paint::{Paint, Tone};
-use super::run::{outcome_name, outcome_tone};
-use super::table::Table;
+use crate::format::took;
+use crate::frame::{Frame, truncated, visible};
+use crate::paint::{Paint, Tone};
+use crate::run::{outcome_name, outcome_tone};
 use crate::script::describe;
 use crate::script::fold::{Activity, ScriptRun, State};
-use crate::text::{counted, fill, words};
+use crate::table::Table;
+use crate::words::{counted, fill, words};
 
 /// Columns of an action's description in a table.
 const DETAIL_WIDTH: usize = 72;
@@ -216,7 +216,7 @@ pub fn outcome_line(script: &ScriptRun, now_ms: i64, paint: Paint) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::script::fold::tests::{fold, story};
+    use crate::script::tests::{fold, story};
 
     #[test]
     fn a_script_is_shown_by_its_actions() {

@@ -1,10 +1,15 @@
+//! The events of a script that tests tell, here and in the command line's.
+
 use std::collections::BTreeMap;
 
-use super::*;
+use capataz_contracts::v1;
+use capataz_contracts::v1::event::Body;
+
+use super::fold::ScriptRun;
 
 const BROWSER: &str = "capataz.browser";
 
-fn state(url: &str, dom: &str, inputs: &str) -> v1::StateSignature {
+pub(super) fn state(url: &str, dom: &str, inputs: &str) -> v1::StateSignature {
     v1::StateSignature {
         schema_version: "v1".to_owned(),
         url: url.to_owned(),
@@ -16,7 +21,7 @@ fn state(url: &str, dom: &str, inputs: &str) -> v1::StateSignature {
     }
 }
 
-fn evidence(kind: &str, id: &str, media_type: &str) -> v1::EvidenceRef {
+pub(super) fn evidence(kind: &str, id: &str, media_type: &str) -> v1::EvidenceRef {
     v1::EvidenceRef {
         id: id.repeat(32),
         kind: kind.to_owned(),
@@ -35,7 +40,7 @@ pub fn pictures() -> Vec<v1::EvidenceRef> {
     ]
 }
 
-fn resolution(locator: &str, element: &str, tried: &[&str]) -> v1::ResolutionRecord {
+pub(super) fn resolution(locator: &str, element: &str, tried: &[&str]) -> v1::ResolutionRecord {
     v1::ResolutionRecord {
         locator: locator.to_owned(),
         count: 1,
@@ -48,7 +53,7 @@ fn resolution(locator: &str, element: &str, tried: &[&str]) -> v1::ResolutionRec
     }
 }
 
-fn action(id: &str, kind: v1::ActionKind, target: Option<v1::Target>) -> v1::Action {
+pub(super) fn action(id: &str, kind: v1::ActionKind, target: Option<v1::Target>) -> v1::Action {
     v1::Action {
         id: id.to_owned(),
         kind: kind as i32,
@@ -58,7 +63,7 @@ fn action(id: &str, kind: v1::ActionKind, target: Option<v1::Target>) -> v1::Act
     }
 }
 
-fn button(name: &str) -> Option<v1::Target> {
+pub(super) fn button(name: &str) -> Option<v1::Target> {
     Some(v1::Target { role: Some("button".to_owned()), name: Some(name.to_owned()), ..v1::Target::default() })
 }
 
@@ -100,7 +105,7 @@ pub fn script() -> v1::Script {
     }
 }
 
-fn accepted(script: v1::Script) -> Body {
+pub(super) fn accepted(script: v1::Script) -> Body {
     Body::RunAccepted(Box::new(v1::RunAccepted {
         kind: v1::RunKind::Script as i32,
         labels: BTreeMap::from([("env".to_owned(), "test".to_owned())]),
@@ -109,7 +114,7 @@ fn accepted(script: v1::Script) -> Body {
     }))
 }
 
-fn started(
+pub(super) fn started(
     number: u32,
     activity: v1::BrowserActivity,
     step: Option<u32>,
@@ -131,7 +136,7 @@ fn started(
     }))
 }
 
-fn leased(wave: u32, attempt: u32) -> Body {
+pub(super) fn leased(wave: u32, attempt: u32) -> Body {
     Body::TaskLeased(v1::TaskLeased {
         wave,
         attempt,
@@ -140,7 +145,7 @@ fn leased(wave: u32, attempt: u32) -> Body {
     })
 }
 
-fn stage(step_index: u32, stage: v1::ActionStage, passed: bool, duration_us: u64) -> Body {
+pub(super) fn stage(step_index: u32, stage: v1::ActionStage, passed: bool, duration_us: u64) -> Body {
     Body::StageFinished(v1::StageFinished {
         step_index,
         record: Some(v1::StageRecord { stage: stage as i32, passed, duration_us }),
@@ -148,7 +153,7 @@ fn stage(step_index: u32, stage: v1::ActionStage, passed: bool, duration_us: u64
     })
 }
 
-fn settled(wave: u32, error: Option<&str>) -> Body {
+pub(super) fn settled(wave: u32, error: Option<&str>) -> Body {
     let error = error.map(|code| v1::Error { code: code.to_owned(), ..v1::Error::default() });
     let status = if error.is_some() { v1::ResultStatus::Error } else { v1::ResultStatus::Success };
     Body::TaskSettled(Box::new(v1::TaskSettled {
@@ -160,7 +165,7 @@ fn settled(wave: u32, error: Option<&str>) -> Body {
     }))
 }
 
-fn wave_finished(wave: u32) -> Body {
+pub(super) fn wave_finished(wave: u32) -> Body {
     Body::WaveFinished(v1::WaveFinished { wave, ..v1::WaveFinished::default() })
 }
 
@@ -187,7 +192,7 @@ pub fn error(code: &str, stage: v1::ActionStage, step: u32, message: &str) -> v1
     }
 }
 
-fn failed(error: v1::ExecutorError, next: v1::AfterFailure) -> Body {
+pub(super) fn failed(error: v1::ExecutorError, next: v1::AfterFailure) -> Body {
     Body::ActionFailed(Box::new(v1::ActionFailed {
         error: Some(error),
         next: next as i32,
@@ -196,7 +201,7 @@ fn failed(error: v1::ExecutorError, next: v1::AfterFailure) -> Body {
     }))
 }
 
-fn finished(step_index: u32, activity: v1::BrowserActivity) -> v1::ActionFinished {
+pub(super) fn finished(step_index: u32, activity: v1::BrowserActivity) -> v1::ActionFinished {
     v1::ActionFinished {
         step_index,
         action_id: script().actions.get(step_index as usize).map(|one| one.id.clone()).unwrap_or_default(),
@@ -356,92 +361,4 @@ pub fn fold(events: &[v1::Event]) -> ScriptRun {
     let mut run = ScriptRun::default();
     events.iter().for_each(|event| run.apply(event));
     run
-}
-
-#[test]
-fn every_try_at_an_action_is_there_with_what_came_of_it() {
-    let run = fold(&story());
-    let of_buy: Vec<(v1::BrowserActivity, usize)> =
-        run.activities_of(1).map(|activity| (activity.kind, activity.tries.len())).collect();
-    use v1::BrowserActivity::{Action, Recovery};
-    assert_eq!(of_buy, [(Action, 1), (Recovery, 1), (Action, 2)]);
-    let last = run.activities_of(1).last().map(|activity| activity.tries.clone()).unwrap_or_default();
-    assert_eq!(last.first().and_then(|first| first.delay_ms), Some(500));
-    assert_eq!(last.get(1).map(|second| second.stages.len()), Some(3));
-    assert_eq!(run.outputs.get("total").map(String::as_str), Some("\"12 €\""));
-    assert_eq!(run.browser, "Chrome/148.0.1.2");
-}
-
-#[test]
-fn each_action_has_a_state() {
-    let all = story();
-    let states = |run: &ScriptRun| -> Vec<State> { (0..4).map(|step| run.state_of(step)).collect() };
-    use State::{Failed, NotReached, Running, Succeeded};
-    assert_eq!(states(&fold(&all)), [Succeeded, Succeeded, Succeeded, Failed]);
-    assert_eq!(states(&fold(&all[..12])), [Succeeded, Running, NotReached, NotReached]);
-    assert_eq!(states(&fold(&all[..1])), [NotReached; 4]);
-    let why = fold(&all).error().and_then(|failed| failed.error.clone()).unwrap_or_default();
-    assert_eq!(why.error_code, "POSTCONDITION_FAILED");
-}
-
-#[test]
-fn an_action_that_a_limit_stops_before_it_begins_has_failed() {
-    let halt = error("POLICY_HALT", v1::ActionStage::Policy, 1, "max_steps: 1");
-    let run = fold(&events([accepted(script()), failed(halt, v1::AfterFailure::Halt)]));
-    assert_eq!(run.state_of(1), State::Failed);
-    assert_eq!(run.activities.first().and_then(|activity| activity.wave), None);
-}
-
-#[test]
-fn an_error_of_opening_belongs_to_the_opening_and_to_no_action() {
-    let lost = error("BROWSER_LOST", v1::ActionStage::Execution, 0, "it did not start");
-    let open = v1::BrowserActivity::Open as i32;
-    let failed = v1::ActionFailed {
-        error: Some(lost),
-        next: v1::AfterFailure::Halt as i32,
-        activity: open,
-        ..v1::ActionFailed::default()
-    };
-    let opening = started(0, v1::BrowserActivity::Open, None, None);
-    let run =
-        fold(&events([accepted(script()), opening, leased(0, 1), Body::ActionFailed(Box::new(failed))]));
-    assert_eq!(run.activities.len(), 1);
-    assert_eq!(run.error().map(step_of), Some(None));
-    assert_eq!(run.state_of(0), State::NotReached);
-}
-
-#[test]
-fn a_limit_on_top_of_a_failure_belongs_to_the_same_try() {
-    let own = error("OVERLAY_BLOCKING", v1::ActionStage::Precondition, 1, "covered");
-    let halt = error("POLICY_HALT", v1::ActionStage::Policy, 1, "retry_limit: 2");
-    let run = fold(&events([
-        accepted(script()),
-        started(0, v1::BrowserActivity::Action, Some(1), None),
-        leased(0, 1),
-        failed(own, v1::AfterFailure::Halt),
-        failed(halt, v1::AfterFailure::Halt),
-        settled(0, Some("OVERLAY_BLOCKING")),
-    ]));
-    let failures: Vec<usize> = run.activities.iter().map(|activity| activity.failures().count()).collect();
-    assert_eq!(failures, [2]);
-    let why = run.error().and_then(|failed| failed.error.clone()).unwrap_or_default();
-    assert_eq!(why.error_code, "POLICY_HALT");
-}
-
-#[test]
-fn a_host_that_does_not_come_back_is_an_end_without_the_executors_words() {
-    let lost = Body::TaskSettled(Box::new(v1::TaskSettled {
-        status: v1::ResultStatus::Timeout as i32,
-        error: Some(v1::Error { code: "TASK_TIMEOUT".to_owned(), ..v1::Error::default() }),
-        ..v1::TaskSettled::default()
-    }));
-    let run = fold(&events([
-        accepted(script()),
-        started(0, v1::BrowserActivity::Action, Some(0), None),
-        leased(0, 1),
-        lost,
-    ]));
-    assert_eq!(run.state_of(0), State::Failed);
-    let code = run.activities[0].tries[0].settled.as_ref().map(|error| error.code.as_str());
-    assert_eq!(code, Some("TASK_TIMEOUT"));
 }

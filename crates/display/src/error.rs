@@ -3,10 +3,10 @@
 use capataz_contracts::v1;
 use capataz_policy::{codes, retry};
 
-use super::frame::{Frame, visible};
-use super::paint::{Paint, Tone};
-use super::special;
-use crate::text::{fill, words};
+use crate::frame::{Frame, visible};
+use crate::paint::{Paint, Tone};
+use crate::special;
+use crate::words::{fill, words};
 
 /// Facts that the display knows in addition to the error itself.
 #[derive(Clone, Copy, Debug, Default)]

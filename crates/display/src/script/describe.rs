@@ -6,7 +6,7 @@ use capataz_contracts::v1;
 use capataz_policy::executor as policy;
 use serde_json::Value;
 
-use crate::text::{counted, fill, words};
+use crate::words::{counted, fill, words};
 
 pub fn kind_name(kind: v1::ActionKind) -> &'static str {
     policy::kind_traits(kind).map_or("action", |traits| traits.name)

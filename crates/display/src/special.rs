@@ -3,11 +3,11 @@
 use capataz_contracts::v1;
 use capataz_policy::codes::{self, Code};
 
-use super::error::{Context, advice, common_option, details_of, heading, one_line, options, titled};
-use super::format;
-use super::frame::Frame;
-use super::paint::{Paint, Tone};
-use crate::text::{fill, words};
+use crate::error::{Context, advice, common_option, details_of, heading, one_line, options, titled};
+use crate::format;
+use crate::frame::Frame;
+use crate::paint::{Paint, Tone};
+use crate::words::{fill, words};
 
 /// The box for the error's code; `None` if the severity decides the form.
 pub fn error(error: &v1::Error, context: &Context<'_>, paint: Paint) -> Option<String> {

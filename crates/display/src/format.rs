@@ -1,6 +1,6 @@
 //! Numbers and times in the form that people read.
 
-use crate::text::{counted, words};
+use crate::words::{counted, words};
 
 const SECOND: i64 = 1_000;
 const MINUTE: i64 = 60 * SECOND;

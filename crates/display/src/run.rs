@@ -6,13 +6,13 @@ use capataz_contracts::v1;
 use capataz_policy::severity::Severity;
 use capataz_policy::{codes, retry};
 
-use super::error::{self, Context, advice, one_line, severity, with_cause};
-use super::format;
-use super::frame::{truncated, visible};
-use super::paint::{Paint, Tone};
-use super::table::Table;
-use super::{special, wave};
-use crate::text::{counted, fill, words};
+use crate::error::{self, Context, advice, one_line, severity, with_cause};
+use crate::format;
+use crate::frame::{truncated, visible};
+use crate::paint::{Paint, Tone};
+use crate::table::Table;
+use crate::words::{counted, fill, words};
+use crate::{special, wave};
 
 /// Maximum number of failed tasks that get a box of their own at the end of a run; further ones get a line.
 const MOST_BOXES: usize = 3;

@@ -1,9 +1,9 @@
 //! The RETRY box: the attempts of one task.
 
-use super::format;
-use super::frame::Frame;
-use super::paint::{Paint, Tone};
-use crate::text::{fill, words};
+use crate::format;
+use crate::frame::Frame;
+use crate::paint::{Paint, Tone};
+use crate::words::{fill, words};
 
 /// One attempt, and the delay before the next attempt if there was one.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use super::frame::visible;
-use super::paint::{Paint, Tone};
+use crate::frame::visible;
+use crate::paint::{Paint, Tone};
 
 /// Rows under a heading; each cell has a tone for its colour.
 #[derive(Debug, Default)]

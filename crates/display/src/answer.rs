@@ -3,10 +3,10 @@
 use capataz_contracts::v1;
 use serde_json::Value;
 
-use super::frame::visible;
-use super::paint::{Paint, Tone};
-use super::table::Table;
-use crate::text::{fill, words};
+use crate::frame::visible;
+use crate::paint::{Paint, Tone};
+use crate::table::Table;
+use crate::words::{fill, words};
 
 /// Maximum number of specs whose terms are all shown.
 const MOST_SPECS: usize = 3;

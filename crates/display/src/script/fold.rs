@@ -285,4 +285,4 @@ impl Try {
 }
 
 #[cfg(test)]
-pub mod tests;
+mod tests;

@@ -4,7 +4,7 @@ use capataz_contracts::json::is_json;
 use capataz_contracts::v1;
 use capataz_contracts::v1::payload::Data;
 
-use super::frame::{truncated, visible_block};
+use crate::frame::{truncated, visible_block};
 
 /// The size of the payload in bytes.
 pub fn size(payload: &v1::Payload) -> u64 {

@@ -1,0 +1,20 @@
+//! What people read of runs, errors, answers and scripts: pure functions from the contract's messages to text, in English
+//! and in Spanish.
+//!
+//! Nothing here prints, reads the clock or knows where the messages come from. The command line and the daemon's
+//! `RenderReport` say the same, because both call this. All texts are in [`words`].
+
+pub mod actions;
+pub mod answer;
+pub mod error;
+pub mod format;
+pub mod frame;
+pub mod paint;
+pub mod payload;
+pub mod retry;
+pub mod run;
+pub mod script;
+pub mod special;
+pub mod table;
+pub mod wave;
+pub mod words;

@@ -1,0 +1,736 @@
+//! Every text that people read, except `--help`, in English and in Spanish.
+//!
+//! Both languages stand side by side in `texts!`, so that a text which lacks one of them does not compile. `{0}`, `{1}` …
+//! are placeholders that [`fill`] replaces; a language may use them in any order.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A language that people are addressed in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Language {
+    #[default]
+    English,
+    Spanish,
+}
+
+impl Language {
+    /// The language of a tag or a locale: `es`, `es-MX`, `es_ES.UTF-8`, `en`, `C`. `None` where it is another one.
+    #[must_use]
+    pub fn of_tag(tag: &str) -> Option<Self> {
+        match tag.split(['-', '_', '.', '@']).next()?.to_ascii_lowercase().as_str() {
+            "es" => Some(Self::Spanish),
+            "en" | "c" | "posix" => Some(Self::English),
+            _ => None,
+        }
+    }
+
+    /// The tag of the language: `en`, `es`.
+    #[must_use]
+    pub const fn tag(self) -> &'static str {
+        match self {
+            Self::English => "en",
+            Self::Spanish => "es",
+        }
+    }
+
+    #[must_use]
+    pub const fn words(self) -> &'static Words {
+        match self {
+            Self::English => &ENGLISH,
+            Self::Spanish => &SPANISH,
+        }
+    }
+
+    /// Makes it the language of the whole process, where nothing else is said by [`Self::within`].
+    pub fn choose(self) {
+        SPANISH_BY_DEFAULT.store(self == Self::Spanish, Ordering::Relaxed);
+    }
+
+    /// Calls `tell`, all texts of which are in this language. It must tell them on this thread.
+    pub fn within<T>(self, tell: impl FnOnce() -> T) -> T {
+        /// Puts back what there was, also where `tell` panics.
+        struct Before(Option<Language>);
+        impl Drop for Before {
+            fn drop(&mut self) {
+                WITHIN.set(self.0);
+            }
+        }
+        let _before = Before(WITHIN.replace(Some(self)));
+        tell()
+    }
+
+    /// The language in use.
+    #[must_use]
+    pub fn current() -> Self {
+        WITHIN.get().unwrap_or(match SPANISH_BY_DEFAULT.load(Ordering::Relaxed) {
+            true => Self::Spanish,
+            false => Self::English,
+        })
+    }
+}
+
+static SPANISH_BY_DEFAULT: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    static WITHIN: Cell<Option<Language>> = const { Cell::new(None) };
+}
+
+/// The texts of one language.
+#[derive(Debug)]
+pub struct Words {
+    /// A number as an ordinal: `1st`, `2nd`.
+    pub ordinal: fn(u64) -> String,
+    pub wave_box: WaveBox,
+    pub errors: Errors,
+    pub options: Options,
+    pub retry: Retry,
+    pub watch: Watch,
+    pub runs: Runs,
+    pub agents: Agents,
+    pub contract: Contract,
+    pub serve: Serve,
+    pub demo: Demo,
+    pub rebuild: Rebuild,
+    pub backup: Backup,
+    pub doctor: Doctor,
+    pub ask: Ask,
+    pub router: Router,
+    pub act: Act,
+    pub act_error: ActError,
+    pub script_lines: ScriptLines,
+    pub browser: Browser,
+    pub page: Page,
+}
+
+/// The texts in use.
+#[must_use]
+pub fn words() -> &'static Words {
+    Language::current().words()
+}
+
+/// Returns `template` with its placeholders replaced.
+pub fn fill(template: &str, values: &[&str]) -> String {
+    let mut text = String::with_capacity(template.len());
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once('{') {
+        text.push_str(before);
+        let Some((index, behind)) = after.split_once('}') else {
+            text.push('{');
+            rest = after;
+            continue;
+        };
+        text.push_str(index.parse().ok().and_then(|index: usize| values.get(index)).copied().unwrap_or(""));
+        rest = behind;
+    }
+    text.push_str(rest);
+    text
+}
+
+/// Returns `one` for 1, else `many`; both contain the number as `{0}`.
+pub fn counted(number: u64, one: &str, many: &str) -> String {
+    fill(if number == 1 { one } else { many }, &[&number.to_string()])
+}
+
+macro_rules! texts {
+    ($($(#[$doc:meta])* $group:ident { $($name:ident: $english:literal / $spanish:literal,)* })*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Debug)]
+            pub struct $group { $(pub $name: &'static str,)* }
+
+            impl $group {
+                pub(super) const ENGLISH: Self = Self { $($name: $english,)* };
+                pub(super) const SPANISH: Self = Self { $($name: $spanish,)* };
+
+                /// Each text by its name, in both languages.
+                #[cfg(test)]
+                pub(super) fn pairs() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+                    [$((stringify!($name), $english, $spanish),)*].into_iter()
+                }
+            }
+        )*
+    };
+}
+
+mod actions;
+mod doctor;
+
+pub use actions::{Act, ActError, Browser, Page, ScriptLines};
+pub use doctor::Doctor;
+
+const ENGLISH: Words = Words {
+    ordinal: english_ordinal,
+    wave_box: WaveBox::ENGLISH,
+    errors: Errors::ENGLISH,
+    options: Options::ENGLISH,
+    retry: Retry::ENGLISH,
+    watch: Watch::ENGLISH,
+    runs: Runs::ENGLISH,
+    agents: Agents::ENGLISH,
+    contract: Contract::ENGLISH,
+    serve: Serve::ENGLISH,
+    demo: Demo::ENGLISH,
+    rebuild: Rebuild::ENGLISH,
+    backup: Backup::ENGLISH,
+    doctor: Doctor::ENGLISH,
+    ask: Ask::ENGLISH,
+    router: Router::ENGLISH,
+    act: Act::ENGLISH,
+    act_error: ActError::ENGLISH,
+    script_lines: ScriptLines::ENGLISH,
+    browser: Browser::ENGLISH,
+    page: Page::ENGLISH,
+};
+
+const SPANISH: Words = Words {
+    ordinal: spanish_ordinal,
+    wave_box: WaveBox::SPANISH,
+    errors: Errors::SPANISH,
+    options: Options::SPANISH,
+    retry: Retry::SPANISH,
+    watch: Watch::SPANISH,
+    runs: Runs::SPANISH,
+    agents: Agents::SPANISH,
+    contract: Contract::SPANISH,
+    serve: Serve::SPANISH,
+    demo: Demo::SPANISH,
+    rebuild: Rebuild::SPANISH,
+    backup: Backup::SPANISH,
+    doctor: Doctor::SPANISH,
+    ask: Ask::SPANISH,
+    router: Router::SPANISH,
+    act: Act::SPANISH,
+    act_error: ActError::SPANISH,
+    script_lines: ScriptLines::SPANISH,
+    browser: Browser::SPANISH,
+    page: Page::SPANISH,
+};
+
+fn english_ordinal(number: u64) -> String {
+    let ending = match (number % 10, number % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{number}{ending}")
+}
+
+fn spanish_ordinal(number: u64) -> String {
+    format!("{number}.º")
+}
+
+texts! {
+    /// The box of one wave: PARALLEL EXECUTION COMPLETE.
+    WaveBox {
+        title: "PARALLEL EXECUTION COMPLETE" / "EJECUCIÓN PARALELA COMPLETA",
+        policy: "Policy: {0}" / "Política: {0}",
+        total_one: "Total: {0} agent" / "Total: {0} agente",
+        total_many: "Total: {0} agents" / "Total: {0} agentes",
+        agent: "Agent {0} ({1}): {2}" / "Agente {0} ({1}): {2}",
+        success: "SUCCESS" / "ÉXITO",
+        failed: "FAILED" / "FALLIDO",
+        cancelled: "CANCELLED" / "CANCELADO",
+        not_started: "NOT STARTED" / "SIN EMPEZAR",
+        unfinished: "UNFINISHED" / "SIN TERMINAR",
+        timeout: "timeout" / "tiempo agotado",
+        error: "error" / "error",
+        more: "... and {0} more: {1}" / "... y {0} más: {1}",
+        result: "Result: {0}" / "Resultado: {0}",
+        met: "MET" / "CUMPLIDO",
+        not_met: "NOT MET" / "NO CUMPLIDO",
+        status: "Status: {0}" / "Estado: {0}",
+        continuing: "CONTINUING" / "CONTINUANDO",
+        stopping: "STOPPING" / "DETENIENDO",
+        wave: "Wave {0} of {1}: {2}" / "Ola {0} de {1}: {2}",
+    }
+
+    /// Boxes of errors and warnings.
+    Errors {
+        error: "ERROR: {0}" / "ERROR: {0}",
+        warning: "WARNING: {0}" / "WARNING: {0}",
+        severity: "Severity: {0}" / "Severidad: {0}",
+        required_action: "REQUIRED ACTION:" / "ACCIÓN REQUERIDA:",
+        resolve_first: "Resolve the error before going on" / "Resolver el error antes de continuar",
+        options: "Options:" / "Opciones:",
+        continuing: "Continuing automatically..." / "Continuando automáticamente...",
+        info: "[INFO] {0}" / "[INFO] {0}",
+        ok: "[OK] {0}" / "[OK] {0}",
+        agent_missing: "The agent \"{0}\" does not exist" / "El agente \"{0}\" no existe",
+        similar_agents: "Similar agents available:" / "Agentes similares disponibles:",
+        no_similar_agents: "No agent has a similar name" / "Ningún agente tiene un nombre similar",
+        similar_names: "Similar names available:" / "Nombres similares disponibles:",
+        no_similar_names: "Nothing has a similar name" / "Nada tiene un nombre similar",
+        correct_agent: "Correct the agent's name in the plan" / "Corregir el nombre del agente en el plan",
+        correct_name: "Correct the name" / "Corregir el nombre",
+        details: "Details:" / "Detalles:",
+        more_details: "... and {0} more errors" / "... y {0} errores más",
+        invalid_transition: "Invalid transition detected:" / "Transición inválida detectada:",
+        skipping: "(skipping {0})" / "(saltando {0})",
+        correct_steps: "Correct steps:" / "Pasos correctos:",
+        task_timed_out: "The task \"{0}\" exceeded its timeout"
+            / "La tarea \"{0}\" excedió su tiempo límite",
+        configured: "Configured time: {0}" / "Tiempo configurado: {0}",
+        elapsed: "Elapsed time: {0}" / "Tiempo transcurrido: {0}",
+        last_health_check: "Last health check: {0} ago" / "Último health check: hace {0}",
+        no_health_check: "Last health check: never" / "Último health check: nunca",
+        raise_timeout: "Give the task more time: `timeouts.timeout` in the plan"
+            / "Dar más tiempo a la tarea: `timeouts.timeout` en el plan",
+        current_state: "Current state:" / "Estado actual:",
+        state_agent: "Agent: {0}" / "Agente: {0}",
+        state_phase: "Phase: {0}" / "Fase: {0}",
+        state_output: "Partial output: {0} bytes" / "Salida parcial: {0} bytes",
+        attempts: "Attempts: {0} exhausted" / "Intentos: {0} agotados",
+        total_time: "Total time: {0}" / "Tiempo total: {0}",
+        last_error: "Last error:" / "Último error:",
+        problem: "The problem seems to be:" / "El problema parece ser:",
+        original: "Original error: {0}" / "Error original: {0}",
+        reason: "Reason: {0}" / "Motivo: {0}",
+        multiple: "MULTIPLE CRITICAL ERRORS" / "MÚLTIPLES ERRORES CRÍTICOS",
+        found: "Errors found:" / "Errores encontrados:",
+        aborted: "The run was stopped by critical errors" / "La operación fue abortada por errores críticos",
+        saved: "State saved for recovery:" / "Estado guardado para recuperación:",
+        look_at: "`{0}` to look at it" / "`{0}` para examinarlo",
+        recovery: "Ways to recover:" / "Opciones de recuperación:",
+        next: "next: {0}" / "siguiente paso: {0}",
+        unreachable: "the daemon at {0} cannot be reached" / "no se puede llegar al daemon en {0}",
+        unreachable_hint: "Start one with `capataz serve`, or name another with --addr or CAPATAZ_ADDR."
+            / "Inicie uno con `capataz serve`, o indique otro con --addr o CAPATAZ_ADDR.",
+        minutes_one: "{0} minute" / "{0} minuto",
+        minutes_many: "{0} minutes" / "{0} minutos",
+        seconds_one: "{0} second" / "{0} segundo",
+        seconds_many: "{0} seconds" / "{0} segundos",
+    }
+
+    /// The answers that people can give to a question.
+    Options {
+        extend: "Extend the timeout (+15 min)" / "Extender el tiempo límite (+15 min)",
+        terminate: "Stop and use the partial output" / "Terminar y usar la salida parcial",
+        retry: "Retry from the start" / "Reintentar desde el inicio",
+        retry_manual: "Retry after the fix" / "Reintentar después de corregir",
+        debug: "Investigate with `capataz runs logs`" / "Investigar con `capataz runs logs`",
+        skip: "Skip this task" / "Saltar esta tarea",
+        skip_high: "Skip (not recommended)" / "Saltar (no recomendado)",
+        fix_manual: "Fix it by hand" / "Corregir a mano",
+        correct: "Take the correct steps automatically" / "Corregir el flujo automáticamente",
+        succeeded: "It has happened: count it as a success" / "Ocurrió: contarlo como éxito",
+        failed: "It has not happened: count it as a failure" / "No ocurrió: contarlo como fallo",
+        abort: "Abort" / "Abortar",
+        abort_all: "Abort the whole operation" / "Abortar toda la operación",
+        restore: "Restore from backup" / "Restaurar desde backup",
+        reinitialise: "Reinitialise the state (history is lost)"
+            / "Reinicializar el estado (se pierde el historial)",
+        edit: "Edit by hand" / "Editar manualmente",
+    }
+
+    /// The RETRY box.
+    Retry {
+        title: "RETRY: {0}" / "REINTENTO: {0}",
+        attempt: "Attempt {0}/{1}: {2}" / "Intento {0}/{1}: {2}",
+        waiting: "Waiting {0} before retry..." / "Esperando {0} antes de reintentar...",
+        exhausted: "All attempts exhausted" / "Todos los intentos agotados",
+        escalated: "Error escalated to user" / "Error escalado al usuario",
+    }
+
+    /// Events of a run, while it is watched.
+    Watch {
+        ask_accepted: "asked: {0}" / "preguntado: {0}",
+        ask_begun: "its turn in the session" / "es su turno en la sesión",
+        ask_routed: "goes to {0} ({1}, confidence {2}): {3}" / "va a {0} ({1}, confianza {2}): {3}",
+        session_opened: "session {0} opened" / "sesión {0} abierta",
+        session_turn: "request {0} ended; the session is with {1}"
+            / "la solicitud {0} terminó; la sesión sigue con {1}",
+        session_moved: "the session moves from {0} to {1}" / "la sesión pasa de {0} a {1}",
+        accepted: "run accepted: {0}, {1}, {2}" / "ejecución aceptada: {0}, {1}, {2}",
+        waves_one: "{0} wave" / "{0} ola",
+        waves_many: "{0} waves" / "{0} olas",
+        tasks_one: "{0} task" / "{0} tarea",
+        tasks_many: "{0} tasks" / "{0} tareas",
+        wave_started: "wave {0} of {1} ({2}): {3} under {4}" / "ola {0} de {1} ({2}): {3} con {4}",
+        leased: "attempt {0} began ({1})" / "el intento {0} empezó ({1})",
+        leased_again: "attempt {0} goes on ({1})" / "el intento {0} continúa ({1})",
+        child_named: "attempt {0} began as run {1}" / "el intento {0} empezó como la ejecución {1}",
+        child_ended: "run {0} ended: {1}" / "la ejecución {0} terminó: {1}",
+        lease_lost: "worker lost: {0} ({1} time)" / "worker perdido: {0} ({1} vez)",
+        attempt_failed: "attempt {0} failed: {1}; again in {2}"
+            / "el intento {0} falló: {1}; otra vez en {2}",
+        retry_due: "waits for its next attempt" / "espera su próximo intento",
+        cancel_requested: "asked to stop: {0}" / "se le pidió parar: {0}",
+        extended: "deadline extended to {0} after its start"
+            / "tiempo límite extendido a {0} desde su inicio",
+        cancel_withdrawn: "; the request to stop was withdrawn" / "; se retiró la petición de parar",
+        succeeded: "succeeded in {0}" / "éxito en {0}",
+        succeeded_after: "succeeded in {0}, attempt {1}" / "éxito en {0}, intento {1}",
+        failed: "failed after {0}: {1}" / "falló después de {0}: {1}",
+        timed_out: "timed out after {0}" / "se agotó su tiempo después de {0}",
+        cancelled: "cancelled after {0}" / "cancelada después de {0}",
+        never_started: "never started" / "nunca empezó",
+        reactivated: "retried by hand (activation {0})" / "reintentada a mano (activación {0})",
+        partial_kept: "its partial output is its output" / "su salida parcial es su salida",
+        result_refused: "a late result of {0} was refused" / "se rechazó un resultado tardío de {0}",
+        wave_decided: "decided early: {0}" / "decidida antes del final: {0}",
+        wave_finished: "wave {0} finished: {1}" / "la ola {0} terminó: {1}",
+        question: "question {0}: {1}" / "pregunta {0}: {1}",
+        answer_with: "answer with `capataz runs resolve {0} {1} {2}`"
+            / "responder con `capataz runs resolve {0} {1} {2}`",
+        answer_typed: "its value has to pass the JSON Schema that `capataz runs show {0} --json` shows"
+            / "su valor debe cumplir el JSON Schema que muestra `capataz runs show {0} --json`",
+        answered: "question {0} answered: {1}" / "pregunta {0} respondida: {1}",
+        paused: "paused" / "en pausa",
+        resumed: "resumed" / "reanudada",
+        cancel_run: "cancelled: {0}" / "cancelada: {0}",
+        cancel_run_bare: "cancelled" / "cancelada",
+        aborting: "aborts: {0}" / "aborta: {0}",
+        finished: "run finished: {0}" / "la ejecución terminó: {0}",
+        input_resolved: "its input was resolved" / "se resolvió su entrada",
+        unknown_event: "event {0}, unknown to this version" / "evento {0}, desconocido para esta versión",
+        unknown_task: "wave {0}, task {1}" / "ola {0}, tarea {1}",
+        attempt: "attempt {0}/{1}" / "intento {0}/{1}",
+        retry_in: "again in {0}" / "otra vez en {0}",
+        stopping: "stopping" / "parando",
+        more_running: "… and {0} more" / "… y {0} más",
+        queued: "{0} queued" / "{0} en cola",
+        policy: "{0}: {1}" / "{0}: {1}",
+        so_far: "{0} of {1} settled, {2} succeeded" / "{0} de {1} terminadas, {2} con éxito",
+        need: "needs {0}" / "necesita {0}",
+        critical: "critical: {0}" / "críticas: {0}",
+        waiting_answer: "waits for an answer: {0}" / "espera una respuesta: {0}",
+        run_paused: "paused: no new attempts" / "en pausa: sin intentos nuevos",
+        run_cancelling: "stopping" / "parando",
+        reconnecting: "connection lost ({0}); trying again in {1}"
+            / "conexión perdida ({0}); nuevo intento en {1}",
+        gone: "The daemon no longer answers. The run goes on when the daemon is back."
+            / "El daemon ya no responde. La ejecución continúa cuando vuelva.",
+        timeout: "The run is still running after {0}." / "La ejecución sigue en marcha después de {0}.",
+        detached: "The run goes on without you." / "La ejecución continúa sin usted.",
+        watch_with: "watch it:  capataz runs watch {0}" / "seguirla:    capataz runs watch {0}",
+        cancel_with: "stop it:   capataz runs cancel {0}" / "pararla:     capataz runs cancel {0}",
+        show_with: "look at it: capataz runs show {0}" / "examinarla:  capataz runs show {0}",
+        outcome: "{0}: {1} in {2}" / "{0}: {1} en {2}",
+        failures_listed: "Failures:" / "Fallos:",
+        warnings_listed: "Warnings:" / "Advertencias:",
+        notes_listed: "Notes:" / "Notas:",
+        notices_omitted: "{0} more notices are in the run's events: capataz runs logs {1}"
+            / "{0} avisos más están en los eventos de la ejecución: capataz runs logs {1}",
+        output_of: "Output of {0}:" / "Salida de {0}:",
+        output_elsewhere: "(not shown; see `capataz runs show {0} --outputs --json`)"
+            / "(no se muestra; véase `capataz runs show {0} --outputs --json`)",
+    }
+
+    /// The commands under `runs`.
+    Runs {
+        none: "No runs." / "No hay ejecuciones.",
+        head: "RUN\tNAME\tSTATUS\tTASKS\tSTARTED\tTOOK\tLABELS"
+            / "EJECUCIÓN\tNOMBRE\tESTADO\tTAREAS\tEMPEZÓ\tDURÓ\tETIQUETAS",
+        more: "More: --page-token {0}" / "Más: --page-token {0}",
+        id: "Run" / "Ejecución",
+        name: "Name" / "Nombre",
+        status: "Status" / "Estado",
+        labels: "Labels" / "Etiquetas",
+        created: "Started" / "Empezó",
+        took: "Took" / "Duró",
+        tasks: "Tasks" / "Tareas",
+        parent: "Parent" / "Madre",
+        settled: "{0} of {1} settled" / "{0} de {1} terminadas",
+        at_work: "{0} % of its time; health checks {1}, heard {2} ago"
+            / "{0} % de su tiempo; health checks {1}, se supo de ella hace {2}",
+        at_work_unheard: "{0} % of its time; health checks {1}, not heard yet"
+            / "{0} % de su tiempo; health checks {1}, todavía no se supo de ella",
+        task_head: "TASK\tAGENT\tSTATE\tATTEMPT\tTOOK\tDETAIL"
+            / "TAREA\tAGENTE\tESTADO\tINTENTO\tDURÓ\tDETALLE",
+        wave: "Wave {0} of {1}: {2} ({3})" / "Ola {0} de {1}: {2} ({3})",
+        open_questions: "Open questions:" / "Preguntas abiertas:",
+        no_such: "none of the newest {1} runs has an id that begins or ends with \"{0}\""
+            / "ninguna de las {1} ejecuciones más nuevas tiene un id que empiece o termine con \"{0}\"",
+        ambiguous: "\"{0}\" fits several runs: {1}" / "\"{0}\" corresponde a varias ejecuciones: {1}",
+        none_yet: "there are no runs yet" / "todavía no hay ejecuciones",
+        cancelled: "Cancelling {0}." / "Cancelando {0}.",
+        paused: "Paused {0}: no new attempts; running tasks go on."
+            / "{0} en pausa: sin intentos nuevos; las tareas en marcha continúan.",
+        resumed: "Resumed {0}." / "{0} reanudada.",
+        deleted: "Removed {0}: {1} bytes of events." / "{0} eliminada: {1} bytes de eventos.",
+        released: "Released {0}: it goes on." / "{0} liberada: continúa.",
+        not_quarantined: "{0} is in no quarantine." / "{0} no está en cuarentena.",
+        extended: "{0} now has until {1}." / "{0} tiene ahora hasta {1}.",
+        retried: "{0} is retried (activation {1})." / "{0} se reintenta (activación {1}).",
+        resolved: "Question {0} answered: {1}." / "Pregunta {0} respondida: {1}.",
+        started: "Started {0}." / "{0} empezó.",
+        already: "{0} already exists." / "{0} ya existe.",
+        critical: "critical" / "crítica",
+    }
+
+    /// The commands under `agents`.
+    Agents {
+        none: "No agents. Declare some in capataz.toml, or connect a worker."
+            / "No hay agentes. Declare algunos en capataz.toml, o conecte un worker.",
+        head: "AGENT\tCATEGORY\tKIND\tSERVED BY\tWORKERS\tRUNNING\tQUEUED\tLAST SEEN"
+            / "AGENTE\tCATEGORÍA\tCLASE\tSERVIDO POR\tWORKERS\tEN MARCHA\tEN COLA\tVISTO",
+        checked: "{0} of {1} names are known" / "{0} de {1} nombres son conocidos",
+        process: "process" / "proceso",
+        worker: "worker" / "worker",
+        declared: "declared" / "declarado",
+        now: "now" / "ahora",
+        ago: "{0} ago" / "hace {0}",
+    }
+
+    /// `contract check`, and the local checks of `run`.
+    Contract {
+        valid: "{0}: a valid plan ({1}, {2})" / "{0}: un plan válido ({1}, {2})",
+        invalid: "{0}: {1}" / "{0}: {1}",
+        violations_one: "{0} violation" / "{0} violación",
+        violations_many: "{0} violations" / "{0} violaciones",
+        document: "(document)" / "(documento)",
+        cannot_read: "cannot read {0}: {1}" / "no se puede leer {0}: {1}",
+    }
+
+    /// `serve`.
+    Serve {
+        listening: "capataz listens on http://{0}" / "capataz escucha en http://{0}",
+        data: "data folder: {0}" / "carpeta de datos: {0}",
+        specs: "specs: {0}" / "specs: {0}",
+        agents_one: "{0} process agent" / "{0} agente de proceso",
+        agents_many: "{0} process agents" / "{0} agentes de proceso",
+        stopping: "stopping; press Ctrl-C again to force" / "parando; otro Ctrl-C lo fuerza",
+        check_head: "KEY\tVALUE\tFROM" / "CLAVE\tVALOR\tDE",
+        bad_filter: "--log: {0}" / "--log: {0}",
+        no_runtime: "cannot start: {0}" / "no se puede empezar: {0}",
+        no_signals: "cannot hear when to stop: {0}" / "no se puede saber cuándo parar: {0}",
+    }
+
+    /// `rebuild`.
+    Rebuild {
+        differs: "run {0}: {1} is {2}, and its log says {3}"
+            / "ejecución {0}: {1} es {2}, y su log dice {3}",
+        left: "left as it is: {0}" / "se deja como está: {0}",
+        progress: "{0} runs looked at, {1} to be written again, {2} written"
+            / "{0} ejecuciones examinadas, {1} por escribir de nuevo, {2} escritas",
+        runs_one: "{0} run looked at" / "{0} ejecución examinada",
+        runs_many: "{0} runs looked at" / "{0} ejecuciones examinadas",
+        same: "every row follows from its log" / "cada fila se sigue de su log",
+        differing_one: "{0} run with rows that do not follow from its log"
+            / "{0} ejecución con filas que no se siguen de su log",
+        differing_many: "{0} runs with rows that do not follow from their logs"
+            / "{0} ejecuciones con filas que no se siguen de sus logs",
+        mended_one: "{0} run written again" / "{0} ejecución escrita de nuevo",
+        mended_many: "{0} runs written again" / "{0} ejecuciones escritas de nuevo",
+        left_one: "{0} run left as it is" / "{0} ejecución queda como está",
+        left_many: "{0} runs left as they are" / "{0} ejecuciones quedan como están",
+    }
+
+    /// `backup`, `restore` and `verify`.
+    Backup {
+        copying: "{0} % of the database copied" / "{0} % de la base de datos copiado",
+        blobs: "{0} of {1} blobs" / "{0} de {1} blobs",
+        verifying: "{0} runs looked at" / "{0} ejecuciones examinadas",
+        made: "backup: {0}" / "copia de seguridad: {0}",
+        restored: "restored: {0}" / "restaurado: {0}",
+        from: "from a backup of {0}" / "de una copia de seguridad del {0}",
+        damaged_run: "damaged: {0}" / "dañada: {0}",
+        stale_row: "a row to be made again with `capataz rebuild`: {0}"
+            / "una fila por rehacer con `capataz rebuild`: {0}",
+        damaged_blob: "damaged: the content of blob {0} is not what was put"
+            / "dañado: el contenido del blob {0} no es el que se guardó",
+        missing_blob: "missing: blob {0}, to which runs refer"
+            / "falta: el blob {0}, al que se refieren ejecuciones",
+        runs_one: "{0} run" / "{0} ejecución",
+        runs_many: "{0} runs" / "{0} ejecuciones",
+        blobs_one: "{0} blob" / "{0} blob",
+        blobs_many: "{0} blobs" / "{0} blobs",
+        whole: "everything is whole" / "todo está íntegro",
+        damage_one: "{0} damaged or missing" / "{0} daño o falta",
+        damage_many: "{0} damaged or missing" / "{0} daños o faltas",
+    }
+
+    /// `demo`.
+    Demo {
+        no_folder: "{0} is not a folder" / "{0} no es una carpeta",
+        no_runtime_folder: "cannot make a folder for the demo: {0}"
+            / "no se puede crear una carpeta para la demo: {0}",
+        intro: "The demo starts a daemon of its own and a real crew, which examines {0}."
+            / "La demo inicia un daemon propio y una cuadrilla real, que examina {0}.",
+        intro_tasks: "One task is flaky and is retried; one hangs and is stopped. The quorum does not need the second one."
+            / "Una tarea es inestable y se reintenta; otra se cuelga y se detiene. El quórum no necesita la segunda.",
+        summary: "{0} in {1}, mostly {2}; {3}; the service says: {4}."
+            / "{0} en {1}, sobre todo {2}; {3}; el servicio dice: {4}.",
+        lines_one: "{0} line" / "{0} línea",
+        lines_many: "{0} lines" / "{0} líneas",
+        files_one: "{0} file" / "{0} archivo",
+        files_many: "{0} files" / "{0} archivos",
+        markers_one: "{0} open marker" / "{0} marca abierta",
+        markers_many: "{0} open markers" / "{0} marcas abiertas",
+        log: "log:          {0}" / "log:           {0}",
+        again: "see it again: capataz serve --data-dir {0} &"
+            / "verlo de nuevo: capataz serve --data-dir {0} &",
+        again_show: "              capataz runs show {0}" / "                capataz runs show {0}",
+        routing: "Two requests, each routed to the spec that should answer it:"
+            / "Dos solicitudes, cada una dirigida al spec que debe responderla:",
+        ask_spanish: "Me siento perdido y no sé con quién hablar"
+            / "Me siento perdido y no sé con quién hablar",
+        ask_english: "Help me choose between two job offers" / "Help me choose between two job offers",
+        asked: "  \"{0}\"" / "  \"{0}\"",
+        routed: "  -> {0} ({1}: {2})" / "  -> {0} ({1}: {2})",
+        answered: "     {0}" / "     {0}",
+        browser: "A browser fills in a form on the daemon's own page, with evidence of each action ({0}):"
+            / "Un navegador rellena un formulario en la página del propio daemon, con evidencia de cada acción ({0}):",
+        no_browser: "No browser was found, so no form is filled in. The reason, and how to get a browser:"
+            / "No se encontró un navegador, así que no se rellena ningún formulario. El motivo, y cómo conseguir uno:",
+        browser_report: "report:       {0}" / "informe:       {0}",
+        next: "What to try next:" / "Qué probar después:",
+        next_plans: "  capataz contract check examples/plans/quorum-review.toml"
+            / "  capataz contract check examples/plans/quorum-review.toml",
+        next_ask: "  capataz serve --data-dir {0} --specs specs &  then: capataz ask"
+            / "  capataz serve --data-dir {0} --specs specs &  luego: capataz ask",
+        next_act: "  capataz act check examples/scripts/sign-in.toml"
+            / "  capataz act check examples/scripts/sign-in.toml",
+        next_help: "  capataz run --help" / "  capataz run --help",
+        keeping: "The daemon stays at http://{0} until Ctrl-C: capataz --addr http://{0} runs list"
+            / "El daemon se queda en http://{0} hasta Ctrl-C: capataz --addr http://{0} runs list",
+    }
+
+    /// `ask`.
+    Ask {
+        head: "{0} | intent {1} | confidence {2}" / "{0} | intención {1} | confianza {2}",
+        fallback_head: "{0} (default: no spec matched) | confidence {1}"
+            / "{0} (predeterminado: ningún spec coincidió) | confianza {1}",
+        no_answer: "no spec gave a valid answer: {0}" / "ningún spec dio una respuesta válida: {0}",
+        prominent: "-> {0} would suit this better ({1}): {2}" / "-> {0} sería más adecuado ({1}): {2}",
+        subtle: "   {0} may suit this, too ({1}): {2}" / "   {0} también podría servir ({1}): {2}",
+        accept_here: "   /accept to go on with it" / "   /accept para seguir con él",
+        accept_with: "   accept with: capataz router accept {0} {1}"
+            / "   aceptar con: capataz router accept {0} {1}",
+        moved: "the session is now with {0}" / "la sesión está ahora con {0}",
+        nothing_to_accept: "nothing is suggested" / "no se sugiere nada",
+        unknown_command: "unknown command {0}; /help lists chat commands"
+            / "orden desconocida {0}; /help muestra las órdenes del chat",
+        help: "/accept  accept the suggested spec\n/spec ID  choose the spec of the next message\n/why  explain the routing of the last message\n/quit  end"
+            / "/accept  aceptar el spec sugerido\n/spec ID  elegir el spec del próximo mensaje\n/why  explicar a quién se dirigió el último mensaje\n/quit  terminar",
+        welcome: "session {0}; /help lists chat commands" / "sesión {0}; /help muestra las órdenes del chat",
+        next_spec: "the next message goes to {0}" / "el próximo mensaje va a {0}",
+        prompt: "> " / "> ",
+        nothing_asked: "nothing was asked yet" / "todavía no se preguntó nada",
+        timed_out: "no answer within {0}; the ask goes on: capataz runs watch {1}"
+            / "sin respuesta en {0}; la pregunta continúa: capataz runs watch {1}",
+        transition: "transition to {0} ({1}, {2}): {3}" / "paso a {0} ({1}, {2}): {3}",
+        routed: "routed" / "dirigido",
+        explicit: "as requested" / "como se pidió",
+        continued: "the session's spec" / "el spec de la sesión",
+        by_transition: "handed over" / "traspasado",
+        by_fallback: "as a fallback" / "como alternativa",
+        taken: "taken" / "hecho",
+        suggested: "suggested" / "sugerido",
+        suppressed: "held back" / "retenido",
+        ignored: "ignored" / "ignorado",
+    }
+
+    /// `router`.
+    Router {
+        specs_head: "SPEC\tTITLE\tLANGUAGES\tINTENTS\tKEYWORDS\tAGENT\tDEFAULT"
+            / "SPEC\tTÍTULO\tIDIOMAS\tINTENCIONES\tPALABRAS\tAGENTE\tPREDETERMINADO",
+        no_specs: "no specs are loaded" / "no hay specs cargados",
+        yes: "yes" / "sí",
+        terms_head: "SPEC\tSIGN\tWHAT\tLOGITS" / "SPEC\tSEÑAL\tQUÉ\tLOGITS",
+        total: "sum" / "suma",
+        confidence: "confidence" / "confianza",
+        counterfactuals: "Changes that would have altered the decision:"
+            / "Cambios que habrían alterado la decisión:",
+        clean: "{0}: no findings for {1}" / "{0}: ningún hallazgo para {1}",
+        specs_one: "{0} spec" / "{0} spec",
+        specs_many: "{0} specs" / "{0} specs",
+        reloaded: "{0} loaded" / "{0} cargados",
+        moved: "session {0} moved from {1} to {2}" / "la sesión {0} pasó de {1} a {2}",
+        cannot_read: "cannot read {0}: {1}" / "no se puede leer {0}: {1}",
+        no_rows: "{0} has no rows" / "{0} no tiene filas",
+        other_splits: "{0} has the splits {1}; choose one: {0}:SPLIT"
+            / "{0} tiene las partes {1}; elija una: {0}:PARTE",
+        training: "training on {0} rows, {1} specs" / "entrenando con {0} filas, {1} specs",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_are_filled_in_any_order() {
+        #[track_caller]
+        fn check(template: &str, values: &[&str], expected: &str) {
+            assert_eq!(fill(template, values), expected);
+        }
+        check("{1} of {0}", &["b", "a"], "a of b");
+        check("none", &["a"], "none");
+        check("{0}{5}.", &["{1}"], "{1}.");
+        check("open {", &[], "open {");
+        assert_eq!(counted(1, "{0} task", "{0} tasks"), "1 task");
+        assert_eq!(counted(0, "{0} task", "{0} tasks"), "0 tasks");
+    }
+
+    /// The placeholders, tabulators and line breaks of a text, sorted.
+    fn marks(text: &str) -> Vec<String> {
+        let mut marks: Vec<String> = text.matches(['\t', '\n']).map(str::to_owned).collect();
+        let placeholders = text.split('{').skip(1).filter_map(|part| part.split_once('}'));
+        marks.extend(placeholders.map(|(number, _)| number.to_owned()));
+        marks.sort();
+        marks.dedup();
+        marks
+    }
+
+    #[test]
+    fn both_languages_say_the_same_of_the_same() {
+        let pairs = std::iter::empty()
+            .chain(WaveBox::pairs())
+            .chain(Errors::pairs())
+            .chain(Options::pairs())
+            .chain(Retry::pairs())
+            .chain(Watch::pairs())
+            .chain(Runs::pairs())
+            .chain(Agents::pairs())
+            .chain(Contract::pairs())
+            .chain(Serve::pairs())
+            .chain(Demo::pairs())
+            .chain(Rebuild::pairs())
+            .chain(Backup::pairs())
+            .chain(Doctor::pairs())
+            .chain(Ask::pairs())
+            .chain(Router::pairs())
+            .chain(Act::pairs())
+            .chain(ActError::pairs())
+            .chain(ScriptLines::pairs())
+            .chain(Browser::pairs())
+            .chain(Page::pairs())
+            .collect::<Vec<_>>();
+        assert!(pairs.len() > 500, "{}", pairs.len());
+        for (name, english, spanish) in pairs {
+            assert_eq!(marks(english), marks(spanish), "{name}: {english:?}, {spanish:?}");
+            assert_eq!(english.is_empty(), spanish.is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_language_is_known_by_its_tag_or_locale() {
+        let known = ["es", "es-MX", "es_ES.UTF-8", "ES", "en_GB", "C.UTF-8", "POSIX", "de_DE", ""]
+            .map(Language::of_tag);
+        let (es, en) = (Some(Language::Spanish), Some(Language::English));
+        assert_eq!(known, [es, es, es, es, en, en, en, None, None]);
+    }
+
+    #[test]
+    fn a_language_holds_within_a_call_and_no_longer() {
+        let told = Language::Spanish.within(|| {
+            let inner = Language::English.within(|| words().errors.options);
+            (inner, words().errors.options)
+        });
+        assert_eq!(told, ("Options:", "Opciones:"));
+        assert_eq!(words().errors.options, "Options:");
+        let fails = || Language::Spanish.within(|| panic!("while it tells"));
+        assert!(std::panic::catch_unwind(fails).is_err());
+        assert_eq!(words().errors.options, "Options:");
+    }
+
+    #[test]
+    fn ordinals_end_by_their_last_digits() {
+        let shown: Vec<String> = [1, 2, 3, 4, 11, 12, 13, 21, 111].map(english_ordinal).into();
+        assert_eq!(shown, ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "111th"]);
+    }
+}
