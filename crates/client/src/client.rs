@@ -168,6 +168,18 @@ impl Client {
         self.run_call(false, request, |mut runs, request| async move { runs.get_run(request).await }).await
     }
 
+    /// The report of a run for people, in English or Spanish.
+    ///
+    /// # Errors
+    /// There is no such run, the language is another one, or the daemon is not reached.
+    pub async fn render_report(
+        &self,
+        request: v1::RenderReportRequest,
+    ) -> Result<v1::RenderReportResponse, ClientError> {
+        self.run_call(false, request, |mut runs, request| async move { runs.render_report(request).await })
+            .await
+    }
+
     /// One page of runs, newest first.
     ///
     /// # Errors

@@ -1,7 +1,6 @@
 //! A script's run, for people: its actions, its error, its outputs.
 
 use capataz_contracts::v1;
-use capataz_policy::codes;
 
 use crate::format::took;
 use crate::frame::{Frame, truncated, visible};
@@ -10,6 +9,8 @@ use crate::run::{outcome_name, outcome_tone};
 use crate::script::describe;
 use crate::script::fold::{Activity, ScriptRun, State};
 use crate::table::Table;
+use crate::words::advice::advice;
+use crate::words::messages::message;
 use crate::words::{counted, fill, words};
 
 /// Columns of an action's description in a table.
@@ -76,7 +77,7 @@ fn row(script: &ScriptRun, step: u32, action: &v1::Action, state: State, now_ms:
     let failure = activities.iter().flat_map(|activity| activity.failures()).last();
     let detail = match (state, failure.and_then(|failed| failed.error.as_ref())) {
         (State::Succeeded, _) => recoveries(&activities),
-        (_, Some(error)) => format!("{}: {}", error.error_code, error.message),
+        (_, Some(error)) => format!("{}: {}", error.error_code, message(&error.message)),
         (_, None) => settled(&activities).unwrap_or_default(),
     };
     [
@@ -100,7 +101,7 @@ fn recoveries(activities: &[&Activity]) -> String {
 /// The run's own error for the last activity, recorded where the executor could not report one.
 fn settled(activities: &[&Activity]) -> Option<String> {
     let error = activities.last()?.tries.last()?.settled.as_ref()?;
-    Some(format!("{}: {}", error.code, error.message))
+    Some(format!("{}: {}", error.code, message(&error.message)))
 }
 
 /// The error as a box, followed by its evidence.
@@ -116,7 +117,7 @@ pub fn error(error: &v1::ExecutorError, paint: Paint) -> String {
         .text(&fill(texts.severity, &head))
         .under_title()
         .blank()
-        .text(&error.message)
+        .text(&message(&error.message))
         .blank()
         .text(&fill(template, &action));
     if let Some(state) = error.state_after.as_ref().or(error.state_before.as_ref()) {
@@ -140,8 +141,8 @@ pub fn error(error: &v1::ExecutorError, paint: Paint) -> String {
     if error.retryable == Some(true) {
         frame = frame.blank().text(texts.retryable);
     }
-    if let Some(entry) = codes::lookup(&error.error_code) {
-        frame = frame.blank().item("-> ", entry.advice);
+    if let Some(advice) = advice(&error.error_code) {
+        frame = frame.blank().item("-> ", advice);
     }
     if let Some(page) = describe::page_of(&error.error_code) {
         frame = frame.text(&fill(texts.page, &[&page]));

@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::frame::visible;
 use crate::paint::{Paint, Tone};
 use crate::table::Table;
+use crate::words::messages::message;
 use crate::words::{fill, words};
 
 /// Maximum number of specs whose terms are all shown.
@@ -48,7 +49,7 @@ pub fn answer(result: &v1::AskResult, error: Option<&v1::Error>, paint: Paint) -
     if let Some(message) = said("/error/message") {
         return paint.text(Tone::Warning, &message);
     }
-    let why = error.map(|error| format!("{}: {}", error.code, error.message)).unwrap_or_default();
+    let why = error.map(|error| format!("{}: {}", error.code, message(&error.message))).unwrap_or_default();
     paint.text(Tone::Bad, &fill(words().ask.no_answer, &[&visible(&why)]))
 }
 

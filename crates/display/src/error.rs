@@ -1,12 +1,15 @@
 //! Errors and warnings by severity (seed 000, contract 6).
 
+use std::borrow::Cow;
+
 use capataz_contracts::v1;
 use capataz_policy::{codes, retry};
 
 use crate::frame::{Frame, visible};
 use crate::paint::{Paint, Tone};
 use crate::special;
-use crate::words::{fill, words};
+use crate::words::messages::message;
+use crate::words::{self, fill, words};
 
 /// Facts that the display knows in addition to the error itself.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,8 +50,13 @@ pub fn severity(error: &v1::Error) -> v1::Severity {
 
 /// The next step for a person, in one line.
 pub fn advice(error: &v1::Error) -> Option<String> {
-    let advice = codes::lookup(&error.code).map(|entry| entry.advice.to_owned());
-    error.suggested_action.clone().filter(|action| !action.is_empty()).or(advice)
+    match error.suggested_action.as_deref() {
+        None | Some("") => words::advice::advice(&error.code).map(str::to_owned),
+        Some(action) => Some(
+            words::advice::translated(&error.code, action)
+                .map_or_else(|| message(action).into_owned(), str::to_owned),
+        ),
+    }
 }
 
 /// A success: `[OK] …`.
@@ -57,7 +65,7 @@ pub fn ok(message: &str, paint: Paint) -> String {
 }
 
 fn info(error: &v1::Error, paint: Paint) -> String {
-    paint.text(Tone::Faint, &fill(words().errors.info, &[&visible(message_or_code(error))]))
+    paint.text(Tone::Faint, &fill(words().errors.info, &[&visible(&message_or_code(error))]))
 }
 
 fn critical(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
@@ -122,7 +130,7 @@ fn body(frame: Frame, error: &v1::Error, context: &Context<'_>) -> Frame {
         frame = frame.blank().text(&fill(texts.original, &[&one_line(cause)]));
     }
     if let Some(reason) = error.reason.as_deref().filter(|reason| !reason.is_empty()) {
-        frame = frame.text(&fill(texts.reason, &[reason]));
+        frame = frame.text(&fill(texts.reason, &[&message(reason)]));
     }
     if !error.details.is_empty() {
         let details: Vec<String> = error.details.iter().map(one_line).collect();
@@ -136,20 +144,20 @@ fn subject(error: &v1::Error, context: &Context<'_>) -> String {
     let message = message_or_code(error);
     match context.task {
         Some(task) if !message.contains(&format!("{task:?}")) => format!("{task}: {message}"),
-        _ => message.to_owned(),
+        _ => message.into_owned(),
     }
 }
 
-fn message_or_code(error: &v1::Error) -> &str {
-    if error.message.is_empty() { &error.code } else { &error.message }
+fn message_or_code(error: &v1::Error) -> Cow<'_, str> {
+    if error.message.is_empty() { Cow::Borrowed(&error.code) } else { message(&error.message) }
 }
 
 /// The error in one line: `CODE: message`.
 pub fn one_line(error: &v1::Error) -> String {
     match (error.code.as_str(), error.message.as_str()) {
-        ("", message) => message.to_owned(),
+        ("", text) => message(text).into_owned(),
         (code, "") => code.to_owned(),
-        (code, message) => format!("{code}: {message}"),
+        (code, text) => format!("{code}: {}", message(text)),
     }
 }
 

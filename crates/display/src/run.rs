@@ -11,6 +11,7 @@ use crate::format;
 use crate::frame::{truncated, visible};
 use crate::paint::{Paint, Tone};
 use crate::table::Table;
+use crate::words::messages::message;
 use crate::words::{counted, fill, words};
 use crate::{special, wave};
 
@@ -122,7 +123,7 @@ pub fn show(run: &v1::Run, now_ms: i64, paint: Paint) -> String {
         }
         let mut part = paint.text(Tone::Strong, &title);
         if let Some(evaluation) = &wave.evaluation {
-            part.push_str(&format!("\n{}", visible(&evaluation.reason)));
+            part.push_str(&format!("\n{}", visible(&message(&evaluation.reason))));
         }
         parts.push(format!("{part}\n{}", table.render(paint)));
     }
@@ -137,7 +138,8 @@ pub fn show(run: &v1::Run, now_ms: i64, paint: Paint) -> String {
     parts.join("\n\n")
 }
 
-fn heading(run: &v1::Run, now_ms: i64, paint: Paint) -> String {
+/// The run's heading.
+pub fn heading(run: &v1::Run, now_ms: i64, paint: Paint) -> String {
     let texts = &words().runs;
     let settled = fill(texts.settled, &[&run.tasks_settled.to_string(), &run.tasks_total.to_string()]);
     heading_with(run, (texts.tasks, &settled), now_ms, paint)
@@ -222,7 +224,8 @@ pub fn questions(run: &v1::Run, paint: Paint) -> String {
 /// A question and the command that answers it.
 pub fn question(run_id: &str, question: &v1::Question, paint: Paint) -> String {
     let texts = &words().watch;
-    let mut text = fill(texts.question, &[&visible(&question.question_id), &visible(&question.text)]);
+    let mut text =
+        fill(texts.question, &[&visible(&question.question_id), &visible(&message(&question.text))]);
     text = paint.text(Tone::Warning, &text);
     if let Some(error) = &question.error {
         text.push_str(&format!("\n  {}", visible(&one_line(error))));

@@ -7,6 +7,7 @@ use crate::error::{Context, advice, common_option, details_of, heading, one_line
 use crate::format;
 use crate::frame::Frame;
 use crate::paint::{Paint, Tone};
+use crate::words::messages::message;
 use crate::words::{fill, words};
 
 /// The box for the error's code; `None` if the severity decides the form.
@@ -68,7 +69,7 @@ fn invalid_transition(error: &v1::Error, paint: Paint) -> String {
     let mut frame = heading(error, paint).blank().text(texts.invalid_transition).item("  ", &refused).blank();
     if steps.is_empty() {
         if let Some(reason) = &error.reason {
-            frame = frame.text(reason).blank();
+            frame = frame.text(&message(reason)).blank();
         }
     } else {
         frame = frame.text(texts.correct_steps).item("  ", steps);

@@ -154,7 +154,9 @@ macro_rules! texts {
 }
 
 mod actions;
+pub mod advice;
 mod doctor;
+pub mod messages;
 
 pub use actions::{Act, ActError, Browser, Page, ScriptLines};
 pub use doctor::Doctor;

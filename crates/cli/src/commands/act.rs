@@ -14,9 +14,10 @@ use crate::plan_source::name_of;
 use crate::script::source::{self, Given};
 use crate::watch::follow::{self, End, Options, Style, now_ms};
 use crate::watch::lines::Detail;
-use crate::watch::model::Run;
 use capataz_display::actions as display;
-use capataz_display::error::{self, Context};
+use capataz_display::error;
+use capataz_display::model::Run;
+use capataz_display::report::Report;
 use capataz_display::words::{counted, fill, words};
 
 /// `act check`, which needs neither a daemon nor a browser.
@@ -97,18 +98,11 @@ pub async fn act(args: ActArgs, global: &Global, out: &mut Output) -> Outcome {
 /// Prints the result of a script that has ended: its error, its outputs, its outcome.
 pub fn ended(run_id: &str, model: &Run, out: &mut Output) -> Exit {
     let Some(script) = &model.script else { return Exit::of_outcome(model.outcome) };
-    let told = script.error().and_then(|failed| failed.error.as_ref());
-    let own = script.finished.as_ref().and_then(|finished| finished.error.as_ref());
-    let mut parts = Vec::new();
-    match (told, own) {
-        (Some(told), _) => parts.push(display::error(told, out.paint)),
-        (None, Some(own)) => parts.push(error::error(own, &Context::default(), out.paint)),
-        (None, None) => {}
-    }
-    parts.push(display::outputs(script, out.paint));
-    for part in parts.iter().filter(|part| !part.is_empty()) {
+    let run = v1::Run::default();
+    let report = Report { run: &run, events: model, answer: None, verbose: false };
+    for part in report.boxes(out.paint) {
         out.line("");
-        out.line(part);
+        out.line(&part);
     }
     out.line("");
     out.line(&display::outcome_line(script, now_ms(), out.paint));

@@ -9,12 +9,12 @@ use crate::exit::Exit;
 use crate::output::Output;
 use crate::watch::follow::{self, End, Options, Style, now_ms, record};
 use crate::watch::lines::{self, Detail};
-use crate::watch::model::Run;
-use capataz_display::error::{self, Context};
 use capataz_display::frame::visible;
+use capataz_display::model::Run;
 use capataz_display::paint::Tone;
+use capataz_display::report::Report;
 use capataz_display::words::{fill, words};
-use capataz_display::{actions, payload, run as display};
+use capataz_display::{payload, run as display};
 
 /// Runs in one answer: the daemon's limit.
 const PAGE: u32 = 500;
@@ -105,20 +105,8 @@ async fn show(daemon: &Daemon, run: &str, outputs: bool, out: &mut Output) -> Ou
 /// Prints a script by its actions, which its events describe. The waves below the actions are an implementation detail.
 async fn show_script(daemon: &Daemon, run: &v1::Run, out: &mut Output) -> Outcome {
     let events = script_report::read(daemon, &run.run_id).await?;
-    let Some(script) = &events.script else { return Ok(Exit::Ok) };
-    let mut parts = vec![
-        display::script_heading(run, &script.browser, now_ms(), out.paint),
-        actions::actions(script, now_ms(), out.paint),
-        display::questions(run, out.paint),
-    ];
-    match (script.error().and_then(|failed| failed.error.as_ref()), &run.error) {
-        (Some(told), _) => parts.push(actions::error(told, out.paint)),
-        (None, Some(error)) => parts.push(error::error(error, &Context::default(), out.paint)),
-        (None, None) => {}
-    }
-    parts.push(actions::outputs(script, out.paint));
-    parts.retain(|part| !part.is_empty());
-    out.line(&parts.join("\n\n"));
+    let report = Report { run, events: &events, answer: None, verbose: true };
+    out.line(&report.whole(now_ms(), out.paint));
     Ok(Exit::Ok)
 }
 

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::html_report::{self, Content, Report};
 use crate::output::Output;
 use crate::watch::follow::now_ms;
-use crate::watch::model::Run;
+use capataz_display::model::Run;
 use capataz_display::script::describe::bytes;
 use capataz_display::words::{counted, fill, words};
 

@@ -1,12 +1,12 @@
 //! The failure of an action, and its evidence.
 
 use capataz_contracts::v1;
-use capataz_policy::codes;
 use serde_json::Value;
 
 use super::markup::Markup;
 use super::{Content, MOST_SNAPSHOTS, Report, SNAPSHOT};
 use capataz_display::script::describe;
+use capataz_display::words::advice::advice;
 use capataz_display::words::{fill, words};
 
 /// Maximum number of characters of an indented snapshot.
@@ -28,8 +28,8 @@ pub fn failure(page: &mut Markup, report: &Report, failed: &v1::ActionFailed) {
     page.pair(texts.retryable, if error.retryable == Some(true) { texts.yes } else { texts.no });
     page.pair(texts.next, describe::after_failure(failed.next()));
     page.pair(texts.cause, error.cause.as_deref().unwrap_or_default());
-    if let Some(entry) = codes::lookup(&error.error_code) {
-        page.pair(texts.advice, entry.advice);
+    if let Some(advice) = advice(&error.error_code) {
+        page.pair(texts.advice, advice);
     }
     if let Some(place) = describe::page_of(&error.error_code) {
         page.pair(texts.advice_page, &place);

@@ -13,10 +13,10 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
 use super::lines::{self, Detail};
 use super::live::{FRAME, Live};
-use super::model::Run;
 use super::screen;
 use crate::output::Output;
 use capataz_display::format;
+use capataz_display::model::Run;
 use capataz_display::paint::Tone;
 use capataz_display::words::{fill, words};
 

@@ -3,12 +3,12 @@
 use capataz_contracts::v1;
 use capataz_contracts::v1::event::Body;
 
-use super::model::Run;
 use super::script_lines;
 use capataz_display::answer::{self, call_reason};
 use capataz_display::error::{one_line, severity, with_cause};
 use capataz_display::format::{exactly, offset, share, took};
 use capataz_display::frame::{visible, visible_block};
+use capataz_display::model::Run;
 use capataz_display::paint::{Paint, Tone};
 use capataz_display::run::{outcome_name, outcome_tone, size_of};
 use capataz_display::wave::policy_name;
@@ -354,8 +354,8 @@ fn extras(error: &v1::Error) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::model::tests::{accepted, attempt_failed, events, leased, settled};
     use super::*;
+    use capataz_display::model::tests::{accepted, attempt_failed, events, leased, settled};
 
     fn log(bodies: impl IntoIterator<Item = Body>, detail: Detail) -> String {
         let mut run = Run::default();

@@ -1,9 +1,9 @@
 //! The lines at the bottom of the screen, which show the run's current work.
 
-use super::model::{Phase, Run, Step, Task, Wave};
 use capataz_contracts::v1;
 use capataz_display::format::{share, took};
 use capataz_display::frame::{truncated, visible};
+use capataz_display::model::{Phase, Run, Step, Task, Wave};
 use capataz_display::paint::{Paint, Tone};
 use capataz_display::script::describe;
 use capataz_display::script::fold::ScriptRun;
@@ -173,8 +173,8 @@ fn task_line(task: &Task, width: usize, now_ms: i64) -> String {
 mod tests {
     use capataz_contracts::v1::event::Body;
 
-    use super::super::model::tests::{accepted, attempt_failed, fold, leased, settled};
     use super::*;
+    use capataz_display::model::tests::{accepted, attempt_failed, fold, leased, settled};
 
     #[track_caller]
     fn check(run: &Run, rows: usize, expected: &[&str]) {

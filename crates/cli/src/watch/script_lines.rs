@@ -206,8 +206,8 @@ pub fn duration(microseconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::lines::render;
-    use super::super::model::Run;
     use super::*;
+    use capataz_display::model::Run;
     use capataz_display::paint::Paint;
     use capataz_display::script::tests::story;
 

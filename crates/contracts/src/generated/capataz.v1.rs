@@ -8529,6 +8529,35 @@ pub struct GetRunResponse {
     #[prost(uint32, optional, tag = "2")]
     pub next_task_offset: ::core::option::Option<u32>,
 }
+/// Whose report is wanted, and for whom.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RenderReportRequest {
+    /// The run, a UUID.
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+    /// A language tag of English or Spanish, such as `en` or `es-MX`; English where it is empty. Other languages are refused.
+    #[prost(string, tag = "2")]
+    pub language: ::prost::alloc::string::String,
+    /// With the colours of a terminal.
+    #[prost(bool, tag = "3")]
+    pub color: bool,
+    /// With what is LOW as well.
+    #[prost(bool, tag = "4")]
+    pub verbose: bool,
+}
+/// The report.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RenderReportResponse {
+    /// Lines without a line break at the end: boxes of 56 columns, tables and lists.
+    #[prost(string, tag = "1")]
+    pub text: ::prost::alloc::string::String,
+    /// The language that it is in, `en` or `es`.
+    #[prost(string, tag = "2")]
+    pub language: ::prost::alloc::string::String,
+    /// It is longer than 1 MiB, and ends at the last line before that.
+    #[prost(bool, tag = "3")]
+    pub truncated: bool,
+}
 /// Which runs are wanted, and which page of them.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListRunsRequest {
@@ -8959,6 +8988,31 @@ pub mod run_service_client {
                 .insert(GrpcMethod::new("capataz.v1.RunService", "GetRun"));
             self.inner.unary(req, path, codec).await
         }
+        /// The report of a run for people: what `capataz runs show` and the end of `capataz run` show, in the language asked for.
+        pub async fn render_report(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RenderReportRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RenderReportResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SmallCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.RunService/RenderReport",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("capataz.v1.RunService", "RenderReport"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Every run, a page at a time, without tasks.
         pub async fn list_runs(
             &mut self,
@@ -9259,6 +9313,14 @@ pub mod run_service_server {
             &self,
             request: tonic::Request<super::GetRunRequest>,
         ) -> std::result::Result<tonic::Response<super::GetRunResponse>, tonic::Status>;
+        /// The report of a run for people: what `capataz runs show` and the end of `capataz run` show, in the language asked for.
+        async fn render_report(
+            &self,
+            request: tonic::Request<super::RenderReportRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RenderReportResponse>,
+            tonic::Status,
+        >;
         /// Every run, a page at a time, without tasks.
         async fn list_runs(
             &self,
@@ -9625,6 +9687,51 @@ pub mod run_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetRunSvc(inner);
+                        let codec = crate::codec::SmallCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/capataz.v1.RunService/RenderReport" => {
+                    #[allow(non_camel_case_types)]
+                    struct RenderReportSvc<T: RunService>(pub Arc<T>);
+                    impl<
+                        T: RunService,
+                    > tonic::server::UnaryService<super::RenderReportRequest>
+                    for RenderReportSvc<T> {
+                        type Response = super::RenderReportResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RenderReportRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RunService>::render_report(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RenderReportSvc(inner);
                         let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

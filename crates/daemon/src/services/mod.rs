@@ -9,6 +9,7 @@ mod family;
 mod follow;
 mod health_checks;
 mod named;
+mod reports;
 mod router;
 mod runs;
 mod sessions;

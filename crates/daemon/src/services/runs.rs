@@ -8,7 +8,7 @@ use bytes::Bytes;
 use capataz_contracts::v1::run_service_server::RunService;
 use capataz_contracts::validate;
 use capataz_contracts::{Violation, v1};
-use capataz_engine::{Answer, Input, ViewOptions, without_values};
+use capataz_engine::{Answer, Input, TaskRef, ViewOptions, without_values};
 use capataz_hosts::browsers::Browsers;
 use capataz_runtime::Runtime;
 use capataz_shard::{CommandReply, Declined, StartReply, StartRequest, WaitReply};
@@ -18,7 +18,7 @@ use capataz_store::{IdempotencyKey, QuarantineReason, Removal, RunId, RunQuery, 
 use prost::Message;
 use tonic::{Request, Response, Status};
 
-use super::{Pages, family, health_checks, named, starts};
+use super::{Pages, family, health_checks, named, reports, starts};
 use crate::SHARD;
 use crate::folds::{Folds, Held, Unread};
 use crate::specs::Specs;
@@ -186,6 +186,14 @@ impl Runs {
         let row = self.row(run).await?;
         refuse_quarantined(&row)?;
         Ok(row)
+    }
+
+    /// What is known of the work that goes on. What cannot be told now is not in an answer: everything else is.
+    async fn health(&self, row: &RunRow) -> Vec<(TaskRef, v1::HealthChecks)> {
+        match row.summary.finished_at {
+            Some(_) => Vec::new(),
+            None => self.runtime.health(row.run).await.unwrap_or_default(),
+        }
     }
 
     /// Carries a user's command out.
@@ -414,10 +422,9 @@ impl RunService for Runs {
         };
         let row = self.whole(run).await?;
         let state = self.fold(&row).await?;
-        let health = match request.summary_only || row.summary.finished_at.is_some() {
+        let health = match request.summary_only {
             true => Vec::new(),
-            // What cannot be told now is not in the answer: everything else is.
-            false => self.runtime.health(run).await.unwrap_or_default(),
+            false => self.health(&row).await,
         };
         let store = Arc::clone(self.runtime.store());
         let response = answer(&self.runtime, move || {
@@ -451,6 +458,29 @@ impl RunService for Runs {
         })
         .await?;
         Ok(Response::new(response))
+    }
+
+    async fn render_report(
+        &self,
+        request: Request<v1::RenderReportRequest>,
+    ) -> Result<Response<v1::RenderReportResponse>, Status> {
+        let request = request.into_inner();
+        let run = parse_run(&request.run_id)?;
+        let wanted = reports::Wanted::read(&request)?;
+        let row = self.whole(run).await?;
+        let state = self.fold(&row).await?;
+        let health = self.health(&row).await;
+        let runtime = self.runtime.clone();
+        let rendered = answer(&self.runtime, move || {
+            let mut view = state.view(run.to_string(), reports::VIEW);
+            health_checks::add(&mut view, &state, &health);
+            let result = state.result(0);
+            drop(state);
+            let events = reports::events(&**runtime.store(), run, &view)
+                .map_err(|error| unreadable(&runtime, &error))?;
+            Ok(wanted.render(&view, &events, result.as_ref(), runtime.now().wall.0))
+        });
+        Ok(Response::new(rendered.await?))
     }
 
     async fn list_runs(
@@ -684,7 +714,7 @@ impl Export {
 }
 
 /// The next events of a run, which move `after` on; beside them what is wrong behind them.
-fn export_page(
+pub(super) fn export_page(
     store: &dyn Store,
     run: RunId,
     after: &mut u64,

@@ -8,9 +8,10 @@ use std::collections::BTreeSet;
 use capataz_contracts::v1;
 use capataz_contracts::v1::event::Body;
 
-use capataz_display::retry::Attempt;
-use capataz_display::script::fold::ScriptRun;
-use capataz_display::words::words;
+use crate::retry::Attempt;
+use crate::script::fold::ScriptRun;
+use crate::words::messages::message;
+use crate::words::words;
 
 /// The state of a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -335,12 +336,12 @@ pub fn cause_in_short(error: Option<&v1::Error>) -> String {
     let front = error.message.split(':').next().unwrap_or_default();
     match error.code.as_str() {
         "TIMEOUT" | "TASK_TIMEOUT" => words().wave_box.timeout.to_owned(),
-        _ if front.starts_with("exit code ") => front.to_owned(),
+        _ if front.starts_with("exit code ") => message(front).into_owned(),
         "" if error.message.is_empty() => words().wave_box.error.to_owned(),
-        "" => error.message.clone(),
+        "" => message(&error.message).into_owned(),
         code => code.to_owned(),
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "stories"))]
 pub mod tests;

@@ -75,7 +75,7 @@ pub fn fold(bodies: impl IntoIterator<Item = Body>) -> Run {
     run
 }
 
-fn started() -> Body {
+pub fn started() -> Body {
     Body::WaveStarted(v1::WaveStarted::default())
 }
 

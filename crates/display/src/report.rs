@@ -1,0 +1,110 @@
+//! The report of a run: what came of it, as the command line shows it at the end and the daemon renders it.
+
+use capataz_contracts::v1;
+
+use crate::error::{self, Context};
+use crate::frame::visible;
+use crate::model;
+use crate::paint::{Paint, Tone};
+use crate::script::fold::ScriptRun;
+use crate::words::{fill, words};
+use crate::{actions, answer, payload, retry, run as display};
+
+/// Maximum number of tasks whose attempts are shown.
+const MOST_RETRIES: usize = 3;
+/// Maximum number of tasks whose outputs are shown.
+const MOST_OUTPUTS: usize = 4;
+
+/// What a report is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Report<'a> {
+    /// The run with its tasks and their outputs.
+    pub run: &'a v1::Run,
+    /// The fold of its events.
+    pub events: &'a model::Run,
+    /// What came of an ask that has ended.
+    pub answer: Option<&'a v1::AskResult>,
+    /// With what is LOW as well.
+    pub verbose: bool,
+}
+
+impl Report<'_> {
+    /// The whole report: heading, boxes, open questions, outcome.
+    #[must_use]
+    pub fn whole(&self, now_ms: i64, paint: Paint) -> String {
+        let run = self.run;
+        let mut parts = match &self.events.script {
+            Some(script) => vec![
+                display::script_heading(run, &script.browser, now_ms, paint),
+                actions::actions(script, now_ms, paint),
+            ],
+            None => vec![display::heading(run, now_ms, paint)],
+        };
+        parts.extend(self.boxes(paint));
+        parts.push(display::questions(run, paint));
+        if run.finished_at_ms.is_some() {
+            parts.push(match &self.events.script {
+                Some(script) => actions::outcome_line(script, now_ms, paint),
+                None => display::outcome_line(run, now_ms, paint),
+            });
+        }
+        parts.retain(|part| !part.is_empty());
+        parts.join("\n\n")
+    }
+
+    /// What came of it: boxes, lists and outputs, none of them empty.
+    #[must_use]
+    pub fn boxes(&self, paint: Paint) -> Vec<String> {
+        let mut parts = match (&self.events.script, self.answer) {
+            (Some(script), _) => of_script(script, self.run.error.as_ref(), paint),
+            (None, Some(told)) => {
+                vec![answer::head(told, paint), answer::answer(told, self.run.error.as_ref(), paint)]
+            }
+            (None, None) => self.of_tasks(paint),
+        };
+        parts.retain(|part| !part.is_empty());
+        parts
+    }
+
+    fn of_tasks(&self, paint: Paint) -> Vec<String> {
+        let tried_again = self.events.tasks().filter(|task| task.attempts.len() > 1);
+        let mut parts: Vec<String> = tried_again
+            .take(MOST_RETRIES)
+            .map(|task| retry::retry(&task.name, &task.attempts, task.max_attempts, paint))
+            .collect();
+        parts.push(display::wave_boxes(self.run, paint));
+        parts.push(display::failures(self.run, self.verbose, paint));
+        parts.extend(outputs(self.run, paint));
+        parts
+    }
+}
+
+/// The error of a script, in the executor's words where there are any, and its outputs.
+fn of_script(script: &ScriptRun, own: Option<&v1::Error>, paint: Paint) -> Vec<String> {
+    let told = script.error().and_then(|failed| failed.error.as_ref());
+    let own = script.finished.as_ref().and_then(|finished| finished.error.as_ref()).or(own);
+    let failure = match (told, own) {
+        (Some(told), _) => Some(actions::error(told, paint)),
+        (None, Some(own)) => Some(error::error(own, &Context::default(), paint)),
+        (None, None) => None,
+    };
+    failure.into_iter().chain([actions::outputs(script, paint)]).collect()
+}
+
+/// The outputs of the tasks of the last wave.
+fn outputs(run: &v1::Run, paint: Paint) -> Vec<String> {
+    let Some(wave) = run.waves.last() else { return Vec::new() };
+    let given = wave.tasks.iter().filter_map(|task| task.output.as_ref().map(|output| (task, output)));
+    given
+        .take(MOST_OUTPUTS)
+        .filter_map(|(task, output)| {
+            let title = fill(words().watch.output_of, &[&visible(&task.name)]);
+            let body = match payload::excerpt(output) {
+                Some(excerpt) => excerpt,
+                None if payload::size(output) <= "null".len() as u64 => return None,
+                None => fill(words().watch.output_elsewhere, &[&run.run_id]),
+            };
+            Some(format!("{}\n{body}", paint.text(Tone::Strong, &title)))
+        })
+        .collect()
+}

@@ -1,0 +1,250 @@
+//! What the daemon itself has written into the log, in Spanish.
+//!
+//! The log keeps errors, reasons and questions in one language, English, so that programs can rely on it. A text that the
+//! daemon has made by one of these patterns is told in Spanish with the same values; one of an agent is told as it is.
+
+use std::borrow::Cow;
+
+use super::{Language, fill};
+
+/// The text in the language in use.
+#[must_use]
+pub fn message(text: &str) -> Cow<'_, str> {
+    match Language::current() {
+        Language::English => Cow::Borrowed(text),
+        Language::Spanish => spanish(text).map_or(Cow::Borrowed(text), Cow::Owned),
+    }
+}
+
+fn spanish(text: &str) -> Option<String> {
+    PATTERNS.iter().find_map(|(english, spanish)| {
+        let values = matched(english, text)?;
+        // A value may be such a text again: the cause in a reason.
+        let values: Vec<String> = values.iter().map(|value| self::spanish_within(english, value)).collect();
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
+        Some(fill(spanish, &values))
+    })
+}
+
+/// A value of a pattern; where the pattern ends with it, it is a text of its own.
+fn spanish_within(pattern: &str, value: &str) -> String {
+    match pattern.ends_with(": {0}") || pattern.ends_with(": {1}") {
+        true if value.len() < MOST_NESTED => spanish(value).unwrap_or_else(|| value.to_owned()),
+        _ => value.to_owned(),
+    }
+}
+
+/// Bytes of a text within a text.
+const MOST_NESTED: usize = 4_096;
+
+/// The values at the placeholders of the pattern, which stand in the order of their numbers.
+fn matched<'a>(pattern: &str, text: &'a str) -> Option<Vec<&'a str>> {
+    let mut pieces =
+        pattern.split('{').map(|piece| piece.split_once('}').map_or(piece, |(_, literal)| literal));
+    let mut rest = text.strip_prefix(pieces.next()?)?;
+    let mut values = Vec::new();
+    let mut pieces = pieces.peekable();
+    while let Some(literal) = pieces.next() {
+        let value = match (literal, pieces.peek()) {
+            ("", _) => std::mem::take(&mut rest),
+            (literal, None) => std::mem::take(&mut rest).strip_suffix(literal)?,
+            (literal, Some(_)) => {
+                let (value, after) = rest.split_once(literal)?;
+                rest = after;
+                value
+            }
+        };
+        values.push(value);
+    }
+    rest.is_empty().then_some(values)
+}
+
+/// Patterns in English and in Spanish; the first one that fits counts.
+const PATTERNS: &[(&str, &str)] = &[
+    // Retries (crates/policy/src/retry).
+    ("the only attempt failed", "el único intento falló"),
+    ("all {0} attempts failed", "los {0} intentos fallaron"),
+    ("not retryable: {0}", "no se puede reintentar: {0}"),
+    (
+        "another attempt would begin after the total timeout of {0}",
+        "otro intento empezaría después del tiempo límite total de {0}",
+    ),
+    ("the attempt exceeded its timeout of {0}", "el intento excedió su tiempo límite de {0}"),
+    (
+        "task \"{0}\" succeeded after {1} failed attempt",
+        "la tarea \"{0}\" tuvo éxito después de {1} intento fallido",
+    ),
+    (
+        "task \"{0}\" succeeded after {1} failed attempts",
+        "la tarea \"{0}\" tuvo éxito después de {1} intentos fallidos",
+    ),
+    ("{0} already ends all attempts", "{0} ya pone fin a todos los intentos"),
+    (
+        "{0} is on the list of failures that are not retried, by {1}",
+        "{0} está en la lista de fallos que no se reintentan, por {1}",
+    ),
+    (
+        "a failure without a code is on no list, and only failures that are known to pass are retried",
+        "un fallo sin código no está en ninguna lista, y solo se reintentan los fallos que se sabe que pasan",
+    ),
+    (
+        "{0} is on no list, and only failures that are known to pass are retried",
+        "{0} no está en ninguna lista, y solo se reintentan los fallos que se sabe que pasan",
+    ),
+    (
+        "the failing side says that another attempt would not help",
+        "quien falló dice que otro intento no serviría",
+    ),
+    ("extend the timeout or check system load", "extienda el tiempo límite o examine la carga del sistema"),
+    (
+        "wait before retrying or reduce the request rate",
+        "espere antes de reintentar o reduzca la frecuencia de las solicitudes",
+    ),
+    (
+        "check the network connection and the service's availability",
+        "compruebe la conexión de red y la disponibilidad del servicio",
+    ),
+    ("investigate the root cause", "investigue la causa de fondo"),
+    // Waves (crates/policy/src/aggregation).
+    ("quorum not met: {0}, needs {1}", "quórum no alcanzado: {0}, se necesita {1}"),
+    ("quorum not met: {0}", "quórum no alcanzado: {0}"),
+    ("quorum met: {0}", "quórum alcanzado: {0}"),
+    ("critical task \"{0}\" failed", "falló la tarea crítica \"{0}\""),
+    (
+        "task \"{0}\" failed; the run goes on without it",
+        "la tarea \"{0}\" falló; la ejecución continúa sin ella",
+    ),
+    (
+        "the run ended with failures: {0} tasks succeeded",
+        "la ejecución terminó con fallos: {0} tareas tuvieron éxito",
+    ),
+    ("no failures: {0}", "ningún fallo: {0}"),
+    ("fail_fast stops at the first failure: {0}", "fail_fast se detiene en el primer fallo: {0}"),
+    ("continue_all goes on: {0}", "continue_all continúa: {0}"),
+    ("no critical task failed: {0}", "no falló ninguna tarea crítica: {0}"),
+    ("a critical task failed: {0}", "falló una tarea crítica: {0}"),
+    ("a task failed", "una tarea falló"),
+    // Lifecycle and time (crates/policy/src/lifecycle.rs, timeout.rs).
+    ("nothing may follow {0}", "nada puede seguir a {0}"),
+    ("{0} may be followed by {1}", "a {0} le puede seguir {1}"),
+    ("task \"{0}\" is {1} but never was ACTIVE", "la tarea \"{0}\" está {1} pero nunca estuvo ACTIVE"),
+    ("there is no task \"{0}\"", "no hay ninguna tarea \"{0}\""),
+    (
+        "task \"{0}\" exceeded its timeout of {1}: it has taken {2}",
+        "la tarea \"{0}\" excedió su tiempo límite de {1}: lleva {2}",
+    ),
+    ("task \"{0}\" has {1} left before its timeout", "a la tarea \"{0}\" le quedan {1} de su tiempo límite"),
+    // Runs (crates/engine/src/decide).
+    ("Task \"{0}\" failed with {1}. What now?", "La tarea \"{0}\" falló con {1}. ¿Qué hacer?"),
+    ("The time of task \"{0}\" is over. What now?", "El tiempo de la tarea \"{0}\" se agotó. ¿Qué hacer?"),
+    (
+        "What became of task \"{0}\"? Its worker \"{1}\" has come back and says that it is done.",
+        "¿Qué fue de la tarea \"{0}\"? Su worker \"{1}\" ha vuelto y dice que está hecha.",
+    ),
+    (
+        "What became of task \"{0}\"? Its worker \"{1}\" has come back and says that it failed with {2}.",
+        "¿Qué fue de la tarea \"{0}\"? Su worker \"{1}\" ha vuelto y dice que falló con {2}.",
+    ),
+    (
+        "What became of task \"{0}\"? Its worker \"{1}\" has come back and says that it stopped the work.",
+        "¿Qué fue de la tarea \"{0}\"? Su worker \"{1}\" ha vuelto y dice que detuvo el trabajo.",
+    ),
+    ("What became of task \"{0}\"?", "¿Qué fue de la tarea \"{0}\"?"),
+    (
+        "no worker took the task within {0}; agent \"{1}\"",
+        "ningún worker tomó la tarea en {0}; agente \"{1}\"",
+    ),
+    (
+        "{0} leases were lost, the last one by worker \"{1}\"",
+        "se perdieron {0} asignaciones, la última del worker \"{1}\"",
+    ),
+    (
+        "no worker takes the task; worker \"{0}\" was the last one that handed it back",
+        "ningún worker toma la tarea; el worker \"{0}\" fue el último que la devolvió",
+    ),
+    ("cancelled: {0}", "cancelada: {0}"),
+    ("the run was cancelled", "la ejecución fue cancelada"),
+    ("worker \"{0}\" cancelled the task by itself", "el worker \"{0}\" canceló la tarea por su cuenta"),
+    ("run {0} was cancelled", "la ejecución {0} fue cancelada"),
+    ("run {0} failed without an error", "la ejecución {0} falló sin un error"),
+    ("the run has more than {0} events", "la ejecución tiene más de {0} eventos"),
+    (
+        "the state of the run has {0} bytes, which is too much",
+        "el estado de la ejecución tiene {0} bytes, que son demasiados",
+    ),
+    ("the run has finished", "la ejecución ha terminado"),
+    // Asks (crates/engine/src/machine/ask).
+    ("the answer of \"{0}\" breaks the contract: {1}", "la respuesta de \"{0}\" incumple el contrato: {1}"),
+    (
+        "the answer of \"{0}\" is too large: at most {1} bytes",
+        "la respuesta de \"{0}\" es demasiado grande: {1} bytes como máximo",
+    ),
+    ("no worker that serves \"{0}\" came within {1} ms", "ningún worker que sirva a \"{0}\" llegó en {1} ms"),
+    (
+        "the workers that serve \"{0}\" were busy for {1} ms",
+        "los workers que sirven a \"{0}\" estuvieron ocupados {1} ms",
+    ),
+    ("no answer within {0} s", "sin respuesta en {0} s"),
+    // Commands (crates/hosts).
+    ("exit code {0}: {1}", "código de salida {0}: {1}"),
+    ("exit code {0}", "código de salida {0}"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(text: &str) -> String {
+        Language::Spanish.within(|| message(text).into_owned())
+    }
+
+    #[test]
+    fn what_the_daemon_has_written_is_told_with_the_same_values() {
+        for (english, expected) in [
+            ("all 3 attempts failed", "los 3 intentos fallaron"),
+            ("quorum not met: 1/4 (25%), needs 50%", "quórum no alcanzado: 1/4 (25%), se necesita 50%"),
+            ("quorum not met: 1/4 (25%)", "quórum no alcanzado: 1/4 (25%)"),
+            (
+                r#"What became of task "a"? Its worker "w" has come back and says that it failed with E."#,
+                r#"¿Qué fue de la tarea "a"? Su worker "w" ha vuelto y dice que falló con E."#,
+            ),
+            (
+                r#"task "a \"b\"" exceeded its timeout of 2s: it has taken 3s"#,
+                r#"la tarea "a \"b\"" excedió su tiempo límite de 2s: lleva 3s"#,
+            ),
+            ("cancelled: the run was cancelled", "cancelada: la ejecución fue cancelada"),
+        ] {
+            assert_eq!(told(english), expected);
+            assert_eq!(message(english), english);
+        }
+    }
+
+    #[test]
+    fn what_an_agent_has_written_is_told_as_it_is() {
+        for text in ["", "disk full", "all  attempts", "los 3 intentos fallaron", "quorum", "exit code"] {
+            assert_eq!(told(text), text);
+        }
+    }
+
+    #[test]
+    fn the_placeholders_of_both_languages_are_the_same_and_in_order() {
+        for (english, spanish) in PATTERNS {
+            let count = english.matches('{').count();
+            for number in 0..count {
+                let place = format!("{{{number}}}");
+                assert_eq!(
+                    (english.matches(&place).count(), spanish.matches(&place).count()),
+                    (1, 1),
+                    "{english}"
+                );
+            }
+            let values: Vec<String> = (0..count).map(|number| format!("v{number}")).collect();
+            let values: Vec<&str> = values.iter().map(String::as_str).collect();
+            assert_eq!(
+                told(&fill(english, &values)),
+                fill(spanish, &values),
+                "an earlier pattern fits {english}"
+            );
+        }
+    }
+}
