@@ -22,32 +22,31 @@ const MOST_FAILURES: usize = 20;
 /// Columns of a failure's description in a table.
 const DETAIL_WIDTH: usize = 72;
 
-/// The outcome's name, spelled as in the contract.
+/// The outcome's name, in English spelled as in the contract.
 pub fn outcome_name(outcome: v1::RunOutcome) -> &'static str {
+    let texts = &words().statuses;
     match outcome {
         v1::RunOutcome::Unspecified => "",
-        v1::RunOutcome::Succeeded => "succeeded",
-        v1::RunOutcome::SucceededWithFailures => "succeeded_with_failures",
-        v1::RunOutcome::Failed => "failed",
-        v1::RunOutcome::Cancelled => "cancelled",
-        v1::RunOutcome::Blocked => "blocked",
+        v1::RunOutcome::Succeeded => texts.succeeded,
+        v1::RunOutcome::SucceededWithFailures => texts.with_failures,
+        v1::RunOutcome::Failed => texts.failed,
+        v1::RunOutcome::Cancelled => texts.cancelled,
+        v1::RunOutcome::Blocked => texts.blocked,
     }
 }
 
-/// What stands for the status of a run in quarantine.
-const DAMAGED: &str = "damaged";
-
 /// The outcome of a run that has ended, or the status of one that has not.
 pub fn status_name(run: &v1::Run) -> &'static str {
+    let texts = &words().statuses;
     if run.quarantine.is_some() {
-        return DAMAGED;
+        return texts.damaged;
     }
     match run.status() {
         v1::RunStatus::Unspecified => "",
-        v1::RunStatus::Running => "running",
-        v1::RunStatus::Paused => "paused",
-        v1::RunStatus::Waiting => "waiting",
-        v1::RunStatus::Cancelling => "cancelling",
+        v1::RunStatus::Running => texts.running,
+        v1::RunStatus::Paused => texts.paused,
+        v1::RunStatus::Waiting => texts.waiting,
+        v1::RunStatus::Cancelling => texts.cancelling,
         v1::RunStatus::Finished => outcome_name(run.outcome()),
     }
 }

@@ -87,6 +87,7 @@ pub struct Words {
     pub retry: Retry,
     pub watch: Watch,
     pub runs: Runs,
+    pub statuses: Statuses,
     pub agents: Agents,
     pub contract: Contract,
     pub serve: Serve,
@@ -169,6 +170,7 @@ const ENGLISH: Words = Words {
     retry: Retry::ENGLISH,
     watch: Watch::ENGLISH,
     runs: Runs::ENGLISH,
+    statuses: Statuses::ENGLISH,
     agents: Agents::ENGLISH,
     contract: Contract::ENGLISH,
     serve: Serve::ENGLISH,
@@ -193,6 +195,7 @@ const SPANISH: Words = Words {
     retry: Retry::SPANISH,
     watch: Watch::SPANISH,
     runs: Runs::SPANISH,
+    statuses: Statuses::SPANISH,
     agents: Agents::SPANISH,
     contract: Contract::SPANISH,
     serve: Serve::SPANISH,
@@ -463,6 +466,20 @@ texts! {
         critical: "critical" / "crítica",
     }
 
+    /// Statuses and outcomes of runs.
+    Statuses {
+        running: "running" / "en marcha",
+        paused: "paused" / "en pausa",
+        waiting: "waiting" / "esperando",
+        cancelling: "cancelling" / "cancelando",
+        succeeded: "succeeded" / "con éxito",
+        with_failures: "succeeded_with_failures" / "con éxito y fallos",
+        failed: "failed" / "fallida",
+        cancelled: "cancelled" / "cancelada",
+        blocked: "blocked" / "bloqueada",
+        damaged: "damaged" / "dañada",
+    }
+
     /// The commands under `agents`.
     Agents {
         none: "No agents. Declare some in capataz.toml, or connect a worker."
@@ -687,6 +704,7 @@ mod tests {
             .chain(Retry::pairs())
             .chain(Watch::pairs())
             .chain(Runs::pairs())
+            .chain(Statuses::pairs())
             .chain(Agents::pairs())
             .chain(Contract::pairs())
             .chain(Serve::pairs())

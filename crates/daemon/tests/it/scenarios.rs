@@ -92,6 +92,23 @@ async fn scenario_3_a_task_that_exceeds_its_timeout_is_cancelled_then_ended_and_
     assert_eq!(detail.partial_output, Some(json(serde_json::json!("half"))));
     // The grace period is over: nothing is left to extend.
     assert_eq!(error.options, ["terminate", "retry", "abort"]);
+    let (english, spanish) = (harness.report(&run, "en").await, harness.report(&run, "es-MX").await);
+    for shown in [
+        "|  X  Agent 2 (slow): FAILED (timeout) ",
+        "|  Result: 1/2 (50%) - QUORUM MET ",
+        "|  Status: CONTINUING ",
+    ] {
+        assert!(english.contains(shown), "{shown} in\n{english}");
+    }
+    for shown in [
+        "|  X  Agente 2 (slow): FALLIDO (tiempo agotado)        |",
+        "|  Resultado: 1/2 (50%) - QUORUM CUMPLIDO ",
+        "|  Estado: CONTINUANDO ",
+        "|  WARNING: TASK_TIMEOUT ",
+        "|  La tarea \"slow\" excedió su tiempo límite ",
+    ] {
+        assert!(spanish.contains(shown), "{shown} in\n{spanish}");
+    }
 }
 
 #[tokio::test]
@@ -131,6 +148,65 @@ async fn scenario_4_three_failed_attempts_exhaust_the_retries() {
         })
         .collect();
     assert_eq!(delays, [10, 20]);
+    // The boxes that the seed draws, in its language and in English.
+    let boxes = [
+        (
+            "en",
+            [
+                "\
+|  RETRY: npm-test                                     |
++------------------------------------------------------+
+|  Attempt 1/3: FAILED (NETWORK_ERROR)                 |
+|  Waiting 10ms before retry...                        |
+|                                                      |
+|  Attempt 2/3: FAILED (NETWORK_ERROR)                 |
+|  Waiting 20ms before retry...                        |
+|                                                      |
+|  Attempt 3/3: FAILED (NETWORK_ERROR)                 |
+|                                                      |
+|  X  All attempts exhausted                           |
+|  -> Error escalated to user                          |
++------------------------------------------------------+",
+                "\
+|  ERROR: RETRY_EXHAUSTED                              |
+|  Severity: HIGH                                      |
++======================================================+",
+                "|  Attempts: 3/3 exhausted                             |",
+                "retries: failed in ",
+            ],
+        ),
+        (
+            "es-MX",
+            [
+                "\
+|  REINTENTO: npm-test                                 |
++------------------------------------------------------+
+|  Intento 1/3: FALLIDO (NETWORK_ERROR)                |
+|  Esperando 10ms antes de reintentar...               |
+|                                                      |
+|  Intento 2/3: FALLIDO (NETWORK_ERROR)                |
+|  Esperando 20ms antes de reintentar...               |
+|                                                      |
+|  Intento 3/3: FALLIDO (NETWORK_ERROR)                |
+|                                                      |
+|  X  Todos los intentos agotados                      |
+|  -> Error escalado al usuario                        |
++------------------------------------------------------+",
+                "\
+|  ERROR: RETRY_EXHAUSTED                              |
+|  Severidad: HIGH                                     |
++======================================================+",
+                "|  Intentos: 3/3 agotados                              |",
+                "retries: fallida en ",
+            ],
+        ),
+    ];
+    for (language, expected) in boxes {
+        let report = harness.report(&run, language).await;
+        for shown in expected {
+            assert!(report.contains(shown), "{shown}\nin\n{report}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -151,6 +227,15 @@ async fn scenario_5_one_success_of_four_does_not_meet_the_quorum() {
     let evaluation = view.waves[0].evaluation.clone().unwrap();
     assert_eq!((evaluation.successes, evaluation.total), (1, 4));
     assert!(evaluation.reason.contains("1/4 (25%"), "{}", evaluation.reason);
+    for (language, met, several) in [
+        ("en", "Result: 1/4 (25%) - QUORUM NOT MET ", "MULTIPLE CRITICAL ERRORS "),
+        ("es", "Resultado: 1/4 (25%) - QUORUM NO CUMPLIDO ", "MÚLTIPLES ERRORES CRÍTICOS "),
+    ] {
+        let report = harness.report(&run, language).await;
+        for shown in [met, several, "3. LOGIC_ERROR: test-analyzer "] {
+            assert!(report.contains(&format!("|  {shown}")), "{shown}\nin\n{report}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -178,4 +263,37 @@ async fn scenario_6_a_transition_that_the_lifecycle_does_not_allow_is_refused_an
     assert_eq!(harness.export(&run).await, before);
     worker.complete(&assigned["b"].lease, json(serde_json::json!(2))).await;
     assert_eq!(harness.wait(&run).await.outcome(), v1::RunOutcome::Succeeded);
+}
+
+#[tokio::test]
+async fn a_report_is_in_english_or_spanish_and_of_a_run_that_is_there() {
+    let harness = Harness::start().await;
+    let mut worker = harness.worker("w1", &["a"]).await;
+    let run = harness.start_run(one_wave(&["a"])).await;
+    let assigned = worker.assignment().await;
+    let ask = |run_id: &str, language: &str| v1::RenderReportRequest {
+        run_id: run_id.to_owned(),
+        language: language.to_owned(),
+        color: true,
+        ..v1::RenderReportRequest::default()
+    };
+    let mut runs = harness.runs.clone();
+    let unfinished = runs.render_report(ask(&run, "")).await.unwrap().into_inner();
+    assert_eq!((unfinished.language.as_str(), unfinished.truncated), ("en", false));
+    assert!(unfinished.text.contains("Status   running"), "{}", unfinished.text);
+    worker.complete(&assigned.lease, json(serde_json::json!(1))).await;
+    harness.wait(&run).await;
+    let finished = runs.render_report(ask(&run, "es_ES.UTF-8")).await.unwrap().into_inner();
+    assert_eq!(finished.language, "es");
+    assert!(
+        finished.text.contains("\u{1b}[32m") && finished.text.contains("con éxito en "),
+        "{}",
+        finished.text
+    );
+
+    let refused = runs.render_report(ask(&run, "de")).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::InvalidArgument);
+    assert!(refused.message().contains("\"de\" is neither English nor Spanish"), "{}", refused.message());
+    let unknown = runs.render_report(ask("018bcfe5-0000-7000-8000-000000000000", "es")).await.unwrap_err();
+    assert_eq!(code_of(&unknown), "RUN_NOT_FOUND");
 }

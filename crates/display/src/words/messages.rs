@@ -135,6 +135,18 @@ const PATTERNS: &[(&str, &str)] = &[
     ),
     ("task \"{0}\" has {1} left before its timeout", "a la tarea \"{0}\" le quedan {1} de su tiempo límite"),
     // Runs (crates/engine/src/decide).
+    (
+        "the failure {0} of task \"{1}\" has no known severity, and counts as HIGH",
+        "el fallo {0} de la tarea \"{1}\" no tiene una severidad conocida, y cuenta como HIGH",
+    ),
+    (
+        "no worker that serves \"{0}\" is connected; task \"{1}\" waits",
+        "no hay ningún worker conectado que sirva a \"{0}\"; la tarea \"{1}\" espera",
+    ),
+    (
+        "the worker of task \"{0}\" is gone, and the task must run at most once (lease {1})",
+        "el worker de la tarea \"{0}\" ya no está, y la tarea no debe correr más de una vez (asignación {1})",
+    ),
     ("Task \"{0}\" failed with {1}. What now?", "La tarea \"{0}\" falló con {1}. ¿Qué hacer?"),
     ("The time of task \"{0}\" is over. What now?", "El tiempo de la tarea \"{0}\" se agotó. ¿Qué hacer?"),
     (

@@ -92,6 +92,16 @@ impl Harness {
         self.runs.clone().wait_run(request).await.unwrap().into_inner().result.expect("the run ends in time")
     }
 
+    /// The report of the run in the language of this tag.
+    pub async fn report(&self, run_id: &str, language: &str) -> String {
+        let request = v1::RenderReportRequest {
+            run_id: run_id.to_owned(),
+            language: language.to_owned(),
+            ..v1::RenderReportRequest::default()
+        };
+        self.runs.clone().render_report(request).await.unwrap().into_inner().text
+    }
+
     pub async fn get(&self, run_id: &str) -> v1::Run {
         let request =
             v1::GetRunRequest { run_id: run_id.to_owned(), include_outputs: true, ..Default::default() };
