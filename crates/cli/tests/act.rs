@@ -30,6 +30,7 @@ impl Said {
 fn check(arguments: &[&str], stdin: Option<&str>, exit: i32) -> Said {
     let folder = TempDir::new().expect("a folder");
     let mut command = Command::new(env!("CARGO_BIN_EXE_capataz"));
+    command.env("LC_ALL", "C");
     command.args(arguments).env("CAPATAZ_ADDR", NOBODY).stdin(Stdio::null());
     if let Some(text) = stdin {
         let file = folder.path().join("stdin");

@@ -20,6 +20,7 @@ fn shipped() -> PathBuf {
 
 fn capataz(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_capataz"));
+    command.env("LC_ALL", "C");
     command.args(arguments).env_remove("CAPATAZ_ADDR").env_remove("CAPATAZ_LISTEN").stdin(Stdio::null());
     command
 }

@@ -26,6 +26,7 @@ max_concurrency = 4
 
 fn capataz(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_capataz"));
+    command.env("LC_ALL", "C");
     command.args(arguments).current_dir(folder).output().unwrap()
 }
 

@@ -42,6 +42,7 @@ async fn performed(daemon: &Served, site: &Site, toml: &str) -> (String, String)
 fn report(daemon: &Served, folder: &Path, run: &str) -> String {
     let file = folder.join("report.html");
     let made = Command::new(env!("CARGO_BIN_EXE_capataz"))
+        .env("LC_ALL", "C")
         .args(["runs", "report", run, "--addr", &daemon.url(), "-o"])
         .arg(&file)
         .output()

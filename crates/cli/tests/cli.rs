@@ -18,6 +18,7 @@ const NOBODY: &str = "http://127.0.0.1:9";
 fn capataz(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_capataz"));
     command.args(arguments).env_remove("CAPATAZ_ADDR").env_remove("CAPATAZ_LISTEN").stdin(Stdio::null());
+    command.env_remove("CAPATAZ_LANG").env("LC_ALL", "C");
     command
 }
 
@@ -259,6 +260,45 @@ fn what_the_daemon_refuses_is_told() {
     daemon.check(&["agents", "list"], 0, "echo             utility", "");
     daemon.check(&["runs", "show", "ffffffff-ffff-7fff-bfff-ffffffffffff"], 1, "", "RUN_NOT_FOUND");
     daemon.check(&["runs", "show", "zzz"], 1, "", "begins or ends with \"zzz\"");
+}
+
+/// Scenario 2 of seed 000, as it draws it.
+#[test]
+fn people_are_addressed_in_the_language_of_their_locale_or_the_one_that_they_ask_for() {
+    let daemon = Daemon::start(CREW);
+    let plan = "name = \"p\"\n[[tasks]]\nname = \"a\"\nagent = \"ecco\"\n";
+    let spanish = "\
+|                                                      |
+|  El agente \"ecco\" no existe                          |
+|                                                      |
+|  Agentes similares disponibles:                      |
+|  - echo                                              |
+|                                                      |
++------------------------------------------------------+
+|  ACCIÓN REQUERIDA:                                   |
+|  -> Corregir el nombre del agente en el plan         |
++======================================================+";
+    daemon.run(plan, &["--lang", "es"], 1, "", spanish);
+    daemon.run(plan, &["--lang", "en"], 1, "", "|  The agent \"ecco\" does not exist ");
+
+    let unreachable = |variables: &[(&str, &str)]| {
+        let mut command = capataz(&["--addr", NOBODY, "runs", "list"]);
+        command.env_remove("LC_ALL").env_remove("LC_MESSAGES").env_remove("LANG");
+        command.envs(variables.iter().copied());
+        String::from_utf8_lossy(&command.output().expect("the command starts").stderr).into_owned()
+    };
+    let (spanish, english) = ("no se puede llegar al daemon", "cannot be reached");
+    for (variables, told) in [
+        (&[("LANG", "es_MX.UTF-8")][..], spanish),
+        (&[("LANG", "es_MX.UTF-8"), ("LC_ALL", "C")], english),
+        (&[("LANG", "es_MX.UTF-8"), ("LC_ALL", "")], spanish),
+        (&[("LANG", "de_DE.UTF-8")], english),
+        (&[("LC_ALL", "en_GB.UTF-8"), ("CAPATAZ_LANG", "es")], spanish),
+        (&[], english),
+    ] {
+        let said = unreachable(variables);
+        assert!(said.contains(told), "{variables:?}: {said}");
+    }
 }
 
 #[test]

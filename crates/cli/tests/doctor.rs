@@ -15,6 +15,7 @@ use served::Served;
 
 fn doctor(folder: &Path, before: &str, arguments: &[&str]) -> Output {
     let mut shell = Command::new("sh");
+    shell.env("LC_ALL", "C");
     shell.args(["-c", &format!("{before}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_capataz"), "doctor"]);
     shell.args(arguments).current_dir(folder).output().unwrap()
 }

@@ -206,6 +206,7 @@ async fn sigterm_drains_and_a_second_daemon_is_refused_until_then() {
     let folder = tempfile::tempdir().unwrap();
     let mut daemon = Served::start(folder.path(), "");
     let second = Command::new(env!("CARGO_BIN_EXE_capataz"))
+        .env("LC_ALL", "C")
         .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
         .arg(folder.path().join("data"))
         .output()
@@ -228,6 +229,7 @@ async fn a_daemon_that_listens_hears_sigterm() {
     writer.write_all(&vec![b'.'; filled]).unwrap();
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut daemon = Command::new(env!("CARGO_BIN_EXE_capataz"))
+        .env("LC_ALL", "C")
         .args(["serve", "--listen", &address.to_string(), "--data-dir"])
         .arg(folder.path().join("data"))
         .current_dir(folder.path())

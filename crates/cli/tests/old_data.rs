@@ -184,9 +184,12 @@ impl Folder {
 
     async fn seen(&self, case: &str) -> Value {
         let mut seen = view(&self.client, &self.run(case)).await;
-        // Lists that the older versions did not show.
+        // What the older versions did not show.
         seen.notices.clear();
-        seen.waves.iter_mut().flat_map(|wave| &mut wave.tasks).for_each(|task| task.attempts.clear());
+        for task in seen.waves.iter_mut().flat_map(|wave| &mut wave.tasks) {
+            task.attempts.clear();
+            task.health_checks = None;
+        }
         let seen = json::print("capataz.v1.Run", &seen);
         let compared = if case == ASK_OVERDUE { seen["waves"][0].clone() } else { seen };
         without_time(compared, self.made.killed_at)

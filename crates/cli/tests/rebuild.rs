@@ -252,6 +252,7 @@ async fn whoever_is_killed_in_the_middle_begins_again() {
     assert_eq!(left(), STRAYS);
     for round in 1..=3 {
         let mut process = Command::new(env!("CARGO_BIN_EXE_capataz"))
+            .env("LC_ALL", "C")
             .args(["rebuild", "--json", "--data-dir"])
             .arg(folder.join("data"))
             .stdout(Stdio::piped())

@@ -29,6 +29,7 @@ impl Served {
     pub fn start_after(folder: &Path, config: &str, commands: &str) -> Self {
         std::fs::write(folder.join("capataz.toml"), config).unwrap();
         let mut shell = Command::new("sh");
+        shell.env("LC_ALL", "C");
         shell.args(["-c", &format!("{commands}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_capataz")]);
         Self::listen_by(shell, folder, "127.0.0.1:0")
     }
@@ -126,6 +127,7 @@ impl Drop for Served {
 /// Runs `capataz rebuild` on the folder's `data`.
 pub fn rebuild(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_capataz"));
+    command.env("LC_ALL", "C");
     command.arg("rebuild").args(arguments).arg("--data-dir").arg(folder.join("data"));
     command.current_dir(folder).output().unwrap()
 }

@@ -299,6 +299,13 @@ impl RunService for Fake {
         not_faked()
     }
 
+    async fn render_report(
+        &self,
+        _: Request<v1::RenderReportRequest>,
+    ) -> Result<Response<v1::RenderReportResponse>, Status> {
+        not_faked()
+    }
+
     async fn release_run(
         &self,
         _: Request<v1::ReleaseRunRequest>,
