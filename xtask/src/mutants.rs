@@ -78,6 +78,11 @@ impl Mutant {
         WHOLE.iter().any(|place| self.file.starts_with(place))
     }
 
+    /// The line at which it begins, from 1.
+    fn line(&self) -> Option<usize> {
+        self.name.strip_prefix(&self.file)?.split(':').nth(1)?.parse().ok()
+    }
+
     /// The name without line and column, by which a reason is found.
     fn change(&self) -> String {
         let rest = self.name.strip_prefix(&self.file).unwrap_or(&self.name);
@@ -210,7 +215,11 @@ impl Search<'_> {
         let mut verdicts = BTreeMap::new();
         let mut open = batch.to_vec();
         for tests in tested_by(self.package) {
-            verdicts.extend(attempt(tree, self.package, tests, &open)?);
+            let tried = attempt(tree, self.package, tests, &open)?.into_iter();
+            // Of what nobody has asked for, a mutant that other tests have caught may be among these.
+            verdicts.extend(tried.filter(|(name, verdict)| {
+                *verdict == Verdict::Caught || open.iter().any(|mutant| mutant.name == *name)
+            }));
             open.retain(|mutant| verdicts.get(&mutant.name) == Some(&Verdict::Missed));
             if open.is_empty() {
                 break;
@@ -379,6 +388,10 @@ fn attempt(
     cargo.arg(&folder);
     if let Some(mutant) = batch.first() {
         cargo.args(["--file", &mutant.file]);
+        // The fields that may be left out heed no `--re`, but they heed this.
+        let touched = folder.with_extension("diff");
+        fs::write(&touched, diff(&mutant.file, &fs::read_to_string(tree.join(&mutant.file))?, batch))?;
+        cargo.arg("--in-diff").arg(touched);
     }
     for mutant in batch {
         cargo.arg("--re").arg(format!("^{}$", escaped(&mutant.name)));
@@ -393,6 +406,17 @@ fn attempt(
     });
     let verdicts: Vec<_> = verdicts.collect();
     if verdicts.is_empty() { Err("cargo-mutants has tried nothing; see above".into()) } else { Ok(verdicts) }
+}
+
+/// A diff of the file that touches the lines at which these mutants begin.
+fn diff(file: &str, text: &str, batch: &[&Mutant]) -> String {
+    let lines: BTreeSet<usize> = batch.iter().filter_map(|mutant| mutant.line()).collect();
+    let mut diff = format!("--- a/{file}\n+++ b/{file}\n");
+    for number in lines {
+        let Some(line) = text.lines().nth(number.saturating_sub(1)) else { continue };
+        diff.push_str(&format!("@@ -{number},1 +{number},1 @@\n-\n+{line}\n"));
+    }
+    diff
 }
 
 /// The crates whose tests have to notice: rules are tested where they are, and in the crate above, since `shard` drives the
@@ -496,6 +520,16 @@ mod tests {
         }
         assert_eq!(Verdict::read("CaughtMutant"), Some(Verdict::Caught));
         assert_eq!(Verdict::read("Success"), None);
+    }
+
+    #[test]
+    fn a_diff_touches_the_lines_at_which_mutants_begin_each_once() {
+        let (one, two) = (mutant("a.rs", 1, "x"), mutant("a.rs", 3, "y"));
+        let beyond = mutant("a.rs", 9, "z");
+        assert_eq!(
+            diff("a.rs", "fn f() {\n    g()\n}\n", &[&two, &one, &two, &beyond]),
+            "--- a/a.rs\n+++ b/a.rs\n@@ -1,1 +1,1 @@\n-\n+fn f() {\n@@ -3,1 +3,1 @@\n-\n+}\n"
+        );
     }
 
     #[test]

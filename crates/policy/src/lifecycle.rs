@@ -82,12 +82,6 @@ impl fmt::Display for TaskState {
     }
 }
 
-impl From<TaskState> for v1::TaskState {
-    fn from(state: TaskState) -> Self {
-        state.to_proto()
-    }
-}
-
 /// Returns the new state.
 ///
 /// # Errors

@@ -62,12 +62,6 @@ impl std::fmt::Display for AggregationKind {
     }
 }
 
-impl From<AggregationKind> for v1::AggregationKind {
-    fn from(kind: AggregationKind) -> Self {
-        kind.to_proto()
-    }
-}
-
 /// The rule of one wave. The threshold is in (0, 1] and counts only with a quorum.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AggregationPolicy {
@@ -207,7 +201,8 @@ impl AggregationPolicy {
     /// not met (seed 000, contract 5).
     fn quorum_met(&self, successes: u32, total: u32) -> bool {
         let share = share(successes, total);
-        share > self.threshold || share >= self.threshold && !planted::is(Fault::QuorumNeedsMore)
+        let is_planted = planted::is(Fault::QuorumNeedsMore);
+        if is_planted { share > self.threshold } else { share >= self.threshold }
     }
 
     fn quorum_is_settled(&self, tally: &Tally, wave_size: u32) -> bool {

@@ -25,6 +25,21 @@ fn tally(statuses: &[ResultStatus]) -> Tally {
 }
 
 #[test]
+fn a_tally_lists_who_failed_and_which_of_them_was_critical() {
+    let of = |task, agent, status, critical| TaskOutcome { task, agent, status, critical, severity: None };
+    let tally: Tally = [
+        of("lint", "linter", Success, true),
+        of("build", "builder", Error, true),
+        of("docs", "writer", Timeout, false),
+    ]
+    .into_iter()
+    .collect();
+    let mut names: Vec<&str> = tally.names().collect();
+    names.sort_unstable();
+    assert_eq!(names, ["build", "builder", "docs", "writer"]);
+}
+
+#[test]
 fn an_absent_policy_is_a_quorum_of_one_half_that_waits() {
     let mut violations = Vec::new();
     let read = AggregationPolicy::from_proto(&v1::AggregationPolicy::default(), "policy", &mut violations);

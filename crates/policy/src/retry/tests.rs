@@ -92,6 +92,18 @@ fn a_table_of_delays_bounds_the_attempts() {
     assert_eq!(read(&v1::RetryPolicy { max_attempts: Some(2), ..table(&[1, 2, 3]) }).max_attempts(), 2);
 }
 
+/// 100 attempts have 99 delays between them.
+#[test]
+fn a_table_has_at_most_a_delay_for_each_pause_between_attempts() {
+    let most = read(&table(&[10; 99]));
+    assert_eq!((most.max_attempts(), most.delay(99, None)), (100, ms(10)));
+    let mut violations = Vec::new();
+    let policy = RetryPolicy::from_proto(&table(&[10; 100]), "", &mut violations);
+    let found: Vec<_> = violations.iter().map(ToString::to_string).collect();
+    assert_eq!(found, ["delays_ms: must have at most 99 entries, not 100 (range)"]);
+    assert_eq!(policy.delay(1, None), RetryPolicy::default().delay(1, None));
+}
+
 #[test]
 fn one_given_delay_moves_the_default_of_the_other() {
     let policy = read(&v1::RetryPolicy { base_delay_ms: Some(60_000), ..v1::RetryPolicy::default() });
@@ -133,6 +145,23 @@ fn all_violations_are_reported_with_their_paths() {
             ("plan.retry.non_retryable[0]", "not_blank"),
         ]
     );
+}
+
+#[test]
+fn the_maximum_may_be_as_long_as_the_base() {
+    let policy = read(&v1::RetryPolicy {
+        base_delay_ms: Some(10),
+        max_delay_ms: Some(10),
+        ..v1::RetryPolicy::default()
+    });
+    assert_eq!([1, 2, 3].map(|attempt| policy.delay(attempt, None)), [ms(10); 3]);
+}
+
+#[test]
+fn only_a_policy_with_jitter_wants_a_draw() {
+    let with = |jitter| read(&v1::RetryPolicy { jitter: Some(jitter), ..v1::RetryPolicy::default() });
+    assert_eq!((with(true).jitters(), with(false).jitters()), (true, false));
+    assert!(!RetryPolicy::default().jitters());
 }
 
 #[test]
@@ -227,6 +256,9 @@ fn final_errors_wrap_the_original_one() {
     let late = total_timeout_exceeded_error(&last, vec![record], ms(120_000));
     assert_eq!(late.message, "another attempt would begin after the total timeout of 2m");
 
+    assert_eq!(late.options, ["debug", "retry_manual", "skip", "abort"]);
+    assert_eq!(late.suggested_action.as_deref(), Some("extend the timeout or check system load"));
+
     for error in [&exhausted, &refused, &late] {
         assert_eq!(error.severity, v1::Severity::High as i32);
         assert_eq!(error.can_continue, Some(true));
@@ -235,6 +267,11 @@ fn final_errors_wrap_the_original_one() {
     }
     assert_eq!(original(&exhausted_error(&refused, Vec::new(), 3)), &last);
     assert_eq!(original(&last), &last);
+    assert_eq!(exhausted_error(&last, Vec::new(), 1).message, "the only attempt failed");
+    // What an agent says of its own cause is the agent's.
+    let caused =
+        v1::Error { cause: Some(Box::new(last.clone())), code: "API_ERROR".to_owned(), ..last.clone() };
+    assert_eq!(original(&exhausted_error(&caused, Vec::new(), 3)), &caused);
 }
 
 #[test]
