@@ -12,6 +12,7 @@ mod actions;
 mod data;
 mod router;
 mod runs;
+mod sessions;
 
 pub use actions::{ActArgs, ActCommand, BrowserCommand, DoArgs, DoctorArgs, OpenArgs};
 pub use data::{BackupArgs, MachineArgs, RebuildArgs, RestoreArgs, VerifyArgs};
@@ -19,6 +20,7 @@ pub use router::{AskArgs, EvalArgs, LintArgs, RouterCommand};
 pub use runs::{
     AgentsCommand, CancelArgs, ExtendArgs, ListArgs, ReportArgs, ResolveArgs, RunsCommand, WatchArgs,
 };
+pub use sessions::{RepairArgs, SessionsCommand, StateArgs};
 
 /// A contract-first daemon for crews of agents: plans of parallel tasks, with declared policies for time, retries and
 /// failure.
@@ -135,6 +137,9 @@ pub enum Command {
     /// Check documents without a daemon
     #[command(subcommand)]
     Contract(ContractCommand),
+    /// Check, repair and restore the state file of a project
+    #[command(subcommand)]
+    Sessions(SessionsCommand),
     /// Make the rows that queries read again from the logs, while no daemon runs
     ///
     /// The list of runs and the rows that lead from a run to its children follow from the runs' logs. This command reads

@@ -14,6 +14,7 @@ mod html_report;
 mod output;
 mod plan_source;
 mod script;
+mod state_file;
 mod watch;
 
 use std::pin::Pin;
@@ -71,6 +72,7 @@ fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
     // Commands that need no async runtime do not start one.
     let command = match command {
         Command::Contract(command) => return commands::contract::contract(command, out),
+        Command::Sessions(command) => return commands::sessions::sessions(command, out),
         Command::Act(args) if args.command.is_some() => {
             return args.command.map_or(Ok(Exit::Ok), |command| commands::act::check(command, out));
         }
@@ -105,6 +107,7 @@ fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
             Command::Agents(command) => commands::agents::agents(command, &global, out).await,
             Command::Doctor(args) => commands::machine::doctor(args, &global, out).await,
             Command::Contract(_)
+            | Command::Sessions(_)
             | Command::Rebuild(_)
             | Command::Backup(_)
             | Command::Restore(_)

@@ -161,9 +161,13 @@ fn retry_exhausted(error: &v1::Error, context: &Context<'_>, paint: Paint) -> St
 
 fn session(error: &v1::Error, paint: Paint) -> String {
     let texts = (&words().errors, &words().options);
-    let mut frame = heading(error, paint).blank().text(&error.message).blank();
+    let mut frame = heading(error, paint).blank().text(&message(&error.message)).blank();
+    if let Some(cause) = &error.cause {
+        frame = frame.text(&fill(texts.0.original, &[&one_line(cause)])).blank();
+    }
     if !error.details.is_empty() {
-        let details: Vec<String> = error.details.iter().map(one_line).collect();
+        let details: Vec<String> =
+            error.details.iter().map(|detail| message(&detail.message).into_owned()).collect();
         frame = details_of(frame, &details).blank();
     }
     frame

@@ -93,6 +93,7 @@ pub struct Words {
     pub serve: Serve,
     pub demo: Demo,
     pub rebuild: Rebuild,
+    pub sessions: Sessions,
     pub backup: Backup,
     pub doctor: Doctor,
     pub ask: Ask,
@@ -176,6 +177,7 @@ const ENGLISH: Words = Words {
     serve: Serve::ENGLISH,
     demo: Demo::ENGLISH,
     rebuild: Rebuild::ENGLISH,
+    sessions: Sessions::ENGLISH,
     backup: Backup::ENGLISH,
     doctor: Doctor::ENGLISH,
     ask: Ask::ENGLISH,
@@ -201,6 +203,7 @@ const SPANISH: Words = Words {
     serve: Serve::SPANISH,
     demo: Demo::SPANISH,
     rebuild: Rebuild::SPANISH,
+    sessions: Sessions::SPANISH,
     backup: Backup::SPANISH,
     doctor: Doctor::SPANISH,
     ask: Ask::SPANISH,
@@ -324,9 +327,9 @@ texts! {
         failed: "It has not happened: count it as a failure" / "No ocurrió: contarlo como fallo",
         abort: "Abort" / "Abortar",
         abort_all: "Abort the whole operation" / "Abortar toda la operación",
-        restore: "Restore from backup" / "Restaurar desde backup",
-        reinitialise: "Reinitialise the state (history is lost)"
-            / "Reinicializar el estado (se pierde el historial)",
+        restore: "Restore from backup: `capataz sessions restore`" / "Restaurar desde backup: `capataz sessions restore`",
+        reinitialise: "Reinitialise the state (history is lost): `capataz sessions repair --reinitialise`"
+            / "Reinicializar el estado (se pierde el historial): `capataz sessions repair --reinitialise`",
         edit: "Edit by hand" / "Editar manualmente",
     }
 
@@ -538,6 +541,34 @@ texts! {
         left_many: "{0} runs left as they are" / "{0} ejecuciones quedan como están",
     }
 
+    /// The commands under `sessions`.
+    Sessions {
+        valid: "{0}: a valid state" / "{0}: un estado válido",
+        not_found: "{0}: there is no {1}; name the state file" / "{0}: no hay {1}; indique el archivo de estado",
+        no_backup: "there is no valid backup at {0}; `capataz sessions repair` keeps what is valid of the state"
+            / "no hay una copia de seguridad válida en {0}; `capataz sessions repair` conserva lo válido del estado",
+        in_use: "another process is changing {0}; try again when it is done"
+            / "otro proceso está cambiando {0}; inténtelo de nuevo cuando termine",
+        cannot: "{0}: {1}" / "{0}: {1}",
+        repaired_name: "repaired" / "reparado",
+        restored: "{0}: restored from its backup" / "{0}: restaurado desde su copia de seguridad",
+        repaired: "{0}: repaired" / "{0}: reparado",
+        begun: "{0}: begun anew, because nothing of it could be kept"
+            / "{0}: empezado de nuevo, porque nada de él se podía conservar",
+        would_restore: "{0}: would be restored from its backup; nothing was changed"
+            / "{0}: se restauraría desde su copia de seguridad; no se cambió nada",
+        would_repair: "{0}: would be repaired like this; nothing was changed"
+            / "{0}: se repararía así; no se cambió nada",
+        would_begin: "{0}: would begin anew; nothing was changed" / "{0}: empezaría de nuevo; no se cambió nada",
+        kept_aside: "What was there is in {0}." / "Lo que había está en {0}.",
+        added: "{0} added" / "{0} añadido",
+        reset: "{0} begins anew" / "{0} empieza de nuevo",
+        removed: "{0} removed" / "{0} eliminado",
+        filtered_one: "{0} invalid entry of the history left out" / "{0} entrada inválida del historial omitida",
+        filtered_many: "{0} invalid entries of the history left out"
+            / "{0} entradas inválidas del historial omitidas",
+    }
+
     /// `backup`, `restore` and `verify`.
     Backup {
         copying: "{0} % of the database copied" / "{0} % de la base de datos copiado",
@@ -710,6 +741,7 @@ mod tests {
             .chain(Serve::pairs())
             .chain(Demo::pairs())
             .chain(Rebuild::pairs())
+            .chain(Sessions::pairs())
             .chain(Backup::pairs())
             .chain(Doctor::pairs())
             .chain(Ask::pairs())

@@ -14,6 +14,7 @@ pub mod lifecycle;
 pub mod planted;
 pub mod registry;
 pub mod retry;
+pub mod session;
 pub mod severity;
 pub mod timeout;
 pub mod transition;

@@ -15,6 +15,7 @@ use capataz_policy::codes;
 use capataz_policy::lifecycle::{self, TaskState};
 use capataz_policy::registry::{Registry, suggest_agents, suggest_commands};
 use capataz_policy::retry::{NON_RETRYABLE, RETRYABLE, RetryDecision, RetryPolicy, suggested_action};
+use capataz_policy::session;
 use capataz_policy::severity::{Severity, known};
 use serde_json::Value;
 
@@ -258,5 +259,61 @@ fn a_batch_of_the_seeds_names_says_which_one_is_unknown() {
         assert_eq!((batch.total, batch.valid, batch.invalid, batch.can_proceed), (4, 3, 1, false));
         let error = batch.error().expect("an unknown agent");
         assert_eq!((error.code.as_str(), error.suggestions.len()), ("AGENT_NOT_FOUND", 0));
+    });
+}
+
+#[test]
+fn states_of_sessions_are_valid_or_not_by_the_fields_that_are_named() {
+    each_copy("session.json", |facts| {
+        for state in facts["valid"].as_array().expect("states that are valid") {
+            let state = state.as_object().expect("a state");
+            assert_eq!(session::violations(state), []);
+        }
+        let invalid = facts["invalid"].as_array().expect("states that are not valid");
+        assert_eq!(invalid.len(), 2);
+        for case in invalid {
+            let found = session::violations(case["state"].as_object().expect("a state"));
+            let fields: Vec<&str> = found.iter().map(|violation| violation.path.as_str()).collect();
+            assert_eq!(fields, words(&case["fields"]));
+        }
+        let with = |command: &str, phase: &str| {
+            let state = serde_json::json!({
+                "version": "1.0.0",
+                "updated_at": "2024-01-20T15:30:00Z",
+                "current_flow": {"command": command, "phase": phase, "started_at": "2024-01-20T15:00:00Z"},
+            });
+            session::violations(state.as_object().expect("a state")).len()
+        };
+        let phases = facts["phases"].as_object().expect("the phases of each command");
+        assert_eq!(phases.len(), 6);
+        for (command, of_command) in phases {
+            for phase in phases.values().flat_map(words) {
+                let is_its_own = words(of_command).contains(&phase);
+                assert_eq!(with(command, phase), usize::from(!is_its_own), "{command} {phase}");
+            }
+        }
+        for required in words(&facts["current_flow_required"]) {
+            let mut flow =
+                serde_json::json!({"command": "x", "phase": "y", "started_at": "2024-01-20T15:00:00Z"});
+            flow.as_object_mut().expect("an object").remove(required);
+            let state = serde_json::json!({"version": "1", "updated_at": "2024-01-20", "current_flow": flow});
+            let found = session::violations(state.as_object().expect("a state"));
+            assert_eq!(found.len(), 1);
+            assert_eq!(
+                (found[0].path.as_str(), found[0].rule),
+                (&*format!("current_flow.{required}"), "MISSING_REQUIRED")
+            );
+        }
+        for required in words(&facts["required"]) {
+            let mut state = serde_json::json!({"version": "1", "updated_at": "2024-01-20"});
+            state.as_object_mut().expect("an object").remove(required);
+            assert_eq!(session::violations(state.as_object().expect("a state"))[0].path, required);
+        }
+        for optional in words(&facts["optional"]) {
+            let mut state = serde_json::json!({"version": "1", "updated_at": "2024-01-20"});
+            state.as_object_mut().expect("an object").insert(optional.to_owned(), serde_json::json!(7));
+            let found = session::violations(state.as_object().expect("a state"));
+            assert_eq!((found.len(), found[0].path.as_str(), found[0].rule), (1, optional, "TYPE_MISMATCH"));
+        }
     });
 }

@@ -17,6 +17,7 @@ pub mod run;
 pub mod runs;
 mod script_report;
 pub mod serve;
+pub mod sessions;
 mod steer;
 
 use capataz_client::{Client, ClientError};

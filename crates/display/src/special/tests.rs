@@ -218,8 +218,10 @@ fn a_corrupted_session() {
 |                                                      |
 +------------------------------------------------------+
 |  Ways to recover:                                    |
-|  [b] Restore from backup                             |
-|  [r] Reinitialise the state (history is lost)        |
+|  [b] Restore from backup: `capataz sessions          |
+|      restore`                                        |
+|  [r] Reinitialise the state (history is lost):       |
+|      `capataz sessions repair --reinitialise`        |
 |  [m] Edit by hand                                    |
 +======================================================+",
     );

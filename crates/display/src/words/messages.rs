@@ -197,6 +197,28 @@ const PATTERNS: &[(&str, &str)] = &[
         "los workers que sirven a \"{0}\" estuvieron ocupados {1} ms",
     ),
     ("no answer within {0} s", "sin respuesta en {0} s"),
+    // States of sessions (crates/policy/src/session).
+    ("{0} is corrupt or has an invalid structure", "{0} está corrupto o tiene estructura inválida"),
+    ("1 validation error found", "1 error de validación encontrado"),
+    ("{0} validation errors found", "{0} errores de validación encontrados"),
+    ("required field '{0}' is missing", "campo requerido '{0}' faltante"),
+    (
+        "field '{0}' has an invalid type: expected {1}, found {2}",
+        "campo '{0}' tiene tipo inválido: se esperaba {1}, se encontró {2}",
+    ),
+    (
+        "phase '{0}' is invalid for command '{1}'; valid ones: {2}",
+        "fase '{0}' inválida para el comando '{1}'; válidas: {2}",
+    ),
+    ("history entry {0} has no field '{1}'", "la entrada {0} del historial no tiene el campo '{1}'"),
+    ("timestamp '{0}' is not a valid date: {1}", "la fecha '{0}' no es válida: {1}"),
+    ("updated_at is before created_at", "updated_at es anterior a created_at"),
+    ("the state must be an object, not {0}", "el estado debe ser un objeto, no {0}"),
+    ("the state is not valid JSON: {0}", "el estado no es JSON válido: {0}"),
+    (
+        "the state is larger than {0} bytes, the most that is read",
+        "el estado ocupa más de {0} bytes, lo máximo que se lee",
+    ),
     // Commands (crates/hosts).
     ("exit code {0}: {1}", "código de salida {0}: {1}"),
     ("exit code {0}", "código de salida {0}"),
