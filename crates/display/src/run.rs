@@ -238,17 +238,18 @@ pub fn question(run_id: &str, question: &v1::Question, paint: Paint) -> String {
     text
 }
 
-/// The boxes of all waves that have begun.
+/// The boxes of all waves that are over: by what was decided of them, or with their run.
 pub fn wave_boxes(run: &v1::Run, paint: Paint) -> String {
-    let began = |wave: &&v1::WaveView| {
-        wave.evaluation.is_some() || wave.tasks.iter().any(|task| task.started_at_ms.is_some())
+    let is_over = |wave: &&v1::WaveView| {
+        let began = wave.tasks.iter().any(|task| task.started_at_ms.is_some());
+        wave.evaluation.is_some() || began && run.finished_at_ms.is_some()
     };
     let of = run.waves.len();
     let shown: Vec<String> = run
         .waves
         .iter()
         .enumerate()
-        .filter(|(_, wave)| began(wave))
+        .filter(|(_, wave)| is_over(wave))
         .map(|(index, wave)| {
             let shown = wave::wave_box(wave, paint);
             if of == 1 {

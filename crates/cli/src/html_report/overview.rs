@@ -11,7 +11,7 @@ use capataz_display::frame::truncated;
 use capataz_display::run::outcome_name;
 use capataz_display::script::describe;
 use capataz_display::script::fold::{Activity, Ending, State, step_of};
-use capataz_display::words::{fill, words};
+use capataz_display::words::{Language, fill, words};
 
 /// Columns of the timeline's drawing.
 const TIMELINE_WIDTH: f64 = 1_000.0;
@@ -30,7 +30,7 @@ const SECURITY: &str = "default-src 'none'; img-src data:; style-src 'unsafe-inl
 
 pub fn head(page: &mut Markup, report: &Report) {
     page.constant("<!DOCTYPE html>\n");
-    page.open_with("html", &[("lang", "en")]);
+    page.open_with("html", &[("lang", Language::current().tag())]);
     page.open("head");
     page.open_with("meta", &[("charset", "utf-8")]);
     page.open_with("meta", &[("http-equiv", "Content-Security-Policy"), ("content", SECURITY)]);

@@ -12,6 +12,7 @@ use capataz_display::model::Run;
 use capataz_display::paint::{Paint, Tone};
 use capataz_display::run::{outcome_name, outcome_tone, size_of};
 use capataz_display::wave::policy_name;
+use capataz_display::words::messages::message;
 use capataz_display::words::{counted, fill, words};
 
 /// The amount of detail.
@@ -92,7 +93,7 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
     use Detail::{Everything, Results, Steps};
     let open_question = |question: &v1::Question| {
         let answer = fill(texts.answer_with, &[run_id, &question.question_id, &question.options.join("|")]);
-        let text = fill(texts.question, &[&question.question_id, &question.text]);
+        let text = fill(texts.question, &[&question.question_id, &message(&question.text)]);
         let task = question.task.clone();
         Line { task, text: format!("{text}; {answer}"), tone: Tone::Warning, needed: Results }
     };
@@ -283,7 +284,7 @@ fn run_cancelled(cancel: &v1::RunCancelRequested) -> String {
 fn reason(evaluation: Option<&v1::Evaluation>) -> String {
     evaluation.map_or_else(String::new, |evaluation| match evaluation.reason.as_str() {
         "" => share(u64::from(evaluation.successes), u64::from(evaluation.total)),
-        reason => reason.to_owned(),
+        reason => message(reason).into_owned(),
     })
 }
 

@@ -281,6 +281,7 @@ async fn a_report_is_in_english_or_spanish_and_of_a_run_that_is_there() {
     let unfinished = runs.render_report(ask(&run, "")).await.unwrap().into_inner();
     assert_eq!((unfinished.language.as_str(), unfinished.truncated), ("en", false));
     assert!(unfinished.text.contains("Status   running"), "{}", unfinished.text);
+    assert!(!unfinished.text.contains("PARALLEL EXECUTION COMPLETE"), "{}", unfinished.text);
     worker.complete(&assigned.lease, json(serde_json::json!(1))).await;
     harness.wait(&run).await;
     let finished = runs.render_report(ask(&run, "es_ES.UTF-8")).await.unwrap().into_inner();
