@@ -127,19 +127,55 @@ static COMPILED: LazyLock<RegexSet> = LazyLock::new(|| {
         .unwrap_or_else(|_| RegexSet::empty())
 });
 
-fn by_code(code: &str) -> Option<Severity> {
-    codes::lookup(code).filter(|entry| entry.classifies).map(|entry| entry.severity)
+/// The rule by which a failure has its severity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// The plan, or the error itself, declares it.
+    Declared,
+    /// The table of codes has it.
+    Code,
+    /// The message matches this pattern; `number` counts the patterns from 1, and the first that matches decides.
+    Pattern { number: usize, pattern: &'static str },
+    /// No rule knows the failure, so that it counts as serious.
+    Unknown,
 }
 
-fn by_message(message: &str) -> Option<Severity> {
+fn by_code(code: &str) -> Option<(Severity, Rule)> {
+    codes::lookup(code).filter(|entry| entry.classifies).map(|entry| (entry.severity, Rule::Code))
+}
+
+fn by_message(message: &str) -> Option<(Severity, Rule)> {
     let first = COMPILED.matches(message).iter().next()?;
-    PATTERNS.get(first).map(|(_, severity)| *severity)
+    let (pattern, severity) = PATTERNS.get(first)?;
+    Some((*severity, Rule::Pattern { number: first + 1, pattern }))
+}
+
+/// The severity of a failure, and the rule that decides it: what is declared, else the table of codes, else the first
+/// pattern that matches the message, else that it is unknown.
+#[must_use]
+pub fn decided(declared: Option<Severity>, code: &str, message: &str) -> (Severity, Rule) {
+    let declared = declared.map(|severity| (severity, Rule::Declared));
+    let known = declared.or_else(|| by_code(code)).or_else(|| by_message(message));
+    known.unwrap_or((Severity::UNKNOWN, Rule::Unknown))
+}
+
+/// The code of an error that is only a text: in upper case, with underscores; UNKNOWN_ERROR for nothing at all.
+#[must_use]
+pub fn code_of(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    match words.as_slice() {
+        [] => codes::UNKNOWN_ERROR.into(),
+        words => words.join("_").to_uppercase(),
+    }
 }
 
 /// The severity by the table of codes, else by the first pattern that matches the message; `None` if neither knows it.
 #[must_use]
 pub fn known(code: &str, message: &str) -> Option<Severity> {
-    by_code(code).or_else(|| by_message(message))
+    match decided(None, code, message) {
+        (_, Rule::Unknown) => None,
+        (severity, _) => Some(severity),
+    }
 }
 
 /// The severity of a failure, and whether any rule knows it.
@@ -155,8 +191,8 @@ pub struct Classified {
 /// does not matter.
 #[must_use]
 pub fn classify(declared: Option<Severity>, original_code: &str, message: &str) -> Classified {
-    let known = declared.or_else(|| known(original_code, message));
-    Classified { severity: known.unwrap_or(Severity::UNKNOWN), is_known: known.is_some() }
+    let (severity, rule) = decided(declared, original_code, message);
+    Classified { severity, is_known: rule != Rule::Unknown }
 }
 
 /// Gives an error and every error within it the severity that it has by itself, where it declares none.
@@ -221,6 +257,26 @@ mod tests {
         check(None, "E1", "exit code 1", Severity::High, false);
         check(None, "COMMAND_NOT_FOUND", "exit code 127", Severity::High, false);
         check(None, "CRITICAL_AGENT_FAILED", "corrupt", Severity::High, true);
+    }
+
+    #[test]
+    fn the_rule_that_decides_is_told() {
+        #[track_caller]
+        fn check(declared: Option<Severity>, code: &str, message: &str, expected: Rule) {
+            assert_eq!(decided(declared, code, message).1, expected, "{code}: {message}");
+        }
+        let pattern = |number, pattern| Rule::Pattern { number, pattern };
+        check(Some(Severity::Low), "STATE_CORRUPTED", "corrupt", Rule::Declared);
+        check(None, "LINT_WARNINGS", "corrupt", Rule::Code);
+        check(None, "E1", "a corrupt file", pattern(1, "corrupt|invalid.*state|missing.*critical"));
+        check(None, "E1", "Build FAILED", pattern(2, "test.*fail|build.*fail|timeout|exhausted"));
+        check(None, "E1", "deprecated", pattern(3, "warning|deprecated|slow"));
+        check(None, "E1", "a hint", pattern(4, "info|success|hint"));
+        check(None, "E1", "exit code 1", Rule::Unknown);
+        // A name that the seed's list of severities does not have is no rule.
+        check(None, "COMMAND_NOT_FOUND", "exit code 127", Rule::Unknown);
+        let texts = ["lint warnings", "  Tests  failed ", "", "TIMEOUT"].map(code_of);
+        assert_eq!(texts, ["LINT_WARNINGS", "TESTS_FAILED", "UNKNOWN_ERROR", "TIMEOUT"]);
     }
 
     #[test]

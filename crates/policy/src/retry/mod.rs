@@ -261,21 +261,46 @@ impl RetryPolicy {
         }
     }
 
-    /// The reason why `code` is not retried; `None` if it is.
-    pub(crate) fn refusal(&self, code: &str) -> Option<String> {
+    /// The list that decides whether a failure with this code is retried.
+    #[must_use]
+    pub fn listing<'a>(&'a self, code: &str) -> Listing<'a> {
         if NEVER_RETRIED.iter().any(|never| *never == *code) {
-            return Some(format!("{code} already ends all attempts"));
+            return Listing::Never;
         }
         if let Some(entry) = named(NON_RETRYABLE, &self.non_retryable, code) {
-            return Some(format!("{code} is on the list of failures that are not retried, by {entry}"));
+            return Listing::NonRetryable(entry);
         }
-        if named(RETRYABLE, &self.retryable, code).is_some() || named(RETRYABLE_OF_SPECS, &[], code).is_some()
-        {
-            return None;
-        }
-        let name = if code.is_empty() { "a failure without a code" } else { code };
-        Some(format!("{name} is on no list, and only failures that are known to pass are retried"))
+        let retryable =
+            named(RETRYABLE, &self.retryable, code).or_else(|| named(RETRYABLE_OF_SPECS, &[], code));
+        retryable.map_or(Listing::Unlisted, Listing::Retryable)
     }
+
+    /// The reason why `code` is not retried; `None` if it is.
+    #[must_use]
+    pub fn refusal(&self, code: &str) -> Option<String> {
+        match self.listing(code) {
+            Listing::Never => Some(format!("{code} already ends all attempts")),
+            Listing::NonRetryable(entry) => {
+                Some(format!("{code} is on the list of failures that are not retried, by {entry}"))
+            }
+            Listing::Retryable(_) => None,
+            Listing::Unlisted => {
+                let name = if code.is_empty() { "a failure without a code" } else { code };
+                Some(format!("{name} is on no list, and only failures that are known to pass are retried"))
+            }
+        }
+    }
+}
+
+/// The list that has a code, by the entry that the code contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listing<'a> {
+    /// The code is a verdict over all attempts.
+    Never,
+    NonRetryable(&'a str),
+    Retryable(&'a str),
+    /// The code is on no list, and is not retried.
+    Unlisted,
 }
 
 /// The entry that `code` contains, from the standard list or the policy's own.

@@ -218,6 +218,28 @@ fn a_policys_own_codes_are_added_to_the_lists() {
 }
 
 #[test]
+fn the_list_that_decides_is_told_with_its_entry() {
+    let policy = read(&v1::RetryPolicy {
+        retryable: vec!["FLAKY".to_owned()],
+        non_retryable: vec!["LICENSE".to_owned()],
+        ..v1::RetryPolicy::default()
+    });
+    for (code, expected) in [
+        ("TASK_TIMEOUT", Listing::Never),
+        ("RETRY_EXHAUSTED", Listing::Never),
+        ("PARSE_ERROR_IN_TIMEOUT", Listing::NonRetryable("PARSE_ERROR")),
+        ("LICENSE_TIMEOUT", Listing::NonRetryable("LICENSE")),
+        ("GATEWAY_TIMEOUT", Listing::Retryable("TIMEOUT")),
+        ("VERY_FLAKY", Listing::Retryable("FLAKY")),
+        ("TEMPORARY_ERROR", Listing::Retryable("TEMPORARY_ERROR")),
+        ("E1", Listing::Unlisted),
+        ("", Listing::Unlisted),
+    ] {
+        assert_eq!(policy.listing(code), expected, "{code}");
+    }
+}
+
+#[test]
 fn the_failing_side_can_ask_for_a_longer_wait_but_not_for_a_shorter_one() {
     #[track_caller]
     fn check(retry_after: Duration, expected: Duration) {

@@ -1,9 +1,10 @@
 //! The state of a session, as `.elsabro/state.json` has it: what is valid, and what may be kept of what is not (seed 000,
 //! contract 7).
 //!
-//! Nothing here reads a file. [`parse`] reads its bytes, [`violations`] finds what is wrong with a state, [`repaired`] keeps
-//! what is valid of it, and [`initial`] is one to begin with.
+//! Nothing here reads a file. [`parse`] reads its bytes, [`violations`] finds what is wrong with a state, [`Places`] where
+//! that is, [`repaired`] keeps what is valid of it, and [`initial`] is one to begin with. [`text`] is what may be written.
 
+mod places;
 mod repair;
 mod salvage;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use serde_json::{Map, Value};
 use crate::codes;
 use crate::severity::Severity;
 
+pub use places::{Place, Places};
 pub use repair::{Repair, initial, repaired};
 pub use salvage::salvaged;
 
@@ -263,24 +265,65 @@ fn timestamp(text: &str) -> Option<Timestamp> {
 /// The error of a state with these violations: CRITICAL where a required field is missing, else HIGH. `None` for none.
 #[must_use]
 pub fn failed(violations: &[Violation]) -> Option<v1::Error> {
-    let detail = |violation: &Violation| v1::Error {
-        code: violation.rule.to_owned(),
-        message: violation.message.clone(),
-        severity: Severity::High.to_proto() as i32,
-        ..v1::Error::default()
-    };
     let plural = if violations.len() == 1 { "" } else { "s" };
     let is_missing = violations.iter().any(|violation| violation.rule == MISSING_REQUIRED);
     let severity = if is_missing { Severity::Critical } else { Severity::High };
     (!violations.is_empty()).then(|| v1::Error {
         severity: severity.to_proto() as i32,
         can_continue: Some(severity.flags().can_continue),
-        details: violations.iter().map(detail).collect(),
+        details: details(violations),
         ..codes::error(
             codes::SESSION_VALIDATION_FAILED,
             format!("{} validation error{plural} found", violations.len()),
         )
     })
+}
+
+fn details(violations: &[Violation]) -> Vec<v1::Error> {
+    let detail = |violation: &Violation| v1::Error {
+        code: violation.rule.to_owned(),
+        message: violation.message.clone(),
+        severity: Severity::High.to_proto() as i32,
+        ..v1::Error::default()
+    };
+    violations.iter().map(detail).collect()
+}
+
+/// The text of a state that may be written: laid out, with a line break at its end. A state that would be too large like
+/// this is not laid out.
+///
+/// # Errors
+/// SESSION_INVALID: the state has violations, or is larger than what is read. Nothing may be written.
+pub fn text(state: &Map<String, Value>) -> Result<Vec<u8>, Box<v1::Error>> {
+    let found = violations(state);
+    if !found.is_empty() {
+        return Err(Box::new(invalid(&found)));
+    }
+    let laid_out = serde_json::to_vec_pretty(state).unwrap_or_default();
+    let mut text = match laid_out.len() < MAX_BYTES {
+        true => laid_out,
+        false => serde_json::to_vec(state).unwrap_or_default(),
+    };
+    text.push(b'\n');
+    if text.len() > MAX_BYTES {
+        let message = format!("the state would be larger than {MAX_BYTES} bytes, the most that is read");
+        return Err(Box::new(codes::error(codes::SESSION_INVALID, message)));
+    }
+    Ok(text)
+}
+
+/// The error of a change after which the state would have these violations, so that nothing is written.
+#[must_use]
+pub fn invalid(violations: &[Violation]) -> v1::Error {
+    let message = "the state would not be valid, and nothing was written".to_owned();
+    v1::Error { details: details(violations), ..codes::error(codes::SESSION_INVALID, message) }
+}
+
+/// The error of a state that stays as it is, because what a repair makes of it may not be written; `cause` says why.
+#[must_use]
+pub fn repair_failed(cause: Box<v1::Error>) -> v1::Error {
+    let message = "the state could not be repaired".to_owned();
+    v1::Error { cause: Some(cause), ..codes::error(codes::REPAIR_FAILED, message) }
 }
 
 /// The error of a file that cannot be read as a state; `cause` says why.

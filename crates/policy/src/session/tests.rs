@@ -191,6 +191,31 @@ fn what_is_no_json_and_what_is_no_object_is_told_apart() {
 }
 
 #[test]
+fn only_a_valid_state_that_can_be_read_again_is_written() {
+    let text = text(&state(valid())).unwrap();
+    assert_eq!(parse(&text).unwrap(), state(valid()));
+    assert!(text.starts_with(b"{\n  \"") && text.ends_with(b"\n}\n"));
+
+    let refused = super::text(&state(json!({"version": "1", "updated_at": "soon"}))).unwrap_err();
+    assert_eq!((refused.code.as_str(), refused.severity()), ("SESSION_INVALID", v1::Severity::High));
+    assert_eq!(refused.details[0].message, "timestamp 'updated_at' is not a valid date: soon");
+
+    // Laid out it would be too large to be read again; on one line it is not.
+    let of_size = |ones: usize| {
+        let mut large = state(valid());
+        large.insert("own".to_owned(), json!(vec![1; ones]));
+        large
+    };
+    let written = super::text(&of_size(1_000_000)).unwrap();
+    assert!(parse(&written).is_ok() && !written.starts_with(b"{\n"));
+    let refused = super::text(&of_size(2_100_000)).unwrap_err();
+    assert_eq!(refused.code, "SESSION_INVALID");
+    assert_eq!(refused.message, "the state would be larger than 4194304 bytes, the most that is read");
+    let failed = repair_failed(refused);
+    assert_eq!((failed.code.as_str(), failed.severity()), ("REPAIR_FAILED", v1::Severity::Critical));
+}
+
+#[test]
 fn a_repair_keeps_what_is_valid_and_tells_what_it_has_changed() {
     let damaged = json!({
         "current_flow": {"command": "execute", "phase": "nowhere"},
