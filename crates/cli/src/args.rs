@@ -10,17 +10,19 @@ use clap_complete::Shell;
 
 mod actions;
 mod data;
+mod errors;
 mod router;
 mod runs;
 mod sessions;
 
 pub use actions::{ActArgs, ActCommand, BrowserCommand, DoArgs, DoctorArgs, OpenArgs};
 pub use data::{BackupArgs, MachineArgs, RebuildArgs, RestoreArgs, VerifyArgs};
+pub use errors::ErrorsCommand;
 pub use router::{AskArgs, EvalArgs, LintArgs, RouterCommand};
 pub use runs::{
     AgentsCommand, CancelArgs, ExtendArgs, ListArgs, ReportArgs, ResolveArgs, RunsCommand, WatchArgs,
 };
-pub use sessions::{RepairArgs, SessionsCommand, StateArgs};
+pub use sessions::{RepairArgs, STATE, SessionsArgs, SessionsCommand, StateArgs};
 
 /// A contract-first daemon for crews of agents: plans of parallel tasks, with declared policies for time, retries and
 /// failure.
@@ -137,7 +139,10 @@ pub enum Command {
     /// Check documents without a daemon
     #[command(subcommand)]
     Contract(ContractCommand),
-    /// Check, repair and restore the state file of a project
+    /// Explain errors without a daemon
+    #[command(subcommand)]
+    Errors(ErrorsCommand),
+    /// List the sessions of a daemon; check, repair and restore the state file of a project
     #[command(subcommand)]
     Sessions(SessionsCommand),
     /// Make the rows that queries read again from the logs, while no daemon runs

@@ -2,6 +2,7 @@
 
 use capataz_client::ClientError;
 use capataz_contracts::{Violation, v1};
+use capataz_policy::codes;
 use serde_json::{Value, json};
 
 use crate::exit::Exit;
@@ -9,6 +10,8 @@ use crate::output::Output;
 use capataz_display::error::{self, Context};
 use capataz_display::frame::visible;
 use capataz_display::paint::{Paint, Tone};
+use capataz_display::refusal::{in_words, refusal as refused};
+use capataz_display::words::messages::refusal;
 use capataz_display::words::{counted, fill, words};
 
 #[derive(Debug)]
@@ -19,8 +22,10 @@ pub enum Failure {
     Violations { subject: String, violations: Vec<Violation> },
     /// A script breaks rules.
     Script { file: String, violations: Vec<v1::ScriptViolation> },
+    /// An error of a session's state that this program has found itself, and the ways to recover from it.
+    State { error: Box<v1::Error>, recovery: Vec<(&'static str, String)> },
     /// The daemon's answer, or that the daemon gave none.
-    Answer { error: ClientError, addr: String },
+    Answer { error: ClientError, addr: String, run: Option<String> },
 }
 
 impl Failure {
@@ -32,10 +37,18 @@ impl Failure {
         Self::Local { exit: Exit::Failed, message: message.into(), hint: None }
     }
 
+    /// The same failure of a call that was about this run.
+    pub fn about(mut self, run_id: &str) -> Self {
+        if let Self::Answer { run, .. } = &mut self {
+            *run = Some(run_id.to_owned());
+        }
+        self
+    }
+
     pub fn exit(&self) -> Exit {
         match self {
             Self::Local { exit, .. } => *exit,
-            Self::Violations { .. } | Self::Script { .. } => Exit::Invalid,
+            Self::Violations { .. } | Self::Script { .. } | Self::State { .. } => Exit::Invalid,
             Self::Answer { error, .. } => exit_of(error),
         }
     }
@@ -52,13 +65,14 @@ impl Failure {
     fn to_json(&self) -> Value {
         let mut answer = match self {
             // The same kind of document as for a valid script, so that readers parse one form.
-            Self::Script { file, violations } => return refusal(file, violations),
+            Self::Script { file, violations } => return invalid_script(file, violations),
             Self::Local { message, .. } => json!({ "message": message }),
             Self::Violations { subject, violations } => json!({
                 "code": "VALIDATION_ERROR",
                 "message": summary(subject, violations.len()),
                 "violations": violations_json(violations),
             }),
+            Self::State { error, .. } => capataz_contracts::json::print("capataz.v1.Error", error.as_ref()),
             Self::Answer { error, .. } => {
                 let mut answer = capataz_contracts::json::print("capataz.v1.Error", &to_contract(error));
                 if let Some(object) = answer.as_object_mut() {
@@ -99,7 +113,10 @@ impl Failure {
                 let summary = paint.text(Tone::Bad, &summary(file, violations.len()));
                 [summary].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
             }
-            Self::Answer { error, addr } if is_unreachable(error) => {
+            Self::State { error, recovery } => {
+                error::error(error, &Context { recovery, ..Context::default() }, paint)
+            }
+            Self::Answer { error, addr, .. } if is_unreachable(error) => {
                 let cause = std::error::Error::source(error).map_or_else(
                     || error.message().to_owned(),
                     |source| format!("{}: {}", error.message(), innermost(source)),
@@ -113,16 +130,23 @@ impl Failure {
                 )
             }
             Self::Answer { error, .. } if is_invalid(error) => {
-                let head = format!("{} {}", paint.text(Tone::Bad, "error:"), visible(&chain(error)));
+                let head =
+                    format!("{} {}", paint.text(Tone::Bad, "error:"), visible(&refusal(&chain(error))));
                 // A single violation is already in the message.
                 let listed = Some(error.violations()).filter(|listed| listed.len() > 1);
                 let lines = listed.unwrap_or_default().iter().map(|violation| {
                     let path = paint.text(Tone::Strong, &visible(&violation.path));
-                    format!("  {path}: {}", visible(&violation.message))
+                    format!("  {path}: {}", visible(&refusal(&violation.message)))
                 });
                 [head].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
             }
-            Self::Answer { error, .. } => error::error(&to_contract(error), &Context::default(), paint),
+            Self::Answer { error, run, .. } => {
+                // A run that has ended refuses with RUN_FINISHED.
+                let goes_on = error.code() == Some(codes::INVALID_STATE_TRANSITION.as_str());
+                let context = Context { run: run.as_deref(), goes_on, ..Context::default() };
+                let told = in_words(to_contract(error));
+                error::error(&told, &context, paint)
+            }
         }
     }
 }
@@ -133,7 +157,7 @@ fn violation_line(violation: &Violation, paint: Paint) -> String {
         "" => words().contract.document,
         path => path,
     };
-    let message = format!("{} ({})", visible(&violation.message), violation.rule);
+    let message = format!("{} ({})", visible(&refusal(&violation.message)), violation.rule);
     format!("  {}: {message}", paint.text(Tone::Strong, &visible(path)))
 }
 
@@ -144,11 +168,11 @@ fn script_violation_line(violation: &v1::ScriptViolation, paint: Paint) -> Strin
         (path, "") => path.to_owned(),
         (path, action) => format!("{path} ({action})"),
     };
-    let message = format!("{} ({})", visible(&violation.message), visible(&violation.rule));
+    let message = format!("{} ({})", visible(&refusal(&violation.message)), visible(&violation.rule));
     format!("  {}: {message}", paint.text(Tone::Strong, &visible(&path)))
 }
 
-fn refusal(file: &str, violations: &[v1::ScriptViolation]) -> Value {
+fn invalid_script(file: &str, violations: &[v1::ScriptViolation]) -> Value {
     let violations = violations.iter().map(|violation| {
         json!({
             "path": violation.path,
@@ -161,7 +185,7 @@ fn refusal(file: &str, violations: &[v1::ScriptViolation]) -> Value {
         "file": file,
         "kind": "script",
         "valid": false,
-        "error_code": capataz_policy::codes::INVALID_ACTIONSPEC.as_str(),
+        "error_code": codes::INVALID_ACTIONSPEC.as_str(),
         "violations": violations.collect::<Vec<_>>(),
     })
 }
@@ -223,38 +247,13 @@ pub fn exit_of(error: &ClientError) -> Exit {
     }
 }
 
-/// Converts the answer to an error of the contract: the daemon sends the error's parts as metadata of its code.
 fn to_contract(error: &ClientError) -> v1::Error {
-    let listed = |key: &str| {
-        let text = error.metadata(key).unwrap_or_default();
-        text.split(", ").filter(|item| !item.is_empty()).map(str::to_owned).collect()
-    };
-    let severity = error
-        .metadata("severity")
-        .and_then(|name| v1::Severity::from_str_name(&format!("SEVERITY_{name}")))
-        .unwrap_or_default();
-    // A single violation is the error itself.
-    let details = match error.violations() {
-        [] | [_] => Vec::new(),
-        several => several
-            .iter()
-            .map(|violation| v1::Error {
-                code: violation.path.clone(),
-                message: violation.message.clone(),
-                ..v1::Error::default()
-            })
-            .collect(),
-    };
+    let code = error.code().unwrap_or(if error.is_retryable() { AWAY[0] } else { "" });
+    let listed = error.violations().iter();
+    let violations: Vec<(String, String)> =
+        listed.map(|violation| (violation.path.clone(), violation.message.clone())).collect();
     v1::Error {
-        code: error.code().unwrap_or(if error.is_retryable() { AWAY[0] } else { "" }).to_owned(),
-        message: error.message().to_owned(),
-        severity: severity as i32,
-        suggestions: listed("suggestions"),
-        options: listed("options"),
-        suggested_action: error.metadata("suggested_action").or(error.metadata("advice")).map(str::to_owned),
-        reason: error.metadata("reason").map(str::to_owned),
         retry_after_ms: error.retry_after().and_then(|after| i64::try_from(after.as_millis()).ok()),
-        details,
-        ..v1::Error::default()
+        ..refused(code, error.message(), error.all_metadata(), &violations)
     }
 }

@@ -1,7 +1,7 @@
 //! The `capataz` command: a daemon, and everything that a person or a script does with one.
 //!
 //! The program decides nothing about runs, and has no second way into the daemon: every command except `serve`, `demo`,
-//! `backup`, `restore`, `verify`, `rebuild` and `contract` is a client of the API like any other. Only [`output`] writes
+//! `backup`, `restore`, `verify`, `rebuild`, `errors` and `contract` is a client of the API like any other. Only [`output`] writes
 //! to the terminal, and all texts are in [`capataz_display::words`]. Begin reading with [`args`], then [`commands`];
 //! [`capataz_display`] formats results, [`watch`] follows runs.
 
@@ -72,7 +72,7 @@ fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
     // Commands that need no async runtime do not start one.
     let command = match command {
         Command::Contract(command) => return commands::contract::contract(command, out),
-        Command::Sessions(command) => return commands::sessions::sessions(command, out),
+        Command::Errors(command) => return commands::errors::errors(command, out),
         Command::Act(args) if args.command.is_some() => {
             return args.command.map_or(Ok(Exit::Ok), |command| commands::act::check(command, out));
         }
@@ -105,9 +105,10 @@ fn execute(cli: Cli, out: &mut Output) -> commands::Outcome {
             Command::Browser(command) => commands::browser::browser(*command, &global, out).await,
             Command::Router(command) => commands::router::router(command, &global, out).await,
             Command::Agents(command) => commands::agents::agents(command, &global, out).await,
+            Command::Sessions(command) => commands::sessions::sessions(command, &global, out).await,
             Command::Doctor(args) => commands::machine::doctor(args, &global, out).await,
             Command::Contract(_)
-            | Command::Sessions(_)
+            | Command::Errors(_)
             | Command::Rebuild(_)
             | Command::Backup(_)
             | Command::Restore(_)

@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use serde_json::Value;
 
 use crate::args::Color;
+use capataz_display::frame;
 use capataz_display::paint::Paint;
 
 /// The standard streams of this process, and the form in which the user wants answers.
@@ -23,6 +24,9 @@ pub struct Output {
 impl Output {
     pub fn new(json: bool, color: Color) -> Self {
         let (out, err) = (io::stdout().is_terminal(), io::stderr().is_terminal());
+        if let Some(columns) = columns(out || err) {
+            frame::fit(columns);
+        }
         let paint = |automatic: bool| match color {
             Color::Always => Paint::ON,
             Color::Never => Paint::OFF,
@@ -88,4 +92,15 @@ impl Output {
             self.closed = true;
         }
     }
+}
+
+/// The columns that people have: what `COLUMNS` says, else those of the terminal.
+#[expect(clippy::disallowed_methods, reason = "the program reads its environment")]
+fn columns(is_terminal: bool) -> Option<usize> {
+    let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let of_terminal = || {
+        let either = [console::Term::stdout(), console::Term::stderr()];
+        either.iter().find_map(console::Term::size_checked).map(|(_, columns)| usize::from(columns))
+    };
+    said.or_else(|| if is_terminal { of_terminal() } else { None })
 }

@@ -3,12 +3,13 @@
 #![expect(clippy::disallowed_types, reason = "these tests start the command that they test")]
 #![expect(clippy::expect_used, reason = "what fails here fails the test")]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 const KIRO: &str = "kiro-adaptive-assistance";
@@ -299,6 +300,40 @@ fn a_suggestion_can_be_accepted_from_outside() {
     daemon.check(&["router", "accept", "t", request], 1).notes("SESSION_NOT_FOUND");
     let next = daemon.check(&["ask", "¿Y cómo empiezo?", "--session", "s", "--json"], 0).json();
     assert_eq!(next["spec"], KIRO, "{next}");
+}
+
+#[test]
+fn the_sessions_of_a_daemon_are_listed_and_shown() {
+    let daemon = Daemon::start(&shipped(), "");
+    daemon.check(&["sessions", "list"], 0).shows(&["No sessions."]);
+    assert_eq!(daemon.check(&["sessions", "list", "--json"], 0).json()["sessions"], json!([]));
+    daemon.check(&["sessions", "show", "s"], 1).notes("SESSION_NOT_FOUND");
+    let text = "Necesito decidir entre dos opciones";
+    let ask = ["ask", text, "--spec", WHISPERS, "--json", "--session"];
+    let answer = daemon.check(&[&ask[..], &["s"]].concat(), 0).json();
+    daemon.check(&[&ask[..], &["t"]].concat(), 0);
+    daemon.check(&["sessions", "list"], 0).shows(&["SESSION  BEGUN"]);
+    daemon.check(&["sessions", "list", "--limit", "1"], 0).notes("More: --page-token ");
+    let listed = daemon.check(&["sessions", "list", "--json"], 0).json();
+    let names: BTreeSet<&str> = listed["sessions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|session| session["session"].as_str())
+        .collect();
+    assert_eq!(names, BTreeSet::from(["s", "t"]));
+    let request = answer["request_id"].as_str().unwrap_or_default();
+    let accept = format!("`capataz router accept s {request}`");
+    daemon.check(&["sessions", "show", "s", "--lang", "es"], 0).shows(&[
+        "Sesión    s\n",
+        &format!("Spec      {WHISPERS}\n"),
+        "Mensajes  2\n",
+        "Sugerencias:\n",
+        &accept,
+        &format!("usuario: {text}\n"),
+    ]);
+    let shown = daemon.check(&["sessions", "show", "s", "--json"], 0).json();
+    assert_eq!(shown["context"]["history"][0]["text"], text, "{shown}");
 }
 
 #[test]

@@ -18,7 +18,7 @@ const NOBODY: &str = "http://127.0.0.1:9";
 fn capataz(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_capataz"));
     command.args(arguments).env_remove("CAPATAZ_ADDR").env_remove("CAPATAZ_LISTEN").stdin(Stdio::null());
-    command.env_remove("CAPATAZ_LANG").env("LC_ALL", "C");
+    command.env_remove("CAPATAZ_LANG").env_remove("COLUMNS").env("LC_ALL", "C");
     command
 }
 
@@ -102,6 +102,81 @@ fn violations_are_all_told_with_their_paths() {
     let answer = json(&output);
     assert_eq!(answer["valid"], Value::Bool(false));
     assert_eq!(answer["violations"].as_array().map(Vec::len), Some(3), "{answer}");
+}
+
+/// Without a daemon, in text, in Spanish and in JSON.
+#[test]
+fn an_error_is_explained_by_the_rule_that_classifies_it() {
+    check(
+        &["errors", "explain", "STATE_CORRUPTED"],
+        0,
+        "STATE_CORRUPTED\nSeverity  CRITICAL: the table of codes\n",
+        "",
+    );
+    check(
+        &["errors", "explain", "exit", "code", "1"],
+        0,
+        "EXIT_CODE_1\nSeverity  HIGH: no rule knows it",
+        "",
+    );
+    check(
+        &["errors", "explain", "E1", "--severity", "low", "--lang", "es"],
+        0,
+        "Severidad     LOW: lo declara el plan o el error\n",
+        "",
+    );
+    let answer = json(&check(&["errors", "explain", "E1: the BUILD has failed", "--json"], 0, "", ""));
+    assert_eq!(answer["severity"], "HIGH");
+    assert_eq!(
+        answer["rule"],
+        serde_json::json!({"kind": "pattern", "number": 2, "pattern": "test.*fail|build.*fail|timeout|exhausted"})
+    );
+    assert_eq!(answer["retry"], serde_json::json!({"retried": false, "list": "none", "entry": null}));
+    assert_eq!(answer["flags"]["requires_user_action"], true);
+    let answer = json(&check(&["errors", "explain", "GATEWAY_TIMEOUT", "--json"], 0, "", ""));
+    assert_eq!(
+        answer["retry"],
+        serde_json::json!({"retried": true, "list": "retryable", "entry": "TIMEOUT"})
+    );
+    let answer = json(&check(&["errors", "explain", "TASK_TIMEOUT", "--json"], 0, "", ""));
+    assert_eq!(answer["page"], "docs/errors/TASK_TIMEOUT.md");
+    assert_eq!(answer["retry"]["list"], "never");
+}
+
+/// What people have set for all programs: no colours, and how wide their terminal is.
+#[test]
+fn a_narrow_terminal_and_no_color_are_obeyed() {
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("state.json");
+    fs::write(&file, "{").expect("a file");
+    let file = file.to_string_lossy();
+    let widths = |columns: &str| -> BTreeSet<usize> {
+        let mut command = capataz(&["sessions", "validate", &file]);
+        command.env("COLUMNS", columns);
+        let output = command.output().expect("the command starts");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        text.lines().map(|line| line.chars().count()).collect()
+    };
+    assert_eq!(widths("40"), BTreeSet::from([40]));
+    assert_eq!(widths("200"), BTreeSet::from([56]));
+    assert_eq!(widths("nonsense"), BTreeSet::from([56]));
+
+    // `script` gives the command a terminal.
+    let on_a_terminal = |set: &[(&str, &str)], options: &str| {
+        let line = format!("{} sessions validate {file} {options}", env!("CARGO_BIN_EXE_capataz"));
+        let mut command = Command::new("script");
+        command.args(["-qec", &line, "/dev/null"]).stdin(Stdio::null());
+        command.env_remove("NO_COLOR").env_remove("COLUMNS").env("TERM", "xterm").env("LC_ALL", "C");
+        command.envs(set.iter().copied());
+        let output = command.output().expect("the terminal starts");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.contains("SESSION_CORRUPTED"), "{text}");
+        text.contains("\u{1b}[")
+    };
+    assert!(on_a_terminal(&[], ""));
+    assert!(!on_a_terminal(&[("NO_COLOR", "1")], ""));
+    assert!(!on_a_terminal(&[], "--color never"));
+    assert!(on_a_terminal(&[("NO_COLOR", "1")], "--color always"), "who asks for colours has them");
 }
 
 #[test]
@@ -245,6 +320,76 @@ fn a_run_from_start_to_report() {
         assert_eq!(event["seq"], seq, "{line}");
     }
     daemon.check(&["runs", "watch", &run_id], 0, "mixed: succeeded_with_failures in ", "");
+}
+
+/// The cascade of real runs, and what their agents' tasks have shown.
+#[test]
+fn the_decisions_of_a_run_and_the_record_of_its_agents_are_told() {
+    let daemon = Daemon::start(CREW);
+    daemon.check(&["agents", "stats"], 0, "No task has ended in the newest 0 runs.", "");
+    for _ in 0..2 {
+        daemon.run(MIXED, &[], 0, "QUORUM MET", "");
+    }
+    for expected in [
+        "  registry     all 2 agents are known\n",
+        "  lifecycle    one: INIT -> ACTIVE, taken by capataz-process-host-",
+        "  timeout      one: has 30m for all attempts\n",
+        "  retry        two: no attempt follows after 1: NON_RETRYABLE_ERROR: ",
+        "  severity     two: HIGH: ",
+        "  lifecycle    two: -> FAILED, attempts: 1, took ",
+        "  aggregation  wave-1: goes on, 1/2 (50%) under quorum: quorum met: ",
+        "  lifecycle    the run ended: succeeded_with_failures\n",
+    ] {
+        daemon.check(&["runs", "explain", "latest"], 0, expected, "");
+    }
+    let spanish = "  agregación     wave-1: continúa, 1/2 (50%) con quorum: quórum alcanzado: ";
+    daemon.check(&["runs", "explain", "latest", "--lang", "es"], 0, spanish, "");
+    let answer = json(&daemon.check(&["runs", "explain", "latest", "--json"], 0, "", ""));
+    let first = &answer["decisions"][0];
+    assert_eq!(
+        (&first["contract"], &first["numbers"]["agents"]),
+        (&"registry".into(), &2.into()),
+        "{answer}"
+    );
+
+    daemon.check(&["agents", "stats", "broken"], 0, "broken  2      2         0/2 (0%)  2       0\n", "");
+    daemon.check(&["agents", "stats", "--lang", "es"], 0, "AGENTE  TAREAS  INTENTOS  REINTENTADAS", "");
+    let answer = json(&daemon.check(&["agents", "stats", "--json"], 0, "", ""));
+    assert_eq!(answer["runs"], 2);
+    let [broken, echo] = [&answer["agents"][0], &answer["agents"][1]];
+    assert_eq!(
+        (&broken["agent"], &broken["failed"], &broken["p95_ms"]),
+        (&"broken".into(), &2.into(), &Value::Null)
+    );
+    assert_eq!(
+        (&echo["agent"], &echo["tasks"], &echo["retry_rate"]),
+        (&"echo".into(), &2.into(), &0.0.into())
+    );
+    assert!(echo["suggested_timeout_ms"].as_i64() >= Some(1_000), "{answer}");
+}
+
+/// What is offered can be done from where it is read: as an answer to a question that is open, or as a command.
+#[test]
+fn a_box_offers_what_can_be_done_and_the_command_that_does_it() {
+    let daemon = Daemon::start(CREW);
+    let plan = format!("on_high = \"pause\"\n{MIXED}\n[policy]\nkind = \"continue_all\"\n");
+    daemon.run(&plan, &["--exit-on-question"], 5, "", "");
+    let shown = daemon.check(&["runs", "show", "latest"], 0, "|  Options: ", "");
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("|  -> `capataz runs resolve "), "{shown}");
+    assert!(shown.contains("|  [s] Skip (not recommended) "), "{shown}");
+    // A task that is done is not retried. There is no command that takes the steps for a person.
+    let refused = daemon.check(&["runs", "retry", "latest", "one"], 1, "", "ERROR: INVALID_STATE_TRANSITION");
+    let refused = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.contains("|  [a] Abort the run: `capataz runs cancel "), "{refused}");
+    assert!(!refused.contains("[c]") && !refused.contains("[f]"), "{refused}");
+    let question = json(&daemon.check(&["runs", "show", "latest", "--json"], 0, "", ""));
+    let question = question["questions"][0]["question_id"].as_str().unwrap_or_default().to_owned();
+    daemon.check(&["runs", "resolve", "latest", &question, "skip"], 0, "[OK]", "");
+    daemon.check(&["runs", "watch", "latest"], 0, "", "");
+    let ended = daemon.check(&["runs", "show", "latest"], 0, "NON_RETRYABLE_ERROR", "");
+    let ended = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert!(!ended.contains("Options:"), "{ended}");
 }
 
 #[test]

@@ -2,11 +2,14 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 #![expect(clippy::disallowed_types, reason = "starts the program")]
+#![expect(clippy::disallowed_methods, reason = "a test that waits for nothing ends")]
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use capataz_policy::session;
 use serde_json::{Value, json};
@@ -39,10 +42,28 @@ impl Project {
         serde_json::from_slice(&fs::read(self.state()).unwrap()).unwrap()
     }
 
-    fn run(&self, arguments: &[&str]) -> Output {
+    fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_capataz"));
         command.arg("sessions").args(arguments).current_dir(self.0.path()).env("LC_ALL", "C");
-        command.output().expect("the command starts")
+        command
+    }
+
+    /// Waits until the process has opened the lock, which it then waits for.
+    fn wait_until_it_waits(&self, process: u32) {
+        let lock = fs::canonicalize(self.file("state.lock")).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let open = fs::read_dir(format!("/proc/{process}/fd")).unwrap();
+            let mut files = open.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+            if files.any(|file| file == lock) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "it never opens the lock");
+        }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("the command starts")
     }
 
     #[track_caller]
@@ -98,8 +119,9 @@ fn a_valid_state_is_valid_and_nothing_is_repaired() {
 /// The corrupt state of the seed, with its box.
 #[test]
 fn an_invalid_state_is_shown_as_the_contract_draws_it() {
-    let state = json!({"version": "1.0.0", "current_flow": {"command": "execute", "phase": "invalid_phase"}});
-    let project = Project::with(state.to_string().as_bytes(), None);
+    // The keys in the order in which serde_json prints them.
+    let state = r#"{"current_flow":{"command":"execute","phase":"invalid_phase"},"version":"1.0.0"}"#;
+    let project = Project::with(state.as_bytes(), None);
     project.check(
         &["validate"],
         2,
@@ -113,36 +135,46 @@ fn an_invalid_state_is_shown_as_the_contract_draws_it() {
 |  3 validation errors found                           |
 |                                                      |
 |  Details:                                            |
-|  - required field 'updated_at' is missing            |
-|  - required field 'current_flow.started_at' is       |
+|  - line 1, column 1: required field 'updated_at' is  |
 |    missing                                           |
-|  - phase 'invalid_phase' is invalid for command      |
-|    'execute'; valid ones: initializing, exploring,   |
-|    executing_wave_N, verifying, done                 |
+|  - line 1, column 17: required field                 |
+|    'current_flow.started_at' is missing              |
+|  - line 1, column 46: phase 'invalid_phase' is       |
+|    invalid for command 'execute'; valid ones:        |
+|    initializing, exploring, executing_wave_N,        |
+|    verifying, done                                   |
 |                                                      |
 +------------------------------------------------------+
 |  Ways to recover:                                    |
+|  [r] Reinitialise the state (history is lost):       |
+|      `capataz sessions repair --reinitialise`        |
+|  [m] Edit by hand                                    |
++======================================================+
 ",
     );
     project.check(
         &["validate", "--lang", "es"],
         2,
         "",
-        "|  - campo requerido 'updated_at' faltante             |",
+        "|  - línea 1, columna 1: campo requerido 'updated_at'  |\n|    faltante ",
     );
     let told = project.answer(&["validate"], 2);
-    let found: Vec<(&str, &str)> = told["violations"]
+    let found: Vec<(&str, &str, u64)> = told["violations"]
         .as_array()
         .unwrap()
         .iter()
-        .map(|violation| (violation["path"].as_str().unwrap(), violation["rule"].as_str().unwrap()))
+        .map(|violation| {
+            assert_eq!(violation["line"], 1);
+            let text = |name: &str| violation[name].as_str().unwrap();
+            (text("path"), text("rule"), violation["column"].as_u64().unwrap())
+        })
         .collect();
     assert_eq!(
         found,
         [
-            ("updated_at", "MISSING_REQUIRED"),
-            ("current_flow.started_at", "MISSING_REQUIRED"),
-            ("current_flow.phase", "INVALID_PHASE"),
+            ("updated_at", "MISSING_REQUIRED", 1),
+            ("current_flow.started_at", "MISSING_REQUIRED", 17),
+            ("current_flow.phase", "INVALID_PHASE", 46),
         ]
     );
     assert_eq!(
@@ -155,9 +187,9 @@ fn an_invalid_state_is_shown_as_the_contract_draws_it() {
         project.check(&["repair", "--dry-run"], 0, "would be repaired like this; nothing was changed", "");
     let preview = String::from_utf8_lossy(&preview.stdout).into_owned();
     for shown in [
-        "--- .elsabro/state.json\n+++ repaired\n@@ -1 +1,",
+        "--- .elsabro/state.json\n+++ repaired\n@@ -1 +1,14 @@ line 1, column 2\n",
         "+  \"context\": {},\n",
-        "- current_flow begins anew\n",
+        "- line 1, column 17: current_flow begins anew\n",
     ] {
         assert!(preview.contains(shown), "{shown} in\n{preview}");
     }
@@ -213,10 +245,168 @@ fn a_backup_is_put_in_place_and_what_was_valid_becomes_the_backup() {
     project.check(&["restore"], 0, "What was there is in ", "");
     assert_eq!((project.read(), project.kept_aside()), (valid(), b"nonsense".to_vec()));
 
-    let project = Project::with(text.as_bytes(), Some(b"{}"));
+    let project = Project::with(text.as_bytes(), None);
     project.check(&["restore"], 2, "", "there is no valid backup at ");
-    project.check(&["repair", "--reinitialise"], 0, "begun anew", "");
+    assert!(!project.file("state.lock").exists(), "nothing is left where nothing was to be done");
+}
+
+/// A backup that is not valid is put nowhere, and a change that validation lets through is preceded by a backup.
+#[test]
+fn nothing_invalid_is_written_and_what_was_valid_is_backed_up_before_it_goes() {
+    let text = valid().to_string();
+    let project = Project::with(text.as_bytes(), Some(br#"{"version": "1.0.0"}"#));
+    project.check(&["restore"], 2, "", "ERROR: SESSION_INVALID");
+    let told = project.answer(&["restore"], 2);
+    assert_eq!(told["error"]["code"], "SESSION_INVALID");
+    assert_eq!(told["error"]["details"][0]["message"], "required field 'updated_at' is missing");
+    assert_eq!(fs::read(project.state()).unwrap(), text.as_bytes());
+
+    project.check(&["repair", "--reinitialise"], 0, ": begun anew\n", "");
+    assert_eq!(fs::read(project.file("state.backup.json")).unwrap(), text.as_bytes());
     assert_eq!((project.read()["history"].clone(), project.kept_aside()), (json!([]), text.into_bytes()));
+    project.check(&["restore"], 0, "restored from its backup", "");
+    assert_eq!(project.read(), valid());
+
+    // What is not valid never replaces a backup.
+    let project = Project::with(b"{}", Some(valid().to_string().as_bytes()));
+    project.check(&["repair"], 0, ": repaired\n", "");
+    assert_eq!(fs::read(project.file("state.backup.json")).unwrap(), valid().to_string().as_bytes());
+}
+
+/// The backup is for what is no state any more. A state with one wrong field is newer, and keeps what is valid of it.
+#[test]
+fn a_state_that_can_be_read_keeps_what_is_valid_of_it_whatever_its_backup_has() {
+    let mut newer = valid();
+    newer["current_flow"]["phase"] = json!("nowhere");
+    newer["history"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"command": "execute", "completed_at": "2024-01-20T15:30:00Z"}));
+    let project = Project::with(newer.to_string().as_bytes(), Some(valid().to_string().as_bytes()));
+    project.check(
+        &["validate"],
+        2,
+        "",
+        "|  [b] Restore from backup: `capataz sessions          |\n|      restore` ",
+    );
+    let told = project.answer(&["repair"], 0);
+    assert_eq!((&told["source"], told["state"]["history"].as_array().unwrap().len()), (&json!("repair"), 2));
+    assert_eq!(project.read(), told["state"]);
+}
+
+/// What would be too large to be read again is not written; what was there stays.
+#[test]
+fn a_repair_that_would_write_too_much_fails_and_changes_nothing() {
+    let text = format!("{{\"own\":\"{}\"}}", "x".repeat(session::MAX_BYTES - 10));
+    let project = Project::with(text.as_bytes(), None);
+    project.check(&["repair"], 2, "", "ERROR: REPAIR_FAILED");
+    let told = project.answer(&["repair"], 2);
+    assert_eq!(
+        (&told["error"]["code"], &told["error"]["severity"]),
+        (&json!("REPAIR_FAILED"), &json!("CRITICAL"))
+    );
+    assert_eq!(told["error"]["cause"]["code"], "SESSION_INVALID");
+    assert!(fs::read(project.state()).unwrap() == text.as_bytes());
+    project.check(&["repair", "--reinitialise"], 0, ": begun anew\n", "");
+}
+
+#[test]
+fn of_repairs_at_once_one_changes_the_file_and_the_others_change_nothing() {
+    let project = Project::with(b"{\"version\": \"2.0.0\",", None);
+    let started: Vec<_> = (0..8)
+        .map(|_| project.command(&["repair", "--json"]).stdout(Stdio::piped()).spawn().unwrap())
+        .collect();
+    let told = started.into_iter().map(|process| {
+        let output = process.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    });
+    assert_eq!(told.filter(|told| told["changed"] == true).count(), 1);
+    assert_eq!(project.kept_aside(), b"{\"version\": \"2.0.0\",");
+    assert_eq!(project.read()["version"], "2.0.0");
+}
+
+/// What a command has to know of a file, it reads after it has taken it: until then another one may change it.
+#[test]
+fn what_another_process_has_written_before_the_lock_was_free_is_what_counts() {
+    let (text, backup) =
+        (valid().to_string(), json!({"version": "3", "updated_at": "2024-01-20"}).to_string());
+    for arguments in [["repair", "--json"], ["restore", "--json"]] {
+        let project = Project::with(b"{", Some(text.as_bytes()));
+        let lock = fs::File::create(project.file("state.lock")).unwrap();
+        lock.lock().unwrap();
+        let process = project.command(&arguments).stdout(Stdio::piped()).spawn().unwrap();
+        project.wait_until_it_waits(process.id());
+        fs::write(project.state(), &text).unwrap();
+        fs::write(project.file("state.backup.json"), &backup).unwrap();
+        drop(lock);
+        let output = process.wait_with_output().unwrap();
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        match arguments[0] {
+            "repair" => assert_eq!((&told["changed"], project.read()), (&json!(false), valid())),
+            // The newer backup is restored, and the newer state, which is valid, becomes the backup.
+            _ => {
+                assert_eq!(project.read()["version"], "3");
+                assert_eq!(fs::read(project.file("state.backup.json")).unwrap(), text.as_bytes());
+            }
+        }
+        let aside = fs::read_dir(project.file("")).unwrap().map(|entry| entry.unwrap().path());
+        let aside: Vec<PathBuf> = aside.filter(|path| path.to_string_lossy().contains("corrupt")).collect();
+        assert_eq!(aside, Vec::<PathBuf>::new());
+    }
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_told_and_stays() {
+    for target in ["gone.json", "state.json"] {
+        let project = Project::with(b"{", None);
+        fs::remove_file(project.state()).unwrap();
+        symlink(target, project.state()).unwrap();
+        for arguments in [&["validate"][..], &["repair"], &["repair", "--reinitialise"], &["restore"]] {
+            let told = format!(".elsabro/state.json: it is a link to {target}, which leads to no file (");
+            project.check(arguments, 1, "", &told);
+        }
+        project.check(&["repair", "--lang", "es"], 1, "", "es un enlace a ");
+        assert_eq!(fs::read_link(project.state()).unwrap(), Path::new(target));
+        assert!(!project.file("gone.json").exists() && !project.file("state.lock").exists());
+    }
+    // Nor is a backup's link replaced.
+    let project = Project::with(valid().to_string().as_bytes(), None);
+    symlink("gone.json", project.file("state.backup.json")).unwrap();
+    project.check(&["repair", "--reinitialise"], 1, "", "state.backup.json: it is a link to gone.json");
+    assert_eq!((project.read(), project.file("gone.json").exists()), (valid(), false));
+}
+
+/// Root may write everywhere; where the tests are root, the command is somebody else.
+#[test]
+fn a_folder_that_may_not_be_written_is_told_and_nothing_changes() {
+    let project = Project::with(b"{", Some(valid().to_string().as_bytes()));
+    let folder = project.file("");
+    for (path, mode) in
+        [(project.0.path(), 0o755), (project.state().as_path(), 0o644), (folder.as_path(), 0o555)]
+    {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let is_root = fs::metadata(project.state()).unwrap().uid() == 0;
+    // Somebody else may not reach the folder in which the program was built.
+    let program = project.0.path().join("capataz");
+    fs::copy(env!("CARGO_BIN_EXE_capataz"), &program).unwrap();
+    for arguments in [["repair"], ["restore"]] {
+        let mut command = Command::new(&program);
+        command.arg("sessions").args(arguments).current_dir(project.0.path()).env("LC_ALL", "C");
+        if is_root {
+            command.uid(65_534);
+        }
+        let output = command.output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        let expected =
+            ".elsabro/state.json: the file or its folder may not be read or written: Permission denied";
+        assert!(told.contains(expected), "{told}");
+    }
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(fs::read(project.state()).unwrap(), b"{");
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "nothing was added");
 }
 
 #[test]

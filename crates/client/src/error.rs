@@ -74,6 +74,12 @@ impl ClientError {
         self.0.metadata.get(key).map(String::as_str)
     }
 
+    /// Every value that the daemon attached to the code.
+    #[must_use]
+    pub fn all_metadata(&self) -> &BTreeMap<String, String> {
+        &self.0.metadata
+    }
+
     /// Returns whether the same call may succeed later: the daemon is away or has too much to do.
     ///
     /// It does not say that repeating is safe; only a call with a key is.

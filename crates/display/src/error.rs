@@ -23,6 +23,15 @@ pub struct Context<'a> {
     pub at_ms: Option<i64>,
     /// The run went on in spite of it.
     pub continues: bool,
+    /// The id of the run that it is an error of.
+    pub run: Option<&'a str>,
+    /// That run goes on, so that it can be cancelled.
+    pub goes_on: bool,
+    /// The open question about it.
+    pub question: Option<&'a v1::Question>,
+    /// The ways to recover from a session's error that can be gone from here, each with the mark in front of it; the
+    /// usual ones where it is empty.
+    pub recovery: &'a [(&'static str, String)],
 }
 
 /// Draws the error by its code, or by its severity if the code has no box of its own.
@@ -83,11 +92,11 @@ fn high(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
         Some(advice) => frame.blank().item("-> ", &advice),
         None => frame,
     };
-    if error.options.is_empty() {
+    let ways = ways(error, context, generic_option);
+    if ways.is_empty() {
         return frame.finish();
     }
-    let frame = frame.blank().text(words().errors.options);
-    options(frame, &error.options, generic_option).finish()
+    options(frame.blank(), &ways).finish()
 }
 
 fn warning(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
@@ -183,14 +192,41 @@ pub fn details_of(frame: Frame, details: &[String]) -> Frame {
     }
 }
 
-/// The options, each as `[k] description`.
-pub fn options(frame: Frame, options: &[String], texts: fn(&str) -> Option<&'static str>) -> Frame {
-    let mut frame = frame;
-    for option in options {
-        let key = option.chars().next().unwrap_or('?');
-        frame = frame.item(&format!("[{key}] "), texts(option).unwrap_or(option));
+/// What a person can do about an error: a mark, and what it does.
+pub type Ways = Vec<(String, String)>;
+
+/// The options that can be taken, and the command that takes them. What can only be done by another command is told as
+/// that command, and what cannot be done is left out.
+pub fn ways(error: &v1::Error, context: &Context<'_>, texts: fn(&str) -> Option<&'static str>) -> Ways {
+    let mark = |option: &str| format!("[{}] ", option.chars().next().unwrap_or('?'));
+    let mut ways = Ways::new();
+    let answers = context.question.map_or(&[][..], |question| question.options.as_slice());
+    if error.options.iter().any(|option| option == "debug")
+        && let Some(run) = context.run
+    {
+        ways.push((mark("debug"), fill(words().options.debug, &[run])));
     }
-    frame
+    for answer in answers {
+        ways.push((mark(answer), texts(answer).unwrap_or(answer).to_owned()));
+    }
+    match (context.run, context.question) {
+        (Some(run), Some(question)) if !answers.is_empty() => {
+            let command =
+                format!("capataz runs resolve {run} {} {}", question.question_id, answers.join("|"));
+            ways.push(("-> ".to_owned(), format!("`{command}`")));
+        }
+        (Some(run), _) if context.goes_on && error.options.iter().any(|option| option == "abort") => {
+            ways.push((mark("abort"), fill(words().options.abort_with, &[run])));
+        }
+        _ => {}
+    }
+    ways
+}
+
+/// Adds the options under their title.
+pub fn options(frame: Frame, ways: &Ways) -> Frame {
+    let frame = frame.text(words().errors.options);
+    ways.iter().fold(frame, |frame, (mark, way)| frame.item(mark, way))
 }
 
 fn generic_option(option: &str) -> Option<&'static str> {
@@ -208,10 +244,8 @@ pub fn common_option(option: &str) -> Option<&'static str> {
         "terminate" => texts.terminate,
         "retry" => texts.retry,
         "retry_manual" => texts.retry_manual,
-        "debug" => texts.debug,
         "skip" => texts.skip,
         "fix_manual" => texts.fix_manual,
-        "correct" => texts.correct,
         "succeeded" => texts.succeeded,
         "failed" => texts.failed,
         "abort" => texts.abort,
@@ -254,12 +288,19 @@ mod tests {
     #[test]
     fn a_high_error_offers_what_can_be_answered() {
         let shown = v1::Error {
-            options: ["debug", "skip", "abort"].map(str::to_owned).to_vec(),
+            options: ["debug", "skip", "abort", "force"].map(str::to_owned).to_vec(),
             suggested_action: Some("Look at the failed tests".to_owned()),
             ..failure("TESTS_FAILED", "3 tests failed")
         };
-        check(
-            &shown,
+        let question = v1::Question {
+            question_id: "q1".to_owned(),
+            options: ["skip", "abort"].map(str::to_owned).to_vec(),
+            ..v1::Question::default()
+        };
+        let asked =
+            Context { run: Some("0199"), goes_on: true, question: Some(&question), ..Context::default() };
+        assert_eq!(
+            error(&shown, &asked, Paint::OFF),
             "\
 +======================================================+
 |  ERROR: TESTS_FAILED                                 |
@@ -271,11 +312,28 @@ mod tests {
 |  -> Look at the failed tests                         |
 |                                                      |
 |  Options:                                            |
-|  [d] Investigate with `capataz runs logs`            |
+|  [d] Investigate with `capataz runs logs 0199`       |
 |  [s] Skip (not recommended)                          |
 |  [a] Abort                                           |
+|  -> `capataz runs resolve 0199 q1 skip|abort`        |
 +======================================================+",
         );
+        // Without a question, only what a command does is offered; a run that has ended cannot be aborted.
+        let goes_on = error(&shown, &Context { question: None, ..asked }, Paint::OFF);
+        assert!(
+            goes_on.ends_with(
+                "\
+|  Options:                                            |
+|  [d] Investigate with `capataz runs logs 0199`       |
+|  [a] Abort the run: `capataz runs cancel 0199`       |
++======================================================+"
+            ),
+            "{goes_on}"
+        );
+        let ended = error(&shown, &Context { question: None, goes_on: false, ..asked }, Paint::OFF);
+        assert!(ended.contains("runs logs 0199") && !ended.contains("cancel"), "{ended}");
+        let of_no_run = error(&shown, &Context::default(), Paint::OFF);
+        assert!(!of_no_run.contains("Options"), "{of_no_run}");
     }
 
     #[test]

@@ -1,4 +1,7 @@
-//! Boxes of 56 columns, in the form of the error contracts.
+//! Boxes of 56 columns, in the form of the error contracts; narrower ones where the terminal is narrower.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -6,10 +9,36 @@ use crate::paint::{Paint, Tone};
 
 /// Columns of a box, including its borders.
 pub const WIDTH: usize = 56;
-/// Columns of a line of text in a box.
-pub const TEXT_WIDTH: usize = 50;
-/// Columns between the borders.
-const INNER: usize = WIDTH - 2;
+/// Columns of the borders and of the margins beside a line of text in a box.
+const BESIDE: usize = 6;
+/// Columns of the narrowest box, in which a word can still be read.
+const NARROWEST: usize = 20;
+
+/// Columns of the terminal; 0 where there is none.
+static COLUMNS: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static WITHIN: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// Makes what this process shows as wide as its terminal at most.
+pub fn fit(columns: usize) {
+    COLUMNS.store(columns, Ordering::Relaxed);
+}
+
+/// Calls `tell`, nothing of which is wider than this. It must tell it on this thread.
+pub fn within<T>(columns: usize, tell: impl FnOnce() -> T) -> T {
+    let before = WITHIN.replace(Some(columns));
+    let told = tell();
+    WITHIN.set(before);
+    told
+}
+
+/// The columns that there are; `None` where nothing bounds them.
+#[must_use]
+pub fn columns() -> Option<usize> {
+    WITHIN.get().or_else(|| Some(COLUMNS.load(Ordering::Relaxed))).filter(|columns| *columns > 0)
+}
 
 #[derive(Clone, Copy, Debug)]
 enum Row {
@@ -23,6 +52,8 @@ pub struct Frame {
     paint: Paint,
     text: String,
     border: Row,
+    /// Columns, including the borders.
+    width: usize,
 }
 
 impl Frame {
@@ -37,7 +68,8 @@ impl Frame {
     }
 
     fn begin(paint: Paint, border: Row) -> Self {
-        let mut frame = Self { paint, text: String::new(), border };
+        let width = columns().map_or(WIDTH, |columns| columns.clamp(NARROWEST, WIDTH));
+        let mut frame = Self { paint, text: String::new(), border, width };
         frame.border(border);
         frame
     }
@@ -47,7 +79,7 @@ impl Frame {
             Row::Heavy => "=",
             Row::Light => "-",
         };
-        self.text.push_str(&format!("+{}+\n", dash.repeat(INNER)));
+        self.text.push_str(&format!("+{}+\n", dash.repeat(self.width - 2)));
     }
 
     /// Adds the line between a title and its text.
@@ -84,7 +116,7 @@ impl Frame {
     pub fn hanging(mut self, mark: &str, text: &str, tone: Tone) -> Self {
         let indent = mark.width();
         let mut mark = mark.to_owned();
-        for line in wrap(text, TEXT_WIDTH.saturating_sub(indent)) {
+        for line in wrap(text, (self.width - BESIDE).saturating_sub(indent)) {
             self.row(&format!("{mark}{line}"), tone);
             mark = " ".repeat(indent);
         }
@@ -100,7 +132,7 @@ impl Frame {
     }
 
     fn row(&mut self, text: &str, tone: Tone) {
-        let margin = INNER.saturating_sub(2 + text.width());
+        let margin = (self.width - 2).saturating_sub(2 + text.width());
         let text = self.paint.text(tone, text);
         self.text.push_str(&format!("|  {text}{}|\n", " ".repeat(margin)));
     }
@@ -149,6 +181,16 @@ fn split_overlong(word: &str, width: usize, lines: &mut Vec<String>) -> String {
         piece.push(character);
     }
     piece
+}
+
+/// The columns of a text.
+pub fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// The text with spaces up to so many columns.
+pub fn padded(text: &str, width: usize) -> String {
+    format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
 }
 
 /// Shortens `text` to one line of at most `width` columns, with `…` in place of the omitted part.
@@ -212,6 +254,51 @@ mod tests {
         check_wrap("año año", 7, &["año año"]);
         assert_eq!(truncated("日本語日本語", 6), "日本…");
         assert_eq!(truncated("short", 6), "short");
+    }
+
+    /// An accent of its own has no width, and stays with its letter wherever a line ends.
+    #[test]
+    fn decomposed_accents_are_as_wide_as_composed_ones_and_never_torn_from_their_letters() {
+        let (composed, decomposed) = ("ejecución única", "ejecucio\u{301}n u\u{301}nica");
+        for width in 4..20 {
+            let lines = wrap(decomposed, width);
+            assert_eq!(lines.len(), wrap(composed, width).len(), "{width}");
+            for line in &lines {
+                assert!(line.width() <= width && !line.starts_with('\u{301}'), "{lines:?}");
+            }
+        }
+        assert_eq!(truncated(decomposed, 9), "ejecucio\u{301}…");
+        assert_eq!(padded("u\u{301}", 3), "u\u{301}  ");
+        let rows = |text: &str| Frame::light(Paint::OFF).text(text).finish();
+        assert_eq!(rows(decomposed).lines().map(str::width).collect::<Vec<_>>(), [WIDTH; 3]);
+    }
+
+    #[test]
+    fn a_box_is_as_narrow_as_its_terminal_and_no_wider_than_its_form() {
+        let shown = |columns| {
+            within(columns, || {
+                Frame::heavy(Paint::OFF)
+                    .text("Severity: HIGH")
+                    .under_title()
+                    .item("-> ", "`capataz runs show 0199` to look at it")
+                    .finish()
+            })
+        };
+        assert_eq!(
+            shown(30),
+            "\
++============================+
+|  Severity: HIGH            |
++============================+
+|  -> `capataz runs show     |
+|     0199` to look at it    |
++============================+"
+        );
+        for (columns, width) in [(1, 20), (20, 20), (40, 40), (56, 56), (200, 56), (0, 56)] {
+            for line in shown(columns).lines() {
+                assert_eq!(line.width(), width, "{line}");
+            }
+        }
     }
 
     #[test]

@@ -5,17 +5,22 @@
 //! `RenderReport` say the same, because both call this. All texts are in [`words`].
 
 pub mod actions;
+pub mod agent_stats;
 pub mod answer;
+pub mod classified;
 pub mod error;
+pub mod explain;
 pub mod format;
 pub mod frame;
 pub mod model;
 pub mod paint;
 pub mod payload;
+pub mod refusal;
 pub mod report;
 pub mod retry;
 pub mod run;
 pub mod script;
+pub mod session;
 pub mod special;
 pub mod table;
 pub mod wave;

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use capataz_contracts::v1;
 use capataz_contracts::v1::event::Body;
+use capataz_policy::codes;
 
 use crate::retry::Attempt;
 use crate::script::fold::ScriptRun;
@@ -51,6 +52,11 @@ pub struct Task {
     pub attempts: Vec<Attempt>,
     /// The worker's last progress report: share done, message.
     pub progress: (Option<f64>, Option<String>),
+    /// When the time of the activation is over, in Unix milliseconds by the clock of the events; `None` before its first
+    /// lease.
+    pub deadline_ms: Option<i64>,
+    /// TIMEOUT_IMMINENT was told of this deadline.
+    pub imminent: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -110,6 +116,10 @@ impl Run {
                 task.attempt = leased.attempt;
                 task.step = Step::Running { since_ms: event.at_ms };
                 task.progress = (None, None);
+                // Only the first lease of an activation sets it.
+                if let Some(deadline) = deadline(event.at_ms, leased.deadline_in_ms, leased.deadline_ms) {
+                    (task.deadline_ms, task.imminent) = (Some(deadline), false);
+                }
             }),
             Body::ChildNamed(named) => self.update(named.wave, named.task, |task| {
                 task.resumed = false;
@@ -140,18 +150,22 @@ impl Run {
                     task.step = Step::Stopping { since_ms };
                 }
             }),
-            Body::TaskExtended(extended) if extended.cancel_withdrawn => {
-                self.update(extended.wave, extended.task, |task| {
-                    if let Step::Stopping { since_ms } = task.step {
-                        task.step = Step::Running { since_ms };
-                    }
-                });
-            }
+            Body::TaskExtended(extended) => self.update(extended.wave, extended.task, |task| {
+                let until = Some(extended.deadline_in_ms).filter(|until| *until != 0);
+                task.deadline_ms = deadline(event.at_ms, until, Some(extended.deadline_ms));
+                task.imminent = false;
+                if let Step::Stopping { since_ms } = task.step
+                    && extended.cancel_withdrawn
+                {
+                    task.step = Step::Running { since_ms };
+                }
+            }),
             Body::TaskSettled(settled) => self.settled(settled),
             Body::TaskReactivated(again) => self.update(again.wave, again.task, |task| {
                 task.step = Step::Queued;
                 task.attempt = 0;
                 task.attempts.clear();
+                (task.deadline_ms, task.imminent) = (None, false);
             }),
             Body::QuestionAsked(asked) => self.questions.extend(asked.question.clone()),
             Body::QuestionRevised(revised) => {
@@ -198,12 +212,18 @@ impl Run {
             | Body::SessionTurn(_)
             | Body::SessionTransitionAccepted(_)
             | Body::TaskInputResolved(_)
-            | Body::TaskExtended(_)
             | Body::PartialOutputKept(_)
             | Body::ResultRefused(_)
             | Body::WaveDecided(_)
-            | Body::WaveFinished(_)
-            | Body::Notice(_) => {}
+            | Body::WaveFinished(_) => {}
+            Body::Notice(told) => {
+                let code = told.notice.as_ref().map(|notice| notice.code.as_str());
+                if let (Some(wave), Some(task)) = (told.wave, told.task)
+                    && code == Some(codes::TIMEOUT_IMMINENT.as_str())
+                {
+                    self.update(wave, task, |task| task.imminent = true);
+                }
+            }
         }
         if let Some(script) = &mut self.script {
             script.apply(event);
@@ -215,6 +235,8 @@ impl Run {
         self.update(frame.wave, frame.task, |task| {
             if matches!(task.step, Step::Running { .. } | Step::Stopping { .. }) {
                 task.progress = (frame.fraction, frame.message.clone());
+                // What the daemon counts by its own clock, which nobody sets.
+                task.deadline_ms = task.deadline_ms.map(|_| frame.at_ms.saturating_add(frame.remaining_ms));
             }
         });
     }
@@ -287,6 +309,11 @@ impl Task {
             _ => (false, false),
         }
     }
+}
+
+/// A deadline by the clock of the events: so long after its event, else as older formats have it.
+fn deadline(at_ms: i64, in_ms: Option<i64>, by_wall_ms: Option<i64>) -> Option<i64> {
+    in_ms.map(|in_ms| at_ms.saturating_add(in_ms)).or(by_wall_ms)
 }
 
 fn waves(plan: &v1::Plan) -> Vec<Wave> {

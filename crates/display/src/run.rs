@@ -238,11 +238,12 @@ pub fn question(run_id: &str, question: &v1::Question, paint: Paint) -> String {
     text
 }
 
-/// The boxes of all waves that are over: by what was decided of them, or with their run.
+/// The boxes of all waves that are over: all of their tasks have ended, or their run has.
 pub fn wave_boxes(run: &v1::Run, paint: Paint) -> String {
     let is_over = |wave: &&v1::WaveView| {
         let began = wave.tasks.iter().any(|task| task.started_at_ms.is_some());
-        wave.evaluation.is_some() || began && run.finished_at_ms.is_some()
+        let has_ended = wave.tasks.iter().all(|task| task.status.is_some());
+        wave.evaluation.is_some() && has_ended || began && run.finished_at_ms.is_some()
     };
     let of = run.waves.len();
     let shown: Vec<String> = run
@@ -285,11 +286,13 @@ pub fn failures(run: &v1::Run, verbose: bool, paint: Paint) -> String {
     if !went_on && found.len() > 1 {
         parts.push(special::multiple_critical(&found, &format!("capataz runs show {}", run.run_id), paint));
     } else if let Some(error) = own {
-        parts.push(error::error(error, &Context::default(), paint));
+        let context = Context { run: Some(&run.run_id), goes_on: !is_finished, ..Context::default() };
+        parts.push(error::error(error, &context, paint));
     }
+    parts.extend(exceeded(run, paint));
     let (boxed, listed) = serious.split_at(serious.len().min(MOST_BOXES));
     for (task, error) in boxed {
-        parts.push(boxed_failure(run, task, error, paint));
+        parts.push(error::error(error, &context_of(run, task), paint));
     }
     let lines = listed.iter().flat_map(|(task, error)| failure_lines(&task.name, error));
     parts.extend(titled_list(words().watch.failures_listed, lines.collect()));
@@ -308,7 +311,7 @@ pub fn failures(run: &v1::Run, verbose: bool, paint: Paint) -> String {
         // A warning says that the run went on, where it did.
         let boxes = if went_on && severity == v1::Severity::Medium { MOST_BOXES } else { 0 };
         for (task, error) in of_tasks.iter().take(boxes) {
-            let context = Context { continues: true, ..context_of(task) };
+            let context = Context { continues: true, ..context_of(run, task) };
             parts.push(error::error(error, &context, paint));
         }
         let listed = of_tasks.iter().skip(boxes);
@@ -349,25 +352,43 @@ fn titled_list(title: &str, entries: Vec<Vec<String>>) -> Option<String> {
     (lines.len() > 1).then(|| lines.join("\n"))
 }
 
-/// The box of a failure. It offers the options only while the run waits for an answer.
-fn boxed_failure(run: &v1::Run, task: &v1::TaskView, error: &v1::Error, paint: Paint) -> String {
-    let context = context_of(task);
-    if run.status() != v1::RunStatus::Finished {
-        return error::error(error, &context, paint);
-    }
-    let told = v1::Error { options: Vec::new(), ..error.clone() };
-    error::error(&told, &context, paint)
-}
-
-fn context_of(task: &v1::TaskView) -> Context<'_> {
+/// What is known of a task beside its error.
+fn context_of<'a>(run: &'a v1::Run, task: &'a v1::TaskView) -> Context<'a> {
     Context {
         task: Some(&task.name),
         agent: Some(&task.agent),
         phase: Some(state_name(task.state())),
         max_attempts: Some(task.max_attempts),
         at_ms: task.settled_at_ms,
-        continues: false,
+        run: Some(&run.run_id),
+        goes_on: run.status() != v1::RunStatus::Finished,
+        question: open_questions(run).find(|question| question.task.as_deref() == Some(&task.name)),
+        ..Context::default()
     }
+}
+
+/// The questions that can be answered.
+fn open_questions(run: &v1::Run) -> impl Iterator<Item = &v1::Question> {
+    let is_finished = run.status() == v1::RunStatus::Finished;
+    run.questions.iter().filter(move |question| !is_finished && question.answer.is_none())
+}
+
+/// The boxes of tasks whose time is over while they may still get more: nothing has failed yet, and a person may answer.
+fn exceeded(run: &v1::Run, paint: Paint) -> Vec<String> {
+    let asked = open_questions(run).filter(|open| open.purpose() == v1::QuestionPurpose::Timeout);
+    let tasks = || run.waves.iter().flat_map(|wave| &wave.tasks);
+    let boxes = asked.filter_map(|open| {
+        let task = tasks().find(|task| open.task.as_deref() == Some(&task.name) && task.error.is_none())?;
+        let error = open.error.as_ref()?;
+        let at_ms = error
+            .timeout
+            .as_ref()
+            .zip(task.started_at_ms)
+            .map(|(timeout, started)| started + timeout.elapsed_ms);
+        let context = Context { question: Some(open), at_ms, ..context_of(run, task) };
+        Some(error::error(error, &context, paint))
+    });
+    boxes.take(MOST_BOXES).collect()
 }
 
 /// The errors that stopped a run, each by its code and its task. A critical task's failure is told as what it is to the

@@ -3,7 +3,7 @@
 use capataz_contracts::v1;
 use capataz_policy::codes::{self, Code};
 
-use crate::error::{Context, advice, common_option, details_of, heading, one_line, options, titled};
+use crate::error::{Context, advice, common_option, details_of, heading, one_line, options, titled, ways};
 use crate::format;
 use crate::frame::Frame;
 use crate::paint::{Paint, Tone};
@@ -18,12 +18,13 @@ pub fn error(error: &v1::Error, context: &Context<'_>, paint: Paint) -> Option<S
         {
             not_found(error, paint)
         }
-        codes::INVALID_STATE_TRANSITION => invalid_transition(error, paint),
+        codes::INVALID_STATE_TRANSITION => invalid_transition(error, context, paint),
         codes::TASK_TIMEOUT => task_timeout(error, context, paint),
         codes::RETRY_EXHAUSTED => retry_exhausted(error, context, paint),
-        codes::SESSION_CORRUPTED | codes::SESSION_VALIDATION_FAILED | codes::SESSION_INVALID => {
-            session(error, paint)
-        }
+        codes::SESSION_CORRUPTED
+        | codes::SESSION_VALIDATION_FAILED
+        | codes::SESSION_INVALID
+        | codes::REPAIR_FAILED => session(error, context, paint),
         _ => return None,
     })
 }
@@ -55,7 +56,7 @@ fn quoted(message: &str) -> Option<&str> {
 
 const ARROW: &str = " -> ";
 
-fn invalid_transition(error: &v1::Error, paint: Paint) -> String {
+fn invalid_transition(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
     let texts = &words().errors;
     let wanted = error.message.rsplit_once(": ").map_or(error.message.as_str(), |(_, wanted)| wanted);
     let steps = error.suggested_action.as_deref().unwrap_or_default();
@@ -79,7 +80,10 @@ fn invalid_transition(error: &v1::Error, paint: Paint) -> String {
         }
         frame = frame.blank();
     }
-    options(frame.rule().text(texts.options), &error.options, common_option).finish()
+    match ways(error, context, common_option) {
+        ways if ways.is_empty() => frame.finish(),
+        ways => options(frame.rule(), &ways).finish(),
+    }
 }
 
 fn task_timeout(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
@@ -113,10 +117,10 @@ fn task_timeout(error: &v1::Error, context: &Context<'_>, paint: Paint) -> Strin
     if !state.is_empty() {
         frame = frame.rule().text(texts.current_state).items("- ", state.iter().map(String::as_str)).blank();
     }
-    if error.options.is_empty() {
-        return frame.rule().item("-> ", texts.raise_timeout).finish();
+    match ways(error, context, timeout_option) {
+        ways if ways.is_empty() => frame.rule().item("-> ", texts.raise_timeout).finish(),
+        ways => options(frame.rule(), &ways).finish(),
     }
-    options(frame.rule().text(texts.options), &error.options, timeout_option).finish()
 }
 
 fn timeout_option(option: &str) -> Option<&'static str> {
@@ -153,30 +157,36 @@ fn retry_exhausted(error: &v1::Error, context: &Context<'_>, paint: Paint) -> St
     if let Some(advice) = advice(error) {
         frame = frame.text(texts.problem).item("-> ", &advice);
     }
-    if !error.options.is_empty() {
-        frame = options(frame.blank().text(texts.options), &error.options, common_option);
+    let ways = ways(error, context, common_option);
+    if !ways.is_empty() {
+        frame = options(frame.blank(), &ways);
     }
     frame.finish()
 }
 
-fn session(error: &v1::Error, paint: Paint) -> String {
-    let texts = (&words().errors, &words().options);
+fn session(error: &v1::Error, context: &Context<'_>, paint: Paint) -> String {
+    let texts = &words().errors;
     let mut frame = heading(error, paint).blank().text(&message(&error.message)).blank();
     if let Some(cause) = &error.cause {
-        frame = frame.text(&fill(texts.0.original, &[&one_line(cause)])).blank();
+        frame = frame.text(&fill(texts.original, &[&one_line(cause)])).blank();
     }
     if !error.details.is_empty() {
         let details: Vec<String> =
             error.details.iter().map(|detail| message(&detail.message).into_owned()).collect();
         frame = details_of(frame, &details).blank();
     }
-    frame
-        .rule()
-        .text(texts.0.recovery)
-        .item("[b] ", texts.1.restore)
-        .item("[r] ", texts.1.reinitialise)
-        .item("[m] ", texts.1.edit)
-        .finish()
+    frame = frame.rule().text(texts.recovery);
+    let options = &words().options;
+    let usual = [
+        ("[b] ", fill(options.restore, &[""])),
+        ("[r] ", fill(options.reinitialise, &[""])),
+        ("[m] ", options.edit.to_owned()),
+    ];
+    let ways = if context.recovery.is_empty() { &usual } else { context.recovery };
+    for (mark, way) in ways {
+        frame = frame.item(mark, way);
+    }
+    frame.finish()
 }
 
 /// The box MULTIPLE CRITICAL ERRORS. Each error is given as `CODE: subject`; `recovery` is the command that shows the

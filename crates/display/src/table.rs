@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::frame::visible;
+use crate::frame::{columns, truncated, visible};
 use crate::paint::{Paint, Tone};
 
 /// Rows under a heading; each cell has a tone for its colour.
@@ -26,7 +26,8 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// The table as text, without a line break at its end. The last column is not padded.
+    /// The table as text, without a line break at its end. The last column is not padded, and lines are cut where the
+    /// terminal ends.
     pub fn render(&self, paint: Paint) -> String {
         let mut widths: Vec<usize> = self.head.iter().map(|title| title.width()).collect();
         for row in &self.rows {
@@ -47,11 +48,17 @@ impl Table {
 fn line<'a>(cells: impl Iterator<Item = (&'a str, Tone)>, widths: &[usize], paint: Paint) -> String {
     let mut text = String::new();
     let mut gap = 0;
+    let mut room = columns().unwrap_or(usize::MAX);
     for ((cell, tone), width) in cells.zip(widths) {
         // Padding is written before the next cell, so that empty cells at the end of a row leave no trailing spaces.
         if !cell.is_empty() {
+            if room <= gap {
+                break;
+            }
+            room -= gap;
             text.push_str(&" ".repeat(gap));
-            text.push_str(&paint.text(tone, cell));
+            text.push_str(&paint.text(tone, &truncated(cell, room)));
+            room = room.saturating_sub(cell.width());
             gap = 0;
         }
         gap += width.saturating_sub(cell.width()) + 2;
@@ -62,6 +69,24 @@ fn line<'a>(cells: impl Iterator<Item = (&'a str, Tone)>, widths: &[usize], pain
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::within;
+
+    #[test]
+    fn a_table_is_cut_where_the_terminal_ends() {
+        let mut table = Table::new("NAME\tSTATE\tDETAIL");
+        table.row([
+            ("lint".to_owned(), Tone::Strong),
+            ("FAILED".to_owned(), Tone::Bad),
+            ("it broke".to_owned(), Tone::Faint),
+        ]);
+        assert_eq!(within(18, || table.render(Paint::OFF)), "NAME  STATE   DET…\nlint  FAILED  it …");
+        assert_eq!(within(10, || table.render(Paint::OFF)), "NAME  STA…\nlint  FAI…");
+        assert_eq!(within(5, || table.render(Paint::OFF)), "NAME\nlint");
+        assert_eq!(within(80, || table.render(Paint::OFF)), table.render(Paint::OFF));
+        // What colours the text takes no room.
+        let painted = within(18, || table.render(Paint::ON));
+        assert!(painted.contains("it …") && painted.contains('\u{1b}'), "{painted:?}");
+    }
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {

@@ -96,6 +96,10 @@ pub struct Words {
     pub sessions: Sessions,
     pub backup: Backup,
     pub doctor: Doctor,
+    pub classified: Classified,
+    pub agent_stats: AgentStats,
+    pub cascade: Cascade,
+    pub session_views: SessionViews,
     pub ask: Ask,
     pub router: Router,
     pub act: Act,
@@ -158,10 +162,13 @@ macro_rules! texts {
 mod actions;
 pub mod advice;
 mod doctor;
+mod explain;
 pub mod messages;
+mod refusals;
 
 pub use actions::{Act, ActError, Browser, Page, ScriptLines};
 pub use doctor::Doctor;
+pub use explain::{AgentStats, Cascade, Classified, SessionViews};
 
 const ENGLISH: Words = Words {
     ordinal: english_ordinal,
@@ -180,6 +187,10 @@ const ENGLISH: Words = Words {
     sessions: Sessions::ENGLISH,
     backup: Backup::ENGLISH,
     doctor: Doctor::ENGLISH,
+    classified: Classified::ENGLISH,
+    agent_stats: AgentStats::ENGLISH,
+    cascade: Cascade::ENGLISH,
+    session_views: SessionViews::ENGLISH,
     ask: Ask::ENGLISH,
     router: Router::ENGLISH,
     act: Act::ENGLISH,
@@ -206,6 +217,10 @@ const SPANISH: Words = Words {
     sessions: Sessions::SPANISH,
     backup: Backup::SPANISH,
     doctor: Doctor::SPANISH,
+    classified: Classified::SPANISH,
+    agent_stats: AgentStats::SPANISH,
+    cascade: Cascade::SPANISH,
+    session_views: SessionViews::SPANISH,
     ask: Ask::SPANISH,
     router: Router::SPANISH,
     act: Act::SPANISH,
@@ -318,18 +333,19 @@ texts! {
         terminate: "Stop and use the partial output" / "Terminar y usar la salida parcial",
         retry: "Retry from the start" / "Reintentar desde el inicio",
         retry_manual: "Retry after the fix" / "Reintentar después de corregir",
-        debug: "Investigate with `capataz runs logs`" / "Investigar con `capataz runs logs`",
+        debug: "Investigate with `capataz runs logs {0}`" / "Investigar con `capataz runs logs {0}`",
         skip: "Skip this task" / "Saltar esta tarea",
         skip_high: "Skip (not recommended)" / "Saltar (no recomendado)",
         fix_manual: "Fix it by hand" / "Corregir a mano",
-        correct: "Take the correct steps automatically" / "Corregir el flujo automáticamente",
         succeeded: "It has happened: count it as a success" / "Ocurrió: contarlo como éxito",
         failed: "It has not happened: count it as a failure" / "No ocurrió: contarlo como fallo",
         abort: "Abort" / "Abortar",
+        abort_with: "Abort the run: `capataz runs cancel {0}`" / "Abortar la ejecución: `capataz runs cancel {0}`",
         abort_all: "Abort the whole operation" / "Abortar toda la operación",
-        restore: "Restore from backup: `capataz sessions restore`" / "Restaurar desde backup: `capataz sessions restore`",
-        reinitialise: "Reinitialise the state (history is lost): `capataz sessions repair --reinitialise`"
-            / "Reinicializar el estado (se pierde el historial): `capataz sessions repair --reinitialise`",
+        restore: "Restore from backup: `capataz sessions restore{0}`"
+            / "Restaurar desde backup: `capataz sessions restore{0}`",
+        reinitialise: "Reinitialise the state (history is lost): `capataz sessions repair --reinitialise{0}`"
+            / "Reinicializar el estado (se pierde el historial): `capataz sessions repair --reinitialise{0}`",
         edit: "Edit by hand" / "Editar manualmente",
     }
 
@@ -397,6 +413,8 @@ texts! {
         unknown_task: "wave {0}, task {1}" / "ola {0}, tarea {1}",
         attempt: "attempt {0}/{1}" / "intento {0}/{1}",
         retry_in: "again in {0}" / "otra vez en {0}",
+        left: "{0} left" / "quedan {0}",
+        imminent: "TIMEOUT_IMMINENT: {0} left" / "TIMEOUT_IMMINENT: quedan {0}",
         stopping: "stopping" / "parando",
         more_running: "… and {0} more" / "… y {0} más",
         queued: "{0} queued" / "{0} en cola",
@@ -550,11 +568,18 @@ texts! {
         in_use: "another process is changing {0}; try again when it is done"
             / "otro proceso está cambiando {0}; inténtelo de nuevo cuando termine",
         cannot: "{0}: {1}" / "{0}: {1}",
+        not_allowed: "{0}: the file or its folder may not be read or written: {1}"
+            / "{0}: no está permitido leer o escribir el archivo o su carpeta: {1}",
+        dangling: "it is a link to {0}, which leads to no file ({1})"
+            / "es un enlace a {0}, que no lleva a ningún archivo ({1})",
+        no_file: "it is not a file" / "no es un archivo",
+        place: "line {0}, column {1}" / "línea {0}, columna {1}",
         repaired_name: "repaired" / "reparado",
         restored: "{0}: restored from its backup" / "{0}: restaurado desde su copia de seguridad",
         repaired: "{0}: repaired" / "{0}: reparado",
         begun: "{0}: begun anew, because nothing of it could be kept"
             / "{0}: empezado de nuevo, porque nada de él se podía conservar",
+        reinitialised: "{0}: begun anew" / "{0}: empezado de nuevo",
         would_restore: "{0}: would be restored from its backup; nothing was changed"
             / "{0}: se restauraría desde su copia de seguridad; no se cambió nada",
         would_repair: "{0}: would be repaired like this; nothing was changed"
@@ -744,6 +769,10 @@ mod tests {
             .chain(Sessions::pairs())
             .chain(Backup::pairs())
             .chain(Doctor::pairs())
+            .chain(Classified::pairs())
+            .chain(AgentStats::pairs())
+            .chain(Cascade::pairs())
+            .chain(SessionViews::pairs())
             .chain(Ask::pairs())
             .chain(Router::pairs())
             .chain(Act::pairs())

@@ -104,6 +104,18 @@ Examples:
     },
     /// Write a report of a script, with its pictures, as one HTML file
     Report(ReportArgs),
+    /// Tell what each contract has decided, and on which numbers
+    ///
+    /// The cascade of the run as a list: registry, lifecycle, timeout, retry, severity, aggregation, session.
+    #[command(after_help = "\
+Examples:
+  capataz runs explain latest
+  capataz runs explain latest --json | jq '.decisions[] | select(.contract == \"retry\")'")]
+    Explain {
+        /// Id of the run, the beginning or end of it, or `latest`
+        #[arg(value_name = "RUN")]
+        run: String,
+    },
     /// Print the stored events of a run, one JSON document a line
     #[command(after_help = "Example:\n  capataz runs export latest > run.jsonl")]
     Export {
@@ -255,6 +267,23 @@ Examples:
   capataz agents list
   capataz agents list --json | jq -r '.agents[].agent.name'")]
     List,
+    /// Tell how reliable agents were: retries, failures, durations, and a timeout that suits them
+    ///
+    /// Counts the tasks of the newest runs that have ended and were not cancelled. P50 and P95 are of successful attempts.
+    /// The suggested timeout is twice the P95.
+    #[command(after_help = "\
+Examples:
+  capataz agents stats
+  capataz agents stats code-reviewer --runs 500
+  capataz agents stats --json | jq '.agents[] | select(.retry_rate > 0.1)'")]
+    Stats {
+        /// Names of agents [default: all of them]
+        #[arg(value_name = "NAME")]
+        names: Vec<String>,
+        /// Newest runs that count
+        #[arg(long, default_value_t = 100, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=500))]
+        runs: u32,
+    },
     /// Check names as the start of a run would, without starting a run
     #[command(after_help = "\
 Examples:

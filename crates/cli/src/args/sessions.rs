@@ -5,10 +5,26 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 /// Where a project has its state.
-const STATE: &str = ".elsabro/state.json";
+pub const STATE: &str = ".elsabro/state.json";
 
 #[derive(Debug, Subcommand)]
 pub enum SessionsCommand {
+    /// List the sessions of a daemon
+    #[command(after_help = "\
+Examples:
+  capataz sessions list
+  capataz sessions list --json | jq -r '.sessions[].session'")]
+    List(SessionsArgs),
+    /// Show a session of a daemon: its spec, what can be accepted, and the last messages
+    #[command(after_help = "\
+Examples:
+  capataz sessions show career
+  capataz sessions show career --json | jq .context.history")]
+    Show {
+        /// Name of the session
+        #[arg(value_name = "SESSION")]
+        session: String,
+    },
     /// Check a state file: fields, types, phases and times
     #[command(after_help = "\
 Examples:
@@ -18,15 +34,15 @@ Examples:
 
 Exit code 2 if the state is not valid.")]
     Validate(StateArgs),
-    /// Make a state file valid again: from its backup, else with what is valid of it
+    /// Make a state file valid again, and keep what is valid of it
     ///
-    /// What can still be read of a file that is cut off or damaged is kept: context, and entries of the history. The bytes
-    /// that were there are kept beside it.
+    /// A file that is damaged comes from its backup, else from what can still be read of it. Of a state that is only not
+    /// valid, context and entries of the history are kept. The bytes that were there are kept beside it.
     #[command(after_help = "\
 Examples:
   capataz sessions repair --dry-run            show what would change, as a diff
   capataz sessions repair
-  capataz sessions repair --no-backup          leave the backup out: repair what is there
+  capataz sessions repair --no-backup          leave the backup out: keep what can be read
   capataz sessions repair --reinitialise       begin anew; what was there is kept beside it")]
     Repair(RepairArgs),
     /// Put the backup of a state file in its place
@@ -37,6 +53,16 @@ Examples:
 
 A valid state that is replaced becomes the backup; one that is not is kept beside it.")]
     Restore(StateArgs),
+}
+
+#[derive(Args, Debug)]
+pub struct SessionsArgs {
+    /// Sessions at most
+    #[arg(long, default_value_t = 50, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    pub limit: u32,
+    /// Go on where the list before has ended
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "TOKEN")]
+    pub page_token: String,
 }
 
 #[derive(Args, Debug)]

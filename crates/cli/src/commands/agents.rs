@@ -2,22 +2,24 @@
 
 use capataz_contracts::{json, v1};
 use capataz_policy::codes;
+use serde_json::{Value, json};
 
-use super::{Daemon, Outcome};
+use super::{Daemon, Outcome, fetch};
 use crate::args::{AgentsCommand, Global};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::watch::follow::now_ms;
 use capataz_display::error::{self, Context};
-use capataz_display::format;
 use capataz_display::paint::Tone;
 use capataz_display::table::Table;
-use capataz_display::words::{fill, words};
+use capataz_display::words::{counted, fill, words};
+use capataz_display::{agent_stats, format};
 
 pub async fn agents(command: AgentsCommand, global: &Global, out: &mut Output) -> Outcome {
     let daemon = Daemon::connect(global).await?;
     match command {
         AgentsCommand::List => list(&daemon, out).await,
+        AgentsCommand::Stats { names, runs } => stats(&daemon, &names, runs, out).await,
         AgentsCommand::Check { names, commands, resources } => {
             let request = v1::CheckAgentsRequest { agents: names, commands, resources };
             check(&daemon, request, out).await
@@ -31,7 +33,7 @@ async fn list(daemon: &Daemon, out: &mut Output) -> Outcome {
         let listed = v1::ListAgentsResponse { agents, ..v1::ListAgentsResponse::default() };
         let mut document = json::print("capataz.v1.ListAgentsResponse", &listed);
         if let Some(object) = document.as_object_mut() {
-            object.entry("agents").or_insert_with(|| serde_json::Value::Array(Vec::new()));
+            object.entry("agents").or_insert_with(|| Value::Array(Vec::new()));
         }
         out.document(&document);
         return Ok(Exit::Ok);
@@ -78,6 +80,33 @@ fn row(status: &v1::AgentStatus, now_ms: i64) -> [(String, Tone); 8] {
         (status.queued.to_string(), queued),
         (last_seen, Tone::Faint),
     ]
+}
+
+async fn stats(daemon: &Daemon, names: &[String], newest: u32, out: &mut Output) -> Outcome {
+    let request = v1::ListRunsRequest { page_size: newest, ..v1::ListRunsRequest::default() };
+    let page = daemon.client.list_runs(request).await.map_err(|error| daemon.failure(error))?;
+    let looked_at = page.runs.len();
+    let mut tasks = Vec::new();
+    // A damaged run is not read, and the others count all the same.
+    for run in page.runs.iter().filter(|run| run.quarantine.is_none()) {
+        let run = fetch::run(daemon, &run.run_id, false).await?;
+        tasks.extend(run.waves.into_iter().flat_map(|wave| wave.tasks));
+    }
+    let is_wanted = |task: &&v1::TaskView| names.is_empty() || names.contains(&task.agent);
+    let agents = agent_stats::of_tasks(tasks.iter().filter(is_wanted));
+    if out.json {
+        let listed: Vec<Value> = agents.iter().map(|(agent, stats)| stats.to_json(agent)).collect();
+        out.document(&json!({ "runs": looked_at, "agents": listed }));
+        return Ok(Exit::Ok);
+    }
+    let texts = &words().agent_stats;
+    if agents.is_empty() {
+        out.line(&fill(texts.none, &[&looked_at.to_string()]));
+        return Ok(Exit::Ok);
+    }
+    out.line(&agent_stats::table(&agents, out.paint));
+    out.note(&counted(looked_at as u64, texts.runs_one, texts.runs_many));
+    Ok(Exit::Ok)
 }
 
 async fn check(daemon: &Daemon, request: v1::CheckAgentsRequest, out: &mut Output) -> Outcome {

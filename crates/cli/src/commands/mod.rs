@@ -9,6 +9,7 @@ pub mod contract;
 pub mod demo;
 mod doctor;
 mod ending;
+pub mod errors;
 mod fetch;
 pub mod machine;
 pub mod rebuild;
@@ -17,6 +18,8 @@ pub mod run;
 pub mod runs;
 mod script_report;
 pub mod serve;
+mod session_diff;
+mod session_views;
 pub mod sessions;
 mod steer;
 
@@ -47,12 +50,12 @@ impl Daemon {
     pub async fn connect_to(addr: &str) -> Result<Self, Failure> {
         match Client::connect(addr).await {
             Ok(client) => Ok(Self { client, addr: addr.to_owned() }),
-            Err(error) => Err(Failure::Answer { error, addr: addr.to_owned() }),
+            Err(error) => Err(Failure::Answer { error, addr: addr.to_owned(), run: None }),
         }
     }
 
     /// Converts a refused or failed call to a failure of the command.
     pub fn failure(&self, error: ClientError) -> Failure {
-        Failure::Answer { error, addr: self.addr.clone() }
+        Failure::Answer { error, addr: self.addr.clone(), run: None }
     }
 }

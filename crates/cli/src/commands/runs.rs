@@ -1,7 +1,7 @@
 //! `capataz runs …`.
 
 use capataz_contracts::{json, v1};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Daemon, Outcome, ending, fetch, script_report};
 use crate::args::{Global, ListArgs, RunsCommand, WatchArgs};
@@ -14,7 +14,7 @@ use capataz_display::model::Run;
 use capataz_display::paint::Tone;
 use capataz_display::report::Report;
 use capataz_display::words::{fill, words};
-use capataz_display::{payload, run as display};
+use capataz_display::{explain, payload, run as display};
 
 /// Runs in one answer: the daemon's limit.
 const PAGE: u32 = 500;
@@ -27,6 +27,7 @@ pub async fn runs(command: RunsCommand, global: &Global, out: &mut Output) -> Ou
         RunsCommand::Watch(args) => watch(daemon, args, out).await,
         RunsCommand::Logs { run, follow } => logs(daemon, &run, follow, out).await,
         RunsCommand::Report(args) => script_report::report(daemon, args, out).await,
+        RunsCommand::Explain { run } => explained(daemon, &run, out).await,
         RunsCommand::Export { run } => export(daemon, &run, out).await,
         steering => super::steer::steer(daemon, steering, out).await,
     }
@@ -150,6 +151,20 @@ async fn logs(daemon: &Daemon, run: &str, follow: bool, out: &mut Output) -> Out
         }
     })
     .await
+}
+
+async fn explained(daemon: &Daemon, run: &str, out: &mut Output) -> Outcome {
+    let run_id = fetch::run_id(daemon, run).await?;
+    let mut events = Vec::new();
+    for_each_event(daemon, &run_id, out, |event, _| events.push(event.clone())).await?;
+    let decisions = explain::explain(&events);
+    if out.json {
+        let listed: Vec<Value> = decisions.iter().map(explain::Decision::to_json).collect();
+        out.document(&json!({ "run_id": run_id, "decisions": listed }));
+    } else {
+        out.line(&explain::text(&decisions, out.paint));
+    }
+    Ok(Exit::Ok)
 }
 
 async fn export(daemon: &Daemon, run: &str, out: &mut Output) -> Outcome {

@@ -1,29 +1,29 @@
-//! `capataz sessions …`, which needs no daemon.
+//! `capataz sessions …`: the state file of a project, for which no daemon is needed, and the sessions of a daemon.
 
 use std::io;
 use std::path::Path;
 
-use capataz_contracts::{json as contract_json, v1};
+use capataz_contracts::{Violation, json as contract_json, v1};
 use capataz_policy::codes;
-use capataz_policy::session::{self, Repair};
+use capataz_policy::session::{self, Place, Places, Repair};
 use serde_json::{Map, Value, json};
-use similar::TextDiff;
 
-use super::Outcome;
-use crate::args::{RepairArgs, SessionsCommand, StateArgs};
+use super::session_diff::Diff;
+use super::{Outcome, session_views};
+use crate::args::{Global, RepairArgs, SessionsCommand, StateArgs};
 use crate::exit::Exit;
 use crate::failure::{Failure, violations_json};
 use crate::output::Output;
 use crate::state_file::StateFile;
 use crate::watch::follow::now_ms;
 use capataz_display::error::{self, Context};
+use capataz_display::words::messages::message;
 use capataz_display::words::{counted, fill, words};
 
-/// Lines around a change that a diff shows.
-const AROUND: usize = 3;
-
-pub fn sessions(command: SessionsCommand, out: &mut Output) -> Outcome {
+pub async fn sessions(command: SessionsCommand, global: &Global, out: &mut Output) -> Outcome {
     match command {
+        SessionsCommand::List(args) => session_views::list(args, global, out).await,
+        SessionsCommand::Show { session } => session_views::show(&session, global, out).await,
         SessionsCommand::Validate(args) => validate(&args, out),
         SessionsCommand::Repair(args) => repair(&args, out),
         SessionsCommand::Restore(args) => restore(&args, out),
@@ -32,9 +32,9 @@ pub fn sessions(command: SessionsCommand, out: &mut Output) -> Outcome {
 
 /// What is in a state file.
 enum Found {
-    Valid,
+    Valid(Map<String, Value>),
     /// A state with these violations.
-    Invalid(Map<String, Value>, Vec<capataz_contracts::Violation>),
+    Invalid(Map<String, Value>, Vec<Violation>),
     /// What is no state, and why.
     Unreadable(Box<v1::Error>),
 }
@@ -43,19 +43,22 @@ fn look(bytes: &[u8], file: &Path) -> Found {
     match session::parse(bytes) {
         Err(cause) => Found::Unreadable(Box::new(session::corrupted(&file.display().to_string(), cause))),
         Ok(state) => match session::violations(&state) {
-            violations if violations.is_empty() => Found::Valid,
+            violations if violations.is_empty() => Found::Valid(state),
             violations => Found::Invalid(state, violations),
         },
     }
 }
 
 fn validate(args: &StateArgs, out: &mut Output) -> Outcome {
-    let (_, bytes) = open(&args.file)?;
+    let (file, bytes) = open(&args.file)?;
     let (error, violations) = match look(&bytes, &args.file) {
-        Found::Valid => (None, Vec::new()),
+        Found::Valid(_) => (None, Vec::new()),
         Found::Invalid(_, violations) => (session::failed(&violations), violations),
         Found::Unreadable(error) => (Some(*error), Vec::new()),
     };
+    let places = Places::of(&bytes);
+    let places: Vec<Option<Place>> =
+        violations.iter().map(|violation| places.find(&violation.path)).collect();
     let exit = if error.is_some() { Exit::Invalid } else { Exit::Ok };
     if out.json {
         let error = error.map(|error| contract_json::print("capataz.v1.Error", &error));
@@ -63,68 +66,151 @@ fn validate(args: &StateArgs, out: &mut Output) -> Outcome {
             "file": args.file.display().to_string(),
             "kind": "session",
             "valid": exit == Exit::Ok,
-            "violations": kinds(&violations),
+            "violations": listed(&violations, &places),
             "error": error,
         }));
-    } else if let Some(error) = error {
-        out.note(&error::error(&error, &Context::default(), out.error_paint()));
+    } else if let Some(mut error) = error {
+        for (detail, place) in error.details.iter_mut().zip(&places) {
+            detail.message = at_place(&detail.message, *place);
+        }
+        let recovery = recovery(&args.file, &file);
+        let context = Context { recovery: &recovery, ..Context::default() };
+        out.note(&error::error(&error, &context, out.error_paint()));
     } else {
         out.line(&error::ok(&fill(words().sessions.valid, &[&args.file.display().to_string()]), out.paint));
     }
     Ok(exit)
 }
 
-/// The violations with their kinds, by which the contract tells them apart.
-fn kinds(violations: &[capataz_contracts::Violation]) -> Value {
+/// The violations with their kinds, by which the contract tells them apart, and their places.
+fn listed(violations: &[Violation], places: &[Option<Place>]) -> Value {
     let mut listed = violations_json(violations);
-    for (entry, violation) in listed.as_array_mut().into_iter().flatten().zip(violations) {
+    for ((entry, violation), place) in listed.as_array_mut().into_iter().flatten().zip(violations).zip(places)
+    {
         entry["rule"] = violation.rule.into();
+        if let Some(place) = place {
+            entry["line"] = place.line.into();
+            entry["column"] = place.column.into();
+        }
     }
     listed
 }
 
+/// The message, in English as the contract has it, behind the place that it is about.
+fn at_place(message: &str, place: Option<Place>) -> String {
+    match place {
+        Some(Place { line, column }) => format!("line {line}, column {column}: {message}"),
+        None => message.to_owned(),
+    }
+}
+
+/// The ways to recover from a file that is not valid, as commands.
+fn recovery(path: &Path, file: &StateFile) -> Vec<(&'static str, String)> {
+    let options = &words().options;
+    let has_backup = file.read_backup().ok().flatten().is_some_and(|bytes| valid(&bytes).is_some());
+    let file = match path == Path::new(crate::args::STATE) {
+        true => String::new(),
+        false => format!(" {}", path.display()),
+    };
+    let mut ways = Vec::new();
+    if has_backup {
+        ways.push(("[b] ", fill(options.restore, &[&file])));
+    }
+    ways.push(("[r] ", fill(options.reinitialise, &[&file])));
+    ways.push(("[m] ", options.edit.to_owned()));
+    ways
+}
+
+fn refused(path: &Path, file: &StateFile, error: v1::Error) -> Failure {
+    Failure::State { error: Box::new(error), recovery: recovery(path, file) }
+}
+
+/// The state in the bytes, if it is valid.
+fn valid(bytes: &[u8]) -> Option<Map<String, Value>> {
+    session::parse(bytes).ok().filter(|state| session::violations(state).is_empty())
+}
+
 /// What a repair comes to, and where it is from.
 struct Repaired {
+    text: Vec<u8>,
     state: Map<String, Value>,
     source: &'static str,
     repairs: Vec<Repair>,
 }
 
+impl Repaired {
+    /// # Errors
+    /// The state may not be written.
+    fn of(
+        state: Map<String, Value>,
+        source: &'static str,
+        repairs: Vec<Repair>,
+    ) -> Result<Self, Box<v1::Error>> {
+        Ok(Self { text: session::text(&state)?, state, source, repairs })
+    }
+
+    fn new(now: i64) -> Result<Self, Box<v1::Error>> {
+        Self::of(session::initial(now), "new", Vec::new())
+    }
+
+    fn keeping(damaged: &Map<String, Value>, now: i64) -> Result<Self, Box<v1::Error>> {
+        let (state, repairs) = session::repaired(damaged, now);
+        Self::of(state, "repair", repairs)
+    }
+}
+
+/// What becomes of what was found: `None` where it stays as it is.
+///
+/// What is no state at all comes from its backup, else what is whole of it is kept, else it begins anew. A state that is
+/// only not valid is newer than its backup, so that what is valid of it is kept, and a person may still restore it.
+fn planned(file: &StateFile, bytes: &[u8], args: &RepairArgs, now: i64) -> Result<Option<Repaired>, Failure> {
+    let told = |error| refused(&args.state.file, file, session::repair_failed(error));
+    if args.reinitialise {
+        return Repaired::new(now).map(Some).map_err(told);
+    }
+    match look(bytes, &args.state.file) {
+        Found::Valid(_) => Ok(None),
+        Found::Invalid(state, _) => Repaired::keeping(&state, now).map(Some).map_err(told),
+        Found::Unreadable(_) => {
+            let backup = match args.no_backup {
+                true => None,
+                false => file.read_backup().map_err(|error| failed(&file.backup(), &error))?,
+            };
+            if let Some(text) = backup
+                && let Some(state) = valid(&text)
+            {
+                return Ok(Some(Repaired { text, state, source: "backup", repairs: Vec::new() }));
+            }
+            let kept = session::salvaged(bytes).and_then(|damaged| Repaired::keeping(&damaged, now).ok());
+            kept.map_or_else(|| Repaired::new(now), Ok).map(Some).map_err(told)
+        }
+    }
+}
+
 fn repair(args: &RepairArgs, out: &mut Output) -> Outcome {
     let path = &args.state.file;
-    let (file, bytes) = open(path)?;
-    let _lock = if args.dry_run { None } else { Some(file.lock().map_err(|error| failed(path, &error))?) };
-    let found = look(&bytes, path);
-    if matches!(found, Found::Valid) && !args.reinitialise {
-        return told(args, &bytes, None, None, out);
-    }
     let now = now_ms();
-    let backup = match args.no_backup || args.reinitialise {
-        true => None,
-        false => file.backed_up().map_err(|error| failed(&file.backup(), &error))?,
-    };
-    let damaged = match found {
-        Found::Invalid(state, _) => Some(state),
-        Found::Valid => None,
-        Found::Unreadable(_) => session::salvaged(&bytes),
-    };
-    let repaired = match (backup, damaged.filter(|_| !args.reinitialise)) {
-        (Some(state), _) => Repaired { state, source: "backup", repairs: Vec::new() },
-        (None, Some(damaged)) => {
-            let (state, repairs) = session::repaired(&damaged, now);
-            Repaired { state, source: "repair", repairs }
-        }
-        (None, None) => Repaired { state: session::initial(now), source: "new", repairs: Vec::new() },
-    };
-    let aside = match args.dry_run {
-        true => None,
-        false => {
-            let aside = file.keep_aside(now).map_err(|error| failed(path, &error))?;
-            file.write(&text_of(&repaired.state)).map_err(|error| failed(path, &error))?;
+    let (file, bytes) = open(path)?;
+    if args.dry_run {
+        let repaired = planned(&file, &bytes, args, now)?;
+        return told(args, &bytes, repaired, None, out);
+    }
+    let locked = file.lock().map_err(|error| failed(path, &error))?;
+    // What another process has made of the file until it was locked.
+    let bytes = read(&file, path)?;
+    let repaired = planned(&file, &bytes, args, now)?;
+    let aside = match &repaired {
+        None => None,
+        Some(repaired) => {
+            if let Found::Valid(_) = look(&bytes, path) {
+                locked.back_up(&bytes).map_err(|error| failed(&file.backup(), &error))?;
+            }
+            let aside = locked.keep_aside(now).map_err(|error| failed(path, &error))?;
+            locked.write(&repaired.text).map_err(|error| failed(path, &error))?;
             Some(aside.display().to_string())
         }
     };
-    told(args, &bytes, Some(repaired), aside, out)
+    told(args, &bytes, repaired, aside, out)
 }
 
 fn told(
@@ -136,40 +222,50 @@ fn told(
 ) -> Outcome {
     let file = args.state.file.display().to_string();
     let texts = &words().sessions;
-    let Some(Repaired { state, source, repairs }) = repaired else {
+    let Some(Repaired { text, state, source, repairs }) = repaired else {
         match out.json {
             true => out.document(&json!({ "file": file, "changed": false })),
             false => out.line(&error::ok(&fill(texts.valid, &[&file]), out.paint)),
         }
         return Ok(Exit::Ok);
     };
-    let repairs: Vec<String> = repairs.iter().map(in_words).collect();
+    let places = Places::of(before);
+    let repairs: Vec<(String, Option<Place>)> =
+        repairs.iter().map(|repair| (in_words(repair), places.find(field_of(repair)))).collect();
+    let (before, after) = (String::from_utf8_lossy(before), String::from_utf8_lossy(&text));
+    let diff = Diff::of(&before, &after);
     if out.json {
+        let list = repairs.iter().map(|(repair, place)| {
+            let mut entry = json!({ "message": repair });
+            if let Some(place) = place {
+                entry["line"] = place.line.into();
+                entry["column"] = place.column.into();
+            }
+            entry
+        });
         out.document(&json!({
             "file": file,
             "changed": !args.dry_run,
             "source": source,
-            "repairs": repairs,
+            "repairs": list.collect::<Vec<Value>>(),
+            "diff": diff.to_json(),
             "kept_aside": aside,
             "state": state,
         }));
         return Ok(Exit::Ok);
     }
-    let after = text_of(&state);
-    let (before, after) = (String::from_utf8_lossy(before), String::from_utf8_lossy(&after));
-    let diff = TextDiff::from_lines(before.as_ref(), after.as_ref());
-    let shown = diff.unified_diff().context_radius(AROUND).header(&file, texts.repaired_name).to_string();
-    for line in shown.lines() {
-        out.line(&capataz_display::frame::visible(line));
+    for line in diff.lines(&file, texts.repaired_name) {
+        out.line(&capataz_display::frame::visible(&line));
     }
-    for repair in repairs {
-        out.line(&format!("- {repair}"));
+    for (repair, place) in repairs {
+        out.line(&format!("- {}", message(&at_place(&repair, place))));
     }
     let outcome = match (args.dry_run, source) {
         (true, "backup") => texts.would_restore,
         (true, "new") => texts.would_begin,
         (true, _) => texts.would_repair,
         (false, "backup") => texts.restored,
+        (false, "new") if args.reinitialise => texts.reinitialised,
         (false, "new") => texts.begun,
         (false, _) => texts.repaired,
     };
@@ -178,6 +274,14 @@ fn told(
         out.line(&fill(texts.kept_aside, &[&aside]));
     }
     Ok(Exit::Ok)
+}
+
+/// The field that a repair is about, as a violation would name it.
+fn field_of(repair: &Repair) -> &str {
+    match repair {
+        Repair::Added { field } | Repair::Reset { field } | Repair::Removed { field } => field,
+        Repair::Filtered { .. } => "history",
+    }
 }
 
 fn in_words(repair: &Repair) -> String {
@@ -193,22 +297,20 @@ fn in_words(repair: &Repair) -> String {
 fn restore(args: &StateArgs, out: &mut Output) -> Outcome {
     let path = &args.file;
     let file = StateFile::at(path).map_err(|error| failed(path, &error))?;
-    let backup = file.backup();
-    let Some(state) = file.backed_up().map_err(|error| failed(&backup, &error))? else {
-        let message = fill(words().sessions.no_backup, &[&backup.display().to_string()]);
-        return Err(Failure::invalid(message));
-    };
-    let _lock = file.lock().map_err(|error| failed(path, &error))?;
+    // Where there is nothing to restore, no lock is left behind.
+    backup_of(&file, path)?;
+    let locked = file.lock().map_err(|error| failed(path, &error))?;
+    let (text, state) = backup_of(&file, path)?;
     let present = file.read().map_err(|error| failed(path, &error))?;
     let aside = match present.as_ref().map(|bytes| (bytes, look(bytes, path))) {
         None => None,
-        Some((bytes, Found::Valid)) => {
-            file.back_up(bytes).map_err(|error| failed(&backup, &error))?;
+        Some((bytes, Found::Valid(_))) => {
+            locked.back_up(bytes).map_err(|error| failed(&file.backup(), &error))?;
             None
         }
-        Some(_) => Some(file.keep_aside(now_ms()).map_err(|error| failed(path, &error))?),
+        Some(_) => Some(locked.keep_aside(now_ms()).map_err(|error| failed(path, &error))?),
     };
-    file.write(&text_of(&state)).map_err(|error| failed(path, &error))?;
+    locked.write(&text).map_err(|error| failed(path, &error))?;
     let aside = aside.map(|aside| aside.display().to_string());
     if out.json {
         out.document(&json!({ "file": path.display().to_string(), "changed": true, "kept_aside": aside, "state": state }));
@@ -221,19 +323,33 @@ fn restore(args: &StateArgs, out: &mut Output) -> Outcome {
     Ok(Exit::Ok)
 }
 
+/// The backup's text and its state. A state that is not valid is put nowhere, not even from a backup.
+fn backup_of(file: &StateFile, path: &Path) -> Result<(Vec<u8>, Map<String, Value>), Failure> {
+    let backup = file.backup();
+    let Some(text) = file.read_backup().map_err(|error| failed(&backup, &error))? else {
+        let message = fill(words().sessions.no_backup, &[&backup.display().to_string()]);
+        return Err(Failure::invalid(message));
+    };
+    match look(&text, &backup) {
+        Found::Valid(state) => Ok((text, state)),
+        Found::Invalid(_, violations) => Err(refused(path, file, session::invalid(&violations))),
+        Found::Unreadable(error) => Err(refused(path, file, *error)),
+    }
+}
+
 /// The file that is there, and its bytes.
 fn open(path: &Path) -> Result<(StateFile, Vec<u8>), Failure> {
     let file = StateFile::at(path).map_err(|error| failed(path, &error))?;
-    match file.read().map_err(|error| failed(path, &error))? {
-        Some(bytes) => Ok((file, bytes)),
-        None => {
-            let message = fill(
-                words().sessions.not_found,
-                &[codes::SESSION_NOT_FOUND.as_str(), &path.display().to_string()],
-            );
-            Err(Failure::invalid(message))
-        }
-    }
+    let bytes = read(&file, path)?;
+    Ok((file, bytes))
+}
+
+fn read(file: &StateFile, path: &Path) -> Result<Vec<u8>, Failure> {
+    let not_found = || {
+        let code = codes::SESSION_NOT_FOUND.as_str();
+        Failure::invalid(fill(words().sessions.not_found, &[code, &path.display().to_string()]))
+    };
+    file.read().map_err(|error| failed(path, &error))?.ok_or_else(not_found)
 }
 
 fn failed(path: &Path, error: &io::Error) -> Failure {
@@ -241,13 +357,9 @@ fn failed(path: &Path, error: &io::Error) -> Failure {
     let file = path.display().to_string();
     match error.kind() {
         io::ErrorKind::WouldBlock => Failure::failed(fill(texts.in_use, &[&file])),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            Failure::failed(fill(texts.not_allowed, &[&file, &error.to_string()]))
+        }
         _ => Failure::failed(fill(texts.cannot, &[&file, &error.to_string()])),
     }
-}
-
-/// The state as the file has it: laid out, with a line break at its end.
-fn text_of(state: &Map<String, Value>) -> Vec<u8> {
-    let mut text = serde_json::to_vec_pretty(state).unwrap_or_default();
-    text.push(b'\n');
-    text
 }

@@ -14,7 +14,10 @@ use capataz_display::{error, format};
 pub async fn steer(daemon: &Daemon, command: RunsCommand, out: &mut Output) -> Outcome {
     let texts = &words().runs;
     let client = &daemon.client;
-    let failed = |error| daemon.failure(error);
+    let failed = |run_id: &str| {
+        let run_id = run_id.to_owned();
+        move |error| daemon.failure(error).about(&run_id)
+    };
     let (text, answer): (String, Value) = match command {
         RunsCommand::Cancel(CancelArgs { run, reason, force, mutation }) => {
             let run_id = fetch::run_id(daemon, &run).await?;
@@ -25,7 +28,7 @@ pub async fn steer(daemon: &Daemon, command: RunsCommand, out: &mut Output) -> O
                 reason,
                 force,
             };
-            let response = client.cancel_run(request).await.map_err(failed)?;
+            let response = client.cancel_run(request).await.map_err(failed(&run_id))?;
             (fill(texts.cancelled, &[&run_id]), json::print("capataz.v1.CancelRunResponse", &response))
         }
         RunsCommand::Pause { run, mutation } => {
@@ -35,7 +38,7 @@ pub async fn steer(daemon: &Daemon, command: RunsCommand, out: &mut Output) -> O
                 request_id: mutation.request_id,
                 if_seq: mutation.if_seq,
             };
-            let response = client.pause_run(request).await.map_err(failed)?;
+            let response = client.pause_run(request).await.map_err(failed(&run_id))?;
             (fill(texts.paused, &[&run_id]), json::print("capataz.v1.PauseRunResponse", &response))
         }
         RunsCommand::Resume { run, mutation } => {
@@ -45,29 +48,31 @@ pub async fn steer(daemon: &Daemon, command: RunsCommand, out: &mut Output) -> O
                 request_id: mutation.request_id,
                 if_seq: mutation.if_seq,
             };
-            let response = client.resume_run(request).await.map_err(failed)?;
+            let response = client.resume_run(request).await.map_err(failed(&run_id))?;
             (fill(texts.resumed, &[&run_id]), json::print("capataz.v1.ResumeRunResponse", &response))
         }
         RunsCommand::Extend(ExtendArgs { run, task, by, mutation }) => {
+            let run_id = fetch::run_id(daemon, &run).await?;
             let request = v1::ExtendTaskRequest {
-                run_id: fetch::run_id(daemon, &run).await?,
+                run_id: run_id.clone(),
                 task: task.clone(),
                 request_id: mutation.request_id,
                 if_seq: mutation.if_seq,
                 by_ms: by.and_then(|by| i64::try_from(by.as_millis()).ok()),
             };
-            let response = client.extend_task(request).await.map_err(failed)?;
+            let response = client.extend_task(request).await.map_err(failed(&run_id))?;
             let until = format::utc(response.deadline_ms);
             (fill(texts.extended, &[&task, &until]), json::print("capataz.v1.ExtendTaskResponse", &response))
         }
         RunsCommand::Retry { run, task, mutation } => {
+            let run_id = fetch::run_id(daemon, &run).await?;
             let request = v1::RetryTaskRequest {
-                run_id: fetch::run_id(daemon, &run).await?,
+                run_id: run_id.clone(),
                 task: task.clone(),
                 request_id: mutation.request_id,
                 if_seq: mutation.if_seq,
             };
-            let response = client.retry_task(request).await.map_err(failed)?;
+            let response = client.retry_task(request).await.map_err(failed(&run_id))?;
             let activation = response.activation.to_string();
             (
                 fill(texts.retried, &[&task, &activation]),
@@ -76,8 +81,9 @@ pub async fn steer(daemon: &Daemon, command: RunsCommand, out: &mut Output) -> O
         }
         RunsCommand::Resolve(ResolveArgs { run, question, answer, value, revision, mutation }) => {
             let answer = answer.unwrap_or_default();
+            let run_id = fetch::run_id(daemon, &run).await?;
             let request = v1::ResolveRequest {
-                run_id: fetch::run_id(daemon, &run).await?,
+                run_id: run_id.clone(),
                 question_id: question.clone(),
                 answer: answer.clone(),
                 request_id: mutation.request_id,
@@ -85,19 +91,19 @@ pub async fn steer(daemon: &Daemon, command: RunsCommand, out: &mut Output) -> O
                 value: value.as_deref().map(value_of).transpose()?,
                 revision,
             };
-            let response = client.resolve(request).await.map_err(failed)?;
+            let response = client.resolve(request).await.map_err(failed(&run_id))?;
             let told = if answer.is_empty() { value.unwrap_or_default() } else { answer };
             (fill(texts.resolved, &[&question, &told]), json::print("capataz.v1.ResolveResponse", &response))
         }
         RunsCommand::Delete { run } => {
             let run_id = fetch::run_id(daemon, &run).await?;
-            let response = client.delete_run(&run_id).await.map_err(failed)?;
+            let response = client.delete_run(&run_id).await.map_err(failed(&run_id))?;
             let bytes = response.bytes.to_string();
             (fill(texts.deleted, &[&run_id, &bytes]), json::print("capataz.v1.DeleteRunResponse", &response))
         }
         RunsCommand::Release { run } => {
             let run_id = fetch::run_id(daemon, &run).await?;
-            let response = client.release_run(&run_id).await.map_err(failed)?;
+            let response = client.release_run(&run_id).await.map_err(failed(&run_id))?;
             let text = if response.released { texts.released } else { texts.not_quarantined };
             (fill(text, &[&run_id]), json::print("capataz.v1.ReleaseRunResponse", &response))
         }
@@ -107,6 +113,7 @@ pub async fn steer(daemon: &Daemon, command: RunsCommand, out: &mut Output) -> O
         | RunsCommand::Watch(_)
         | RunsCommand::Logs { .. }
         | RunsCommand::Report(_)
+        | RunsCommand::Explain { .. }
         | RunsCommand::Export { .. } => return Ok(Exit::Ok),
     };
     if out.json {

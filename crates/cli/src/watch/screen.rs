@@ -1,8 +1,8 @@
 //! The lines at the bottom of the screen, which show the run's current work.
 
 use capataz_contracts::v1;
-use capataz_display::format::{share, took};
-use capataz_display::frame::{truncated, visible};
+use capataz_display::format::{clock, share, took};
+use capataz_display::frame::{padded, truncated, visible, width};
 use capataz_display::model::{Phase, Run, Step, Task, Wave};
 use capataz_display::paint::{Paint, Tone};
 use capataz_display::script::describe;
@@ -40,10 +40,13 @@ pub fn screen(run: &Run, run_id: &str, now_ms: i64, rows: usize, columns: usize,
     for task in wave.active.iter().filter_map(|index| wave.tasks.get(*index as usize)) {
         match &task.step {
             Step::Queued | Step::Planned => queued += 1,
-            step => lines.push(Line {
-                spins: !matches!(step, Step::Retrying { .. }),
-                text: truncated(&task_line(task, width, now_ms), columns),
-            }),
+            step => {
+                let tone = if task.imminent { Tone::Warning } else { Tone::Plain };
+                lines.push(Line {
+                    spins: !matches!(step, Step::Retrying { .. }),
+                    text: paint.text(tone, &truncated(&task_line(task, width, now_ms), columns)),
+                });
+            }
         }
     }
     let waiting = (queued > 0)
@@ -143,16 +146,22 @@ const MOST_NAME_WIDTH: usize = 28;
 
 fn name_width(wave: &Wave) -> usize {
     let names = wave.active.iter().filter_map(|index| wave.tasks.get(*index as usize));
-    names.map(|task| task.name.chars().count()).max().unwrap_or(0).min(MOST_NAME_WIDTH)
+    names.map(|task| width(&visible(&task.name))).max().unwrap_or(0).min(MOST_NAME_WIDTH)
 }
 
-/// The line of a task: `fetch  agent-fetch  attempt 2/3  1.2s  40%  message`.
+/// The line of a task: `fetch  agent-fetch  attempt 2/3  1.2s  29:58 left  40%  message`.
 fn task_line(task: &Task, width: usize, now_ms: i64) -> String {
     let texts = &words().watch;
     let attempt = fill(texts.attempt, &[&task.attempt.to_string(), &task.max_attempts.to_string()]);
-    let mut parts = vec![format!("{:<width$}", visible(&task.name)), visible(&task.agent), attempt];
+    let mut parts = vec![padded(&visible(&task.name), width), visible(&task.agent), attempt];
     match task.step {
-        Step::Running { since_ms } => parts.push(took(now_ms - since_ms)),
+        Step::Running { since_ms } => {
+            parts.push(took(now_ms - since_ms));
+            parts.extend(task.deadline_ms.map(|deadline| {
+                let text = if task.imminent { texts.imminent } else { texts.left };
+                fill(text, &[&clock(deadline - now_ms)])
+            }));
+        }
         Step::Stopping { since_ms } => {
             parts.push(took(now_ms - since_ms));
             parts.push(texts.stopping.to_owned());
@@ -214,6 +223,43 @@ mod tests {
                 "1 queued",
             ],
         );
+    }
+
+    /// Half an hour, a warning in its last minute, and a quarter of an hour more, as the seed has it.
+    #[test]
+    fn the_time_that_a_task_has_left_is_counted_down_and_its_end_is_announced() {
+        const MINUTE: i64 = 60_000;
+        let Body::TaskLeased(mut first) = leased(0, 1) else { panic!("a lease") };
+        first.deadline_in_ms = Some(30 * MINUTE);
+        let mut run = fold([accepted(&["explore"]), started(), Body::TaskLeased(first)]);
+        let begun = run.at_ms;
+        let line = |run: &Run, at: i64| screen(run, "0199", at, 20, 80, Paint::OFF)[1].text.clone();
+        assert_eq!(line(&run, begun + MINUTE), "explore  agent-explore  attempt 1/3  1m  29:00 left");
+
+        let imminent = v1::Error { code: "TIMEOUT_IMMINENT".to_owned(), ..v1::Error::default() };
+        let notice =
+            v1::Notice { wave: Some(0), task: Some(0), notice: Some(imminent), ..v1::Notice::default() };
+        let event = |at_ms, body| v1::Event { at_ms, body: Some(body), ..v1::Event::default() };
+        run.apply(&event(begun + 29 * MINUTE, Body::Notice(notice)));
+        let told = "explore  agent-explore  attempt 1/3  29m 30s  TIMEOUT_IMMINENT: 0:30 left";
+        assert_eq!(line(&run, begun + 29 * MINUTE + 30_000), told);
+        let painted = screen(&run, "0199", begun + 29 * MINUTE + 30_000, 20, 80, Paint::ON);
+        assert!(painted[1].text.starts_with('\u{1b}'), "{painted:?}");
+
+        let more = v1::TaskExtended { deadline_in_ms: 16 * MINUTE, ..v1::TaskExtended::default() };
+        run.apply(&event(begun + 29 * MINUTE, Body::TaskExtended(more)));
+        let later = "explore  agent-explore  attempt 1/3  30m  15:00 left";
+        assert_eq!(line(&run, begun + 30 * MINUTE), later);
+        // The daemon's own count is closer than the events' times.
+        run.progress(&v1::ProgressFrame {
+            at_ms: begun + 30 * MINUTE,
+            remaining_ms: 14 * MINUTE,
+            ..v1::ProgressFrame::default()
+        });
+        assert!(line(&run, begun + 30 * MINUTE).ends_with("14:00 left"));
+        // An attempt that is taken over has the activation's deadline still.
+        run.apply(&event(begun + 31 * MINUTE, leased(0, 1)));
+        assert!(line(&run, begun + 31 * MINUTE).ends_with("13:00 left"));
     }
 
     #[test]

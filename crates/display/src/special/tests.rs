@@ -8,6 +8,10 @@ fn listed(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
+fn asked(options: &[&str]) -> v1::Question {
+    v1::Question { question_id: "q1".to_owned(), options: listed(options), ..v1::Question::default() }
+}
+
 #[track_caller]
 fn check(shown: &v1::Error, context: &Context<'_>, expected: &str) {
     assert_eq!(error(shown, context, Paint::OFF).as_deref(), Some(expected));
@@ -56,9 +60,10 @@ fn an_invalid_transition_shows_the_right_steps() {
         options: listed(&["correct", "abort"]),
         ..failure("INVALID_STATE_TRANSITION", "invalid transition: INIT -> COMPLETE")
     };
+    // No command takes the correct steps, so that they are not offered.
     check(
         &shown,
-        &Context::default(),
+        &Context { run: Some("0199"), goes_on: true, ..Context::default() },
         "\
 +======================================================+
 |  ERROR: INVALID_STATE_TRANSITION                     |
@@ -74,8 +79,7 @@ fn an_invalid_transition_shows_the_right_steps() {
 |                                                      |
 +------------------------------------------------------+
 |  Options:                                            |
-|  [c] Take the correct steps automatically            |
-|  [a] Abort                                           |
+|  [a] Abort the run: `capataz runs cancel 0199`       |
 +======================================================+",
     );
 }
@@ -108,10 +112,13 @@ fn a_timeout() {
         options: listed(&["extend", "terminate", "retry", "abort"]),
         ..failure("TASK_TIMEOUT", "task \"explore-codebase\" exceeded its timeout of 30m")
     };
+    let question = asked(&["extend", "terminate", "retry", "abort"]);
     let context = Context {
         agent: Some("elsabro-executor"),
         phase: Some("ACTIVE"),
         at_ms: Some(1_035_000),
+        run: Some("0199"),
+        question: Some(&question),
         ..Context::default()
     };
     check(
@@ -141,8 +148,13 @@ fn a_timeout() {
 |  [t] Stop and use the partial output                 |
 |  [r] Retry from the start                            |
 |  [a] Abort the whole operation                       |
+|  -> `capataz runs resolve 0199 q1                    |
+|     extend|terminate|retry|abort`                    |
 +======================================================+",
     );
+    let unasked = error(&shown, &Context::default(), Paint::OFF).unwrap_or_default();
+    assert!(!unasked.contains("Options:"), "{unasked}");
+    assert!(unasked.contains("|  -> Give the task more time: `timeouts.timeout` in   |"), "{unasked}");
 }
 
 #[test]
@@ -162,9 +174,10 @@ fn exhausted_retries() {
         options: listed(&["debug", "retry_manual", "skip", "abort"]),
         ..failure("RETRY_EXHAUSTED", "all 3 attempts failed")
     };
+    let question = asked(&["retry_manual", "skip", "abort"]);
     check(
         &shown,
-        &Context::default(),
+        &Context { run: Some("0199"), question: Some(&question), ..Context::default() },
         "\
 +======================================================+
 |  ERROR: RETRY_EXHAUSTED                              |
@@ -183,10 +196,12 @@ fn exhausted_retries() {
 |  -> Missing dependency or wrong path alias           |
 |                                                      |
 |  Options:                                            |
-|  [d] Investigate with `capataz runs logs`            |
+|  [d] Investigate with `capataz runs logs 0199`       |
 |  [r] Retry after the fix                             |
 |  [s] Skip this task                                  |
 |  [a] Abort                                           |
+|  -> `capataz runs resolve 0199 q1                    |
+|     retry_manual|skip|abort`                         |
 +======================================================+",
     );
 }

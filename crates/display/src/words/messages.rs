@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::{Language, fill};
+use super::{Language, fill, refusals};
 
 /// The text in the language in use.
 #[must_use]
@@ -13,6 +13,38 @@ pub fn message(text: &str) -> Cow<'_, str> {
     match Language::current() {
         Language::English => Cow::Borrowed(text),
         Language::Spanish => spanish(text).map_or(Cow::Borrowed(text), Cow::Owned),
+    }
+}
+
+/// A text of the project's own about what it refuses, in the language in use: a violation of a document, or the refusal of a
+/// call. It is never one of an agent.
+#[must_use]
+pub fn refusal(text: &str) -> Cow<'_, str> {
+    match Language::current() {
+        Language::English => Cow::Borrowed(text),
+        Language::Spanish => refused(text).map_or(Cow::Borrowed(text), Cow::Owned),
+    }
+}
+
+fn refused(text: &str) -> Option<String> {
+    spanish(text).or_else(|| {
+        refusals::PATTERNS.iter().find_map(|(english, spanish)| {
+            let values = matched(english, text)?;
+            let values: Vec<String> = values.iter().map(|value| value_of_refusal(english, value)).collect();
+            let values: Vec<&str> = values.iter().map(String::as_str).collect();
+            Some(fill(spanish, &values))
+        })
+    })
+}
+
+/// A value: the name of something that rules are about; a refusal of its own, where the pattern ends with it; else as it is.
+fn value_of_refusal(pattern: &str, value: &str) -> String {
+    let named = refusals::NAMES.iter().find(|(english, _)| *english == value);
+    let is_text = [": {0}", ": {1}", ": {2}"].iter().any(|ending| pattern.ends_with(ending));
+    match named {
+        Some((_, spanish)) => (*spanish).to_owned(),
+        None if is_text && value.len() < MOST_NESTED => refused(value).unwrap_or_else(|| value.to_owned()),
+        None => value.to_owned(),
     }
 }
 
@@ -28,7 +60,7 @@ fn spanish(text: &str) -> Option<String> {
 
 /// A value of a pattern; where the pattern ends with it, it is a text of its own.
 fn spanish_within(pattern: &str, value: &str) -> String {
-    match pattern.ends_with(": {0}") || pattern.ends_with(": {1}") {
+    match [": {0}", ": {1}", ": {2}"].iter().any(|ending| pattern.ends_with(ending)) {
         true if value.len() < MOST_NESTED => spanish(value).unwrap_or_else(|| value.to_owned()),
         _ => value.to_owned(),
     }
@@ -174,6 +206,28 @@ const PATTERNS: &[(&str, &str)] = &[
         "no worker takes the task; worker \"{0}\" was the last one that handed it back",
         "ningún worker toma la tarea; el worker \"{0}\" fue el último que la devolvió",
     ),
+    ("a CRITICAL failure aborts the run", "un fallo CRITICAL aborta la ejecución"),
+    ("the wave's policy has decided without it", "la política de la ola decidió sin ella"),
+    ("the run aborts", "la ejecución aborta"),
+    ("task \"{0}\" has no output", "la tarea \"{0}\" no tiene salida"),
+    (
+        "the resolved input has {0} bytes, at most {1} for a task and {2} for a wave",
+        "la entrada resuelta tiene {0} bytes, como máximo {1} para una tarea y {2} para una ola",
+    ),
+    (
+        "the references of the wave have to do with more than {0} bytes of outputs, {1} bytes of inputs or {2} values",
+        "las referencias de la ola abarcan más de {0} bytes de salidas, {1} bytes de entradas o {2} valores",
+    ),
+    (
+        "with this input the run's plan has {0} bytes; at most {1}",
+        "con esta entrada el plan de la ejecución tiene {0} bytes; {1} como máximo",
+    ),
+    (
+        "an ancestor has its turn in session {0}, and waits for this run",
+        "una antecesora tiene su turno en la sesión {0}, y espera a esta ejecución",
+    ),
+    ("the input is no text, and an ask needs one", "la entrada no es un texto, y una pregunta lo necesita"),
+    ("as the text of an ask: {0}", "como texto de una pregunta: {0}"),
     ("cancelled: {0}", "cancelada: {0}"),
     ("the run was cancelled", "la ejecución fue cancelada"),
     ("worker \"{0}\" cancelled the task by itself", "el worker \"{0}\" canceló la tarea por su cuenta"),
@@ -198,6 +252,16 @@ const PATTERNS: &[(&str, &str)] = &[
     ),
     ("no answer within {0} s", "sin respuesta en {0} s"),
     // States of sessions (crates/policy/src/session).
+    ("line {0}, column {1}: {2}", "línea {0}, columna {1}: {2}"),
+    (
+        "the state would not be valid, and nothing was written",
+        "el estado no sería válido, y no se escribió nada",
+    ),
+    ("the state could not be repaired", "no se pudo reparar el estado"),
+    (
+        "the state would be larger than {0} bytes, the most that is read",
+        "el estado ocuparía más de {0} bytes, lo máximo que se lee",
+    ),
     ("{0} is corrupt or has an invalid structure", "{0} está corrupto o tiene estructura inválida"),
     ("1 validation error found", "1 error de validación encontrado"),
     ("{0} validation errors found", "{0} errores de validación encontrados"),
@@ -261,8 +325,41 @@ mod tests {
     }
 
     #[test]
+    fn what_is_refused_is_told_with_the_names_of_what_it_is_about() {
+        let told = |text: &str| Language::Spanish.within(|| refusal(text).into_owned());
+        for (english, expected) in [
+            ("the plan's name is missing", "falta el nombre del plan"),
+            (
+                "the task's name is longer than 128 characters",
+                "el nombre de la tarea tiene más de 128 caracteres",
+            ),
+            (
+                "`${x}` is not a reference: it does not begin with `tasks.`; write ${tasks.NAME.output}, or $${ for the \
+                 characters themselves",
+                "`${x}` no es una referencia: no empieza con `tasks.`; escriba ${tasks.NAME.output}, o $${ para los \
+                 caracteres mismos",
+            ),
+            (
+                "2 violations, the first: expected a list, found null",
+                "2 violaciones, la primera: se esperaba una lista, se encontró null",
+            ),
+            ("invalid transition: INIT -> COMPLETE", "transición inválida: INIT -> COMPLETE"),
+            ("quorum met: 3/4 (75%)", "quórum alcanzado: 3/4 (75%)"),
+        ] {
+            assert_eq!(told(english), expected);
+            assert_eq!(refusal(english), english);
+            assert_ne!(told("nobody has written this"), "", "what is unknown is told as it is");
+        }
+        // An agent's text is none of these.
+        assert_eq!(
+            Language::Spanish.within(|| message("the disk is missing").into_owned()),
+            "the disk is missing"
+        );
+    }
+
+    #[test]
     fn the_placeholders_of_both_languages_are_the_same_and_in_order() {
-        for (english, spanish) in PATTERNS {
+        for (english, spanish) in PATTERNS.iter().chain(refusals::PATTERNS) {
             let count = english.matches('{').count();
             for number in 0..count {
                 let place = format!("{{{number}}}");
@@ -275,7 +372,7 @@ mod tests {
             let values: Vec<String> = (0..count).map(|number| format!("v{number}")).collect();
             let values: Vec<&str> = values.iter().map(String::as_str).collect();
             assert_eq!(
-                told(&fill(english, &values)),
+                Language::Spanish.within(|| refusal(&fill(english, &values)).into_owned()),
                 fill(spanish, &values),
                 "an earlier pattern fits {english}"
             );

@@ -1,0 +1,58 @@
+//! The daemon's refusal of a call as an error of the contract: its parts come as metadata of its code.
+
+use std::collections::BTreeMap;
+
+use capataz_contracts::v1;
+
+use crate::words::messages;
+
+/// The error of a refusal. `violations` are the paths and messages of the rules that the request breaks; a single one is
+/// the error itself.
+#[must_use]
+pub fn refusal(
+    code: &str,
+    message: &str,
+    metadata: &BTreeMap<String, String>,
+    violations: &[(String, String)],
+) -> v1::Error {
+    let listed = |key: &str| {
+        let text = metadata.get(key).map(String::as_str).unwrap_or_default();
+        text.split(", ").filter(|item| !item.is_empty()).map(str::to_owned).collect()
+    };
+    let severity = metadata
+        .get("severity")
+        .and_then(|name| v1::Severity::from_str_name(&format!("SEVERITY_{name}")))
+        .unwrap_or_default();
+    let details = match violations {
+        [] | [_] => Vec::new(),
+        several => several
+            .iter()
+            .map(|(path, message)| v1::Error {
+                code: path.clone(),
+                message: message.clone(),
+                ..v1::Error::default()
+            })
+            .collect(),
+    };
+    v1::Error {
+        code: code.to_owned(),
+        message: message.to_owned(),
+        severity: severity as i32,
+        suggestions: listed("suggestions"),
+        options: listed("options"),
+        suggested_action: metadata.get("suggested_action").or(metadata.get("advice")).cloned(),
+        reason: metadata.get("reason").cloned(),
+        details,
+        ..v1::Error::default()
+    }
+}
+
+/// The refusal with its messages in the language in use, for people.
+#[must_use]
+pub fn in_words(mut refusal: v1::Error) -> v1::Error {
+    refusal.message = messages::refusal(&refusal.message).into_owned();
+    for detail in &mut refusal.details {
+        detail.message = messages::refusal(&detail.message).into_owned();
+    }
+    refusal
+}

@@ -1,0 +1,100 @@
+//! Texts that say why: of errors, of runs, and of what agents did.
+
+texts! {
+    /// `errors explain`.
+    Classified {
+        severity: "Severity" / "Severidad",
+        rule: "{0}: {1}" / "{0}: {1}",
+        declared: "declared by the plan or the error" / "lo declara el plan o el error",
+        by_code: "the table of codes" / "la tabla de códigos",
+        by_pattern: "pattern {0} of the message ({1})" / "el patrón {0} del mensaje ({1})",
+        unknown: "no rule knows it, and what is unknown counts as serious"
+            / "ninguna regla lo conoce, y lo desconocido cuenta como grave",
+        retries: "Retried" / "Se reintenta",
+        retried: "yes: it contains {0}, which is on the list of failures that are retried"
+            / "sí: contiene {0}, que está en la lista de fallos que se reintentan",
+        not_retried: "no: {0}" / "no: {0}",
+        effects: "Effects" / "Efectos",
+        can_continue: "the run may go on" / "la ejecución puede continuar",
+        aborts: "the run is aborted" / "la ejecución se aborta",
+        notifies: "it is told at once" / "se avisa enseguida",
+        listed: "it is listed at the end" / "se lista al final",
+        acts: "a person has to act" / "una persona tiene que actuar",
+        acts_not: "nobody has to act" / "nadie tiene que actuar",
+        shown_as: "Shown as" / "Se muestra",
+        advice: "Advice" / "Consejo",
+        page: "Page" / "Página",
+    }
+
+    /// `sessions list` and `sessions show`.
+    SessionViews {
+        none: "No sessions." / "No hay sesiones.",
+        head: "SESSION\tBEGUN\tCHANGED\tSUGGESTIONS\tSTREAM"
+            / "SESIÓN\tEMPEZÓ\tCAMBIÓ\tSUGERENCIAS\tFLUJO",
+        more: "More: --page-token {0}" / "Más: --page-token {0}",
+        name: "Session" / "Sesión",
+        spec: "Spec" / "Spec",
+        nobody: "none" / "ninguno",
+        messages: "Messages" / "Mensajes",
+        begun: "Begun" / "Empezó",
+        changed: "Changed" / "Cambió",
+        mood: "Mood" / "Ánimo",
+        attention: "Attention" / "Atención",
+        suggestions: "Suggestions:" / "Sugerencias:",
+        suggestion: "{0}: {1}" / "{0}: {1}",
+        history: "Last messages:" / "Últimos mensajes:",
+        user: "user" / "usuario",
+        answer: "answer" / "respuesta",
+    }
+
+    /// `runs explain`.
+    Cascade {
+        nothing: "Nothing was decided yet." / "Todavía no se decidió nada.",
+        session: "session" / "sesión",
+        registry: "registry" / "registro",
+        lifecycle: "lifecycle" / "ciclo de vida",
+        timeout: "timeout" / "tiempo límite",
+        retry: "retry" / "reintentos",
+        severity: "severity" / "severidad",
+        aggregation: "aggregation" / "agregación",
+        turn: "its turn has come" / "llegó su turno",
+        turn_over: "its turn is over" / "terminó su turno",
+        known_one: "the agent is known" / "el agente es conocido",
+        known_many: "all {0} agents are known" / "los {0} agentes son conocidos",
+        active: "INIT -> ACTIVE, taken by {0}" / "INIT -> ACTIVE, la tomó {0}",
+        again: "stays ACTIVE: attempt {0}, taken by {1}" / "sigue ACTIVE: intento {0}, la tomó {1}",
+        lease_lost: "its worker was lost ({0} in all)" / "se perdió su worker ({0} en total)",
+        reactivated: "FAILED -> ACTIVE: activation {0}" / "FAILED -> ACTIVE: activación {0}",
+        settled: "-> {0}, attempts: {1}, took {2}" / "-> {0}, intentos: {1}, duró {2}",
+        deadline: "has {0} for all attempts" / "tiene {0} para todos los intentos",
+        exceeded: "the time is over: told to end, {0} of grace"
+            / "se agotó el tiempo: se le pidió terminar, {0} de gracia",
+        extended: "{0} more" / "{0} más",
+        extended_in_grace: "{0} more, and the request to end was withdrawn"
+            / "{0} más, y se retiró la petición de terminar",
+        timed_out: "ended after {0} of {1}" / "terminada después de {0} de {1}",
+        retried: "attempt {0} of {1} failed ({2}); {3} is retryable: again in {4}"
+            / "falló el intento {0} de {1} ({2}); {3} se reintenta: otra vez en {4}",
+        not_retried: "no attempt follows after {0}: {1}: {2}" / "ningún intento sigue después de {0}: {1}: {2}",
+        so_far: "so far {1} under {0}: {2}" / "hasta ahora {1} con {0}: {2}",
+        decided_early: "decided before all have ended, {1} under {0}: {2}"
+            / "decidida antes de que todas terminaran, {1} con {0}: {2}",
+        continues: "goes on, {1} under {0}: {2}" / "continúa, {1} con {0}: {2}",
+        stops: "stops, {1} under {0}: {2}" / "se detiene, {1} con {0}: {2}",
+        asked: "asks a person, question {0}: {1}" / "pregunta a una persona, pregunta {0}: {1}",
+        answered: "question {0} was answered: {1}" / "la pregunta {0} fue respondida: {1}",
+        summary: "errors: {0} ({1} CRITICAL, {2} HIGH, {3} MEDIUM, {4} LOW)"
+            / "errores: {0} ({1} CRITICAL, {2} HIGH, {3} MEDIUM, {4} LOW)",
+        ended: "the run ended: {0}" / "la ejecución terminó: {0}",
+        ended_with: "the run ended: {0} ({1})" / "la ejecución terminó: {0} ({1})",
+    }
+
+    /// `agents stats`.
+    AgentStats {
+        head: "AGENT\tTASKS\tATTEMPTS\tRETRIED\tFAILED\tTIMEOUTS\tP50\tP95\tSUGGESTED TIMEOUT"
+            / "AGENTE\tTAREAS\tINTENTOS\tREINTENTADAS\tFALLIDAS\tSIN TIEMPO\tP50\tP95\tTIEMPO SUGERIDO",
+        none: "No task has ended in the newest {0} runs." / "Ninguna tarea terminó en las {0} ejecuciones más nuevas.",
+        runs_one: "of the newest run" / "de la ejecución más nueva",
+        runs_many: "of the newest {0} runs" / "de las {0} ejecuciones más nuevas",
+    }
+}

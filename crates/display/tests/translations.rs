@@ -1,0 +1,226 @@
+//! Every message that the daemon and the checks of documents write for people has a Spanish form. The messages are found in
+//! the source: a new one without a translation fails here, by its file and its text.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use capataz_display::words::Language;
+use capataz_display::words::messages::refusal;
+
+/// Where messages for people are written: files, and folders with all of their files.
+const SOURCES: &[&str] = &[
+    "contracts/src/document.rs",
+    "contracts/src/duration.rs",
+    "contracts/src/json",
+    "contracts/src/plan_file.rs",
+    "contracts/src/placeholder.rs",
+    "contracts/src/reference.rs",
+    "contracts/src/validate/ask.rs",
+    "contracts/src/validate/browser.rs",
+    "contracts/src/validate/mod.rs",
+    "contracts/src/validate/payload.rs",
+    "contracts/src/validate/plan.rs",
+    "contracts/src/validate/references.rs",
+    "contracts/src/validate/request.rs",
+    "contracts/src/validate/script.rs",
+    "contracts/src/validate/script_policy.rs",
+    "contracts/src/version.rs",
+    "daemon/src/services/agents.rs",
+    "daemon/src/services/runs.rs",
+    "daemon/src/services/sessions.rs",
+    "daemon/src/services/starts.rs",
+    "daemon/src/status.rs",
+    "engine/src/decide",
+    "executor/src/dsl",
+    "policy/src/aggregation/errors.rs",
+    "policy/src/aggregation/policy.rs",
+    "policy/src/check.rs",
+    "policy/src/retry",
+    "policy/src/session",
+    "policy/src/timeout.rs",
+];
+
+/// Texts in these files that nobody reads in Spanish, or that are a part of one which is translated as a whole.
+const EXEMPT: &[&str] = &[
+    // Ends of messages.
+    " at v0",
+    "line v0 column v1",
+    "; did you mean `v0`?",
+    "task \"v0\" succeeded after v1 failed attemptv2",
+    // The beginning of one.
+    "a failure without a code",
+    // Parts of questions, each of which is a pattern as a whole.
+    "that it is done",
+    "that it failed with v0",
+    "that it stopped the work",
+    "What became of task \"v0\"? Its worker \"v1\" has come back and says v2.",
+    // A defect of the daemon, for its log.
+    "a decision was refused after its first event",
+];
+
+#[test]
+fn every_message_of_the_daemon_has_a_spanish_form() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut found = 0;
+    let mut missing = Vec::new();
+    for source in SOURCES {
+        for file in files(&crates.join(source)) {
+            for text in
+                literals(&fs::read_to_string(&file).unwrap()).iter().filter(|text| is_for_people(text))
+            {
+                let text = with_values(text);
+                found += 1;
+                let spanish = Language::Spanish.within(|| refusal(&text).into_owned());
+                let is_part = EXEMPT.iter().any(|exempt| text == *exempt);
+                if spanish == text && !is_part && !is_name(&text) {
+                    missing.push(format!("{}: {text:?}", file.strip_prefix(&crates).unwrap().display()));
+                }
+            }
+        }
+    }
+    assert!(found > 200, "{found}");
+    assert!(missing.is_empty(), "without a Spanish form:\n{}", missing.join("\n"));
+}
+
+/// The name of something that a rule is about, which stands in for a value of another message.
+fn is_name(text: &str) -> bool {
+    let sentence = format!("expected {text}, found v9");
+    let spanish = Language::Spanish.within(|| refusal(&sentence).into_owned());
+    spanish != format!("se esperaba {text}, se encontró v9")
+}
+
+fn files(path: &Path) -> Vec<PathBuf> {
+    if path.is_file() {
+        return vec![path.to_owned()];
+    }
+    let mut files: Vec<PathBuf> = fs::read_dir(path)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| !path.ends_with("tests") && !path.ends_with("tests.rs"))
+        .flat_map(|path| files(&path))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .collect();
+    files.sort();
+    files
+}
+
+fn is_for_people(text: &str) -> bool {
+    let is_word = |word: &str| word.len() > 1 && word.chars().all(|letter| letter.is_ascii_lowercase());
+    text.contains(' ') && text.split(' ').any(is_word)
+}
+
+/// The text with a value in place of each placeholder of a format.
+fn with_values(text: &str) -> String {
+    let mut shown = String::new();
+    let mut values = 0;
+    let mut rest = text;
+    while let Some(at) = rest.find(['{', '}']) {
+        let (before, from) = rest.split_at(at);
+        shown.push_str(before);
+        if from.starts_with("{{") || from.starts_with("}}") {
+            shown.push_str(&from[..1]);
+            rest = &from[2..];
+        } else if let Some(end) = from.find('}').filter(|_| from.starts_with('{')) {
+            let quoted = from[..end].ends_with(":?");
+            shown.push_str(&if quoted { format!("\"v{values}\"") } else { format!("v{values}") });
+            values += 1;
+            rest = &from[end + 1..];
+        } else {
+            shown.push_str(&from[..1]);
+            rest = &from[1..];
+        }
+    }
+    shown + rest
+}
+
+/// The string literals of the source before its tests, without those of attributes, comments and log lines.
+fn literals(source: &str) -> Vec<String> {
+    let source = source.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let bytes: Vec<char> = source.chars().collect();
+    let (mut found, mut at, mut line) = (Vec::new(), 0, String::new());
+    while let Some(&character) = bytes.get(at) {
+        match character {
+            '/' if bytes.get(at + 1) == Some(&'/') => {
+                while bytes.get(at).is_some_and(|character| *character != '\n') {
+                    at += 1;
+                }
+                continue;
+            }
+            // A character, as in '"'; a lifetime has no quote after it.
+            '\'' if bytes.get(at + 1) == Some(&'\\') => {
+                at += 3;
+                while bytes.get(at).is_some_and(|character| *character != '\'') {
+                    at += 1;
+                }
+            }
+            '\'' if bytes.get(at + 2) == Some(&'\'') => at += 2,
+            '"' => {
+                let is_raw = line.ends_with(['r', '#']);
+                let (text, after) = literal(&bytes, at + 1, is_raw);
+                let is_attribute = line.trim_start().starts_with("#[") && !line.contains("error(");
+                let is_reason = line.trim_end().ends_with("reason =");
+                if !is_attribute && !is_reason && !line.contains("tracing::") {
+                    found.push(text);
+                }
+                at = after;
+                continue;
+            }
+            // A statement's beginning says what its texts are for.
+            ';' | '{' | '}' => line.clear(),
+            _ => {}
+        }
+        line.push(character);
+        at += 1;
+    }
+    found
+}
+
+/// The text of the literal that begins at `from`, and the place behind it.
+fn literal(source: &[char], from: usize, is_raw: bool) -> (String, usize) {
+    let (mut text, mut at) = (String::new(), from);
+    while let Some(&character) = source.get(at) {
+        at += 1;
+        match character {
+            '"' if !is_raw || source.get(at) == Some(&'#') => return (text, at),
+            '\\' if !is_raw => {
+                match source.get(at) {
+                    Some('n') => text.push('\n'),
+                    // The text goes on in the next line.
+                    Some('\n') => {
+                        while source.get(at + 1).is_some_and(|character| character.is_whitespace()) {
+                            at += 1;
+                        }
+                    }
+                    Some(escaped) => text.push(*escaped),
+                    None => {}
+                }
+                at += 1;
+            }
+            _ => text.push(character),
+        }
+    }
+    (text, at)
+}
+
+#[test]
+fn the_messages_of_a_source_are_found() {
+    let source = r##"
+        // "not this one here"
+        #[expect(clippy::x, reason = "nor this one")]
+        #[error("the value breaks {field:?} in {} places")]
+        const A: char = '"'; fn f<'a>() { tracing::warn!(a, "nor a log line"); }
+        let b = format!("one {{x}} \
+                         line \"quoted\"");
+        let c = r#"raw "text" here"#;
+        #[cfg(test)]
+mod tests { const C: &str = "nor of a test"; }
+    "##;
+    let found: Vec<String> =
+        literals(source).iter().filter(|text| is_for_people(text)).map(|text| with_values(text)).collect();
+    assert_eq!(
+        found,
+        ["the value breaks \"v0\" in v1 places", "one {x} line \"quoted\"", "raw \"text\" here"]
+    );
+}
