@@ -1,6 +1,8 @@
 //! A daemon of one's own, and workers that do what they are told.
 
 pub mod asks;
+pub mod boxes;
+pub mod time;
 pub mod worker;
 
 use std::path::{Path, PathBuf};
