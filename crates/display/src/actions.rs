@@ -166,6 +166,9 @@ fn listed(frame: Frame, title: &str, items: Vec<String>) -> Frame {
 /// A piece of evidence in one line: `  screenshot_after      34.1 KiB  0f3a…`.
 fn evidence_line(piece: &v1::EvidenceRef) -> String {
     let redacted = if piece.redacted { format!(" ({})", words().act_error.redacted) } else { String::new() };
+    if let Some(text) = &piece.inline {
+        return format!("  {:<22} {}", visible(&piece.kind), visible(text));
+    }
     format!(
         "  {:<22} {:>10}  {}{redacted}",
         visible(&piece.kind),

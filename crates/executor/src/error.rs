@@ -19,6 +19,8 @@ pub(crate) struct Failure {
     pub(crate) details: Map<String, Value>,
     pub(crate) conditions: Vec<FailedCondition>,
     pub(crate) cause: Option<String>,
+    /// The stage whose rule was broken, where another one has found it.
+    pub(crate) stage: Option<ActionStage>,
 }
 
 #[derive(Clone, Debug)]
@@ -51,7 +53,7 @@ impl Failure {
             Value::Object(details) => details,
             _ => Map::new(),
         };
-        Self { code, message: message.into(), details, conditions: Vec::new(), cause: None }
+        Self { code, message: message.into(), details, conditions: Vec::new(), cause: None, stage: None }
     }
 
     /// The failure of conditions that do not hold; its code is that of their phase.
@@ -122,6 +124,8 @@ pub(crate) struct Context<'a> {
     pub(crate) state_before: StateSignature,
     pub(crate) state_after: Option<StateSignature>,
     pub(crate) evidence: Vec<EvidenceRef>,
+    /// How far the action came, for whoever looks into it.
+    pub(crate) debug: String,
 }
 
 /// The codes after which the script has an action tried again, and how often.
@@ -162,7 +166,7 @@ pub(crate) fn executor_error(
         state_after: context.state_after,
         cause: failure.cause.as_deref().map(clean),
         details: Some(details.to_string()),
-        debug_message: None,
+        debug_message: Some(clean(&context.debug)),
         failed_conditions: failure
             .conditions
             .into_iter()

@@ -124,6 +124,14 @@ pub struct Facts {
     pub files: Vec<String>,
     /// Where a link or the form of a control leads: an absolute URL.
     pub destination: Option<String>,
+    /// A click on it submits a form.
+    pub submits: bool,
+    /// The key Enter does.
+    pub submits_by_enter: bool,
+    /// The handle of the visible label of a control that is not visible itself.
+    pub label: Option<u64>,
+    /// Of a label: the handle of its control.
+    pub control: Option<u64>,
     pub rect: Rect,
     /// What lies over its centre where that is not the element itself or within it.
     pub covered_by: Option<Description>,
@@ -192,6 +200,9 @@ pub enum PageError {
     /// The event would have gone, or went and was stopped, at another element: nothing received it.
     #[error("the element is covered by {by:?}")]
     Covered { by: Option<Box<Description>> },
+    /// The event went to where the element was, and was stopped at what is there now: nothing received it.
+    #[error("the element has moved away, and {by:?} is where it was")]
+    Moved { by: Option<Box<Description>> },
     /// The element has received the press of a click, and was then covered, replaced or removed: the rest was stopped, and
     /// nothing else received it.
     #[error("the element was pressed, and got no click: {by:?}")]
@@ -323,6 +334,9 @@ pub trait Page: Send {
         limit: Duration,
     ) -> impl Future<Output = Result<bool, PageError>> + Send;
 
+    /// The paths of the downloads that have begun and not ended.
+    fn pending_downloads(&mut self) -> Vec<String>;
+
     /// How dialogs are answered from now on.
     fn answer_dialogs(&mut self, answer: v1::DialogAnswer);
 
@@ -336,6 +350,9 @@ pub trait Page: Send {
     /// The text of the whole page as it is read.
     fn text(&mut self) -> impl Future<Output = Result<String, PageError>> + Send;
 
+    /// The same with the texts of its frames.
+    fn whole_text(&mut self) -> impl Future<Output = Result<String, PageError>> + Send;
+
     fn skeleton(&mut self) -> impl Future<Output = Result<Skeleton, PageError>> + Send;
 
     /// The `dom_snapshot_partial` of seed 002, section 3: url, title, the nodes with ancestors and siblings, visible
@@ -345,7 +362,7 @@ pub trait Page: Send {
     /// The skeleton and the snapshot of the same moment.
     fn state(&mut self, nodes: &[Node]) -> impl Future<Output = Result<(Skeleton, Value), PageError>> + Send;
 
-    /// The document as HTML, without values of secret inputs.
+    /// The document as HTML, and after it those of its frames, without values of secret inputs.
     fn html(&mut self) -> impl Future<Output = Result<String, PageError>> + Send;
 
     /// What is secret by its element is masked, and what is secret by the text that the page shows.

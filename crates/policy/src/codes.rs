@@ -192,6 +192,7 @@ codes! {
     WORKER_LOST: High, FINAL, CLASSIFIES, "Look at the worker's log; the task lost its worker several times.";
     OUTCOME_UNKNOWN: High, FINAL, CLASSIFIES, "Find out what the lost worker did, then answer the question.";
     CHILD_TOO_DEEP: High, FINAL, CLASSIFIES, "Start fewer runs from within runs; look for one that starts itself again.";
+    SESSION_BUSY: High, FINAL, CLASSIFIES, "Wait until the plan that is at work in the session has ended, or use another session.";
     SESSION_HELD: High, FINAL, CLASSIFIES, "Ask outside of the session, or in another one.";
     TASK_CANCELLED: Medium, FINAL, CLASSIFIES, "Retry the task if its result is still wanted.";
     RUN_LIMIT_EXCEEDED: High, FINAL, CLASSIFIES, "Split the work into several runs.";
@@ -227,6 +228,7 @@ codes! {
     DOMAIN_BLOCKED: High, FINAL, CLASSIFIES, "Add the host to the allowlist, if it may be reached.";
     ACTION_CRITICAL_BLOCKED: Critical, FINAL, BY_MESSAGE, "Give the action a strong postcondition, or correct its destination.";
     NAVIGATION_TIMEOUT: High, RETRIED, CLASSIFIES, "Check that the page can be reached, raise the limit, or use a weaker condition.";
+    NAVIGATION_FAILED: High, FINAL, CLASSIFIES, "Check the URL, and that the server answers at it; the network's error says what failed.";
     UPLOAD_FAILED: High, FINAL, CLASSIFIES, "Check the file, and the page's message about it.";
     DOWNLOAD_FAILED: High, FINAL, CLASSIFIES, "Check that the action begins a download, and that it can end in time.";
     OVERLAY_BLOCKING: High, FINAL, CLASSIFIES, "Close the covering element, or declare a recovery that closes it.";
@@ -333,6 +335,7 @@ mod tests {
             DOMAIN_BLOCKED,
             ACTION_CRITICAL_BLOCKED,
             NAVIGATION_TIMEOUT,
+            NAVIGATION_FAILED,
             UPLOAD_FAILED,
             DOWNLOAD_FAILED,
             OVERLAY_BLOCKING,

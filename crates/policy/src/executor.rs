@@ -38,6 +38,8 @@ pub mod evidence {
     /// The picture that the action `screenshot` takes.
     pub const SCREENSHOT: &str = "screenshot";
     pub const DOWNLOAD: &str = "download";
+    /// A reference that holds its text itself: no blob has it.
+    pub const INLINE: &str = "inline";
 }
 
 use evidence::{DOM_SNAPSHOT, HTML, SCREENSHOT_AFTER, SCREENSHOT_BEFORE, STATE_SIGNATURE};
@@ -104,6 +106,7 @@ codes! {
         details: &["overlay_selector", "overlay_text"], evidence: PICTURE
     };
     AUTH_FAILED: Postcondition, Error, { details: &["auth_signal"], evidence: HTML_AND_PICTURE };
+    NAVIGATION_FAILED: Execution, Error, { details: &["net_error", "url"], evidence: PICTURE };
     // A fresh browser has another state: only a person or a new run can begin again.
     BROWSER_LOST: Execution, Critical, { details: &["reason"], may_be_retried: false };
     EVIDENCE_FAILED: Evidence, Critical, { details: &["original_code"], may_be_retried: false };
@@ -127,10 +130,8 @@ impl ExecutorCode {
         let critical = criticality == Criticality::Critical;
         let mut kinds = EVIDENCE_OF_ALL.to_vec();
         for kind in [HTML, SCREENSHOT_BEFORE, SCREENSHOT_AFTER] {
-            // Before input was sent, there is no picture of its effect.
-            let by_rule = if kind == SCREENSHOT_AFTER { sent } else { sent || critical };
-            let by_code = self.evidence.contains(&kind) && (kind != SCREENSHOT_AFTER || sent);
-            if by_rule || by_code {
+            // Where no input was sent, the second picture is that of the failure.
+            if sent || critical || self.evidence.contains(&kind) {
                 kinds.push(kind);
             }
         }
@@ -252,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_has_the_thirteen_codes_of_the_seed_in_its_order_and_two_of_ours() {
+    fn the_table_has_the_thirteen_codes_of_the_seed_in_its_order_and_three_of_ours() {
         let codes: Vec<&str> = EXECUTOR_CODES.iter().map(|entry| entry.code).collect();
         assert_eq!(
             codes,
@@ -270,6 +271,7 @@ mod tests {
                 "DOWNLOAD_FAILED",
                 "OVERLAY_BLOCKING",
                 "AUTH_FAILED",
+                "NAVIGATION_FAILED",
                 "BROWSER_LOST",
                 "EVIDENCE_FAILED",
             ]
@@ -309,13 +311,12 @@ mod tests {
     }
 
     #[test]
-    fn a_critical_action_has_the_html_and_a_picture_even_before_any_input() {
-        check_evidence(
-            code::TARGET_NOT_FOUND,
-            ActionStage::Precondition,
-            Criticality::Critical,
-            HTML_AND_PICTURE,
-        );
+    fn a_critical_action_has_the_html_and_both_pictures_even_before_any_input() {
+        let both = ["html_full", "screenshot_before", "screenshot_after"];
+        check_evidence("TARGET_NOT_FOUND", ActionStage::Precondition, Criticality::Critical, &both);
+        check_evidence("ACTION_CRITICAL_BLOCKED", ActionStage::Policy, Criticality::Critical, &both);
+        // Files are looked at before the input.
+        check_evidence("UPLOAD_FAILED", ActionStage::Precondition, Criticality::Normal, &both);
     }
 
     #[test]

@@ -297,9 +297,45 @@ fn what_is_at_work_in_a_browser_answers_for_it() {
     world.goes(mine);
     let back = world.comes("mine", &[], vec![lease]);
     assert_eq!(world.losses(), []);
-    let error = v1::ExecutorError { error_code: "BROWSER_LOST".to_owned(), ..Default::default() };
+    let error = lost_browser(run);
     world.says(back, run, &v1::BrowserOutcome { error: Some(error), ..Default::default() });
     assert_eq!(world.losses(), [("mine".to_owned(), v1::BrowserLossReason::Ended)]);
+}
+
+/// The whole error of a click whose browser is lost.
+fn lost_browser(run: RunId) -> v1::ExecutorError {
+    let action = v1::Action { id: "a".to_owned(), ..Default::default() };
+    let hash = || "a".repeat(64);
+    let state = v1::StateSignature {
+        schema_version: "v1".to_owned(),
+        dom_hash: hash(),
+        anchors_hash: hash(),
+        inputs_hash: hash(),
+        ..Default::default()
+    };
+    let evidence = v1::EvidenceRef {
+        id: hash(),
+        kind: "state_signature".to_owned(),
+        media_type: "application/json".to_owned(),
+        ..Default::default()
+    };
+    v1::ExecutorError {
+        schema_version: "v1".to_owned(),
+        error_code: "BROWSER_LOST".to_owned(),
+        stage: v1::ActionStage::Execution.into(),
+        severity: v1::ExecutorSeverity::Critical.into(),
+        message: "the process has ended".to_owned(),
+        run_id: run.to_string(),
+        step_index: Some(0),
+        action_id: action.id.clone(),
+        action_kind: v1::ActionKind::Click.into(),
+        criticality: v1::Criticality::Normal.into(),
+        state_before: Some(state),
+        evidence_refs: vec![evidence],
+        created_at: "2023-11-14T22:13:20.000Z".to_owned(),
+        action_spec: Some(action),
+        ..Default::default()
+    }
 }
 
 #[test]

@@ -77,15 +77,15 @@ impl World {
         let faulty = self.strikes(self.scenario.misbehaviour * 8);
         let Some(worker) = self.workers.get_mut(index) else { return Ok(v1::BrowserOutcome::default()) };
         if let Some(decided) = &task.failure {
-            return Ok(failed(task, &decided.error_code, page, false));
+            return Ok(failed(key.0, task, &decided.error_code, page, false));
         }
         match task.activity() {
             Open => {
                 if faulty && self.rng.percent(30) {
-                    return Ok(failed(task, "BROWSER_LOST", page, false));
+                    return Ok(failed(key.0, task, "BROWSER_LOST", page, false));
                 }
                 if task.restore && !worker.pages.contains(&key.0) && !worker.kept.remove(&key.0) {
-                    return Ok(failed(task, "BROWSER_LOST", page, false));
+                    return Ok(failed(key.0, task, "BROWSER_LOST", page, false));
                 }
                 worker.pages.insert(key.0);
                 return Ok(v1::BrowserOutcome {
@@ -94,7 +94,9 @@ impl World {
                     ..v1::BrowserOutcome::default()
                 });
             }
-            _ if !worker.pages.contains(&key.0) => return Ok(failed(task, "BROWSER_LOST", page, false)),
+            _ if !worker.pages.contains(&key.0) => {
+                return Ok(failed(key.0, task, "BROWSER_LOST", page, false));
+            }
             Close => {
                 worker.pages.remove(&key.0);
                 return Ok(v1::BrowserOutcome::default());
@@ -103,7 +105,7 @@ impl World {
         }
         if faulty && self.rng.percent(5) {
             worker.pages.remove(&key.0);
-            return Ok(failed(task, "BROWSER_LOST", page, false));
+            return Ok(failed(key.0, task, "BROWSER_LOST", page, false));
         }
         let touched = !faulty || self.rng.percent(50);
         if touched && task.activity() == Action {
@@ -111,7 +113,7 @@ impl World {
         }
         if faulty {
             let code = self.rng.pick(&CODES).copied().unwrap_or_default();
-            return Ok(failed(task, code, page, touched));
+            return Ok(failed(key.0, task, code, page, touched));
         }
         let output = task.action.as_ref().and_then(|action| action.output.clone());
         Ok(v1::BrowserOutcome {
@@ -119,7 +121,11 @@ impl World {
             state_before: Some(page.clone()),
             state_after: Some(signature(&mut self.rng)),
             evidence: vec![evidence()],
-            output: output.map(|name| v1::ActionOutput { name, value: "\"text\"".to_owned() }),
+            output: output.map(|name| v1::ActionOutput {
+                name,
+                value: "\"text\"".to_owned(),
+                ..v1::ActionOutput::default()
+            }),
             touched,
             ..v1::BrowserOutcome::default()
         })
@@ -150,11 +156,13 @@ fn payload(media_type: &str, bytes: Vec<u8>) -> v1::Payload {
 
 /// One of a few states, so that a page comes back into one that it was in.
 fn signature(rng: &mut Rng) -> v1::StateSignature {
-    let page = format!("http://page/{}", rng.below(4));
+    let number = rng.below(4);
     v1::StateSignature {
         schema_version: "v1".to_owned(),
-        url: page.clone(),
-        dom_hash: page.clone(),
+        url: format!("http://page/{number}"),
+        dom_hash: format!("{number:064x}"),
+        anchors_hash: "a".repeat(64),
+        inputs_hash: "b".repeat(64),
         ..v1::StateSignature::default()
     }
 }
@@ -166,6 +174,7 @@ fn evidence() -> v1::EvidenceRef {
         media_type: "text/plain".to_owned(),
         bytes: 1,
         redacted: false,
+        inline: None,
     }
 }
 
@@ -174,7 +183,13 @@ fn stages(passed: bool) -> Vec<v1::StageRecord> {
     vec![v1::StageRecord { stage, passed, duration_us: 10 }]
 }
 
-fn failed(task: &v1::BrowserTask, code: &str, page: v1::StateSignature, touched: bool) -> v1::BrowserOutcome {
+fn failed(
+    run: capataz_store::RunId,
+    task: &v1::BrowserTask,
+    code: &str,
+    page: v1::StateSignature,
+    touched: bool,
+) -> v1::BrowserOutcome {
     let action = task.action.clone().unwrap_or_default();
     let error = v1::ExecutorError {
         schema_version: "v1".to_owned(),
@@ -182,10 +197,12 @@ fn failed(task: &v1::BrowserTask, code: &str, page: v1::StateSignature, touched:
         stage: v1::ActionStage::Execution as i32,
         severity: v1::ExecutorSeverity::Error as i32,
         message: "as scripted".to_owned(),
+        run_id: run.to_string(),
+        created_at: "2023-11-14T22:13:20.000Z".to_owned(),
         step_index: task.step_index,
         action_id: action.id.clone(),
         action_kind: action.kind,
-        criticality: action.criticality.unwrap_or_default(),
+        criticality: action.criticality.unwrap_or(v1::Criticality::Normal as i32),
         state_before: Some(page.clone()),
         evidence_refs: vec![evidence()],
         action_spec: Some(action),

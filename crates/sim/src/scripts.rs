@@ -14,12 +14,13 @@ const KINDS: [v1::ActionKind; 7] = [
     v1::ActionKind::Reload,
 ];
 /// Codes with which a page host fails, and by which scripts retry and recover.
-pub const CODES: [&str; 8] = [
+pub const CODES: [&str; 9] = [
     "TARGET_NOT_FOUND",
     "TARGET_NOT_UNIQUE",
     "POSTCONDITION_FAILED",
     "OVERLAY_BLOCKING",
     "NAVIGATION_TIMEOUT",
+    "NAVIGATION_FAILED",
     "DOMAIN_BLOCKED",
     "ACTION_CRITICAL_BLOCKED",
     "EVIDENCE_FAILED",

@@ -135,6 +135,7 @@ mod record;
 mod routes;
 mod secret_scripts;
 mod secrets;
+pub mod seed_002;
 mod server;
 mod traces;
 

@@ -107,6 +107,10 @@ impl Page for Watched<'_> {
         self.page.answer_dialogs(answer);
     }
 
+    fn pending_downloads(&mut self) -> Vec<String> {
+        self.page.pending_downloads()
+    }
+
     fn take_changes(&mut self) -> v1::PageChanges {
         self.page.take_changes()
     }
@@ -117,6 +121,10 @@ impl Page for Watched<'_> {
 
     async fn text(&mut self) -> Result<String, PageError> {
         self.parts.part("text").of(self.page.text()).await
+    }
+
+    async fn whole_text(&mut self) -> Result<String, PageError> {
+        self.parts.part("text").of(self.page.whole_text()).await
     }
 
     async fn skeleton(&mut self) -> Result<Skeleton, PageError> {

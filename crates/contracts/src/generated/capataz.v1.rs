@@ -350,6 +350,10 @@ pub struct ScriptPolicy {
     /// Elements that may cover others, for no_overlay.
     #[prost(message, repeated, tag = "18")]
     pub overlays: ::prost::alloc::vec::Vec<Target>,
+    /// Default `allow` in scripts, and `forbid` in interactive sessions: whoever proposes an action there cannot call it
+    /// harmless.
+    #[prost(enumeration = "LowerCriticality", optional, tag = "19")]
+    pub lower_criticality: ::core::option::Option<i32>,
 }
 /// Retries of one action, instead of those of the policy.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -853,6 +857,40 @@ impl ConditionKind {
             "CONDITION_KIND_UPLOAD_LISTED" => Some(Self::UploadListed),
             "CONDITION_KIND_NO_OVERLAY" => Some(Self::NoOverlay),
             "CONDITION_KIND_NOT" => Some(Self::Not),
+            _ => None,
+        }
+    }
+}
+/// What `criticality = "normal"` means for an action that is critical by its nature: a submit, an upload, a click or a key
+/// that submits a form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum LowerCriticality {
+    /// No value was given: allow in scripts, forbid in interactive sessions.
+    Unspecified = 0,
+    /// The action is normal.
+    Allow = 1,
+    /// The action stays critical.
+    Forbid = 2,
+}
+impl LowerCriticality {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "LOWER_CRITICALITY_UNSPECIFIED",
+            Self::Allow => "LOWER_CRITICALITY_ALLOW",
+            Self::Forbid => "LOWER_CRITICALITY_FORBID",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "LOWER_CRITICALITY_UNSPECIFIED" => Some(Self::Unspecified),
+            "LOWER_CRITICALITY_ALLOW" => Some(Self::Allow),
+            "LOWER_CRITICALITY_FORBID" => Some(Self::Forbid),
             _ => None,
         }
     }
@@ -2018,6 +2056,13 @@ pub struct Session {
     /// The stream under which its events are delivered.
     #[prost(string, tag = "7")]
     pub stream_id: ::prost::alloc::string::String,
+    /// The state of its work, as `.elsabro/state.json` has it (seed 000, contract 7); absent where the session has had none yet.
+    /// Left out by ListSessions.
+    #[prost(string, optional, tag = "8")]
+    pub state: ::core::option::Option<::prost::alloc::string::String>,
+    /// What the state was before it was written last. Left out by ListSessions.
+    #[prost(string, optional, tag = "9")]
+    pub backup: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// A transition that the user may accept.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2620,14 +2665,14 @@ pub struct StateSignature {
     #[prost(string, tag = "7")]
     pub screenshot_hash: ::prost::alloc::string::String,
 }
-/// A piece of evidence that BlobService has.
+/// A piece of evidence that BlobService has; one of kind `inline` holds its text itself.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct EvidenceRef {
     /// BLAKE3 of the content, hexadecimal.
     #[prost(string, tag = "1")]
     pub id: ::prost::alloc::string::String,
-    /// `dom_snapshot_partial`, `state_signature`, `html_full`, `screenshot_before`, `screenshot_after`, `screenshot` or
-    /// `download`.
+    /// `dom_snapshot_partial`, `state_signature`, `html_full`, `screenshot_before`, `screenshot_after`, `screenshot`,
+    /// `download`, or `inline` where nothing could be stored.
     #[prost(string, tag = "2")]
     pub kind: ::prost::alloc::string::String,
     /// Such as `image/png` or `application/json`.
@@ -2639,6 +2684,9 @@ pub struct EvidenceRef {
     /// Something in it was redacted.
     #[prost(bool, tag = "5")]
     pub redacted: bool,
+    /// The content, for the kind `inline` alone; no blob has it.
+    #[prost(string, optional, tag = "6")]
+    pub inline: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// Why an action failed, with what proves it (seed 002, section 2). The JSON form is that of the seed.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2798,6 +2846,9 @@ pub struct PageChanges {
     /// Downloads that began.
     #[prost(message, repeated, tag = "7")]
     pub downloads: ::prost::alloc::vec::Vec<DownloadRecord>,
+    /// URLs of requests by fetch or XMLHttpRequest to the page's own origin that were answered with 401, redacted.
+    #[prost(string, repeated, tag = "8")]
+    pub unauthorized: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// A dialog that the page opened.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2843,6 +2894,9 @@ pub struct ActionOutput {
     /// The text of a JSON value.
     #[prost(string, tag = "2")]
     pub value: ::prost::alloc::string::String,
+    /// Something in it was redacted: it holds a mask, which is not what the page has.
+    #[prost(bool, tag = "3")]
+    pub redacted: bool,
 }
 /// What became of one activity of the browser. It travels from the browser's host to the engine, as protobuf.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3323,6 +3377,10 @@ pub struct Plan {
     /// Names of resources (skills, profiles) that must be known before anything starts; at most 1,000.
     #[prost(string, repeated, tag = "8")]
     pub resources: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Name of the session whose work the plan is: letters, digits, `.`, `_`, `-`; 1 to 128 characters. Runs of one session are
+    /// at work one after the other.
+    #[prost(string, optional, tag = "9")]
+    pub session: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// Tasks that run at the same time.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -4282,7 +4340,7 @@ pub struct Event {
     pub elapsed_ms: i64,
     #[prost(
         oneof = "event::Body",
-        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 31, 32, 33, 34, 35, 25, 26, 27, 28, 29, 30, 40, 41, 42, 50, 51, 52, 60, 61, 62, 63, 64, 65, 66, 67, 68"
+        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 31, 32, 33, 34, 35, 25, 26, 27, 28, 29, 30, 40, 41, 42, 43, 50, 51, 52, 53, 60, 61, 62, 63, 64, 65, 66, 67, 68"
     )]
     pub body: ::core::option::Option<event::Body>,
 }
@@ -4377,6 +4435,9 @@ pub mod event {
         /// An answer wants another spec to go on.
         #[prost(message, tag = "42")]
         TransitionConsidered(super::TransitionConsidered),
+        /// A plan has its turn in its session.
+        #[prost(message, tag = "43")]
+        PlanBegun(super::PlanBegun),
         /// A session begins. The first event of a session's own stream.
         #[prost(message, tag = "50")]
         SessionOpened(super::SessionOpened),
@@ -4386,6 +4447,9 @@ pub mod event {
         /// The user has accepted a transition.
         #[prost(message, tag = "52")]
         SessionTransitionAccepted(super::SessionTransitionAccepted),
+        /// The state of the session's work has changed.
+        #[prost(message, tag = "53")]
+        SessionStateWritten(super::SessionStateWritten),
         /// A script's next activity begins.
         #[prost(message, tag = "60")]
         BrowserActivityStarted(
@@ -4952,7 +5016,10 @@ pub struct TransitionConsidered {
     #[prost(message, optional, tag = "1")]
     pub transition: ::core::option::Option<AskTransition>,
 }
-/// The first ask of the session begins. The first event of every session.
+/// It is this plan's turn in its session: no other run of the session is at work, and the plan's first wave begins.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PlanBegun {}
+/// The session is there: its first run is at work, or its state was imported. The first event of every session.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SessionOpened {
     /// Name of the session.
@@ -5008,6 +5075,23 @@ pub struct SessionTransitionAccepted {
     /// The spec that the session is with from now on.
     #[prost(string, tag = "3")]
     pub to: ::prost::alloc::string::String,
+}
+/// The state of the session's work, as `.elsabro/state.json` has it, was written (seed 000, contract 7). What it was before is
+/// the session's backup from then on.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SessionStateWritten {
+    /// Why it was written.
+    #[prost(enumeration = "SessionStateCause", tag = "1")]
+    pub cause: i32,
+    /// A JSON object: the fields of the state that have other values now; all of them where it was imported.
+    #[prost(string, tag = "2")]
+    pub fields: ::prost::alloc::string::String,
+    /// The plan that the state follows; empty where the state was imported.
+    #[prost(string, tag = "3")]
+    pub run_id: ::prost::alloc::string::String,
+    /// What had to be repaired before the state could be imported, in words; at most 100.
+    #[prost(string, repeated, tag = "4")]
+    pub repairs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// A wave of one task begins, for the browser's host.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -5316,6 +5400,55 @@ impl RefusalReason {
             "REFUSAL_REASON_UNKNOWN_TASK" => Some(Self::UnknownTask),
             "REFUSAL_REASON_NOT_YOURS" => Some(Self::NotYours),
             "REFUSAL_REASON_OTHER_HISTORY" => Some(Self::OtherHistory),
+            _ => None,
+        }
+    }
+}
+/// Why the state of a session's work was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum SessionStateCause {
+    /// Not given; never written.
+    Unspecified = 0,
+    /// A user gave the session the state of a file.
+    Imported = 1,
+    /// A plan of the session begins: phase `initializing`.
+    RunBegun = 2,
+    /// A wave of the plan begins: phase `executing_wave_N`, N from 1.
+    WaveBegun = 3,
+    /// The plan waits for a person, or goes on: `blocked_on` says for what.
+    Waiting = 4,
+    /// The last wave of the plan has ended, and its results are judged: phase `verifying`.
+    Verifying = 5,
+    /// The plan has ended: an entry of `history`, and no flow.
+    RunEnded = 6,
+}
+impl SessionStateCause {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "SESSION_STATE_CAUSE_UNSPECIFIED",
+            Self::Imported => "SESSION_STATE_CAUSE_IMPORTED",
+            Self::RunBegun => "SESSION_STATE_CAUSE_RUN_BEGUN",
+            Self::WaveBegun => "SESSION_STATE_CAUSE_WAVE_BEGUN",
+            Self::Waiting => "SESSION_STATE_CAUSE_WAITING",
+            Self::Verifying => "SESSION_STATE_CAUSE_VERIFYING",
+            Self::RunEnded => "SESSION_STATE_CAUSE_RUN_ENDED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "SESSION_STATE_CAUSE_UNSPECIFIED" => Some(Self::Unspecified),
+            "SESSION_STATE_CAUSE_IMPORTED" => Some(Self::Imported),
+            "SESSION_STATE_CAUSE_RUN_BEGUN" => Some(Self::RunBegun),
+            "SESSION_STATE_CAUSE_WAVE_BEGUN" => Some(Self::WaveBegun),
+            "SESSION_STATE_CAUSE_WAITING" => Some(Self::Waiting),
+            "SESSION_STATE_CAUSE_VERIFYING" => Some(Self::Verifying),
+            "SESSION_STATE_CAUSE_RUN_ENDED" => Some(Self::RunEnded),
             _ => None,
         }
     }
@@ -7255,6 +7388,30 @@ pub struct GetSessionResponse {
     #[prost(message, optional, tag = "1")]
     pub session: ::core::option::Option<Session>,
 }
+/// The state that a session is to have.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ImportSessionRequest {
+    /// Name of the session: letters, digits, `.`, `_`, `-`; 1 to 128 characters.
+    #[prost(string, tag = "1")]
+    pub session: ::prost::alloc::string::String,
+    /// The state, a JSON object as in `.elsabro/state.json` (seed 000, contract 7); at most 64 KiB. Fields that the contract
+    /// does not name are kept.
+    #[prost(string, tag = "2")]
+    pub state: ::prost::alloc::string::String,
+    /// What had to be repaired before the state was valid, in words, for the session's log; at most 100.
+    #[prost(string, repeated, tag = "3")]
+    pub repairs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// The session's state is the imported one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ImportSessionResponse {
+    /// Sequence number of the session's newest event.
+    #[prost(uint64, tag = "1")]
+    pub seq: u64,
+    /// False where the session had this state already.
+    #[prost(bool, tag = "2")]
+    pub changed: bool,
+}
 /// Which page is wanted.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListSessionsRequest {
@@ -7959,7 +8116,7 @@ pub mod session_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// What sessions of asks know.
+    /// What sessions know: the conversation of their asks, and the state of their plans' work.
     #[derive(Debug, Clone)]
     pub struct SessionServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -8079,6 +8236,33 @@ pub mod session_service_client {
                 .insert(GrpcMethod::new("capataz.v1.SessionService", "ListSessions"));
             self.inner.unary(req, path, codec).await
         }
+        /// Gives a session the state of a file; a session that is not there yet begins with it. The same state once more changes
+        /// nothing. Refused with SESSION_VALIDATION_FAILED where the state is not valid, and with SESSION_BUSY while a plan of the
+        /// session is at work, whose state is newer than any file.
+        pub async fn import_session(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ImportSessionRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ImportSessionResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::codec::SmallCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/capataz.v1.SessionService/ImportSession",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("capataz.v1.SessionService", "ImportSession"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -8111,8 +8295,18 @@ pub mod session_service_server {
             tonic::Response<super::ListSessionsResponse>,
             tonic::Status,
         >;
+        /// Gives a session the state of a file; a session that is not there yet begins with it. The same state once more changes
+        /// nothing. Refused with SESSION_VALIDATION_FAILED where the state is not valid, and with SESSION_BUSY while a plan of the
+        /// session is at work, whose state is newer than any file.
+        async fn import_session(
+            &self,
+            request: tonic::Request<super::ImportSessionRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ImportSessionResponse>,
+            tonic::Status,
+        >;
     }
-    /// What sessions of asks know.
+    /// What sessions know: the conversation of their asks, and the state of their plans' work.
     #[derive(Debug)]
     pub struct SessionServiceServer<T> {
         inner: Arc<T>,
@@ -8264,6 +8458,51 @@ pub mod session_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListSessionsSvc(inner);
+                        let codec = crate::codec::SmallCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/capataz.v1.SessionService/ImportSession" => {
+                    #[allow(non_camel_case_types)]
+                    struct ImportSessionSvc<T: SessionService>(pub Arc<T>);
+                    impl<
+                        T: SessionService,
+                    > tonic::server::UnaryService<super::ImportSessionRequest>
+                    for ImportSessionSvc<T> {
+                        type Response = super::ImportSessionResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ImportSessionRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as SessionService>::import_session(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ImportSessionSvc(inner);
                         let codec = crate::codec::SmallCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

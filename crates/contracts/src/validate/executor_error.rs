@@ -12,6 +12,10 @@ use crate::violation::{Violation, Violations};
 /// The version of the error contract (seed 002).
 const SCHEMA_VERSION: &str = "v1";
 
+/// The kind of evidence that holds its text itself.
+const INLINE: &str = "inline";
+const INLINE_BYTES_MAX: usize = 8 * 1024;
+
 /// Checks that an error has every obligatory field of seed 002, section 2, in the shape that it has there. What its code
 /// asks for besides, the policies know.
 pub fn executor_error(error: &v1::ExecutorError) -> Vec<Violation> {
@@ -74,6 +78,19 @@ pub fn executor_error(error: &v1::ExecutorError) -> Vec<Violation> {
         hash(&evidence.id, &path.key("id"), &mut violations);
         name(&evidence.kind, "the kind", &path.key("kind"), &mut violations);
         name(&evidence.media_type, "the media type", &path.key("media_type"), &mut violations);
+        match &evidence.inline {
+            Some(_) if evidence.kind != INLINE => {
+                violations.push(&path.key("inline"), "inline", "only evidence of kind `inline` has a text");
+            }
+            Some(text) if text.len() > INLINE_BYTES_MAX => {
+                let message = format!("{} bytes; at most {INLINE_BYTES_MAX} are allowed", text.len());
+                violations.push(&path.key("inline"), "length", message);
+            }
+            None if evidence.kind == INLINE => {
+                violations.push(&path.key("inline"), "required", "evidence of kind `inline` has a text");
+            }
+            Some(_) | None => {}
+        }
     }
     object(error.details.as_deref(), &root.key("details"), &mut violations);
     let path = &root.key("failed_conditions");

@@ -28,6 +28,11 @@ pub fn check(policy: &v1::ScriptPolicy, path: &Path<'_>, violations: &mut Violat
     optional_enum::<v1::BlockedRequests>(policy.blocked_requests, &path.key("blocked_requests"), violations);
     optional_enum::<v1::DialogAnswer>(policy.dialogs, &path.key("dialogs"), violations);
     optional_enum::<v1::NewTabs>(policy.new_tabs, &path.key("new_tabs"), violations);
+    optional_enum::<v1::LowerCriticality>(
+        policy.lower_criticality,
+        &path.key("lower_criticality"),
+        violations,
+    );
     counts(policy, path, violations);
     codes(&policy.retry_on, &path.key("retry_on"), violations);
     backoff(policy.backoff.as_ref(), &path.key("backoff"), violations);

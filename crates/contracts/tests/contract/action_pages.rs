@@ -25,7 +25,7 @@ const DETAILS: [(&str, &[&str]); 13] = [
 ];
 
 /// Those that are ours.
-const OWN: [&str; 2] = ["BROWSER_LOST", "EVIDENCE_FAILED"];
+const OWN: [&str; 3] = ["NAVIGATION_FAILED", "BROWSER_LOST", "EVIDENCE_FAILED"];
 
 fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)).unwrap()

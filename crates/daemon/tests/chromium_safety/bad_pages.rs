@@ -29,7 +29,7 @@ async fn goes_on(bench: &Bench) {
 }
 
 #[tokio::test]
-async fn pages_that_do_not_come_are_navigation_time_outs_that_say_what_was_waited_for() {
+async fn pages_that_are_late_are_time_outs_and_pages_that_never_come_are_failed_navigations() {
     let bench = Bench::start().await;
     for (path, wait) in [
         ("/navigate/never", "load"),
@@ -37,8 +37,6 @@ async fn pages_that_do_not_come_are_navigation_time_outs_that_say_what_was_waite
         ("/navigate/endless", "load"),
         ("/navigate/endless", "dom"),
         ("/navigate/slow-image", "load"),
-        ("/navigate/loop", "load"),
-        ("/navigate/reset", "load"),
     ] {
         let ended = open(&bench, path, &format!("timeout = \"1s\"\nwait_until = \"{wait}\"")).await;
         let error = ended.error();
@@ -47,6 +45,18 @@ async fn pages_that_do_not_come_are_navigation_time_outs_that_say_what_was_waite
         let details = details(&error);
         assert_eq!(details["timeout_ms"], 1000, "{path}: {details}");
         assert!(details["wait_condition"].is_string(), "{path}: {details}");
+        assert!(error.evidence_refs.iter().any(|piece| piece.kind == "screenshot_after"), "{path}");
+    }
+    // What the network ends before its time has failed, and was not late.
+    for (path, net_error) in
+        [("/navigate/loop", "net::ERR_TOO_MANY_REDIRECTS"), ("/navigate/reset", "net::ERR_EMPTY_RESPONSE")]
+    {
+        let error = open(&bench, path, "").await.error();
+        assert_eq!(error.error_code, "NAVIGATION_FAILED", "{path}: {error:?}");
+        assert_eq!(error.stage(), v1::ActionStage::Execution);
+        let details = details(&error);
+        assert_eq!(details["net_error"], net_error, "{path}: {details}");
+        assert_eq!(details["url"], format!("http://{}{path}", bench.site.host()));
         assert!(error.evidence_refs.iter().any(|piece| piece.kind == "screenshot_after"), "{path}");
     }
     for (path, wait) in [("/navigate/endless", "commit"), ("/navigate/slow-image", "dom")] {

@@ -272,7 +272,11 @@ pub fn story() -> Vec<v1::Event> {
     };
     let read = v1::ActionFinished {
         resolution: Some(resolution("testid", "span \"12 €\"", &[])),
-        output: Some(v1::ActionOutput { name: "total".to_owned(), value: "\"12 €\"".to_owned() }),
+        output: Some(v1::ActionOutput {
+            name: "total".to_owned(),
+            value: "\"12 €\"".to_owned(),
+            ..v1::ActionOutput::default()
+        }),
         ..finished(2, Action)
     };
     let unpaid = v1::ExecutorError {

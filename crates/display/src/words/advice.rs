@@ -93,6 +93,7 @@ const SPANISH: &[(&str, &str)] = &[
         "CHILD_TOO_DEEP",
         "Inicie menos ejecuciones desde dentro de ejecuciones; busque una que se inicie a sí misma otra vez.",
     ),
+    ("SESSION_BUSY", "Espere a que termine el plan que trabaja en la sesión, o use otra sesión."),
     ("SESSION_HELD", "Pregunte fuera de la sesión, o en otra."),
     ("TASK_CANCELLED", "Reintente la tarea si todavía se quiere su resultado."),
     ("RUN_LIMIT_EXCEEDED", "Reparta el trabajo en varias ejecuciones."),
@@ -128,6 +129,10 @@ const SPANISH: &[(&str, &str)] = &[
     (
         "NAVIGATION_TIMEOUT",
         "Compruebe que se puede llegar a la página, suba el límite, o use una condición más débil.",
+    ),
+    (
+        "NAVIGATION_FAILED",
+        "Compruebe la URL, y que el servidor responde en ella; el error de la red dice qué falló.",
     ),
     ("UPLOAD_FAILED", "Compruebe el archivo, y el mensaje de la página sobre él."),
     ("DOWNLOAD_FAILED", "Compruebe que la acción empieza una descarga, y que puede terminar a tiempo."),

@@ -34,6 +34,11 @@ impl Changes {
         push(&mut self.0.redirects, url);
     }
 
+    /// A request of the page to its own origin was answered with 401.
+    pub(super) fn unauthorized(&mut self, url: String) {
+        push(&mut self.0.unauthorized, url);
+    }
+
     pub(super) fn dialog(&mut self, dialog: v1::DialogRecord) {
         push(&mut self.0.dialogs, dialog);
     }

@@ -81,6 +81,12 @@ impl Downloads {
         (self.order.len(), self.known.values().all(|download| download.ended))
     }
 
+    /// Where those lie that have not ended.
+    pub(super) fn pending(&self) -> Vec<String> {
+        let pending = self.known.values().filter(|download| !download.ended);
+        pending.map(|download| download.record.path.clone()).collect()
+    }
+
     /// Takes the downloads that have ended. The others are taken when they have ended, too.
     pub(super) fn take_ended(&mut self) -> Vec<v1::DownloadRecord> {
         let mut taken = Vec::new();

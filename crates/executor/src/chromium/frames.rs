@@ -21,6 +21,11 @@ const SCROLL_OUTWARD: &str = "function(given) { \
     element?.scrollIntoView({ block: 'center', inline: 'center', behavior: 'instant' }); \
     return element !== null; }";
 
+/// The box of an element in the viewport of its own document.
+const ELEMENT_BOX: &str = "function(given) { \
+    const box = capataz.node(given[0])?.getBoundingClientRect(); \
+    return box === undefined ? null : { x: box.x, y: box.y, width: box.width, height: box.height }; }";
+
 /// Deepest nesting of frames that is looked through.
 const DEPTH_LIMIT: usize = 32;
 
@@ -286,6 +291,12 @@ impl ChromiumPage {
         let mut before: Option<Rect> = None;
         let mut scrolled = false;
         let mut met = None;
+        // A frame that is not in view may have no frames of animation, so nothing in it comes to rest.
+        if self.owner(&node.frame).await.map_err(Failure::or_detached)?.is_some()
+            && !self.is_shown(node).await.map_err(Failure::or_detached)?
+        {
+            self.scroll_to(node, READ_LIMIT).await?;
+        }
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let (inner, rested) = match (self.settle_within(node, left).await, met.take()) {
@@ -322,6 +333,14 @@ impl ChromiumPage {
             }
             met = Some(obstacle);
         }
+    }
+
+    /// True if every frame around the element shows its centre.
+    async fn is_shown(&self, node: &Node) -> Result<bool, Failure> {
+        let rect: Option<Rect> =
+            self.function(&node.frame, ELEMENT_BOX, json!([node.handle]), READ_LIMIT).await?;
+        let Some(rect) = rect else { return Ok(true) };
+        Ok(self.outward(&node.frame, rect, false).await?.shown)
     }
 
     /// Settles the element within its own document.

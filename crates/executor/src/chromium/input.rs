@@ -37,6 +37,8 @@ struct Verdict {
     /// The element has received the beginning of a click, and not the rest.
     pressed: bool,
     blocked_by: Option<Description>,
+    /// What it was blocked by does not lie over the element.
+    moved: bool,
     detached: bool,
 }
 
@@ -89,7 +91,7 @@ impl ChromiumPage {
         let place = self.place(node, limit).await?;
         let session = self.input_session(node)?;
         let guards = self.guard(node, None).await?;
-        let mut sent = vec![mouse(&session, "mouseMoved", place, 0)];
+        let mut sent = arriving(&session, place);
         for click in 1..=count.max(1) {
             sent.push(mouse(&session, "mousePressed", place, click));
             sent.push(mouse(&session, "mouseReleased", place, click));
@@ -104,8 +106,7 @@ impl ChromiumPage {
     pub(super) async fn hover(&mut self, node: &Node, limit: Duration) -> Result<(), PageError> {
         let place = self.place(node, limit).await?;
         let session = self.input_session(node)?;
-        let moved = mouse(&session, "mouseMoved", place, 0);
-        self.taken(&session, vec![moved], limit).await?;
+        self.taken(&session, arriving(&session, place), limit).await?;
         self.answers(&node.frame).await
     }
 
@@ -347,6 +348,9 @@ fn judged(own: Result<Verdict, Failure>, others: Option<Description>) -> Result<
         }
         // The events met another element in the target's place, but none lay over the target.
         Ok(Verdict { detached: true, .. }) => Err(PageError::Detached),
+        Ok(Verdict { blocked_by: Some(by), moved: true, .. }) => {
+            Err(PageError::Moved { by: Some(Box::new(by)) })
+        }
         Ok(Verdict { blocked_by: Some(by), .. }) => Err(PageError::Covered { by: Some(Box::new(by)) }),
         Ok(_) => match others {
             Some(by) => Err(PageError::Covered { by: Some(Box::new(by)) }),
@@ -358,9 +362,23 @@ fn judged(own: Result<Verdict, Failure>, others: Option<Description>) -> Result<
     }
 }
 
-/// `click`: which one in a row; 0 for a mere move.
-fn mouse(session: &Session, kind: &str, place: Place, click: u32) -> Reply<Done> {
+/// The pointer comes in several moves, as that of a hand, all of them within the element; the last one is to its centre.
+fn arriving(session: &Session, place: Place) -> Vec<Reply<Done>> {
     let (x, y) = place.point();
+    let step = |part: f64| (x - place.rect.width * part, y - place.rect.height * part);
+    [step(0.25), step(0.125), (x, y)].map(|point| mouse_at(session, "mouseMoved", point, 0)).into()
+}
+
+/// `click`: which one in a row.
+fn mouse(session: &Session, kind: &str, place: Place, click: u32) -> Reply<Done> {
+    mouse_at(session, kind, place.point(), click)
+}
+
+/// The pressure of a button that is down, of a device that measures none (Pointer Events, `pressure`).
+const PRESSURE: f64 = 0.5;
+
+/// `click`: which one in a row; 0 for a mere move.
+fn mouse_at(session: &Session, kind: &str, (x, y): (f64, f64), click: u32) -> Reply<Done> {
     let pressed = kind == "mousePressed";
     let event = json!({
         "type": kind,
@@ -369,6 +387,7 @@ fn mouse(session: &Session, kind: &str, place: Place, click: u32) -> Reply<Done>
         "button": if click == 0 { "none" } else { "left" },
         "buttons": u8::from(pressed),
         "clickCount": click,
+        "force": if pressed { PRESSURE } else { 0.0 },
         "pointerType": "mouse",
     });
     session.send("Input.dispatchMouseEvent", event)

@@ -10,6 +10,7 @@ use super::ChromiumPage;
 use super::call::{Failure, READ_LIMIT};
 use super::frames::Maybe;
 use super::script::function;
+use super::sight::{html_with_frames, text_with_frames};
 use crate::page::{
     Act, Facts, Locator, Look, Node, Outline, Page, PageError, Picture, Query, SecretsIn, Settled, Skeleton,
     WaitUntil,
@@ -170,6 +171,10 @@ impl Page for ChromiumPage {
         }
     }
 
+    fn pending_downloads(&mut self) -> Vec<String> {
+        self.shared.read().downloads.pending()
+    }
+
     fn answer_dialogs(&mut self, answer: v1::DialogAnswer) {
         self.shared.change(|state| state.dialogs = answer);
     }
@@ -196,6 +201,12 @@ impl Page for ChromiumPage {
         self.read(function::PAGE_TEXT, json!([])).await
     }
 
+    async fn whole_text(&mut self) -> Result<String, PageError> {
+        self.looked_when = self.shared.version();
+        let (whole, frames) = self.read_all::<String>(function::PAGE_TEXT, |_| json!([])).await?;
+        Ok(text_with_frames(whole, frames))
+    }
+
     async fn skeleton(&mut self) -> Result<Skeleton, PageError> {
         self.whole_skeleton().await
     }
@@ -209,7 +220,9 @@ impl Page for ChromiumPage {
     }
 
     async fn html(&mut self) -> Result<String, PageError> {
-        self.read(function::HTML, json!([self.redaction])).await
+        let reading = self.read_all::<String>(function::HTML, |_| json!([self.redaction]));
+        let (whole, frames) = reading.await?;
+        Ok(html_with_frames(whole, frames))
     }
 
     async fn screenshot(

@@ -151,6 +151,20 @@ pub(super) struct WindowOpen {
 }
 
 #[derive(Debug, Deserialize)]
+pub(super) struct ResponseReceived {
+    /// Such as `Fetch` or `XHR`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub response: ReceivedResponse,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct ReceivedResponse {
+    pub url: String,
+    pub status: u32,
+}
+
+#[derive(Debug, Deserialize)]
 pub(super) struct WebSocketCreated {
     pub url: String,
 }

@@ -62,7 +62,7 @@ pub mod function {
     /// `(handle, types?)` → token. With handle 0 no event may pass, which is for the documents around a
     /// frame; without types every event may. Earlier guards are removed.
     pub const ARM: &str = "arm";
-    /// `(token, redaction)` → `{delivered, pressed, blockedBy, detached}`. Not delivered, but pressed: the element has
+    /// `(token, redaction)` → `{delivered, pressed, blockedBy, moved, detached}`. Not delivered, but pressed: the element has
     /// received the beginning of a click, and no element the rest. Neither of both and not blocked: no event arrived.
     pub const DISARM: &str = "disarm";
     /// `(handle)` → `{ok}` or `{reason}`.

@@ -65,7 +65,7 @@ impl ChromiumPage {
     }
 
     /// Calls a function in the outermost document and in those of all frames that answer.
-    async fn read_all<R: DeserializeOwned>(
+    pub(super) async fn read_all<R: DeserializeOwned>(
         &self,
         function: &'static str,
         arguments: impl Fn(&str) -> Value,
@@ -106,6 +106,35 @@ impl ChromiumPage {
         })
         .await
     }
+}
+
+/// Most characters of the documents of all frames together.
+const FRAMES_HTML_LIMIT: usize = 20_000_000;
+
+/// The document with those of its frames after it, each behind a comment.
+pub(super) fn html_with_frames(mut whole: String, mut frames: Vec<String>) -> String {
+    // Frames have no order of their own.
+    frames.sort_unstable();
+    let mut length = 0_usize;
+    for frame in frames {
+        length = length.saturating_add(frame.len());
+        if length > FRAMES_HTML_LIMIT {
+            whole.push_str("\n<!-- capataz: further frames are left out -->");
+            break;
+        }
+        whole.push_str("\n<!-- capataz: the document of a frame -->\n");
+        whole.push_str(&frame);
+    }
+    whole
+}
+
+/// The texts of the page and of its frames, one a line.
+pub(super) fn text_with_frames(mut whole: String, frames: Vec<String>) -> String {
+    for frame in frames {
+        whole.push('\n');
+        whole.push_str(&frame);
+    }
+    whole
 }
 
 /// Frames in which nothing is to be seen or used leave no trace: they come and go with advertisements and the like.
@@ -160,6 +189,17 @@ mod tests {
         let expected = json!({ "url": "page", "frames": [other, one] });
         assert_eq!(snapshot(vec![one.clone(), other.clone()]), expected);
         assert_eq!(snapshot(vec![other, one]), expected);
+    }
+
+    #[test]
+    fn the_html_has_the_documents_of_the_frames_in_an_order_that_does_not_depend_on_theirs() {
+        let frames = || vec!["<p>b</p>".to_owned(), "<p>a</p>".to_owned()];
+        let whole = html_with_frames("<html></html>".to_owned(), frames());
+        let frame = "\n<!-- capataz: the document of a frame -->\n";
+        assert_eq!(whole, format!("<html></html>{frame}<p>a</p>{frame}<p>b</p>"));
+        let long = "x".repeat(FRAMES_HTML_LIMIT + 1);
+        let cut = html_with_frames(String::new(), vec![long]);
+        assert_eq!(cut, "\n<!-- capataz: further frames are left out -->");
     }
 
     #[test]

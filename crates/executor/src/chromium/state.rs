@@ -8,6 +8,7 @@ use std::time::Duration;
 use capataz_cdp::patience::within;
 use capataz_contracts::v1;
 use tokio::sync::watch;
+use url::Url;
 
 use super::changes::Changes;
 use super::downloads::Downloads;
@@ -55,6 +56,8 @@ pub(super) struct Tab {
     pub session: String,
     pub crashed: bool,
     pub document: Document,
+    /// The origin of the document, as browsers write it.
+    pub origin: String,
     /// Moves within a document, since the tab was opened.
     pub same_document: u64,
     pub frames: BTreeMap<String, Frame>,
@@ -216,6 +219,7 @@ impl State {
             session,
             crashed: false,
             document: Document { number: 0, loader: String::new(), reached: Reached::Commit, failed: false },
+            origin: String::new(),
             same_document: 0,
             answer: None,
             failure: None,
@@ -323,6 +327,7 @@ impl State {
             reached: Reached::Commit,
             failed: frame.unreachable_url.is_some(),
         };
+        tab.origin.clone_from(&frame.security_origin);
         let target = tab.target.clone();
         if frame.unreachable_url.is_none() && frame.security_origin.starts_with("http") {
             self.origins.insert(frame.security_origin);
@@ -348,6 +353,17 @@ impl State {
         }
         if tab.document.loader == event.loader_id {
             tab.document.reached = tab.document.reached.max(reached);
+        }
+    }
+
+    /// A request by a script was answered with 401; that of another origin says nothing about the page.
+    pub(super) fn unauthorized(&mut self, session: &str, url: String) {
+        let Some(tab) = self.tab_of_session(session) else { return };
+        let origin = Url::parse(&url).map(|url| url.origin().ascii_serialization());
+        let is_own = origin.is_ok_and(|origin| origin == tab.origin);
+        let target = tab.target.clone();
+        if is_own && self.is_current(&target) {
+            self.changes.unauthorized(url);
         }
     }
 

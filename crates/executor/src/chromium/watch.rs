@@ -9,14 +9,15 @@ use serde_json::json;
 use super::protocol::{
     AttachedToTarget, ContextCreated, ContextDestroyed, DetachedFromTarget, DialogOpening, DownloadProgress,
     DownloadWillBegin, FrameAttached, FrameDetached, FrameNavigated, FrameOnly, LifecycleEvent,
-    NavigationStarted, WebSocketCreated, WindowOpen,
+    NavigationStarted, ResponseReceived, WebSocketCreated, WindowOpen,
 };
 use super::requests::Filter;
 use super::state::Shared;
 use super::tabs::{TABS_LIMIT, TabSetup, WORLD, close, prepare_worker, send};
 
 /// The events that the task takes. Their order matters, so they are one subscription.
-const EVENTS: [&str; 19] = [
+const EVENTS: [&str; 20] = [
+    "Network.responseReceived",
     "Browser.downloadProgress",
     "Browser.downloadWillBegin",
     "Inspector.targetCrashed",
@@ -43,6 +44,8 @@ const DIALOG_TEXT: usize = 4096;
 
 /// The most announced windows that have not opened.
 const ASKED_WINDOWS: usize = 100;
+
+const UNAUTHORIZED: u32 = 401;
 
 #[derive(Debug)]
 pub(super) struct Watcher {
@@ -133,6 +136,12 @@ impl Watcher {
             }
             "Network.webSocketCreated" => parse(event, |socket: WebSocketCreated| {
                 self.filter.web_socket(&self.shared, &socket.url);
+            }),
+            "Network.responseReceived" => parse(event, |received: ResponseReceived| {
+                let by_script = matches!(received.kind.as_str(), "Fetch" | "XHR");
+                if by_script && received.response.status == UNAUTHORIZED {
+                    self.shared.change(|state| state.unauthorized(session, received.response.url));
+                }
             }),
             "Browser.downloadWillBegin" => parse(event, |began: DownloadWillBegin| {
                 let guid = began.guid.clone();

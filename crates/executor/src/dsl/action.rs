@@ -16,6 +16,7 @@ use super::reader::{Form, Reader};
 use super::target::Purpose;
 use crate::keys::Chord;
 use crate::page::Query;
+use crate::redact::MASK;
 
 const OPTIONS_MAX: usize = 256;
 const FILES_MAX: usize = 32;
@@ -209,6 +210,10 @@ impl Reader<'_> {
         }
         if let Some(value) = &action.value {
             let place = if kind == ActionKind::Fill { Place::Fill } else { Place::Plain };
+            // A mask that was read from a page stands for something else, which nobody can type.
+            if value.contains(MASK) {
+                self.refuse("value", "mask", format!("has {MASK}, which stands for what was masked"));
+            }
             self.text("value", value, place);
         }
         if let Some(key) = &action.key

@@ -13,7 +13,7 @@ use super::reader::{Form, Reader};
 ///
 /// Rules beyond those of the shape: `required`, `fields`, `only_one`, `enum`, `range`, `limit`, `duplicate`, `ref`, `regex`,
 /// `allowlist`, `url`, `key`, `attribute`, `output`, `variable`, `secret`, `placeholder`, `code`, `critical`,
-/// `upload_folder`, and `truncated` where there are more than a hundred.
+/// `mask`, `upload_folder`, and `truncated` where there are more than a hundred.
 #[must_use]
 pub fn check_script(script: &v1::Script) -> Vec<ScriptViolation> {
     let shape = validate::script(script);

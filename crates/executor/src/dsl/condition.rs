@@ -22,6 +22,8 @@ pub(crate) struct Condition {
     pub(crate) spec: v1::Condition,
     pub(crate) target: Option<Query>,
     pub(crate) test: Test,
+    /// True if the condition proves that an action had its effect (rule U5).
+    pub(crate) strong: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -61,15 +63,29 @@ impl Matcher {
         }
     }
 
-    /// False if nearly every text matches, as for `.*`.
-    fn tells_something(&self) -> bool {
+    /// False if nearly every text matches, as for `.*`. The samples are texts that have nothing to do with each other: what
+    /// matches the empty text, or all of them, proves nothing.
+    fn tells_something(&self, samples: &[&str]) -> bool {
         match self {
             Self::Equals(_) => true,
-            Self::Contains(expected) => !expected.is_empty(),
-            Self::Matches(pattern) => !pattern.is_match(""),
+            Self::Contains(expected) => !expected.trim().is_empty(),
+            Self::Matches(pattern) => {
+                !pattern.is_match("") && !samples.iter().all(|sample| pattern.is_match(sample))
+            }
         }
     }
 }
+
+/// URLs that have nothing in common but to be URLs of pages.
+const URLS: [&str; 4] = [
+    "http://127.0.0.1:8080/",
+    "https://example.com/a/form?step=1#end",
+    "http://shop.test/Orders/42",
+    "https://xn--bcher-kva.example/index.html",
+];
+const HOSTS: [&str; 4] = ["127.0.0.1", "example.com", "shop.test", "xn--bcher-kva.example"];
+/// Texts as pages have them in titles, fields and attributes.
+const TEXTS: [&str; 5] = ["a", "7", "Sent.", "\u{fc}", "Your order 42 is on its way"];
 
 /// The fields that a kind of condition has besides its kind.
 struct Shape {
@@ -141,9 +157,12 @@ impl Reader<'_> {
         }
         let mut read = Conditions::default();
         for (index, condition) in conditions.iter().enumerate() {
-            let known = self.condition(&format!("{path}[{index}]"), condition, 1);
-            let strong = match &known {
-                Some(condition) => condition.is_strong(),
+            let mut known = self.condition(&format!("{path}[{index}]"), condition, 1);
+            let strong = match &mut known {
+                Some(condition) => {
+                    condition.strong = condition.is_strong();
+                    condition.strong
+                }
                 // A text that is not known yet is assumed to be specific enough.
                 None => is_strong_kind(condition),
             };
@@ -172,7 +191,8 @@ impl Reader<'_> {
             }
             let inner = self.condition(&format!("{path}.condition"), inner, depth + 1)?;
             let test = Test::Not(Box::new(inner));
-            return (kind == Kind::Not).then(|| Condition { spec: condition.clone(), target: None, test });
+            let not = || Condition { spec: condition.clone(), target: None, test, strong: false };
+            return (kind == Kind::Not).then(not);
         }
         let purpose = if kind == Kind::ElementCountEquals { Purpose::Count } else { Purpose::Element };
         let target = condition.target.as_ref();
@@ -196,7 +216,7 @@ impl Reader<'_> {
         if let (Test::Attribute(name, _), Some(target)) = (&test, &mut target) {
             target.attributes.push(name.clone());
         }
-        Some(Condition { spec: condition.clone(), target, test })
+        Some(Condition { spec: condition.clone(), target, test, strong: false })
     }
 
     fn check_shape(&mut self, path: &str, kind: Kind, condition: &v1::Condition) {
@@ -279,9 +299,11 @@ impl Condition {
             Test::Text(matcher)
             | Test::Value(matcher)
             | Test::Attribute(_, matcher)
-            | Test::Url(matcher)
-            | Test::Host(matcher)
-            | Test::Title(matcher) => matcher.tells_something(),
+            | Test::Title(matcher) => matcher.tells_something(&TEXTS),
+            Test::Url(matcher) => matcher.tells_something(&URLS),
+            Test::Host(matcher) => matcher.tells_something(&HOSTS),
+            // Every text contains the empty name.
+            Test::UploadListed(Some(name)) | Test::DownloadCompleted(Some(name)) => !name.trim().is_empty(),
             _ => true,
         };
         tells_something && is_strong_kind(&self.spec)

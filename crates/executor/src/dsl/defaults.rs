@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use capataz_contracts::v1::{self, ActionKind, BlockedRequests, DialogAnswer, NewTabs, OnFailure, WaitUntil};
+use capataz_contracts::v1::{
+    self, ActionKind, BlockedRequests, DialogAnswer, LowerCriticality, NewTabs, OnFailure, WaitUntil,
+};
 use capataz_policy::executor::{
     ACTION_TIMEOUT, BACKOFF_BASE, BACKOFF_LONGEST, BACKOFF_MULTIPLIER, IDLE_TIMEOUT, MAX_STEPS,
     NAVIGATION_TIMEOUT, RECOVERY_LIMIT, RETRY_LIMIT, SAME_STATE_REVISIT, kind_traits,
@@ -18,6 +20,9 @@ const TIMEZONE: &str = "UTC";
 /// nothing more.
 pub fn materialise(script: &mut v1::Script) {
     let policy = script.policy.get_or_insert_default();
+    // Whoever proposes an action to a session, such as a model, cannot call it harmless.
+    let lower = if script.interactive { LowerCriticality::Forbid } else { LowerCriticality::Allow };
+    policy.lower_criticality.get_or_insert(lower as i32);
     materialise_policy(policy);
     for action in &mut script.actions {
         materialise_action(action, policy);
@@ -53,7 +58,10 @@ pub fn materialise_policy(policy: &mut v1::ScriptPolicy) {
 pub fn materialise_action(action: &mut v1::Action, policy: &v1::ScriptPolicy) {
     let kind = ActionKind::try_from(action.kind).unwrap_or_default();
     let Some(traits) = kind_traits(kind) else { return };
-    action.criticality.get_or_insert(traits.criticality as i32);
+    // What a click or a key does is known when its element is: where nothing is declared, that decides.
+    if !matches!(kind, ActionKind::Click | ActionKind::DoubleClick | ActionKind::Press) {
+        action.criticality.get_or_insert(traits.criticality as i32);
+    }
     action.repeatable.get_or_insert(traits.repeatable);
     action.on_failure.get_or_insert(OnFailure::Halt as i32);
     if matches!(kind, ActionKind::Navigate | ActionKind::Back | ActionKind::Reload) {

@@ -114,6 +114,7 @@ impl Reader<'_> {
         let blocked_requests = self.optional_enum("blocked_requests", policy.blocked_requests);
         let dialogs = self.optional_enum("dialogs", policy.dialogs);
         self.optional_enum::<v1::NewTabs>("new_tabs", policy.new_tabs);
+        self.optional_enum::<v1::LowerCriticality>("lower_criticality", policy.lower_criticality);
         self.limits(policy);
         self.check_codes("retry_on", &policy.retry_on);
         self.backoff(policy.backoff.as_ref());

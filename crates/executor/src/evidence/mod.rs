@@ -9,6 +9,7 @@ use std::future::Future;
 
 use bytes::Bytes;
 use capataz_contracts::v1::{DownloadRecord, EvidenceRef};
+use capataz_policy::executor::evidence;
 
 pub(crate) use signature::{Seen, empty_signature, piece as signature_piece};
 
@@ -55,6 +56,18 @@ pub(crate) const PNG: &str = "image/png";
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const HTML: &str = "text/html";
 
+/// A reference that holds its content itself, where nothing can be stored.
+pub(crate) fn inline_ref(text: &str) -> EvidenceRef {
+    EvidenceRef {
+        id: blake3::hash(text.as_bytes()).to_hex().to_string(),
+        kind: evidence::INLINE.to_owned(),
+        media_type: "text/plain".to_owned(),
+        bytes: text.len() as u64,
+        redacted: false,
+        inline: Some(text.to_owned()),
+    }
+}
+
 /// Stores the pieces in their order. What was stored is in `refs`, whatever becomes of the rest.
 pub(crate) async fn store(
     pieces: Vec<Piece>,
@@ -69,6 +82,7 @@ pub(crate) async fn store(
             media_type: piece.media_type.to_owned(),
             bytes: stored.size,
             redacted: piece.redacted,
+            inline: None,
         };
         if !refs.contains(&reference) {
             refs.push(reference);

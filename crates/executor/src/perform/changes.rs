@@ -27,6 +27,7 @@ impl<P: Page> Step<'_, P> {
         extend(&mut all.new_tabs, new.new_tabs);
         extend(&mut all.blocked, new.blocked);
         extend(&mut all.downloads, new.downloads);
+        extend(&mut all.unauthorized, new.unauthorized);
     }
 
     /// Fails the action for requests that the allowlist refused, and for dialogs that must not come.
@@ -54,20 +55,24 @@ impl<P: Page> Step<'_, P> {
     /// The signals of a failed sign-in that the script declares.
     pub(super) async fn check_auth(&mut self, action: &Action) -> Result<(), Failure> {
         let signals = &self.policy.auth;
-        if signals.status_401 && self.changes.status == Some(UNAUTHORIZED) {
+        let is_refused = self.changes.status == Some(UNAUTHORIZED) || !self.changes.unauthorized.is_empty();
+        if signals.status_401 && is_refused {
             return Err(auth_failed("status_401"));
         }
         let has_loaded = self.changes.navigation == NavigationKind::Document as i32;
-        if let Some(login) = signals.login_url.as_ref().filter(|_| has_loaded) {
+        // A page of one document goes to its login page without loading anything.
+        let has_moved = self.changes.navigation == NavigationKind::SameDocument as i32;
+        if let Some(login) = signals.login_url.as_ref().filter(|_| has_loaded || has_moved) {
             let (url, _) = readable(self.page.location().await)?;
             let goes_there = action.kind == ActionKind::Navigate
                 && action.spec.url.as_ref().is_some_and(|url| login.is_match(url));
-            if login.is_match(&url) && !goes_there {
+            let was_there = has_moved && login.is_match(&self.url_before);
+            if login.is_match(&url) && !goes_there && !was_there {
                 return Err(auth_failed("login_url"));
             }
         }
         if !signals.texts.is_empty() {
-            let text = normalised(&readable(self.page.text().await)?);
+            let text = normalised(&readable(self.page.whole_text().await)?);
             // A signal that was there before proves nothing, unless the page was loaded anew.
             let is_new = |signal: &&String| has_loaded || !self.auth_texts_before.contains(signal);
             let shown = signals.texts.iter().filter(is_new).find(|signal| text.contains(signal.as_str()));
@@ -88,6 +93,7 @@ impl<P: Page> Step<'_, P> {
             .redirects
             .iter_mut()
             .chain(&mut changes.new_tabs)
+            .chain(&mut changes.unauthorized)
             .chain(changes.dialogs.iter_mut().map(|dialog| &mut dialog.message))
             .chain(changes.blocked.iter_mut().map(|request| &mut request.url))
             .chain(

@@ -152,8 +152,7 @@ impl<P: Page> Step<'_, P> {
                 self.compare(matcher, Some(&normalised(&title)), false)
             }
             Test::DownloadCompleted(name) => {
-                let completed =
-                    self.changes.downloads.iter().filter(|download| download.state == "completed");
+                let completed = self.own_downloads().filter(|download| download.state == "completed");
                 let names: Vec<&str> = completed.map(|download| download.file_name.as_str()).collect();
                 let holds = name.as_ref().map_or(!names.is_empty(), |name| names.contains(&name.as_str()));
                 Verdict::new(holds, json!(names))

@@ -8,14 +8,15 @@ use serde_json::{Value, json};
 use super::conditions::file_name;
 use super::policy::host_of;
 use super::precondition::{Prepared, not_acted_on};
-use super::step::{Step, read_failed};
+use super::step::{Deadline, Step, read_failed};
 use super::uploads::upload_failed;
-use crate::dsl::Action;
+use crate::dsl::{Action, Condition, Test};
 use crate::error::{FailedCondition, Failure, Phase};
 use crate::page::{Act, Node, Page, PageError};
+use crate::redact::is_peculiar;
 
 impl<P: Page> Step<'_, P> {
-    pub(super) async fn execute(&mut self, action: &Action, prepared: Prepared) -> Result<(), Failure> {
+    pub(super) async fn execute(&mut self, action: &Action, mut prepared: Prepared) -> Result<(), Failure> {
         if prepared.is_done {
             return Ok(());
         }
@@ -24,7 +25,20 @@ impl<P: Page> Step<'_, P> {
         if let Some(act) = self.act(action, &prepared)? {
             // From here on the page may have received the action, unless the error says that it did not.
             self.touched = action.kind != ActionKind::ScrollTo;
-            let acted = self.page.act(act, action.wait_until, limit).await;
+            let mut acted = self.page.act(act, action.wait_until, limit).await;
+            while let Err(error) = &acted
+                && is_stopped_click(action, error)
+                && self.is_ready_again(action, &mut prepared, deadline).await?
+                && let Some(act) = self.act(action, &prepared)?
+            {
+                self.touched = true;
+                let left = deadline.left(self.clock).unwrap_or_default();
+                acted = self.page.act(act, action.wait_until, left).await;
+            }
+            if prepared.is_done {
+                // The page has brought about by itself what was wanted.
+                acted = Ok(());
+            }
             if let Err(error) = acted.as_ref()
                 && !is_download(action, error)
             {
@@ -34,9 +48,18 @@ impl<P: Page> Step<'_, P> {
         }
         match action.kind {
             ActionKind::Download => {
-                let left = deadline.left(self.clock).unwrap_or_default();
-                let ended = self.page.downloads_ended(true, left).await;
-                self.absorb();
+                let ended = loop {
+                    let left = deadline.left(self.clock).unwrap_or_default();
+                    let ended = self.page.downloads_ended(true, left).await;
+                    self.absorb();
+                    // A download of an earlier action may end now.
+                    let goes_on = matches!(ended, Ok(true)) && self.own_downloads().next().is_none();
+                    if !goes_on
+                        || !self.wait(deadline).await.map_err(|error| read_failed(&error, Phase::Post))?
+                    {
+                        break if goes_on { Ok(false) } else { ended };
+                    }
+                };
                 match ended {
                     Ok(true) => self.check_download()?,
                     Ok(false) => {
@@ -54,6 +77,30 @@ impl<P: Page> Step<'_, P> {
         }
         self.absorb();
         self.check_changes(self.answer(action))
+    }
+
+    /// Waits until the element can be clicked after a click was stopped before anything received it. False where no time
+    /// is left, or where the element is in the wanted state by now.
+    async fn is_ready_again(
+        &mut self,
+        action: &Action,
+        prepared: &mut Prepared,
+        deadline: Deadline,
+    ) -> Result<bool, Failure> {
+        let Some(target) = &action.target else { return Ok(false) };
+        self.touched = false;
+        self.was_stopped = true;
+        if !self.wait(deadline).await.map_err(|error| read_failed(&error, Phase::Pre))? {
+            return Ok(false);
+        }
+        self.make_ready(action, target, deadline).await?;
+        // It may be another element that is there now.
+        let element = self.element.take();
+        let judged = self.judge(action, element.as_ref()).await;
+        self.element = element;
+        judged?;
+        self.point(action, prepared);
+        Ok(!prepared.is_done)
     }
 
     /// The act that is sent to the page; `None` for an action that only reads.
@@ -109,8 +156,10 @@ impl<P: Page> Step<'_, P> {
                 Segment::Placeholder(_) => {}
             }
         }
-        // What is typed into a secret input is a secret, wherever it comes from; and so is all of it together.
-        if has_secrets || self.element.as_ref().is_some_and(|element| element.facts.secret) {
+        // A text with secrets is one as a whole. What is typed in clear into a secret input is one where it is not an
+        // ordinary word.
+        let is_secret_input = || self.element.as_ref().is_some_and(|element| element.facts.secret);
+        if has_secrets || (is_peculiar(&text) && is_secret_input()) {
             self.redactor.learn(&text);
         }
         Ok(text)
@@ -135,7 +184,7 @@ impl<P: Page> Step<'_, P> {
     }
 
     fn check_download(&self) -> Result<(), Failure> {
-        match self.changes.downloads.iter().find(|download| download.state != "completed") {
+        match self.own_downloads().find(|download| download.state != "completed") {
             Some(download) => {
                 let mut failure = download_failed("the download was cancelled");
                 failure.details.insert("file_name".to_owned(), download.file_name.clone().into());
@@ -148,7 +197,10 @@ impl<P: Page> Step<'_, P> {
     fn act_failed(&mut self, action: &Action, error: &PageError) -> Failure {
         let failure = match error {
             PageError::Lost { .. } => return read_failed(error, Phase::Post),
-            PageError::Covered { .. } | PageError::Detached | PageError::NotActionable { .. } => {
+            PageError::Covered { .. }
+            | PageError::Moved { .. }
+            | PageError::Detached
+            | PageError::NotActionable { .. } => {
                 self.touched = false;
                 not_acted_on(action, error)
             }
@@ -185,7 +237,7 @@ impl<P: Page> Step<'_, P> {
         failure.caused_by(error)
     }
 
-    /// A document that the network did not give. The seed has no code of its own for that: it did not come in time.
+    /// A document that the network did not give, before its time was over.
     fn not_loaded(&self, action: &Action, reason: &str) -> Failure {
         if reason.contains("ERR_BLOCKED_BY_CLIENT") {
             let request = self.changes.blocked.last();
@@ -196,12 +248,11 @@ impl<P: Page> Step<'_, P> {
         if action.kind == ActionKind::Download {
             return download_failed("the download could not be loaded");
         }
-        let details = json!({
-            "timeout_ms": u64::try_from(self.timeout(action).as_millis()).unwrap_or(u64::MAX),
-            "wait_condition": wait_condition(action.wait_until),
-            "network_error": reason,
-        });
-        Failure::new(code::NAVIGATION_TIMEOUT, "the page could not be loaded", details)
+        // Only the action's own URL is known of a document that did not come: a page that is loaded again, or left, has its own.
+        let before = self.before.as_ref().map(|before| before.signature.url.as_str());
+        let url = action.spec.url.as_deref().or(before).unwrap_or_default();
+        let details = json!({"net_error": reason, "url": url});
+        Failure::new(code::NAVIGATION_FAILED, "the page could not be loaded", details)
     }
 
     pub(super) fn answer(&self, action: &Action) -> DialogAnswer {
@@ -225,7 +276,8 @@ impl<P: Page> Step<'_, P> {
             }
             self.picture_before().await?;
             if is_final || !self.wait(deadline).await.map_err(|error| read_failed(&error, Phase::Post))? {
-                return Err(postcondition_failed(action, failed));
+                let broke_off = self.own_downloads().any(|download| download.state == "cancelled");
+                return Err(postcondition_failed(action, failed, broke_off));
             }
         }
     }
@@ -242,7 +294,11 @@ impl<P: Page> Step<'_, P> {
         if let Err(error @ PageError::Lost { .. }) = &looked {
             return Err(read_failed(error, Phase::Post));
         }
-        let checked = looked.ok().and_then(|look| look.element).and_then(|element| element.facts.checked);
+        let element = match looked.ok().and_then(|look| look.element) {
+            Some(element) => Some(self.of_label(action, element).await?),
+            None => None,
+        };
+        let checked = element.and_then(|element| element.facts.checked);
         let failed =
             FailedCondition { kind: kind.to_owned(), args: json!({"observed": checked}), phase: Phase::Post };
         Ok((checked != Some(wanted)).then_some(failed))
@@ -265,13 +321,29 @@ impl<P: Page> Step<'_, P> {
     }
 }
 
+/// A click that nothing on the page has received.
+fn is_stopped_click(action: &Action, error: &PageError) -> bool {
+    use ActionKind as Kind;
+    let clicks = matches!(
+        action.kind,
+        Kind::Click | Kind::DoubleClick | Kind::Check | Kind::Uncheck | Kind::Submit | Kind::Download
+    );
+    clicks && matches!(error, PageError::Covered { .. } | PageError::Moved { .. } | PageError::Detached)
+}
+
 /// A navigation that became a download was aborted by the browser itself.
 fn is_download(action: &Action, error: &PageError) -> bool {
     action.kind == ActionKind::Download
         && matches!(error, PageError::NotLoaded { reason } if reason.contains("ERR_ABORTED"))
 }
 
-fn postcondition_failed(action: &Action, failed: Vec<FailedCondition>) -> Failure {
+/// True if the action is one whose download is expected: it says so by its kind or by a condition.
+fn expects_download(action: &Action) -> bool {
+    let is_download = |condition: &Condition| matches!(condition.test, Test::DownloadCompleted(_));
+    action.kind == ActionKind::Download || action.post.iter().any(is_download)
+}
+
+fn postcondition_failed(action: &Action, failed: Vec<FailedCondition>, broke_off: bool) -> Failure {
     let of = |kind: &str| failed.iter().find(|condition| condition.kind == kind);
     let special = match action.kind {
         ActionKind::Upload => of("upload_listed").map(|condition| {
@@ -284,6 +356,12 @@ fn postcondition_failed(action: &Action, failed: Vec<FailedCondition>) -> Failur
         ActionKind::Download => {
             of("download_completed").map(|_| download_failed("the download that was expected did not come"))
         }
+        // What the action was to bring about did not come, and a download of it broke off.
+        _ if broke_off => Some(Failure::new(
+            code::DOWNLOAD_FAILED,
+            "the download that the action began broke off",
+            json!({"expected_download": expects_download(action)}),
+        )),
         _ => None,
     };
     match special {

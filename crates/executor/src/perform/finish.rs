@@ -10,10 +10,15 @@ use super::step::{Failed, Step, read_failed};
 use super::{Clock, Performer, Task};
 use crate::error::{Context, Failure, Phase, Retry, criticality_of, executor_error};
 use crate::evidence::{
-    EvidenceError, EvidenceSink, HTML, JSON, PNG, Piece, Seen, empty_signature, signature_piece, store,
+    EvidenceError, EvidenceSink, HTML, JSON, PNG, Piece, Seen, empty_signature, inline_ref, signature_piece,
+    store,
 };
 use crate::page::{Node, Page, PageError};
 use crate::redact::Redactor;
+use crate::text::shortened;
+
+/// The longest text that an inline reference has, in characters.
+const INLINE_MAX: usize = 1_000;
 
 impl<P: Page> Step<'_, P> {
     pub(super) async fn finish<E: EvidenceSink>(
@@ -61,8 +66,10 @@ impl<P: Page> Step<'_, P> {
                 outcome.output = self.output.take();
             }
             Some((stage, failure)) => {
+                let mut stored = stored;
                 let last = || self.task.last_state.clone().unwrap_or_else(empty_signature);
                 let state_before = outcome.state_before.clone().unwrap_or_else(last);
+                never_empty(&mut stored, &failure, &state_before, self.redactor);
                 let context = Context {
                     action: &self.task.action,
                     target_is_secret: self.element.as_ref().is_some_and(|element| element.facts.secret),
@@ -74,6 +81,7 @@ impl<P: Page> Step<'_, P> {
                     state_before,
                     state_after: outcome.state_after.clone(),
                     evidence: stored,
+                    debug: debug_of(&outcome),
                 };
                 outcome.error = Some(executor_error(failure, context, self.redactor));
             }
@@ -111,6 +119,7 @@ impl<P: Page> Step<'_, P> {
                 media_type: "application/octet-stream".to_owned(),
                 bytes: kept.size,
                 redacted: false,
+                inline: None,
             });
             download.blob = Some(v1::BlobRef { blake3: kept.id, size: kept.size });
         }
@@ -134,8 +143,8 @@ impl<P: Page> Step<'_, P> {
             "bytes": download.bytes,
             "blake3": download.blob.as_ref().map(|blob| blob.blake3.as_str()),
         });
-        self.redactor.json(&mut value);
-        self.output = Some(v1::ActionOutput { name: name.clone(), value: value.to_string() });
+        let redacted = self.redactor.json(&mut value);
+        self.output = Some(v1::ActionOutput { name: name.clone(), value: value.to_string(), redacted });
     }
 
     /// The evidence of a failure. Where it cannot be taken or kept, that is another failure.
@@ -191,9 +200,14 @@ impl<P: Page> Step<'_, P> {
             // Nothing was sent yet: the page is as it was before.
             _ => self.before = Some(self.see(true).await?),
         }
-        let was_sent = kinds.contains(&evidence::SCREENSHOT_AFTER);
+        let is_pictured = kinds.contains(&evidence::SCREENSHOT_AFTER);
+        // Where nothing was sent there is no state after the action, and the second picture is that of the failure.
+        let was_sent = stage >= ActionStage::Execution;
+        let mut of_failure = None;
         if was_sent || rules.state_after {
-            self.after = Some(self.see(was_sent).await?);
+            self.after = Some(self.see(is_pictured).await?);
+        } else if is_pictured {
+            of_failure = Some(self.see(true).await?);
         }
         for kind in kinds {
             let piece = match kind {
@@ -201,7 +215,9 @@ impl<P: Page> Step<'_, P> {
                 evidence::STATE_SIGNATURE => self.before.as_ref().map(Seen::piece),
                 evidence::HTML => Some(self.html().await?),
                 evidence::SCREENSHOT_BEFORE => self.before_picture(),
-                evidence::SCREENSHOT_AFTER => picture(evidence::SCREENSHOT_AFTER, self.after.as_ref()),
+                evidence::SCREENSHOT_AFTER => {
+                    picture(evidence::SCREENSHOT_AFTER, self.after.as_ref().or(of_failure.as_ref()))
+                }
                 _ => None,
             };
             pieces.extend(piece);
@@ -251,6 +267,7 @@ impl<P: Page> Step<'_, P> {
 
     /// Adds the evidence that can still be had when the page is gone: what this action, or one before it, saw last.
     fn last_evidence(&mut self, pieces: &mut Vec<Piece>) {
+        pieces.extend(last_snapshot(self.task, self.before.as_ref().map(|before| &before.signature)));
         match &self.before {
             Some(before) => pieces.push(before.piece()),
             None => pieces.push(last_signature(self.task)),
@@ -262,6 +279,52 @@ impl<P: Page> Step<'_, P> {
 fn last_signature(task: &Task) -> Piece {
     let signature = task.last_state.clone().unwrap_or_else(empty_signature);
     signature_piece(&signature, false)
+}
+
+/// How far an action came, and how long its stages took.
+fn debug_of(outcome: &BrowserOutcome) -> String {
+    let stages = outcome.stages.iter().map(|record| {
+        let name = record.stage().as_str_name().trim_start_matches("ACTION_STAGE_").to_ascii_lowercase();
+        let end = if record.passed { "passed" } else { "failed" };
+        format!("{name} {end} after {} us", record.duration_us)
+    });
+    let stages: Vec<String> = stages.collect();
+    let element = match &outcome.resolution {
+        Some(found) => format!("found by {}: {}", found.locator, found.element),
+        None => "no element was found".to_owned(),
+    };
+    let input = if outcome.touched { "input was sent" } else { "no input was sent" };
+    format!("{}; {element}; {input}", stages.join(", "))
+}
+
+/// What is known of the page that was seen last, in the form of a snapshot; `None` where a snapshot of it was kept.
+fn last_snapshot(task: &Task, seen: Option<&v1::StateSignature>) -> Option<Piece> {
+    let is_snapshot = |piece: &EvidenceRef| piece.kind == evidence::DOM_SNAPSHOT;
+    if task.last_evidence.iter().any(is_snapshot) {
+        return None;
+    }
+    let empty = empty_signature();
+    let state = seen.or(task.last_state.as_ref()).unwrap_or(&empty);
+    // Nothing is known of its elements.
+    let snapshot =
+        json!({"url": state.url, "title": state.title, "targets": [], "anchors": [], "inputs": []});
+    let content = snapshot.to_string().into();
+    Some(Piece { kind: evidence::DOM_SNAPSHOT, media_type: JSON, content, redacted: false })
+}
+
+/// Where nothing could be stored, the reference itself says so: an error is never without evidence.
+fn never_empty(
+    stored: &mut Vec<EvidenceRef>,
+    failure: &Failure,
+    state: &v1::StateSignature,
+    redactor: &Redactor,
+) {
+    if !stored.is_empty() {
+        return;
+    }
+    let reason = failure.cause.as_deref().unwrap_or(&failure.message);
+    let text = format!("no evidence could be stored: {reason}; the page was {} {:?}", state.url, state.title);
+    stored.push(inline_ref(&shortened(&redactor.text(&text), INLINE_MAX)));
 }
 
 fn picture(kind: &'static str, seen: Option<&Seen>) -> Option<Piece> {
@@ -289,8 +352,14 @@ fn retry<'a>(action: &'a v1::Action, policy: &'a v1::ScriptPolicy) -> Retry<'a> 
 }
 
 /// A browser that is gone, whatever the engine has decided meanwhile.
-fn lost_failure(task: &Task, reason: &str) -> Failure {
-    let Some(decided) = &task.failure else { return Failure::lost(reason) };
+fn lost_failure(task: &Task, reason: &str, original_code: Option<&str>) -> Failure {
+    let Some(decided) = &task.failure else {
+        let mut failure = Failure::lost(reason);
+        if let Some(original_code) = original_code {
+            failure.details.insert("original_code".to_owned(), original_code.into());
+        }
+        return failure;
+    };
     let decided = Failure::decided(decided);
     if decided.code == code::BROWSER_LOST {
         return decided;
@@ -305,18 +374,22 @@ pub(super) async fn lost<E: EvidenceSink>(
     performer: &Performer,
     task: &Task,
     reason: &str,
+    original_code: Option<&str>,
     sink: &mut E,
     clock: &dyn Clock,
 ) -> BrowserOutcome {
     let begun = clock.monotonic();
     let mut stage = ActionStage::Execution;
-    let mut failure = lost_failure(task, reason);
+    let mut failure = lost_failure(task, reason, original_code);
     let mut stored = task.last_evidence.clone();
-    if let Err(error) = store(vec![last_signature(task)], sink, &mut stored).await {
+    let pieces = last_snapshot(task, None).into_iter().chain([last_signature(task)]).collect();
+    if let Err(error) = store(pieces, sink, &mut stored).await {
         failure = evidence_failed(&error.to_string(), Some(&failure));
         stage = ActionStage::Evidence;
     }
     let redactor: &Redactor = &performer.redactor;
+    let state_before = task.last_state.clone().unwrap_or_else(empty_signature);
+    never_empty(&mut stored, &failure, &state_before, redactor);
     let context = Context {
         action: &task.action,
         target_is_secret: false,
@@ -325,9 +398,10 @@ pub(super) async fn lost<E: EvidenceSink>(
         stage,
         retry: retry(&task.action, performer.policy.spec()),
         now_ms: clock.now_ms(),
-        state_before: task.last_state.clone().unwrap_or_else(empty_signature),
+        state_before,
         state_after: None,
         evidence: stored,
+        debug: "no action was being performed".to_owned(),
     };
     let duration = clock.monotonic().saturating_sub(begun);
     BrowserOutcome {

@@ -66,6 +66,8 @@ pub struct Task {
     pub action: v1::Action,
     pub step_index: Option<u32>,
     pub interactive: bool,
+    /// The action is a recovery that the policy declares.
+    pub recovers: bool,
     /// What `BROWSER_LOST` carries where this action has seen nothing yet.
     pub last_state: Option<v1::StateSignature>,
     pub last_evidence: Vec<v1::EvidenceRef>,
@@ -114,15 +116,17 @@ impl Performer {
         step.finish(result, evidence).await
     }
 
-    /// What became of an action whose browser was lost outside of [`Self::perform`], such as before it began.
+    /// What became of an action whose browser was lost outside of [`Self::perform`], such as before it began. The code of
+    /// another error may say why.
     pub async fn lost<E: EvidenceSink>(
         &mut self,
         task: &Task,
         reason: &str,
+        original_code: Option<&str>,
         evidence: &mut E,
         clock: &dyn Clock,
     ) -> v1::BrowserOutcome {
-        finish::lost(self, task, reason, evidence, clock).await
+        finish::lost(self, task, reason, original_code, evidence, clock).await
     }
 
     /// What is on the page now, redacted. Nothing is changed, nothing is kept.

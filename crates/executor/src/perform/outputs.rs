@@ -17,6 +17,7 @@ impl<P: Page> Step<'_, P> {
     pub(super) async fn extract(&mut self, action: &Action) -> Result<(), Failure> {
         let Some(element) = &self.element else { return Ok(()) };
         let facts = &element.facts;
+        let facts_are_secret = facts.secret;
         let mut value = match action.extract {
             _ if facts.secret => Value::from(MASK),
             ExtractKind::Text | ExtractKind::Unspecified => Value::from(facts.text.as_str()),
@@ -34,9 +35,9 @@ impl<P: Page> Step<'_, P> {
                 }
             }
         };
-        self.redactor.json(&mut value);
+        let redacted = self.redactor.json(&mut value) || facts_are_secret;
         let name = action.spec.output.clone().unwrap_or_default();
-        self.output = Some(ActionOutput { name, value: value.to_string() });
+        self.output = Some(ActionOutput { name, value: value.to_string(), redacted });
         Ok(())
     }
 

@@ -1,15 +1,16 @@
 //! Stage `policy`: an action that the script's policy does not allow is not begun.
 
-use capataz_contracts::v1::{Criticality, DialogAnswer};
+use capataz_contracts::v1::{ActionKind, ActionStage, Criticality, DialogAnswer, LowerCriticality};
 use capataz_policy::executor::code;
 use serde_json::{Value, json};
 use url::Url;
 
 use super::step::{Step, read_failed};
 use crate::allowlist::Refusal;
-use crate::dsl::Action;
+use crate::dsl::{Action, kind_name};
 use crate::error::{Failure, Phase};
-use crate::page::{Element, Page, PageError};
+use crate::keys::Chord;
+use crate::page::{Element, Locator, Page, PageError, Query};
 
 impl<P: Page> Step<'_, P> {
     pub(super) async fn allow(&mut self, action: &Action) -> Result<(), Failure> {
@@ -44,9 +45,15 @@ impl<P: Page> Step<'_, P> {
 
     /// Refuses a critical action that may not be performed on this element, or on one that is not known yet.
     pub(super) async fn judge(&mut self, action: &Action, element: Option<&Element>) -> Result<(), Failure> {
-        let raised = self.criticality != Criticality::Critical && self.is_raised(action, element).await?;
-        if raised {
-            self.criticality = Criticality::Critical;
+        let mut why = "the action is critical";
+        if self.criticality != Criticality::Critical {
+            if self.is_raised(action, element).await? {
+                why = "the policy makes the action critical";
+                self.criticality = Criticality::Critical;
+            } else if !self.may_be_lowered(action) && self.commits(action, element).await? {
+                why = "the action submits something, which makes it critical";
+                self.criticality = Criticality::Critical;
+            }
         }
         if self.criticality != Criticality::Critical {
             return Ok(());
@@ -54,7 +61,7 @@ impl<P: Page> Step<'_, P> {
         if !action.has_strong_postcondition {
             return Err(critical_blocked(
                 "missing_strong_postcondition",
-                "the policy makes the action critical, and nothing would prove its effect",
+                &format!("{why}, and nothing would prove its effect"),
                 json!({}),
             ));
         }
@@ -73,6 +80,73 @@ impl<P: Page> Step<'_, P> {
                 ))
             }
         }
+    }
+
+    /// True if the action is declared normal, and that counts (CONTRACTS §3, U5: `lower_criticality`).
+    fn may_be_lowered(&self, action: &Action) -> bool {
+        let is_declared = action.spec.criticality == Some(Criticality::Normal as i32);
+        let forbids = match self.policy.spec.lower_criticality() {
+            LowerCriticality::Allow => false,
+            LowerCriticality::Forbid => true,
+            LowerCriticality::Unspecified => self.task.interactive,
+        };
+        // A recovery is the policy's own.
+        is_declared && (!forbids || self.task.recovers)
+    }
+
+    /// True if the action is critical by its nature, or submits a form.
+    async fn commits(&mut self, action: &Action, element: Option<&Element>) -> Result<bool, Failure> {
+        if action.traits.criticality == Criticality::Critical {
+            return Ok(true);
+        }
+        let chord = match action.kind {
+            ActionKind::Click | ActionKind::DoubleClick => {
+                return Ok(element.is_some_and(|element| element.facts.submits));
+            }
+            ActionKind::Press => Chord::parse(action.spec.key.as_deref().unwrap_or_default()),
+            _ => return Ok(false),
+        };
+        let key = chord.as_ref().map_or("", |chord| chord.stroke.key.as_ref());
+        if !matches!(key, "Enter" | " ") {
+            return Ok(false);
+        }
+        // Without a target the key goes to what has the focus.
+        let focused = match (element, &action.target) {
+            (None, None) => {
+                let focus = Locator::Css { value: ":focus".to_owned() };
+                let query = Query { locators: vec![focus], ..Query::default() };
+                match self.page.look(&query).await {
+                    Err(error @ PageError::Lost { .. }) => return Err(read_failed(&error, Phase::Pre)),
+                    look => look.ok().and_then(|look| look.element),
+                }
+            }
+            _ => None,
+        };
+        let facts = element.or(focused.as_ref()).map(|element| &element.facts);
+        Ok(facts.is_some_and(|facts| if key == "Enter" { facts.submits_by_enter } else { facts.submits }))
+    }
+
+    /// Refuses a critical action whose strong postconditions hold already: they would hold whatever becomes of it (CONTRACTS
+    /// §3, U5). Asked last before the input.
+    pub(super) async fn check_proof(&mut self, action: &Action) -> Result<(), Failure> {
+        if self.criticality != Criticality::Critical {
+            return Ok(());
+        }
+        let mut proofs = Vec::new();
+        for proof in action.post.iter().filter(|condition| condition.strong) {
+            if !self.failing(action, std::slice::from_ref(proof), Phase::Pre).await?.is_empty() {
+                return Ok(());
+            }
+            proofs.push(kind_name(proof.spec.kind));
+        }
+        if proofs.is_empty() {
+            return Ok(());
+        }
+        Err(critical_blocked(
+            "postcondition_already_true",
+            "what is to prove the action's effect holds before it already",
+            json!({"postconditions": proofs}),
+        ))
     }
 
     /// True if a rule of the policy makes the action critical. A rule about names says nothing of an unknown element.
@@ -110,6 +184,8 @@ impl<P: Page> Step<'_, P> {
 fn critical_blocked(reason: &str, message: &str, more: Value) -> Failure {
     let mut failure = Failure::new(code::ACTION_CRITICAL_BLOCKED, message, more);
     failure.details.insert("critical_reason".to_owned(), Value::from(reason));
+    // A target that comes late is judged later, by the same rules.
+    failure.stage = Some(ActionStage::Policy);
     failure
 }
 

@@ -44,21 +44,29 @@ impl<P: Page> Step<'_, P> {
         self.element = element;
         judged?;
         let mut prepared = Prepared::default();
-        if let Some(Element { node, facts, .. }) = &self.element {
-            prepared.node = Some(node.clone());
-            prepared.values = values(&action.spec.options, facts);
-            let wanted = match action.kind {
-                ActionKind::Check => Some(true),
-                ActionKind::Uncheck => Some(false),
-                _ => None,
-            };
-            prepared.is_done = wanted.is_some() && facts.checked == wanted;
-        }
+        self.point(action, &mut prepared);
         if action.kind == ActionKind::Upload {
             prepared.files = self.files_to_upload(action).await?;
         }
         self.look_before(action).await?;
+        if Self::sends(action) && !prepared.is_done {
+            self.note_downloads();
+            self.check_proof(action).await?;
+        }
         Ok(prepared)
+    }
+
+    /// What of the element, as it is now, the execution needs.
+    pub(super) fn point(&self, action: &Action, prepared: &mut Prepared) {
+        let Some(Element { node, facts, .. }) = &self.element else { return };
+        prepared.node = Some(pointed_at(action, node, facts));
+        prepared.values = values(&action.spec.options, facts);
+        let wanted = match action.kind {
+            ActionKind::Check => Some(true),
+            ActionKind::Uncheck => Some(false),
+            _ => None,
+        };
+        prepared.is_done = wanted.is_some() && facts.checked == wanted;
     }
 
     /// The one element that the target means, waited for; more than one fails at once.
@@ -103,6 +111,7 @@ impl<P: Page> Step<'_, P> {
                 return Err(not_unique(action, &look));
             }
             if let Some(element) = look.element.clone() {
+                let element = self.of_label(action, element).await?;
                 self.resolution = Some(self.resolution(&look, &element));
                 return Ok(element);
             }
@@ -111,6 +120,22 @@ impl<P: Page> Step<'_, P> {
             if is_gone || !self.wait(deadline).await.map_err(|error| read_failed(&error, Phase::Pre))? {
                 return Err(not_found(action, &look));
             }
+        }
+    }
+
+    /// Where a label was found, what the action is about is its control.
+    pub(super) async fn of_label(&mut self, action: &Action, element: Element) -> Result<Element, Failure> {
+        use ActionKind::{Check, Uncheck, Upload};
+        let (true, Some(handle)) = (matches!(action.kind, Check | Uncheck | Upload), element.facts.control)
+        else {
+            return Ok(element);
+        };
+        let node = Node { handle, ..element.node.clone() };
+        match self.page.facts(&node, &[]).await {
+            Ok(facts) => Ok(Element { node, facts, ..element }),
+            Err(error @ PageError::Lost { .. }) => Err(read_failed(&error, Phase::Pre)),
+            // It is looked for again.
+            Err(_) => Ok(element),
         }
     }
 
@@ -141,14 +166,14 @@ impl<P: Page> Step<'_, P> {
     }
 
     /// Waits until the element can be acted on. It is looked for anew each time: pages replace elements.
-    async fn make_ready(
+    pub(super) async fn make_ready(
         &mut self,
         action: &Action,
         target: &Query,
         deadline: Deadline,
     ) -> Result<(), Failure> {
-        // The element that was found already serves as the first look, unless conditions were waited for in between.
-        let mut is_fresh = action.pre.is_empty();
+        // The element that was found already serves as the first look, unless something was waited for in between.
+        let mut is_fresh = action.pre.is_empty() && !self.was_stopped;
         loop {
             if !is_fresh {
                 self.element = Some(self.find(action, target, deadline).await?);
@@ -157,7 +182,7 @@ impl<P: Page> Step<'_, P> {
             let Some(Element { node, facts, description }) = &self.element else { return Ok(()) };
             let unmet = unmet(action, facts);
             if !unmet.is_empty() {
-                let is_final = unmet.iter().any(|(kind, _)| *kind == SECRET_INPUT);
+                let is_final = unmet.iter().any(|(kind, _)| matches!(*kind, SECRET_INPUT | UNCHECKABLE));
                 let target = action.spec.target.as_ref().map(target_json);
                 let failed = unmet.into_iter().map(|(kind, observed)| FailedCondition {
                     kind: kind.to_owned(),
@@ -173,7 +198,7 @@ impl<P: Page> Step<'_, P> {
             if !is_pointed_at(action, description) {
                 return Ok(());
             }
-            let node = node.clone();
+            let node = pointed_at(action, node, facts);
             let left = deadline.left(self.clock).unwrap_or_default();
             let redactor = &*self.redactor;
             let secrets_in = |text: &str| redactor.found(text);
@@ -205,8 +230,11 @@ impl<P: Page> Step<'_, P> {
                 error => evidence_failed(&error.to_string(), None),
             })?);
         }
+        if self.policy.auth.login_url.is_some() {
+            self.url_before = self.page.location().await.map_err(|error| read_failed(&error, Phase::Pre))?.0;
+        }
         if !self.policy.auth.texts.is_empty() {
-            let text = self.page.text().await.map_err(|error| read_failed(&error, Phase::Pre))?;
+            let text = self.page.whole_text().await.map_err(|error| read_failed(&error, Phase::Pre))?;
             let text = normalised(&text);
             let there = self.policy.auth.texts.iter().filter(|signal| text.contains(signal.as_str()));
             self.auth_texts_before = there.cloned().collect();
@@ -249,6 +277,22 @@ const OPTIONS_SHOWN: usize = 20;
 /// A secret is typed only where the page, and pictures of it, do not show it.
 const SECRET_INPUT: &str = "secret_input";
 
+/// Of radio buttons one is always checked: only another one takes its mark away.
+const UNCHECKABLE: &str = "uncheckable";
+
+/// What lies under the pointer: the element, or the visible label of a check box that is not seen.
+fn pointed_at(action: &Action, node: &Node, facts: &Facts) -> Node {
+    match facts.label.filter(|_| goes_through_label(action, facts)) {
+        Some(label) => Node { handle: label, ..node.clone() },
+        None => node.clone(),
+    }
+}
+
+fn goes_through_label(action: &Action, facts: &Facts) -> bool {
+    let ticks = matches!(action.kind, ActionKind::Check | ActionKind::Uncheck);
+    ticks && !facts.visible && facts.label.is_some()
+}
+
 /// What the element lacks for the action, each with what was observed.
 fn unmet(action: &Action, facts: &Facts) -> Vec<(&'static str, Value)> {
     use ActionKind as Kind;
@@ -261,14 +305,19 @@ fn unmet(action: &Action, facts: &Facts) -> Vec<(&'static str, Value)> {
             unmet.push((name, observed));
         }
     };
-    need("visible", !needs_visible || facts.visible, json!(facts.visible));
+    let is_seen = facts.visible || goes_through_label(action, facts);
+    need("visible", !needs_visible || is_seen, json!(facts.visible));
     need("enabled", !needs_enabled || facts.enabled, json!(facts.enabled));
     match kind {
         Kind::Fill => {
             need("editable", facts.editable, json!(facts.editable));
             need(SECRET_INPUT, facts.secret || !types_secret(action), json!(facts.secret));
         }
-        Kind::Check | Kind::Uncheck => need("checkable", facts.checked.is_some(), Value::Null),
+        Kind::Check | Kind::Uncheck => {
+            need("checkable", facts.checked.is_some(), Value::Null);
+            let is_set_radio = facts.input_type.as_deref() == Some("radio") && facts.checked == Some(true);
+            need(UNCHECKABLE, kind != Kind::Uncheck || !is_set_radio, json!("a radio button"));
+        }
         Kind::Select => {
             let labels = facts.options.iter().map(|option| option.label.as_str());
             let labels: Vec<&str> = labels.take(OPTIONS_SHOWN).collect();
@@ -327,6 +376,12 @@ pub(super) fn not_acted_on(action: &Action, error: &PageError) -> Failure {
             let mut failure = not_found(action, &Look::default());
             failure.details.insert("stale".to_owned(), Value::from(true));
             failure
+        }
+        PageError::Moved { by } => {
+            let target = action.spec.target.as_ref().map(target_json);
+            let there = by.as_ref().map(|by| by.path.as_str());
+            let observed = json!({"moved": true, "there_now": there});
+            Failure::of_condition(Phase::Pre, "actionable", json!({"target": target, "observed": observed}))
         }
         PageError::NotActionable { reason } => {
             let target = action.spec.target.as_ref().map(target_json);

@@ -44,7 +44,7 @@ impl<P: Page> Step<'_, P> {
     ) -> Result<T, Failed> {
         let duration = self.clock.monotonic().saturating_sub(begun);
         self.stages.push(record(stage, result.is_ok(), duration));
-        result.map_err(|failure| (stage, failure))
+        result.map_err(|failure| (failure.stage.unwrap_or(stage), failure))
     }
 }
 

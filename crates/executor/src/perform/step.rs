@@ -37,9 +37,15 @@ pub(super) struct Step<'a, P> {
     pub(super) resolution: Option<v1::ResolutionRecord>,
     /// What the page did since the last action, as it has it: not redacted.
     pub(super) changes: v1::PageChanges,
+    /// The downloads that an earlier action has begun: how many have ended before the input, and the paths of the others.
+    pub(super) earlier_downloads: (usize, Vec<String>),
+    /// Where the page was, if a URL tells of a failed sign-in.
+    pub(super) url_before: String,
     /// Texts that tell of a failed sign-in and were there before.
     pub(super) auth_texts_before: Vec<String>,
     pub(super) touched: bool,
+    /// A click was stopped before anything received it.
+    pub(super) was_stopped: bool,
     /// Evidence beyond that of failures.
     pub(super) pieces: Vec<Piece>,
     pub(super) output: Option<v1::ActionOutput>,
@@ -84,8 +90,11 @@ impl<'a, P: Page> Step<'a, P> {
             matches: Vec::new(),
             resolution: None,
             changes: v1::PageChanges::default(),
+            url_before: String::new(),
+            earlier_downloads: (0, Vec::new()),
             auth_texts_before: Vec::new(),
             touched: false,
+            was_stopped: false,
             pieces: Vec::new(),
             output: None,
         }
@@ -110,6 +119,19 @@ impl<'a, P: Page> Step<'a, P> {
         let Some(left) = deadline.left(self.clock) else { return Ok(false) };
         self.page.changed(left.min(LOOK_AGAIN)).await?;
         Ok(true)
+    }
+
+    /// What began before the input proves nothing of it, though it may end after it.
+    pub(super) fn note_downloads(&mut self) {
+        self.absorb();
+        self.earlier_downloads = (self.changes.downloads.len(), self.page.pending_downloads());
+    }
+
+    /// The downloads that have ended and were begun by this action; of one that only waits, all.
+    pub(super) fn own_downloads(&self) -> impl Iterator<Item = &v1::DownloadRecord> {
+        let (ended, pending) = &self.earlier_downloads;
+        let new = self.changes.downloads.iter().skip(*ended);
+        new.filter(|download| download.path.is_empty() || !pending.contains(&download.path))
     }
 
     /// True if the action sends something to the page; a picture is then taken before it.

@@ -17,6 +17,7 @@ use masked::Masked;
 use patterns::{BUILT_IN, Only, card_numbers};
 pub use secrets::MASK;
 use secrets::Secrets;
+pub(crate) use secrets::is_peculiar;
 
 /// The most rounds; every text needs fewer.
 const ROUNDS_MAX: usize = 8;

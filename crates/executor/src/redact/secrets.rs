@@ -12,6 +12,25 @@ use crate::text::normalised;
 /// What stands in the place of something secret.
 pub const MASK: &str = "«secret»";
 
+/// A text of fewer characters than this is too common to be masked wherever it appears, unless it was declared a secret.
+const PECULIAR_FROM: usize = 5;
+/// From this length on no text is common.
+const LONG_FROM: usize = 12;
+
+/// True if a text that was typed in clear is a secret wherever it appears: it has 12 characters or more, or 5 or more and
+/// two of letters, digits and signs. Any other, such as an ordinary word, is on too many pages: it is masked in the field,
+/// and in the action that types it, and nowhere else.
+pub(crate) fn is_peculiar(text: &str) -> bool {
+    let kinds = [
+        text.chars().any(char::is_alphabetic),
+        text.chars().any(char::is_numeric),
+        text.chars().any(|c| !c.is_alphanumeric() && !c.is_whitespace()),
+    ];
+    let several = kinds.iter().filter(|is_there| **is_there).count() > 1;
+    let length = text.chars().count();
+    length >= LONG_FROM || (length >= PECULIAR_FROM && several)
+}
+
 /// Shorter ones are masked only where they stand alone: else every `1` of a page would be one.
 const ALONE_BELOW: usize = 4;
 /// A piece of base64 that is shorter than this could be anything.

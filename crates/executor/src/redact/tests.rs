@@ -220,3 +220,15 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn only_what_is_long_or_peculiar_is_a_secret_wherever_it_appears() {
+    for peculiar in
+        ["hunter2", "a-b-c", "correct horse", "Tr0ub4dor-y-tres", "12345!", "anticonstitutionnellement"]
+    {
+        assert!(is_peculiar(peculiar), "{peculiar}");
+    }
+    for common in ["", "1234", "test", "secret", "Password", "123456", "a1", "ana maría", "my house"] {
+        assert!(!is_peculiar(common), "{common}");
+    }
+}

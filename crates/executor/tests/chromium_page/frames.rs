@@ -126,3 +126,22 @@ async fn a_frame_that_is_missing_is_told_by_its_place_in_the_path() {
     let look = page.page.look(&css("#go")).await.unwrap();
     assert_eq!((look.count, look.frame_missing), (0, None));
 }
+
+#[tokio::test]
+async fn an_element_far_below_the_fold_in_a_frame_of_another_site_comes_to_rest() {
+    let (_server, mut page) = with_frame("localhost", "").await;
+    let (node, _) = page.found(&within(&PATH, "#go")).await;
+    let settled = page.page.settle(&node, crate::support::LIMIT, None).await.unwrap();
+    assert!(settled.rect.y > 0.0 && settled.rect.y < 720.0, "{settled:?}");
+}
+
+#[tokio::test]
+async fn the_html_and_the_text_of_a_page_have_those_of_its_frames() {
+    let (_server, mut page) = with_frame("localhost", "<p>around</p>").await;
+    page.found(&within(&PATH, "#go")).await;
+    let html = page.page.html().await.unwrap();
+    assert!(html.contains("<p>around</p>") && html.contains("<button id=\"go\""), "{html}");
+    assert!(!html.contains("value=\"pw\""), "{html}");
+    let text = page.page.whole_text().await.unwrap();
+    assert!(text.contains("around") && text.contains("Go"), "{text}");
+}

@@ -272,3 +272,46 @@ async fn an_element_below_the_fold_is_scrolled_to_and_hovered() {
     page.act(Act::Hover { node }, WaitUntil::Load).await.unwrap();
     page.reads("#far", "over").await;
 }
+
+#[tokio::test]
+async fn the_pointer_comes_in_several_moves_and_presses_with_the_pressure_of_a_mouse() {
+    const PAGE: &str =
+        "<!doctype html><style>body { margin: 0 } button { width: 200px; height: 80px }</style>
+<button id=go>Go</button><p id=log></p>
+<script>
+let moves = 0;
+document.addEventListener('pointermove', (event) => {
+  // Moves that come within one frame are told as one event.
+  moves += event.target.id === 'go' ? event.getCoalescedEvents().length : 100;
+});
+go.addEventListener('pointerdown', (event) => { log.textContent += event.pressure + ';'; });
+go.addEventListener('click', () => { log.textContent += moves + ';'; });
+</script>";
+    let server = Server::with(&[("/", PAGE)]).await;
+    let mut page = open(&[&server]).await;
+    page.go(&server.url("/")).await.unwrap();
+    page.click("#go").await.unwrap();
+    page.reads("#log", "0.5;3;").await;
+}
+
+#[tokio::test]
+async fn a_request_of_the_page_to_its_own_origin_that_is_answered_with_401_is_told() {
+    let server = Server::start(|request| {
+        use crate::support::Answer;
+        Some(match request.path.as_str() {
+            "/" => Answer::html(
+                "<!doctype html><button id=go onclick=\"Promise.all([fetch('/api'), fetch('/none')]).then(() => go.textContent = 'done')\">Go</button>",
+            ),
+            "/api" => Answer::html("no").status(401),
+            _ => return None,
+        })
+    })
+    .await;
+    let mut page = open(&[&server]).await;
+    page.go(&server.url("/")).await.unwrap();
+    page.page.take_changes();
+    page.click("#go").await.unwrap();
+    page.reads("#go", "done").await;
+    let told = page.changes(|changes| !changes.unauthorized.is_empty()).await;
+    assert_eq!(told.unauthorized, [server.url("/api")]);
+}

@@ -303,6 +303,7 @@ impl Opened {
                 all.new_tabs.extend(newer.new_tabs);
                 all.blocked.extend(newer.blocked);
                 all.downloads.extend(newer.downloads);
+                all.unauthorized.extend(newer.unauthorized);
                 if wanted(&all) {
                     return;
                 }

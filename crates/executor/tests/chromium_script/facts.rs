@@ -183,3 +183,70 @@ fn file_inputs_tell_how_many_and_which_files_they_have() {
     page.call("DOM.setFileInputFiles", json!({ "objectId": node, "files": files }));
     check(&page, "#b", json!({ "files": ["one.txt", "two.txt"], "value": null }));
 }
+
+#[test]
+fn what_lies_in_a_disabled_control_is_disabled_with_it() {
+    let page = Page::with(
+        "<button disabled><b id=a>x</b></button><button><b id=b>x</b></button>
+        <fieldset disabled><legend><button id=c><i id=d>x</i></button><span id=e>l</span></legend>
+        <button><i id=f>x</i></button><span id=g>x</span><a id=h href=/x>x</a></fieldset>",
+    );
+    for (css, enabled) in [
+        ("#a", false),
+        ("#b", true),
+        ("#c", true),
+        ("#d", true),
+        ("#e", true),
+        ("#f", false),
+        ("#g", false),
+        ("#h", true),
+    ] {
+        let facts = page.facts(css);
+        assert_eq!(facts["enabled"], enabled, "{css}: {facts}");
+    }
+}
+
+#[test]
+fn what_submits_a_form_is_known_by_its_button_its_label_and_the_key_enter() {
+    let page = Page::with(
+        "<form><input id=a><button id=b><b id=c>Send</b></button><button id=d type=button>x</button>
+        <label id=e for=b>Send it</label><textarea id=f></textarea><input id=g type=image></form>
+        <form><input id=h></form><form><input id=i><input id=j></form>
+        <dialog open><form method=dialog><button id=k>Close</button></form></dialog>
+        <button id=l>x</button><input id=m>",
+    );
+    for (css, submits, by_enter) in [
+        ("#a", false, true),
+        ("#b", true, true),
+        ("#c", true, true),
+        ("#d", false, false),
+        ("#e", true, true),
+        ("#f", false, false),
+        ("#g", true, true),
+        ("#h", false, true),
+        ("#i", false, false),
+        ("#k", false, false),
+        ("#l", false, false),
+        ("#m", false, false),
+    ] {
+        let facts = page.facts(css);
+        assert_eq!(
+            (&facts["submits"], &facts["submitsByEnter"]),
+            (&json!(submits), &json!(by_enter)),
+            "{css}"
+        );
+    }
+}
+
+#[test]
+fn a_control_that_is_not_seen_names_the_label_that_is() {
+    let page = Page::with(
+        "<input id=a type=checkbox style='display:none'><label id=b for=a>Terms</label>
+        <input id=c type=checkbox style='display:none'><label hidden for=c>x</label>
+        <input id=d type=checkbox><label for=d>x</label>",
+    );
+    assert_eq!(page.facts("#a")["label"], page.handle("#b"));
+    assert_eq!(page.facts("#b")["control"], page.handle("#a"));
+    assert_eq!(page.facts("#c")["label"], Value::Null);
+    assert_eq!(page.facts("#d")["label"], Value::Null);
+}

@@ -32,7 +32,10 @@ fn click(page: &Page, css: &str, meanwhile: &str) -> Value {
 fn a_click_that_arrives_passes_untouched() {
     let page = page_with("<button id=go>Go</button>");
     let outcome = click(&page, "#go", "0");
-    assert_eq!(outcome, json!({ "delivered": true, "pressed": false, "blockedBy": null, "detached": false }));
+    assert_eq!(
+        outcome,
+        json!({ "delivered": true, "pressed": false, "blockedBy": null, "moved": false, "detached": false })
+    );
     assert_eq!(page.page("seen"), json!(WHOLE_CLICK));
     // Nothing is watched any more.
     page.click((50.0, 20.0));
@@ -147,7 +150,7 @@ fn without_an_element_nothing_passes_and_without_an_event_nothing_is_reported() 
     let outcome = page.run("disarm", &json!([token]));
     assert_eq!(
         outcome,
-        json!({ "delivered": false, "pressed": false, "blockedBy": null, "detached": false })
+        json!({ "delivered": false, "pressed": false, "blockedBy": null, "moved": false, "detached": false })
     );
     assert_eq!(page.run("disarm", &json!([token]))["delivered"], false);
 }
@@ -180,4 +183,34 @@ fn the_guard_comes_before_listeners_that_a_page_puts_on_its_window() {
     page.click((20.0, 20.0));
     assert_eq!(page.run("disarm", &json!([token]))["blockedBy"]["id"], "other");
     assert_eq!(page.page("got"), 0);
+}
+
+/// Settles, arms and clicks; every event that the page gets to see is logged before.
+#[test]
+fn a_click_on_a_label_is_forwarded_to_its_control_wherever_that_lies() {
+    let page = page_with(
+        "<label id=go for=box style='position:absolute;left:0;top:100px;width:100px;height:40px'>Terms</label>
+        <div hidden><input id=box type=checkbox></div>",
+    );
+    assert_eq!(click(&page, "#go", "0")["delivered"], true);
+    assert_eq!(page.page("document.getElementById('box').checked"), true);
+    let seen = page.page("seen");
+    assert_eq!(seen.as_array().unwrap().last(), Some(&json!("click@box")));
+    // What is around the label gets nothing of it, and no other control does.
+    let other = "document.getElementById('go').htmlFor = 'none'";
+    assert_eq!(click(&page, "#go", other)["delivered"], true);
+    assert_eq!(page.page("document.getElementById('box').checked"), true);
+}
+
+#[test]
+fn an_element_that_is_somewhere_else_now_has_moved_and_is_not_covered() {
+    let page = page_with("<button id=go>Go</button><button id=other style='top:100px'>Delete</button>");
+    let swap =
+        "document.getElementById('go').style.top = '100px'; document.getElementById('other').style.top = '0'";
+    assert_eq!(click(&page, "#go", swap)["moved"], true);
+    page.open("<style>button{position:absolute;left:0;top:0;width:100px;height:40px}</style><button id=go>Go</button>");
+    let cover =
+        "document.body.insertAdjacentHTML('beforeend', '<div style=\"position:fixed;inset:0\">x</div>')";
+    let outcome = click(&page, "#go", cover);
+    assert_eq!((&outcome["delivered"], &outcome["moved"]), (&json!(false), &json!(false)));
 }

@@ -329,3 +329,19 @@ fn selectors_and_expressions_that_cannot_be_read_are_told_without_a_look() {
         ])
     );
 }
+
+#[test]
+fn a_text_that_is_not_seen_makes_no_element_match() {
+    let page = Page::with(
+        "<section id=a><span hidden>Send</span><button id=b>Send</button></section>
+        <div id=c><style>Buy</style><p id=d>Buy</p></div>
+        <div id=e><svg><title>Pay</title></svg><p id=f>Pay</p></div>
+        <div id=g><template>Go</template><p id=h>Go</p></div>
+        <button id=i><span style='display:none'>Only hidden</span></button>",
+    );
+    check(&page, json!({ "kind": "text", "value": "Send" }), &["b"]);
+    check(&page, json!({ "kind": "text", "value": "Buy" }), &["d"]);
+    check(&page, json!({ "kind": "text", "value": "Pay" }), &["f"]);
+    check(&page, json!({ "kind": "text", "value": "Go" }), &["h"]);
+    check(&page, json!({ "kind": "text", "value": "Only hidden" }), &[]);
+}

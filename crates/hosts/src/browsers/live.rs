@@ -150,7 +150,7 @@ impl Live {
 
     async fn lost(&mut self, task: v1::BrowserTask, reason: &str) -> v1::BrowserOutcome {
         let clock = ShardClock::new(&self.clock);
-        named(self.performer.lost(&task_of(task), reason, &mut self.evidence, &clock).await, &self.run)
+        named(self.performer.lost(&task_of(task), reason, None, &mut self.evidence, &clock).await, &self.run)
     }
 
     /// Keeps the storage state, and where the page is, for when the run goes on.
@@ -173,7 +173,9 @@ impl Live {
 
 /// The executor's words for what the engine wants.
 pub(super) fn task_of(task: v1::BrowserTask) -> Task {
+    let recovers = task.activity() == v1::BrowserActivity::Recovery;
     Task {
+        recovers,
         action: task.action.unwrap_or_default(),
         step_index: task.step_index,
         interactive: task.interactive,

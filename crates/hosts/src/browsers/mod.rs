@@ -24,6 +24,7 @@ use capataz_executor::chromium::{
 };
 use capataz_executor::dsl::Policy;
 use capataz_executor::perform::Performer;
+use capataz_policy::codes;
 use capataz_policy::executor::code;
 use capataz_store::{RunId, Store};
 use tokio::sync::{Semaphore, broadcast, mpsc};
@@ -38,6 +39,27 @@ use kept::Kept;
 use live::{Command, Live, ShardClock, named, task_of};
 pub use serve::{BROWSER_HOST, browser_agent};
 pub use states::{StateError, States};
+
+/// Why there is no browser for an activity.
+#[derive(Debug)]
+struct NotOpened {
+    reason: String,
+    /// The code of the error that is behind it, where that is one of the daemon's.
+    code: Option<&'static str>,
+}
+
+impl From<String> for NotOpened {
+    fn from(reason: String) -> Self {
+        Self { reason, code: None }
+    }
+}
+
+/// The violations of a policy in words.
+fn told(violations: &[v1::ScriptViolation]) -> String {
+    let told: Vec<String> =
+        violations.iter().map(|violation| format!("{}: {}", violation.path, violation.message)).collect();
+    format!("the policy of the script cannot be read: {}", told.join("; "))
+}
 
 /// Why nothing can be asked of a browser.
 const GONE: &str = "the browser of this run is gone: it has ended, or the daemon was started anew";
@@ -275,7 +297,7 @@ impl Browsers {
         run: &str,
         task: &v1::BrowserTask,
         reporter: &Reporter,
-    ) -> Result<v1::BrowserOutcome, String> {
+    ) -> Result<v1::BrowserOutcome, NotOpened> {
         // One that is being put away is closed then, or else stays open for this.
         self.away.settled(run).await;
         if let Some(open) = self.handle(run)
@@ -290,9 +312,12 @@ impl Browsers {
                 Arc::clone(&self.permits).acquire_owned().await.map_err(|error| error.to_string())?
             }
         };
-        let found = self.ready().await.map_err(|error| error.to_string())?;
+        let found = self.ready().await.map_err(|error| NotOpened {
+            reason: error.to_string(),
+            code: Some(codes::BROWSER_NOT_FOUND.as_str()),
+        })?;
         let declared = task.policy.clone().unwrap_or_default();
-        let policy = Policy::new(&declared).map_err(|violations| format!("{violations:?}"))?;
+        let policy = Policy::new(&declared).map_err(|violations| told(&violations))?;
         let options = task.browser.clone().unwrap_or_default();
         let kept = if task.restore { Some(Kept::read(&self.kept, run).await?) } else { None };
         let storage_state = match &kept {
@@ -346,7 +371,7 @@ impl Browsers {
         // Where the run has ended meanwhile, that was told before there was anything to close.
         if !self.ended(vec![run.to_owned()]).await.is_empty() {
             self.forget(run);
-            return Err(GONE.to_owned());
+            return Err(GONE.to_owned().into());
         }
         self.drop_kept(run);
         Ok(opened(&about))
@@ -371,22 +396,22 @@ impl Browsers {
     async fn outcome(&self, run: &str, task: v1::BrowserTask, reporter: &Reporter) -> v1::BrowserOutcome {
         // Where nobody knows what became of an activity, there is nothing to be asked of the browser.
         let unknown = task.failure.as_ref().filter(|failure| failure.error_code == code::BROWSER_LOST);
-        let problem = match (unknown, task.activity(), self.handle(run)) {
-            (Some(failure), ..) => failure.message.clone(),
+        let NotOpened { reason, code: original } = match (unknown, task.activity(), self.handle(run)) {
+            (Some(failure), ..) => failure.message.clone().into(),
             (_, v1::BrowserActivity::Open, _) => match self.open(run, &task, reporter).await {
                 Ok(outcome) => return outcome,
                 Err(problem) => problem,
             },
-            (.., None) => GONE.to_owned(),
+            (.., None) => GONE.to_owned().into(),
             (.., Some(open)) => match open.perform(task.clone()).await {
                 Some(outcome) => return outcome,
-                None => GONE.to_owned(),
+                None => GONE.to_owned().into(),
             },
         };
         let mut evidence = self.evidence(run);
         let clock = ShardClock::new(&self.clock);
         let mut performer = Performer::new(Policy::default(), Vec::new());
-        named(performer.lost(&task_of(task), &problem, &mut evidence, &clock).await, run)
+        named(performer.lost(&task_of(task), &reason, original, &mut evidence, &clock).await, run)
     }
 }
 

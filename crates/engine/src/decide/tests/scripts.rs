@@ -44,19 +44,52 @@ fn script(lines: &[&str], policy: v1::ScriptPolicy) -> v1::Script {
     }
 }
 
+/// Digits that look like a hash and belong to one text.
+fn hash_of(text: &str) -> String {
+    let digits: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
+    format!("{digits:0<64}")
+}
+
 fn signature(page: &str) -> Option<v1::StateSignature> {
     Some(v1::StateSignature {
+        schema_version: "v1".to_owned(),
         url: page.to_owned(),
-        dom_hash: page.to_owned(),
+        dom_hash: hash_of(page),
+        anchors_hash: hash_of("anchors"),
+        inputs_hash: hash_of("inputs"),
         ..v1::StateSignature::default()
     })
 }
 
 fn snapshot_of(page: &str) -> v1::EvidenceRef {
     v1::EvidenceRef {
-        id: format!("snapshot of {page}"),
+        id: hash_of(&format!("snapshot of {page}")),
         kind: "dom_snapshot_partial".to_owned(),
+        media_type: "application/json".to_owned(),
         ..v1::EvidenceRef::default()
+    }
+}
+
+/// A whole error of the activity that the host is asked for (seed 002, section 2).
+fn whole(asked: &v1::BrowserTask, code: &str, page: &str) -> v1::ExecutorError {
+    let action = asked.action.clone().unwrap_or_default();
+    v1::ExecutorError {
+        schema_version: "v1".to_owned(),
+        error_code: code.to_owned(),
+        stage: v1::ActionStage::Precondition as i32,
+        severity: v1::ExecutorSeverity::Error as i32,
+        message: "as the test says".to_owned(),
+        retryable: Some(false),
+        run_id: "run".to_owned(),
+        step_index: asked.step_index,
+        action_id: action.id.clone(),
+        action_kind: action.kind,
+        criticality: action.criticality.unwrap_or(v1::Criticality::Normal as i32),
+        state_before: signature(page),
+        evidence_refs: vec![snapshot_of(page)],
+        created_at: "2023-11-14T22:13:20.000Z".to_owned(),
+        action_spec: Some(action),
+        ..v1::ExecutorError::default()
     }
 }
 
@@ -134,15 +167,17 @@ impl Scripted {
 
     #[track_caller]
     fn acts(self, outcome: Outcome<'_>) -> Self {
+        self.acts_with(outcome, |_| {})
+    }
+
+    /// The error, where there is one, is changed first.
+    #[track_caller]
+    fn acts_with(self, outcome: Outcome<'_>, change: impl Fn(&mut v1::ExecutorError)) -> Self {
         let asked = self.asked();
-        let error = |code: &str| v1::ExecutorError {
-            error_code: code.to_owned(),
-            run_id: "run".to_owned(),
-            step_index: asked.step_index,
-            state_before: signature("before"),
-            evidence_refs: vec![snapshot_of("before")],
-            severity: v1::ExecutorSeverity::Error as i32,
-            ..v1::ExecutorError::default()
+        let error = |code: &str| {
+            let mut error = whole(&asked, code, "before");
+            change(&mut error);
+            error
         };
         let stages = vec![v1::StageRecord {
             stage: v1::ActionStage::ProposalValidation as i32,
@@ -182,18 +217,7 @@ impl Scripted {
     #[track_caller]
     fn tells(self) -> Self {
         let v1::DecidedFailure { error_code, message, details } = self.decided();
-        let error = v1::ExecutorError {
-            error_code,
-            message,
-            details,
-            run_id: "run".to_owned(),
-            step_index: self.asked().step_index,
-            action_id: self.asked().action.map(|action| action.id).unwrap_or_default(),
-            state_before: signature("now"),
-            evidence_refs: vec![snapshot_of("now")],
-            severity: v1::ExecutorSeverity::Error as i32,
-            ..v1::ExecutorError::default()
-        };
+        let error = v1::ExecutorError { message, details, ..whole(&self.asked(), &error_code, "now") };
         self.says(v1::BrowserOutcome { error: Some(error), ..v1::BrowserOutcome::default() })
     }
 
@@ -342,6 +366,37 @@ fn a_listed_code_is_tried_again_after_the_backoff_until_the_limit_halts_the_scri
     assert_eq!(details(&error)["policy_thresholds"]["retry_limit"], 2);
     assert_eq!(details(&error)["last_error"], "TARGET_NOT_FOUND");
     assert_eq!(error.evidence_refs, [snapshot_of("before")]);
+}
+
+#[test]
+fn a_limit_that_is_reached_halts_a_script_and_a_session_that_would_have_gone_on() {
+    let mut goes_on = script(&["click send", "click more"], retries_on(&["TARGET_NOT_FOUND"]));
+    goes_on.actions[0].on_failure = Some(v1::OnFailure::Continue as i32);
+    goes_on.actions[0].retry = Some(v1::ActionRetry { limit: Some(1), ..v1::ActionRetry::default() });
+    let scripted = Scripted::start(goes_on).opens().acts(Fails("TARGET_NOT_FOUND")).after(500);
+    let error = scripted.acts(Fails("TARGET_NOT_FOUND")).expect_ended_with("POLICY_HALT");
+    assert_eq!(details(&error)["policy_reason"], "retry_limit");
+    assert_eq!(details(&error)["policy_thresholds"]["retry_limit"], 1, "the action's own limit applied");
+
+    let mut session = script(&[], retries_on(&["TARGET_NOT_FOUND"]));
+    session.interactive = true;
+    let mut scripted = Scripted::start(session).opens().does(propose("click send", "1"));
+    for wait in [500, 1_000] {
+        scripted = scripted.acts(Fails("TARGET_NOT_FOUND")).after(wait);
+    }
+    scripted.acts(Fails("TARGET_NOT_FOUND")).expect_ended_with("POLICY_HALT");
+}
+
+#[test]
+fn what_the_policy_has_made_critical_is_neither_repeated_nor_passed_over() {
+    let mut raised = script(&["click send", "click more"], retries_on(&["POSTCONDITION_FAILED"]));
+    raised.actions[0].repeatable = Some(true);
+    raised.actions[0].on_failure = Some(v1::OnFailure::Continue as i32);
+    let scripted = Scripted::start(raised).opens();
+    let critical = |error: &mut v1::ExecutorError| error.set_criticality(v1::Criticality::Critical);
+    scripted
+        .acts_with(FailsAfterInput("POSTCONDITION_FAILED"), critical)
+        .expect_ended_with("POSTCONDITION_FAILED");
 }
 
 #[test]
@@ -549,7 +604,7 @@ fn a_lost_browser_ends_the_script_whatever_its_policy_says() {
 #[test]
 fn a_browser_that_does_not_open_or_close_ends_the_script_with_an_error_that_names_what_it_is_of() {
     let fails = || {
-        let error = v1::ExecutorError { error_code: "BROWSER_LOST".to_owned(), ..Default::default() };
+        let error = whole(&v1::BrowserTask::default(), "BROWSER_LOST", "before");
         v1::BrowserOutcome { error: Some(error), ..v1::BrowserOutcome::default() }
     };
     let check = |error: v1::ExecutorError, id: &str, step: u32| {
@@ -567,11 +622,38 @@ fn a_browser_that_does_not_open_or_close_ends_the_script_with_an_error_that_name
 }
 
 #[test]
+fn an_error_that_is_not_whole_is_not_recorded() {
+    type Change = fn(&mut v1::ExecutorError);
+    let changes: [(Change, &str); 6] = [
+        (|error| error.evidence_refs.clear(), "evidence_refs"),
+        (|error| error.state_before = None, "state_before"),
+        (|error| error.run_id.clear(), "run_id"),
+        (|error| error.criticality = 0, "criticality"),
+        (|error| error.created_at.clear(), "created_at"),
+        (|error| error.details = Some("words".to_owned()), "details"),
+    ];
+    for (change, field) in changes {
+        let scripted = Scripted::opened(&["click send"], v1::ScriptPolicy::default())
+            .acts_with(Fails("TARGET_NOT_FOUND"), change);
+        assert_eq!(scripted.failures(), [], "{field}");
+        // The host is asked for an error that says what can be said.
+        let decided = scripted.decided();
+        assert_eq!(decided.error_code, "BROWSER_LOST");
+        assert!(decided.message.contains(field), "{}", decided.message);
+        scripted.tells().expect_ended_with("BROWSER_LOST");
+    }
+}
+
+#[test]
 fn variables_and_outputs_are_put_in_their_places_when_the_action_begins() {
     let mut script = script(&["extract order", "navigate go"], v1::ScriptPolicy::default());
     script.variables.insert("host".to_owned(), "shop.test".to_owned());
     script.actions[1].url = Some("https://${var:host}/orders/${output:order}".to_owned());
-    let output = v1::ActionOutput { name: "order".to_owned(), value: "\"A-7\"".to_owned() };
+    let output = v1::ActionOutput {
+        name: "order".to_owned(),
+        value: "\"A-7\"".to_owned(),
+        ..v1::ActionOutput::default()
+    };
     let scripted = Scripted::start(script)
         .opens()
         .says(v1::BrowserOutcome { output: Some(output.clone()), ..v1::BrowserOutcome::default() });

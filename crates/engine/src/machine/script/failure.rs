@@ -19,20 +19,20 @@ pub(super) fn halt_before(script: &ScriptState, step: u32, changes: bool) -> Opt
     }
     let limits = Limits::of(script);
     if step >= limits.max_steps() {
-        return Some(halt(script, "max_steps", step));
+        return Some(halt(script, step, "max_steps", step));
     }
     let revisits = script.revisits();
     if changes && revisits > limits.same_state_revisit() {
-        return Some(halt(script, "same_state_revisit", revisits));
+        return Some(halt(script, step, "same_state_revisit", revisits));
     }
     None
 }
 
-fn halt(script: &ScriptState, reason: &str, observed: u32) -> v1::DecidedFailure {
+fn halt(script: &ScriptState, step: u32, reason: &str, observed: u32) -> v1::DecidedFailure {
     v1::DecidedFailure {
         error_code: codes::code::POLICY_HALT.to_owned(),
         message: format!("{reason}: {observed}"),
-        details: Some(halt_details(script, reason, observed, None).to_string()),
+        details: Some(halt_details(script, step, reason, observed, None).to_string()),
     }
 }
 
@@ -53,7 +53,16 @@ pub(super) fn halt_after(
         message: format!("{reason}: {observed}"),
         retryable: Some(false),
         created_at: codes::iso_time(now.wall.0),
-        details: Some(halt_details(script, reason, observed, Some(&cause.error_code)).to_string()),
+        details: Some(
+            halt_details(
+                script,
+                cause.step_index.unwrap_or_default(),
+                reason,
+                observed,
+                Some(&cause.error_code),
+            )
+            .to_string(),
+        ),
         cause: Some(format!("{}: {}", cause.error_code, cause.message)),
         debug_message: None,
         failed_conditions: Vec::new(),
@@ -61,14 +70,23 @@ pub(super) fn halt_after(
     }
 }
 
-fn halt_details(script: &ScriptState, reason: &str, observed: u32, last_error: Option<&str>) -> Value {
+/// The limits in force for the action of this step, which may have a limit of retries of its own.
+fn halt_details(
+    script: &ScriptState,
+    step: u32,
+    reason: &str,
+    observed: u32,
+    last_error: Option<&str>,
+) -> Value {
     let limits = Limits::of(script);
+    let retry_limit =
+        script.action(step).map_or_else(|| limits.retry_limit(), |action| limits.retry_limit_of(action));
     json!({
         "policy_reason": reason,
         "policy_thresholds": {
             "max_steps": limits.max_steps(),
             "same_state_revisit": limits.same_state_revisit(),
-            "retry_limit": limits.retry_limit(),
+            "retry_limit": retry_limit,
             "recovery_limit": limits.recovery_limit(),
             "backoff": {
                 "base_delay_ms": limits.backoff_base(),

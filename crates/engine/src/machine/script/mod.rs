@@ -247,7 +247,11 @@ impl Kind for ScriptState {
         let outputs = self.outputs.iter();
         Some(run_result::Work::Script(Box::new(v1::ScriptResult {
             outputs: outputs
-                .map(|(name, value)| v1::ActionOutput { name: name.clone(), value: value.clone() })
+                .map(|(name, value)| v1::ActionOutput {
+                    name: name.clone(),
+                    value: value.clone(),
+                    ..v1::ActionOutput::default()
+                })
                 .collect(),
             succeeded: self.succeeded,
             failed: self.failed,

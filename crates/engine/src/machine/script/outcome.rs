@@ -2,6 +2,7 @@
 //! (CONTRACTS §3, policies)?
 
 use capataz_contracts::v1::{self, AfterFailure, BrowserActivity, event::Body};
+use capataz_contracts::validate;
 use capataz_policy::aggregation::ResultStatus;
 use capataz_policy::codes as common;
 use capataz_policy::executor as codes;
@@ -67,6 +68,8 @@ pub(super) fn evidence_blobs(output: &v1::Payload) -> Vec<v1::BlobRef> {
     let evidence = outcome.evidence.into_iter().chain(of_error);
     let downloads = outcome.changes.into_iter().flat_map(|changes| changes.downloads);
     let downloads = downloads.filter_map(|download| download.blob);
+    // What a reference holds itself is in no blob.
+    let evidence = evidence.filter(|piece| piece.inline.is_none());
     evidence.map(|piece| v1::BlobRef { blake3: piece.id, size: piece.bytes }).chain(downloads).collect()
 }
 
@@ -128,7 +131,7 @@ fn failed(
         let id = task_name(activity, None);
         failure::name_activity(&mut error, activity, id, script.script.actions.len());
     }
-    let (next, exceeded) = what_follows(script, work, &error.error_code, outcome.touched);
+    let (next, exceeded) = what_follows(script, work, &error, outcome.touched);
     error.retryable = Some(next == AfterFailure::Retry && is_action);
     let halt = exceeded.map(|(reason, observed)| failure::halt_after(script, reason, observed, &error, now));
     let message = settled_error(&error);
@@ -144,10 +147,16 @@ fn failed(
     }
     let (resolution, changes) = (outcome.resolution, outcome.changes);
     let failures = [(Some(error), resolution, changes), (halt, None, None)];
+    let before_failures = record.len();
     for (error, resolution, changes) in failures {
         let Some(mut error) = error else { continue };
         // A failure is recorded under the number of its own event.
         error.seq = run.seq().saturating_add(record.len() as u64).saturating_add(1);
+        // The log holds only whole errors (seed 002, section 2), whoever the worker is that has told them.
+        if let Some(broken) = violations_of(&error) {
+            record.truncate(before_failures);
+            return invalid(record, &broken);
+        }
         record.push(Body::ActionFailed(Box::new(v1::ActionFailed {
             error: Some(error),
             next: next.into(),
@@ -173,14 +182,26 @@ fn failed(
     Verdict { record, meaning: Meaning::Settled(Box::new(ending)) }
 }
 
-/// The consequence of a failure with this code; and the limit that prevents another try, with the count.
+/// The fields of an error that break its contract, in words; `None` for a whole one.
+fn violations_of(error: &v1::ExecutorError) -> Option<String> {
+    let violations = validate::executor_error(error);
+    let named: Vec<String> =
+        violations.iter().map(|violation| format!("{}: {}", violation.path, violation.message)).collect();
+    let broken = named.join("; ");
+    (!named.is_empty()).then(|| format!("the browser's host gave an error that is not whole: {broken}"))
+}
+
+/// The consequence of a failure; and the limit that prevents another try, with the count.
 fn what_follows(
     script: &ScriptState,
     work: BrowserWork,
-    code: &str,
+    error: &v1::ExecutorError,
     touched: bool,
 ) -> (AfterFailure, Option<(&'static str, u32)>) {
     let limits = Limits::of(script);
+    let code = error.error_code.as_str();
+    // The criticality in force is the error's: the policy, or the page, may have raised what the script declares.
+    let is_critical = error.criticality() == v1::Criticality::Critical;
     let declared = script.action(work.step).cloned().unwrap_or_default();
     let is_action = work.activity == BrowserActivity::Action;
     // The loss of the browser ends the script, and so does a failure that the engine has decided.
@@ -190,7 +211,7 @@ fn what_follows(
         return (AfterFailure::Retry, None);
     }
     // Input that was sent to the page is sent again only if that does no harm.
-    let again = is_action && !lost && (!touched || may_repeat(&declared));
+    let again = is_action && !lost && (!touched || (!is_critical && may_repeat(&declared)));
     let recovers = again && limits.recovery_for(code).is_some();
     let retries = again && !recovers && limits.is_retried(&declared, code);
     let (recovery_limit, retry_limit) = (limits.recovery_limit(), limits.retry_limit_of(&declared));
@@ -205,8 +226,9 @@ fn what_follows(
         (_, true) => Some(("retry_limit", script.retries)),
         (false, false) => None,
     };
-    let goes_on = script.script.interactive || declared.on_failure() == v1::OnFailure::Continue;
-    let passes = is_action && !lost && goes_on;
+    let passed_over = !is_critical && declared.on_failure() == v1::OnFailure::Continue;
+    // A limit that is reached is a halt, which nothing passes over (CONTRACTS §3, policies).
+    let passes = is_action && !lost && exceeded.is_none() && (script.script.interactive || passed_over);
     (if passes { AfterFailure::Continue } else { AfterFailure::Halt }, exceeded)
 }
 

@@ -51,8 +51,22 @@ const isVisible = (element) => {
   return box.width > 0 && box.height > 0 && isRendered(element);
 };
 
-const isEnabled = (element) =>
-  !elementMatches(element, ":disabled") && composedClosest(element, '[aria-disabled="true" i],[inert]') === null;
+const CONTROL = "button,input,select,textarea,option,optgroup";
+
+/** True if a disabled fieldset is around the element. Its first legend, and links, work all the same. */
+const isInDisabledFieldset = (element) => {
+  const fieldset = composedClosest(element, "fieldset:disabled");
+  if (fieldset === null || composedClosest(element, LINK) !== null) return false;
+  const legend = composedClosest(element, "legend");
+  return legend === null || parentNode(legend) !== fieldset || within(fieldset, ":scope > legend")[0] !== legend;
+};
+
+/** What lies in a disabled control is disabled with it: a press on it does nothing. */
+const isEnabled = (element) => {
+  if (composedClosest(element, '[aria-disabled="true" i],[inert]') !== null) return false;
+  const control = composedClosest(element, CONTROL);
+  return control === null ? !elementMatches(element, ":disabled") && !isInDisabledFieldset(element) : !elementMatches(control, ":disabled");
+};
 
 const isEditable = (element) => {
   if (isInput(element)) {
@@ -185,6 +199,41 @@ const hittable = (element) => {
   return first === undefined ? { outside: true } : { hit: first };
 };
 
+/** The control that submits a form when this is pressed: the element, what is around it, or what its label leads to. */
+const submitterOf = (element) => {
+  const around = composedClosest(element, "button,input");
+  const label = around === null ? composedClosest(element, "label") : null;
+  const control = label === null ? around : labelControl(label);
+  return control !== null && isSubmitter(control) && submitsForm(control) ? control : null;
+};
+
+/** A form that only closes its dialog sends nothing. */
+const submitsForm = (control) => {
+  const form = formOf(control);
+  if (form === null) return false;
+  const own = isSubmitter(control) ? getAttribute(control, "formmethod") : null;
+  return (own ?? getAttribute(form, "method") ?? "").toLowerCase() !== "dialog";
+};
+
+const TICKED = new Set(["checkbox", "radio"]);
+
+/** True if Enter submits the form of a field: by its button, or where it is the only field (HTML, implicit submission). */
+const submitsByEnter = (element) => {
+  if (submitterOf(element) !== null) return true;
+  if (!isInput(element) || !submitsForm(element)) return false;
+  const type = inputType(element);
+  if (!TEXT_TYPES.has(type) && !PICKER_TYPES.has(type) && !TICKED.has(type)) return false;
+  const form = formOf(element);
+  const fields = [...formElements(form)];
+  if (fields.some(isSubmitter) || within(form, "input[type=image i]").length > 0) return true;
+  return fields.filter((field) => isInput(field) && (TEXT_TYPES.has(inputType(field)) || PICKER_TYPES.has(inputType(field)))).length <= 1;
+};
+
+/** The label that a person uses in the place of a control that is not seen. */
+const labelToUse = (element) => labelsOf(element).find((label) => isVisible(label)) ?? null;
+
+const handleOrNull = (element) => (element === null ? null : handleOf(element));
+
 const factsOf = (element, attributes, mask) => {
   const role = roleOf(element);
   const box = boxOf(element);
@@ -212,6 +261,10 @@ const factsOf = (element, attributes, mask) => {
     multiple: type === "file" ? inputMultiple(element) : isSelect(element) && selectMultiple(element),
     files: type === "file" ? [...inputFiles(element)].map((file) => file.name) : [],
     destination: destinationOf(element),
+    submits: submitterOf(element) !== null,
+    submitsByEnter: submitsByEnter(element),
+    label: visible ? null : handleOrNull(labelToUse(element)),
+    control: isHtml(element, "label") ? handleOrNull(labelControl(element)) : null,
     rect: plainRect(box),
     coveredBy: place.hit ? coverOf(place.hit, element, mask) : null,
     inViewport: visible && inView(box) !== null,

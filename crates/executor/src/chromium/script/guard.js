@@ -17,6 +17,14 @@ const arrives = (event, guard) => {
   return path.includes(target) || (isElement(path[0]) && labelLeadsTo(path[0], target));
 };
 
+/** True of the second click that the browser makes of one on a label: the label's control gets it, wherever that lies. */
+const isForwarded = (event, guard) => {
+  const clickedAt = guard.clickedAt?.deref();
+  if (clickedAt === undefined) return false;
+  const label = composedClosest(clickedAt, "label");
+  return label !== null && labelControl(label) === event.composedPath()[0];
+};
+
 const stop = (event) => {
   event.preventDefault();
   event.stopImmediatePropagation();
@@ -26,20 +34,28 @@ const onEvent = (event) => {
   if (guards.size === 0 || !eventTrusted(event)) return;
   for (const guard of guards.values()) {
     if (!guard.types.has(event.type)) continue;
+    if (event.type === "click" && isForwarded(event, guard)) continue;
     // A key may move the focus, so the first event decides for all of it. A click is one only where all of it arrives:
     // the page may have answered the press by covering or replacing the element, and what is there now was not meant.
     const decides = guard.verdict === null || (guard.verdict && guard.types.has("click"));
     if (decides) {
       guard.verdict = arrives(event, guard);
       const [hit] = event.composedPath();
-      if (!guard.verdict && isElement(hit)) guard.hit = new WeakRef(hit);
+      if (!guard.verdict && isElement(hit)) {
+        guard.hit = new WeakRef(hit);
+        guard.point = [event.clientX, event.clientY];
+      }
     }
     if (!guard.verdict) {
       stop(event);
       continue;
     }
     guard.pressed = true;
-    if (event.type === "click") guard.clicked = true;
+    if (event.type === "click") {
+      guard.clicked = true;
+      const [hit] = event.composedPath();
+      guard.clickedAt = isElement(hit) ? new WeakRef(hit) : null;
+    }
   }
 };
 
@@ -62,28 +78,33 @@ const arm = (handle, types = CLICK_TYPES) => {
   listen(types);
   guards.clear();
   lastToken += 1;
-  guards.set(lastToken, { handle, types: new Set(types), verdict: null, pressed: false, clicked: false, hit: null, detached: false });
+  guards.set(lastToken, { handle, types: new Set(types), verdict: null, pressed: false, clicked: false, clickedAt: null, hit: null, point: null, detached: false });
   return lastToken;
 };
 
+const isIn = (box, [x, y]) => x >= box.left && x <= box.right && y >= box.top && y <= box.bottom;
+
 /**
- * Ends it and says what came. `delivered: false` without `blockedBy`: nothing came at all, or no more than `pressed`, the
+ * Ends it and says what came. `moved`: what got it instead does not lie over the element, which is somewhere else now. `delivered: false` without `blockedBy`: nothing came at all, or no more than `pressed`, the
  * beginning of a click, which the element has received.
  */
 const disarm = (token, redaction = null) => {
   const guard = guards.get(token);
   guards.delete(token);
-  if (guard === undefined) return { delivered: false, pressed: false, blockedBy: null, detached: true };
+  if (guard === undefined) return { delivered: false, pressed: false, blockedBy: null, moved: false, detached: true };
   const hit = guard.hit?.deref();
   const target = elementOf(guard.handle);
   const mask = maskOf(redaction);
   const blockedBy =
     hit === undefined ? null : target === null ? descriptionOf(hit, mask) : coverOf(hit, target, mask);
+  const box = target === null ? null : boxOf(target);
+  const moved = hit !== undefined && box !== null && guard.point !== null && !isIn(box, guard.point);
   const delivered = guard.verdict === true && (guard.clicked || !guard.types.has("click"));
   return {
     delivered,
     pressed: guard.pressed && !delivered,
     blockedBy,
+    moved,
     detached: guard.detached || (!delivered && guard.handle !== 0 && target === null),
   };
 };

@@ -97,6 +97,8 @@ const byText = (value) => {
       // A slot is a place, and nothing that a person could see or use.
       if (localName(element) === "slot") continue;
       const text = textWithin(element);
+      // The text node is not seen, so nothing around it reads as wanted because of it.
+      if (text === "") return;
       if (text === wanted) {
         if (isRendered(element)) found.add(element);
         return;

@@ -157,6 +157,64 @@ fn u5_a_critical_action_needs_a_postcondition_that_proves_its_effect() {
 }
 
 #[test]
+fn a_mask_is_not_typed() {
+    let fill = |value: &str| json!({"id": "a", "kind": "fill", "target": {"testid": "t"}, "value": value});
+    check(fill("«secret»"), &[("value", "mask")]);
+    check(fill("user «secret» 7"), &[("value", "mask")]);
+    check(fill("${secret:PIN}"), &[]);
+}
+
+#[test]
+fn a_condition_that_nearly_every_page_fulfils_proves_nothing() {
+    let one = || json!({"testid": "t"});
+    let page = |kind: &str, value: &str| json!({"kind": kind, "value": value});
+    let of = |kind: &str, value: &str| json!({"kind": kind, "target": one(), "value": value});
+    let attribute = |kind: &str, value: &str| json!({"kind": kind, "target": one(), "attribute": "class", "value": value});
+    for vacuous in [
+        page("url_matches", "."),
+        page("url_matches", ".+"),
+        page("url_matches", "^http"),
+        page("url_matches", "^https?://"),
+        page("url_matches", "/"),
+        page("url_matches", "[\\s\\S]+"),
+        page("url_matches", "(?i)HTTP"),
+        page("url_matches", "\\w"),
+        page("url_matches", "[^ ]"),
+        page("host_matches", "."),
+        page("host_matches", "[a-z0-9]"),
+        page("title_matches", "."),
+        page("title_matches", "\\S"),
+        page("title_matches", "^.{1,}$"),
+        of("text_matches", "[\\s\\S]"),
+        of("text_matches", "\\w"),
+        of("text_contains", " "),
+        of("text_contains", "\u{a0}"),
+        of("value_matches", "."),
+        of("value_contains", " "),
+        of("value_contains", ""),
+        attribute("attribute_matches", "(.|\n)"),
+        attribute("attribute_contains", ""),
+        attribute("attribute_contains", "\t"),
+        of("upload_listed", ""),
+        of("upload_listed", " "),
+        page("download_completed", ""),
+    ] {
+        let violations = check_script(&script(&[submit(vacuous.clone())]));
+        assert!(found(&violations).contains(&("actions[0].post", "U5")), "{vacuous}: {violations:?}");
+    }
+    // What is specific is a proof.
+    for specific in [
+        page("url_matches", "/done$"),
+        page("host_matches", "^pay\\."),
+        page("title_matches", "Thank"),
+        of("text_matches", "^Order [0-9]+$"),
+        of("value_contains", "@"),
+    ] {
+        check(submit(specific), &[]);
+    }
+}
+
+#[test]
 fn a_postcondition_whose_text_comes_from_an_output_counts_as_strong() {
     let extract =
         json!({"id": "x", "kind": "extract", "target": {"testid": "n"}, "extract": "text", "output": "n"});
@@ -391,8 +449,13 @@ fn defaults_are_filled_in_once_and_break_no_rule() {
     let timeouts: Vec<_> = script.actions.iter().map(|action| action.timeout_ms).collect();
     assert_eq!(timeouts, [Some(10_000), Some(30_000), Some(10_000)]);
     let criticality: Vec<_> = script.actions.iter().map(|action| action.criticality).collect();
-    assert_eq!(criticality, [Some(1), Some(1), Some(2)]);
+    // What a click does is known when its element is.
+    assert_eq!(criticality, [None, Some(1), Some(2)]);
     let policy = script.policy.unwrap();
+    assert_eq!(policy.lower_criticality(), v1::LowerCriticality::Allow);
+    let mut session = v1::Script { interactive: true, ..v1::Script::default() };
+    crate::dsl::materialise(&mut session);
+    assert_eq!(session.policy.unwrap().lower_criticality(), v1::LowerCriticality::Forbid);
     assert_eq!(
         (policy.max_steps, policy.same_state_revisit, policy.retry_limit, policy.recovery_limit),
         (Some(100), Some(3), Some(2), Some(2))

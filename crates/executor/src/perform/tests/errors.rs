@@ -20,6 +20,13 @@ fn reacts(error: PageError) -> FakePage {
     page
 }
 
+/// Every act fails with this.
+fn stops(error: PageError) -> FakePage {
+    let mut page = page();
+    page.stops = Some(error);
+    page
+}
+
 fn blocked_request(kind: &str) -> v1::BlockedRequest {
     v1::BlockedRequest {
         url: "https://evil.example/?token=abc".to_owned(),
@@ -292,8 +299,9 @@ fn a_critical_action_that_leads_away_is_blocked() {
     assert_eq!(done.acts(), [""; 0]);
     assert_eq!(
         done.evidence_kinds(),
-        ["dom_snapshot_partial", "state_signature", "html_full", "screenshot_before"]
+        ["dom_snapshot_partial", "state_signature", "html_full", "screenshot_before", "screenshot_after"]
     );
+    assert_eq!(done.outcome.state_after, None, "nothing was sent");
 }
 
 #[test]
@@ -301,13 +309,12 @@ fn an_action_that_the_policy_makes_critical_needs_a_strong_postcondition() {
     for rule in [
         json!({"name_matches": "^send$"}),
         json!({"kind": "click"}),
-        json!({"host": "*.com", "name_matches": "send"}),
+        json!({"host": "*.example.com", "name_matches": "send"}),
     ] {
         let rule = json!({"critical": [rule]});
-        if rule["critical"][0]["host"].is_string() {
-            continue;
-        }
-        let done = case(page(), click("send")).policy(rule).run();
+        let mut page = page();
+        page.url = "https://shop.example.com/form".to_owned();
+        let done = case(page, click("send")).policy(rule).run();
         let error = done.error("ACTION_CRITICAL_BLOCKED", ActionStage::Policy);
         assert_eq!(error.criticality(), Criticality::Critical);
         assert_eq!(done.details()["critical_reason"], "missing_strong_postcondition");
@@ -326,12 +333,47 @@ fn an_action_that_the_policy_makes_critical_needs_a_strong_postcondition() {
         }),
     ));
     let done = case(late, click("send")).policy(json!({"critical": [{"name_matches": "send"}]})).run();
-    done.error("ACTION_CRITICAL_BLOCKED", PRE);
+    done.error("ACTION_CRITICAL_BLOCKED", ActionStage::Policy);
     assert_eq!(done.acts(), [""; 0]);
+    let failed: Vec<ActionStage> =
+        done.outcome.stages.iter().filter(|record| !record.passed).map(v1::StageRecord::stage).collect();
+    assert_eq!(failed, [PRE], "the record says what has found it");
 }
 
 #[test]
-fn a_page_that_does_not_come_is_a_navigation_timeout() {
+fn a_proof_that_holds_before_the_input_blocks_a_critical_action_and_nothing_is_sent() {
+    let holds = json!({"kind": "title_equals", "value": "Form"});
+    let comes = json!({"kind": "url_equals", "value": "https://example.com/done"});
+    let weak = json!({"kind": "visible", "target": {"testid": "send"}});
+    let critical = |post: Value| with(with(click("send"), "criticality", json!("critical")), "post", post);
+    let blocked = |action: Value| {
+        let done = case(page(), action).run();
+        let error = done.error("ACTION_CRITICAL_BLOCKED", ActionStage::Policy);
+        assert_eq!(error.criticality(), Criticality::Critical);
+        assert_eq!(done.details()["critical_reason"], "postcondition_already_true");
+        assert_eq!(done.acts(), [""; 0]);
+        assert!(!done.outcome.touched);
+        done.details()["postconditions"].clone()
+    };
+    assert_eq!(blocked(critical(json!([holds, weak]))), json!(["title_equals"]));
+    // What the policy makes critical is so as well.
+    let raised = case(page(), with(click("send"), "post", json!([holds])));
+    let done = raised.policy(json!({"critical": [{"name_matches": "send"}]})).run();
+    done.error("ACTION_CRITICAL_BLOCKED", ActionStage::Policy);
+    assert_eq!(done.details()["critical_reason"], "postcondition_already_true");
+
+    // One proof that does not hold yet is enough, and a normal action needs none.
+    let mut leads = page();
+    leads.reactions.push(Box::new(|page| {
+        page.url = "https://example.com/done".to_owned();
+        Ok(())
+    }));
+    case(leads, critical(json!([holds, comes]))).run().success();
+    case(page(), with(click("send"), "post", json!([holds]))).run().success();
+}
+
+#[test]
+fn a_page_that_is_late_is_a_navigation_timeout_and_one_that_never_comes_a_failed_navigation() {
     let action = json!({"kind": "navigate", "url": "https://example.com/slow"});
     let slow = PageError::TooSlow { waiting_for: "load", limit: Duration::from_secs(30) };
     let done = case(reacts(slow), action.clone()).run();
@@ -340,9 +382,14 @@ fn a_page_that_does_not_come_is_a_navigation_timeout() {
     assert_eq!(done.details()["wait_condition"], "load");
 
     let refused = PageError::NotLoaded { reason: "net::ERR_CONNECTION_REFUSED".to_owned() };
-    let done = case(reacts(refused), action.clone()).run();
-    let error = done.error("NAVIGATION_TIMEOUT", EXECUTION);
+    let page = reacts(refused);
+    let time = page.time.clone();
+    let done = case(page, action.clone()).run();
+    let error = done.error("NAVIGATION_FAILED", EXECUTION);
     assert!(error.cause.as_ref().unwrap().contains("ERR_CONNECTION_REFUSED"));
+    assert_eq!(done.details()["net_error"], "net::ERR_CONNECTION_REFUSED");
+    assert_eq!(done.details()["url"], "https://example.com/slow");
+    assert_eq!(time.monotonic(), Duration::ZERO, "its time was not over");
 
     let blocked = PageError::NotLoaded { reason: "net::ERR_BLOCKED_BY_CLIENT".to_owned() };
     case(reacts(blocked), action).run().error("DOMAIN_BLOCKED", EXECUTION);
@@ -365,14 +412,204 @@ fn a_covered_target_is_an_overlay_and_gets_nothing() {
     assert_eq!(done.acts(), [""; 0]);
     assert_eq!(done.evidence_kinds(), ["dom_snapshot_partial", "state_signature", "screenshot_before"]);
 
-    let done = case(reacts(covered), click("send")).run();
+    let done = case(stops(covered), click("send")).run();
     done.error("OVERLAY_BLOCKING", EXECUTION);
     assert!(!done.outcome.touched, "what lies over it was kept from getting the click");
 }
 
 #[test]
+fn a_click_that_nothing_received_is_tried_again_until_its_time_is_over() {
+    let stopped = || {
+        let covered = PageError::Covered { by: None };
+        [covered, PageError::Detached, PageError::Moved { by: None }]
+    };
+    for error in stopped() {
+        let page = reacts(error.clone());
+        let time = page.time.clone();
+        let done = case(page, click("send")).run();
+        assert_eq!(done.success().stages.len(), 6);
+        assert_eq!(done.acts().len(), 2, "{error:?}");
+        assert!(done.outcome.touched);
+        assert_eq!(time.monotonic(), Duration::from_millis(250));
+    }
+    // It ends with the action's time, and a click that was received in part is never repeated.
+    let done =
+        case(stops(PageError::Moved { by: None }), with(click("send"), "timeout_ms", json!(1000))).run();
+    let error = done.error("PRECONDITION_FAILED", EXECUTION);
+    let args: Value = serde_json::from_str(error.failed_conditions[0].args.as_deref().unwrap()).unwrap();
+    assert_eq!(args["observed"]["moved"], true, "what moved is not covered");
+    assert_eq!(done.acts().len(), 5, "at once, and every 250 ms of one second");
+    let by = Some(Box::default());
+    let done = case(reacts(PageError::Interrupted { by }), click("send")).run();
+    done.error("OVERLAY_BLOCKING", EXECUTION);
+    assert_eq!(done.acts().len(), 1);
+    assert!(done.outcome.touched);
+    // Only a click is: keys may have gone somewhere else.
+    let field = element("send").with(|facts| facts.editable = true);
+    let mut page = FakePage::new(vec![field]);
+    page.stops = Some(PageError::Detached);
+    let done = case(page, json!({"kind": "fill", "target": {"testid": "send"}, "value": "x"})).run();
+    assert_eq!(done.acts().len(), 1);
+}
+
+#[test]
+fn a_check_box_that_is_not_seen_is_used_through_its_label() {
+    let hidden = element("box").with(|facts| {
+        facts.visible = false;
+        facts.checked = Some(false);
+        facts.label = Some(1);
+    });
+    let page = |hidden: &Fake| {
+        let label = element("label").with(|facts| facts.control = Some(0));
+        let mut page = FakePage::new(vec![hidden.clone(), label]);
+        page.reactions.push(Box::new(|page| {
+            page.elements[0].facts.checked = Some(true);
+            Ok(())
+        }));
+        page
+    };
+    // By the box itself, and by its label.
+    for testid in ["box", "label"] {
+        let action = json!({"kind": "check", "target": {"testid": testid}});
+        let done = case(page(&hidden), action).run();
+        done.success();
+        assert!(done.acts()[0].contains("handle: 1"), "the label is clicked: {:?}", done.acts());
+    }
+    let without =
+        Fake { facts: crate::page::Facts { label: None, ..hidden.facts.clone() }, ..hidden.clone() };
+    let done = case(page(&without), json!({"kind": "check", "target": {"testid": "box"}})).run();
+    let error = done.error("PRECONDITION_FAILED", PRE);
+    assert_eq!(error.failed_conditions[0].kind, "visible");
+}
+
+#[test]
+fn a_radio_button_that_is_set_is_not_clicked_to_be_unset() {
+    let radio = |checked: bool| {
+        let radio = element("one").with(|facts| {
+            facts.input_type = Some("radio".to_owned());
+            facts.checked = Some(checked);
+        });
+        let page = FakePage::new(vec![radio]);
+        let time = page.time.clone();
+        let done = case(page, json!({"kind": "uncheck", "target": {"testid": "one"}})).run();
+        assert_eq!((done.acts(), time.monotonic()), (vec![], Duration::ZERO));
+        done
+    };
+    let done = radio(true);
+    let error = done.error("PRECONDITION_FAILED", PRE);
+    assert_eq!(error.failed_conditions[0].kind, "uncheckable");
+    radio(false).success();
+}
+
+#[test]
+fn what_submits_a_form_is_critical_unless_the_script_may_call_it_normal() {
+    let button = || element("send").with(|facts| facts.submits = true);
+    let blocked = |fake: Fake, action: Value, policy: Value| {
+        let done = case(FakePage::new(vec![fake]), action).policy(policy).run();
+        let error = done.error("ACTION_CRITICAL_BLOCKED", ActionStage::Policy);
+        assert_eq!(error.criticality(), Criticality::Critical);
+        assert_eq!(done.details()["critical_reason"], "missing_strong_postcondition");
+        assert_eq!(done.acts(), [""; 0]);
+    };
+    let passes = |fake: Fake, action: Value, policy: Value| {
+        case(FakePage::new(vec![fake]), action).policy(policy).run().success();
+    };
+    let press = |key: &str| json!({"kind": "press", "key": key, "target": {"testid": "send"}});
+    let field = || element("send").with(|facts| facts.submits_by_enter = true);
+    blocked(button(), click("send"), json!({}));
+    blocked(button(), with(click("send"), "kind", json!("double_click")), json!({}));
+    blocked(field(), press("Enter"), json!({}));
+    blocked(button(), press("Space"), json!({}));
+    let weak = json!([{"kind": "visible", "target": {"testid": "send"}}]);
+    blocked(button(), with(click("send"), "post", weak), json!({}));
+    passes(element("send"), click("send"), json!({}));
+    passes(field(), press("Tab"), json!({}));
+    passes(field(), click("send"), json!({}));
+
+    let normal = || with(click("send"), "criticality", json!("normal"));
+    passes(button(), normal(), json!({"lower_criticality": "allow"}));
+    blocked(button(), normal(), json!({"lower_criticality": "forbid"}));
+    let submit = json!({"kind": "submit", "target": {"testid": "send"}, "criticality": "normal"});
+    passes(button(), submit.clone(), json!({"lower_criticality": "allow"}));
+    blocked(button(), submit, json!({"lower_criticality": "forbid"}));
+
+    // With a proof it is performed, and is critical where it fails.
+    let done = case(FakePage::new(vec![button()]), with(click("send"), "post", done())).run();
+    let error = done.error("POSTCONDITION_FAILED", POST);
+    assert_eq!(error.criticality(), Criticality::Critical);
+}
+
+#[test]
+fn a_download_of_an_earlier_action_that_ends_late_proves_nothing() {
+    let late = |path: &str| v1::DownloadRecord {
+        state: "completed".to_owned(),
+        path: path.to_owned(),
+        ..v1::DownloadRecord::default()
+    };
+    let page = || {
+        let mut page = page();
+        page.pending = vec!["/d/earlier".to_owned()];
+        page
+    };
+    let post = json!([{"kind": "download_completed"}]);
+    let mut earlier = page();
+    earlier.reactions.push(Box::new(move |page| {
+        page.changes.downloads.push(late("/d/earlier"));
+        Ok(())
+    }));
+    let action = with(click("send"), "post", post.clone());
+    let done = case(earlier, action.clone()).run();
+    let error = done.error("POSTCONDITION_FAILED", POST);
+    assert_eq!(error.failed_conditions[0].kind, "download_completed");
+
+    let mut own = page();
+    own.reactions.push(Box::new(move |page| {
+        page.changes.downloads.extend([late("/d/earlier"), late("/d/own")]);
+        Ok(())
+    }));
+    case(own, action).run().success();
+
+    // An action of the kind download waits for its own as well.
+    let mut earlier = page();
+    earlier.changes.downloads.push(late("/d/before"));
+    let download = json!({"kind": "download", "target": {"testid": "send"}, "output": "file"});
+    case(earlier, download).run().error("DOWNLOAD_FAILED", EXECUTION);
+}
+
+#[test]
+fn a_download_that_breaks_off_is_expected_only_where_the_action_says_so() {
+    let broken = || {
+        let mut page = page();
+        page.reactions.push(Box::new(|page| {
+            let state = "cancelled".to_owned();
+            page.changes.downloads.push(v1::DownloadRecord { state, ..v1::DownloadRecord::default() });
+            Ok(())
+        }));
+        page
+    };
+    let completed = json!([{"kind": "download_completed"}]);
+    for (post, expected) in [(completed, true), (done(), false)] {
+        let done = case(broken(), with(click("send"), "post", post)).run();
+        done.error("DOWNLOAD_FAILED", POST);
+        assert_eq!(done.details()["expected_download"], expected);
+    }
+    case(broken(), click("send")).run().success();
+}
+
+#[test]
+fn an_error_says_how_far_the_action_came_without_anything_secret() {
+    let named = Fake { name: "token=abcdef0123456789".to_owned(), ..element("send") };
+    let done = case(FakePage::new(vec![named]), with(click("send"), "post", done())).run();
+    let error = done.error("POSTCONDITION_FAILED", POST);
+    let debug = error.debug_message.as_deref().unwrap();
+    assert!(debug.contains("execution passed") && debug.contains("postcondition failed"), "{debug}");
+    assert!(debug.contains("input was sent") && debug.contains("testid"), "{debug}");
+    assert!(!debug.contains("abcdef0123456789"), "{debug}");
+}
+
+#[test]
 fn an_element_that_goes_away_before_the_input_is_not_found() {
-    let done = case(reacts(PageError::Detached), click("send")).run();
+    let done = case(stops(PageError::Detached), click("send")).run();
     done.error("TARGET_NOT_FOUND", EXECUTION);
     assert_eq!(done.details()["stale"], true);
     assert!(!done.outcome.touched);
@@ -404,6 +641,30 @@ fn a_failed_sign_in_is_told_by_each_declared_signal() {
         Ok(())
     }));
     assert_eq!([by_text, by_status, by_url], ["text: Wrong password", "status_401", "login_url"]);
+
+    // A page of one document loads nothing.
+    let in_frame = signal(Box::new(|page| {
+        page.frame_text = "Wrong password".to_owned();
+        Ok(())
+    }));
+    let by_fetch = signal(Box::new(|page| {
+        page.changes.unauthorized.push("https://example.com/api/sign-in".to_owned());
+        Ok(())
+    }));
+    let by_move = signal(Box::new(|page| {
+        page.url = "https://example.com/login".to_owned();
+        page.changes.navigation = v1::NavigationKind::SameDocument as i32;
+        Ok(())
+    }));
+    assert_eq!([in_frame, by_fetch, by_move], ["text: Wrong password", "status_401", "login_url"]);
+    let mut within = page();
+    within.url = "https://example.com/login".to_owned();
+    within.reactions.push(Box::new(|page| {
+        page.url = "https://example.com/login#terms".to_owned();
+        page.changes.navigation = v1::NavigationKind::SameDocument as i32;
+        Ok(())
+    }));
+    case(within, click("send")).policy(signals.clone()).run().success();
 
     // What was there before, and a login page that the script goes to by itself, say nothing.
     let mut before = page();
@@ -469,7 +730,7 @@ fn a_lost_browser_carries_the_last_state_and_snapshot() {
     let done = case(reacts(lost()), click("send")).run();
     let error = done.error("BROWSER_LOST", EXECUTION);
     assert_eq!(error.state_before.as_ref().unwrap().url, "https://example.com/form");
-    assert_eq!(done.evidence_kinds(), ["state_signature", "screenshot_before"]);
+    assert_eq!(done.evidence_kinds(), ["dom_snapshot_partial", "state_signature", "screenshot_before"]);
     assert!(done.outcome.touched);
 
     let mut gone = page();
@@ -480,7 +741,35 @@ fn a_lost_browser_carries_the_last_state_and_snapshot() {
     let done = gone.run();
     let error = done.error("BROWSER_LOST", PRE);
     assert_eq!(error.state_before.as_ref().unwrap().url, "https://example.com/last");
-    assert_eq!(done.evidence_kinds(), ["state_signature"]);
+    assert_eq!(done.evidence_kinds(), ["dom_snapshot_partial", "state_signature"]);
+    let snapshot: Value = serde_json::from_slice(&done.kept[&error.evidence_refs[0].id]).unwrap();
+    assert_eq!(snapshot["url"], "https://example.com/last");
+}
+
+#[test]
+fn a_browser_that_was_never_there_has_the_evidence_of_an_empty_page_and_the_code_behind_it() {
+    let action = v1::Action { id: "browser:open".to_owned(), kind: 1, ..v1::Action::default() };
+    let task = Task { action, step_index: Some(0), ..Task::default() };
+    for room in [100, 0] {
+        let log = Log::default();
+        let mut shelf = Shelf { kept: BTreeMap::new(), room, log: log.clone() };
+        let mut performer = Performer::new(Policy::default(), Vec::new());
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let time = super::page::Time::default();
+        let code = Some("BROWSER_NOT_FOUND");
+        let lost = performer.lost(&task, "no Chromium was found", code, &mut shelf, &time);
+        let done = Done { outcome: runtime.block_on(lost), log: Vec::new(), kept: shelf.kept };
+        if room > 0 {
+            let error = done.outcome.error.as_ref().unwrap();
+            assert_eq!(error.error_code, "BROWSER_LOST");
+            assert_eq!(done.evidence_kinds(), ["dom_snapshot_partial", "state_signature"]);
+            assert_eq!(done.details()["original_code"], "BROWSER_NOT_FOUND");
+        } else {
+            // Where nothing can be stored the reference says so itself.
+            assert_eq!(done.evidence_kinds(), ["inline"]);
+            assert_eq!(done.details()["original_code"], "BROWSER_LOST");
+        }
+    }
 }
 
 #[test]
@@ -501,8 +790,18 @@ fn evidence_that_cannot_be_kept_fails_the_action_with_its_own_code_inside() {
         let error = done.outcome.error.as_ref().unwrap();
         assert_eq!((error.error_code.as_str(), error.stage()), ("EVIDENCE_FAILED", ActionStage::Evidence));
         assert_eq!(done.details()["original_code"], "POSTCONDITION_FAILED");
-        assert_eq!(error.evidence_refs.len(), room, "what was kept is named");
+        if room == 0 {
+            let [inline] = error.evidence_refs.as_slice() else { panic!("{:?}", error.evidence_refs) };
+            let text = inline.inline.as_deref().unwrap();
+            assert_eq!((inline.kind.as_str(), inline.bytes), ("inline", text.len() as u64));
+            assert_eq!(inline.id, blake3::hash(text.as_bytes()).to_hex().as_str());
+            assert!(text.contains("the disk is full") && text.contains("https://example.com/form"), "{text}");
+        } else {
+            assert_eq!(error.evidence_refs.len(), room, "what was kept is named");
+        }
         assert_eq!(error.failed_conditions.len(), 1);
+        let whole = ExecutorError { run_id: "r".to_owned(), seq: 7, ..error.clone() };
+        assert_eq!(validate::executor_error(&whole), [], "{room}");
     }
     let mut full = case(page(), click("send"));
     full.room = 0;

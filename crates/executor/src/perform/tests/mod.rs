@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use capataz_contracts::v1::{self, ActionStage, BrowserOutcome, Criticality, ExecutorError};
 use capataz_contracts::{json, validate};
-use capataz_policy::executor::lookup;
+use capataz_testsite::seed_002::obligation;
 use serde_json::{Value, json};
 
 use super::*;
@@ -136,8 +136,10 @@ impl Done {
     fn check_complete(&self, error: &ExecutorError) {
         let of_engine = ExecutorError { run_id: "r".to_owned(), seq: 7, ..error.clone() };
         assert_eq!(validate::executor_error(&of_engine), []);
-        let rules = lookup(&error.error_code).unwrap();
-        assert_eq!(error.severity(), rules.severity);
+        let rules = obligation(&error.error_code).expect("a code of the contract");
+        assert_eq!(spelled(error.severity().as_str_name(), "EXECUTOR_SEVERITY_"), rules.severity);
+        let stage = spelled(error.stage().as_str_name(), "ACTION_STAGE_");
+        assert!(rules.stages.contains(&stage.as_str()), "{} in {stage}", error.error_code);
         let details = self.details();
         for key in rules.details {
             assert!(details.get(key).is_some(), "details.{key}: {details}");
@@ -147,12 +149,12 @@ impl Done {
         }
         assert!(rules.phases.is_empty() || !error.failed_conditions.is_empty());
         assert!(!rules.state_after || error.state_after.is_some());
-        if rules.evidence_can_be_taken() {
-            let kinds: Vec<&str> =
-                error.evidence_refs.iter().map(|evidence| evidence.kind.as_str()).collect();
-            for kind in rules.obligatory_evidence(error.stage(), error.criticality()) {
-                assert!(kinds.contains(&kind), "{} lacks {kind}: {kinds:?}", error.error_code);
-            }
+        let criticality = spelled(error.criticality().as_str_name(), "CRITICALITY_");
+        let kinds: Vec<&str> = error.evidence_refs.iter().map(|evidence| evidence.kind.as_str()).collect();
+        for kind in rules.evidence_of(&stage, &criticality) {
+            assert!(kinds.contains(&kind), "{} lacks {kind}: {kinds:?}", error.error_code);
+        }
+        if !matches!(error.error_code.as_str(), "BROWSER_LOST" | "EVIDENCE_FAILED") {
             assert_eq!(error.state_before.as_ref().unwrap().screenshot_hash.len(), 64);
         }
         for evidence in &error.evidence_refs {
@@ -203,6 +205,11 @@ impl Done {
         };
         evidence.iter().map(|evidence| evidence.kind.as_str()).collect()
     }
+}
+
+/// A name of the contract as its documents spell it.
+fn spelled(name: &str, prefix: &str) -> String {
+    name.trim_start_matches(prefix).to_ascii_lowercase()
 }
 
 fn click(testid: &str) -> Value {

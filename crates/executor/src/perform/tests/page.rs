@@ -71,12 +71,18 @@ pub struct FakePage {
     pub url: String,
     pub title: String,
     pub text: String,
+    /// Of an iframe.
+    pub frame_text: String,
     pub elements: Vec<Fake>,
     /// The reactions to the next acts, in order; later acts succeed and change nothing.
     pub reactions: Vec<Reaction>,
     /// What happens by itself, each after so many milliseconds.
     pub later: Vec<(u64, Reaction)>,
     pub changes: v1::PageChanges,
+    /// Paths of downloads that have begun and not ended.
+    pub pending: Vec<String>,
+    /// Acts fail with this after the reactions.
+    pub stops: Option<PageError>,
     pub settles: Result<(), PageError>,
     /// Elements rest from the beginning, so that the page is seen while they are watched.
     pub rests: bool,
@@ -92,10 +98,13 @@ impl FakePage {
             url: "https://example.com/form".to_owned(),
             title: "Form".to_owned(),
             text: "A form".to_owned(),
+            frame_text: String::new(),
             elements,
             reactions: Vec::new(),
             later: Vec::new(),
             changes: v1::PageChanges::default(),
+            pending: Vec::new(),
+            stops: None,
             settles: Ok(()),
             rests: false,
             broken: Vec::new(),
@@ -228,7 +237,11 @@ impl Page for FakePage {
 
     async fn act(&mut self, act: Act, _: WaitUntil, _: Duration) -> Result<(), PageError> {
         self.note(format!("act {act:?}"));
-        if self.reactions.is_empty() { Ok(()) } else { self.reactions.remove(0)(self) }
+        match self.stops.clone() {
+            _ if !self.reactions.is_empty() => self.reactions.remove(0)(self),
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
     }
 
     async fn downloads_ended(&mut self, _: bool, limit: Duration) -> Result<bool, PageError> {
@@ -238,6 +251,10 @@ impl Page for FakePage {
             self.time.pass(limit);
         }
         Ok(ended)
+    }
+
+    fn pending_downloads(&mut self) -> Vec<String> {
+        self.pending.clone()
     }
 
     fn answer_dialogs(&mut self, answer: v1::DialogAnswer) {
@@ -256,6 +273,10 @@ impl Page for FakePage {
     async fn text(&mut self) -> Result<String, PageError> {
         self.fails("text")?;
         Ok(self.text.clone())
+    }
+
+    async fn whole_text(&mut self) -> Result<String, PageError> {
+        Ok(format!("{}\n{}", self.text().await?, self.frame_text))
     }
 
     async fn skeleton(&mut self) -> Result<Skeleton, PageError> {

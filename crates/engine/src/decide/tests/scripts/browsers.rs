@@ -313,7 +313,7 @@ fn what_a_worker_cannot_keep_stays_open() {
 #[test]
 fn a_browser_that_does_not_come_back_ends_the_script() {
     let fails = || {
-        let error = v1::ExecutorError { error_code: "BROWSER_LOST".to_owned(), ..Default::default() };
+        let error = whole(&v1::BrowserTask::default(), "BROWSER_LOST", "before");
         v1::BrowserOutcome { error: Some(error), ..v1::BrowserOutcome::default() }
     };
     let kept = || {
