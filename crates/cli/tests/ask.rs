@@ -407,6 +407,10 @@ fn lint_says_what_is_unwise_and_by_exit_code_how_much() {
         assert!(rules.contains(&rule), "{rule} in {rules:?}");
     }
     lint(specs.path(), 1, &[]).shows(&["warning: third: patterns[0].transition.suggest_spec: ", "`nobody`"]);
+    lint(specs.path(), 1, &["--lang", "es"]).shows(&[
+        "aviso: third: patterns[0].transition.suggest_spec: no hay ningún spec `nobody`",
+        "; corrija el id, o añada el spec\n",
+    ]);
     fs::write(&file, third.replace("title", "titel")).expect("a file");
     lint(specs.path(), 2, &[]).notes("third.toml:2:1: titel");
     lint(&specs.path().join("nowhere"), 2, &[]).notes("nowhere");

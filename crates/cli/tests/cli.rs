@@ -98,6 +98,9 @@ fn violations_are_all_told_with_their_paths() {
     let told = "3 violations\n  name: the plan's name is missing (required)\n";
     check(&["contract", "check", &file], 2, "", told);
     check(&["run", &file, "--addr", NOBODY], 2, "", "tasks[0].agent: the agent is missing (required)");
+    let spanish = "3 violaciones\n  name: falta el nombre del plan (required)\n";
+    check(&["contract", "check", &file, "--lang", "es"], 2, "", spanish);
+    check(&["run", &file, "--lang", "es"], 2, "", "tasks[0].agent: falta el agente (required)");
     let output = check(&["contract", "check", &file, "--json"], 2, "", "");
     let answer = json(&output);
     assert_eq!(answer["valid"], Value::Bool(false));

@@ -710,6 +710,8 @@ texts! {
         confidence: "confidence" / "confianza",
         counterfactuals: "Changes that would have altered the decision:"
             / "Cambios que habrían alterado la decisión:",
+        warning: "warning" / "aviso",
+        note: "note" / "nota",
         clean: "{0}: no findings for {1}" / "{0}: ningún hallazgo para {1}",
         specs_one: "{0} spec" / "{0} spec",
         specs_many: "{0} specs" / "{0} specs",

@@ -16,8 +16,10 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use capataz_display::answer as display;
+use capataz_display::frame::visible;
 use capataz_display::paint::Tone;
 use capataz_display::table::Table;
+use capataz_display::words::messages::refusal;
 use capataz_display::words::{counted, fill, words};
 
 pub async fn router(command: RouterCommand, global: &Global, out: &mut Output) -> Outcome {
@@ -225,7 +227,20 @@ pub fn lint(args: &LintArgs, out: &mut Output) -> Outcome {
         out.line(&fill(words().router.clean, &[&folder, &specs_counted(catalogue.specs().len())]));
     }
     for finding in &findings {
-        out.line(&finding.to_string());
+        out.line(&in_words(finding));
     }
     Ok(exit)
+}
+
+/// A finding in a line: `warning: trip-planner: intents[0].examples: what is unwise; what to do`.
+fn in_words(finding: &lint::Finding) -> String {
+    let severity = match finding.severity {
+        Severity::Warning => words().router.warning,
+        Severity::Note => words().router.note,
+    };
+    let spec = finding.spec.as_deref().unwrap_or_default();
+    let places = [severity, spec, &finding.key].into_iter().filter(|place| !place.is_empty());
+    let places: Vec<&str> = places.collect();
+    let advice = refusal(&finding.advice);
+    visible(&format!("{}: {}; {advice}", places.join(": "), refusal(&finding.message)))
 }

@@ -524,6 +524,95 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
         "a place needs a rationale that says why it is this one",
         "un lugar necesita una razón que diga por qué es este",
     ),
+    // Findings about specs (crates/router/src/lint).
+    ("and {0} more of the same kind", "y {0} más de la misma clase"),
+    ("correct the first ones and check again", "corrija los primeros y compruebe otra vez"),
+    (
+        "no spec is the default, so that no spec answers texts that match none",
+        "ningún spec es el predeterminado, así que ninguno responde a los textos que no corresponden a otro",
+    ),
+    (
+        "set `default = true` in the spec that should answer them",
+        "ponga `default = true` en el spec que debe responderlos",
+    ),
+    (
+        "no keyword, no pattern that matches and no example",
+        "ninguna palabra clave, ningún patrón que coincida y ningún ejemplo",
+    ),
+    (
+        "give it intents with examples; they teach the most",
+        "dele intenciones con ejemplos; son lo que más enseña",
+    ),
+    ("`{0}` is in nearly every text in `{1}`", "`{0}` está en casi todos los textos en `{1}`"),
+    ("remove it, or make it a longer phrase", "elimínela, o haga de ella una frase más larga"),
+    ("`{0}` is a keyword of {1} too", "`{0}` es también palabra clave de {1}"),
+    (
+        "keep it in the spec that it belongs to, or lower its weight elsewhere",
+        "déjela en el spec al que pertenece, o baje su peso en los otros",
+    ),
+    ("the intent `{0}` has {1} examples", "la intención `{0}` tiene {1} ejemplos"),
+    (
+        "write at least five that differ in their words, better twelve for each language",
+        "escriba al menos cinco con palabras distintas, mejor doce para cada idioma",
+    ),
+    ("`{0}` is an example of {1} too", "`{0}` es también un ejemplo de {1}"),
+    (
+        "keep it in one intent; the model cannot learn both",
+        "déjelo en una sola intención; el modelo no puede aprender ambas",
+    ),
+    ("no example is in `{0}`, which the spec declares", "ningún ejemplo está en `{0}`, que el spec declara"),
+    (
+        "write examples in this language, or remove it from `languages`",
+        "escriba ejemplos en este idioma, o quítelo de `languages`",
+    ),
+    ("nothing leads to the pattern `{0}`", "nada lleva al patrón `{0}`"),
+    (
+        "add phrases, or name it in an intent or as `fallback_pattern`",
+        "añada frases, o nómbrelo en una intención o como `fallback_pattern`",
+    ),
+    (
+        "where `{0}` matches, `{1}` above matches first",
+        "donde coincide `{0}`, antes coincide `{1}`, que está más arriba",
+    ),
+    (
+        "put the more specific pattern first, or give it phrases of its own",
+        "ponga primero el patrón más específico, o dele frases propias",
+    ),
+    ("`{0}` requires a capital, an accent or a sign", "`{0}` exige una mayúscula, un acento o un signo"),
+    (
+        "texts are matched in lower case, without accents and punctuation; write the expression in this form",
+        "los textos se comparan en minúsculas, sin acentos ni puntuación; escriba la expresión de esta forma",
+    ),
+    ("no description", "sin descripción"),
+    (
+        "say in a sentence what it is for; the explanation of a decision shows it",
+        "diga en una frase para qué sirve; la explicación de una decisión la muestra",
+    ),
+    ("a suggestion of {0} is below {1}", "una sugerencia de {0} está por debajo de {1}"),
+    (
+        "the transition is ignored; raise the confidence, or remove the transition",
+        "el paso se ignora; suba la confianza, o elimine el paso",
+    ),
+    ("automatic with {0}, not above {1}", "automático con {0}, que no supera {1}"),
+    (
+        "the transition is only suggested; raise the confidence, or set `auto_transition = false`",
+        "el paso solo se sugiere; suba la confianza, o ponga `auto_transition = false`",
+    ),
+    ("correct the id, or add the spec", "corrija el id, o añada el spec"),
+    (
+        "write templates in this language; until then another language is used",
+        "escriba plantillas en este idioma; hasta entonces se usa otro",
+    ),
+    (
+        "no template is in `{0}`, which the spec declares",
+        "ninguna plantilla está en `{0}`, que el spec declara",
+    ),
+    ("no template in `{0}`", "ninguna plantilla en `{0}`"),
+    ("no message in `{0}`", "ningún mensaje en `{0}`"),
+    (
+        "write the message in this language; until then another language is used",
+        "escriba el mensaje en este idioma; hasta entonces se usa otro",
+    ),
     // What any field may break (crates/contracts/src/validate/mod.rs).
     ("{0} is missing", "falta {0}"),
     ("is missing", "falta"),
