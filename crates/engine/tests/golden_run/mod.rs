@@ -8,6 +8,8 @@ mod plan;
 mod script;
 mod session;
 
+pub use script::hash_of;
+
 use std::collections::BTreeMap;
 
 use bytes::Bytes;

@@ -189,12 +189,20 @@ impl ScriptModel {
         let own = action.retry.clone().unwrap_or_default();
         let on = if own.on.is_empty() { &policy.retry_on } else { &own.on };
         let most = own.limit.or(policy.retry_limit).unwrap_or(RETRY_LIMIT);
-        if again && recovers {
-            if self.recoveries < policy.recovery_limit.unwrap_or(RECOVERY_LIMIT) {
-                return AfterFailure::Recover;
-            }
-        } else if again && on.iter().any(|on| on == code) && self.retries < most {
-            return AfterFailure::Retry;
+        let (done, limit, goes_on) = if again && recovers {
+            let limit = policy.recovery_limit.unwrap_or(RECOVERY_LIMIT);
+            (self.recoveries, limit, AfterFailure::Recover)
+        } else if again && on.iter().any(|on| on == code) {
+            (self.retries, most, AfterFailure::Retry)
+        } else {
+            (0, 0, AfterFailure::Halt)
+        };
+        if done < limit {
+            return goes_on;
+        }
+        // A limit that is reached is a halt, which nothing passes over.
+        if limit > 0 {
+            return AfterFailure::Halt;
         }
         let passes = self.script.interactive || action.on_failure == Some(v1::OnFailure::Continue as i32);
         if passes { AfterFailure::Continue } else { AfterFailure::Halt }
