@@ -58,6 +58,8 @@ const EXEMPT: &[&str] = &[
     "that it failed with v0",
     "that it stopped the work",
     "What became of task \"v0\"? Its worker \"v1\" has come back and says v2.",
+    // A text of a page, to try patterns on.
+    "Your order 42 is on its way",
     // A defect of the daemon, for its log.
     "a decision was refused after its first event",
 ];
