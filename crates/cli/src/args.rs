@@ -249,6 +249,12 @@ pub struct RunArgs {
     /// Idempotency key: the same key and plan name the same run
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
+    /// Session whose work the plan is; instead of the plan's own. Runs of one session are at work one after the other
+    #[arg(long, value_name = "NAME")]
+    pub session: Option<String>,
+    /// State file that the session begins with, and that follows the plan [default: .elsabro/state.json, where the folder is]
+    #[arg(long, value_name = "FILE", requires = "session")]
+    pub state: Option<PathBuf>,
     /// Show events as they happen
     #[arg(long, short = 'w', conflicts_with = "detach")]
     pub watch: bool,

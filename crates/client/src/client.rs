@@ -393,6 +393,24 @@ impl Client {
         Ok(response.session.unwrap_or_default())
     }
 
+    /// Gives a session the state of a file. The same state once more changes nothing, so the call is repeated like one with
+    /// a key.
+    ///
+    /// # Errors
+    /// The state is not valid (SESSION_VALIDATION_FAILED), a plan of the session is at work (SESSION_BUSY), or the daemon is
+    /// not reached.
+    pub async fn import_session(
+        &self,
+        request: v1::ImportSessionRequest,
+    ) -> Result<v1::ImportSessionResponse, ClientError> {
+        let channel = self.channel();
+        repeated(&self.retry, true, request, |request| {
+            let mut sessions = SessionServiceClient::new(channel.clone());
+            async move { sessions.import_session(request).await }
+        })
+        .await
+    }
+
     /// A page of the sessions, without their conversations.
     ///
     /// # Errors

@@ -60,6 +60,17 @@ pub(crate) fn invalid(violations: &[Violation]) -> Status {
     violated(Code::InvalidArgument, codes::VALIDATION_ERROR, violations)
 }
 
+/// INVALID_ARGUMENT with everything that is wrong with the state of a session.
+pub(crate) fn invalid_state(violations: &[Violation]) -> Status {
+    violated(Code::InvalidArgument, codes::SESSION_VALIDATION_FAILED, violations)
+}
+
+/// A plan is at work in the session whose state was to be replaced.
+pub(crate) fn session_busy(session: &str, run: RunId) -> Status {
+    let message = format!("run {run} is at work in session {session:?}, whose state is newer than any file");
+    status(Code::FailedPrecondition, codes::SESSION_BUSY, message)
+}
+
 /// A status with every violation and its path.
 fn violated(grpc: Code, code: codes::Code, violations: &[Violation]) -> Status {
     let mut details = ErrorDetails::new();

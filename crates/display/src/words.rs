@@ -366,6 +366,10 @@ texts! {
         session_opened: "session {0} opened" / "sesión {0} abierta",
         session_turn: "request {0} ended; the session is with {1}"
             / "la solicitud {0} terminó; la sesión sigue con {1}",
+        session_state: "the session is in phase {0}" / "la sesión está en la fase {0}",
+        session_imported: "the session has the state of a file" / "la sesión tiene el estado de un archivo",
+        session_waits: "the session waits: {0}" / "la sesión espera: {0}",
+        session_goes_on: "the session goes on" / "la sesión continúa",
         session_moved: "the session moves from {0} to {1}" / "la sesión pasa de {0} a {1}",
         accepted: "run accepted: {0}, {1}, {2}" / "ejecución aceptada: {0}, {1}, {2}",
         waves_one: "{0} wave" / "{0} ola",
@@ -563,6 +567,14 @@ texts! {
     Sessions {
         valid: "{0}: a valid state" / "{0}: un estado válido",
         not_found: "{0}: there is no {1}; name the state file" / "{0}: no hay {1}; indique el archivo de estado",
+        imported: "session {0} has the state of {1}" / "la sesión {0} tiene el estado de {1}",
+        same: "session {0} had the state of {1} already" / "la sesión {0} ya tenía el estado de {1}",
+        exported: "{1} has the state of session {0}" / "{1} tiene el estado de la sesión {0}",
+        no_state: "session {0} has no state of work: no plan has been in it, and nothing was imported"
+            / "la sesión {0} no tiene estado de trabajo: no hubo ningún plan en ella ni se importó nada",
+        busy: "a plan is at work in session {0}: the file is not imported, and the plan begins with what the session knows then"
+            / "un plan trabaja en la sesión {0}: el archivo no se importa, y el plan comienza con lo que la sesión sepa entonces",
+        not_written: "the state file was not written: {0}" / "no se escribió el archivo de estado: {0}",
         no_backup: "there is no valid backup at {0}; `capataz sessions repair` keeps what is valid of the state"
             / "no hay una copia de seguridad válida en {0}; `capataz sessions repair` conserva lo válido del estado",
         in_use: "another process is changing {0}; try again when it is done"

@@ -2,14 +2,18 @@
 //! events are a stream of their own; what an ask adds becomes durable together with the end of that ask.
 
 use bytes::Bytes;
+use capataz_contracts::Violation;
 use capataz_contracts::v1::{self, event::Body};
+use capataz_policy::session::{self as state, Stage, WorkResult};
 use capataz_policy::transition;
 use serde_json::{Map, Value};
 
 use crate::decide::turn::encode;
 use crate::fold::EVENT_FORMAT;
+use crate::fold::session::object;
 pub use crate::fold::session::{HISTORY, SessionState};
 use crate::fold::state::{RunState, Wall};
+use crate::planted::{self, Fault};
 
 /// Bytes of what specs asked to be kept; what would exceed them is left out.
 const CUSTOM_BYTES: usize = 8 * 1024;
@@ -21,6 +25,14 @@ pub struct SessionDecision {
     pub count: u32,
     /// Each with a varint length before it.
     pub events: Bytes,
+}
+
+impl SessionDecision {
+    /// Adds what was decided after it.
+    pub fn then(&mut self, next: Self) {
+        self.count += next.count;
+        self.events = [&self.events[..], &next.events[..]].concat().into();
+    }
 }
 
 /// Why a transition was not accepted.
@@ -57,6 +69,12 @@ impl SessionState {
         }
     }
 
+    /// The plan of which the state of work says that it is at work.
+    #[must_use]
+    pub fn plan_at_work(&self) -> Option<&str> {
+        self.flow.as_ref().map(|flow| flow.run_id.as_str())
+    }
+
     /// The session as a read model.
     #[must_use]
     pub fn view(&self, stream_id: String, now: Wall) -> v1::Session {
@@ -68,6 +86,8 @@ impl SessionState {
             updated_at_ms: self.last_at.0,
             suggestions: self.suggestions.iter().rev().cloned().collect(),
             stream_id,
+            state: text(&self.work),
+            backup: text(&self.backup),
         }
     }
 
@@ -101,28 +121,136 @@ impl SessionState {
     }
 }
 
-/// What a finished ask adds to its session, which is opened where it is not there yet. Nothing where the ask was
-/// cancelled before a spec answered.
-#[must_use]
+/// What the run whose turn it is adds to its session, which is opened where it is not there yet: an ask when it has ended, a
+/// plan whenever it has come further. Nothing where the run was cancelled before anything was at work.
+///
+/// # Errors
+/// The state of work would have these violations, and nothing is written (SESSION_INVALID).
 pub fn record(
     session: &mut Option<Box<SessionState>>,
     run: &RunState,
     run_id: &str,
-) -> Option<SessionDecision> {
-    let name = run.session()?;
-    let mut turn = run.rules().session_turn(run, run_id)?;
+) -> Result<Option<SessionDecision>, Vec<Violation>> {
+    let Some(name) = run.session() else { return Ok(None) };
+    let turn = run.is_finished().then(|| run.rules().session_turn(run, run_id)).flatten();
+    let stages = stages(session.as_deref(), run, run_id);
+    if turn.is_none() && stages.is_empty() {
+        return Ok(None);
+    }
     let last_at = session.as_ref().map_or(Wall(0), |state| state.last_at);
     let now = Wall(run.updated_at_ms()).max(last_at);
     let mut events = Events::default();
     let state = match session {
         Some(state) => state,
+        None => match events.open(name, now) {
+            Some(opened) => session.insert(Box::new(opened)),
+            None => return Ok(None),
+        },
+    };
+    if let Some(mut turn) = turn {
+        if !fits(&state.custom, &turn.custom) {
+            turn.custom.clear();
+        }
+        events.emit(state, now, Body::SessionTurn(turn));
+    }
+    for (cause, progress) in stages {
+        let before = object(&state.work);
+        let changes = state::changes(&before, &progress, now.0);
+        let mut after = before;
+        after.extend(changes.clone());
+        let violations = state::violations(&after);
+        if !violations.is_empty() {
+            return Err(violations);
+        }
+        let written = v1::SessionStateWritten {
+            cause: cause.into(),
+            fields: Value::Object(changes).to_string(),
+            run_id: run_id.to_owned(),
+            repairs: Vec::new(),
+        };
+        events.emit(state, now, Body::SessionStateWritten(written));
+    }
+    Ok((events.count > 0).then(|| events.decision(state.seq)))
+}
+
+/// Where the run has come since the state of work was written last, in order.
+fn stages<'a>(
+    session: Option<&SessionState>,
+    run: &'a RunState,
+    run_id: &'a str,
+) -> Vec<(v1::SessionStateCause, state::Progress<'a>)> {
+    use v1::SessionStateCause as Cause;
+    let Some(mut now) = run.rules().progress(run, run_id) else { return Vec::new() };
+    let flow = session.and_then(|session| session.flow.as_ref()).filter(|flow| flow.run_id == run_id);
+    let mut stages = Vec::new();
+    let is_there = flow.is_some_and(|flow| flow.phase == now.stage.phase());
+    if is_there && flow.is_some_and(|flow| flow.blocked_on == now.blocked_on) {
+        return stages;
+    }
+    if !run.is_finished() {
+        now.pending = run.unsettled().take(state::PENDING).collect();
+    }
+    let at = |stage| state::Progress { stage, ..now.clone() };
+    if flow.is_none() {
+        stages.push((Cause::RunBegun, at(Stage::Begun)));
+    }
+    match now.stage {
+        Stage::Begun => {}
+        Stage::Wave(_) if is_there => stages.push((Cause::Waiting, now)),
+        Stage::Wave(_) if planted::is(Fault::WaveLeavesNoPhase) => {}
+        Stage::Wave(_) => stages.push((Cause::WaveBegun, now)),
+        Stage::Verifying => stages.push((Cause::Verifying, now)),
+        Stage::Ended(result) => {
+            if matches!(result, WorkResult::Succeeded | WorkResult::SucceededWithFailures) {
+                stages.push((Cause::Verifying, at(Stage::Verifying)));
+            }
+            stages.push((Cause::RunEnded, now));
+        }
+    }
+    stages
+}
+
+/// What became of a state that a user gave a session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Imported {
+    /// Number of the session's newest event.
+    pub seq: u64,
+    /// `None` where the session had this state already.
+    pub decision: Option<SessionDecision>,
+}
+
+/// Gives a session in which no plan is at work the state of a file, validated; a session that is not there yet begins with it.
+#[must_use]
+pub fn import(
+    session: &mut Option<Box<SessionState>>,
+    name: &str,
+    fields: &str,
+    repairs: Vec<String>,
+    now: Wall,
+) -> Option<Imported> {
+    if session.as_ref().is_some_and(|state| object(&state.work) == object(fields.as_bytes())) {
+        let seq = session.as_ref().map_or(0, |state| state.seq);
+        return Some(Imported { seq, decision: None });
+    }
+    let now = session.as_ref().map_or(now, |state| now.max(state.last_at));
+    let mut events = Events::default();
+    let state = match session {
+        Some(state) => state,
         None => session.insert(Box::new(events.open(name, now)?)),
     };
-    if !fits(&state.custom, &turn.custom) {
-        turn.custom.clear();
-    }
-    events.emit(state, now, Body::SessionTurn(turn));
-    Some(events.decision(state.seq))
+    let written = v1::SessionStateWritten {
+        cause: v1::SessionStateCause::Imported.into(),
+        fields: fields.to_owned(),
+        run_id: String::new(),
+        repairs,
+    };
+    events.emit(state, now, Body::SessionStateWritten(written));
+    Some(Imported { seq: state.seq, decision: Some(events.decision(state.seq)) })
+}
+
+/// The JSON text of these bytes; `None` for none.
+fn text(bytes: &[u8]) -> Option<String> {
+    (!bytes.is_empty()).then(|| String::from_utf8_lossy(bytes).into_owned())
 }
 
 /// Returns whether what is to be kept has room beside what is kept.

@@ -64,8 +64,14 @@ const KINDS_OF_FORMAT_1: &[&str] = &[
 ];
 
 /// What no older format could tell.
-const STORIES_SINCE_FORMAT_3: &[&str] =
-    &["plan-at-its-deadlines", "plan-of-runs", "plan-vouched-for", "script-put-away"];
+const STORIES_SINCE_FORMAT_3: &[&str] = &[
+    "plan-at-its-deadlines",
+    "plan-of-a-session",
+    "plan-of-runs",
+    "plan-vouched-for",
+    "script-put-away",
+    "session-of-plans",
+];
 
 /// A log as a version before this one, or this one, has written it.
 struct Stored {

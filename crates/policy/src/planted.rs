@@ -28,6 +28,10 @@ pub enum Fault {
     ClockForgottenWithTheShard,
     /// After a restart, asks that wait have their turns in the order of their ids, which follow a clock that may be set.
     TurnsByIds,
+    /// A plan of a session begins without waiting for its turn.
+    PlanBeginsOutOfTurn,
+    /// The state of a session's work is not written when a wave begins.
+    WaveLeavesNoPhase,
     MarkNotChecked,
     RestForgetsItsDeadline,
     RowWithoutItsEvent,
@@ -63,7 +67,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Fault; 48] = [
+    pub const ALL: [Fault; 50] = [
         Fault::AcknowledgeBeforeCommit,
         Fault::NoFenceCheck,
         Fault::TokenReusedAfterRecovery,
@@ -85,6 +89,8 @@ impl Fault {
         Fault::DeadlineFromTheWallAlone,
         Fault::ClockForgottenWithTheShard,
         Fault::TurnsByIds,
+        Fault::PlanBeginsOutOfTurn,
+        Fault::WaveLeavesNoPhase,
         Fault::MarkNotChecked,
         Fault::RestForgetsItsDeadline,
         Fault::RowWithoutItsEvent,

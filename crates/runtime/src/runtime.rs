@@ -13,8 +13,8 @@ use capataz_policy::registry::Batch;
 use capataz_shard::shard::Config;
 use capataz_shard::trace::Header;
 use capataz_shard::{
-    Ages, Answer, CommandReply, Damage, Declined, Driver, Input, ReplyId, Request, Route, StartReply,
-    StartRequest, TransitionReply, WaitReply,
+    Ages, Answer, CommandReply, Damage, Declined, Driver, ImportReply, ImportSession, Input, ReplyId,
+    Request, Route, StartReply, StartRequest, TransitionReply, WaitReply,
 };
 use capataz_store::{Removal, Retention, RunId, ShardId, Store, StoreError, Swept};
 use tokio::sync::{Semaphore, broadcast, mpsc, oneshot, watch};
@@ -348,6 +348,17 @@ impl Runtime {
     ) -> Result<TransitionReply, Declined> {
         match self.ask(Request::AcceptTransition { session, request_id }, None).await? {
             Answer::Transition(reply) => reply,
+            other => unexpected(&other),
+        }
+    }
+
+    /// Gives a session the state of a file, validated.
+    ///
+    /// # Errors
+    /// It has not got it, or nobody knows whether it has.
+    pub async fn import_session(&self, import: ImportSession) -> Result<ImportReply, Declined> {
+        match self.ask(Request::ImportSession(Box::new(import)), None).await? {
+            Answer::Imported(reply) => reply,
             other => unexpected(&other),
         }
     }

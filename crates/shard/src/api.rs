@@ -27,6 +27,8 @@ pub enum Request {
     Release { run: RunId },
     /// Moves a session to the spec that the answer to an ask has suggested. Answered with a [`TransitionReply`].
     AcceptTransition { session: String, request_id: String },
+    /// Gives a session the state of a file. Answered with an [`ImportReply`].
+    ImportSession(Box<ImportSession>),
     /// Answered with [`Answer::Checked`].
     CheckAgents { agents: Vec<String>, commands: Vec<String>, resources: Vec<String> },
     /// Answered with [`Answer::Health`]: what is known of the work that goes on for the run.
@@ -47,6 +49,9 @@ impl Request {
                 names.map(|name| size_of::<String>() + name.len()).sum()
             }
             Self::ListAgents { after, .. } => after.as_ref().map_or(0, String::len),
+            Self::ImportSession(import) => {
+                import.state.len() + import.repairs.iter().map(String::len).sum::<usize>()
+            }
             Self::Wait { .. }
             | Self::Health { .. }
             | Self::Delete { .. }
@@ -71,6 +76,16 @@ pub struct StartRequest {
     pub wait: bool,
     /// Blobs that the plan's inputs name.
     pub blobs: Vec<BlobHash>,
+}
+
+/// The state of a session's work that a user brings, validated.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ImportSession {
+    pub session: String,
+    /// A JSON object.
+    pub state: String,
+    /// What had to be repaired before.
+    pub repairs: Vec<String>,
 }
 
 /// Why the daemon did nothing, or cannot say whether it did.
@@ -146,6 +161,18 @@ pub enum TransitionReply {
     TransitionNotFound,
 }
 
+#[derive(Debug)]
+pub enum ImportReply {
+    Imported {
+        /// Number of the session's newest event.
+        seq: u64,
+        /// False where the session had this state already.
+        changed: bool,
+    },
+    /// This plan of the session is at work, and its state is newer than any file.
+    Busy { run: RunId },
+}
+
 /// The answer to a [`Request`], by its kind.
 #[derive(Debug)]
 pub enum Answer {
@@ -153,6 +180,7 @@ pub enum Answer {
     Wait(Result<WaitReply, Declined>),
     Command(Result<CommandReply, Declined>),
     Transition(Result<TransitionReply, Declined>),
+    Imported(Result<ImportReply, Declined>),
     Deleted(Result<Removal, Declined>),
     /// What became of it, the store knows.
     Released(Result<(), Declined>),
@@ -172,6 +200,7 @@ impl Answer {
             Self::Wait(_) => Some(Self::Wait(Err(declined))),
             Self::Command(_) => Some(Self::Command(Err(declined))),
             Self::Transition(_) => Some(Self::Transition(Err(declined))),
+            Self::Imported(_) => Some(Self::Imported(Err(declined))),
             Self::Deleted(_) => Some(Self::Deleted(Err(declined))),
             Self::Released(_) => Some(Self::Released(Err(declined))),
             Self::Health(_) => Some(Self::Health(Err(declined))),
@@ -201,5 +230,11 @@ impl From<CommandReply> for Answer {
 impl From<TransitionReply> for Answer {
     fn from(reply: TransitionReply) -> Self {
         Self::Transition(Ok(reply))
+    }
+}
+
+impl From<ImportReply> for Answer {
+    fn from(reply: ImportReply) -> Self {
+        Self::Imported(Ok(reply))
     }
 }

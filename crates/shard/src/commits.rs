@@ -197,9 +197,9 @@ impl Shard {
             self.reply(reply, answer());
         }
         // What the run has said in its session was never said: nobody may begin on it.
-        let ended = self.runs.get(pending.run).filter(|slot| slot.state.is_finished());
-        let ended = ended.filter(|_| !planted::is(Fault::RefusedAskLeavesItsTurn));
-        if let Some(session) = ended.and_then(|slot| slot.state.session()) {
+        let spoke = self.runs.get(pending.run).filter(|slot| slot.state.has_spoken());
+        let spoke = spoke.filter(|_| !planted::is(Fault::RefusedAskLeavesItsTurn));
+        if let Some(session) = spoke.and_then(|slot| slot.state.session()) {
             self.reread_session(session_stream(session));
         }
         self.forget_run(pending.run);
@@ -264,8 +264,8 @@ impl Shard {
         for reply in self.judging.abandon() {
             self.reply(reply, Answer::Command(Err(Declined::Unavailable)));
         }
-        for reply in self.sessions.abandon() {
-            self.reply(reply, Answer::Transition(Err(Declined::Unavailable)));
+        for (reply, command) in self.sessions.abandon() {
+            self.reply(reply, command.declined(Declined::Unavailable));
         }
         self.woken.clear();
         self.abandon_keys();

@@ -491,6 +491,7 @@ impl Turn<'_> {
             | Request::Delete { run }
             | Request::Release { run } => *run,
             Request::AcceptTransition { session, .. } => session_stream(session),
+            Request::ImportSession(import) => session_stream(&import.session),
             Request::CheckAgents { agents, commands, resources } => {
                 let batch = self.driver.crew.check(agents, commands, resources);
                 return self.reply(reply, Answer::Checked(batch));

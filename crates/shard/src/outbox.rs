@@ -21,7 +21,7 @@ use crate::touched::Heard;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct AppendId(pub u64);
 
-/// What an ask adds to its session, with its last event.
+/// What a run adds to its session, with events of its own.
 pub(crate) struct SessionAppend {
     pub(crate) stream: RunId,
     pub(crate) decision: SessionDecision,
@@ -38,7 +38,7 @@ pub(crate) struct Batch {
     pub(crate) blobs: Vec<BlobHash>,
     /// The caller that started the run and waits for its end.
     pub(crate) waiting_creator: Option<ReplyId>,
-    /// What becomes durable together with the run's last event.
+    /// What becomes durable together with the run's events.
     pub(crate) session: Option<SessionAppend>,
 }
 
@@ -67,6 +67,14 @@ impl Batch {
         }
         self.count += count;
         self.events.push(events);
+    }
+
+    /// Adds what the run has decided for its session.
+    pub(crate) fn add_to_session(&mut self, stream: RunId, decision: SessionDecision) {
+        match &mut self.session {
+            Some(session) => session.decision.then(decision),
+            None => self.session = Some(SessionAppend { stream, decision }),
+        }
     }
 
     /// All events, one after the other.

@@ -136,8 +136,8 @@ impl Shard {
     fn lose_session(&mut self, damage: Damage) {
         let (asks, commands) = self.sessions.damaged(damage.clone());
         let declined = Declined::Damaged(Box::new(damage.clone()));
-        for (reply, _) in commands {
-            self.reply(reply, Answer::Transition(Err(declined.clone())));
+        for (reply, command) in commands {
+            self.reply(reply, command.declined(declined.clone()));
         }
         for deferred in self.outbox.discard(damage.run) {
             self.void(deferred, &damage);

@@ -13,6 +13,7 @@ use crate::load::{Damage, contained};
 use crate::outbox::Deferred;
 use crate::resting::Wanted;
 use crate::runs::{RunSlot, Waiter};
+use crate::sessions::{SessionCommand, session_stream};
 use crate::shard::{Mode, Origin, Output, ReplyId, Shard, seed_of};
 use crate::timers::Timer;
 
@@ -84,7 +85,15 @@ impl Shard {
                 self.reply(reply, Answer::Transition(Err(Declined::Unavailable)));
             }
             Request::AcceptTransition { session, request_id } => {
-                self.accept_transition(reply, &session, request_id);
+                let command = SessionCommand::Accept { request_id };
+                self.session_command(reply, session_stream(&session), command);
+            }
+            Request::ImportSession(_) if !serves => {
+                self.reply(reply, Answer::Imported(Err(Declined::Unavailable)));
+            }
+            Request::ImportSession(import) => {
+                let stream = session_stream(&import.session);
+                self.session_command(reply, stream, SessionCommand::Import(import));
             }
             Request::Delete { .. } if !serves => {
                 self.reply(reply, Answer::Deleted(Err(Declined::Unavailable)))
@@ -356,7 +365,8 @@ impl Shard {
         let batch = self.outbox.batch(run);
         batch.add(decision.first_seq, decision.count, decision.events);
         batch.deferred.extend(answer);
-        if finishes {
+        let goes_on = self.runs.get(run).is_some_and(|slot| !slot.state.is_finished());
+        if finishes || goes_on {
             self.record_in_session(run);
         }
     }

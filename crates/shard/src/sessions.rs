@@ -6,21 +6,24 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use capataz_contracts::v1;
 use capataz_crew::protocol::{place, placed};
 use capataz_engine::planted::{self, Fault};
-use capataz_engine::session::{self, Accepted, SessionDecision, SessionState};
+use capataz_engine::session::{self, SessionDecision, SessionState};
 use capataz_engine::{RunState, Wall};
 use capataz_store::{BlobHash, Position, RunId, Snapshot};
 
 use crate::ReplyId;
-use crate::api::TransitionReply;
+use crate::api::{Answer, Declined, ImportReply, ImportSession, TransitionReply};
 use crate::journal::MAX_SNAPSHOT_BYTES;
 use crate::load::Damage;
 use crate::outbox::AppendId;
+
+/// What a session of which too much is asked has its callers wait. Milliseconds.
+pub(crate) const RETRY_AFTER_MS: i64 = 1_000;
 
 /// The label by which the runs and the stream of a session are found.
 pub const SESSION_LABEL: &str = "capataz.session";
 
 /// Version of the encoding of a session's snapshot.
-pub const SESSION_SNAPSHOT_FORMAT: u32 = 1;
+pub const SESSION_SNAPSHOT_FORMAT: u32 = 2;
 
 /// The stream of a session's events: a name has one, on every machine.
 #[must_use]
@@ -55,8 +58,8 @@ struct Slot {
     /// The ask whose turn it is.
     active: Option<RunId>,
     waiting: VecDeque<RunId>,
-    /// Accepted transitions that wait for the session to be read.
-    commands: Vec<(ReplyId, String)>,
+    /// What callers ask of the session before it was read.
+    commands: Vec<(ReplyId, SessionCommand)>,
     last_append: AppendId,
     snapshot_seq: u64,
     /// The number under which it was asked for last.
@@ -102,18 +105,36 @@ pub(crate) struct Load {
     pub(crate) number: u64,
 }
 
-/// What became of a request for a transition.
-pub(crate) enum Transition {
-    Accepted {
-        accepted: Accepted,
-        decision: Option<SessionDecision>,
-        last_append: AppendId,
+/// What a caller asks of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SessionCommand {
+    /// The transition that the answer to this request has suggested.
+    Accept {
+        request_id: String,
     },
-    Refused(TransitionReply),
-    Damaged(Box<Damage>),
+    Import(Box<ImportSession>),
+}
+
+impl SessionCommand {
+    /// What the caller hears where nothing was done, or nobody knows.
+    pub(crate) fn declined(&self, declined: Declined) -> Answer {
+        match self {
+            Self::Accept { .. } => Answer::Transition(Err(declined)),
+            Self::Import(_) => Answer::Imported(Err(declined)),
+        }
+    }
+}
+
+/// What became of a caller's command.
+pub(crate) enum Commanded {
+    /// The answer, once the decision is durable; without one, once what it rests on is.
+    Done { answer: Answer, decision: Option<SessionDecision>, last_append: AppendId },
+    /// The answer, for nothing was done.
+    Refused(Answer),
+    /// The answer names this run, of which nothing may be durable yet.
+    With { run: RunId, answer: Answer },
     /// It is carried out when the session has been read.
     Waits,
-    Full,
 }
 
 /// All sessions in memory. A session that an ask works in or waits for is among them.
@@ -202,12 +223,12 @@ impl Sessions {
         }
     }
 
-    /// A session was read; `None` where there is none. Transitions that waited for it; `None` where the answer is old.
+    /// A session was read; `None` where there is none. Commands that waited for it; `None` where the answer is old.
     pub(crate) fn loaded(
         &mut self,
         load: Load,
         state: Option<Box<SessionState>>,
-    ) -> Option<Vec<(ReplyId, String)>> {
+    ) -> Option<Vec<(ReplyId, SessionCommand)>> {
         let slot = self.slots.get_mut(&load.stream)?;
         // What was read for an earlier question may be another session by now.
         if !matches!(slot.state, Loaded::Loading) || slot.load != load.number {
@@ -224,8 +245,8 @@ impl Sessions {
         slot.is_some_and(|slot| matches!(slot.state, Loaded::Loading) && slot.load == load.number)
     }
 
-    /// Nobody can work in the session any more. Its asks in memory, and transitions that waited for it.
-    pub(crate) fn damaged(&mut self, damage: Damage) -> (Vec<RunId>, Vec<(ReplyId, String)>) {
+    /// Nobody can work in the session any more. Its runs in memory, and commands that waited for it.
+    pub(crate) fn damaged(&mut self, damage: Damage) -> (Vec<RunId>, Vec<(ReplyId, SessionCommand)>) {
         let Some(slot) = self.slots.get_mut(&damage.run) else { return Default::default() };
         slot.state = Loaded::Damaged(damage);
         slot.reread = false;
@@ -250,48 +271,79 @@ impl Sessions {
         }
     }
 
-    /// What the ask that has just ended adds to its session.
-    pub(crate) fn record(&mut self, stream: RunId, run: RunId, ask: &RunState) -> Option<SessionDecision> {
+    /// What the run whose turn it is adds to its session.
+    pub(crate) fn record(&mut self, stream: RunId, run: RunId, state: &RunState) -> Option<SessionDecision> {
         let slot = self.slots.get_mut(&stream)?;
-        let Loaded::Ready(state) = &mut slot.state else { return None };
+        let Loaded::Ready(session) = &mut slot.state else { return None };
         if slot.active != Some(run) {
             return None;
         }
-        session::record(state, ask, &run.to_string())
+        session::record(session, state, &run.to_string()).unwrap_or_else(|violations| {
+            tracing::error!(session = %stream, %run, ?violations, "SESSION_INVALID: the state is not written");
+            None
+        })
     }
 
-    /// Somebody accepts a transition of the session.
-    pub(crate) fn ask_transition(
+    /// A caller asks something of the session.
+    pub(crate) fn command(
         &mut self,
         stream: RunId,
         reply: ReplyId,
-        request_id: String,
+        command: SessionCommand,
         now: Wall,
         most_waiting: usize,
-    ) -> Transition {
+    ) -> Commanded {
         let slot = self.slot(stream);
         match &slot.state {
-            Loaded::Ready(_) => return self.accept(stream, &request_id, now),
-            Loaded::Damaged(damage) => return Transition::Damaged(Box::new(damage.clone())),
+            Loaded::Ready(_) => return self.carry_out(stream, command, now),
+            Loaded::Damaged(damage) => {
+                return Commanded::Refused(command.declined(Declined::Damaged(Box::new(damage.clone()))));
+            }
             Loaded::Loading => {}
         }
         if slot.commands.len() >= most_waiting {
-            return Transition::Full;
+            let declined = Declined::Overloaded { retry_after_ms: RETRY_AFTER_MS };
+            return Commanded::Refused(command.declined(declined));
         }
-        slot.commands.push((reply, request_id));
-        Transition::Waits
+        slot.commands.push((reply, command));
+        Commanded::Waits
     }
 
-    /// Carries out a transition of a session that was read.
-    pub(crate) fn accept(&mut self, stream: RunId, request_id: &str, now: Wall) -> Transition {
+    /// Carries out what a caller asks of a session that was read.
+    pub(crate) fn carry_out(&mut self, stream: RunId, command: SessionCommand, now: Wall) -> Commanded {
         let slot = self.slots.get_mut(&stream);
-        let last_append = slot.as_ref().map_or(AppendId(0), |slot| slot.last_append);
-        let Some(Slot { state: Loaded::Ready(Some(state)), .. }) = slot else {
-            return Transition::Refused(TransitionReply::SessionNotFound);
+        let Some(Slot { state: Loaded::Ready(session), active, last_append, .. }) = slot else {
+            return Commanded::Refused(command.declined(Declined::Unavailable));
         };
-        match state.accept(request_id, now) {
-            Err(_) => Transition::Refused(TransitionReply::TransitionNotFound),
-            Ok((accepted, decision)) => Transition::Accepted { accepted, decision, last_append },
+        let last_append = *last_append;
+        match command {
+            SessionCommand::Accept { request_id } => {
+                let Some(session) = session else {
+                    return Commanded::Refused(TransitionReply::SessionNotFound.into());
+                };
+                match session.accept(&request_id, now) {
+                    Err(_) => Commanded::Refused(TransitionReply::TransitionNotFound.into()),
+                    Ok((accepted, decision)) => {
+                        let answer = TransitionReply::Accepted(accepted).into();
+                        Commanded::Done { answer, decision, last_append }
+                    }
+                }
+            }
+            SessionCommand::Import(import) => {
+                let ImportSession { session: name, state, repairs } = *import;
+                let at_work = session.as_ref().and_then(|session| session.plan_at_work());
+                if let Some(run) = active.filter(|run| at_work == Some(run.to_string().as_str())) {
+                    return Commanded::With { run, answer: ImportReply::Busy { run }.into() };
+                }
+                match session::import(session, &name, &state, repairs, now) {
+                    Some(imported) => {
+                        let changed = imported.decision.is_some();
+                        let answer = ImportReply::Imported { seq: imported.seq, changed }.into();
+                        Commanded::Done { answer, decision: imported.decision, last_append }
+                    }
+                    None => Commanded::Refused(Answer::Imported(Err(Declined::Unavailable))),
+                }
+            }
         }
     }
 
@@ -384,12 +436,12 @@ impl Sessions {
         }
     }
 
-    /// A session that was thrown away was read again. Transitions that waited for it; `None` where nobody needs it.
+    /// A session that was thrown away was read again. Commands that waited for it; `None` where nobody needs it.
     pub(crate) fn read_again(
         &mut self,
         stream: RunId,
         state: Option<SessionState>,
-    ) -> Option<Vec<(ReplyId, String)>> {
+    ) -> Option<Vec<(ReplyId, SessionCommand)>> {
         let slot = self.slots.get_mut(&stream).filter(|slot| matches!(slot.state, Loaded::Loading))?;
         slot.snapshot_seq = state.as_ref().map_or(0, SessionState::seq);
         slot.state = Loaded::Ready(state.map(Box::new));
@@ -447,13 +499,12 @@ impl Sessions {
         }
     }
 
-    /// Throws everything away. Callers that wait for a transition.
-    pub(crate) fn abandon(&mut self) -> Vec<ReplyId> {
+    /// Throws everything away. Callers that wait for a session to be read, and what they asked.
+    pub(crate) fn abandon(&mut self) -> Vec<(ReplyId, SessionCommand)> {
         let loads = self.loads;
         let sessions = std::mem::take(self);
         self.loads = loads;
-        let commands = sessions.slots.into_values().flat_map(|slot| slot.commands);
-        commands.map(|(reply, _)| reply).collect()
+        sessions.slots.into_values().flat_map(|slot| slot.commands).collect()
     }
 
     fn slot(&mut self, stream: RunId) -> &mut Slot {

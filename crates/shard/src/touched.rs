@@ -256,7 +256,7 @@ impl Shard {
             if !self.sessions.contains(stream) {
                 self.sessions.recover(stream, state);
             } else if let Some(waiting) = self.sessions.read_again(stream, state) {
-                commands.extend(waiting.into_iter().map(|(reply, request_id)| (stream, reply, request_id)));
+                commands.extend(waiting.into_iter().map(|(reply, command)| (stream, reply, command)));
             }
         }
         for stream in &touched.sessions {
@@ -267,9 +267,8 @@ impl Shard {
             turns.extend(self.place_in_session(*run));
         }
         self.load_sessions();
-        for (stream, reply, request_id) in commands {
-            let transition = self.sessions.accept(stream, &request_id, self.wall());
-            self.transition(reply, stream, transition);
+        for (stream, reply, command) in commands {
+            self.carry_out_in_session(reply, stream, command);
         }
         for stream in turns {
             self.order_session(stream);

@@ -8,15 +8,12 @@ use capataz_engine::session::SessionState;
 use capataz_engine::{self as engine, Query, QueryAnswer, QueryId};
 use capataz_store::{Append, Create, Millis, Position, RunId};
 
-use crate::api::{Answer, Declined, TransitionReply};
+use crate::api::Declined;
 use crate::outbox::{AppendId, Deferred, SessionAppend};
 use crate::projection;
-use crate::sessions::{Load, SESSION_LABEL, Transition, session_stream};
+use crate::sessions::{Commanded, Load, RETRY_AFTER_MS, SESSION_LABEL, SessionCommand, session_stream};
 use crate::shard::{Mode, Origin, Output, ReplyId, Shard};
 use crate::touched::Kept;
-
-/// What a full session asks its callers to wait. Milliseconds.
-const RETRY_AFTER_MS: i64 = 1_000;
 
 /// Finds the spec for an ask, out of those that the daemon knows. Pure: the same question has the same answer.
 pub trait Route: Send + Sync {
@@ -72,9 +69,8 @@ impl Shard {
     pub(crate) fn session_loaded(&mut self, load: Load, state: Option<Box<SessionState>>) {
         let stream = load.stream;
         let Some(commands) = self.sessions.loaded(load, state) else { return };
-        for (reply, request_id) in commands {
-            let transition = self.sessions.accept(stream, &request_id, self.wall());
-            self.transition(reply, stream, transition);
+        for (reply, command) in commands {
+            self.carry_out_in_session(reply, stream, command);
         }
         self.next_turn(stream);
     }
@@ -99,39 +95,40 @@ impl Shard {
         self.next_turn(stream);
     }
 
-    /// What the ask that has just ended adds to its session.
+    /// What the run adds to its session, with what it has just decided.
     pub(crate) fn record_in_session(&mut self, run: RunId) {
         let Some(slot) = self.runs.get(run) else { return };
         let Some(name) = slot.state.session() else { return };
         let stream = session_stream(name);
         if let Some(decision) = self.sessions.record(stream, run, &slot.state) {
-            self.outbox.batch(run).session = Some(SessionAppend { stream, decision });
+            self.outbox.batch(run).add_to_session(stream, decision);
         }
     }
 
-    /// The user accepts a suggested transition.
-    pub(crate) fn accept_transition(&mut self, reply: ReplyId, session: &str, request_id: String) {
-        let stream = session_stream(session);
+    /// A caller asks something of a session.
+    pub(crate) fn session_command(&mut self, reply: ReplyId, stream: RunId, command: SessionCommand) {
         let most = self.config.max_waiting_per_session;
-        let transition = self.sessions.ask_transition(stream, reply, request_id, self.wall(), most);
+        let commanded = self.sessions.command(stream, reply, command, self.wall(), most);
         self.load_sessions();
-        self.transition(reply, stream, transition);
+        self.commanded(reply, stream, commanded);
         self.next_turn(stream);
     }
 
-    pub(crate) fn transition(&mut self, reply: ReplyId, stream: RunId, transition: Transition) {
-        match transition {
-            Transition::Waits => {}
-            Transition::Full => {
-                let declined = Declined::Overloaded { retry_after_ms: RETRY_AFTER_MS };
-                self.reply(reply, Answer::Transition(Err(declined)));
+    /// Carries out what was asked of a session before it was read.
+    pub(crate) fn carry_out_in_session(&mut self, reply: ReplyId, stream: RunId, command: SessionCommand) {
+        let commanded = self.sessions.carry_out(stream, command, self.wall());
+        self.commanded(reply, stream, commanded);
+    }
+
+    fn commanded(&mut self, reply: ReplyId, stream: RunId, commanded: Commanded) {
+        match commanded {
+            Commanded::Waits => {}
+            Commanded::Refused(answer) => self.reply(reply, answer),
+            Commanded::With { run, answer } => {
+                self.outbox.batch(run).deferred.push(Deferred::Reply(reply, answer));
             }
-            Transition::Refused(refused) => self.reply(reply, refused),
-            Transition::Damaged(damage) => {
-                self.reply(reply, Answer::Transition(Err(Declined::Damaged(damage))));
-            }
-            Transition::Accepted { accepted, decision, last_append } => {
-                let answer = Deferred::Reply(reply, TransitionReply::Accepted(accepted).into());
+            Commanded::Done { answer, decision, last_append } => {
+                let answer = Deferred::Reply(reply, answer);
                 match decision {
                     Some(decision) => self.append_session(SessionAppend { stream, decision }, vec![answer]),
                     None => self.after_append(stream, last_append, vec![answer]),

@@ -16,7 +16,8 @@ use capataz_shard::trace::{
     Header, MAGIC, MAX_RECORD, Recording, Replay, ReplayError, Unrecorded, Verdict, replay,
 };
 use capataz_shard::{
-    Ages, Damage, Driver, Found, FoundRun, Input, KeyFact, Output, Recovered, ReplyId, Request, StartRequest,
+    Ages, Damage, Driver, Found, FoundRun, ImportSession, Input, KeyFact, Output, Recovered, ReplyId,
+    Request, StartRequest,
 };
 use capataz_store::{
     Append, AppendOutcome, BlobHash, Epoch, IdempotencyKey, Mark, MemoryStore, Millis, Position,
@@ -211,6 +212,11 @@ fn every_input() -> Vec<Input> {
         Input::Disconnected { connection: ConnectionId(1) },
         asks(Request::Wait { run: run(1) }),
         asks(Request::AcceptTransition { session: "s".to_owned(), request_id: request_id() }),
+        asks(Request::ImportSession(Box::new(ImportSession {
+            session: "s".to_owned(),
+            state: "{}".to_owned(),
+            repairs: vec!["r".to_owned()],
+        }))),
         asks(Request::CheckAgents {
             agents: vec!["a".to_owned()],
             commands: Vec::new(),
@@ -273,7 +279,7 @@ fn every_input() -> Vec<Input> {
 }
 
 /// The names of all inputs that can be written down.
-const NAMES: [&str; 38] = [
+const NAMES: [&str; 39] = [
     "accept transition",
     "answered",
     "ask",
@@ -291,6 +297,7 @@ const NAMES: [&str; 38] = [
     "found damaged",
     "frame",
     "hosted",
+    "import session",
     "judged",
     "keys found",
     "learn",
@@ -347,6 +354,7 @@ fn name(input: &Input) -> Option<&'static str> {
                 | engine::Input::LimitExceeded { .. } => return None,
             },
             Request::AcceptTransition { .. } => "accept transition",
+            Request::ImportSession(_) => "import session",
             Request::CheckAgents { .. } => "check agents",
             Request::ListAgents { .. } => "list agents",
             Request::Health { .. } => "health",

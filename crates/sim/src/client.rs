@@ -3,7 +3,9 @@
 use std::rc::Rc;
 
 use capataz_engine::{Input as Command, Work};
-use capataz_shard::{Answer, Declined, Input, ReplyId, Request, StartRequest, run_id, session_stream};
+use capataz_shard::{
+    Answer, Declined, ImportSession, Input, ReplyId, Request, StartRequest, run_id, session_stream,
+};
 use capataz_store::{IdempotencyKey, RunId};
 
 use crate::daemon::answer_number;
@@ -21,6 +23,7 @@ pub enum Wish {
     Wait { run: RunId },
     Command { run: RunId, if_seq: Option<u64>, input: Box<Command> },
     Accept { session: String, request_id: String },
+    Import { session: String, state: String },
     Health { run: RunId },
     List,
     Check { agents: Vec<String> },
@@ -31,7 +34,11 @@ impl Wish {
     pub fn run(&self) -> Option<RunId> {
         match self {
             Self::Wait { run } | Self::Command { run, .. } | Self::Health { run } => Some(*run),
-            Self::Start { .. } | Self::Accept { .. } | Self::List | Self::Check { .. } => None,
+            Self::Start { .. }
+            | Self::Accept { .. }
+            | Self::Import { .. }
+            | Self::List
+            | Self::Check { .. } => None,
         }
     }
 
@@ -42,6 +49,7 @@ impl Wish {
             Self::Command { input, .. } => !request_id(input).is_empty(),
             Self::Wait { .. }
             | Self::Accept { .. }
+            | Self::Import { .. }
             | Self::Health { .. }
             | Self::List
             | Self::Check { .. } => true,
@@ -142,6 +150,9 @@ impl World {
             Wish::Wait { run } => Request::Wait { run },
             Wish::Command { run, if_seq, input } => Request::Command { run, if_seq, input },
             Wish::Accept { session, request_id } => Request::AcceptTransition { session, request_id },
+            Wish::Import { session, state } => {
+                Request::ImportSession(Box::new(ImportSession { session, state, repairs: Vec::new() }))
+            }
             Wish::Health { run } => Request::Health { run },
             Wish::List => Request::ListAgents { after: None, most: 500 },
             Wish::Check { agents } => {
@@ -193,6 +204,7 @@ impl World {
             Answer::Health(reply) => reply.as_ref().err(),
             Answer::Command(reply) => reply.as_ref().err(),
             Answer::Transition(reply) => reply.as_ref().err(),
+            Answer::Imported(reply) => reply.as_ref().err(),
             Answer::Deleted(reply) => reply.as_ref().err(),
             Answer::Released(reply) => reply.as_ref().err(),
             Answer::Checked(_) | Answer::Agents(..) => None,

@@ -36,7 +36,7 @@ crash_points! {
 }
 
 /// The event kinds by their field numbers, in the order of the contract.
-pub const EVENT_KINDS: [(u32, &str); 41] = [
+pub const EVENT_KINDS: [(u32, &str); 43] = [
     (10, "run_accepted"),
     (11, "wave_started"),
     (12, "task_input_resolved"),
@@ -66,9 +66,11 @@ pub const EVENT_KINDS: [(u32, &str); 41] = [
     (40, "ask_begun"),
     (41, "ask_routed"),
     (42, "transition_considered"),
+    (43, "plan_begun"),
     (50, "session_opened"),
     (51, "session_turn"),
     (52, "session_transition_accepted"),
+    (53, "session_state_written"),
     (60, "browser_activity_started"),
     (61, "browser_opened"),
     (62, "action_proposed"),

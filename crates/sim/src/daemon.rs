@@ -11,8 +11,8 @@ use capataz_shard::driver::{Carried, Wire};
 use capataz_shard::feed::{self, Ring};
 use capataz_shard::journal::{Errand, Work, errands};
 use capataz_shard::{
-    Answer, CommandReply, Declined, Driver, Input, Output, Recovered, Request, Shard, StartReply, Touched,
-    TransitionReply, WaitReply,
+    Answer, CommandReply, Declined, Driver, ImportReply, Input, Output, Recovered, Request, Shard,
+    StartReply, Touched, TransitionReply, WaitReply,
 };
 use capataz_store::{Position, Removal, RunId, ShardId, Snapshot};
 use prost::Message;
@@ -614,7 +614,12 @@ fn elapsed(events: &Bytes) -> Option<i64> {
     let event = v1::Event::decode(feed::split(events).next()?).ok()?;
     let of_session = matches!(
         event.body,
-        Some(Body::SessionOpened(_) | Body::SessionTurn(_) | Body::SessionTransitionAccepted(_))
+        Some(
+            Body::SessionOpened(_)
+                | Body::SessionTurn(_)
+                | Body::SessionTransitionAccepted(_)
+                | Body::SessionStateWritten(_)
+        )
     );
     (!of_session).then_some(event.elapsed_ms)
 }
@@ -625,7 +630,10 @@ fn begins(events: &Bytes) -> bool {
     use v1::event::Body;
     feed::split(events).any(|event| {
         let event = v1::Event::decode(event).unwrap_or_default();
-        matches!(event.body, Some(Body::RunAccepted(_) | Body::TaskLeased(_) | Body::AskBegun(_)))
+        matches!(
+            event.body,
+            Some(Body::RunAccepted(_) | Body::TaskLeased(_) | Body::AskBegun(_) | Body::PlanBegun(_))
+        )
     })
 }
 
@@ -706,6 +714,8 @@ pub(crate) fn answer_number(answer: &Answer) -> u64 {
             TransitionReply::SessionNotFound => 15,
             TransitionReply::TransitionNotFound => 16,
         },
+        Answer::Imported(Ok(ImportReply::Imported { seq, .. })) => 200 + seq,
+        Answer::Imported(Ok(ImportReply::Busy { .. })) => 20,
         Answer::Deleted(Ok(Removal::Removed { .. })) => 17,
         Answer::Deleted(Ok(_)) => 18,
         Answer::Released(Ok(())) => 19,
@@ -718,6 +728,7 @@ pub(crate) fn answer_number(answer: &Answer) -> u64 {
         | Answer::Command(Err(why))
         | Answer::Deleted(Err(why))
         | Answer::Released(Err(why))
+        | Answer::Imported(Err(why))
         | Answer::Transition(Err(why)) => declined(why),
     }
 }

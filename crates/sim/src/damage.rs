@@ -14,7 +14,6 @@ use crate::disk::store_failed;
 use crate::invariant::{Invariant, Violation};
 use crate::model::RunModel;
 use crate::model::frames::parse;
-use crate::model::script::Kind;
 use crate::world::World;
 
 /// What is wrong with the disk of a world.
@@ -79,7 +78,7 @@ impl World {
     /// Damages a row of a run that has not ended. Only of plans that are not another run's task: what an ask's session, a
     /// script's page or a parent would have to go through meanwhile does not concern the log.
     fn damage_row(&mut self) {
-        let is_alone = |run: &&RunModel| matches!(run.kind, Kind::Plan) && run.parent.is_none();
+        let is_alone = |run: &&RunModel| run.is_plan_of_its_own();
         let plans = self.model.unfinished().filter(is_alone);
         let plans: Vec<RunId> =
             plans.map(|run| run.run).filter(|run| !self.damages.rows.contains_key(run)).collect();

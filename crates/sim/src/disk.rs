@@ -370,6 +370,7 @@ impl World {
                             | Answer::Health(Err(Declined::Unavailable))
                             | Answer::Command(Err(Declined::Unavailable))
                             | Answer::Transition(Err(Declined::Unavailable))
+                            | Answer::Imported(Err(Declined::Unavailable))
                             | Answer::Deleted(Err(Declined::Unavailable))
                             | Answer::Released(Err(Declined::Unavailable))
                     )

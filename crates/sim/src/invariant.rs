@@ -54,6 +54,7 @@ invariants! {
     AsksInOrder: "An ask begins in its turn, and calls each spec at most once and for a reason that its log shows.";
     Transitions: "What becomes of a transition in an answer follows from the bands, the window and the answer alone.";
     SessionTurns: "Each ask of a session that has ended is one turn of it, durable with its end, and says what was said.";
+    WorkFollowsThePlan: "The state of a session's work says, durable with each step of the plan at work, in which phase it is, and has one entry of the history for each plan that has ended.";
     TurnsInOrder: "Asks of a session have their turns in the order in which they were accepted, over restarts too.";
     SessionContexts: "Asks of a session begin one at a time, each with what the session's stream folds to.";
     ScriptInOrder: "The activities of a script follow from one another, and a proposal is performed or the run has ended.";

@@ -32,7 +32,8 @@ impl Template {
     pub fn draw(rng: &mut Rng, scenario: &Scenario, number: u64) -> Self {
         let drawn = u32::try_from(rng.below(100)).unwrap_or(0);
         let (work, agents) = if drawn < scenario.plans {
-            any_plan(rng, scenario)
+            let plan = any_plan(rng, scenario);
+            in_session(rng, scenario, plan)
         } else if drawn < scenario.plans + scenario.asks {
             (Work::Ask(asks::draw(rng, scenario, number)), BTreeSet::new())
         } else {
@@ -43,7 +44,9 @@ impl Template {
         if let Some(key) = &key {
             labels.insert(KEY_LABEL.to_owned(), key.clone());
         }
-        if let Work::Ask(v1::Ask { session: Some(session), .. }) = &work {
+        if let Work::Ask(v1::Ask { session: Some(session), .. })
+        | Work::Plan(v1::Plan { session: Some(session), .. }) = &work
+        {
             labels.insert(SESSION_LABEL.to_owned(), session.clone());
         }
         let start = StartRun { work, labels, parent: None, lineage: None };
@@ -65,7 +68,8 @@ impl Template {
     pub fn session(&self) -> Option<String> {
         match &self.start.work {
             Work::Ask(ask) => ask.session.clone(),
-            Work::Plan(_) | Work::Script(_) => None,
+            Work::Plan(plan) => plan.session.clone(),
+            Work::Script(_) => None,
         }
     }
 
@@ -76,7 +80,14 @@ impl Template {
         digest[31] ^= 1;
         let mut other = self.clone();
         match &mut other.start.work {
-            Work::Plan(plan) => plan.name.push('x'),
+            Work::Plan(plan) => {
+                plan.name.push('x');
+                if plan.session.is_some() && rng.percent(70) {
+                    let session = asks::session(rng, scenario);
+                    other.start.labels.insert(SESSION_LABEL.to_owned(), session.clone());
+                    plan.session = Some(session);
+                }
+            }
             Work::Ask(ask) => {
                 ask.text.push('x');
                 if ask.session.is_some() && rng.percent(70) {
@@ -100,6 +111,20 @@ fn any_plan(rng: &mut Rng, scenario: &Scenario) -> (Work, BTreeSet<String>) {
     let start = StartRun { work: Work::Plan(plan), labels: BTreeMap::new(), parent: None, lineage: None };
     let request = StartRequest::new(RunId::MIN, start);
     (request.start.work, request.agents)
+}
+
+/// Some plans are work of one of the sessions.
+fn in_session(
+    rng: &mut Rng,
+    scenario: &Scenario,
+    (mut work, agents): (Work, BTreeSet<String>),
+) -> (Work, BTreeSet<String>) {
+    if let Work::Plan(plan) = &mut work
+        && rng.percent(15)
+    {
+        plan.session = Some(asks::session(rng, scenario));
+    }
+    (work, agents)
 }
 
 /// A run that is a task, down to the second level.

@@ -53,7 +53,8 @@ impl World {
                 self.want(Wish::Check { agents }, false);
             }
             5..=7 => self.change_specs(),
-            8..=15 => self.want_transition(),
+            8..=13 => self.want_transition(),
+            14..=15 => self.want_import(),
             16..=24 => self.want_browser(),
             25 => {
                 self.retain()?;
@@ -135,6 +136,19 @@ impl World {
         let (session, request_id) = any
             .unwrap_or_else(|| (format!("talk-{}", self.rng.below(4)), format!("ask-{}", self.rng.below(8))));
         self.want(Wish::Accept { session, request_id }, false);
+    }
+
+    /// Somebody gives a session the state of a file.
+    fn want_import(&mut self) {
+        let session = crate::asks::session(&mut self.rng, &self.scenario);
+        let number = self.rng.below(6);
+        let state = serde_json::json!({
+            "version": "1.0.0",
+            "updated_at": "2024-01-20T15:30:00Z",
+            "context": { "project_type": format!("project {number}") },
+            "history": [{ "command": "plan", "completed_at": "2024-01-20T14:50:00Z", "result": "created" }],
+        });
+        self.want(Wish::Import { session, state: state.to_string() }, false);
     }
 
     /// Somebody proposes an action to an interactive script, or closes it.

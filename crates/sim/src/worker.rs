@@ -165,7 +165,11 @@ impl World {
                 );
             }
             Job::Return(key) => {
-                if worker.holdings.remove(&key).is_some() {
+                // An assignment that came twice may have been worked on meanwhile.
+                let is_untouched = |holding: &Holding| holding.result.is_none();
+                if worker.holdings.get(&key).is_some_and(is_untouched)
+                    && worker.holdings.remove(&key).is_some()
+                {
                     self.say(index, Said::Returned(v1::Returned { lease: reference(key) }));
                 }
             }

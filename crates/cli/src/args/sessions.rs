@@ -25,6 +25,34 @@ Examples:
         #[arg(value_name = "SESSION")]
         session: String,
     },
+    /// Give a session of a daemon the state of a file
+    #[command(after_help = "\
+Examples:
+  capataz sessions import shop
+  capataz sessions import shop ../shop/.elsabro/state.json
+
+Refused while a plan of the session is at work: its state is newer than any file.")]
+    Import {
+        /// Name of the session
+        #[arg(value_name = "SESSION")]
+        session: String,
+        #[command(flatten)]
+        state: StateArgs,
+    },
+    /// Write the state of a session of a daemon into a file
+    #[command(after_help = "\
+Examples:
+  capataz sessions export shop
+  capataz sessions export shop ../shop/.elsabro/state.json
+
+A valid state that is replaced becomes the backup; one that is not is kept beside it.")]
+    Export {
+        /// Name of the session
+        #[arg(value_name = "SESSION")]
+        session: String,
+        #[command(flatten)]
+        state: StateArgs,
+    },
     /// Check a state file: fields, types, phases and times
     #[command(after_help = "\
 Examples:

@@ -21,6 +21,7 @@ pub mod serve;
 mod session_diff;
 mod session_views;
 pub mod sessions;
+mod state_sync;
 mod steer;
 
 use capataz_client::{Client, ClientError};

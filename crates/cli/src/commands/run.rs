@@ -1,9 +1,11 @@
 //! `capataz run`.
 
+use capataz_client::ClientError;
 use capataz_contracts::json;
 use capataz_contracts::v1;
 use serde_json::Value;
 
+use super::state_sync::StateSync;
 use super::{Daemon, Outcome, ending};
 use crate::args::{Global, RunArgs};
 use crate::exit::Exit;
@@ -12,11 +14,19 @@ use crate::output::Output;
 use crate::plan_source;
 use crate::watch::follow::{self, End, Options, Style};
 use crate::watch::lines::Detail;
+use capataz_display::model::Run;
 use capataz_display::words::{fill, words};
 
 pub async fn run(args: RunArgs, global: &Global, out: &mut Output) -> Outcome {
-    let plan = plan_source::load(&args.file, args.format.map(Into::into))?;
+    let mut plan = plan_source::load(&args.file, args.format.map(Into::into))?;
+    if args.session.is_some() {
+        plan.session = args.session;
+    }
     let daemon = Daemon::connect(global).await?;
+    let state = match &plan.session {
+        Some(session) => StateSync::begin(&daemon, session, args.state.as_deref(), out).await?,
+        None => None,
+    };
     let request = v1::StartRunRequest {
         labels: args.labels.into_iter().collect(),
         idempotency_key: args.key,
@@ -36,8 +46,8 @@ pub async fn run(args: RunArgs, global: &Global, out: &mut Output) -> Outcome {
     };
     let options =
         Options { style, timeout: args.patience.timeout, exit_on_question: args.patience.exit_on_question };
-    let (model, end) =
-        follow::follow(&daemon.client, &run_id, options, out).await.map_err(|error| daemon.failure(error))?;
+    let followed = follow_both(&daemon, &run_id, options, state.as_ref(), out).await;
+    let (model, end) = followed.map_err(|error| daemon.failure(error))?;
     let finished = end == End::Finished && model.is_finished();
     if args.watch || !out.json {
         return if !finished {
@@ -55,6 +65,25 @@ pub async fn run(args: RunArgs, global: &Global, out: &mut Output) -> Outcome {
     }
     answer(&daemon, started, true, out).await?;
     Ok(Exit::of_outcome(model.outcome))
+}
+
+/// Follows the run, and has the state file follow its session.
+async fn follow_both(
+    daemon: &Daemon,
+    run_id: &str,
+    options: Options,
+    state: Option<&StateSync>,
+    out: &mut Output,
+) -> Result<(Run, End), ClientError> {
+    let Some(state) = state else { return follow::follow(&daemon.client, run_id, options, out).await };
+    let followed = tokio::select! {
+        followed = follow::follow(&daemon.client, run_id, options, out) => followed,
+        () = state.follow(&daemon.client, run_id) => std::future::pending().await,
+    };
+    if let Err(error) = state.write(&daemon.client).await {
+        out.note(&fill(words().sessions.not_written, &[&error]));
+    }
+    followed
 }
 
 /// Prints the start of a run for a command that does not wait.

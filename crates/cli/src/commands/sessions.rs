@@ -9,7 +9,7 @@ use capataz_policy::session::{self, Place, Places, Repair};
 use serde_json::{Map, Value, json};
 
 use super::session_diff::Diff;
-use super::{Outcome, session_views};
+use super::{Daemon, Outcome, session_views, state_sync};
 use crate::args::{Global, RepairArgs, SessionsCommand, StateArgs};
 use crate::exit::Exit;
 use crate::failure::{Failure, violations_json};
@@ -24,6 +24,32 @@ pub async fn sessions(command: SessionsCommand, global: &Global, out: &mut Outpu
     match command {
         SessionsCommand::List(args) => session_views::list(args, global, out).await,
         SessionsCommand::Show { session } => session_views::show(&session, global, out).await,
+        SessionsCommand::Import { session, state } => {
+            let daemon = Daemon::connect(global).await?;
+            let imported = state_sync::import(&session, &state.file, &daemon).await?;
+            let (texts, file) = (&words().sessions, state.file.display().to_string());
+            let text = if imported.changed { texts.imported } else { texts.same };
+            match out.json {
+                true => out.document(
+                    &json!({ "session": session, "seq": imported.seq, "changed": imported.changed }),
+                ),
+                false => out.line(&error::ok(&fill(text, &[&session, &file]), out.paint)),
+            }
+            Ok(Exit::Ok)
+        }
+        SessionsCommand::Export { session, state } => {
+            let daemon = Daemon::connect(global).await?;
+            let exported = state_sync::export(&session, &state.file, &daemon).await?;
+            let file = state.file.display().to_string();
+            match (out.json, exported) {
+                (true, _) => out.document(&json!({ "session": session, "file": file, "exported": exported })),
+                (false, true) => {
+                    out.line(&error::ok(&fill(words().sessions.exported, &[&session, &file]), out.paint))
+                }
+                (false, false) => out.note(&fill(words().sessions.no_state, &[&session])),
+            }
+            Ok(if exported { Exit::Ok } else { Exit::Failed })
+        }
         SessionsCommand::Validate(args) => validate(&args, out),
         SessionsCommand::Repair(args) => repair(&args, out),
         SessionsCommand::Restore(args) => restore(&args, out),
@@ -31,7 +57,7 @@ pub async fn sessions(command: SessionsCommand, global: &Global, out: &mut Outpu
 }
 
 /// What is in a state file.
-enum Found {
+pub(super) enum Found {
     Valid(Map<String, Value>),
     /// A state with these violations.
     Invalid(Map<String, Value>, Vec<Violation>),
@@ -39,7 +65,7 @@ enum Found {
     Unreadable(Box<v1::Error>),
 }
 
-fn look(bytes: &[u8], file: &Path) -> Found {
+pub(super) fn look(bytes: &[u8], file: &Path) -> Found {
     match session::parse(bytes) {
         Err(cause) => Found::Unreadable(Box::new(session::corrupted(&file.display().to_string(), cause))),
         Ok(state) => match session::violations(&state) {
@@ -213,6 +239,38 @@ fn repair(args: &RepairArgs, out: &mut Output) -> Outcome {
     told(args, &bytes, repaired, aside, out)
 }
 
+/// A file that was made valid.
+pub(super) struct Mended {
+    pub(super) state: Map<String, Value>,
+    /// What was done, in words, with a place for the file's name.
+    pub(super) outcome: &'static str,
+    /// In English, for the log.
+    pub(super) repairs: Vec<String>,
+}
+
+/// Makes a file valid, as `sessions repair` does.
+pub(super) fn mend(path: &Path, file: &StateFile) -> Result<Mended, Failure> {
+    let now = now_ms();
+    let state = StateArgs { file: path.to_owned() };
+    let args = RepairArgs { state, dry_run: false, no_backup: false, reinitialise: false };
+    let locked = file.lock().map_err(|error| failed(path, &error))?;
+    let bytes = read(file, path)?;
+    let texts = &words().sessions;
+    let Some(repaired) = planned(file, &bytes, &args, now)? else {
+        let state = valid(&bytes).unwrap_or_default();
+        return Ok(Mended { state, outcome: texts.valid, repairs: Vec::new() });
+    };
+    locked.keep_aside(now).map_err(|error| failed(path, &error))?;
+    locked.write(&repaired.text).map_err(|error| failed(path, &error))?;
+    let outcome = match repaired.source {
+        "backup" => texts.restored,
+        "new" => texts.begun,
+        _ => texts.repaired,
+    };
+    let repairs = repaired.repairs.iter().map(|repair| format!("{repair:?}")).take(100).collect();
+    Ok(Mended { state: repaired.state, outcome, repairs })
+}
+
 fn told(
     args: &RepairArgs,
     before: &[u8],
@@ -338,9 +396,16 @@ fn backup_of(file: &StateFile, path: &Path) -> Result<(Vec<u8>, Map<String, Valu
 }
 
 /// The file that is there, and its bytes.
-fn open(path: &Path) -> Result<(StateFile, Vec<u8>), Failure> {
+pub(super) fn open(path: &Path) -> Result<(StateFile, Vec<u8>), Failure> {
     let file = StateFile::at(path).map_err(|error| failed(path, &error))?;
     let bytes = read(&file, path)?;
+    Ok((file, bytes))
+}
+
+/// The file, which may not be there yet, and its bytes where it is.
+pub(super) fn open_or_new(path: &Path) -> Result<(StateFile, Option<Vec<u8>>), Failure> {
+    let file = StateFile::at(path).map_err(|error| failed(path, &error))?;
+    let bytes = file.read().map_err(|error| failed(path, &error))?;
     Ok((file, bytes))
 }
 
@@ -352,7 +417,7 @@ fn read(file: &StateFile, path: &Path) -> Result<Vec<u8>, Failure> {
     file.read().map_err(|error| failed(path, &error))?.ok_or_else(not_found)
 }
 
-fn failed(path: &Path, error: &io::Error) -> Failure {
+pub(super) fn failed(path: &Path, error: &io::Error) -> Failure {
     let texts = &words().sessions;
     let file = path.display().to_string();
     match error.kind() {

@@ -111,7 +111,7 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
         | Body::BrowserCloseRequested(_)
         | Body::BrowserClosed(_)
         | Body::BrowserLost(_) => return None,
-        Body::AskBegun(_) => of_run(texts.ask_begun.to_owned(), Tone::Faint, Everything),
+        Body::PlanBegun(_) | Body::AskBegun(_) => of_run(texts.ask_begun.to_owned(), Tone::Faint, Everything),
         Body::AskRouted(routed) => {
             let confidence = routed.routing.as_ref().map_or(0.0, |routing| routing.confidence);
             let why = routed.routing.as_ref().map_or("", |routing| routing.reason.as_str());
@@ -132,6 +132,7 @@ fn line(run: &Run, run_id: &str, event: &v1::Event) -> Option<Line> {
         Body::SessionTransitionAccepted(accepted) => {
             of_run(fill(texts.session_moved, &[&accepted.from, &accepted.to]), Tone::Good, Results)
         }
+        Body::SessionStateWritten(written) => of_run(session_state(written), Tone::Plain, Steps),
         Body::RunAccepted(accepted) => {
             let text = match accepted.ask() {
                 Some(ask) => fill(texts.ask_accepted, &[&visible(&ask.text)]),
@@ -268,6 +269,25 @@ fn outcome(settled: &v1::TaskSettled) -> (String, Tone) {
         v1::ResultStatus::Error | v1::ResultStatus::Unspecified => {
             let error = settled.error.as_ref().map(with_cause).unwrap_or_default();
             (fill(texts.failed, &[&after, &error]), Tone::Bad)
+        }
+    }
+}
+
+/// What the state of a session's work says from now on.
+fn session_state(written: &v1::SessionStateWritten) -> String {
+    use v1::SessionStateCause as Cause;
+    let texts = &words().watch;
+    let fields: serde_json::Value = serde_json::from_str(&written.fields).unwrap_or_default();
+    let phase = |phase: &str| fill(texts.session_state, &[&phase]);
+    match written.cause() {
+        Cause::Imported => texts.session_imported.to_owned(),
+        Cause::Waiting => match fields["blocked_on"].as_str() {
+            Some(reason) => fill(texts.session_waits, &[&visible(reason)]),
+            None => texts.session_goes_on.to_owned(),
+        },
+        Cause::RunEnded => phase("done"),
+        Cause::RunBegun | Cause::WaveBegun | Cause::Verifying | Cause::Unspecified => {
+            phase(fields["current_flow"]["phase"].as_str().unwrap_or_default())
         }
     }
 }

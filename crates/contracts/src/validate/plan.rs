@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::ask::check_session;
 use super::{defaulted_enum, name, optional_enum, payload, references, request};
 use crate::path::{Path, shown};
 use crate::reference::is_task_name;
@@ -44,6 +45,9 @@ pub fn check(plan: &v1::Plan, limits: &PlanLimits, path: &Path<'_>, violations: 
     name(&plan.name, "the plan's name", &path.key("name"), violations);
     policy(plan.policy.as_ref(), &path.key("policy"), violations);
     optional_enum::<v1::OnHigh>(plan.on_high, &path.key("on_high"), violations);
+    if let Some(session) = &plan.session {
+        check_session(session, &path.key("session"), violations);
+    }
     for (key, what, names) in [
         ("commands", "the command's name", &plan.commands),
         ("resources", "the resource's name", &plan.resources),

@@ -3,17 +3,22 @@
 use std::sync::Arc;
 
 use capataz_contracts::v1::session_service_server::SessionService;
-use capataz_contracts::{v1, validate};
+use capataz_contracts::{Violation, v1, validate};
 use capataz_engine::Wall;
 use capataz_engine::session::SessionState;
+use capataz_policy::session as policy;
 use capataz_runtime::Runtime;
 use capataz_shard::journal::load_session;
-use capataz_shard::{TransitionReply, session_stream};
+use capataz_shard::{ImportReply, ImportSession, TransitionReply, session_stream};
 use capataz_store::{RunId, RunQuery};
-use tonic::{Request, Response, Status};
+use tonic::{Code, Request, Response, Status};
 
 use super::runs::{answer, unreadable};
 use crate::status;
+
+/// Repairs that are told with a state at most, and the bytes of each.
+const MAX_REPAIRS: usize = 100;
+const MAX_REPAIR_BYTES: usize = 1_000;
 
 const DEFAULT_PAGE: u32 = 50;
 const MAX_PAGE: u32 = 500;
@@ -36,6 +41,42 @@ pub(super) async fn load(runtime: &Runtime, session: &str) -> Result<Option<Sess
     answer(runtime, move || load_session(&*store, stream).map_err(|error| unreadable(&of_read, &error))).await
 }
 
+/// The state as it is kept: a JSON object without what separates its parts.
+///
+/// # Errors
+/// It is too large, or not a valid state; every violation is told.
+fn importable(session: &str, state: &str, repairs: &[String]) -> Result<String, Status> {
+    let mut violations = validate::session(session);
+    if state.len() > policy::MAX_IMPORT_BYTES {
+        let message =
+            format!("the state has {} bytes; at most {} are allowed", state.len(), policy::MAX_IMPORT_BYTES);
+        violations.push(Violation::new("state", "length", message));
+    }
+    if repairs.len() > MAX_REPAIRS {
+        let message = format!("{} repairs; at most {MAX_REPAIRS} are allowed", repairs.len());
+        violations.push(Violation::new("repairs", "limit", message));
+    }
+    let too_long =
+        repairs.iter().take(MAX_REPAIRS).enumerate().filter(|(_, text)| text.len() > MAX_REPAIR_BYTES);
+    violations.extend(too_long.map(|(index, text)| {
+        let message = format!("the text has {} bytes; at most {MAX_REPAIR_BYTES} are allowed", text.len());
+        Violation::new(format!("repairs[{index}]"), "length", message)
+    }));
+    if !violations.is_empty() {
+        return Err(status::invalid(&violations));
+    }
+    let state =
+        policy::parse(state.as_bytes()).map_err(|error| status::contract(Code::InvalidArgument, &error))?;
+    let violations: Vec<Violation> = policy::violations(&state)
+        .into_iter()
+        .map(|violation| Violation { path: format!("state.{}", violation.path), ..violation })
+        .collect();
+    match violations.as_slice() {
+        [] => Ok(serde_json::Value::Object(state).to_string()),
+        violations => Err(status::invalid_state(violations)),
+    }
+}
+
 #[tonic::async_trait]
 impl SessionService for Sessions {
     async fn get_session(
@@ -51,6 +92,22 @@ impl SessionService for Sessions {
         let state = state.ok_or_else(|| status::transition(&TransitionReply::SessionNotFound))?;
         let view = state.view(session_stream(&session).to_string(), Wall(self.runtime.now().wall.0));
         Ok(Response::new(v1::GetSessionResponse { session: Some(view) }))
+    }
+
+    async fn import_session(
+        &self,
+        request: Request<v1::ImportSessionRequest>,
+    ) -> Result<Response<v1::ImportSessionResponse>, Status> {
+        let v1::ImportSessionRequest { session, state, repairs } = request.into_inner();
+        let state = importable(&session, &state, &repairs)?;
+        let import = ImportSession { session: session.clone(), state, repairs };
+        match self.runtime.import_session(import).await {
+            Ok(ImportReply::Imported { seq, changed }) => {
+                Ok(Response::new(v1::ImportSessionResponse { seq, changed }))
+            }
+            Ok(ImportReply::Busy { run }) => Err(status::session_busy(&session, run)),
+            Err(declined) => Err(status::declined(&declined)),
+        }
     }
 
     async fn list_sessions(
@@ -83,6 +140,8 @@ impl SessionService for Sessions {
             updated_at_ms: row.summary.updated_at.0,
             suggestions: Vec::new(),
             stream_id: row.run.to_string(),
+            state: None,
+            backup: None,
         });
         Ok(Response::new(v1::ListSessionsResponse {
             sessions: sessions.collect(),

@@ -90,7 +90,7 @@ pub(super) fn parse(mut request: v1::StartRunRequest, wait: bool) -> Result<Star
             add(&mut violations, under_plan.collect());
             refuse(&violations)?;
             prepare_children(&mut plan)?;
-            (drawn(None), Work::Plan(plan))
+            (drawn(plan.session.as_deref()), Work::Plan(plan))
         }
         Some(Asked::Ask(mut ask)) => {
             refuse(&violations)?;
@@ -115,13 +115,21 @@ fn refuse(violations: &[Violation]) -> Result<(), Status> {
     if violations.is_empty() { Ok(()) } else { Err(status::invalid(violations)) }
 }
 
+/// The place of a session, where its runs live.
+fn place_of(session: &str) -> u32 {
+    u32::from(place(session_stream(session)))
+}
+
 /// Fills in what the runs among a plan's tasks need beside their policies.
 fn prepare_children(plan: &mut v1::Plan) -> Result<(), Status> {
     for run in plan.waves.iter_mut().flat_map(|wave| &mut wave.tasks).filter_map(|task| task.run.as_mut()) {
         match &mut run.work {
-            Some(Child::Plan(plan)) => prepare_children(plan)?,
+            Some(Child::Plan(plan)) => {
+                run.place = plan.session.as_deref().map(place_of);
+                prepare_children(plan)?;
+            }
             Some(Child::Ask(ask)) => {
-                run.place = ask.session.as_deref().map(|session| u32::from(place(session_stream(session))));
+                run.place = ask.session.as_deref().map(place_of);
             }
             Some(Child::Script(script)) => executor::prepare_script(script)?,
             None => {}
@@ -144,7 +152,7 @@ pub(super) fn lineage(parent: &RunState, of: &v1::ParentRef) -> Result<v1::Linea
     Ok(lineage)
 }
 
-/// Refuses an ask in a session in which an ancestor has its turn, and waits.
+/// Refuses a run in a session in which an ancestor has its turn, and waits.
 pub(super) fn refuse_held_session(start: &StartRequest) -> Result<(), Status> {
     let held = start.start.lineage.iter().flat_map(|lineage| &lineage.sessions);
     match start.session.as_ref().filter(|session| held.into_iter().any(|held| held == *session)) {

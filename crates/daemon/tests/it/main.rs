@@ -22,6 +22,7 @@ mod proxy;
 mod requests;
 mod routing;
 mod scenarios;
+mod session_work;
 mod sessions;
 mod slow_readers;
 mod streams;

@@ -28,6 +28,7 @@ pub(super) fn evidence(kind: &str, id: &str, media_type: &str) -> v1::EvidenceRe
         media_type: media_type.to_owned(),
         bytes: 68,
         redacted: kind == "html_full",
+        inline: None,
     }
 }
 

@@ -461,6 +461,7 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
         "download has either a target that begins it, or a url",
         "download tiene o un target que la empieza, o una url",
     ),
+    ("has {0}, which stands for what was masked", "tiene {0}, que está en lugar de lo que se enmascaró"),
     ("extract of an attribute needs its name", "extract de un atributo necesita su nombre"),
     ("only extract of an attribute has one", "solo extract de un atributo tiene uno"),
     (
@@ -494,10 +495,7 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
     ("no earlier action gives the output `{0}`", "ninguna acción anterior da la salida `{0}`"),
     ("has {0} bytes; at most {1}", "tiene {0} bytes; {1} como máximo"),
     ("has a null character", "tiene un carácter nulo"),
-    (
-        "has {0}, which stands for what was masked",
-        "tiene {0}, que está en lugar de lo que se enmascaró",
-    ),
+    ("has {0}, which stands for what was masked", "tiene {0}, que está en lugar de lo que se enmascaró"),
     ("cannot be read as a regular expression: {0}", "no se puede leer como expresión regular: {0}"),
     (
         "frames are listed one after the other, outermost first",

@@ -57,7 +57,8 @@ pub(super) fn begin_all(turn: &mut Turn<'_>) -> Result<(), Refusal> {
     let is_child = |task: &TaskRef| turn.state.plan().task(*task).is_some_and(|task| task.child.is_some());
     let waiting: Vec<TaskRef> = turn.state.queued().filter(is_child).collect();
     for task in waiting {
-        if turn.state.is_queued(task) {
+        // One that cannot be may make a question of it, which holds those after it.
+        if turn.state.is_queued(task) && turn.state.may_lease() {
             begin(turn, task)?;
         }
     }
@@ -124,11 +125,14 @@ fn impossible(turn: &Turn<'_>, task: TaskRef) -> Result<Option<v1::Error>, Refus
             return Ok(Some(codes::error(codes::INPUT_UNRESOLVED, message)));
         }
     }
-    let Some(ask) = child.and_then(|child| child.ask()) else { return Ok(None) };
-    if let Some(session) = ask.session.as_ref().filter(|session| lineage.sessions.contains(session)) {
+    let of_plan = child.and_then(|child| child.plan()).and_then(|plan| plan.session.as_ref());
+    let ask = child.and_then(|child| child.ask());
+    let session = of_plan.or_else(|| ask.and_then(|ask| ask.session.as_ref()));
+    if let Some(session) = session.filter(|session| lineage.sessions.contains(session)) {
         let message = format!("an ancestor has its turn in session {session:?}, and waits for this run");
         return Ok(Some(codes::error(codes::SESSION_HELD, message)));
     }
+    let Some(ask) = ask else { return Ok(None) };
     if ask.text.is_empty() {
         let Some(text) = input.and_then(text_of) else {
             let message = "the input is no text, and an ask needs one".to_owned();

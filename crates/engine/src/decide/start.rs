@@ -93,7 +93,10 @@ impl Work {
     pub fn needs(&self) -> Needs {
         let mut needs = Needs::default();
         match self {
-            Self::Plan(plan) => needs.add_plan(plan),
+            Self::Plan(plan) => {
+                needs.session.clone_from(&plan.session);
+                needs.add_plan(plan);
+            }
             // Whether the agent of a spec is known is seen when the spec is called: another spec may answer instead.
             Self::Ask(ask) => needs.session.clone_from(&ask.session),
             Self::Script(_) => needs.add_browser(),

@@ -277,11 +277,15 @@ impl RunState {
                 self.timers.clear();
                 self.held_timers.clear();
             }
-            Body::SessionOpened(_) | Body::SessionTurn(_) | Body::SessionTransitionAccepted(_) => {
+            Body::SessionOpened(_)
+            | Body::SessionTurn(_)
+            | Body::SessionTransitionAccepted(_)
+            | Body::SessionStateWritten(_) => {
                 return None;
             }
             Body::Notice(event) => self.noticed(event)?,
-            body @ (Body::AskBegun(_)
+            body @ (Body::PlanBegun(_)
+            | Body::AskBegun(_)
             | Body::AskRouted(_)
             | Body::TransitionConsidered(_)
             | Body::BrowserActivityStarted(_)

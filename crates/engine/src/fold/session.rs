@@ -42,6 +42,20 @@ pub struct SessionState {
     pub(crate) suggestions: Vec<v1::SessionSuggestion>,
     /// Accepted suggestions by the id of their ask: from, to, and the event's number.
     pub(crate) accepted: VecDeque<(String, String, String, u64)>,
+    /// The state of the session's work, a JSON object; no bytes where it has had none.
+    pub(crate) work: Vec<u8>,
+    /// What that was before it was written last.
+    pub(crate) backup: Vec<u8>,
+    /// Where the plan at work stands, of the state of work.
+    pub(crate) flow: Option<Flow>,
+}
+
+/// Where the plan that is at work in a session stands, as the state of work says it.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Flow {
+    pub(crate) run_id: String,
+    pub(crate) phase: String,
+    pub(crate) blocked_on: Option<String>,
 }
 
 impl SessionState {
@@ -61,6 +75,9 @@ impl SessionState {
             transitions: Vec::new(),
             suggestions: Vec::new(),
             accepted: VecDeque::new(),
+            work: Vec::new(),
+            backup: Vec::new(),
+            flow: None,
         }
     }
 
@@ -106,6 +123,7 @@ impl SessionState {
                 self.turn(turn, at);
             }
             Some(Body::SessionTransitionAccepted(accepted)) => self.accepted(accepted, at, seq),
+            Some(Body::SessionStateWritten(written)) => self.written(&written),
             _ => return Err(CorruptLog { seq, detail: "it is not an event of a session" }),
         }
         self.seq = seq;
@@ -146,6 +164,22 @@ impl SessionState {
             let surplus = self.suggestions.len().saturating_sub(SUGGESTIONS);
             self.suggestions.drain(..surplus);
         }
+    }
+
+    /// The state of work has other fields. What it was before is the backup.
+    fn written(&mut self, written: &v1::SessionStateWritten) {
+        let mut work = match written.cause() {
+            v1::SessionStateCause::Imported => Map::new(),
+            _ => object(&self.work),
+        };
+        work.extend(object(written.fields.as_bytes()));
+        let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+        self.flow = work.get("current_flow").and_then(Value::as_object).and_then(|flow| {
+            let (run_id, phase) = (text(flow.get("run_id"))?, text(flow.get("phase"))?);
+            Some(Flow { run_id, phase, blocked_on: text(work.get("blocked_on")) })
+        });
+        let work = Value::Object(work).to_string().into_bytes();
+        self.backup = std::mem::replace(&mut self.work, work);
     }
 
     fn merge_custom(&mut self, news: &[u8]) {
@@ -208,6 +242,11 @@ impl SessionState {
     pub fn from_snapshot(bytes: &[u8]) -> Result<Self, SnapshotError> {
         Ok(postcard::from_bytes(bytes)?)
     }
+}
+
+/// The JSON object of these bytes; an empty one where they are none.
+pub(crate) fn object(bytes: &[u8]) -> Map<String, Value> {
+    serde_json::from_slice(bytes).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -276,6 +276,12 @@ impl RunState {
             .map(|(task, _)| task)
     }
 
+    /// The names of the tasks that have not settled, in order.
+    pub(crate) fn unsettled(&self) -> impl Iterator<Item = &str> {
+        let is_open = |task: &TaskRef| self.activity(*task).is_none_or(|activity| activity.end.is_none());
+        self.plan.references().filter(move |(task, _)| is_open(task)).map(|(_, task)| task.name.as_str())
+    }
+
     /// Every live lease: task, fencing token, worker.
     pub fn leases(&self) -> impl Iterator<Item = (TaskRef, u64, &str)> {
         self.activities().filter_map(|(task, activity)| {

@@ -13,6 +13,7 @@ pub(crate) mod script;
 
 use capataz_contracts::v1::{self, event::Body, run_accepted, run_result};
 use capataz_policy::aggregation::ResultStatus;
+use capataz_policy::session::Progress;
 
 use crate::decide::{Ending, Refusal};
 use crate::fold::state::{Moment, RunState, Timestamp};
@@ -181,6 +182,12 @@ pub(crate) trait Kind {
     /// What the ended run adds to its session.
     fn session_turn(&self, run: &RunState, run_id: &str) -> Option<v1::SessionTurn>;
 
+    /// Where the run stands, for the state of its session's work, but for the tasks that have not settled; `None` for what is
+    /// no such work, or has not begun.
+    fn progress<'a>(&'a self, _: &'a RunState, _run_id: &'a str) -> Option<Progress<'a>> {
+        None
+    }
+
     /// Returns whether the run has a browser that must be released after the run's end.
     fn uses_browser(&self) -> bool;
 
@@ -244,7 +251,7 @@ impl Machine {
     /// Folds an event that only one kind has. `None` where it does not fit the run.
     pub(crate) fn apply(&mut self, body: Body, at: Moment) -> Option<Applied> {
         match self {
-            Self::Plan(_) => None,
+            Self::Plan(plan) => plan.apply(body),
             Self::Ask(ask) => ask.apply(body, at),
             Self::Script(script) => script.apply(body, at),
         }
@@ -318,6 +325,12 @@ impl RunState {
     #[must_use]
     pub fn awaited_session(&self) -> Option<&str> {
         self.session().filter(|_| self.rules().awaits_turn() && self.goes_on())
+    }
+
+    /// Returns whether the run may have added something to its session.
+    #[must_use]
+    pub fn has_spoken(&self) -> bool {
+        self.is_finished() || self.rules().progress(self, "").is_some()
     }
 
     /// Returns whether the run has a browser that must be released after the run's end.

@@ -82,7 +82,8 @@ impl Plan {
         }
     }
 
-    /// The plan as its accepted event holds it, but for the commands and resources, which are checked before the start.
+    /// The plan as its accepted event holds it, but for the commands and resources, which are checked before the start, and its
+    /// session.
     #[must_use]
     pub fn to_proto(&self) -> v1::Plan {
         v1::Plan {
@@ -94,6 +95,7 @@ impl Plan {
             on_high: None,
             commands: Vec::new(),
             resources: Vec::new(),
+            session: None,
         }
     }
 

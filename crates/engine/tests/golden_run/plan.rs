@@ -9,6 +9,10 @@ fn task(name: &str) -> v1::Task {
     v1::Task { name: name.to_owned(), agent: format!("{name}-agent"), ..v1::Task::default() }
 }
 
+pub fn failure(code: &str) -> v1::Error {
+    v1::Error { code: code.to_owned(), message: "exit code 1".to_owned(), ..v1::Error::default() }
+}
+
 fn policy(kind: v1::AggregationKind) -> v1::AggregationPolicy {
     v1::AggregationPolicy { kind: kind as i32, ..v1::AggregationPolicy::default() }
 }
@@ -80,9 +84,7 @@ impl Run<'_> {
 
     #[track_caller]
     fn fails(&mut self, name: &str, lease: u64, code: &str) {
-        let error =
-            v1::Error { code: code.to_owned(), message: "exit code 1".to_owned(), ..v1::Error::default() };
-        self.reports(name, lease, Report::Failed(error));
+        self.reports(name, lease, Report::Failed(failure(code)));
     }
 
     /// Something is heard of the run that the task is.
@@ -256,4 +258,35 @@ fn second_wave(run: &mut Run<'_>) {
     let report = run.lease("report");
     run.completes("report", report, "[1,2]");
     run.reports("rest", rest, Report::Cancelled(None));
+}
+
+/// A plan of a session: it waits for its turn, and then for a person.
+pub fn log_of_one_of_a_session(seed: u64, before: &Log, decisions: usize) -> Log {
+    let mut run = Run::start(seed, Work::Plan(of_a_session()), before, decisions);
+    run.after(MINUTE);
+    run.does(Input::SessionTurn { context: v1::SessionContext::default() });
+    let task = TaskRef { wave: 0, task: 0 };
+    let lease = run.takes(task, "w1");
+    run.says(task, lease, "w1", Report::Failed(failure("TESTS_FAILED")));
+    run.answers("skip");
+    let task = TaskRef { wave: 1, task: 0 };
+    let lease = run.takes(task, "w1");
+    run.says(task, lease, "w1", Report::Completed(json("1")));
+    run.ends(v1::RunOutcome::SucceededWithFailures)
+}
+
+/// Two waves of one task each, of which the first may fail.
+pub fn of_a_session() -> v1::Plan {
+    let mut plan = v1::Plan {
+        name: "golden".to_owned(),
+        waves: ["review", "report"]
+            .map(|name| v1::Wave { tasks: vec![task(name)], ..v1::Wave::default() })
+            .to_vec(),
+        policy: Some(policy(v1::AggregationKind::ContinueAll)),
+        on_high: Some(v1::OnHigh::Pause as i32),
+        session: Some("shop".to_owned()),
+        ..v1::Plan::default()
+    };
+    Plan::materialise(&mut plan).expect("the plan is valid");
+    plan
 }

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use capataz_contracts::v1;
-use capataz_engine::session::{SessionState, record};
-use capataz_engine::{Input, Wall, Work};
+use capataz_engine::session::{SessionState, import, record};
+use capataz_engine::{Input, Report, TaskRef, Wall, Work};
 use serde_json::json;
 
 use super::{Log, MINUTE, Run, SECOND, START};
@@ -56,6 +56,7 @@ impl Session<'_> {
         self.now = run.now;
         if !self.goes_on_as_before() {
             let decision = record(&mut self.state, &run.state, &format!("run of {request}"));
+            let decision = decision.expect("the state is valid");
             self.log.add(&decision.expect("the ask adds to its session").events);
             self.is_seen();
         }
@@ -68,6 +69,29 @@ impl Session<'_> {
             let state = self.state.as_mut().expect("the session is open");
             let (_, decision) = state.accept(request, Wall(self.now)).expect("it was suggested");
             self.log.add(&decision.map(|decision| decision.events).unwrap_or_default());
+            self.is_seen();
+        }
+    }
+
+    #[track_caller]
+    fn imports(&mut self, state: &serde_json::Value) {
+        self.now += SECOND;
+        if !self.goes_on_as_before() {
+            let repairs = vec!["added updated_at".to_owned()];
+            let imported = import(&mut self.state, "shop", &state.to_string(), repairs, Wall(self.now));
+            let decision = imported.and_then(|imported| imported.decision).expect("the state is another one");
+            self.log.add(&decision.events);
+            self.is_seen();
+        }
+    }
+
+    /// The plan at work tells its session how far it is.
+    #[track_caller]
+    fn hears(&mut self, run: &Run<'_>) {
+        if !self.goes_on_as_before() {
+            let decision =
+                record(&mut self.state, &run.state, "run of the plan").expect("the state is valid");
+            self.log.add(&decision.expect("the plan has come further").events);
             self.is_seen();
         }
     }
@@ -112,5 +136,36 @@ pub fn log(_seed: u64, before: &Log, decisions: usize) -> Log {
         // Longer than what a session keeps of a message.
         run.replies(|answer| answer["response"]["text"] = json!("á".repeat(3_000)));
     });
+    session.log
+}
+
+/// A session whose state is imported, followed by a plan, and imported again.
+pub fn log_of_plans(_seed: u64, before: &Log, decisions: usize) -> Log {
+    let log = Log::default();
+    let mut session = Session { state: None, now: START, log, before, decisions };
+    session.imports(&json!({
+        "version": "1.0.0",
+        "updated_at": "2023-11-14T22:00:00Z",
+        "context": { "project_type": "brownfield", "tech_stack": ["nextjs", "prisma"] },
+        "history": [{ "command": "plan", "completed_at": "2023-11-14T21:50:00Z", "result": "created" }],
+        "of_ours": { "kept": [1, null, true] },
+    }));
+    let nothing = Log::default();
+    let plan = super::plan::of_a_session();
+    let mut run = Run::start_at(1, Work::Plan(plan), &nothing, 0, session.now);
+    run.does(Input::SessionTurn { context: v1::SessionContext::default() });
+    session.hears(&run);
+    let first = TaskRef { wave: 0, task: 0 };
+    let lease = run.takes(first, "w1");
+    run.says(first, lease, "w1", Report::Failed(super::plan::failure("TESTS_FAILED")));
+    session.hears(&run);
+    run.answers("skip");
+    session.hears(&run);
+    let second = TaskRef { wave: 1, task: 0 };
+    let lease = run.takes(second, "w1");
+    run.says(second, lease, "w1", Report::Completed(super::json("1")));
+    session.hears(&run);
+    session.now = run.now;
+    session.imports(&json!({ "version": "1.1.0", "updated_at": "2023-11-14T23:00:00Z" }));
     session.log
 }

@@ -9,6 +9,7 @@ mod repair;
 mod salvage;
 #[cfg(test)]
 mod tests;
+mod work;
 
 use capataz_contracts::{Violation, v1};
 use jiff::Timestamp;
@@ -22,9 +23,12 @@ use crate::severity::Severity;
 pub use places::{Place, Places};
 pub use repair::{Repair, initial, repaired};
 pub use salvage::salvaged;
+pub use work::{PENDING, Progress, Result as WorkResult, Stage, changes};
 
 /// Bytes of a state at most. What the contract has in it is a few kilobytes.
 pub const MAX_BYTES: usize = 4 * 1024 * 1024;
+/// Bytes of a state that a session takes over at most: the daemon keeps it in memory, with the one before it.
+pub const MAX_IMPORT_BYTES: usize = 64 * 1024;
 /// Violations that are told at most.
 const MAX_VIOLATIONS: usize = 1_000;
 
@@ -260,6 +264,11 @@ fn timestamp(text: &str) -> Option<Timestamp> {
     }
     let time = text.parse::<DateTime>().ok().or_else(|| Some(text.parse::<Date>().ok()?.at(0, 0, 0, 0)))?;
     time.to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
+}
+
+/// Unix milliseconds of a time; 0 for what is none.
+fn milliseconds(text: &str) -> i64 {
+    timestamp(text).map_or(0, Timestamp::as_millisecond)
 }
 
 /// The error of a state with these violations: CRITICAL where a required field is missing, else HIGH. `None` for none.

@@ -115,7 +115,7 @@ fn is_whole(entry: &Value) -> bool {
     has("command") && has("completed_at")
 }
 
-fn iso(now_ms: i64) -> String {
+pub(super) fn iso(now_ms: i64) -> String {
     let now = Timestamp::from_millisecond(now_ms).unwrap_or_default();
     format!("{now:.3}")
 }

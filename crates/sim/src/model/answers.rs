@@ -2,7 +2,9 @@
 
 use capataz_contracts::v1::{self, event::Body};
 use capataz_engine::{Input, Refusal, TaskRef};
-use capataz_shard::{Answer, CommandReply, Declined, StartReply, TransitionReply, WaitReply, session_stream};
+use capataz_shard::{
+    Answer, CommandReply, Declined, ImportReply, StartReply, TransitionReply, WaitReply, session_stream,
+};
 use capataz_store::RunId;
 use prost::Message;
 
@@ -100,6 +102,18 @@ impl Model {
             (Wish::Accept { session, .. }, Answer::Transition(Ok(TransitionReply::TransitionNotFound))) => {
                 told(!asked.knew_suggestion || self.session(session_stream(session)).is_none())
             }
+            (Wish::Import { session, state }, Answer::Imported(Ok(ImportReply::Imported { seq, .. }))) => {
+                let session = self.session(session_stream(session));
+                told(session.is_none_or(|session| *seq <= session.seq() && session.work.had(state)))
+            }
+            // It may have ended since.
+            (Wish::Import { session, .. }, Answer::Imported(Ok(ImportReply::Busy { run }))) => {
+                told(self.run(*run).is_some_and(|run| run.session() == Some(session)))
+            }
+            (
+                Wish::Import { .. },
+                Answer::Imported(Err(Declined::Overloaded { .. } | Declined::Unavailable)),
+            ) => Ok(()),
             (
                 Wish::Health { .. },
                 Answer::Health(Err(Declined::Overloaded { .. } | Declined::Unavailable)),

@@ -47,7 +47,7 @@ impl RunModel {
         // A failure that ends the run cannot be tried again.
         let declared = self.declared(task).and_then(|task| task.severity);
         expected.retain(|option| *option != "retry" || declared != Some(v1::Severity::Critical as i32));
-        let asks = matches!(self.kind, Kind::Plan) && !self.is_asked_at_deadline(task);
+        let asks = matches!(self.kind, Kind::Plan { .. }) && !self.is_asked_at_deadline(task);
         let detail = question.error.as_ref().and_then(|error| error.timeout.as_ref());
         let shows = detail.is_some_and(|detail| detail.partial_output.is_some());
         let model = &mut self.in_work(task)?.at_deadline;

@@ -19,6 +19,8 @@ use crate::schemas::{declared_by, passes};
 pub struct RunModel {
     pub run: RunId,
     pub plan: v1::Plan,
+    /// Sessions in which the run, or an ancestor, has its turn.
+    pub(super) held_sessions: Vec<String>,
     pub labels: BTreeMap<String, String>,
     pub team: u8,
     /// As they are stored; the first has number 1.
@@ -162,12 +164,15 @@ impl RunModel {
             Some(Work::Script(script)) => {
                 (Kind::Script(Box::new(ScriptModel::new(script))), v1::Plan::default())
             }
-            Some(Work::Plan(plan)) => (Kind::Plan, plan),
+            Some(Work::Plan(plan)) => (Kind::Plan { has_turn: false }, plan),
             None => return Invariant::GaplessSeq.broken(format!("run {run} begins without work")),
         };
+        let mut held_sessions = accepted.lineage.map_or_else(Vec::new, |lineage| lineage.sessions);
+        held_sessions.extend(plan.session.clone());
         Ok(Self {
             run,
             plan,
+            held_sessions,
             team: u8::from(accepted.labels.get("team").is_some_and(|team| team == "red")),
             labels: accepted.labels,
             events: vec![bytes],
@@ -317,6 +322,14 @@ impl RunModel {
             }
             Body::RunFinished(event) => self.run_finished(&event),
             Body::Notice(_) => Ok(()),
+            Body::PlanBegun(_) => {
+                let begins = self.waves.is_empty() && self.ending.is_none();
+                let text = self.at("the plan begins");
+                let waited = self.plan.session.is_some();
+                let first = matches!(self.kind, Kind::Plan { has_turn: false });
+                self.kind = Kind::Plan { has_turn: true };
+                Invariant::AsksInOrder.check(begins && waited && first, || text)
+            }
             Body::AskBegun(event) => {
                 let begins = self.waves.is_empty() && self.ending.is_none();
                 let text = self.at("the ask begins");
@@ -326,7 +339,10 @@ impl RunModel {
             }
             Body::AskRouted(event) => self.ask_routed(event),
             Body::TransitionConsidered(event) => self.considered(event.transition.unwrap_or_default()),
-            Body::SessionOpened(_) | Body::SessionTurn(_) | Body::SessionTransitionAccepted(_) => {
+            Body::SessionOpened(_)
+            | Body::SessionTurn(_)
+            | Body::SessionTransitionAccepted(_)
+            | Body::SessionStateWritten(_) => {
                 Invariant::SessionTurns.broken(self.at("a session's event in a run"))
             }
             Body::BrowserActivityStarted(event) => self.activity_started(*event),
@@ -358,7 +374,10 @@ impl RunModel {
         let in_order = wave as usize == self.waves.len()
             && self.ending.is_none()
             && self.waves.last().is_none_or(|before| before.finished == Some(true));
-        let planned = matches!(self.kind, Kind::Plan);
+        let planned = match self.kind {
+            Kind::Plan { has_turn } => has_turn || self.plan.session.is_none(),
+            Kind::Ask(_) | Kind::Script(_) => false,
+        };
         Invariant::WavesInOrder.check(in_order && planned, || self.at(format!("wave {wave} begins")))?;
         self.begin_wave();
         Ok(())

@@ -16,6 +16,7 @@ mod page;
 mod policy;
 pub mod script;
 pub mod session;
+mod session_work;
 pub mod settle;
 pub(crate) mod severity;
 mod work;
@@ -146,16 +147,20 @@ impl Model {
             if let Some(session) = self.sessions.get_mut(&row.run) {
                 session.newest = events;
             }
+            self.owed = self.owed.or(self.owes_work(row.run));
             if let Some(run) = owed {
-                let paid = self.sessions.get(&row.run).is_some_and(|session| session.has_turn_of(run));
+                let model = self.runs.get(&run);
+                let paid =
+                    self.sessions.get(&row.run).zip(model).is_some_and(|(session, run)| session.knows(run));
                 Invariant::SessionTurns
-                    .check(paid, || format!("run {run} has ended, and its session does not know"))?;
+                    .check(paid, || format!("run {run} has come further, and its session does not know"))?;
             }
             self.shards.entry(shard).or_default().rows.push(row);
         }
         let owed = self.owed;
-        Invariant::SessionTurns
-            .check(owed.is_none(), || format!("run {owed:?} has ended, and its session never hears of it"))
+        Invariant::SessionTurns.check(owed.is_none(), || {
+            format!("run {owed:?} has come further, and its session never hears of it")
+        })
     }
 
     fn event(&mut self, run: RunId, event: v1::Event, bytes: Bytes) -> Result<(), Violation> {
@@ -185,7 +190,7 @@ impl Model {
         if let Some(key) = model.labels.get(KEY_LABEL) {
             self.keys.is_made(key, run, &self.runs)?;
         }
-        if let Some(session) = model.ask().and_then(|ask| ask.ask.session.as_deref()) {
+        if let Some(session) = model.session() {
             self.waiting.entry(session_stream(session)).or_default().push(run);
         }
         self.runs.insert(run, model);
@@ -194,11 +199,17 @@ impl Model {
 
     /// One more event of a run; what the run's session has to do with it.
     fn run_event(&mut self, run: RunId, event: v1::Event, bytes: Bytes) -> Result<(), Violation> {
-        if matches!(event.body, Some(Body::AskBegun(_))) {
+        if matches!(event.body, Some(Body::AskBegun(_) | Body::PlanBegun(_))) {
             self.check_turn(run)?;
         }
         let Some(model) = self.runs.get_mut(&run) else { return Ok(()) };
-        let stream = model.ask().and_then(|ask| ask.ask.session.as_deref()).map(session_stream);
+        let stream = model.session().map(session_stream);
+        if let (Some(Body::PlanBegun(_)), Some(stream)) = (&event.body, stream) {
+            // The first plan of a session that is not there yet opens it in the same commit.
+            let busy = self.sessions.get_mut(&stream).and_then(|session| session.active.replace(run));
+            Invariant::SessionContexts
+                .check(busy.is_none(), || format!("run {run} begins while {busy:?} is at work"))?;
+        }
         if let Some(Body::AskBegun(begun)) = &event.body {
             let context = begun.context.clone().unwrap_or_default();
             let session = stream.and_then(|stream| self.sessions.get_mut(&stream));
@@ -222,14 +233,21 @@ impl Model {
                 session.active = None;
             }
             let spoke = outcome != v1::RunOutcome::Cancelled as i32 && !model.waves.is_empty();
-            self.owed = spoke.then_some(run);
+            self.owed = (model.ask().is_some() && spoke).then_some(run);
         }
         Ok(())
     }
 
+    /// The plan, where it has come further than the state of its session's work says.
+    fn owes_work(&self, run: RunId) -> Option<RunId> {
+        let model = self.runs.get(&run).filter(|model| model.plan_has_turn())?;
+        let session = self.sessions.get(&session_stream(model.session()?));
+        (!session.is_some_and(|session| session.knows(model))).then_some(run)
+    }
+
     /// The ask begins before all others of its session that wait.
     fn check_turn(&mut self, run: RunId) -> Result<(), Violation> {
-        let session = self.runs.get(&run).and_then(RunModel::ask).and_then(|ask| ask.ask.session.as_deref());
+        let session = self.runs.get(&run).and_then(RunModel::session);
         let Some(waiting) = session.and_then(|session| self.waiting.get_mut(&session_stream(session))) else {
             return Ok(());
         };
@@ -283,9 +301,7 @@ impl Model {
                     !wanted && run.finished.is_some() && run.last_at < finished_before
                 }
                 (None, Some(session)) => {
-                    let of_it = |run: &&RunModel| {
-                        run.ask().and_then(|ask| ask.ask.session.as_ref()) == Some(&session.name)
-                    };
+                    let of_it = |run: &&RunModel| run.session() == Some(&session.name);
                     session.last_at < finished_before && self.unfinished().find(of_it).is_none()
                 }
                 (None, None) => false,

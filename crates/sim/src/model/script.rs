@@ -19,7 +19,10 @@ const IDLE_MS: i64 = 300_000;
 /// What a run is for.
 #[derive(Clone, Debug)]
 pub enum Kind {
-    Plan,
+    Plan {
+        /// It has, or had, its turn in its session.
+        has_turn: bool,
+    },
     Ask(Box<AskModel>),
     Script(Box<ScriptModel>),
 }
@@ -516,6 +519,28 @@ impl RunModel {
 
     pub(super) fn is_script(&self) -> bool {
         matches!(self.kind, Kind::Script(_))
+    }
+
+    /// The session that the run belongs to.
+    #[must_use]
+    pub fn session(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::Ask(ask) => ask.ask.session.as_deref(),
+            Kind::Plan { .. } => self.plan.session.as_deref(),
+            Kind::Script(_) => None,
+        }
+    }
+
+    /// Whether it is a plan that belongs neither to a session nor to another run.
+    #[must_use]
+    pub fn is_plan_of_its_own(&self) -> bool {
+        matches!(self.kind, Kind::Plan { .. }) && self.plan.session.is_none() && self.parent.is_none()
+    }
+
+    /// Whether it is a plan that has, or had, its turn in its session.
+    #[must_use]
+    pub fn plan_has_turn(&self) -> bool {
+        matches!(self.kind, Kind::Plan { has_turn: true })
     }
 
     #[must_use]

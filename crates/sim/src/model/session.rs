@@ -8,6 +8,7 @@ use capataz_store::RunId;
 use serde_json::{Map, Value};
 
 use super::log::RunModel;
+use super::session_work::WorkModel;
 use crate::invariant::{Invariant, Violation};
 
 /// Messages that a session keeps.
@@ -31,6 +32,7 @@ pub struct SessionModel {
     /// Accepted ones, with the number of their event.
     pub accepted: BTreeMap<String, u64>,
     turns: BTreeSet<RunId>,
+    pub work: WorkModel,
 }
 
 impl SessionModel {
@@ -52,9 +54,13 @@ impl SessionModel {
         self.open.contains_key(request_id) || self.accepted.contains_key(request_id)
     }
 
+    /// Whether the session says of its run all that it owes to it.
     #[must_use]
-    pub fn has_turn_of(&self, run: RunId) -> bool {
-        self.turns.contains(&run)
+    pub fn knows(&self, run: &RunModel) -> bool {
+        match run.ask() {
+            Some(_) => self.turns.contains(&run.run),
+            None => self.work.follows(run),
+        }
     }
 
     pub fn suggestions(&self) -> impl Iterator<Item = &String> {
@@ -79,7 +85,26 @@ impl SessionModel {
         match event.body {
             Some(Body::SessionTurn(turn)) => self.turn(turn, runs),
             Some(Body::SessionTransitionAccepted(accepted)) => self.accept(accepted),
+            Some(Body::SessionStateWritten(written)) => self.written(&written, runs),
             body => Invariant::SessionTurns.broken(self.at(format!("{body:?} in a session"))),
+        }
+    }
+
+    fn written(
+        &mut self,
+        written: &v1::SessionStateWritten,
+        runs: &BTreeMap<RunId, RunModel>,
+    ) -> Result<(), Violation> {
+        let run = written.run_id.parse::<RunId>().ok().and_then(|run| runs.get(&run));
+        let run = run.filter(|run| run.session() == Some(&self.name));
+        // The plan that opens the session has begun before it is there.
+        if let Some(run) = run.filter(|run| run.finished.is_none() && self.events.len() == 2) {
+            self.active.get_or_insert(run.run);
+        }
+        match self.work.written(written, run, self.active) {
+            Ok(()) => Ok(()),
+            Err(what) => Invariant::WorkFollowsThePlan
+                .broken(self.at(format!("{what}: {written:?}, before it {:?}", self.work))),
         }
     }
 

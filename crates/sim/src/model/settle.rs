@@ -1,6 +1,7 @@
 //! Results, waves and the end of a run, compared with a direct evaluation of the policy.
 
 use capataz_contracts::v1::{self, payload::Data};
+use capataz_engine::TaskRef;
 use capataz_policy::aggregation::ResultStatus;
 
 use super::log::{LeaseEnd, LeaseModel, ResultModel, RunModel, Step, TaskModel, place};
@@ -62,7 +63,7 @@ impl RunModel {
                 };
                 let heard = matches!(step, Step::Heard { .. });
                 let may_succeed = vouched || step == Step::Heard { may_succeed: true };
-                let unasked = self.may_fail_unasked(code) || heard;
+                let unasked = self.may_fail_unasked(code) || heard || self.waits_for_itself(task, code);
                 Invariant::ChildrenHeardOnce.check(step != Step::Child, || text.clone())?;
                 let may_fail = may_fail_without_lease(code, live) || unasked;
                 let may_fail = may_fail || (!matches!(step, Step::Leased(_)) && self.is_taken_back(code));
@@ -75,7 +76,9 @@ impl RunModel {
             Invariant::NoEarlyTimeout.check(is_due, || format!("{text} after {elapsed} ms, due {due:?}"))?;
         }
         let is_failure = ResultStatus::from_proto(event.status).is_some_and(ResultStatus::is_failure);
-        if let Some(error) = event.error.as_ref().filter(|_| is_failure && matches!(self.kind, Kind::Plan)) {
+        if let Some(error) =
+            event.error.as_ref().filter(|_| is_failure && matches!(self.kind, Kind::Plan { .. }))
+        {
             self.failure((event.wave, event.task), error, event.severity)?;
             self.failed(event.severity);
         }
@@ -98,6 +101,17 @@ impl RunModel {
         Invariant::PolicyOutcome.check(same(event.evaluation.as_ref(), &direct), || {
             format!("{text}: {:?}, directly {direct:?}", event.evaluation)
         })
+    }
+
+    /// Whether the task is a run that would wait for the turn of its own ancestor.
+    fn waits_for_itself(&self, task: TaskRef, code: &str) -> bool {
+        let child = self.declared(task).and_then(|task| task.run.as_ref());
+        let session = match child.and_then(|child| child.work.as_ref()) {
+            Some(v1::child_run::Work::Ask(ask)) => ask.session.as_ref(),
+            Some(v1::child_run::Work::Plan(plan)) => plan.session.as_ref(),
+            Some(v1::child_run::Work::Script(_)) | None => None,
+        };
+        code == "SESSION_HELD" && session.is_some_and(|session| self.held_sessions.contains(session))
     }
 
     pub(super) fn reactivated(&mut self, event: &v1::TaskReactivated) -> Result<(), Violation> {
@@ -165,9 +179,9 @@ impl RunModel {
         };
         let expected = match (&self.ending, self.waves.last().and_then(|wave| wave.finished)) {
             (Some(Some(_)), _) => v1::RunOutcome::Failed,
-            (None, Some(false)) if matches!(self.kind, Kind::Plan) => v1::RunOutcome::Failed,
+            (None, Some(false)) if matches!(self.kind, Kind::Plan { .. }) => v1::RunOutcome::Failed,
             (Some(None), _) => v1::RunOutcome::Cancelled,
-            (None, _) if !matches!(self.kind, Kind::Plan) => {
+            (None, _) if !matches!(self.kind, Kind::Plan { .. }) => {
                 match self.ask_outcome().or(self.script_outcome()) {
                     Some(outcome) => outcome,
                     None => {

@@ -31,6 +31,7 @@ const OWN: &[(&str, v1::Severity)] = &[
     ("TASK_TIMEOUT", v1::Severity::High),
     ("TIMEOUT", v1::Severity::High),
     ("INPUT_UNRESOLVED", v1::Severity::High),
+    ("SESSION_HELD", v1::Severity::High),
     ("SCHEDULE_TO_START_TIMEOUT", v1::Severity::High),
     ("OUTCOME_UNKNOWN", v1::Severity::High),
     ("WORKER_LOST", v1::Severity::High),
@@ -71,7 +72,7 @@ impl RunModel {
     /// A plan's task has failed.
     pub(super) fn failed(&mut self, severity: i32) {
         let is_critical = severity == v1::Severity::Critical as i32;
-        self.must_abort |= is_critical && matches!(self.kind, Kind::Plan) && self.ending.is_none();
+        self.must_abort |= is_critical && matches!(self.kind, Kind::Plan { .. }) && self.ending.is_none();
     }
 
     /// Nothing but notices, and what becomes of its deadline and its output, comes between a CRITICAL failure and the end that

@@ -126,7 +126,7 @@ impl RunModel {
         if let Step::Leased(token) = step {
             self.end_lease(token, LeaseEnd::AttemptFailed);
         }
-        if let Some(error) = event.error.as_ref().filter(|_| matches!(self.kind, Kind::Plan)) {
+        if let Some(error) = event.error.as_ref().filter(|_| matches!(self.kind, Kind::Plan { .. })) {
             self.failure((event.wave, event.task), error, error.severity)?;
             let is_critical = error.severity == v1::Severity::Critical as i32;
             Invariant::CriticalAborts

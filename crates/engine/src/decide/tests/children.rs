@@ -245,6 +245,23 @@ fn no_child_begins_while_the_run_is_held() {
 }
 
 #[test]
+fn a_child_that_cannot_be_holds_those_after_it_where_a_person_is_asked() {
+    let bench = Bench::with("a | b c", |plan| {
+        plan.on_high = Some(v1::OnHigh::Pause.into());
+        plan.session = Some("talk".to_owned());
+        let ask = v1::Ask { text: "?".to_owned(), session: Some("talk".to_owned()), ..v1::Ask::default() };
+        let works = [Child::Ask(ask), Child::Plan(super::plan("continue_all: x"))];
+        for (task, work) in plan.waves[1].tasks.iter_mut().zip(works) {
+            task.agent = String::new();
+            task.run = Some(Box::new(v1::ChildRun { work: Some(work), ..v1::ChildRun::default() }));
+        }
+    });
+    let bench = bench.does(Input::SessionTurn { context: v1::SessionContext::default() });
+    let bench = bench.lease("a", "w1").pause().completes("a").resume();
+    bench.expect_kinds(&["run_resumed", "task_settled", "notice", "question_asked"]);
+}
+
+#[test]
 fn a_run_has_at_most_64_ancestors() {
     let depth = |depth| {
         let mut plan = super::plan("a");

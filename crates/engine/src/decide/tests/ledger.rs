@@ -51,7 +51,11 @@ pub(super) fn snapshot(state: &RunState) -> Vec<u8> {
 }
 
 pub(super) fn events_of(decision: &Decision) -> Vec<v1::Event> {
-    let mut bytes = decision.events.clone();
+    decoded(&decision.events)
+}
+
+pub(super) fn decoded(bytes: &bytes::Bytes) -> Vec<v1::Event> {
+    let mut bytes = bytes.clone();
     let mut events = Vec::new();
     while !bytes.is_empty() {
         events.push(v1::Event::decode_length_delimited(&mut bytes).expect("an event can be read"));

@@ -16,6 +16,7 @@ mod properties;
 mod questions;
 mod retries;
 mod scripts;
+mod sessions;
 mod stopping;
 mod timeouts;
 mod users;
@@ -116,12 +117,14 @@ fn kind(event: &v1::Event) -> &'static str {
         Body::RunCancelRequested(_) => "run_cancel_requested",
         Body::RunFinished(_) => "run_finished",
         Body::Notice(_) => "notice",
+        Body::PlanBegun(_) => "plan_begun",
         Body::AskBegun(_) => "ask_begun",
         Body::AskRouted(_) => "ask_routed",
         Body::TransitionConsidered(_) => "transition_considered",
         Body::SessionOpened(_) => "session_opened",
         Body::SessionTurn(_) => "session_turn",
         Body::SessionTransitionAccepted(_) => "session_transition_accepted",
+        Body::SessionStateWritten(_) => "session_state_written",
         Body::BrowserActivityStarted(_) => "browser_activity_started",
         Body::BrowserOpened(_) => "browser_opened",
         Body::ActionProposed(_) => "action_proposed",

@@ -7,11 +7,13 @@ use capataz_contracts::v1::{self, event::Body, run_result};
 use capataz_policy::aggregation::{self, AggregationKind, ResultStatus, WaveDecision};
 use capataz_policy::codes;
 use capataz_policy::retry;
+use capataz_policy::session::{Progress, Stage, WorkResult};
 
 use super::{Command, Kind, Step, Verdict};
 use crate::decide::{Refusal, not_a_session, schedule_to_start_error};
-use crate::fold::state::{Moment, RunState};
+use crate::fold::state::{Moment, Phase, RunState};
 use crate::input::{QueryAnswer, TaskRef};
+use crate::planted::{self, Fault};
 use crate::query::{Query, QueryId};
 use state::PlanState;
 
@@ -21,6 +23,9 @@ impl Kind for PlanState {
     }
 
     fn next(&self, run: &RunState, _now: Moment) -> Vec<Step> {
+        if self.awaits_turn() && !planted::is(Fault::PlanBeginsOutOfTurn) {
+            return vec![Step::Wait];
+        }
         let Some(state) = run.waves.last() else { return vec![Step::BeginWave(0)] };
         let wave = run.current_wave();
         let (size, settled) = (state.tasks.len(), state.tally.total() as usize);
@@ -92,19 +97,26 @@ impl Kind for PlanState {
     }
 
     fn turn_has_come(&self, _: &RunState, _: v1::SessionContext) -> Result<Vec<Step>, Refusal> {
-        Err(Refusal::Outdated)
+        match self.awaits_turn() {
+            true => Ok(vec![Step::Record(Body::PlanBegun(v1::PlanBegun {}))]),
+            false => Err(Refusal::Outdated),
+        }
     }
 
     fn session(&self) -> Option<&str> {
-        None
+        self.session.as_deref()
     }
 
     fn awaits_turn(&self) -> bool {
-        false
+        self.session.is_some() && !self.has_turn
     }
 
     fn session_turn(&self, _: &RunState, _: &str) -> Option<v1::SessionTurn> {
         None
+    }
+
+    fn progress<'a>(&'a self, run: &'a RunState, run_id: &'a str) -> Option<Progress<'a>> {
+        self.has_turn.then(|| progress(run, run_id))
     }
 
     fn uses_browser(&self) -> bool {
@@ -118,6 +130,42 @@ impl Kind for PlanState {
     fn result(&self, _: &RunState) -> Option<run_result::Work> {
         None
     }
+}
+
+/// Where the plan stands, as its session says it, but for the tasks that have not settled.
+fn progress<'a>(run: &'a RunState, run_id: &'a str) -> Progress<'a> {
+    let summary = run.error_summary();
+    let stage = match &run.phase {
+        Phase::Finished { outcome, .. } => Stage::Ended(match outcome {
+            v1::RunOutcome::Succeeded => WorkResult::Succeeded,
+            v1::RunOutcome::SucceededWithFailures => WorkResult::SucceededWithFailures,
+            v1::RunOutcome::Cancelled => WorkResult::Cancelled,
+            v1::RunOutcome::Failed | v1::RunOutcome::Blocked | v1::RunOutcome::Unspecified => {
+                WorkResult::Failed
+            }
+        }),
+        Phase::Running | Phase::Ending { .. } => match run.waves.len() {
+            0 => Stage::Begun,
+            begun => Stage::Wave(u32::try_from(begun).unwrap_or(u32::MAX)),
+        },
+    };
+    Progress {
+        run_id,
+        stage,
+        blocked_on: blocked_on(run),
+        pending: Vec::new(),
+        failures: u64::from(summary.critical) + u64::from(summary.high),
+    }
+}
+
+/// What the run waits for: a person's answer, or that a person lets it go on.
+fn blocked_on(run: &RunState) -> Option<String> {
+    if run.is_finished() {
+        return None;
+    }
+    let question = run.open_questions().find(|asked| asked.holds_run()).map(|asked| &asked.question);
+    let waits_for = question.map(|question| format!("{}: {}", question.question_id, question.text));
+    waits_for.or_else(|| run.paused.then(|| "paused".to_owned()))
 }
 
 /// Every task of the wave has settled: the next wave, or the end.

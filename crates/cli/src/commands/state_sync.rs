@@ -1,0 +1,208 @@
+//! The state file of a project and the state of a session that the daemon keeps: the file is checked and imported before a plan
+//! begins, and written again with each step of the plan (seed 000, contract 7).
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use capataz_client::{Client, Delivery};
+use capataz_contracts::v1::{self, event::Body};
+use capataz_policy::codes;
+use capataz_policy::session;
+use serde_json::{Map, Value};
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::Daemon;
+use super::sessions::{Found, Mended, failed, look, mend, open_or_new};
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::state_file::StateFile;
+use crate::watch::follow::now_ms;
+use capataz_display::error::{self, Context};
+use capataz_display::words::{fill, words};
+
+/// How often the file is looked at within a wave (CONTRACTS §1.7).
+const LOOKED_AT: Duration = Duration::from_secs(60);
+
+/// A state file that follows a session.
+pub struct StateSync {
+    path: PathBuf,
+    file: StateFile,
+    session: String,
+}
+
+impl StateSync {
+    /// Checks the file, mends it where it has to be, and gives its state to the session. `None` where no file is asked for and
+    /// the project has none.
+    ///
+    /// # Errors
+    /// The file cannot be read or mended, or the daemon is not reached.
+    pub async fn begin(
+        daemon: &Daemon,
+        session: &str,
+        path: Option<&Path>,
+        out: &mut Output,
+    ) -> Result<Option<Self>, Failure> {
+        let default = Path::new(crate::args::STATE);
+        let is_of_project = default.parent().is_some_and(Path::is_dir);
+        let path = match path {
+            Some(path) => path,
+            None if is_of_project => default,
+            None => return Ok(None),
+        };
+        let (file, bytes) = open_or_new(path)?;
+        let sync = Self { path: path.to_owned(), file, session: session.to_owned() };
+        let Some(bytes) = bytes else { return Ok(Some(sync)) };
+        let (state, repairs) = match look(&bytes, path) {
+            Found::Valid(state) => (state, Vec::new()),
+            found => sync.mended(found, out)?,
+        };
+        sync.import(daemon, &state, repairs, out).await?;
+        Ok(Some(sync))
+    }
+
+    /// Mends a file that is not valid, and says so.
+    fn mended(&self, found: Found, out: &mut Output) -> Result<(Map<String, Value>, Vec<String>), Failure> {
+        let error = match found {
+            Found::Unreadable(error) => Some(*error),
+            Found::Invalid(_, violations) => session::failed(&violations),
+            Found::Valid(_) => None,
+        };
+        if let Some(error) = error.filter(|_| !out.json) {
+            out.note(&error::error(&error, &Context::default(), out.error_paint()));
+        }
+        let Mended { state, outcome, repairs } = mend(&self.path, &self.file)?;
+        if !out.json {
+            out.note(&fill(outcome, &[&self.path.display().to_string()]));
+        }
+        Ok((state, repairs))
+    }
+
+    async fn import(
+        &self,
+        daemon: &Daemon,
+        state: &Map<String, Value>,
+        repairs: Vec<String>,
+        out: &mut Output,
+    ) -> Result<(), Failure> {
+        let request = v1::ImportSessionRequest {
+            session: self.session.clone(),
+            state: Value::Object(state.clone()).to_string(),
+            repairs,
+        };
+        match daemon.client.import_session(request).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.code() == Some(codes::SESSION_BUSY.as_str()) => {
+                out.note(&fill(words().sessions.busy, &[&self.session]));
+                Ok(())
+            }
+            Err(error) => Err(daemon.failure(error)),
+        }
+    }
+
+    /// Writes the file with each step of the run, and looks at it every minute, until it is dropped.
+    pub async fn follow(&self, client: &Client, run_id: &str) {
+        let mut stream = client.subscribe(v1::SubscribeRequest {
+            filter: Some(v1::EventFilter { run_id: Some(run_id.to_owned()), ..v1::EventFilter::default() }),
+            until_finished: true,
+            ..v1::SubscribeRequest::default()
+        });
+        let mut looks = interval(LOOKED_AT);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        looks.reset();
+        loop {
+            let writes = tokio::select! {
+                delivery = stream.next() => match delivery {
+                    Some(Ok(Delivery::Event { event, .. })) => is_step(&event),
+                    Some(Ok(_)) => false,
+                    // The end of the run is written by whoever waits for it.
+                    Some(Err(_)) | None => std::future::pending().await,
+                },
+                _ = looks.tick() => true,
+            };
+            if writes && let Err(error) = self.write(client).await {
+                tracing::debug!(%error, "the state file is written with the next step");
+            }
+        }
+    }
+
+    /// Writes the state that the session has now. What was there is kept: as the backup where it is valid, else beside it.
+    ///
+    /// # Errors
+    /// The daemon is not reached, or the file cannot be written; in words.
+    pub async fn write(&self, client: &Client) -> Result<(), String> {
+        let session = client.get_session(&self.session).await.map_err(|error| error.to_string())?;
+        let Some(state) = session.state else { return Ok(()) };
+        let state = session::parse(state.as_bytes()).map_err(|error| error.message)?;
+        let text = session::text(&state).map_err(|error| error.message)?;
+        let told = |error: std::io::Error| format!("{}: {error}", self.path.display());
+        let present = self.file.read().map_err(told)?;
+        if present.as_ref() == Some(&text) {
+            return Ok(());
+        }
+        if let Some(folder) = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder).map_err(told)?;
+        }
+        let locked = self.file.lock().map_err(told)?;
+        if let Some(present) = present {
+            match look(&present, &self.path) {
+                Found::Valid(_) => locked.back_up(&present).map_err(told)?,
+                Found::Invalid(..) | Found::Unreadable(_) => {
+                    locked.keep_aside(now_ms()).map(drop).map_err(told)?;
+                }
+            }
+        }
+        locked.write(&text).map_err(told)
+    }
+}
+
+/// Whether the state of a session follows this event of its plan.
+fn is_step(event: &v1::Event) -> bool {
+    matches!(
+        event.body,
+        Some(
+            Body::PlanBegun(_)
+                | Body::WaveStarted(_)
+                | Body::WaveFinished(_)
+                | Body::QuestionAsked(_)
+                | Body::QuestionAnswered(_)
+                | Body::RunPaused(_)
+                | Body::RunResumed(_)
+                | Body::RunFinished(_)
+        )
+    )
+}
+
+/// `capataz sessions import`.
+pub async fn import(
+    session: &str,
+    path: &Path,
+    daemon: &Daemon,
+) -> Result<v1::ImportSessionResponse, Failure> {
+    let (_, bytes) = super::sessions::open(path)?;
+    let state = match look(&bytes, path) {
+        Found::Valid(state) => state,
+        Found::Invalid(_, violations) => {
+            return Err(Failure::Violations { subject: path.display().to_string(), violations });
+        }
+        Found::Unreadable(error) => return Err(Failure::State { error, recovery: Vec::new() }),
+    };
+    let request = v1::ImportSessionRequest {
+        session: session.to_owned(),
+        state: Value::Object(state).to_string(),
+        repairs: Vec::new(),
+    };
+    daemon.client.import_session(request).await.map_err(|error| daemon.failure(error))
+}
+
+/// `capataz sessions export`: the session's state in the file. False where the session has none.
+pub async fn export(session: &str, path: &Path, daemon: &Daemon) -> Result<bool, Failure> {
+    let found = daemon.client.get_session(session).await.map_err(|error| daemon.failure(error))?;
+    if found.state.is_none() {
+        return Ok(false);
+    }
+    let (file, _) = open_or_new(path)?;
+    let sync = StateSync { path: path.to_owned(), file, session: session.to_owned() };
+    let written = sync.write(&daemon.client).await;
+    written.map_err(|error| failed(path, &std::io::Error::other(error)))?;
+    Ok(true)
+}

@@ -1,0 +1,183 @@
+//! `capataz run --session`: the state file of a project is checked before the plan, and follows it (seed 000, contract 7).
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![expect(clippy::disallowed_types, reason = "starts the program")]
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+mod served;
+
+use served::Served;
+
+const AGENTS: &str = "
+[[agents]]
+name = \"echo\"
+category = \"utility\"
+command = [\"/bin/cat\"]
+";
+const PLAN: &str = "
+name = \"shop\"
+[[waves]]
+[[waves.tasks]]
+name = \"build\"
+agent = \"echo\"
+input = 1
+[[waves]]
+[[waves.tasks]]
+name = \"report\"
+agent = \"echo\"
+input = 2
+";
+
+/// A project with a plan, whose daemon has one agent.
+struct Project {
+    served: Served,
+    folder: TempDir,
+    _data: TempDir,
+}
+
+impl Project {
+    fn new() -> Self {
+        let (folder, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(folder.path().join("plan.toml"), PLAN).unwrap();
+        let served = Served::start(data.path(), AGENTS);
+        Self { served, folder, _data: data }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(".elsabro").join(name)
+    }
+
+    fn has(&self, name: &str, text: &str) {
+        fs::create_dir_all(self.folder.path().join(".elsabro")).unwrap();
+        fs::write(self.file(name), text).unwrap();
+    }
+
+    fn state(&self) -> Value {
+        serde_json::from_slice(&fs::read(self.file("state.json")).unwrap()).unwrap()
+    }
+
+    fn does(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_capataz"));
+        command.args(arguments).args(["--addr", self.served.address()]).current_dir(self.folder.path());
+        command.env("LC_ALL", "C").env_remove("CAPATAZ_ADDR").stdin(Stdio::null()).output().unwrap()
+    }
+
+    #[track_caller]
+    fn runs(&self, arguments: &[&str]) -> String {
+        let output = self.does(&[&["run", "plan.toml", "--session", "shop"], arguments].concat());
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{told}\n{}", String::from_utf8_lossy(&output.stdout));
+        told
+    }
+}
+
+fn valid() -> Value {
+    json!({
+        "version": "1.0.0",
+        "created_at": "2024-01-20T10:00:00Z",
+        "updated_at": "2024-01-20T15:30:00Z",
+        "context": { "project_type": "brownfield", "tech_stack": ["nextjs", "prisma"] },
+        "history": [{ "command": "plan", "completed_at": "2024-01-20T14:50:00Z", "result": "created" }],
+    })
+}
+
+fn commands(state: &Value) -> Vec<&str> {
+    let history = state["history"].as_array().map(Vec::as_slice).unwrap_or_default();
+    history.iter().filter_map(|entry| entry["command"].as_str()).collect()
+}
+
+#[test]
+fn scenario_1_a_state_that_is_no_json_comes_from_its_backup_and_the_plan_goes_on() {
+    let project = Project::new();
+    project.has("state.json", "{ \"version\": ");
+    project.has("state.backup.json", &valid().to_string());
+    let told = project.runs(&[]);
+    for part in ["ERROR: SESSION_CORRUPTED", "Severity: CRITICAL", "JSON_PARSE_ERROR", "backup"] {
+        assert!(told.contains(part), "{part:?} in\n{told}");
+    }
+    let state = project.state();
+    assert_eq!(commands(&state), ["plan", "execute"]);
+    assert_eq!(state["context"], valid()["context"]);
+    assert_eq!((&state["current_flow"], &state["suggested_next"]), (&Value::Null, &json!("verify-work")));
+    let aside = fs::read_dir(project.file("")).unwrap().filter_map(|entry| entry.ok());
+    let aside: Vec<PathBuf> = aside
+        .map(|entry| entry.path())
+        .filter(|path| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("state.corrupt-"))
+        })
+        .collect();
+    let [aside] = aside.as_slice() else { panic!("{aside:?}") };
+    assert_eq!(fs::read_to_string(aside).unwrap(), "{ \"version\": ", "the corrupt bytes are kept");
+}
+
+#[test]
+fn without_a_backup_what_is_no_json_begins_anew() {
+    let project = Project::new();
+    project.has("state.json", "no state at all");
+    let told = project.runs(&[]);
+    assert!(told.contains("ERROR: SESSION_CORRUPTED"), "{told}");
+    assert_eq!(commands(&project.state()), ["execute"]);
+}
+
+#[test]
+fn a_valid_state_is_taken_over_silently_and_the_file_has_what_the_plan_has_made_of_it() {
+    let project = Project::new();
+    project.has("state.json", &valid().to_string());
+    let told = project.runs(&[]);
+    assert!(!told.contains("ERROR") && !told.contains("WARNING"), "{told}");
+    assert_eq!(commands(&project.state()), ["plan", "execute"]);
+    let backup: Value =
+        serde_json::from_slice(&fs::read(project.file("state.backup.json")).unwrap()).unwrap();
+    assert_eq!(backup["version"], "1.0.0", "what was there before is the backup");
+    project.runs(&[]);
+    assert_eq!(commands(&project.state()), ["plan", "execute", "execute"]);
+}
+
+#[test]
+fn a_state_that_breaks_rules_is_repaired_and_keeps_what_is_valid() {
+    let project = Project::new();
+    let mut broken = valid();
+    broken["current_flow"] = json!({ "command": "execute", "phase": "sleeping" });
+    broken["history"] =
+        json!([{ "command": "plan", "completed_at": "2024-01-20T14:50:00Z" }, { "result": "?" }]);
+    project.has("state.json", &broken.to_string());
+    let told = project.runs(&[]);
+    assert!(told.contains("ERROR: SESSION_VALIDATION_FAILED"), "{told}");
+    assert_eq!(commands(&project.state()), ["plan", "execute"]);
+}
+
+#[test]
+fn a_project_without_a_state_folder_gets_none_unless_a_file_is_asked_for() {
+    let project = Project::new();
+    project.runs(&[]);
+    assert!(!project.file("").exists());
+    project.runs(&["--state", "kept/state.json"]);
+    let kept = fs::read(project.folder.path().join("kept/state.json")).unwrap();
+    let kept: Value = serde_json::from_slice(&kept).unwrap();
+    assert_eq!(commands(&kept), ["execute", "execute"], "the session knows of the first plan");
+}
+
+#[test]
+fn sessions_are_exported_and_imported_by_commands() {
+    let project = Project::new();
+    project.has("state.json", &valid().to_string());
+    let imported = project.does(&["sessions", "import", "shop", "--json"]);
+    let told: Value = serde_json::from_slice(&imported.stdout).unwrap();
+    assert_eq!(told, json!({ "session": "shop", "seq": 2, "changed": true }));
+    let exported = project.does(&["sessions", "export", "shop", "copy.json"]);
+    assert!(exported.status.success(), "{}", String::from_utf8_lossy(&exported.stderr));
+    let copy: Value =
+        serde_json::from_slice(&fs::read(project.folder.path().join("copy.json")).unwrap()).unwrap();
+    assert_eq!(copy, valid());
+    project.has("state.json", "{}");
+    let refused = project.does(&["sessions", "import", "shop"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let none = project.does(&["sessions", "export", "nobody"]);
+    assert_eq!(none.status.code(), Some(1), "{}", String::from_utf8_lossy(&none.stderr));
+}
