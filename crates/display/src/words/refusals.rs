@@ -349,6 +349,10 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
         "the idempotency key belongs to another request, that of run {0}",
         "la clave de idempotencia pertenece a otra solicitud, la de la ejecución {0}",
     ),
+    (
+        "run {0} is at work in session {1}, whose state is newer than any file",
+        "la ejecución {0} está trabajando en la sesión {1}, cuyo estado es más nuevo que cualquier archivo",
+    ),
     ("run {0} has finished", "la ejecución {0} ha terminado"),
     ("run {0} has ended", "la ejecución {0} ha terminado"),
     (
