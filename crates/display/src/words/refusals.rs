@@ -499,7 +499,6 @@ pub(super) const PATTERNS: &[(&str, &str)] = &[
     ("no earlier action gives the output `{0}`", "ninguna acción anterior da la salida `{0}`"),
     ("has {0} bytes; at most {1}", "tiene {0} bytes; {1} como máximo"),
     ("has a null character", "tiene un carácter nulo"),
-    ("has {0}, which stands for what was masked", "tiene {0}, que está en lugar de lo que se enmascaró"),
     ("cannot be read as a regular expression: {0}", "no se puede leer como expresión regular: {0}"),
     (
         "frames are listed one after the other, outermost first",
